@@ -1,0 +1,1 @@
+"""The small library that the notebooks of this course import, one noun a file."""

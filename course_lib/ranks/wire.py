@@ -1,0 +1,52 @@
+"""Messages between a notebook and its ranks: one byte of kind, eight of length, then the body."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+HEADER = struct.Struct("!cQ")
+JOB, DONE, FAILED, LEAVE, WHERE, HERE = b"J", b"D", b"F", b"L", b"W", b"H"
+
+
+def put(link: socket.socket, kind: bytes, body: bytes = b"") -> None:
+    """Send one message. Raises OSError when the other side is gone."""
+    link.sendall(HEADER.pack(kind, len(body)))
+    if body:
+        link.sendall(body)
+
+
+def get(link: socket.socket) -> tuple[bytes, bytes]:
+    """Wait for one message. Raises EOFError when the other side is gone."""
+    kind, size = HEADER.unpack(_exactly(link, HEADER.size))
+    return kind, bytes(_exactly(link, size))
+
+
+def _exactly(link: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    view, have = memoryview(data), 0
+    while have < size:
+        got = link.recv_into(view[have:])
+        if not got:
+            raise EOFError
+        have += got
+    return data
+
+
+class Inbox:
+    """Bytes that arrive piece by piece; `messages` takes out those that are whole."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def add(self, piece: bytes) -> list[tuple[bytes, bytes]]:
+        """Add a piece and return the messages that it completes."""
+        self._data += piece
+        whole = []
+        while len(self._data) >= HEADER.size:
+            kind, size = HEADER.unpack_from(self._data)
+            if len(self._data) < HEADER.size + size:
+                break
+            whole.append((kind, bytes(self._data[HEADER.size : HEADER.size + size])))
+            del self._data[: HEADER.size + size]
+        return whole

@@ -1,0 +1,139 @@
+"""What happens inside a rank: rebuild the learner's function, join the process group, call it, send back what came."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import random
+import signal
+import socket
+import sys
+import time
+import traceback
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as torch_dist
+
+from course_lib import meter
+from course_lib.ranks import packing, wire
+
+
+def main(link: socket.socket, trace: int, port: int | None = None) -> int:
+    """Serve one job and return the exit code. `port` is the listening socket of rank 0's store."""
+    kind, body = wire.get(link)
+    assert kind == wire.JOB
+    job = packing.unpack(body)
+    _settle(job)
+    faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
+    if job["kind"] == "simulated":
+        from course_lib.simulator import world
+
+        answer = world.simulate(job, link)
+    elif job["kind"] == "real":
+        answer = _real(job, port)
+    else:
+        answer = _alone(job)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    wire.put(link, wire.FAILED if "error" in answer else wire.DONE, packing.pack(answer))
+    with contextlib.suppress(EOFError, OSError):
+        wire.get(link)  # stay until all are done: a rank that left early would break its peers' connections
+    return 0
+
+
+def _settle(job: dict[str, Any]) -> None:
+    """Make this process look like the one that asked: folder, environment, module path."""
+    with contextlib.suppress(OSError):
+        os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(job["environ"])
+    sys.path[:] = job["path"]
+    sys.argv[:] = job["argv"]
+    sys.stdout = open(1, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
+    for limit, value in job.get("limits", ()):
+        import resource
+
+        resource.setrlimit(limit, (value, value))
+
+
+def seed(rank: int) -> None:
+    """Start random numbers as a fresh process has them, but repeatably: torch alike on all ranks, the others not."""
+    torch.manual_seed(67280421310721)  # torch's own default seed
+    np.random.seed(rank)
+    random.seed(rank)
+
+
+def _real(job: dict[str, Any], port: int | None) -> dict[str, Any]:
+    rank, ranks, backend = job["rank"], job["ranks"], job["backend"]
+    try:
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), COURSE_RANK=str(rank))
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
+        if job["debug"]:
+            torch_dist.set_debug_level(torch_dist.DebugLevel.DETAIL)
+        device = None
+        if backend == "nccl":
+            device = torch.device("cuda", rank)
+            torch.cuda.set_device(device)
+            torch.set_default_device(device)
+        patience = timedelta(seconds=job["timeout"] + 60)  # the notebook ends a hang, with a better sentence
+        store = torch_dist.TCPStore(
+            "127.0.0.1", job["port"], ranks, rank == 0, patience, wait_for_workers=False, master_listen_fd=port
+        )
+        torch_dist.init_process_group(
+            backend, store=store, rank=rank, world_size=ranks, timeout=patience, device_id=device
+        )
+        seed(rank)
+        dist = meter.Meter(debug=job["debug"])
+        fn, args = packing.unpack(job["call"])
+        begin = time.monotonic()
+        value = fn(dist, *args)
+        if backend == "nccl":
+            torch.cuda.synchronize()
+        end = time.monotonic()
+    except BaseException as error:
+        return failure(error, rank)
+    return give_back(value, rank) | {"events": [tuple(event) for event in dist.events], "begin": begin, "end": end}
+
+
+def _alone(job: dict[str, Any]) -> dict[str, Any]:
+    """Call a function that is not distributed, in a process of its own."""
+    try:
+        seed(0)
+        fn, args = packing.unpack(job["call"])
+        value = fn(*args)
+    except BaseException as error:
+        return failure(error, 0)
+    return give_back(value, 0)
+
+
+def give_back(value: Any, rank: int) -> dict[str, Any]:
+    """Return a rank's value ready to travel, or the failure that says why it cannot."""
+    try:
+        return {"value": packing.pack(value)}
+    except Exception as error:
+        message = f"a returned {type(value).__name__} cannot be sent back ({type(error).__name__}: {error})"
+        return failure(TypeError(f"{message}; return tensors, numbers, text, lists or dicts"), rank)
+
+
+def failure(error: BaseException, rank: int) -> dict[str, Any]:
+    """Return what the notebook needs to show an exception: when, what, and the learner's own lines."""
+    frames = [
+        (frame.filename, frame.lineno, frame.name)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not packing.is_library(frame.filename)
+    ]
+    if isinstance(error, SyntaxError) and error.filename and not packing.is_library(error.filename):
+        frames.append((error.filename, error.lineno or 0, ""))
+    message = str(error).strip() or ""
+    return {
+        "error": type(error).__name__,
+        "message": message,
+        "frames": frames,
+        "rank": rank,
+        "when": time.monotonic(),
+    }

@@ -1,0 +1,183 @@
+"""The process from which ranks are forked: it has imported torch, holds no threads and no GPU, and buries its dead.
+
+It lives in a session of its own, so a Ctrl-C or an interrupted cell never reaches it or a rank, and it ends itself and
+every rank when the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PRELOAD = (
+    "numpy",
+    "torch",
+    "torch.distributed",
+    "course_lib.ranks.worker",
+    "course_lib.simulator.world",
+)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """Return the process ids of all children, also those that orphaned grandchildren became."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # no such file outside Linux
+        return []
+
+
+class Zygote:
+    """Forks a child for each request on `control` and reports each death on it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.parent = os.getppid()
+        self.alive: set[int] = set()
+        self.deadline = 0.0
+        """Until when strays (processes that a rank left behind) are looked for."""
+
+    def serve(self) -> None:
+        wake, wake_write = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while os.getppid() == self.parent:
+            readable, _, _ = select.select([self.control, wake], [], [], 1.0)
+            if wake in readable:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 4096)
+            self.bury()
+            if self.control in readable and not self.obey():
+                break
+        for pid in self.alive:
+            self.kill(pid)
+        self.bury_strays()
+
+    def say(self, **message: int) -> None:
+        with contextlib.suppress(OSError):  # the other side is gone: serve() notices
+            self.control.sendall(json.dumps(message).encode() + b"\n")
+
+    def obey(self) -> bool:
+        """Carry out one request; return False when there will be no more."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.control, 65536, 8)
+        except OSError:
+            return False
+        if not data:
+            return False
+        request = json.loads(data)
+        if "kill" in request:
+            for pid in set(request["kill"]) & self.alive:
+                self.kill(pid)
+            self.say(killed=request["run"])
+        else:
+            self.fork(fds)
+        return True
+
+    def fork(self, fds: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.say(failed=error.errno or 0)
+            pid = -1
+        if pid == 0:
+            _become_a_rank(self.control, fds)
+        for fd in fds:
+            os.close(fd)
+        if pid > 0:
+            self.alive.add(pid)
+            self.say(pid=pid)
+
+    def kill(self, pid: int) -> None:
+        for group in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                group(pid, signal.SIGKILL)
+
+    def bury(self) -> None:
+        """Report each dead child, after ending whatever it left in its process group."""
+        while True:
+            try:
+                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if dead is None:
+                return
+            pid = dead.si_pid
+            if pid in self.alive:  # the zombie still holds its pid, so the group cannot be another's
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            if pid in self.alive:
+                self.alive.discard(pid)
+                if not self.alive:
+                    self.bury_strays()
+                self.say(dead=pid, status=status)
+
+    def bury_strays(self) -> None:
+        """End every process that a rank left behind, whatever session it moved to."""
+        patience = time.monotonic() + 2.0
+        while (strays := [pid for pid in _children() if pid not in self.alive]) and time.monotonic() < patience:
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in strays:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
+def _become_a_rank(control: socket.socket, fds: list[int]) -> None:
+    """In the child: fds are the link to the notebook, where to print, where to dump a stack, and perhaps a port."""
+    code = 1
+    try:
+        os.setsid()
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        control.close()
+        link, out, *rest = fds
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.close(out)
+        from course_lib.ranks import worker
+
+        code = worker.main(socket.socket(fileno=link), *rest)
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for name in PRELOAD:
+            importlib.import_module(name)
+    except Exception as error:  # without it every launch would pay for these imports, so it must not pass in silence
+        control.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode() + b"\n")
+        raise SystemExit(1) from None
+    sys.modules["torch"].set_num_threads(1)
+    Zygote(control).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The course's commands: python -m exercises_tests lab|update|script|solved|grade|submit. The Makefile calls them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from exercises_tests.chapters import ROOT, ChapterError, chapters, find, solved
+from exercises_tests.copies import shown, to_work, update, write
+from exercises_tests.script import write_script
+
+FAILED = 2
+
+
+def main(argv: list[str], root: Path = ROOT) -> int:
+    """Run one command; return its exit code: 0, or 2 after one sentence on stderr."""
+    try:
+        if argv[:1] in (["grade"], ["submit"]):  # they have options of their own
+            from exercises_tests import grader
+
+            return grader.main(argv) or 0
+        options, rest = parser().parse_known_args(argv)
+        if rest and options.command != "lab":
+            parser().error(f"unrecognized arguments: {' '.join(rest)}")
+        return options.run(options, rest, root)
+    except ChapterError as error:
+        print(error, file=sys.stderr)
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}.", file=sys.stderr)
+    return FAILED
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m exercises_tests", description="The commands of the course.")
+    commands = top.add_subparsers(dest="command", required=True)
+    lab = commands.add_parser("lab", help="copy new chapters to work/ and open JupyterLab; takes JupyterLab's options")
+    lab.add_argument("--no-open", action="store_true", help="only copy")
+    lab.set_defaults(run=run_lab)
+    commands.add_parser("update", help="put answers in work/ on newer chapters").set_defaults(run=run_update)
+    script = commands.add_parser("script", help="write a chapter for torchrun and Slurm")
+    script.add_argument("chapter")
+    script.add_argument("--force", action="store_true", help="overwrite files that were edited")
+    script.set_defaults(run=run_script)
+    answered = commands.add_parser("solved", help="write a chapter with the answers in it")
+    answered.add_argument("chapter")
+    answered.add_argument("to", nargs="?", type=Path, help="where to (default: work/solved/<chapter>.ipynb)")
+    answered.set_defaults(run=run_solved)
+    for name in ("grade", "submit"):
+        commands.add_parser(name, help=f"see: {name} --help", add_help=False)
+    return top
+
+
+def run_lab(options: argparse.Namespace, jupyter_options: list[str], root: Path) -> int:
+    say(to_work(root))
+    if options.no_open:
+        return 0
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise ChapterError("JupyterLab is not installed for this Python: make lab installs it, or pip install -e .")
+    first = [f"work/{chapter.name}.ipynb" for chapter in chapters(root)][:1]
+    sys.stdout.flush()
+    os.chdir(root)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *first, *jupyter_options])
+
+
+def run_update(options: argparse.Namespace, rest: list[str], root: Path) -> int:
+    said, well = update(root)
+    say(said)
+    return 0 if well else FAILED
+
+
+def run_script(options: argparse.Namespace, rest: list[str], root: Path) -> int:
+    say(write_script(options.chapter, root, options.force))
+    return 0
+
+
+def run_solved(options: argparse.Namespace, rest: list[str], root: Path) -> int:
+    chapter = find(options.chapter, root)
+    target = options.to or root / "work" / "solved" / f"{chapter.name}.ipynb"
+    notebook = solved(chapter, root)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write(target, notebook)
+    say([f"Wrote {shown(target, root) if options.to is None else target}."])
+    return 0
+
+
+def say(sentences: list[str]) -> None:
+    for sentence in sentences:
+        print(sentence)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""A learner's copies of the chapters in work/: made once, never overwritten, updated with a backup.
+
+A copy's metadata keep what it was copied from (a digest of the chapter, and one of each cell's source), so that
+`update` knows whether the chapter has changed since, and which cells the learner has changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from exercises_tests.chapters import (
+    ROOT,
+    Chapter,
+    ChapterError,
+    answers_of,
+    chapters,
+    overlay,
+    read,
+    tagged,
+)
+
+KEPT = ("exercise", "prediction")  # the tags of cells that a learner fills in
+
+
+def to_work(root: Path = ROOT) -> list[str]:
+    """Copy the chapters that work/ does not have yet; return a sentence for each thing a learner should know."""
+    said, known = [], {}
+    for path in copies(root):
+        try:
+            known[read(path).name] = path
+        except ChapterError as error:
+            said.append(f"Left alone: {error}")
+    for chapter in chapters(root):
+        target = root / "work" / f"{chapter.name}.ipynb"
+        if chapter.name in known:
+            if newer(chapter, read(known[chapter.name])):
+                said.append(f"{shown(known[chapter.name], root)} is from an older version of the chapter: "
+                            "make update puts your answers on the new one.")
+        elif not target.exists():
+            write(target, stamped(chapter.notebook, chapter))
+            said.append(f"Copied {chapter.name} to {shown(target, root)}.")
+    return said
+
+
+def update(root: Path = ROOT) -> tuple[list[str], bool]:
+    """Put a learner's answers on the newer chapters; return what was done in sentences, and if all could be read."""
+    said, well = [], True
+    pristine = {chapter.name: chapter for chapter in chapters(root)}
+    for path in copies(root):
+        try:
+            learner = read(path)
+            if learner.name not in pristine:
+                said.append(f"{shown(path, root)} left alone: this version of the course has no {learner.name}.")
+            elif newer(pristine[learner.name], learner):
+                said += update_copy(learner, pristine[learner.name], root)
+            else:
+                said.append(f"{shown(path, root)} is up to date.")
+        except ChapterError as error:
+            said.append(f"Left alone: {error}")
+            well = False
+    return said or ["work/ has no chapters yet: make lab copies them."], well
+
+
+def update_copy(learner: Chapter, chapter: Chapter, root: Path) -> list[str]:
+    """Replace one copy by the newer chapter with the learner's answers and predictions in it, after a backup."""
+    given = copied_from(learner).get("cells", {})
+    wanted = {cell["id"]: cell.source for tag in KEPT for cell in tagged(chapter.notebook, tag)}
+    carried = {name: source for name, source in answers_of(learner.notebook, list(wanted)).items()
+               if source != wanted[name] and filled_in(name, source, given)}
+    own = [label(cell) for cell in learner.notebook.cells if cell.source not in carried.values()
+           and is_own(cell, given or {cell.get("id"): digest(cell.source) for cell in chapter.notebook.cells})]
+    backup = back_up(learner.path, root)
+    write(learner.path, stamped(overlay(chapter, carried, into=KEPT), chapter))
+    said = [f"{shown(learner.path, root)} is now version {chapter.version}; carried over: "
+            f"{', '.join(carried) or 'nothing'}. The old one is {shown(backup, root)}. "
+            "If it is open in JupyterLab, reload it from disk."]
+    if own:
+        said.append(f"  Only in that backup, cells of your own: {'; '.join(own)}.")
+    return said
+
+
+def copies(root: Path) -> list[Path]:
+    """Return the notebooks in work/, which is created if it does not exist."""
+    work = root / "work"
+    try:
+        work.mkdir(exist_ok=True)
+        return sorted(path for path in work.iterdir() if path.suffix == ".ipynb")
+    except OSError as error:
+        raise ChapterError(f"{work} cannot be used: {error.strerror}.") from None
+
+
+def newer(chapter: Chapter, learner: Chapter) -> bool:
+    """Return whether a learner's copy should be updated to the chapter; a copy of a later version should not."""
+    if learner.version != chapter.version:
+        return learner.version < chapter.version
+    before = copied_from(learner).get("digest")
+    return before is not None and before != digest_of(chapter.notebook)
+
+
+def copied_from(learner: Chapter) -> dict:
+    """Return what a copy's metadata say of the chapter it was made from; nothing where it was copied by hand."""
+    found = learner.notebook.metadata["course"].get("copied_from")
+    return found if isinstance(found, dict) and isinstance(found.get("cells", {}), dict) else {}
+
+
+def stamped(notebook: NotebookNode, chapter: Chapter) -> NotebookNode:
+    """Return a copy of a notebook that remembers from which state of the chapter it was made."""
+    made = copy.deepcopy(notebook)
+    made.metadata["course"]["copied_from"] = {
+        "digest": digest_of(chapter.notebook),
+        "cells": {cell["id"]: digest(cell.source) for cell in chapter.notebook.cells if "id" in cell}}
+    return made
+
+
+def digest_of(notebook: NotebookNode) -> str:
+    return digest(json.dumps([(cell.get("id"), cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells],
+                             sort_keys=True))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def filled_in(name: str, source: str, given: dict) -> bool:
+    """Return whether a learner has changed a cell; for a copy made by hand: whether it is more than a stub."""
+    if name in given:
+        return digest(source) != given[name]
+    return not source.rstrip().endswith("raise NotImplementedError") and "= None  #" not in source
+
+
+def is_own(cell: NotebookNode, given: dict) -> bool:
+    """Return whether a learner has added or changed a cell, beside those cells that were given."""
+    return bool(cell.source.strip()) and digest(cell.source) != given.get(cell.get("id"))
+
+
+def label(cell: NotebookNode) -> str:
+    """Return a few words by which a learner recognizes a cell."""
+    first = cell.source.strip().splitlines()[0]
+    return f"{cell.get('id', 'without an id')} ({first[:40]}{'…' if len(first) > 40 else ''})"
+
+
+def back_up(path: Path, root: Path) -> Path:
+    """Return the path of a new, time-stamped copy of a file in work/backups/."""
+    folder, moment = root / "work" / "backups", datetime.now().strftime("%Y%m%d-%H%M%S")
+    try:
+        folder.mkdir(exist_ok=True)
+        target, number = folder / f"{path.stem}-{moment}.ipynb", 1
+        while target.exists():
+            number += 1
+            target = folder / f"{path.stem}-{moment}-{number}.ipynb"
+        shutil.copy2(path, target)
+    except OSError as error:
+        raise ChapterError(f"No backup of {path} can be written to {folder}: {error.strerror}.") from None
+    return target
+
+
+def write(path: Path, content: NotebookNode | str) -> None:
+    """Write a notebook or a text at once or not at all."""
+    text = content if isinstance(content, str) else nbformat.v4.writes(content) + "\n"
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.stem}-",
+                                         delete=False) as file:
+            temporary = file.name
+            file.write(text)
+        os.chmod(temporary, 0o666 & ~umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise ChapterError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def umask() -> int:
+    """Return the process's file mode mask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root))

@@ -1,0 +1,236 @@
+"""A pytest plugin: makes `pytest --nbval-lax` judge a chapter of the course cell by cell, mending faults of nbval 0.11.
+
+Installed with the course, so plain pytest loads it. It touches only notebooks that carry the course's metadata:
+
+- a check cell, or one that needs an exercise, fails when it raises, whatever its `raises-exception` tag says;
+- an error counts also where nbval cannot see it (nbval reads iopub only; here the execute reply counts too);
+- a dead kernel is noticed within a second, not after the cell timeout of 2,000 s;
+- a cell whose timeout fired fails, also when it swallowed the interrupt;
+- after a dead kernel or a timeout each remaining cell fails with a sentence that says why;
+- the kernel starts without PYTEST_CURRENT_TEST (with it ipykernel hides what ranks print), with COURSE_PROGRESS=off;
+- the test is named after the cell's id; `user_properties` holds `cell_id`, `tags`, and for a failed cell `error` (the
+  exception's class) and `sentence` (its message).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty
+
+import pytest
+
+try:
+    from nbval import __version__ as nbval_version
+    from nbval.kernel import RunningKernel
+    from nbval.plugin import IPyNbCell, IPyNbFile
+except ImportError as missing:  # said when a chapter is collected: other people's tests must go on
+    nbval_version, import_error = None, missing
+    RunningKernel, IPyNbFile, IPyNbCell = object, pytest.File, pytest.Item
+
+POLL_SECONDS = 0.5
+INTERNALS = {
+    IPyNbFile: ("setup", "collect", "teardown", "get_kernel_message"),
+    IPyNbCell: ("setup", "runtest", "raise_cell_error"),
+    RunningKernel: ("execute_cell_input", "await_reply", "get_message", "interrupt", "is_alive", "stop"),
+}
+
+
+def cannot_judge() -> str | None:
+    """Return the sentence that says why this nbval cannot run chapters, or None if it can."""
+    advice = 'Install the version this plugin was written for: pip install "nbval>=0.11,<0.12".'
+    if nbval_version is None:
+        return f"Chapters need nbval, which does not import ({import_error}). {advice}"
+    moved = [f"{owner.__name__}.{name}" for owner, names in INTERNALS.items() for name in names
+             if not callable(getattr(owner, name, None))]
+    return f"nbval {nbval_version} has no {', '.join(moved)}. {advice}" if moved else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    if importlib.util.find_spec("nbval") is None:  # so that the sentence is ours, not "unrecognized arguments"
+        for flag in ("--nbval", "--nbval-lax"):
+            parser.addoption(flag, action="store_true", help="run notebooks; needs the package nbval, which is absent")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path, parent):
+    collectors = yield
+    options = parent.config.option
+    wanted = getattr(options, "nbval", False) or getattr(options, "nbval_lax", False)
+    if not wanted or file_path.suffix != ".ipynb" or not is_chapter(file_path):
+        return collectors
+    theirs = [c for c in collectors if not isinstance(c, IPyNbFile)] if nbval_version else collectors
+    if why := cannot_judge():
+        return [*theirs, Refused.from_parent(parent, path=file_path, why=why)]
+    return [*theirs, CourseNotebook.from_parent(parent, path=file_path)]
+
+
+def is_chapter(path) -> bool:
+    """Return whether the file is a notebook with the course's metadata."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["metadata"]["course"]["chapter"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+class Refused(pytest.File):
+    """A chapter that cannot be judged: fails with the reason when it is collected."""
+
+    def __init__(self, *, why: str, **kwargs):
+        super().__init__(**kwargs)
+        self.why = why
+
+    def collect(self):
+        raise self.CollectError(self.why)
+
+
+class KernelDied(Exception):
+    """The kernel ended while a cell ran."""
+
+
+class WatchedKernel:
+    """nbval's kernel, which keeps the last execute reply and raises KernelDied when the process has ended."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.reply: dict = {}
+
+    def __getattr__(self, name):
+        return getattr(self.kernel, name)
+
+    def execute_cell_input(self, *args, **kwargs):
+        self.reply = {}
+        return self.kernel.execute_cell_input(*args, **kwargs)
+
+    def get_message(self, stream, timeout):
+        """Return the next message; raise Empty after `timeout` seconds, KernelDied soon after the kernel's death."""
+        deadline = time.monotonic() + timeout
+        while True:
+            alive = self.kernel.is_alive()  # asked first: a message sent before the death is still read
+            left = deadline - time.monotonic()
+            try:
+                return self.kernel.get_message(stream, timeout=max(0.0, min(POLL_SECONDS, left)))
+            except Empty:
+                if not alive:
+                    raise KernelDied from None
+                if left <= POLL_SECONDS:
+                    raise
+
+    def await_reply(self, msg_id, timeout):
+        deadline = time.monotonic() + timeout
+        while True:
+            message = self.get_message("shell", max(0.0, deadline - time.monotonic()))
+            if message["parent_header"].get("msg_id") == msg_id:
+                self.reply = message["content"]
+                return
+
+
+class CourseNotebook(IPyNbFile):
+    """A chapter: one kernel, and `ended`, the sentence why no further cell can run."""
+
+    ended: str | None = None
+    drain_until: float | None = None
+
+    def setup(self):
+        with environment(COURSE_PROGRESS="off", PYTEST_CURRENT_TEST=None):
+            super().setup()
+        self.kernel = WatchedKernel(self.kernel)
+
+    def collect(self):
+        for item in super().collect():
+            yield CourseCell.from_parent(
+                self, name=item.cell.get("id") or item.name, cell_num=item.cell_num, cell=item.cell,
+                options=item.options)
+
+    def get_kernel_message(self, timeout=None, stream="iopub"):
+        """After a timeout stop reading in time, even if the cell ignores the interrupt and prints without end."""
+        if self.timed_out:
+            self.drain_until = self.drain_until or time.monotonic() + timeout
+            timeout = self.drain_until - time.monotonic()
+            if timeout <= 0:
+                raise Empty
+        return self.kernel.get_message(stream, timeout)
+
+    def teardown(self):
+        if self.kernel is not None and self.kernel.is_alive():
+            super().teardown()
+        elif hasattr(self.kernel, "km"):  # nbval leaves a dead kernel's sockets and connection file behind
+            self.kernel.stop()
+
+
+class CourseCell(IPyNbCell):
+    """A cell of a chapter, named after its id."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        tags = self.cell.metadata.get("tags", [])
+        self.tags = [str(tag) for tag in tags] if isinstance(tags, list) else []
+        if any(tag in ("exercise", "check") or tag.startswith("needs-") for tag in self.tags):
+            self.options["check_exception"] = self.options["skip"] = False
+        self.user_properties += [("cell_id", self.cell.get("id", "")), ("tags", self.tags)]
+
+    def setup(self):
+        """Do not mark the cell xfail after a timeout, as nbval does: runtest fails it."""
+
+    def runtest(self):
+        notebook = self.parent
+        if notebook.ended is None and not notebook.kernel.is_alive():
+            notebook.ended = "the kernel died after the cell before it"
+        if notebook.ended is not None:
+            self.fail("NotRun", f"not run: {notebook.ended}")
+        try:
+            super().runtest()
+        except KernelDied:
+            notebook.ended = f"the kernel died in cell {self.name}"
+            self.fail("KernelDied", "the kernel died in this cell (os._exit, a crash, or out of memory)")
+        except Exception as error:
+            if notebook.timed_out:
+                self.fail_timed_out(error)
+            reply = notebook.kernel.reply
+            self.note(reply.get("ename") or type(error).__name__, reply.get("evalue") or str(error))
+            raise
+        if notebook.timed_out:
+            self.fail_timed_out()
+        reply = notebook.kernel.reply
+        if reply.get("status") != "ok" and not self.options["check_exception"]:
+            self.fail(reply.get("ename", reply.get("status")), reply.get("evalue", ""))
+
+    def fail_timed_out(self, error: Exception | None = None):
+        """Fail this cell: it did not end in time, or (then it has a reply) what it printed did not arrive."""
+        limit = self.config.option.nbval_cell_timeout
+        why = "ended, but its output did not" if self.parent.kernel.reply else f"did not end within {limit:g} s"
+        self.parent.ended = f"cell {self.name} {why}"
+        self.fail("TimedOut", why, getattr(error, "inner_traceback", None))
+
+    def fail(self, kind: str, sentence: str, traceback: str | None = None):
+        self.note(kind, sentence)
+        self.raise_cell_error(f"{kind}: {sentence}", traceback)
+
+    def note(self, kind: str, sentence: str) -> None:
+        self.user_properties += [("error", kind), ("sentence", sentence or kind)]
+
+    def reportinfo(self):
+        return self.path, None, self.name
+
+
+@contextmanager
+def environment(**variables: str | None) -> Iterator[None]:
+    """Set variables of this process (None deletes) for the duration of a block."""
+    before = {name: os.environ.get(name) for name in variables}
+    change_environment(variables)
+    try:
+        yield
+    finally:
+        change_environment(before)
+
+
+def change_environment(variables: dict[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,0 +1,170 @@
+"""The pytest plugin: each fault of nbval that it mends has a test that fails without the plugin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from judged import Judged, judge
+from nbformat.v4 import new_code_cell, new_notebook
+
+from exercises_tests import plugin
+
+COURSE = {"course": {"chapter": "ch99_small", "title": "A small chapter", "version": 1}}
+SECONDS = 120
+
+
+def cell(name: str, source: str, *tags: str):
+    made = new_code_cell(source, id=name)
+    made.metadata["tags"] = list(tags)
+    return made
+
+
+def run(folder: Path, *cells, metadata=COURSE, options=()) -> dict[str, Judged]:
+    """Return the result of each cell of a notebook made of these cells."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = new_notebook(cells=list(cells), metadata={**metadata, "kernelspec": kernel})
+    nbformat.write(notebook, folder / "small.ipynb")
+    return judge(folder / "small.ipynb", *options, seconds=SECONDS)
+
+
+def states(results) -> dict[str, str]:
+    return {name: result.state for name, result in results.items()}
+
+
+def test_a_failing_check_fails_in_spite_of_its_raises_exception_tag(tmp_path):
+    results = run(tmp_path, cell("check_f", "raise ValueError('wrong sum')", "check", "raises-exception"))
+    assert results["check_f"].state == "failure"
+    assert results["check_f"].sentence == "wrong sum"
+
+
+def test_a_cell_that_needs_an_exercise_fails_in_spite_of_its_raises_exception_tag(tmp_path):
+    results = run(tmp_path, cell("use_f", "f()", "needs-f", "raises-exception"))
+    assert states(results) == {"use_f": "failure"}
+
+
+def test_an_exception_on_purpose_outside_checks_passes(tmp_path):
+    results = run(tmp_path, cell("on_purpose", "1 / 0", "raises-exception"))
+    assert states(results) == {"on_purpose": "passed"}
+
+
+def test_nbval_skip_in_an_exercise_or_a_check_is_ignored(tmp_path):
+    results = run(tmp_path, cell("f", "# NBVAL_SKIP\nf = 1", "exercise"),
+                    cell("check_f", "# NBVAL_SKIP\nassert f == 2", "check"))
+    assert states(results) == {"f": "passed", "check_f": "failure"}
+
+
+def test_a_dead_kernel_fails_its_cell_and_the_rest_at_once(tmp_path):
+    results = run(tmp_path, cell("ends", "import os; os._exit(0)"), cell("after", "1"), cell("last", "1"))
+    assert states(results) == {"ends": "failure", "after": "failure", "last": "failure"}
+    assert "kernel died in this cell" in results["ends"].sentence
+    assert results["last"].sentence == "not run: the kernel died in cell ends"
+
+
+def test_an_error_that_the_kernel_does_not_show_still_fails(tmp_path):
+    results = run(tmp_path, cell("hide", "get_ipython().showtraceback = lambda *a, **k: None"),
+                    cell("hidden", "raise ValueError('nobody sees me')"))
+    assert states(results) == {"hide": "passed", "hidden": "failure"}
+    assert results["hidden"].sentence == "nobody sees me"
+
+
+SWALLOW = """import time
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    pass"""
+
+
+def test_a_timeout_fails_its_cell_also_when_the_interrupt_is_swallowed(tmp_path):
+    results = run(tmp_path, cell("swallows", SWALLOW), options=["--nbval-cell-timeout=1"])
+    assert results["swallows"].state == "failure"
+    assert results["swallows"].sentence == "did not end within 1 s"
+
+
+def test_cells_after_a_timeout_are_failures_that_say_why(tmp_path):
+    results = run(tmp_path, cell("slow", "import time; time.sleep(60)"), cell("after", "1"),
+                    options=["--nbval-cell-timeout=1"])
+    assert states(results) == {"slow": "failure", "after": "failure"}
+    assert results["after"].sentence == "not run: cell slow did not end within 1 s"
+
+
+PRINT_WITHOUT_END = """while True:
+    try:
+        while True:
+            print("more", flush=True)
+    except KeyboardInterrupt:
+        pass"""
+
+
+def test_a_cell_that_prints_on_after_the_interrupt_is_ended(tmp_path):
+    results = run(tmp_path, cell("floods", PRINT_WITHOUT_END), cell("after", "1"),
+                    options=["--nbval-cell-timeout=1"])
+    assert states(results) == {"floods": "failure", "after": "failure"}
+
+
+def test_the_kernel_does_not_see_the_current_test(tmp_path):
+    results = run(tmp_path, cell("looks", "import os; assert 'PYTEST_CURRENT_TEST' not in os.environ"))
+    assert states(results) == {"looks": "passed"}
+
+
+def test_the_kernel_does_not_record_progress(tmp_path):
+    results = run(tmp_path, cell("looks", "import os; assert os.environ['COURSE_PROGRESS'] == 'off'"))
+    assert states(results) == {"looks": "passed"}
+
+
+def test_results_carry_the_cell_id_its_tags_and_the_error(tmp_path):
+    results = run(tmp_path, cell("check_f", "raise ValueError('no')", "check", "raises-exception"))
+    properties = results["check_f"].properties
+    assert properties["cell_id"] == "check_f"
+    assert properties["tags"] == "['check', 'raises-exception']"
+    assert properties["error"] == "ValueError"
+
+
+def test_results_survive_the_way_back_from_a_worker_of_xdist(tmp_path):
+    results = run(tmp_path, cell("check_f", "raise ValueError('no')", "check"), options=["-n", "1"])
+    assert results["check_f"].sentence == "no"
+
+
+def test_a_notebook_without_course_metadata_keeps_the_behaviour_of_nbval(tmp_path):
+    results = run(tmp_path, cell("check_f", "1 / 0", "check", "raises-exception"), metadata={})
+    assert states(results) == {"Cell 0": "passed"}
+
+
+def test_no_connection_file_is_left_after_a_dead_kernel(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    results = run(tmp_path, cell("ends", "import os; os._exit(0)"))
+    assert results["ends"].sentence.startswith("the kernel died")
+    assert list(temporary.glob("*.json")) == []
+
+
+def test_an_nbval_whose_internals_moved_is_named(monkeypatch):
+    monkeypatch.setitem(plugin.INTERNALS, plugin.IPyNbFile, ("setup", "moved_away"))
+    assert "has no IPyNbFile.moved_away" in plugin.cannot_judge()
+
+
+WITHOUT_NBVAL = """import sys
+import pytest
+sys.modules["nbval"] = None
+sys.exit(pytest.main(["--nbval-lax", "small.ipynb", "-p", "no:cacheprovider", "-p", "exercises_tests.plugin"]))
+"""
+
+
+def test_an_absent_nbval_is_named(tmp_path):
+    nbformat.write(new_notebook(metadata=COURSE), tmp_path / "small.ipynb")
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NBVAL], cwd=tmp_path, capture_output=True, text=True,
+                          timeout=SECONDS, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    assert done.returncode != 0
+    assert "Chapters need nbval, which does not import" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"metadata": 3}', '{"metadata": {"course": "x"}}', "\udcff"])
+def test_a_file_that_is_no_chapter_is_left_alone(tmp_path, text):
+    path = tmp_path / "small.ipynb"
+    path.write_text(text, errors="surrogateescape")
+    assert not plugin.is_chapter(path)
