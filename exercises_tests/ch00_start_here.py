@@ -1,0 +1,295 @@
+"""Checks of chapter 0: who sent what to whom, and what every rank returned, with as many ranks as you like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from course_lib.checks import check, equal, expect, integers
+from course_lib.ranks import Deadlock, RankFailed, Results, run
+from course_lib.simulator import Cluster
+
+REAL_SECONDS = 20  # after which a run on real ranks counts as hung
+
+# What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
+
+
+def with_own(dist: Any, answer: Any, values: list) -> Any:
+    return answer(dist, values[dist.get_rank()])
+
+
+def with_peer(dist: Any, answer: Any, tensors: list, peers: list) -> Any:
+    rank = dist.get_rank()
+    if peers[rank] is None:
+        return None
+    returned = answer(dist, tensors[rank], peers[rank])
+    return returned, tensors[rank]
+
+
+# What all checks of this chapter ask
+
+
+def _on(ranks: int, real: bool = False) -> str:
+    return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
+
+
+def _run(see: str, *call: Any, ranks: int, real: bool = False) -> Results:
+    """Run on simulated or on real ranks; a run that fails is a wrong answer, told with its number of ranks."""
+    try:
+        return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
+    except Deadlock as stuck:
+        expect(False, f"{_on(ranks)} a deadlock: {stuck}", "deadlock", see)
+    except RankFailed as failure:
+        if failure.error == "NotImplementedError":
+            raise
+        kinds = {"timeout": "timeout", "exit": "died", "signal": "died"}
+        expect(False, f"{_on(ranks, real)} {failure}", kinds.get(failure.error, "raised"), see)
+
+
+def _no_builtin(trace: Results, case: str) -> None:
+    used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
+    names = ", ".join(f"dist.{kind}" for kind in used)
+    expect(not used, f"{case} it calls {names}: use only send, recv, isend and irecv", "built-in")
+
+
+def _messages(trace: Results) -> list[tuple[int, int]]:
+    """Return (sender, receiver) of every message that the answer sent, sorted."""
+    return sorted((event.rank, event.peer) for event in trace.events if event.kind == "send")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    numbers = [f"{number:g}" for number in value.flatten().tolist()[:6]]
+    values = ", ".join(numbers + ["..."] * (value.numel() > 6))
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} of [{values}]"
+
+
+def _different(ranks: int, shape: tuple, dtype: str = "float32") -> list:
+    """Return small whole numbers, on every rank others than on all the ranks before it."""
+    return [tensor + 20 * (rank + 1) for rank, tensor in enumerate(integers(ranks, shape, dtype))]
+
+
+# A check to practise reading checks: no exercise asks for it
+
+
+@check(value=1, any_P=1)
+def check_ten_times(answer: Any, part: Any) -> str:
+    see = "run(ten_times, ranks={}, on=Cluster())"
+    for name, sizes in (("value", (4,)), ("any P", (1, 7))):
+        part(name)
+        for ranks in sizes:
+            got = list(_run(see.format(ranks), answer, ranks=ranks))
+            for rank in range(ranks):
+                expect(
+                    equal(got[rank], 10 * rank),
+                    f"{_on(ranks)} rank {rank} returned {_text(got[rank])}; ten times its rank is {10 * rank}",
+                    "value", see.format(ranks),
+                )  # fmt: skip
+    return "every rank returns ten times its rank on 1, 4 and 7 ranks"
+
+
+# even_to_odd
+
+EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks={}, on=Cluster())"
+
+
+def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
+    numbers = [tensor.item() for tensor in _different(ranks, ())]
+    see = EVEN_TO_ODD.format(ranks)
+    trace = _run(see, with_own, answer, numbers, ranks=ranks, real=real)
+    case = _on(ranks, real)
+    for rank, got in enumerate(trace):
+        if rank % 2 == 0:
+            expect(
+                got is None,
+                f"{case} rank {rank} returned {_text(got)}: only a rank that receives returns a number, "
+                "all others return None",
+                "not-none", see,
+            )  # fmt: skip
+            continue
+        expect(
+            not isinstance(got, torch.Tensor),
+            f"{case} rank {rank} returned a tensor, {_text(got)}: return the number in it, with .item()",
+            "tensor", see,
+        )  # fmt: skip
+        expect(
+            type(got) in (int, float) and got == numbers[rank - 1],
+            f"{case} rank {rank} returned {_text(got)}; rank {rank - 1} was given {numbers[rank - 1]}",
+            "value", see,
+        )  # fmt: skip
+    _no_builtin(trace, case)
+    return trace
+
+
+@check(value=2, odd_world_sizes=1, messages=1)
+def check_even_to_odd(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks in (2, 4):
+        _passed_on(answer, ranks)
+    _passed_on(answer, 4, real=True)
+    part("odd world sizes")
+    for ranks in (1, 3, 7):
+        _passed_on(answer, ranks)
+    part("messages")
+    for ranks in (2, 5):
+        got = _messages(_passed_on(answer, ranks))
+        want = [(rank, rank + 1) for rank in range(0, ranks - 1, 2)]
+        arrows = ", ".join(f"{source} -> {target}" for source, target in got)
+        expect(
+            got == want,
+            f"{_on(ranks)} the messages were {arrows}: {len(got)} of them, and {len(want)} will do, one from each even "
+            "rank to the next",
+            "messages", f"timeline({EVEN_TO_ODD.format(ranks)})",
+        )  # fmt: skip
+    return "odd ranks return the number before them, others None, on 1, 2, 3, 4 and 7 ranks · one message a pair"
+
+
+# sum_on_every_rank
+
+SUM = "run(lambda dist: sum_on_every_rank(dist, torch.tensor([1.0 + dist.get_rank()])), ranks={}, on=Cluster())"
+
+
+def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32", real: bool = False) -> Results:
+    values = _different(ranks, shape, dtype)
+    total = torch.stack(values).sum(0)
+    from_rank_1 = torch.stack(values).cumsum(0)
+    see = SUM.format(ranks)
+    trace = _run(see, with_own, answer, values, ranks=ranks, real=real)
+    case = _on(ranks, real)
+    for rank, got in enumerate(trace):
+        if equal(got, total):
+            continue
+        here = f"{case} rank {rank} returned {_text(got)}"
+        if isinstance(got, torch.Tensor):
+            expect(
+                not any(equal(got, part) for part in from_rank_1[:-1]),
+                f"{here}, a sum that is not complete; the total is {_text(total)}: receive from everyone before "
+                "you send the total to anyone",
+                "not-complete", see,
+            )  # fmt: skip
+            expect(
+                not equal(got.double() * ranks, total.double()),
+                f"{here}, the mean; the total is {_text(total)}: do not divide by {ranks}",
+                "mean", see,
+            )  # fmt: skip
+        expect(
+            got is not None or trace[0] is None,
+            f"{here}: rank 0 has the total, and every other rank has to return it too",
+            "not-on-every-rank", see,
+        )  # fmt: skip
+        expect(False, f"{here}; the total is {_text(total)}", "value", see)
+    _no_builtin(trace, case)
+    return trace
+
+
+@check(value=2, any_P=1, messages=1, bytes=1)
+def check_sum_on_every_rank(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks in (2, 4):
+        _summed(answer, ranks)
+    _summed(answer, 4, real=True)
+    part("any P")
+    for ranks in (1, 3, 7):
+        _summed(answer, ranks)
+    _summed(answer, 3, (2, 3), "int64")
+    part("messages")
+    for ranks in (3, 6):
+        got = _messages(_summed(answer, ranks))
+        past = [pair for pair in got if 0 not in pair]
+        expect(
+            len(got) <= 2 * (ranks - 1),
+            f"{_on(ranks)} it took {len(got)} messages; through rank 0 it takes {2 * (ranks - 1)}: "
+            f"{ranks - 1} values to rank 0 and {ranks - 1} totals back",
+            "too-many-messages", f"timeline({SUM.format(ranks)})",
+        )  # fmt: skip
+        expect(
+            not past,
+            f"{_on(ranks)} rank {past[0][0]} sent a message to rank {past[0][1]}: here all messages go to rank 0 or "
+            "come from it" if past else "",
+            "past-rank-0", f"timeline({SUM.format(ranks)})",
+        )  # fmt: skip
+    part("bytes")
+    ranks, elements = 4, 256
+    trace, size = _summed(answer, ranks, (elements,)), 4 * elements
+    for word, got in (("sent", trace.bytes_sent[0]), ("received", trace.bytes_received[0])):
+        expect(
+            got <= (ranks - 1) * size,
+            f"{_on(ranks)} with {size:,} bytes each rank 0 {word} {got:,} bytes; {(ranks - 1) * size:,} will do: "
+            "each message is as large as one value",
+            "too-many-bytes", SUM.format(ranks) + f".bytes_{word}",
+        )  # fmt: skip
+    return "the total on every one of 1, 2, 3, 4 and 7 ranks · 2(P-1) messages · rank 0 carries (P-1)·S each way"
+
+
+# exchange
+
+EXCHANGE = "run(lambda dist: exchange(dist, torch.ones(3) * dist.get_rank(), {}), ranks={}, on=Cluster())"
+PEERS = {  # for each number of ranks, who swaps with whom (None: sits out), and the same in a learner's line
+    2: ([1, 0], "1 - dist.get_rank()"),
+    3: ([2, None, 0], "2 - dist.get_rank()) if dist.get_rank() != 1 else None"),
+    4: ([2, 3, 0, 1], "(dist.get_rank() + 2) % 4"),
+    5: ([4, 3, None, 1, 0], "4 - dist.get_rank()) if dist.get_rank() != 2 else None"),
+}
+
+
+def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
+    tensors = _different(ranks, shape, dtype)
+    want = [tensor.clone() for tensor in tensors]
+    peers, peer = PEERS[ranks]
+    see = EXCHANGE.format(peer, ranks) if ")" not in peer.replace("()", "").replace("(dist", "") else ""
+    trace = _run(see, with_peer, answer, tensors, peers, ranks=ranks, real=real)
+    case = f"{_on(ranks, real)} with {str(want[0].dtype).removeprefix('torch.')}{list(shape)}"
+    for rank, partner in enumerate(peers):
+        if partner is None:
+            continue
+        got, own = trace[rank]
+        here = f"{case} rank {rank} swaps with rank {partner}"
+        expect(
+            got is not None,
+            f"{here} and returned None: return the tensor that arrived",
+            "none", see,
+        )  # fmt: skip
+        expect(
+            not equal(got, want[rank]),
+            f"{here} and returned its own tensor, {_text(got)}; rank {partner} had {_text(want[partner])}: "
+            "return the tensor that arrived",
+            "own-tensor", see,
+        )  # fmt: skip
+        expect(
+            equal(got, want[partner]),
+            f"{here} and returned {_text(got)}; rank {partner} had {_text(want[partner])}",
+            "value", see,
+        )  # fmt: skip
+        expect(
+            equal(own, want[rank]),
+            f"{here}, and its own tensor is {_text(own)} afterwards; it was {_text(want[rank])}: "
+            "receive into another tensor, and leave this one as it was",
+            "own-tensor-changed", see,
+        )  # fmt: skip
+    _no_builtin(trace, case)
+    return trace
+
+
+@check(value=2, any_pair=1, any_tensor=1, bytes=1)
+def check_exchange(answer: Any, part: Any) -> str:
+    part("value")
+    _swapped(answer, 2)
+    _swapped(answer, 2, real=True)
+    part("any pair")
+    for ranks in (3, 4, 5):
+        _swapped(answer, ranks)
+    part("any tensor")
+    for shape, dtype in (((2, 3), "int64"), ((), "float64"), ((4,), "bfloat16"), ((1, 2, 2), "uint8")):
+        _swapped(answer, 2, shape, dtype)
+    _swapped(answer, 3, (2, 3), "int64", real=True)
+    part("bytes")
+    trace = _swapped(answer, 2, (256,))
+    for rank, sent in enumerate(trace.bytes_sent):
+        expect(
+            sent <= 4 * 256,
+            f"{_on(2)} with 1,024 bytes each rank {rank} sent {sent:,} bytes: each tensor has to travel once",
+            "too-many-bytes", EXCHANGE.format(PEERS[2][1], 2) + ".bytes_sent",
+        )  # fmt: skip
+    return "swaps on 2, 3, 4 and 5 ranks, any pair, any dtype and shape · own tensor unchanged · each sent once"

@@ -1,0 +1,96 @@
+"""The files that grading writes: grades.csv, grades.json and a feedback page for each learner.
+
+Only the grader writes them, each in one step. Names and texts of learners are data in all of them: they cannot add a
+column, start a formula, leave the folder or become part of a page's markup.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import html
+import io
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
+        file.write(text)
+    os.chmod(new, 0o644)
+    os.replace(new, path)
+
+
+def slug(name: str) -> str:
+    """Return a file name for a learner: what is plain of the name, and a mark where something was not."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60].strip("_")
+    if plain == name:
+        return plain
+    return f"{plain or 'learner'}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def cell(value: Any) -> Any:
+    """Return a value for the CSV; text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    if isinstance(value, str):
+        value = value.replace("\x00", "")
+        if value.startswith(FORMULA):
+            return f"'{value}"
+    return value
+
+
+def write_csv(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write one row a submission: learner, chapter, points, one column an exercise, and a remark."""
+    exercises = list(dict.fromkeys(result["exercise"] for record in records for result in record["results"]))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["learner", "chapter", "earned", "points", *exercises, "remark"])
+    for record in records:
+        by_name = {result["exercise"]: result for result in record["results"]}
+        columns = [_score(by_name.get(name)) for name in exercises]
+        row = [record["learner"], record["chapter"], record["earned"], record["points"], *columns, record["remark"]]
+        writer.writerow([cell(value) for value in row])
+    write_whole(path, text.getvalue())
+
+
+def _score(result: dict[str, Any] | None) -> Any:
+    if result is None:
+        return ""
+    return result["earned"] if result["graded"] else "not graded"
+
+
+def write_json(path: Path, about: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    """Write everything that is known: how it was graded, and for each submission its parts, codes and seed."""
+    write_whole(path, json.dumps({**about, "submissions": records}, indent=1, ensure_ascii=True) + "\n")
+
+
+STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
+h2{margin:2rem 0 .2rem}pre{white-space:pre-wrap;background:#f5f5f5;padding:.6rem;overflow-wrap:anywhere}
+.score{font-weight:600}footer{margin-top:3rem;color:#555;font-size:.9rem}"""
+
+
+def write_page(path: Path, learner: str, records: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Write one learner's feedback: each exercise with its points, its parts, and the sentence of the check."""
+    text = html.escape
+    body = [f"<h1>{text(learner)}</h1>"]
+    for record in records:
+        body.append(f"<h2>{text(record['chapter'] or record['file'])}</h2>")
+        body.append(f'<p class="score">{record["earned"]} of {record["points"]} points</p>')
+        if record["remark"]:
+            body.append(f"<p>{text(record['remark'])}</p>")
+        for result in record["results"]:
+            score = f"{result['earned']} of {result['points']} points" if result["graded"] else "not graded"
+            body.append(f"<h3>{text(result['exercise'])} · {score}</h3><p>{text(result['marks'])}</p>")
+            see = f"\nSee it: {result['see']}" if result["see"] else ""
+            body.append(f"<pre>{text(result['sentence'] + see)}</pre>")
+    body.append(f"<footer>{text(about['graded with'])}</footer>")
+    page = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Feedback</title><style>{STYLE}</style>"
+    write_whole(path, page + "".join(body) + "</html>\n")

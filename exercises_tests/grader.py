@@ -1,0 +1,318 @@
+"""Grades a folder of submissions, or one's own chapter: python -m exercises_tests grade DIR | submit CHAPTER.
+
+Takes only the exercise cells out of each notebook, by id, and has a judge (exercises_tests/judge.py) check them. What
+grading protects against, and what it does not, stands in docs/grading.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import queue
+import secrets
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from exercises_tests import judge
+from exercises_tests.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, find, parse, solutions, tagged
+from exercises_tests.gradebook import slug, write_csv, write_json, write_page
+
+MOST_BYTES = 20 << 20  # of one notebook
+MOST_SECONDS = 240.0  # for one submission; a check ends its own runs much earlier
+GRADED_WITH = (
+    "Answers ran as text in processes of their own, with limits on time, memory, processes, files and output, under the "
+    "grader's user. Not protected against: code that reads or changes files of that user, or that alters the "
+    "simulator inside its own process."
+)
+
+
+class Judge:
+    """One judge process; started anew when it dies or takes too long."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self._environ, self._process = environ, None
+
+    def ask(self, request: dict[str, Any]) -> list[dict[str, Any]] | None:
+        """Return the results for a submission, or None when the judge died or ran out of time."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "exercises_tests.judge"],
+                env=self._environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                cwd="/", start_new_session=True,
+            )  # fmt: skip
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            ready, _, _ = select.select([self._process.stdout], [], [], MOST_SECONDS)
+            line = self._process.stdout.readline() if ready else b""
+            return json.loads(line) if line else self.close()
+        except (OSError, ValueError):
+            return self.close()
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.stdin.close()
+            process.stdout.close()
+            process.wait()
+
+
+class Class:
+    """Some judges that share the work of grading, and what has been graded so far."""
+
+    def __init__(self, root: Path, out: Path | None, seed: str) -> None:
+        self.root, self.seed = root, seed
+        self.known = {chapter.name: chapter for chapter in chapters(root)}
+        self.out = out
+        self._environ = judge.room()
+        self._reference: dict[str, dict[str, str]] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        shutil.rmtree(self._environ["PYTHONPATH"], ignore_errors=True)
+
+    def request(self, chapter: Chapter, cells: dict[str, str], others: list[str], learner: str) -> dict[str, Any]:
+        digest = hashlib.sha256(f"{self.seed}/{learner}/{chapter.name}".encode("utf-8", "replace")).hexdigest()
+        return {
+            "chapter": chapter.name,
+            "exercises": {exercise.id: exercise.points for exercise in chapter.exercises},
+            "cells": cells,
+            "others": others,
+            "solutions": solutions(chapter, self.root),
+            "imports": "\n".join(cell.source for cell in tagged(chapter.notebook, "imports")),
+            "seed": int(digest[:8], 16),
+        }
+
+    def reference(self, judge_: Judge, chapter: Chapter) -> dict[str, str]:
+        """Return which exercises cannot be graded here, with the reason: those whose own solution does not pass."""
+        with self._lock:
+            if chapter.name not in self._reference:
+                request = self.request(chapter, solutions(chapter, self.root), [], "the course's own solutions")
+                results = judge_.ask(request)
+                if results is None:
+                    faults = {exercise.id: "the judge died" for exercise in chapter.exercises}
+                else:
+                    faults = {r["exercise"]: r["sentence"] for r in results if not r["graded"] or r["code"]}
+                self._reference[chapter.name] = faults
+            return self._reference[chapter.name]
+
+    def grade(self, judge_: Judge, learner: str, path: Path) -> dict[str, Any]:
+        """Return the record of one notebook: points, parts, codes, and a remark where something was odd."""
+        record = {"learner": learner, "file": path.name, "chapter": "", "earned": 0, "points": 0, "results": []}
+        try:
+            if path.is_symlink() or not path.is_file():
+                raise ChapterError(f"{path.name} is not a plain file.")
+            if path.stat().st_size > MOST_BYTES:
+                raise ChapterError(f"{path.name} has {path.stat().st_size:,} bytes; a chapter has less than {MOST_BYTES:,}.")
+            notebook = parse(path)
+            name = notebook.metadata.get("course", {}).get("chapter") if _has_course(notebook) else None
+            if name not in self.known:
+                raise ChapterError(f"{path.name} is no chapter of this course: its metadata name {name!r}.")
+        except ChapterError as error:
+            return record | {"remark": str(error).replace(str(path.parent) + os.sep, ""), "seed": None, "digest": ""}
+        chapter = self.known[name]
+        names = [exercise.id for exercise in chapter.exercises]
+        cells = answers_of(notebook, names)
+        others = [c.source for c in notebook.cells if c.cell_type == "code" and c.source not in cells.values()]
+        faults = self.reference(judge_, chapter)
+        request = self.request(chapter, cells, others, learner)
+        results = judge_.ask(request)
+        remark = ""
+        if results is None:
+            results, remark = [_nothing(exercise) for exercise in chapter.exercises], "grading it ended the judge itself"
+        for result in results:
+            if result["exercise"] in faults:
+                reason = f"not graded: the course's own solution does not pass here ({faults[result['exercise']]})"
+                result.update(graded=False, earned=0, sentence=reason)
+        return record | {
+            "chapter": chapter.name,
+            "version": chapter.version,
+            "earned": sum(result["earned"] for result in results),
+            "points": sum(exercise.points for exercise in chapter.exercises),
+            "results": results,
+            "remark": remark,
+            "seed": request["seed"],
+            "digest": _digest(request),
+        }
+
+
+def _has_course(notebook: Any) -> bool:
+    return isinstance(notebook.metadata.get("course"), dict)
+
+
+def _nothing(exercise: Any) -> dict[str, Any]:
+    return {
+        "exercise": exercise.id, "graded": True, "earned": 0, "points": exercise.points, "parts": {}, "marks": "",
+        "code": "ended-the-judge", "sentence": "the answer ended the process that grades", "see": "", "borrowed": False,
+    }  # fmt: skip
+
+
+def _digest(request: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+
+
+def submissions(folder: Path) -> list[tuple[str, Path]]:
+    """Return (learner, notebook) for each notebook in `folder/<learner>/`; of several of one name, all.
+
+    Raises ChapterError when there is none.
+    """
+    if not folder.is_dir():
+        raise ChapterError(f"{folder} is not a folder; give one with a folder of notebooks for each learner.")
+    found = []
+    for learner in sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()):
+        found += [(learner.name, path) for path in sorted(learner.glob("*.ipynb"))]
+    if not found:
+        raise ChapterError(f"{folder} holds no {folder.name}/<learner>/*.ipynb to grade.")
+    return found
+
+
+def grade_class(folder: Path, out: Path, jobs: int, seed: str | None, root: Path = ROOT) -> list[dict[str, Any]]:
+    """Grade all submissions and write the grade book; what an earlier, interrupted run graded is not graded again."""
+    todo = submissions(folder)
+    kept = _load(out / "grades.json")
+    seed = seed or kept.get("class seed") or secrets.token_hex(8)
+    done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
+    group = Class(root, out, seed)
+    records: dict[tuple[str, str], dict[str, Any]] = {}
+    waiting: queue.Queue = queue.Queue()
+    for item in todo:
+        waiting.put(item)
+    stop = threading.Event()
+
+    def work() -> None:
+        judge_ = Judge(group._environ)
+        try:
+            while not stop.is_set():
+                learner, path = waiting.get_nowait()
+                records[learner, path.name] = _unchanged(group, done, learner, path) or group.grade(judge_, learner, path)
+                progress.update()
+        except queue.Empty:
+            pass
+        finally:
+            judge_.close()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(todo)))]
+    about = {"graded with": GRADED_WITH, "class seed": seed}
+    try:
+        with tqdm(total=len(todo), unit="notebook", disable=None) as progress:
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(0.5)
+                _save(out, about, records, todo, final=False)
+    finally:
+        stop.set()
+        _save(out, about, records, todo, final=True)
+        group.close()
+    return _ordered(records, todo)
+
+
+def _unchanged(group: Class, done: dict, learner: str, path: Path) -> dict[str, Any] | None:
+    """Return an earlier record of the same answers to the same chapter with the same seed, if there is one."""
+    earlier = done.get((learner, path.name))
+    if not earlier or not earlier.get("digest") or any(not result["graded"] for result in earlier["results"]):
+        return None
+    try:
+        chapter = group.known[earlier["chapter"]]
+        notebook = parse(path)
+    except (ChapterError, KeyError):
+        return None
+    cells = answers_of(notebook, [exercise.id for exercise in chapter.exercises])
+    others = [c.source for c in notebook.cells if c.cell_type == "code" and c.source not in cells.values()]
+    return earlier if _digest(group.request(chapter, cells, others, learner)) == earlier["digest"] else None
+
+
+def _ordered(records: dict, todo: list[tuple[str, Path]]) -> list[dict[str, Any]]:
+    return [records[learner, path.name] for learner, path in todo if (learner, path.name) in records]
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _save(out: Path, about: dict, records: dict, todo: list, final: bool) -> None:
+    ordered = _ordered(dict(records), todo)
+    write_json(out / "grades.json", about, ordered)
+    if not final:
+        return
+    write_csv(out / "grades.csv", ordered)
+    for learner in dict.fromkeys(record["learner"] for record in ordered):
+        own = [record for record in ordered if record["learner"] == learner]
+        write_page(out / "feedback" / f"{slug(learner)}.html", learner, own, about)
+
+
+def show(record: dict[str, Any]) -> str:
+    """Return one submission's result as text."""
+    lines = [f"{record['chapter'] or record['file']}   {record['earned']} of {record['points']} points"]
+    if record["remark"]:
+        lines.append(f"  {record['remark']}")
+    for result in record["results"]:
+        mark = "✓" if not result["code"] else "✗"
+        lines.append(f"{mark} {result['exercise']:<28} {result['earned']} of {result['points']}   {result['sentence']}")
+        if result["see"]:
+            lines.append(f"    See it: {result['see']}")
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> int:
+    """Run `grade DIR` or `submit CHAPTER`; return the exit code."""
+    top = argparse.ArgumentParser(prog="python -m exercises_tests")
+    commands = top.add_subparsers(dest="command", required=True)
+    grade = commands.add_parser("grade", help="grade DIR/<learner>/*.ipynb and write a grade book")
+    grade.add_argument("folder", type=Path)
+    grade.add_argument("--out", type=Path, default=Path("grades"), help="where the grade book goes (default: grades)")
+    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="judges at work at once (default: cores)")
+    grade.add_argument("--seed", help="draw the same numbers as an earlier grading (default: kept in grades.json)")
+    submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
+    submit.add_argument("chapter")
+    options = top.parse_args(argv)
+    try:
+        if options.command == "grade":
+            return _grade(options)
+        return _submit(options.chapter)
+    except KeyboardInterrupt:
+        print("\ninterrupted: what is graded is kept; the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def _grade(options: argparse.Namespace) -> int:
+    if str(options.folder) in ("", "."):
+        raise ChapterError("Name the folder with the submissions: make grade SUBMISSIONS=dir")
+    if options.jobs < 1:
+        raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
+    records = grade_class(options.folder, options.out, options.jobs, options.seed)
+    for record in records:
+        remark = f"   {record['remark']}" if record["remark"] else ""
+        print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
+    print(f"{len(records)} notebooks: {options.out}/grades.csv, grades.json and feedback/")
+    return 0
+
+
+def _submit(name: str) -> int:
+    chapter = find(name)
+    path = ROOT / "work" / f"{chapter.name}.ipynb"
+    if not path.exists():
+        raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
+    group = Class(ROOT, None, "submit")
+    judge_ = Judge(group._environ)
+    try:
+        record = group.grade(judge_, "you", path)
+    finally:
+        judge_.close()
+        group.close()
+    print(show(record))
+    return 0

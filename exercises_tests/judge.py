@@ -1,0 +1,137 @@
+"""The process that grades one submission after another: it runs the checks, and never anything of a learner's.
+
+Reads one request a line on standard input and writes one reply a line on what was standard output. Everything of the
+learner's runs in processes that the zygote forks, with limits on time, memory, processes, files and output, in an empty
+folder, without `solutions/` and `tests/` on the module path; what comes back is plain data or it is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import resource
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import course_lib.ranks
+from course_lib.checks import Outcome
+from course_lib.ranks import launcher, packing
+from exercises_tests import answer
+from exercises_tests.answer import Answer, borrows, names_defined
+
+MEMORY = {"real": 3 << 30, "alone": 4 << 30, "simulated": 6 << 30}  # bytes of address space; torch alone takes over 1
+MOST_SECONDS = 20.0
+FILE_BYTES, OPEN_FILES, MORE_PROCESSES = 64 << 20, 1024, 4096
+KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+class GradingLauncher(launcher.Launcher):
+    """A launcher whose every process has limits, an empty folder, and an environment that says nothing."""
+
+    folder = "/"
+
+    def run(self, jobs: list[dict[str, Any]], timeout: float, listener: Any = None, live: Any = None) -> list:
+        limits = [
+            (resource.RLIMIT_AS, MEMORY[jobs[0]["kind"]]),
+            (resource.RLIMIT_FSIZE, FILE_BYTES),
+            (resource.RLIMIT_NOFILE, OPEN_FILES),
+            (resource.RLIMIT_NPROC, MORE_PROCESSES),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_CPU, int(2 * MOST_SECONDS)),
+        ]
+        environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
+        return super().run([job | confined for job in jobs], min(timeout, MOST_SECONDS), listener, None)
+
+
+def main() -> None:
+    """Serve requests until standard input ends."""
+    replies = os.fdopen(os.dup(1), "w")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as this process lives
+    os.environ["COURSE_PROGRESS"] = "off"
+    course_lib.ranks.LAUNCHER = answer.LAUNCHER = GradingLauncher()
+    packing.unpack = packing.unpack_plain  # this process rebuilds nothing but plain data
+    for line in sys.stdin:
+        request = json.loads(line)
+        with tempfile.TemporaryDirectory(prefix="grading-") as folder:
+            answer.LAUNCHER.folder = folder
+            results = grade(request)
+        replies.write(json.dumps(results) + "\n")
+        replies.flush()
+
+
+def grade(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return one result for each exercise of a submission.
+
+    The request names the chapter's module, the exercises in order with their points, the learner's `cells` by exercise,
+    `others` (the rest of the notebook's code cells, only read, to say where a missing helper is), the solutions of
+    borrowed exercises, the chapter's imports, and the seed of the numbers that checks draw.
+    """
+    os.environ["COURSE_SEED"] = str(request["seed"])
+    checks = importlib.import_module(f"exercises_tests.{request['chapter']}")
+    borrowed = {name for name, text in request["cells"].items() if borrows(name, text)}
+    cells = {
+        name: request["solutions"].get(name, text) if name in borrowed else text
+        for name, text in request["cells"].items()
+    }
+    return [
+        _grade_one(name, points, checks, cells, borrowed, request) for name, points in request["exercises"].items()
+    ]
+
+
+def _grade_one(name: str, points: int, checks: Any, cells: dict, borrowed: set, request: dict) -> dict[str, Any]:
+    check = getattr(checks, f"check_{name}")
+    found = Outcome(name, check.points)
+    if name not in cells:
+        found.sentence, found.code = "the exercise cell is not in the notebook", "missing"
+    elif name in borrowed:
+        found.sentence, found.code, found.borrowed = "borrowed", "borrowed", True
+    else:
+        try:
+            found = check.outcome(Answer(name, cells, request["imports"]))
+        except Exception as error:  # of the check's own making: nobody's points depend on it
+            return _result(found) | {"graded": False, "sentence": f"not graded: {type(error).__name__}: {error}"}
+        found.sentence += _helper_elsewhere(found, cells, request["others"])
+    return _result(found)
+
+
+def _result(found: Outcome) -> dict[str, Any]:
+    marks = {part: part in found.passed for part in found.points}
+    return {
+        "exercise": found.exercise, "graded": True, "earned": found.earned, "points": found.total, "parts": marks,
+        "marks": found.marks, "code": found.code, "sentence": found.sentence, "see": found.see,
+        "borrowed": found.borrowed,
+    }  # fmt: skip
+
+
+def _helper_elsewhere(found: Outcome, cells: dict[str, str], others: list[str]) -> str:
+    """Say so when the answer misses a name that another cell of the learner's notebook defines."""
+    missing = re.search(r"NameError: name '(\w+)' is not defined", found.sentence)
+    if found.code and missing and any(missing[1] in names_defined(text) for text in others):
+        return (
+            f"\n    {missing[1]} is defined in another cell of your notebook; only exercise cells are graded: "
+            f"put it into the cell {found.exercise}"
+        )
+    return ""
+
+
+def room() -> dict[str, str]:
+    """Return the environment of a judge: copies of the course's two packages on the module path, and nothing beside them.
+
+    The folder stands in PYTHONPATH; whoever asked for it deletes it.
+    """
+    here, folder = Path(__file__).resolve().parent.parent, tempfile.mkdtemp(prefix="course-room-")
+    for package in ("course_lib", "exercises_tests"):
+        shutil.copytree(here / package, Path(folder, package), ignore=shutil.ignore_patterns("__pycache__"))
+    return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1"}
+
+
+if __name__ == "__main__":
+    main()

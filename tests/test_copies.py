@@ -1,0 +1,189 @@
+"""A learner's copies: the commands lab and update."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell
+from small_course import ANSWER, NAME, STUB, cells, edit, make_course, new_version, save, sources
+
+from exercises_tests.__main__ import main
+from exercises_tests.chapters import find
+
+
+@pytest.fixture
+def course(tmp_path):
+    return make_course(tmp_path)
+
+
+@pytest.fixture
+def working(tmp_path):
+    """A course after `make lab`, and the learner's copy of its chapter."""
+    course = make_course(tmp_path)
+    assert main(["lab", "--no-open"], course) == 0
+    return course, course / "work" / f"{NAME}.ipynb"
+
+
+def test_lab_copies_the_chapters(working):
+    course, copy = working
+    assert sources(copy) == {cell.id: cell.source for cell in find(NAME, course).notebook.cells}
+
+
+def test_lab_never_overwrites(working):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    before = copy.read_bytes()
+    main(["lab", "--no-open"], course)
+    assert copy.read_bytes() == before
+
+
+def test_lab_does_not_copy_a_chapter_that_the_learner_has_renamed(working):
+    course, copy = working
+    copy.rename(copy.with_name("mine.ipynb"))
+    main(["lab", "--no-open"], course)
+    assert not copy.exists()
+
+
+def test_lab_says_that_a_newer_version_exists(working, capsys):
+    course, _ = working
+    new_version(course)
+    main(["lab", "--no-open"], course)
+    assert "ch98_sums.ipynb is from an older version of the chapter: make update" in capsys.readouterr().out
+
+
+def test_lab_notices_a_change_without_a_new_version_number(working, capsys):
+    course, _ = working
+    new_version(course, version=1)
+    main(["lab", "--no-open"], course)
+    assert "make update" in capsys.readouterr().out
+
+
+def test_lab_leaves_a_broken_copy_alone_and_says_so(working, capsys):
+    course, copy = working
+    copy.write_text("{broken")
+    assert main(["lab", "--no-open"], course) == 0
+    assert copy.read_text() == "{broken"
+    assert "is not JSON" in capsys.readouterr().out
+
+
+def test_lab_opens_the_first_chapter(course, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda path, arguments: started.append(arguments))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    main(["lab", "--port=9999"], course)
+    assert started == [[sys.executable, "-m", "jupyterlab", f"work/{NAME}.ipynb", "--port=9999"]]
+
+
+def test_update_carries_answers_and_predictions_over(working):
+    course, copy = working
+    edit(copy, total=ANSWER, guess_total="guess_total = 12")
+    new_version(course)
+    assert main(["update"], course) == 0
+    assert sources(copy)["title"] == "# Sums, again"
+    assert sources(copy)["total"] == ANSWER
+    assert sources(copy)["guess_total"] == "guess_total = 12"
+
+
+def test_update_takes_the_new_stub_where_nothing_was_written(working):
+    course, copy = working
+    new_version(course)
+    changed = nbformat.read(course / "notebooks" / f"{NAME}.ipynb", as_version=4)
+    changed.cells[3].source = STUB.replace("the total", "the sum")
+    nbformat.write(changed, course / "notebooks" / f"{NAME}.ipynb")
+    main(["update"], course)
+    assert "Return the sum" in sources(copy)["total"]
+
+
+def test_update_keeps_the_old_file_byte_for_byte(working):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    before = copy.read_bytes()
+    new_version(course)
+    main(["update"], course)
+    assert [path.read_bytes() for path in (course / "work" / "backups").iterdir()] == [before]
+
+
+def test_two_updates_in_one_second_keep_two_backups(working):
+    course, _ = working
+    new_version(course)
+    main(["update"], course)
+    new_version(course, version=3)
+    main(["update"], course)
+    assert len(list((course / "work" / "backups").iterdir())) == 2
+
+
+def test_update_says_what_it_carried_and_what_stays_in_the_backup(working, capsys):
+    course, copy = working
+    edit(copy, total=ANSWER, imports="import os, sys")
+    notebook = nbformat.read(copy, as_version=4)
+    notebook.cells.append(new_code_cell("scratch = 1", id="aa11"))
+    nbformat.write(notebook, copy)
+    new_version(course)
+    main(["update"], course)
+    said = capsys.readouterr().out
+    assert "carried over: total." in said
+    assert "cells of your own: imports (import os, sys); aa11 (scratch = 1)." in said
+
+
+def test_update_does_nothing_to_a_chapter_that_is_up_to_date(working, capsys):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    before = copy.read_bytes()
+    assert main(["update"], course) == 0
+    assert copy.read_bytes() == before
+    assert not (course / "work" / "backups").exists()
+    assert f"work/{NAME}.ipynb is up to date." in capsys.readouterr().out
+
+
+def test_update_twice_does_nothing_the_second_time(working, capsys):
+    course, _ = working
+    new_version(course)
+    main(["update"], course)
+    capsys.readouterr()
+    main(["update"], course)
+    assert capsys.readouterr().out == f"work/{NAME}.ipynb is up to date.\n"
+
+
+def test_update_leaves_a_copy_of_a_later_version_alone(working):
+    course, copy = working
+    new_version(course, version=3)
+    main(["update"], course)
+    new_version(course, version=2)
+    before = copy.read_bytes()
+    main(["update"], course)
+    assert copy.read_bytes() == before
+
+
+def test_update_works_on_a_copy_made_by_hand(course):
+    copy = save(course / "work" / "mine.ipynb", cells())
+    edit(copy, total=ANSWER)
+    new_version(course)
+    main(["update"], course)
+    assert sources(copy)["total"] == ANSWER
+    assert sources(copy)["guess_total"].startswith("guess_total = None")
+
+
+def test_update_of_a_broken_copy_says_so_and_goes_on_with_the_rest(working, capsys):
+    course, copy = working
+    (course / "work" / "a.ipynb").write_text("{broken")
+    new_version(course)
+    assert main(["update"], course) == 2
+    assert sources(copy)["title"] == "# Sums, again"
+    assert "a.ipynb is not a notebook" in capsys.readouterr().out
+
+
+def test_a_failed_write_leaves_the_old_file(working, monkeypatch):
+    course, copy = working
+    before = copy.read_bytes()
+    new_version(course)
+
+    def refuse(*paths):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    assert main(["update"], course) == 2
+    assert copy.read_bytes() == before
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["backups", copy.name]
