@@ -76,7 +76,7 @@ def training_days(
     """Return the days a training run takes on `gpus` GPUs of `peak_flops` FLOP/s each, of which it reaches `mfu`.
 
     With recompute="full" this is 8TP/(nX) of Narayanan 2021 (2104.04473, section 5.1); their X, which counts the
-    repeated forward as work done, is then `mfu` x `peak_flops`. ValueError for anything not positive, and `mfu` above 1.
+    repeated forward as work done, is then `mfu` x `peak_flops`. ValueError for what is not positive, and `mfu` above 1.
     """
     check_whole(gpus=gpus)
     check_positive(peak_flops=peak_flops)

@@ -69,11 +69,11 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.attention = nn.LayerNorm(shape.hidden), Attention(shape, dropout)
         self.norm2, self.mlp = nn.LayerNorm(shape.hidden), MLP(shape)
-        self.dropout = nn.Dropout(dropout)
+        self.drop1, self.drop2 = nn.Dropout(dropout), nn.Dropout(dropout)  # CommDebugMode fails on a module used twice
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.dropout(self.attention(self.norm1(x)))
-        return x + self.dropout(self.mlp(self.norm2(x)))
+        x = x + self.drop1(self.attention(self.norm1(x)))
+        return x + self.drop2(self.mlp(self.norm2(x)))
 
 
 class GPT(nn.Module):

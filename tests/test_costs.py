@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.costs import (
@@ -42,7 +42,8 @@ def counted(shape, batch, sequence, recompute=False):
     if recompute:
         for block in model.blocks:
             block.forward = lambda stream, run=block.forward: checkpoint(run, stream, use_reentrant=False)
-        loss = next_token_loss(model(x), x)
+        with set_checkpoint_early_stop(False):
+            loss = next_token_loss(model(x), x)
     with FlopCounterMode(display=False) as backward:
         loss.backward()
     return forward.get_total_flops(), backward.get_total_flops()
@@ -58,7 +59,10 @@ def test_forward_and_step_flops_are_what_torch_counts(change):
 
 
 def test_full_recomputation_is_what_torch_counts():
-    """With every block checkpointed, torch counts the blocks' forward once more and not the head's."""
+    """With every block checkpointed, torch counts the blocks' forward once more and not the head's.
+
+    By default torch stops a recomputation early, before each block's last matmul, whose output nothing needs.
+    """
     forward, backward = counted(TINY_GPT, 2, 32, recompute=True)
     assert step_flops(TINY_GPT, 2, 32, recompute="full") == forward + backward
 
@@ -97,18 +101,15 @@ def test_the_rule_of_thumb_against_the_exact_count():
     assert 1.02 < ratio < 1.04
 
 
-def test_experts_cost_only_the_active_ones():
-    """Mixtral's matrices cost 2 FLOPs per active parameter and token (its embedding is looked up, its norms are free)."""
-    shape = MODELS["Mixtral-8x7B"]
-    parts = forward_flops(shape, 1, 1)
-    free = shape.vocabulary * shape.hidden + (2 * shape.layers + 1) * shape.hidden
+@pytest.mark.parametrize("name", ["Mixtral-8x7B", "DeepSeek-V3"])
+def test_experts_cost_only_the_active_ones(name):
+    """Matrices cost 2 FLOPs per active parameter and token; the embedding is looked up, norms and biases are free."""
+    shape = MODELS[name]
+    parts, layers = forward_flops(shape, 1, 1), shape.layers
+    free = (shape.vocabulary + 2 * layers + 1) * shape.hidden
+    if name == "DeepSeek-V3":
+        free += layers * (1536 + 512) + 58 * 256  # norms inside latent attention, the routers' corrections
     assert parts["layers"] + parts["head"] == 2 * (active_parameters(shape) - free)
-
-
-def test_deepseek_costs_250_gigaflops_per_token():
-    """Latent attention and 8 + 1 of 257 experts: 250 GFLOPs per token at 4,096 tokens, counted three times forward."""
-    shape = MODELS["DeepSeek-V3"]
-    assert step_flops(shape, 1, 4096, causal=True) / 4096 == pytest.approx(250e9, rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.distributed.tensor.debug import CommDebugMode
 
 from course_lib.gpt import GPT, next_token_loss, pipeline_stage
 from course_lib.models import MODELS, TINY_GPT, parameter_count
@@ -80,6 +81,14 @@ def test_no_key_has_a_bias():
     assert "blocks.0.mlp.down.bias" in names
 
 
+@pytest.mark.filterwarnings("ignore:Full backward hook")  # token numbers have no gradient
+def test_comm_debug_mode_can_watch_it():
+    """torch's CommDebugMode fails on a model that calls one module twice; this one can be watched through a step."""
+    with CommDebugMode() as counter:
+        next_token_loss(GPT(WIDE)(tokens()), tokens()).backward()
+    assert counter.get_total_counts() == 0
+
+
 def test_dropout_only_when_asked():
     """Two forwards of the default model agree to the bit; with dropout they differ in training and agree in eval."""
     x = tokens()
@@ -111,7 +120,7 @@ def test_stages_share_nothing_and_keep_names(stages):
 
 
 def test_attention_by_heads_adds_up():
-    """Each half of the heads, with its columns of q, k, v and its rows of out, gives half of the sum: ready to split."""
+    """Half of the heads, with their columns of q, k, v and rows of out, gives one of two summands: ready to split."""
     whole = GPT(WIDE).double().blocks[0].attention
     x = torch.randn(2, 16, 48, dtype=torch.float64)
     total = 0
@@ -140,7 +149,6 @@ def test_another_kind_of_model_is_refused(name):
 @pytest.mark.parametrize(("index", "stages"), [(0, 0), (2, 2), (-1, 2), (0, 4)])
 def test_an_impossible_stage_is_refused(index, stages):
     """No stage without a layer, no index outside the stages."""
-    with pytest.raises(
-        ValueError, match=f"index = {index}, stages = {stages}: must be 0 <= index < stages <= layers = 3"
-    ):
+    words = f"index = {index}, stages = {stages}: must be 0 <= index < stages <= layers = 3"
+    with pytest.raises(ValueError, match=words):
         pipeline_stage(GPT(WIDE), index, stages)

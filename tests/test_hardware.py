@@ -36,7 +36,7 @@ def test_every_row_names_its_source():
 
 
 def test_no_peak_counts_sparsity():
-    """Halving the width of a number doubles the peak at most; figures with sparsity would stand out by another factor."""
+    """Half the width of a number doubles the peak, no more: a figure with sparsity would stand out by a factor 2."""
     assert H100.peak("bf16") == 989e12
     for gpu in GPUS.values():
         tensor = [gpu.peak(dtype) for dtype in ("tf32", "bf16", "fp8") if dtype in gpu.dtypes]

@@ -13,7 +13,7 @@ from course_lib.memory.parts import (
     model_state_bytes,
     parameters_on_rank,
 )
-from course_lib.memory.training import Breakdown, largest_model_that_fits, readable, training_memory
+from course_lib.memory.training import Breakdown, forwards_in_flight, largest_model_that_fits, readable, training_memory
 
 __all__ = [
     "OPTIMIZERS",
@@ -22,6 +22,7 @@ __all__ = [
     "Precision",
     "activation_bytes",
     "check_layout",
+    "forwards_in_flight",
     "kv_cache_bytes",
     "largest_model_that_fits",
     "layer_activation_bytes",

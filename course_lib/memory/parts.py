@@ -31,7 +31,8 @@ class Precision(NamedTuple):
 
 PRECISIONS = {
     "fp32": Precision(4, 4, 0, 4, 4),
-    "bf16 mixed": Precision(2, 2, 4, 4, 2),  # ZeRO's 2 + 2 + 12 (1910.02054, section 3.1), in fp16 there
+    "bf16 mixed": Precision(2, 2, 4, 4, 2),  # 2 + 2 + 12 bytes with Adam
+    "fp16 mixed": Precision(2, 2, 4, 4, 2),  # the same: ZeRO, 1910.02054, section 3.1
     "bf16 mixed, fp32 gradients": Precision(2, 4, 4, 4, 2),  # Megatron in bf16: 18 bytes
     "fp16 mixed, fp32 gradients": Precision(2, 6, 4, 4, 2),  # Megatron in fp16: both gradients, 20 bytes
     "bf16 pure": Precision(2, 2, 0, 2, 2),  # model.to(bfloat16): small, and small updates are rounded away
@@ -82,6 +83,8 @@ def layer_activation_bytes(
     recompute="selective" saves no scores, and neither does FlashAttention; "full" saves the layer's input only. The
     norms' statistics are left out, as in the paper (0.3 % at hidden size 64). `moe`: experts, tokens spread evenly.
     """
+    check_whole(batch=batch, sequence=sequence, tp=tp)
+    check_choice("recompute", recompute, RECOMPUTE)
     tokens, h = batch * sequence, shape.hidden
     stream = tp if sequence_parallel else 1  # what every tensor-parallel rank holds whole, unless sequences are split
     if recompute == "full":
@@ -123,7 +126,6 @@ def activation_bytes(
     mask after the embedding. Keyword arguments as in `layer_activation_bytes`; ValueError as in `check_layout`.
     """
     check_layout(shape, batch, sequence, tp=tp, pp=pp, stage=stage, chunks=chunks)
-    check_choice("recompute", recompute, RECOMPUTE)
     settings = {"element": element, "mask": mask, "tp": tp, "sequence_parallel": sequence_parallel}
     layers, moe = layers_of_stage(shape, pp, stage, chunks)
     dense = sum(layer_activation_bytes(shape, batch, sequence, recompute, **settings).values())
@@ -197,7 +199,7 @@ def parameters_on_rank(
 def layers_of_stage(shape: ModelShape, pp: int, stage: int, chunks: int) -> tuple[int, int]:
     """Return how many layers a pipeline stage holds, and how many of those hold experts.
 
-    Layer i is in chunk i·pp·chunks // layers, and chunk c on stage c mod pp: earlier stages get the odd layers.
+    Layer i is in chunk i·pp·chunks // layers, and chunk c on stage c mod pp; no stage holds more than the first.
     """
     mine = [layer for layer in range(shape.layers) if layer * pp * chunks // shape.layers % pp == stage]
     return len(mine), sum(shape.experts > 0 and layer >= shape.dense_layers for layer in mine)

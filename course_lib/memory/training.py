@@ -139,19 +139,22 @@ def training_memory(
     }
 
     # What is there only for a moment: gradients of log-probabilities and logits, or what one layer's backward needs;
-    # weights that ZeRO-3 gathered and gradients that ZeRO-2 has not scattered yet; the two temporaries of Adam's step.
+    # weights that ZeRO-3 gathered, fresh gradients before ZeRO-2 scatters them; the two temporaries of Adam's step.
     moe = layers_of_stage(shape, pp, stage, chunks)[1] > 0
     layer = _inside_layer(shape, batch, sequence, recompute, moe=moe, tp=tp, **saved)
     unit, matrix = _largest(shape, moe, stage in (0, pp - 1), tp, ep)
-    unit *= (kind.weights if zero == 3 else 0) + (kind.gradients if zero >= 2 else 0) if dp > 1 else 0
+    gathered = unit * kind.weights if zero == 3 and dp > 1 else 0
     adam = 2 * matrix * kind.moment / (dp if zero else 1) if OPTIMIZERS[optimizer] == 2 else 0
-    before = parts | {"gradients": parts["gradients"] if (microbatches or pp) > 1 else 0}
-    starts = before | {"working": 2 * parts["logits"] + unit}
-    later = before | {"logits": 0, "working": layer + unit}
+    kept = (microbatches or pp) > 1
+    fresh = 0 if kept and zero < 2 else unit * kind.gradients
+    before = parts | {"gradients": parts["gradients"] if kept else 0}
+    starts = before | {"working": 2 * parts["logits"] + gathered}
+    later = before | {"logits": 0, "working": layer + gathered + fresh}
+    ended = parts | {"activations": 0, "logits": 0, "working": 0}
     moments = {
-        "at the end of forward": before | {"working": 0},
-        "inside backward": max(starts, later, key=_sum),
-        "in the optimizer step": parts | {"activations": 0, "logits": 0, "working": adam},
+        "at the end of forward": before | {"working": gathered},
+        "inside backward": max(starts, later, ended, key=_sum),
+        "in the optimizer step": ended | {"working": adam},
     }
     where = f"each of {dp * tp * pp:,} GPUs" if dp * tp * pp > 1 else "one GPU"
     title = f"{shape.name}, {precision}, {optimizer}, micro-batch {batch} x {sequence:,} tokens, on {where}"
@@ -197,14 +200,14 @@ def largest_model_that_fits(
     """Return the Breakdown of the largest of `shapes` whose peak fits `gpu`, None where none does.
 
     `settings` as in `training_memory`. A shape that they cannot split (heads, layers, positions) is passed over; where
-    they suit no shape at all, the last ValueError is raised.
+    they suit no shape at all, the first ValueError is raised.
     """
     refused, tried = None, 0
     for shape in sorted(shapes, key=parameter_count, reverse=True):
         try:
             breakdown = training_memory(shape, batch, sequence, gpu=gpu, **settings)
         except ValueError as error:
-            refused = error
+            refused = refused or error
             continue
         tried += 1
         if breakdown.fits:
