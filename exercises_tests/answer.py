@@ -33,7 +33,14 @@ class Answer:
 
     def __call__(self, *args: Any) -> Any:
         """Call the function in a process of its own and return plain data. Raises RankFailed as `run` does."""
-        job = ranks._job("alone", self, args)
+        return self._elsewhere(self, *args)
+
+    def __alone__(self, drive: Any, *data: Any) -> Any:
+        """Return `drive(function, *data)` from a process of its own (see course_lib.checks.alone)."""
+        return self._elsewhere(drive, self, *data)
+
+    def _elsewhere(self, fn: Any, *args: Any) -> Any:
+        job = ranks._job("alone", fn, args)
         (child,) = LAUNCHER.run([job], PATIENCE)
         ranks._raise_first_failure([child], PATIENCE)
         return packing.unpack_plain(child.answer["value"])
@@ -44,7 +51,7 @@ def _filename(cell: str) -> str:
 
 
 class _NoShell:
-    """Stands in for what IPython offers in a notebook: magics and shell settings do nothing where answers are graded."""
+    """Stands in for the shell of a notebook: its magics and settings do nothing where answers are graded."""
 
     def __getattr__(self, name: str) -> _NoShell:
         return self

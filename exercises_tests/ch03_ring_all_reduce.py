@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from course_lib import algorithms
 from course_lib.checks import check, close, equal, expect, integers
-from course_lib.ranks import Results, run
+from course_lib.ranks import RankFailed, Results, run
 from course_lib.simulator import Cluster
 
 STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count the steps
@@ -28,7 +29,9 @@ def in_place(dist: Any, answer: Any, tensors: list) -> tuple:
 
 def _case(ranks: int, shape: tuple) -> str:
     elements = math.prod(shape)
-    return f"on {ranks} {'rank' if ranks == 1 else 'ranks'} with {elements} {'element' if elements == 1 else 'elements'}"
+    return (
+        f"on {ranks} {'rank' if ranks == 1 else 'ranks'} with {elements} {'element' if elements == 1 else 'elements'}"
+    )
 
 
 def _see(name: str, ranks: int, shape: tuple) -> str:
@@ -44,33 +47,78 @@ def _no_builtin(trace: Results) -> None:
 def _look_at(name: str, ranks: int, shape: tuple, trace: Results, want: list, before: list) -> None:
     """Judge the values; `want` holds for each rank a tensor, or (piece, chunk number) where only a chunk counts."""
     case, see = _case(ranks, shape), _see(name, ranks, shape)
-    for rank, (mine, returned) in enumerate(trace):
-        piece, place = want[rank]
-        got = mine if place is None else mine.view(-1).tensor_split(ranks)[place]
-        what = "the tensor" if place is None else f"chunk {place}"
-        if equal(got, piece):
-            continue
-        start = before[rank] if place is None else before[rank].view(-1).tensor_split(ranks)[place]
-        expect(
-            not (equal(got, start) and returned is not None),
-            f"{case} the tensor that rank {rank} was given is unchanged: write into it, "
-            "returning a new one is not in place",
-            "not-in-place", see,
-        )  # fmt: skip
-        expect(
-            ranks == 1 or not got.is_floating_point() or not equal(got * ranks, piece),
-            f"{case} rank {rank} holds the mean, not the sum: do not divide by {ranks}",
-            "mean", see,
-        )  # fmt: skip
-        wrong = (got != piece).view(-1).nonzero().view(-1).tolist() if got.shape == piece.shape else []
-        tail = math.prod(shape) % ranks
-        if place is None and wrong and tail and min(wrong) >= math.prod(shape) - tail:
-            sentence = f"{case} the last {len(wrong)} stay without their sum: {ranks} does not divide {math.prod(shape)}, "
-            expect(False, sentence + "and the rest belongs to some chunk too", "rest-dropped", see)
+    elements = math.prod(shape)
+    got = [_chunk(mine, place, ranks) for (mine, _), (_, place) in zip(trace, want, strict=True)]
+    given = [_chunk(mine, place, ranks) for mine, (_, place) in zip(before, want, strict=True)]
+    wrong = [rank for rank in range(ranks) if not equal(got[rank], want[rank][0])]
+    if not wrong:
+        return
+    rank = wrong[0]
+    piece, place = want[rank]
+    untouched = all(map(equal, got, given)) and all(map(equal, (mine for mine, _ in trace), before))
+    expect(
+        not (untouched and any(not equal(a, b) for a, (b, _) in zip(given, want, strict=True))),
+        f"{case} the tensors that the ranks were given are unchanged: write into them (copy_, +=); "
+        "making or returning a new tensor is not in place",
+        "not-in-place", see,
+    )  # fmt: skip
+    expect(
+        ranks == 1 or not got[rank].is_floating_point() or not equal(got[rank] * ranks, piece),
+        f"{case} rank {rank} holds the mean, not the sum: do not divide by {ranks}",
+        "mean", see,
+    )  # fmt: skip
+    if elements % ranks:
+        _look_at_rest(case, see, ranks, elements, got, want, given)
+    if place is not None:
+        _look_for_another_chunk(case, see, ranks, trace, want)
+    what = "the tensor" if place is None else f"chunk {place}"
+    right = ""
+    if place is None and elements and elements % ranks == 0:
+        pairs = zip(got[rank].view(-1).tensor_split(ranks), piece.view(-1).tensor_split(ranks), strict=True)
+        chunks = [str(chunk) for chunk, pair in enumerate(pairs) if equal(*pair)]
+        right = f" (right there: {'chunk ' + ', '.join(chunks) if chunks else 'no chunk'})"
+    expect(
+        False,
+        f"{case} {what} on rank {rank} is {_short(got[rank])}; it should be {_short(piece)}{right}",
+        "value", see,
+    )  # fmt: skip
+
+
+def _chunk(tensor: torch.Tensor, place: int | None, ranks: int) -> torch.Tensor:
+    return tensor if place is None else tensor.view(-1).tensor_split(ranks)[place]
+
+
+def _look_at_rest(case: str, see: str, ranks: int, elements: int, got: list, want: list, given: list) -> None:
+    """Refuse an answer that is right but for what is left over where `ranks` does not divide `elements`."""
+    rest = elements % ranks
+    if want[0][1] is not None:
         expect(
             False,
-            f"{case} {what} on rank {rank} is {_short(got)}; the sum is {_short(piece)}",
-            "value", see,
+            f"{case} chunk 0 on rank 0 is {_short(got[0])}; it should be {_short(want[0][0])}. {ranks} does not divide "
+            f"{elements}: let chunk r be tensor.view(-1).tensor_split({ranks})[r]",
+            "rest-dropped", see,
+        )  # fmt: skip
+    whole = elements - rest
+    front = [equal(a.view(-1)[:whole], b.view(-1)[:whole]) for a, (b, _) in zip(got, want, strict=True)]
+    back = [equal(a.view(-1)[whole:], b.view(-1)[whole:]) for a, b in zip(got, given, strict=True)]
+    expect(
+        not (all(front) and all(back)),
+        f"{case} the last {rest} {'stays' if rest == 1 else 'stay'} as given: {ranks} does not divide {elements}, "
+        "and what is left over belongs to some chunk too",
+        "rest-dropped", see,
+    )  # fmt: skip
+
+
+def _look_for_another_chunk(case: str, see: str, ranks: int, trace: Results, want: list) -> None:
+    """Refuse a reduce-scatter that is right but leaves each sum one rank away from where it belongs."""
+    for shift in range(1, ranks):
+        others = [want[(rank + shift) % ranks] for rank in range(ranks)]
+        pairs = zip(trace, others, strict=True)
+        expect(
+            not all(equal(_chunk(mine, place, ranks), piece) for (mine, _), (piece, place) in pairs),
+            f"{case} rank 0 ends with the sum of chunk {shift % ranks}, rank 1 with that of chunk {(1 + shift) % ranks}: "
+            "rank r must end with chunk r, so start with another chunk",
+            "other-chunk", see,
         )  # fmt: skip
 
 
@@ -83,58 +131,79 @@ def _values(name: str, answer: Any, cases: Any, wanted: Any, given: Any, dtype: 
     for ranks, shape in cases:
         before = given(integers(ranks, shape, dtype))
         want = wanted(before)
-        trace = run(in_place, answer, before, ranks=ranks, on=Cluster())
+        try:
+            trace = run(in_place, answer, before, ranks=ranks, on=Cluster())
+        except RankFailed as failure:
+            if failure.error != "NotImplementedError":
+                kind = "" if dtype == "float32" else f" of {dtype}"
+                failure.args = (f"{_case(ranks, shape)}{kind}: {failure}",)
+            raise
         _look_at(name, ranks, shape, trace, want, before)
         _no_builtin(trace)
 
 
-def _real(name: str, answer: Any, wanted: Any, given: Any) -> None:
-    before = given(integers(3, (7,)))
+def _real(name: str, answer: Any, wanted: Any, given: Any, ranks: int = 4, shape: tuple = (8,)) -> None:
+    before = given(integers(ranks, shape))
     want = wanted(before)
-    _look_at(name, 3, (7,), run(in_place, answer, before, ranks=3, timeout=20), want, before)
+    _look_at(name, ranks, shape, run(in_place, answer, before, ranks=ranks, timeout=20), want, before)
 
 
-def _few_bytes(name: str, answer: Any, rounds: int, ranks: int = 4, elements: int = 1024) -> None:
+def _few_bytes(name: str, answer: Any, rounds: int) -> None:
     """Judge what each rank sends: at most one chunk in each of `rounds` times P-1 steps."""
-    tensors = integers(ranks, (elements,))
-    whole = 4 * elements
-    bound = rounds * (ranks - 1) * 4 * math.ceil(elements / ranks)
-    sent = run(in_place, answer, tensors, ranks=ranks, on=Cluster()).bytes_sent
-    see = f"run({name}, torch.arange({elements}.), ranks={ranks}, on=Cluster()).bytes_sent"
-    most, least = max(sent), min(sent)
-    head = f"on {ranks} ranks rank {sent.index(most)} sent {most:,} bytes and rank {sent.index(least)} {least:,}"
-    expect(
-        most <= bound or most < 2 * least,
-        f"{head}; in a ring each sends {bound:,}. Everything goes through rank {sent.index(most)}: "
-        "send each chunk to the right-hand neighbour only",
-        "through-one-rank", see,
-    )  # fmt: skip
-    expect(
-        most <= bound or most < (ranks - 1) * whole,
-        f"on {ranks} ranks each rank sent {most:,} bytes; a ring sends {bound:,}. "
-        "You are passing the whole tensor on at every step: pass one chunk",
-        "whole-tensor", see,
-    )  # fmt: skip
-    expect(most <= bound, f"on {ranks} ranks a rank sent {most:,} bytes; a ring sends {bound:,}", "too-many-bytes", see)
+    for ranks, elements in ((4, 1024), (3, 100)):
+        tensors = integers(ranks, (elements,))
+        whole = 4 * elements
+        bound = rounds * (ranks - 1) * 4 * math.ceil(elements / ranks)
+        trace = run(in_place, answer, tensors, ranks=ranks, on=Cluster())
+        sent, moved = trace.bytes_sent, list(map(sum, zip(trace.bytes_sent, trace.bytes_received, strict=True)))
+        if max(sent) <= bound:
+            continue
+        see = f"run({name}, torch.arange({elements}.), ranks={ranks}, on=Cluster()).bytes_sent"
+        least, second, most = moved.index(min(moved)), *sorted(moved)[-2:]
+        busiest = moved.index(most)
+        expect(
+            ranks < 4 or most < 2 * second,
+            f"on {ranks} ranks rank {busiest} sent and received {most:,} bytes and rank {least} {moved[least]:,}; in a "
+            f"ring each sends {bound:,} and receives as much. Everything goes through rank {busiest}: "
+            "let each rank send to its right-hand neighbour only",
+            "through-one-rank", see,
+        )  # fmt: skip
+        head = f"on {ranks} ranks with {elements:,} elements rank {sent.index(max(sent))} sent {max(sent):,} bytes"
+        expect(
+            max(event.sent for event in trace.events) < whole,
+            f"{head}; a ring sends {bound:,}. You are passing the whole tensor on: pass one chunk",
+            "whole-tensor", see,
+        )  # fmt: skip
+        expect(False, f"{head}; a ring sends {bound:,}", "too-many-bytes", see)
 
 
 def _few_steps(name: str, answer: Any, rounds: int, ranks: int = 4, elements: int = 1024) -> None:
-    """Judge the longest chain of messages, counted in virtual time, and that all links are busy at once."""
+    """Judge the longest chain of messages, counted in virtual time, that all links are busy at once, and the peers."""
     tensors = integers(ranks, (elements,))
     want = rounds * (ranks - 1)
-    steps = run(in_place, answer, tensors, ranks=ranks, on=STEPS).seconds
+    trace = run(in_place, answer, tensors, ranks=ranks, on=STEPS)
+    steps = trace.seconds
+    see = f"timeline(run({name}, torch.arange({elements}.), ranks={ranks}, on=Cluster()))"
     expect(
         steps <= want,
         f"on {ranks} ranks it took {steps:g} messages one after the other; a ring takes {want}: in every step all ranks "
         "send to the right and receive from the left at the same time",
-        "too-many-steps", f"timeline(run({name}, torch.arange({elements}.), ranks={ranks}, on=Cluster()))",
+        "too-many-steps", see,
     )  # fmt: skip
     busy = run(in_place, answer, tensors, ranks=ranks, on=WIRE).seconds
     bound = want * 4 * math.ceil(elements / ranks)
     expect(
         busy <= bound,
-        f"on {ranks} ranks the bytes took as long as {busy:,.0f} bytes in a row; a ring needs {bound:,}: links stand idle",
-        "idle-links",
+        f"on {ranks} ranks the bytes took as long as {busy:,.0f} bytes in a row; a ring needs {bound:,}: links stand "
+        "idle while others work",
+        "idle-links", see,
+    )  # fmt: skip
+    far = [(e.rank, e.peer) for e in trace.events if e.kind == "send" and (e.peer - e.rank) % ranks not in (1, ranks - 1)]
+    expect(
+        not far,
+        f"rank {far[0][0] if far else 0} sends to rank {far[0][1] if far else 0}: in a ring each rank talks to its "
+        "neighbours only, so that one link a rank is enough",
+        "not-a-ring", see,
     )  # fmt: skip
 
 
@@ -170,10 +239,10 @@ def _all_chunks(given: list) -> list:
 def check_reduce_scatter_ring(answer: Any, part: Any) -> str:
     name = "reduce_scatter_ring"
     part("value")
-    _values(name, answer, SIZES[:2], _sum_of_own_chunk, _as_given)
+    _values(name, answer, SIZES[:1], _sum_of_own_chunk, _as_given)
     _real(name, answer, _sum_of_own_chunk, _as_given)
     part("any P")
-    _values(name, answer, SIZES[2:], _sum_of_own_chunk, _as_given)
+    _values(name, answer, SIZES[1:], _sum_of_own_chunk, _as_given)
     _values(name, answer, SIZES[3:4], _sum_of_own_chunk, _as_given, "int64")
     part("bytes")
     _few_bytes(name, answer, rounds=1)
@@ -186,10 +255,10 @@ def check_reduce_scatter_ring(answer: Any, part: Any) -> str:
 def check_all_gather_ring(answer: Any, part: Any) -> str:
     name = "all_gather_ring"
     part("value")
-    _values(name, answer, SIZES[:2], _all_chunks, _only_own_chunk)
+    _values(name, answer, SIZES[:1], _all_chunks, _only_own_chunk)
     _real(name, answer, _all_chunks, _only_own_chunk)
     part("any P")
-    _values(name, answer, SIZES[2:], _all_chunks, _only_own_chunk)
+    _values(name, answer, SIZES[1:], _all_chunks, _only_own_chunk)
     _values(name, answer, SIZES[3:4], _all_chunks, _only_own_chunk, "int64")
     part("bytes")
     _few_bytes(name, answer, rounds=1)
@@ -202,10 +271,10 @@ def check_all_gather_ring(answer: Any, part: Any) -> str:
 def check_ring_all_reduce(answer: Any, part: Any) -> str:
     name = "ring_all_reduce"
     part("value")
-    _values(name, answer, SIZES[:2], _sum_everywhere, _as_given)
+    _values(name, answer, SIZES[:1], _sum_everywhere, _as_given)
     _real(name, answer, _sum_everywhere, _as_given)
     part("any P")
-    _values(name, answer, SIZES[2:], _sum_everywhere, _as_given)
+    _values(name, answer, SIZES[1:], _sum_everywhere, _as_given)
     for dtype in ("int64", "float64", "bfloat16"):
         _values(name, answer, SIZES[3:4], _sum_everywhere, _as_given, dtype)
     part("bytes")
@@ -213,6 +282,73 @@ def check_ring_all_reduce(answer: Any, part: Any) -> str:
     part("steps")
     _few_steps(name, answer, rounds=2)
     return "sums correctly on 1, 2, 3, 4, 5 and 7 ranks · 2(P-1)/P·S bytes per rank · 2(P-1) steps"
+
+
+# The ring step by step, for the chapter's pictures: held[step][rank][chunk] are the ranks whose part is in it
+
+
+def ring_steps(ranks: int) -> list[list[list[list[int]]]]:
+    """Return what each chunk on each rank holds before and after every step of the built-in ring.
+
+    Replays the messages that a simulated `dist.all_reduce` is made of. Chunk c has c + 1 bytes, so that a message's
+    size tells which chunk it carries.
+    """
+    held = [[{rank} for _ in range(ranks)] for rank in range(ranks)]
+    steps = [_as_lists(held)]
+    for rounds in zip(*(algorithms.all_reduce(rank, list(range(1, ranks + 1))) for rank in range(ranks)), strict=True):
+        sent = [(peer, size - 1, set(held[rank][size - 1])) for rank, messages in enumerate(rounds)
+                for kind, peer, size in messages if kind == "send"]  # fmt: skip
+        for peer, chunk, what in sent:
+            held[peer][chunk] |= what
+        steps.append(_as_lists(held))
+    return steps
+
+
+def _as_lists(held: list) -> list:
+    return [[sorted(cell) for cell in row] for row in held]
+
+
+class _Watched:
+    """A `dist` that keeps a copy of a tensor each time its rank begins to send."""
+
+    def __init__(self, dist: Any, tensor: torch.Tensor) -> None:
+        self._dist, self._tensor, self.copies = dist, tensor, []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("send", "isend", "batch_isend_irecv", "all_reduce"):
+            self.copies.append(self._tensor.tolist())
+        return getattr(self._dist, name)
+
+
+def _watch(dist: Any, answer: Any, tensors: list) -> list:
+    watched = _Watched(dist, tensors[dist.get_rank()])
+    answer(watched, tensors[dist.get_rank()])
+    return [*watched.copies, tensors[dist.get_rank()].tolist()]
+
+
+def steps_of(answer: Any, ranks: int = 4, only_own: bool = False) -> list[list[list[list[int] | str]]]:
+    """Return what each chunk on each rank holds each time that rank begins to send, and at the end, by a simulated run.
+
+    Rank r brings 10^r for every chunk, so the digits of a sum count what is in it: 1101 holds ranks 0, 2 and 3. With
+    `only_own` each rank begins with chunk r complete and the others empty, as an all-gather does.
+    """
+    if not 1 <= ranks <= 9:
+        raise ValueError(f"ranks={ranks}: the digits of a number tell 1 to 9 ranks apart")
+    tensors = [torch.full((ranks,), 10**rank) for rank in range(ranks)]
+    if only_own:
+        everyone = sum(10**rank for rank in range(ranks))
+        tensors = [torch.where(torch.arange(ranks) == rank, everyone, 0) for rank in range(ranks)]
+    seen = list(run(_watch, answer, tensors, ranks=ranks, on=Cluster()))
+    count = max(map(len, seen))
+    padded = [copies + copies[-1:] * (count - len(copies)) for copies in seen]
+    return [[[_parts_in(value, ranks) for value in copies[step]] for copies in padded] for step in range(count)]
+
+
+def _parts_in(value: int, ranks: int) -> list[int] | str:
+    """Return the ranks whose parts a sum of powers of ten holds, as often as it holds them."""
+    if not 0 <= value < 10**ranks:
+        return "?"
+    return [rank for rank, digit in enumerate(reversed(str(value))) for _ in range(int(digit))]
 
 
 # Three all-reduces with equal answers, told apart by their meters
@@ -278,7 +414,9 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
             f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})",
             "form",
         )
-        readings = "; ".join(f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items())
+        readings = "; ".join(
+            f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items()
+        )
         expect(
             equal(got[0], ring),
             f"on {ranks} ranks the ring was {ring}, not {got[0]!r} ({readings}): in a ring every rank sends "
@@ -287,7 +425,11 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
         )
     part("cost")
     for (ranks, _, _, costs), (_, got) in zip(cases, answers, strict=True):
-        expect(isinstance(got, dict) and got.keys() == costs.keys(), f"give a cost for each of A, B and C, not {got!r}", "form")
+        expect(
+            isinstance(got, dict) and got.keys() == costs.keys(),
+            f"give a cost for each of A, B and C, not {got!r}",
+            "form",
+        )
         for name, want in costs.items():
             expect(
                 close(got[name], want, 1e-6),

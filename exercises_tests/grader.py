@@ -27,10 +27,11 @@ from exercises_tests.chapters import ROOT, Chapter, ChapterError, answers_of, ch
 from exercises_tests.gradebook import slug, write_csv, write_json, write_page
 
 MOST_BYTES = 20 << 20  # of one notebook
-MOST_SECONDS = 240.0  # for one submission; a check ends its own runs much earlier
+SECONDS = 20.0  # that one run of an answer may take
+MOST_RUNS = 12  # as long as so many runs that all hang, one submission may take
 GRADED_WITH = (
-    "Answers ran as text in processes of their own, with limits on time, memory, processes, files and output, under the "
-    "grader's user. Not protected against: code that reads or changes files of that user, or that alters the "
+    "Answers ran as text in processes of their own, with limits on time, memory, processes, files and output, under "
+    "the grader's user. Not protected against: code that reads or changes files of that user, or that alters the "
     "simulator inside its own process."
 )
 
@@ -52,7 +53,7 @@ class Judge:
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-            ready, _, _ = select.select([self._process.stdout], [], [], MOST_SECONDS)
+            ready, _, _ = select.select([self._process.stdout], [], [], MOST_RUNS * request["seconds"])
             line = self._process.stdout.readline() if ready else b""
             return json.loads(line) if line else self.close()
         except (OSError, ValueError):
@@ -70,10 +71,9 @@ class Judge:
 class Class:
     """Some judges that share the work of grading, and what has been graded so far."""
 
-    def __init__(self, root: Path, out: Path | None, seed: str) -> None:
-        self.root, self.seed = root, seed
+    def __init__(self, root: Path, seed: str, seconds: float = SECONDS) -> None:
+        self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
-        self.out = out
         self._environ = judge.room()
         self._reference: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
@@ -91,6 +91,7 @@ class Class:
             "solutions": solutions(chapter, self.root),
             "imports": "\n".join(cell.source for cell in tagged(chapter.notebook, "imports")),
             "seed": int(digest[:8], 16),
+            "seconds": self.seconds,
         }
 
     def reference(self, judge_: Judge, chapter: Chapter) -> dict[str, str]:
@@ -113,7 +114,9 @@ class Class:
             if path.is_symlink() or not path.is_file():
                 raise ChapterError(f"{path.name} is not a plain file.")
             if path.stat().st_size > MOST_BYTES:
-                raise ChapterError(f"{path.name} has {path.stat().st_size:,} bytes; a chapter has less than {MOST_BYTES:,}.")
+                raise ChapterError(
+                    f"{path.name} has {path.stat().st_size:,} bytes; a chapter has less than {MOST_BYTES:,}."
+                )
             notebook = parse(path)
             name = notebook.metadata.get("course", {}).get("chapter") if _has_course(notebook) else None
             if name not in self.known:
@@ -129,7 +132,10 @@ class Class:
         results = judge_.ask(request)
         remark = ""
         if results is None:
-            results, remark = [_nothing(exercise) for exercise in chapter.exercises], "grading it ended the judge itself"
+            results, remark = (
+                [_nothing(exercise) for exercise in chapter.exercises],
+                "grading it ended the judge itself",
+            )
         for result in results:
             if result["exercise"] in faults:
                 reason = f"not graded: the course's own solution does not pass here ({faults[result['exercise']]})"
@@ -176,13 +182,15 @@ def submissions(folder: Path) -> list[tuple[str, Path]]:
     return found
 
 
-def grade_class(folder: Path, out: Path, jobs: int, seed: str | None, root: Path = ROOT) -> list[dict[str, Any]]:
+def grade_class(
+    folder: Path, out: Path, jobs: int, seed: str | None = None, seconds: float = SECONDS, root: Path = ROOT
+) -> list[dict[str, Any]]:
     """Grade all submissions and write the grade book; what an earlier, interrupted run graded is not graded again."""
     todo = submissions(folder)
     kept = _load(out / "grades.json")
     seed = seed or kept.get("class seed") or secrets.token_hex(8)
     done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
-    group = Class(root, out, seed)
+    group = Class(root, seed, seconds)
     records: dict[tuple[str, str], dict[str, Any]] = {}
     waiting: queue.Queue = queue.Queue()
     for item in todo:
@@ -194,7 +202,9 @@ def grade_class(folder: Path, out: Path, jobs: int, seed: str | None, root: Path
         try:
             while not stop.is_set():
                 learner, path = waiting.get_nowait()
-                records[learner, path.name] = _unchanged(group, done, learner, path) or group.grade(judge_, learner, path)
+                records[learner, path.name] = _unchanged(group, done, learner, path) or group.grade(
+                    judge_, learner, path
+                )
                 progress.update()
         except queue.Empty:
             pass
@@ -277,6 +287,9 @@ def main(argv: list[str]) -> int:
     grade.add_argument("--out", type=Path, default=Path("grades"), help="where the grade book goes (default: grades)")
     grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="judges at work at once (default: cores)")
     grade.add_argument("--seed", help="draw the same numbers as an earlier grading (default: kept in grades.json)")
+    grade.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"most that one run may take (default: {SECONDS:g})"
+    )
     submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
     submit.add_argument("chapter")
     options = top.parse_args(argv)
@@ -292,9 +305,11 @@ def main(argv: list[str]) -> int:
 def _grade(options: argparse.Namespace) -> int:
     if str(options.folder) in ("", "."):
         raise ChapterError("Name the folder with the submissions: make grade SUBMISSIONS=dir")
+    if not options.seconds > 0:
+        raise ChapterError(f"--seconds {options.seconds:g}: give the seconds that one run of an answer may take.")
     if options.jobs < 1:
         raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
-    records = grade_class(options.folder, options.out, options.jobs, options.seed)
+    records = grade_class(options.folder, options.out, options.jobs, options.seed, options.seconds)
     for record in records:
         remark = f"   {record['remark']}" if record["remark"] else ""
         print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
@@ -307,7 +322,7 @@ def _submit(name: str) -> int:
     path = ROOT / "work" / f"{chapter.name}.ipynb"
     if not path.exists():
         raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
-    group = Class(ROOT, None, "submit")
+    group = Class(ROOT, "submit")
     judge_ = Judge(group._environ)
     try:
         record = group.grade(judge_, "you", path)

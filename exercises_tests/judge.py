@@ -25,7 +25,6 @@ from exercises_tests import answer
 from exercises_tests.answer import Answer, borrows, names_defined
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30, "simulated": 6 << 30}  # bytes of address space; torch alone takes over 1
-MOST_SECONDS = 20.0
 FILE_BYTES, OPEN_FILES, MORE_PROCESSES = 64 << 20, 1024, 4096
 KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
@@ -34,6 +33,8 @@ class GradingLauncher(launcher.Launcher):
     """A launcher whose every process has limits, an empty folder, and an environment that says nothing."""
 
     folder = "/"
+    seconds = 20.0
+    """The most that one run may take."""
 
     def run(self, jobs: list[dict[str, Any]], timeout: float, listener: Any = None, live: Any = None) -> list:
         limits = [
@@ -42,11 +43,11 @@ class GradingLauncher(launcher.Launcher):
             (resource.RLIMIT_NOFILE, OPEN_FILES),
             (resource.RLIMIT_NPROC, MORE_PROCESSES),
             (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_CPU, int(2 * MOST_SECONDS)),
+            (resource.RLIMIT_CPU, int(2 * self.seconds)),
         ]
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        return super().run([job | confined for job in jobs], min(timeout, MOST_SECONDS), listener, None)
+        return super().run([job | confined for job in jobs], min(timeout, self.seconds), listener, None)
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
-            answer.LAUNCHER.folder = folder
+            answer.LAUNCHER.folder, answer.LAUNCHER.seconds = folder, request["seconds"]
             results = grade(request)
         replies.write(json.dumps(results) + "\n")
         replies.flush()
@@ -81,9 +82,7 @@ def grade(request: dict[str, Any]) -> list[dict[str, Any]]:
         name: request["solutions"].get(name, text) if name in borrowed else text
         for name, text in request["cells"].items()
     }
-    return [
-        _grade_one(name, points, checks, cells, borrowed, request) for name, points in request["exercises"].items()
-    ]
+    return [_grade_one(name, points, checks, cells, borrowed, request) for name, points in request["exercises"].items()]
 
 
 def _grade_one(name: str, points: int, checks: Any, cells: dict, borrowed: set, request: dict) -> dict[str, Any]:
@@ -123,7 +122,7 @@ def _helper_elsewhere(found: Outcome, cells: dict[str, str], others: list[str]) 
 
 
 def room() -> dict[str, str]:
-    """Return the environment of a judge: copies of the course's two packages on the module path, and nothing beside them.
+    """Return the environment of a judge: copies of the two packages on the module path, and nothing beside them.
 
     The folder stands in PYTHONPATH; whoever asked for it deletes it.
     """

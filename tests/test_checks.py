@@ -1,0 +1,234 @@
+"""What a check shows, records and refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from course_lib import checks
+from course_lib.checks import CheckFailed, alone, borrow, check, close, compare, equal, expect, integers, solution
+from course_lib.ranks import run
+from course_lib.simulator import Cluster
+
+
+@check(value=2, any_size=1)
+def check_double(answer, part):
+    part("value")
+    expect(equal(answer(2), 4), f"double(2) is {answer(2)}, not 4", "value", "double(2)")
+    part("any size")
+    expect(equal(answer(0), 0), "double(0) is not 0", "zero")
+    return "doubles 2 and 0"
+
+
+def double(number):
+    return 2 * number
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COURSE_PROGRESS", raising=False)
+
+
+def test_a_right_answer_prints_one_line_with_its_points(capsys):
+    check_double(double)
+    assert capsys.readouterr().out == "✓ double   doubles 2 and 0          3 of 3 points\n"
+
+
+def test_a_wrong_answer_raises_one_sentence_with_its_parts_and_how_to_see_it():
+    with pytest.raises(CheckFailed) as failed:
+        check_double(lambda number: number)
+    assert "double(2) is 2, not 4" in str(failed.value)
+    assert "0 of 3 points (value ✗ any size –)" in str(failed.value)
+    assert "See it: double(2)" in str(failed.value)
+    assert failed.value.outcome.code == "value"
+
+
+def test_parts_before_the_mistake_keep_their_points():
+    outcome = check_double.outcome(lambda number: 2 * number if number else 1)
+    assert (outcome.earned, outcome.total, outcome.code) == (2, 3, "zero")
+
+
+def test_a_notebook_shows_only_the_sentence():
+    with pytest.raises(CheckFailed) as failed:
+        check_double(lambda number: number)
+    assert failed.value._render_traceback_() == [str(failed.value)]
+
+
+def test_a_stub_is_not_written_yet():
+    def double(number):
+        raise NotImplementedError
+
+    outcome = check_double.outcome(double)
+    assert (outcome.sentence, outcome.code) == ("not written yet", "not-written")
+
+
+def test_an_answer_that_needs_another_exercise_names_it():
+    def halve(number):
+        raise NotImplementedError
+
+    outcome = check_double.outcome(lambda number: halve(number))
+    assert (outcome.sentence, outcome.code) == ("needs halve: write it, or borrow it", "needs")
+
+
+def test_an_exception_is_told_with_the_learners_line_and_no_line_of_ours():
+    def double(number):
+        return [][number]
+
+    outcome = check_double.outcome(double)
+    assert outcome.sentence.startswith("raised IndexError: list index out of range")
+    assert "return [][number]" in outcome.sentence
+    assert "course_lib" not in outcome.sentence
+
+
+def test_something_that_is_no_function_is_refused_by_name():
+    assert check_double.outcome(4).sentence == "double is 4, not a function"
+
+
+def test_a_fault_of_the_check_itself_is_not_blamed_on_the_answer(monkeypatch):
+    monkeypatch.setattr(checks.packing, "is_library", lambda filename: True)  # as if the check were the course's own
+    with pytest.raises(TypeError):
+        check_double.outcome(lambda: None)
+
+
+def test_a_check_that_forgets_a_part_is_a_defect(monkeypatch):
+    @check(value=1, bytes=1)
+    def check_short(answer, part):
+        part("value")
+        return "fine"
+
+    monkeypatch.setattr(checks.packing, "is_library", lambda filename: True)
+    with pytest.raises(AssertionError, match=r"never judged \['bytes'\]"):
+        check_short.outcome(double)
+
+
+@pytest.mark.parametrize("condition", [None, 1, "yes", [True], float("nan"), torch.tensor(True)])
+def test_only_true_is_true_to_expect(condition):
+    with pytest.raises(checks._Wrong):
+        expect(condition, "no", "no")
+
+
+def test_nan_equals_nothing():
+    nan = torch.tensor([math.nan])
+    assert not equal(nan, nan.clone())
+    assert not equal(math.nan, math.nan)
+    assert not close(math.nan, 1.0, relative=10)
+    assert not close(math.inf, 1.0)
+
+
+def test_equal_looks_at_type_dtype_and_shape():
+    assert equal(torch.ones(2), torch.ones(2))
+    assert not equal(torch.ones(2), torch.ones(2, dtype=torch.float64))
+    assert not equal(torch.ones(2), torch.ones(2, 1))
+    assert not equal(1, 1.0)
+    assert not equal(True, 1)
+    assert equal({"a": [1, (2.0,)]}, {"a": [1, (2.0,)]})
+    assert not equal([1], (1,))
+
+
+def test_an_object_that_says_it_is_equal_is_not():
+    class Yes:
+        def __eq__(self, other):
+            return True
+
+    assert not equal(Yes(), 4)
+
+
+def test_integers_differ_by_rank_and_by_seed_and_repeat(monkeypatch):
+    first = integers(3, (50,))
+    assert not torch.equal(first[0], first[1])
+    assert all(map(torch.equal, first, integers(3, (50,))))
+    monkeypatch.setenv("COURSE_SEED", "7")
+    assert not torch.equal(first[0], integers(3, (50,))[0])
+
+
+def test_a_deadlock_is_told_as_one():
+    @check(value=1)
+    def check_meet(answer, part):
+        part("value")
+        run(answer, ranks=2, on=Cluster())
+        return "fine"
+
+    def meet(dist):
+        dist.send(torch.zeros(1), 1 - dist.get_rank())
+
+    outcome = check_meet.outcome(meet)
+    assert outcome.code == "deadlock"
+    assert "They wait in a circle: 0 -> 1 -> 0." in outcome.sentence
+
+
+def test_alone_calls_the_drive_where_the_answer_is():
+    assert alone(lambda answer, number: answer(number), double, 4) == 8
+
+
+def test_progress_remembers_the_best(capsys):
+    check_double(double)
+    with pytest.raises(CheckFailed):
+        check_double(lambda number: number)
+    known = json.loads(open(checks.PROGRESS).read())
+    assert known["test_checks"]["double"] == {"state": "passed", "earned": 3, "points": 3}
+    capsys.readouterr()
+    checks.progress()
+    assert "✓ double" in capsys.readouterr().out
+
+
+def test_progress_without_any_check_says_so(capsys):
+    checks.progress()
+    assert capsys.readouterr().out == "no check has run in this folder yet\n"
+
+
+def test_a_damaged_progress_file_is_named_and_replaced(capsys):
+    open(checks.PROGRESS, "w").write("{")
+    checks.progress()
+    assert checks.PROGRESS in capsys.readouterr().out
+    check_double(double)
+    assert json.loads(open(checks.PROGRESS).read())
+
+
+def test_progress_off_writes_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_PROGRESS", "off")
+    check_double(double)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_borrowed_answer_works_and_earns_nothing(capsys):
+    answer = borrow("which_is_the_ring")
+    assert "its points stay open" in capsys.readouterr().out
+    from exercises_tests.ch03_ring_all_reduce import check_which_is_the_ring
+
+    outcome = check_which_is_the_ring.outcome(answer)
+    assert (outcome.code, outcome.earned, outcome.borrowed) == ("", 0, True)
+    assert "0 of 3 points (borrowed)" in str(outcome)
+
+
+def test_borrowing_what_does_not_exist_lists_what_does():
+    with pytest.raises(LookupError, match="no exercise 'rong'; there are .*ring_all_reduce"):
+        borrow("rong")
+
+
+def test_borrowing_where_the_solutions_are_absent_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(checks, "SOLUTIONS", tmp_path / "nowhere")
+    with pytest.raises(LookupError, match="the solutions are not here"):
+        borrow("ring_all_reduce")
+
+
+def test_solution_shows_the_source():
+    assert str(solution("ring_all_reduce")).startswith("def ring_all_reduce(dist, tensor):")
+    assert solution("ring_all_reduce")._repr_markdown_().startswith("```python\n")
+
+
+@pytest.mark.parametrize(
+    ("guess", "shown"),
+    [
+        (None, "no guess   measured 6,144 bytes"),
+        (3072, "guess 3,072 bytes   measured 6,144 bytes   measured / guess 2"),
+        (0, "guess 0 bytes   measured 6,144 bytes   measured / guess –"),
+        ("many", "'many' is not a number   measured 6,144 bytes"),
+    ],
+)
+def test_compare_prints_guess_measured_and_ratio(guess, shown, capsys):
+    compare(guess, 6144, "bytes")
+    assert capsys.readouterr().out == shown + "\n"
