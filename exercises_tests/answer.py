@@ -15,7 +15,6 @@ from typing import Any
 
 from course_lib import ranks
 from course_lib.ranks import packing
-from course_lib.ranks.launcher import LAUNCHER
 
 PATIENCE = 20.0  # seconds that one plain call may take
 
@@ -40,10 +39,10 @@ class Answer:
         return self._elsewhere(drive, self, *data)
 
     def _elsewhere(self, fn: Any, *args: Any) -> Any:
-        job = ranks._job("alone", fn, args)
-        (child,) = LAUNCHER.run([job], PATIENCE)
-        ranks._raise_first_failure([child], PATIENCE)
-        return packing.unpack_plain(child.answer["value"])
+        job = ranks._job("alone", call=packing.pack_call(fn, args))
+        (child,) = ranks.LAUNCHER.run([job], PATIENCE)
+        ranks._raise_first_failure([child], PATIENCE, alone=True)
+        return ranks._value(child.answer["value"], None)
 
 
 def _filename(cell: str) -> str:

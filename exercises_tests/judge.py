@@ -18,10 +18,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import course_lib.ranks
+from course_lib import ranks
 from course_lib.checks import Outcome
 from course_lib.ranks import launcher, packing
-from exercises_tests import answer
 from exercises_tests.answer import Answer, borrows, names_defined
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30, "simulated": 6 << 30}  # bytes of address space; torch alone takes over 1
@@ -36,7 +35,11 @@ class GradingLauncher(launcher.Launcher):
     seconds = 20.0
     """The most that one run may take."""
 
-    def run(self, jobs: list[dict[str, Any]], timeout: float, listener: Any = None, live: Any = None) -> list:
+    def unpack(self, data: bytes) -> Any:
+        """Rebuild plain data; refuse all else."""
+        return packing.unpack_plain(data)
+
+    def run(self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None) -> list:
         limits = [
             (resource.RLIMIT_AS, MEMORY[jobs[0]["kind"]]),
             (resource.RLIMIT_FSIZE, FILE_BYTES),
@@ -47,7 +50,7 @@ class GradingLauncher(launcher.Launcher):
         ]
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        return super().run([job | confined for job in jobs], min(timeout, self.seconds), listener, None)
+        return super().run([job | confined for job in jobs], min(timeout, self.seconds), meet)
 
 
 def main() -> None:
@@ -57,12 +60,11 @@ def main() -> None:
     os.dup2(null, 1)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as this process lives
     os.environ["COURSE_PROGRESS"] = "off"
-    course_lib.ranks.LAUNCHER = answer.LAUNCHER = GradingLauncher()
-    packing.unpack = packing.unpack_plain  # this process rebuilds nothing but plain data
+    ranks.LAUNCHER = GradingLauncher()
     for line in sys.stdin:
         request = json.loads(line)
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
-            answer.LAUNCHER.folder, answer.LAUNCHER.seconds = folder, request["seconds"]
+            ranks.LAUNCHER.folder, ranks.LAUNCHER.seconds = folder, request["seconds"]
             results = grade(request)
         replies.write(json.dumps(results) + "\n")
         replies.flush()

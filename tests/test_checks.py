@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -168,7 +169,7 @@ def test_progress_remembers_the_best(capsys):
     check_double(double)
     with pytest.raises(CheckFailed):
         check_double(lambda number: number)
-    known = json.loads(open(checks.PROGRESS).read())
+    known = json.loads(Path(checks.PROGRESS).read_text())
     assert known["test_checks"]["double"] == {"state": "passed", "earned": 3, "points": 3}
     capsys.readouterr()
     checks.progress()
@@ -181,11 +182,11 @@ def test_progress_without_any_check_says_so(capsys):
 
 
 def test_a_damaged_progress_file_is_named_and_replaced(capsys):
-    open(checks.PROGRESS, "w").write("{")
+    Path(checks.PROGRESS).write_text("{")
     checks.progress()
     assert checks.PROGRESS in capsys.readouterr().out
     check_double(double)
-    assert json.loads(open(checks.PROGRESS).read())
+    assert json.loads(Path(checks.PROGRESS).read_text())
 
 
 def test_progress_off_writes_nothing(monkeypatch, tmp_path):

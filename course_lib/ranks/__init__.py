@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.meter import Event
@@ -16,7 +15,7 @@ from course_lib.ranks import packing
 from course_lib.ranks.launcher import LAUNCHER, Child, Unavailable
 from course_lib.ranks.results import Deadlock, RankFailed, Results, duration, lines_of, print_ranks
 
-__all__ = ["Deadlock", "RankFailed", "Results", "Unavailable", "run", "work"]
+__all__ = ["Deadlock", "RankFailed", "Results", "Unavailable", "each", "run", "work"]
 
 BYTES_PER_RANK = 40e6  # resident memory that one idle rank adds, measured with torch 2.13 on Linux
 MOST_SIMULATED = 4096
@@ -47,6 +46,25 @@ def run(
     if on in (None, "nccl"):
         return _run_real(fn, args, ranks, on, timeout, debug)
     return _run_simulated(fn, args, ranks, on, timeout)
+
+
+class each:  # noqa: N801 - reads as a word: run(fn, each(tensors))
+    """An argument of `run` that differs from rank to rank: rank r gets `values[r]`, and nothing of the others'."""
+
+    def __init__(self, values: Sequence) -> None:
+        self.values = list(values)
+
+
+def _calls(fn: Callable, args: tuple, ranks: int) -> list[bytes]:
+    """Return the packed call of each rank; a single one where all are the same."""
+    for argument in args:
+        if isinstance(argument, each) and len(argument.values) != ranks:
+            raise ValueError(f"each(...) holds {len(argument.values)} values for ranks={ranks}: it needs one for each rank")
+    if not any(isinstance(argument, each) for argument in args):
+        return [packing.pack_call(fn, args)]
+    return [
+        packing.pack_call(fn, tuple(a.values[rank] if isinstance(a, each) else a for a in args)) for rank in range(ranks)
+    ]
 
 
 def work(seconds: float | None = None, *, flops: float | None = None) -> None:
@@ -110,10 +128,9 @@ def _free_bytes() -> float:
     return free
 
 
-def _job(kind: str, fn: Callable, args: tuple, **more: Any) -> dict[str, Any]:
+def _job(kind: str, **more: Any) -> dict[str, Any]:
     return {
         "kind": kind,
-        "call": packing.pack_call(fn, args),
         "folder": os.getcwd(),
         "environ": dict(os.environ),
         "path": list(sys.path),
@@ -124,23 +141,15 @@ def _job(kind: str, fn: Callable, args: tuple, **more: Any) -> dict[str, Any]:
 
 def _run_real(fn: Callable, args: tuple, ranks: int, on: str | None, timeout: float, debug: bool) -> Results:
     _check_room(ranks, on)
-    listener = socket.socket()
-    with listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(max(128, ranks))
-        job = _job(
-            "real", fn, args, ranks=ranks, backend=on or "gloo", timeout=timeout, debug=debug,
-            port=listener.getsockname()[1],
-        )  # fmt: skip
-        show = _Live(ranks)
-        try:
-            children = LAUNCHER.run([job | {"rank": rank} for rank in range(ranks)], timeout, listener, show)
-        finally:
-            show.flush()
+    calls = _calls(fn, args, ranks)
+    job = _job("real", ranks=ranks, backend=on or "gloo", timeout=timeout, debug=debug)
+    jobs = [job | {"rank": rank, "call": calls[rank % len(calls)]} for rank in range(ranks)]
+    show = _Live(ranks)
+    children = LAUNCHER.run(jobs, timeout, meet=True, live=show)
     print_ranks([child.text for child in children], shown=show.text)
     _raise_first_failure(children, timeout)
     answers = [child.answer for child in children]
-    values = [packing.unpack(answer["value"]) for answer in answers]
+    values = [_value(answer["value"], rank) for rank, answer in enumerate(answers)]
     begin = min(answer["begin"] for answer in answers)
     shifts = [answer["begin"] - begin for answer in answers]
     events = [
@@ -155,8 +164,8 @@ def _run_simulated(fn: Callable, args: tuple, ranks: int, cluster: Any, timeout:
     if ranks > MOST_SIMULATED:
         raise ValueError(f"ranks={ranks}: the simulator takes at most {MOST_SIMULATED:,}")
     cluster.check(ranks)
-    job = _job("simulated", fn, args, ranks=ranks, cluster=cluster.describe())
-    (child,) = LAUNCHER.run([job], timeout)
+    job = _job("simulated", calls=_calls(fn, args, ranks), ranks=ranks, cluster=cluster.describe())
+    child = LAUNCHER.simulate(job, timeout)
     answer = child.answer or {}
     printed = answer.get("printed") or (child.where or {}).get("printed") or [""] * ranks
     print_ranks(printed)
@@ -172,7 +181,7 @@ def _run_simulated(fn: Callable, args: tuple, ranks: int, cluster: Any, timeout:
             "timeout",
         )
     _raise_first_failure([child], timeout, simulated=True)
-    values = [packing.unpack(value) for value in answer["values"]]
+    values = [_value(value, rank) for rank, value in enumerate(answer["values"])]
 
     return Results(values, answer["seconds"], lambda: _simulated_events(answer), printed, simulated=True)
 
@@ -204,6 +213,15 @@ def _deadlock(answer: dict[str, Any], most: int = 8) -> str:
     return "\n".join(lines)
 
 
+def _value(data: bytes, rank: int | None) -> Any:
+    """Rebuild what a rank returned."""
+    try:
+        return LAUNCHER.unpack(data)
+    except Exception as error:
+        who = "it" if rank is None else f"rank {rank}"
+        raise RankFailed(f"{who} returned what cannot be used here: {error}", rank, type(error).__name__) from None
+
+
 class _Live:
     """Shows rank 0's lines as they come: they come first anyway, and a long run shows that it lives."""
 
@@ -215,24 +233,23 @@ class _Live:
         for line in text.splitlines():
             print(f"rank {0:>{self._width}} | {line}", flush=True)
 
-    def flush(self) -> None:
-        sys.stdout.flush()
 
-
-def _raise_first_failure(children: list[Child], timeout: float, simulated: bool = False) -> None:
+def _raise_first_failure(
+    children: list[Child], timeout: float, simulated: bool = False, alone: bool = False
+) -> None:
     """Raise the failure that happened first, if any: an exception, a death, or a hang."""
     dead = [child for child in children if child.answer is None and child.died]
     raised = [child.answer for child in children if child.answer and "error" in child.answer]
     raised.sort(key=lambda answer: (_is_victim(answer), answer["when"]))
     if dead and (not raised or _is_victim(raised[0])):
         child = dead[0]
-        who = "a simulated rank" if simulated else f"rank {child.index}"
+        who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
         raise RankFailed(f"{who} {_how_it_died(child)}", None if simulated else child.index, _kind_of_death(child))
     if raised:
         raise _failure_of(raised[0])
     stuck = [child for child in children if child.answer is None]
     if stuck:
-        raise RankFailed(_hang(stuck, children, timeout), stuck[0].index, "timeout")
+        raise RankFailed(_hang(stuck, children, timeout, alone), stuck[0].index, "timeout")
 
 
 def _is_victim(answer: dict[str, Any]) -> bool:
@@ -247,7 +264,8 @@ def _failure_of(answer: dict[str, Any]) -> RankFailed:
     if error == "NotImplementedError" and not message:
         name = frames[-1][2] if frames else "an exercise"
         return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
-    said = f"rank {rank} raised {error}" + (f": {message}" if message else "")
+    who = "" if rank is None else f"rank {rank} "
+    said = f"{who}raised {error}" + (f": {message}" if message else "")
     return RankFailed(said + lines_of(frames), rank, error, message)
 
 
@@ -270,10 +288,12 @@ def _how_it_died(child: Child) -> str:
     return f"was {reasons.get(number, f'ended by signal {signal.Signals(number).name}')}{said}"
 
 
-def _hang(stuck: list[Child], children: list[Child], timeout: float) -> str:
+def _hang(stuck: list[Child], children: list[Child], timeout: float, alone: bool) -> str:
     lines = [f"still running after {duration(timeout)}, and ended:"]
     for child in children:
         frames = _stack(child)
+        if alone:
+            return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
         if child not in stuck:
             lines.append(f"  rank {child.index} had returned")
         elif frames:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import selectors
-import signal
 import socket
 import subprocess
 import sys
@@ -72,9 +71,8 @@ class Launcher:
         self.stop()
         ours, theirs = socket.socketpair()
         environ = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "course_lib.ranks.zygote", str(theirs.fileno())]
         self._zygote = subprocess.Popen(
-            command,
+            self.command(str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
             env=environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
@@ -82,6 +80,10 @@ class Launcher:
         )
         theirs.close()
         self._control, self._owner, self._heard = ours, os.getpid(), b""
+
+    def command(self, fd: str) -> list[str]:
+        """Return the command that starts the zygote, which hears its requests on `fd`."""
+        return [sys.executable, "-m", "course_lib.ranks.zygote", fd]
 
     def stop(self) -> None:
         """End the zygote and all it started; the next run starts a new one."""
@@ -117,8 +119,10 @@ class Launcher:
 
     # A run
 
-    def run(self, jobs: list[dict[str, Any]], timeout: float, listener: socket.socket | None = None, live=None):
+    def run(self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live=None) -> list[Child]:
         """Run one job a process and return the children, each with its answer or its exit status.
+
+        With `meet` they find each other at a port on loopback, which each job gets as "port".
 
         Ends early when one fails, after `timeout` seconds (then `where` says what each was doing), or on an interrupt,
         which is raised again once every process is gone. `live(text)` is called with whole lines that child 0 prints.
@@ -129,10 +133,11 @@ class Launcher:
         try:
             self._start()
             self._runs += 1
+            if meet:
+                port = self._listen(len(jobs))
+                jobs = [job | {"port": port} for job in jobs]
             for index in range(len(jobs)):
-                self._fork(index, children, listener if index == 0 else None)
-            if listener is not None:
-                listener.close()
+                self._fork(index, children)
             _Watch(self, children, timeout, live).until_done(jobs)
         finally:
             try:
@@ -141,22 +146,42 @@ class Launcher:
                 self._lock.release()
         return children
 
-    def _fork(self, index: int, children: list[Child], listener: socket.socket | None) -> None:
+    def simulate(self, job: dict[str, Any], timeout: float) -> Child:
+        """Run a whole simulation in one process and return that child."""
+        (child,) = self.run([job], timeout)
+        return child
+
+    def unpack(self, data: bytes) -> Any:
+        """Rebuild what a rank returned."""
+        return packing.unpack(data)
+
+    def _listen(self, ranks: int) -> int:
+        self._ask({"listen": ranks})
+        while True:
+            for notice in self._hear():
+                self._check(notice, "the port at which ranks meet could not be opened")
+                if "port" in notice:
+                    return notice["port"]
+
+    def _check(self, notice: dict[str, Any], what: str) -> None:
+        if "broken" in notice:
+            self.stop()
+            raise Unavailable(f"ranks cannot be started here: {notice['broken']}")
+        if "failed" in notice:
+            raise Unavailable(f"{what}: {os.strerror(notice['failed'])}")
+
+    def _fork(self, index: int, children: list[Child]) -> None:
         link, theirs = socket.socketpair()
         out, out_write = os.pipe()
         trace, trace_write = os.pipe()
         child = Child(index, 0, link, out, trace)
         children.append(child)
-        fds = [theirs.fileno(), out_write, trace_write] + ([listener.fileno()] if listener else [])
+        fds = [theirs.fileno(), out_write, trace_write]
         try:
             self._ask({"run": self._runs}, fds)
             while not child.pid:
                 for notice in self._hear():
-                    if "broken" in notice:
-                        self.stop()
-                        raise Unavailable(f"ranks cannot be started here: {notice['broken']}")
-                    if "failed" in notice:
-                        raise Unavailable(f"rank {index} could not be started: {os.strerror(notice['failed'])}")
+                    self._check(notice, f"rank {index} could not be started")
                     child.pid = notice.get("pid", child.pid)
                     _note_death(children, notice)
         finally:
@@ -245,9 +270,10 @@ class _Watch:
     def _ask_where(self) -> None:
         """Time is up: ask each child that has not answered what it is doing."""
         waiting = [child for child in self.children if child.answer is None]
+        with contextlib.suppress(Unavailable):
+            self.launcher._ask({"where": [child.pid for child in waiting]})
         for child in waiting:
             with contextlib.suppress(OSError):
-                os.kill(child.pid, signal.SIGUSR1)
                 wire.put(child.link, wire.WHERE)
         self._loop(time.monotonic() + 1.0, until=lambda: all(c.stack for c in waiting))
         self._loop(time.monotonic() + 0.1, until=lambda: False)  # a stack arrives in several pieces
@@ -263,11 +289,15 @@ class _Watch:
             piece = b""
         if not piece:
             self.selector.unregister(link)
-        for kind, body in child.inbox.add(piece):
-            if kind in (wire.DONE, wire.FAILED):
-                child.answer = packing.unpack_plain(body)
-            elif kind == wire.HERE:
-                child.where = packing.unpack_plain(body)
+        try:
+            for kind, body in child.inbox.add(piece):
+                if kind in (wire.DONE, wire.FAILED):
+                    child.answer = packing.unpack_plain(body)
+                elif kind == wire.HERE:
+                    child.where = packing.unpack_plain(body)
+        except Exception as error:  # code in the rank wrote into its link
+            message = f"what it sent back is damaged ({type(error).__name__}: {error})"
+            child.answer = {"error": "ValueError", "message": message, "frames": [], "rank": child.index, "when": 0.0}
 
     def _from_out(self, out: int, child: Child) -> None:
         piece = os.read(out, 1 << 16)

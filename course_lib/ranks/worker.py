@@ -107,11 +107,11 @@ def _alone(job: dict[str, Any]) -> dict[str, Any]:
         fn, args = packing.unpack(job["call"])
         value = fn(*args)
     except BaseException as error:
-        return failure(error, 0)
-    return give_back(value, 0)
+        return failure(error, None)
+    return give_back(value, None)
 
 
-def give_back(value: Any, rank: int) -> dict[str, Any]:
+def give_back(value: Any, rank: int | None) -> dict[str, Any]:
     """Return a rank's value ready to travel, or the failure that says why it cannot."""
     try:
         return {"value": packing.pack(value)}
@@ -120,7 +120,7 @@ def give_back(value: Any, rank: int) -> dict[str, Any]:
         return failure(TypeError(f"{message}; return tensors, numbers, text, lists or dicts"), rank)
 
 
-def failure(error: BaseException, rank: int) -> dict[str, Any]:
+def failure(error: BaseException, rank: int | None) -> dict[str, Any]:
     """Return what the notebook needs to show an exception: when, what, and the learner's own lines."""
     frames = [
         (frame.filename, frame.lineno, frame.name)

@@ -48,8 +48,8 @@ class Zygote:
         self.control = control
         self.parent = os.getppid()
         self.alive: set[int] = set()
-        self.deadline = 0.0
-        """Until when strays (processes that a rank left behind) are looked for."""
+        self.listener: socket.socket | None = None
+        """The listening socket that the next rank 0 takes for the store through which ranks meet."""
 
     def serve(self) -> None:
         wake, wake_write = os.pipe()
@@ -86,18 +86,35 @@ class Zygote:
             for pid in set(request["kill"]) & self.alive:
                 self.kill(pid)
             self.say(killed=request["run"])
+        elif "where" in request:
+            for pid in set(request["where"]) & self.alive:
+                os.kill(pid, signal.SIGUSR1)
+        elif "listen" in request:
+            self.listen(request["listen"])
         else:
             self.fork(fds)
         return True
 
+    def listen(self, ranks: int) -> None:
+        """Open a port of the system's choice on loopback, here where the ranks will be."""
+        try:
+            self.listener = socket.create_server(("127.0.0.1", 0), backlog=max(128, ranks))
+        except OSError as error:
+            self.say(failed=error.errno or 0)
+        else:
+            self.say(port=self.listener.getsockname()[1])
+
     def fork(self, fds: list[int]) -> None:
+        listener, self.listener = self.listener, None
         try:
             pid = os.fork()
         except OSError as error:
             self.say(failed=error.errno or 0)
             pid = -1
         if pid == 0:
-            _become_a_rank(self.control, fds)
+            _become_a_rank(self.control, fds, listener)
+        if listener is not None:
+            listener.close()
         for fd in fds:
             os.close(fd)
         if pid > 0:
@@ -141,8 +158,8 @@ class Zygote:
                     os.waitpid(pid, 0)
 
 
-def _become_a_rank(control: socket.socket, fds: list[int]) -> None:
-    """In the child: fds are the link to the notebook, where to print, where to dump a stack, and perhaps a port."""
+def _become_a_rank(control: socket.socket, fds: list[int], listener: socket.socket | None) -> None:
+    """In the child: fds are the link to the notebook, where to print, and where to dump a stack."""
     code = 1
     try:
         os.setsid()
@@ -151,13 +168,13 @@ def _become_a_rank(control: socket.socket, fds: list[int]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         control.close()
-        link, out, *rest = fds
+        link, out, trace = fds
         os.dup2(out, 1)
         os.dup2(out, 2)
         os.close(out)
         from course_lib.ranks import worker
 
-        code = worker.main(socket.socket(fileno=link), *rest)
+        code = worker.main(socket.socket(fileno=link), trace, listener.detach() if listener else None)
     finally:
         os._exit(code)
 

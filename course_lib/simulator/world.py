@@ -169,7 +169,7 @@ def simulate(job: dict[str, Any], link: socket.socket) -> dict[str, Any]:
     worker.seed(0)
     try:
         world = World(job["ranks"], Cluster(**job["cluster"]))
-        calls = [_own_copy(job["call"]) for _ in range(job["ranks"])]
+        calls = [_own_copy(job["calls"][rank % len(job["calls"])]) for rank in range(job["ranks"])]
     except BaseException as error:
         return worker.failure(error, 0)
     CURRENT = world
