@@ -116,7 +116,8 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
         )  # fmt: skip
         expect(
             type(got) in (int, float) and got == numbers[rank - 1],
-            f"{case} rank {rank} returned {_text(got)}; rank {rank - 1} was given {numbers[rank - 1]}",
+            f"{case} rank {rank} returned {_text(got)}; "
+            f"rank {rank - 1} was given {numbers[rank - 1]} and sends it to rank {rank}",
             "value", see,
         )  # fmt: skip
     _no_builtin(trace, case)
@@ -136,14 +137,14 @@ def check_even_to_odd(answer: Any, part: Any) -> str:
     for ranks in (2, 5):
         got = _messages(_passed_on(answer, ranks))
         want = [(rank, rank + 1) for rank in range(0, ranks - 1, 2)]
-        arrows = ", ".join(f"{source} -> {target}" for source, target in got)
+        arrows = ", ".join(f"{source} -> {target}" for source, target in got) or "none"
         expect(
             got == want,
             f"{_on(ranks)} the messages were {arrows}: {len(got)} of them, and {len(want)} will do, one from each even "
             "rank to the next",
             "messages", f"timeline({EVEN_TO_ODD.format(ranks)})",
         )  # fmt: skip
-    return "odd ranks return the number before them, others None, on 1, 2, 3, 4 and 7 ranks · one message a pair"
+    return "right on 1, 2, 3, 4 and 7 ranks · None where nothing arrives · one message a pair"
 
 
 # sum_on_every_rank
@@ -154,7 +155,7 @@ SUM = "run(lambda dist: sum_on_every_rank(dist, torch.tensor([1.0 + dist.get_ran
 def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32", real: bool = False) -> Results:
     values = _different(ranks, shape, dtype)
     total = torch.stack(values).sum(0)
-    from_rank_1 = torch.stack(values).cumsum(0)
+    partial = torch.stack(values).cumsum(0)
     see = SUM.format(ranks)
     trace = _run(see, with_own, answer, values, ranks=ranks, real=real)
     case = _on(ranks, real)
@@ -164,7 +165,7 @@ def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32"
         here = f"{case} rank {rank} returned {_text(got)}"
         if isinstance(got, torch.Tensor):
             expect(
-                not any(equal(got, part) for part in from_rank_1[:-1]),
+                not any(equal(got, some) for some in partial[:-1]),
                 f"{here}, a sum that is not complete; the total is {_text(total)}: receive from everyone before "
                 "you send the total to anyone",
                 "not-complete", see,
@@ -197,7 +198,7 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
     part("messages")
     for ranks in (3, 6):
         got = _messages(_summed(answer, ranks))
-        past = [pair for pair in got if 0 not in pair]
+        past = [f"rank {source} sent a message to rank {target}" for source, target in got if 0 not in (source, target)]
         expect(
             len(got) <= 2 * (ranks - 1),
             f"{_on(ranks)} it took {len(got)} messages; through rank 0 it takes {2 * (ranks - 1)}: "
@@ -206,8 +207,7 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
         )  # fmt: skip
         expect(
             not past,
-            f"{_on(ranks)} rank {past[0][0]} sent a message to rank {past[0][1]}: here all messages go to rank 0 or "
-            "come from it" if past else "",
+            f"{_on(ranks)} {' and '.join(past[:1])}: in this exercise every message goes to rank 0 or comes from it",
             "past-rank-0", f"timeline({SUM.format(ranks)})",
         )  # fmt: skip
     part("bytes")
@@ -220,31 +220,39 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
             "each message is as large as one value",
             "too-many-bytes", SUM.format(ranks) + f".bytes_{word}",
         )  # fmt: skip
-    return "the total on every one of 1, 2, 3, 4 and 7 ranks · 2(P-1) messages · rank 0 carries (P-1)·S each way"
+    return "total on 1, 2, 3, 4, 7 ranks · 2(P-1) messages · rank 0 carries (P-1)·S each way"
 
 
 # exchange
 
-EXCHANGE = "run(lambda dist: exchange(dist, torch.ones(3) * dist.get_rank(), {}), ranks={}, on=Cluster())"
-PEERS = {  # for each number of ranks, who swaps with whom (None: sits out), and the same in a learner's line
-    2: ([1, 0], "1 - dist.get_rank()"),
-    3: ([2, None, 0], "2 - dist.get_rank()) if dist.get_rank() != 1 else None"),
-    4: ([2, 3, 0, 1], "(dist.get_rank() + 2) % 4"),
-    5: ([4, 3, None, 1, 0], "4 - dist.get_rank()) if dist.get_rank() != 2 else None"),
+PEERS = {2: [1, 0], 3: [2, None, 0], 4: [2, 3, 0, 1], 5: [4, 3, None, 1, 0]}  # who swaps with whom; None sits out
+CALLS = {  # the same as a learner types it
+    2: "exchange(dist, {}, 1 - dist.get_rank())",
+    3: "dist.get_rank() == 1 or exchange(dist, {}, 2 - dist.get_rank())",
+    4: "exchange(dist, {}, (dist.get_rank() + 2) % 4)",
+    5: "dist.get_rank() == 2 or exchange(dist, {}, 4 - dist.get_rank())",
 }
+
+
+def _see_exchange(ranks: int, shape: tuple, dtype: str) -> str:
+    tensor = f"torch.full({shape}, dist.get_rank(), dtype=torch.{dtype})"
+    if dtype == "float32":
+        tensor = f"torch.ones({', '.join(map(str, shape))}) * dist.get_rank()"
+    call = CALLS[ranks].format(tensor)
+    return f"run(lambda dist: {call}, ranks={ranks}, on=Cluster())"
 
 
 def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
     tensors = _different(ranks, shape, dtype)
     want = [tensor.clone() for tensor in tensors]
-    peers, peer = PEERS[ranks]
-    see = EXCHANGE.format(peer, ranks) if ")" not in peer.replace("()", "").replace("(dist", "") else ""
+    peers, see = PEERS[ranks], _see_exchange(ranks, shape, dtype)
     trace = _run(see, with_peer, answer, tensors, peers, ranks=ranks, real=real)
-    case = f"{_on(ranks, real)} with {str(want[0].dtype).removeprefix('torch.')}{list(shape)}"
+    case = f"{_on(ranks, real)} with {dtype}{list(shape)}"
     for rank, partner in enumerate(peers):
         if partner is None:
             continue
-        got, own = trace[rank]
+        pair = trace[rank]
+        got, own = pair if isinstance(pair, tuple) and len(pair) == 2 else (None, None)
         here = f"{case} rank {rank} swaps with rank {partner}"
         expect(
             got is not None,
@@ -290,6 +298,6 @@ def check_exchange(answer: Any, part: Any) -> str:
         expect(
             sent <= 4 * 256,
             f"{_on(2)} with 1,024 bytes each rank {rank} sent {sent:,} bytes: each tensor has to travel once",
-            "too-many-bytes", EXCHANGE.format(PEERS[2][1], 2) + ".bytes_sent",
+            "too-many-bytes", _see_exchange(2, (256,), "float32") + ".bytes_sent",
         )  # fmt: skip
-    return "swaps on 2, 3, 4 and 5 ranks, any pair, any dtype and shape · own tensor unchanged · each sent once"
+    return "any pair on 2, 3, 4 and 5 ranks · any dtype and shape · own tensor unchanged · sent once"

@@ -1,0 +1,60 @@
+"""Drawings that explain words; what a run has measured is drawn by `plots`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+INK, PROCESS, GPU, NIC, NODE = "#222222", "#9ecae1", "#fdd08a", "#c7e0b4", "#f4f4f4"
+
+
+def machine_room(ax: Any = None) -> Any:
+    """Draw kernel, ranks, GPUs, nodes and NICs: what runs here, and what the same function meets in a data centre."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(9, 4.1), layout="constrained")
+    ax.set(xlim=(0, 22), ylim=(0, 9.2))
+    ax.axis("off")
+
+    _box(ax, 0.2, 1.6, 6.6, 6.4, NODE, "")
+    ax.text(3.5, 8.3, "here: one node, no GPU", ha="center", fontsize=11, color=INK)
+    _box(ax, 1.6, 6.2, 3.8, 1.2, PROCESS, "kernel (a process):\nthis notebook")
+    for rank in range(4):
+        x = 0.5 + 1.55 * rank
+        _arrow(ax, (3.5, 6.2), (x + 0.7, 4.9), "-|>")
+        _box(ax, x, 3.7, 1.4, 1.2, PROCESS, f"rank {rank}")
+    ax.text(3.5, 5.55, "run starts four processes", ha="center", fontsize=9, color=INK, backgroundcolor=NODE)
+    ax.plot([0.9, 6.1], [2.75, 2.75], color=INK, linewidth=2)
+    for rank in range(4):
+        _arrow(ax, (1.2 + 1.55 * rank, 3.7), (1.2 + 1.55 * rank, 2.75), "<|-|>")
+    ax.text(3.5, 2.1, "gloo: bytes through the CPU", ha="center", fontsize=9, color=INK)
+
+    for node in range(2):
+        left = 8.2 + 7.1 * node
+        _box(ax, left, 1.6, 6.6, 6.4, NODE, "")
+        ax.text(left + 3.3, 8.3, f"data centre: node {node}", ha="center", fontsize=11, color=INK)
+        for place in range(2):
+            x = left + 0.5 + 3.0 * place
+            _box(ax, x, 6.2, 2.6, 1.2, PROCESS, f"rank {2 * node + place}\n(a process)")
+            _arrow(ax, (x + 1.3, 6.2), (x + 1.3, 5.5), "<|-|>")
+            _box(ax, x, 4.3, 2.6, 1.2, GPU, f"GPU {place}")
+            _arrow(ax, (x + 1.3, 4.3), (left + 2.6 + 1.4 * place, 3.2), "<|-|>")
+        _arrow(ax, (left + 3.1, 4.9), (left + 3.5, 4.9), "<|-|>")
+        _box(ax, left + 2.0, 2.1, 2.6, 1.1, NIC, "NIC")
+        _arrow(ax, (left + 3.3, 2.1), (left + 3.3, 0.75), "<|-|>")
+    ax.plot([9.2, 20.9], [0.75, 0.75], color=INK, linewidth=2)
+    ax.text(15.05, 0.15, "network between nodes: slower than inside one", ha="center", fontsize=9, color=INK)
+    ax.text(15.05, 1.05, "NCCL: bytes from GPU to GPU", ha="center", fontsize=9, color=INK)
+    return ax
+
+
+def _box(ax: Any, x: float, y: float, width: float, height: float, color: str, text: str) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    style = "round,pad=0,rounding_size=0.15"
+    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=color, edgecolor=INK))
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=9, color=INK)
+
+
+def _arrow(ax: Any, start: tuple, end: tuple, style: str) -> None:
+    ax.annotate("", end, start, arrowprops={"arrowstyle": style, "color": INK, "shrinkA": 0, "shrinkB": 0})
