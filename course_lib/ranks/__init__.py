@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,10 @@ from typing import Any
 
 from course_lib.meter import Event
 from course_lib.ranks import packing
-from course_lib.ranks.launcher import LAUNCHER, Child, Unavailable
+from course_lib.ranks.failures import deadlock
+from course_lib.ranks.failures import raise_first_failure as _raise_first_failure
+from course_lib.ranks.failures import stack as _stack  # noqa: F401 - for those who run ranks elsewhere
+from course_lib.ranks.launcher import LAUNCHER, Unavailable
 from course_lib.ranks.results import Deadlock, RankFailed, Results, duration, lines_of, print_ranks
 
 __all__ = ["Deadlock", "RankFailed", "Results", "Unavailable", "each", "run", "work"]
@@ -37,11 +39,12 @@ def run(
     that do not fit each other.
     """
     _check_call(fn, ranks, on, timeout)
-    if "TORCHELASTIC_RUN_ID" in os.environ or ("RANK" in os.environ and "MASTER_ADDR" in os.environ):
+    if on in (None, "nccl") and "RANK" in os.environ and "MASTER_ADDR" in os.environ:
         from course_lib.ranks import torchrun
 
-        if on in (None, "nccl"):
-            return torchrun.run(fn, args, ranks, on)
+        _check_each(args, int(os.environ["WORLD_SIZE"]))
+        args = tuple(_for_rank(argument, int(os.environ["RANK"])) for argument in args)
+        return torchrun.run(fn, args, ranks, on, timeout, debug)
     ranks = 4 if ranks is None else ranks
     if on in (None, "nccl"):
         return _run_real(fn, args, ranks, on, timeout, debug)
@@ -55,15 +58,23 @@ class each:  # noqa: N801 - reads as a word: run(fn, each(tensors))
         self.values = list(values)
 
 
-def _calls(fn: Callable, args: tuple, ranks: int) -> list[bytes]:
-    """Return the packed call of each rank; a single one where all are the same."""
+def _check_each(args: tuple, ranks: int) -> None:
     for argument in args:
         if isinstance(argument, each) and len(argument.values) != ranks:
-            raise ValueError(f"each(...) holds {len(argument.values)} values for ranks={ranks}: it needs one for each rank")
+            raise ValueError(f"each(...) holds {len(argument.values)} values for ranks={ranks}: it needs one for each")
+
+
+def _for_rank(argument: Any, rank: int) -> Any:
+    return argument.values[rank] if isinstance(argument, each) else argument
+
+
+def _calls(fn: Callable, args: tuple, ranks: int) -> list[bytes]:
+    """Return the packed call of each rank; a single one where all are the same."""
+    _check_each(args, ranks)
     if not any(isinstance(argument, each) for argument in args):
         return [packing.pack_call(fn, args)]
     return [
-        packing.pack_call(fn, tuple(a.values[rank] if isinstance(a, each) else a for a in args)) for rank in range(ranks)
+        packing.pack_call(fn, tuple(_for_rank(argument, rank) for argument in args)) for rank in range(ranks)
     ]
 
 
@@ -93,7 +104,7 @@ def _check_call(fn: Any, ranks: Any, on: Any, timeout: Any) -> None:
         raise ValueError(f"ranks={ranks!r}: the number of ranks is a whole number from 1 on")
     if isinstance(on, str) and on != "nccl" or on is not None and not isinstance(on, str) and not hasattr(on, "link"):
         raise ValueError(f"on={on!r}: use None for real processes with gloo, 'nccl' for GPUs, or a Cluster(...)")
-    if not isinstance(timeout, (int, float)) or not timeout > 0:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e7:
         raise ValueError(f"timeout={timeout!r}: give the seconds after which a run counts as hung, such as 60")
 
 
@@ -110,8 +121,9 @@ def _check_room(ranks: int, on: Any) -> None:
     free = _free_bytes()
     if ranks * BYTES_PER_RANK > free:
         raise ValueError(
-            f"ranks={ranks}: so many processes need about {ranks * BYTES_PER_RANK / 1e9:,.1f} GB and {free / 1e9:,.1f} GB "
-            f"are free; use at most {int(free // BYTES_PER_RANK)}, or simulate them with on=Cluster()"
+            f"ranks={ranks}: so many processes need about {ranks * BYTES_PER_RANK / 1e9:,.1f} GB, "
+            f"and {free / 1e9:,.1f} GB are free; use at most {int(free // BYTES_PER_RANK)}, "
+            "or simulate them with on=Cluster()"
         )
 
 
@@ -168,11 +180,13 @@ def _run_simulated(fn: Callable, args: tuple, ranks: int, cluster: Any, timeout:
     child = LAUNCHER.simulate(job, timeout)
     answer = child.answer or {}
     printed = answer.get("printed") or (child.where or {}).get("printed") or [""] * ranks
-    print_ranks(printed)
+    shown = os.environ.get("RANK", "0") == "0"  # under torchrun every rank simulates, and rank 0 shows it
+    if shown:
+        print_ranks(printed)
     if child.text.strip():  # what C code or a child process printed, past Python's sys.stdout
         print(child.text.rstrip())
     if answer.get("error") == "Deadlock":
-        raise Deadlock(_deadlock(answer), error="deadlock")
+        raise Deadlock(deadlock(answer), error="deadlock")
     if child.where:
         raise RankFailed(
             f"the simulation was still going on after {duration(timeout)}: rank {child.where['rank']} was at"
@@ -183,7 +197,7 @@ def _run_simulated(fn: Callable, args: tuple, ranks: int, cluster: Any, timeout:
     _raise_first_failure([child], timeout, simulated=True)
     values = [_value(value, rank) for rank, value in enumerate(answer["values"])]
 
-    return Results(values, answer["seconds"], lambda: _simulated_events(answer), printed, simulated=True)
+    return Results(values, answer["seconds"], lambda: _simulated_events(answer), printed, True, shown)
 
 
 def _simulated_events(answer: dict[str, Any]) -> list[Event]:
@@ -196,21 +210,6 @@ def _simulated_events(answer: dict[str, Any]) -> list[Event]:
         events.append(Event(src, "send", start, end, asked, sent=size, messages=1, peer=dst))
         events.append(Event(dst, "recv", start, end, awaited, received=size, peer=src))
     return events
-
-
-def _deadlock(answer: dict[str, Any], most: int = 8) -> str:
-    """Tell a deadlock: who waits for what on which line, and the circle."""
-    lines = ["no rank can go on, and none of them ever will:"]
-    for rank, reason, frames in answer["waiting"][:most]:
-        lines.append(f"  rank {rank} waits {reason}{lines_of(frames, most=1)}")
-    if len(answer["waiting"]) > most:
-        lines.append(f"  ... {len(answer['waiting']) - most} more ranks wait")
-    if answer["cycle"]:
-        lines.append(f"They wait in a circle: {' -> '.join(map(str, answer['cycle']))}.")
-    elif answer["returned"]:
-        returned = ", ".join(map(str, answer["returned"][:most])) + (", ..." if len(answer["returned"]) > most else "")
-        lines.append(f"Already returned: rank {returned}.")
-    return "\n".join(lines)
 
 
 def _value(data: bytes, rank: int | None) -> Any:
@@ -232,78 +231,3 @@ class _Live:
         self.text += text
         for line in text.splitlines():
             print(f"rank {0:>{self._width}} | {line}", flush=True)
-
-
-def _raise_first_failure(
-    children: list[Child], timeout: float, simulated: bool = False, alone: bool = False
-) -> None:
-    """Raise the failure that happened first, if any: an exception, a death, or a hang."""
-    dead = [child for child in children if child.answer is None and child.died]
-    raised = [child.answer for child in children if child.answer and "error" in child.answer]
-    raised.sort(key=lambda answer: (_is_victim(answer), answer["when"]))
-    if dead and (not raised or _is_victim(raised[0])):
-        child = dead[0]
-        who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
-        raise RankFailed(f"{who} {_how_it_died(child)}", None if simulated else child.index, _kind_of_death(child))
-    if raised:
-        raise _failure_of(raised[0])
-    stuck = [child for child in children if child.answer is None]
-    if stuck:
-        raise RankFailed(_hang(stuck, children, timeout, alone), stuck[0].index, "timeout")
-
-
-def _is_victim(answer: dict[str, Any]) -> bool:
-    """Return whether an exception says only that another rank went away."""
-    text = answer["message"].lower()
-    words = ("connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket")
-    return answer["error"] in ("RuntimeError", "DistBackendError", "DistNetworkError") and any(w in text for w in words)
-
-
-def _failure_of(answer: dict[str, Any]) -> RankFailed:
-    rank, error, message, frames = answer["rank"], answer["error"], answer["message"], answer["frames"]
-    if error == "NotImplementedError" and not message:
-        name = frames[-1][2] if frames else "an exercise"
-        return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
-    who = "" if rank is None else f"rank {rank} "
-    said = f"{who}raised {error}" + (f": {message}" if message else "")
-    return RankFailed(said + lines_of(frames), rank, error, message)
-
-
-def _kind_of_death(child: Child) -> str:
-    return "signal" if os.WIFSIGNALED(child.status) else "exit"
-
-
-def _how_it_died(child: Child) -> str:
-    last = [line for line in child.text.splitlines() if line.strip()][-3:]
-    said = f"; the last it printed was: {' / '.join(last)}" if last else ""
-    if os.WIFEXITED(child.status):
-        code = os.WEXITSTATUS(child.status)
-        return f"ended its process with exit code {code} (os._exit, or a crash below Python), so it returned nothing{said}"
-    number = os.WTERMSIG(child.status)
-    reasons = {
-        signal.SIGKILL: "killed (SIGKILL): by the system for lack of memory, or by hand",
-        signal.SIGABRT: "aborted in C++ (SIGABRT): a mismatch of shapes or dtypes between ranks does that",
-        signal.SIGSEGV: "crashed in C code (SIGSEGV)",
-    }
-    return f"was {reasons.get(number, f'ended by signal {signal.Signals(number).name}')}{said}"
-
-
-def _hang(stuck: list[Child], children: list[Child], timeout: float, alone: bool) -> str:
-    lines = [f"still running after {duration(timeout)}, and ended:"]
-    for child in children:
-        frames = _stack(child)
-        if alone:
-            return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
-        if child not in stuck:
-            lines.append(f"  rank {child.index} had returned")
-        elif frames:
-            lines.append(f"  rank {child.index} was at{lines_of(frames, most=2)}")
-        else:
-            lines.append(f"  rank {child.index} was outside your function")
-    return "\n".join(lines)
-
-
-def _stack(child: Child) -> list[tuple[str, int, str]]:
-    """Return the learner's frames in what faulthandler dumped, outermost first."""
-    found = re.findall(r'File "(.*)", line (\d+) in (.*)', child.stack.decode("utf-8", "replace"))
-    return [(file, int(line), name) for file, line, name in reversed(found) if not packing.is_library(file)]

@@ -1,4 +1,4 @@
-"""Turns a function, its arguments and its results into bytes and back; tensors travel as plain bytes, not shared memory.
+"""Turns a function, its arguments and its results into bytes and back; tensors as plain bytes, not shared memory.
 
 Functions and classes of a notebook or a script travel by value (cloudpickle), so a rank never imports the script.
 """
@@ -109,7 +109,7 @@ def unpack_plain(data: bytes) -> Any:
 
 
 def pack_call(fn: Any, args: tuple) -> bytes:
-    """Return a call as bytes, with the learner's own modules by value. Raises TypeError that names what cannot travel."""
+    """Return a call as bytes, the learner's own modules by value. Raises TypeError that names what cannot travel."""
     own = {module for module in map(_module_of, (fn, *args)) if module is not None}
     registered = cloudpickle.list_registry_pickle_by_value()
     own = [module for module in own if module.__name__ not in registered]

@@ -25,8 +25,10 @@ class Results(Sequence):
     built-in collectives charged by their algorithm) and `printed`.
     """
 
-    def __init__(self, values: list, seconds: float, events: Any, printed: list[str], simulated: bool = False) -> None:
-        self._values, self._events = list(values), events
+    def __init__(
+        self, values: list, seconds: float, events: Any, printed: list[str], simulated: bool = False, shown: bool = True
+    ) -> None:
+        self._values, self._events, self._shown = list(values), events, shown
         self.seconds, self.printed, self.simulated = seconds, printed, simulated
 
     def __getitem__(self, rank: Any) -> Any:
@@ -84,6 +86,8 @@ class Results(Sequence):
         return [[event.kind for event in self.of(rank) if event.charged] for rank in range(len(self))]
 
     def __repr__(self) -> str:
+        if not self._shown:  # under torchrun every rank has the results, and rank 0 shows them
+            return ""
         ranks = range(len(self))
         shown = [*ranks[: MOST_SHOWN // 2], *ranks[-MOST_SHOWN // 2 :]] if len(self) > MOST_SHOWN else list(ranks)
         width = len(str(len(self) - 1))
@@ -131,6 +135,10 @@ def _short(value: Any) -> str:
     return re.sub(r"\s+", " ", _REPR.repr(value))
 
 
+source_line = linecache.getline
+"""Where lines of source come from; a judge, who is told file names by strangers, puts something narrower here."""
+
+
 def cell_of(filename: str) -> str:
     """Return how to name a source file to a learner: the number of the cell, or the file's name."""
     try:
@@ -147,7 +155,7 @@ def cell_of(filename: str) -> str:
 
 def line_of(filename: str, number: int, function: str) -> str:
     """Return one frame as a learner reads it."""
-    source = linecache.getline(filename, number).strip()
+    source = source_line(filename, number).strip()
     place = f"line {number} of {cell_of(filename)}"
     if function and function != "<module>":
         place += f", in {function}"

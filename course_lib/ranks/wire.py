@@ -6,7 +6,8 @@ import socket
 import struct
 
 HEADER = struct.Struct("!cQ")
-JOB, DONE, FAILED, LEAVE, WHERE, HERE = b"J", b"D", b"F", b"L", b"W", b"H"
+JOB, DONE, FAILED, LEAVE, WHERE, HERE, CALL, RETURN = b"J", b"D", b"F", b"L", b"W", b"H", b"C", b"R"
+MOST_BYTES = 8 << 30  # of one message; whoever serves strangers sets it lower
 
 
 def put(link: socket.socket, kind: bytes, body: bytes = b"") -> None:
@@ -19,7 +20,13 @@ def put(link: socket.socket, kind: bytes, body: bytes = b"") -> None:
 def get(link: socket.socket) -> tuple[bytes, bytes]:
     """Wait for one message. Raises EOFError when the other side is gone."""
     kind, size = HEADER.unpack(_exactly(link, HEADER.size))
+    _check(size)
     return kind, bytes(_exactly(link, size))
+
+
+def _check(size: int) -> None:
+    if size > MOST_BYTES:
+        raise ValueError(f"a message of {size:,} bytes; at most {MOST_BYTES:,} are taken")
 
 
 def _exactly(link: socket.socket, size: int) -> bytearray:
@@ -45,6 +52,7 @@ class Inbox:
         whole = []
         while len(self._data) >= HEADER.size:
             kind, size = HEADER.unpack_from(self._data)
+            _check(size)
             if len(self._data) < HEADER.size + size:
                 break
             whole.append((kind, bytes(self._data[HEADER.size : HEADER.size + size])))

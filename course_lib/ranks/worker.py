@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import random
 import signal
@@ -35,8 +36,11 @@ def main(link: socket.socket, trace: int, port: int | None = None) -> int:
         answer = world.simulate(job, link)
     elif job["kind"] == "real":
         answer = _real(job, port)
-    else:
+    elif job["kind"] == "alone":
         answer = _alone(job)
+    else:  # "module:function", of whoever runs ranks in yet another way
+        module, name = job["kind"].split(":")
+        answer = getattr(importlib.import_module(module), name)(job, link)
     sys.stdout.flush()
     sys.stderr.flush()
     wire.put(link, wire.FAILED if "error" in answer else wire.DONE, packing.pack(answer))
@@ -90,7 +94,7 @@ def _real(job: dict[str, Any], port: int | None) -> dict[str, Any]:
         seed(rank)
         dist = meter.Meter(debug=job["debug"])
         fn, args = packing.unpack(job["call"])
-        begin = time.monotonic()
+        dist.begin = begin = time.monotonic()
         value = fn(dist, *args)
         if backend == "nccl":
             torch.cuda.synchronize()
@@ -120,8 +124,18 @@ def give_back(value: Any, rank: int | None) -> dict[str, Any]:
         return failure(TypeError(f"{message}; return tensors, numbers, text, lists or dicts"), rank)
 
 
+class Told(Exception):  # noqa: N818
+    """A failure that another process has put into words already."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__(answer["message"])
+        self.answer = answer
+
+
 def failure(error: BaseException, rank: int | None) -> dict[str, Any]:
     """Return what the notebook needs to show an exception: when, what, and the learner's own lines."""
+    if isinstance(error, Told):
+        return error.answer
     frames = [
         (frame.filename, frame.lineno, frame.name)
         for frame in traceback.extract_tb(error.__traceback__)
@@ -136,4 +150,13 @@ def failure(error: BaseException, rank: int | None) -> dict[str, Any]:
         "frames": frames,
         "rank": rank,
         "when": time.monotonic(),
+        "behind": _behind(error),
     }
+
+
+def _behind(error: BaseException) -> list[tuple[str, str]]:
+    """Return the class and message of each exception that this one was raised from or while handling."""
+    behind: list[tuple[str, str]] = []
+    while (error := error.__cause__ or error.__context__) is not None and len(behind) < 10:
+        behind.append((type(error).__name__, str(error)))
+    return behind

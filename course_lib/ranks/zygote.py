@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PRELOAD = (
@@ -24,6 +25,7 @@ PRELOAD = (
     "torch.distributed",
     "course_lib.ranks.worker",
     "course_lib.simulator.world",
+    "torch.fx.experimental.symbolic_shapes",  # backward(gradient) imports it, and sympy with it: over 2 s
 )
 
 
@@ -67,6 +69,9 @@ class Zygote:
                 break
         for pid in self.alive:
             self.kill(pid)
+        while self.alive:  # what a rank has started becomes ours only once the rank is gone
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.alive.pop(), 0)
         self.bury_strays()
 
     def say(self, **message: int) -> None:
@@ -167,16 +172,26 @@ def _become_a_rank(control: socket.socket, fds: list[int], listener: socket.sock
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        control.close()
         link, out, trace = fds
         os.dup2(out, 1)
         os.dup2(out, 2)
-        os.close(out)
+        _close_all_but(0, 1, 2, link, trace, *([listener.fileno()] if listener else []))
         from course_lib.ranks import worker
 
         code = worker.main(socket.socket(fileno=link), trace, listener.detach() if listener else None)
+    except BaseException:
+        traceback.print_exc()  # a fault of ours: it goes where the rank prints, and so to the notebook
     finally:
         os._exit(code)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close every inherited file: a rank shares nothing with the zygote or with other ranks."""
+    low = 0
+    for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        if low < fd:  # Python 3.11 takes an empty range for everything
+            os.closerange(low, fd)
+        low = fd + 1
 
 
 def main() -> None:
@@ -184,8 +199,14 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
         os.dup2(null, fd)
+    if len(sys.argv) > 2:  # started by root, who is above all limits: become a user who is not
+        user = int(sys.argv[2])
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until a rank has its faulthandler
     try:
         for name in PRELOAD:
             importlib.import_module(name)
@@ -193,6 +214,7 @@ def main() -> None:
         control.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         raise SystemExit(1) from None
     sys.modules["torch"].set_num_threads(1)
+    control.sendall(b'{"ready": 1}\n')
     Zygote(control).serve()
 
 

@@ -9,6 +9,9 @@ The cost model, all of it:
 3. A built-in collective is the messages of `course_lib.algorithms`, on the same ports. A round of a rank ends when all
    its messages have ended. Work of one rank on one group is in order.
 4. `work` spends time of one rank and nothing else; Python itself costs no virtual time.
+5. On a cluster of nodes a message from one node to another also needs an out-port of the sender's node and an in-port
+   of the receiver's (their NICs), and moves at the NIC's latency and bandwidth. GPUs that share a NIC take turns on it
+   by rule 2: a message has the whole port while it lasts, so k GPUs that send at once each get a k-th of it on average.
 
 Invariants: exactly one rank runs at any moment; it has the lowest clock of all that could run (among equals: the one
 that runs goes on, then the lowest rank). So postings happen in order of virtual time, and the same program makes the
@@ -18,87 +21,48 @@ same events every time. When nobody can run and someone has not returned, that i
 from __future__ import annotations
 
 import heapq
-import random
-import threading
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import torch
-
-from course_lib.algorithms import Round
 from course_lib.meter import describe
-
-
-class Posting:
-    """One side of a point-to-point transfer; `end` is None until the other side has posted too."""
-
-    __slots__ = ("kind", "rank", "peer", "tag", "group", "nbytes", "tensor", "time", "end", "waiter", "stash", "blocking")
-
-    def __init__(self, kind, rank, peer, tag, group, nbytes, tensor, time, blocking=False) -> None:
-        self.kind, self.rank, self.peer, self.tag, self.group = kind, rank, peer, tag, group
-        self.nbytes, self.tensor, self.time, self.blocking = nbytes, tensor, time, blocking
-        self.end = self.waiter = self.stash = None
-
-
-class Runner:
-    """Something with a clock that can wait: a rank, or one rank's part in a built-in collective."""
-
-    def __init__(self, index: int, clock: float = 0.0) -> None:
-        self.index, self.clock = index, clock
-        self.missing = 0
-        """How many of the things it waits for have no end yet."""
-
-
-class Rank(Runner):
-    """A rank: a thread that runs the learner's function while it holds the baton."""
-
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.gate = threading.Lock()
-        self.gate.acquire()
-        self.thread: threading.Thread | None = None
-        self.waits_for: list[Any] = []
-        self.finished = False
-        self.state: torch.Tensor | None = None
-        """The state of torch's generator when this rank last gave the baton away."""
-        self.python: random.Random | None = None
-        self.legacy: np.random.RandomState | None = None
-
-
-class Agent(Runner):
-    """One rank's part in one built-in collective: posts a round of messages, waits for them, posts the next."""
-
-    def __init__(self, index: int, posted: float, name: str, rounds: Iterator[Round], to_global: list[int], key: Any):
-        super().__init__(index, posted)
-        self.posted, self.name, self.rounds, self.to_global, self.key = posted, name, rounds, to_global, key
-        self.queue: tuple = ()
-        self.begin: float | None = None
-        self.end: float | None = None
-        self.waiter: Runner | None = None
-        self.postings: list[Posting] = []
-        self.meeting: Any = None
+from course_lib.simulator.randomness import RandomNumbers
+from course_lib.simulator.runners import Agent, Posting, Rank, Runner
 
 
 class Engine:
     """Moves messages between ranks on a virtual clock and passes the baton."""
 
-    def __init__(self, ranks: int, link: Callable[[int, int], tuple[float, float]]) -> None:
+    def __init__(
+        self,
+        ranks: int,
+        link: Callable[[int, int], tuple[float, float]],
+        nics: Callable[[int, int], tuple[int, int] | None] | None = None,
+    ) -> None:
         self.ranks = [Rank(index) for index in range(ranks)]
-        self.link = link
+        self.link, self.nics = link, nics
+        self.nic_out_free: dict[int, float] = {}
+        self.nic_in_free: dict[int, float] = {}
         self.current = self.ranks[0]
         self.out_free = [0.0] * ranks
         self.in_free = [0.0] * ranks
-        self.transfers: list[tuple] = []
-        """(source, destination, when each posted, start, end, bytes) of each point-to-point transfer of the learner's."""
+        self.transfers = array("d")
+        """Source, destination, when each posted, start, end and bytes of each message, one message after another."""
+        self.on_deadlock: Callable[[], None] = lambda: None
+        self.places = {rank: rank for rank in range(ranks)}
+        """Each rank's place in the world, for all its groups to share."""
+        self.groups = 0
+        """How many groups have been made beside the world."""
+        self.stopped = False
+        """Set when the simulation is given up: a rank that then gets the baton ends its thread."""
+        self._random: RandomNumbers | None = None
         self._ready: list[tuple[float, int, int, Runner]] = []
         self._order = 0
         self._sends: dict[tuple, deque[Posting]] = {}
         self._recvs: dict[tuple, deque[Posting]] = {}
         self._from_any: dict[int, list[Posting]] = {}
         self._queues: dict[tuple, deque[Agent]] = {}
-        self.on_deadlock: Callable[[], None] = lambda: None
 
     # Turns
 
@@ -126,7 +90,8 @@ class Engine:
         following = self._next()
         if following is rank:
             return
-        rank.state = torch.default_generator.get_state()
+        if self._random:
+            self._random.save(rank)
         if following is None:
             self.on_deadlock()
         else:
@@ -136,11 +101,18 @@ class Engine:
     def take(self, rank: Rank) -> None:
         """Block until `rank` gets the baton."""
         rank.gate.acquire()
-        torch.default_generator.set_state(rank.state)
+        if self.stopped:
+            raise SystemExit
+        if self._random:
+            self._random.load(rank)
 
     def _hand_to(self, rank: Rank) -> None:
         self.current = rank
         rank.gate.release()
+
+    def share_out_random_numbers(self) -> None:
+        """Give each rank random numbers of its own; for a process that does nothing but this simulation."""
+        self._random = RandomNumbers(self.ranks, lambda: self.current)
 
     def begin(self) -> None:
         """Hand the baton to rank 0; all others are ready at time 0."""
@@ -151,6 +123,8 @@ class Engine:
     def finish(self, rank: Rank) -> bool:
         """Take `rank` out for good; return whether it was the last."""
         rank.finished = True
+        if self._random:
+            self._random.save(rank)
         following = self._next()
         if following is not None:
             self._hand_to(following)
@@ -162,23 +136,22 @@ class Engine:
 
     # Waiting
 
-    def wait(self, rank: Rank, things: list[Any]) -> None:
-        """Block a rank until all postings and agents in `things` have ended; its clock is then at the last end."""
-        for thing in things:
-            if thing.end is None:
-                thing.waiter = rank
-                rank.missing += 1
-            elif thing.end > rank.clock:
-                rank.clock = thing.end
-        if rank.missing:
-            rank.waits_for = things
+    def wait(self, rank: Rank, thing: Any) -> None:
+        """Block a rank until a posting or an agent has ended; its clock is then not before that end."""
+        if thing.end is None:
+            thing.waiter = rank
+            rank.missing = 1
+            rank.waits_for = thing
             self._switch(rank)
-            rank.waits_for = []
+            rank.waits_for = None
+        elif thing.end > rank.clock:
+            rank.clock = thing.end
 
     def notify(self, thing: Any) -> None:
         """Tell whoever waits for `thing` that it has an end now."""
-        waiter, thing.waiter = thing.waiter, None
+        waiter = thing.waiter
         if waiter is not None:
+            thing.waiter = None
             waiter.missing -= 1
             if thing.end > waiter.clock:
                 waiter.clock = thing.end
@@ -197,37 +170,34 @@ class Engine:
         elif thing.end is not None:
             rank.clock = thing.end
         else:
-            self.wait(rank, [thing])  # nobody else can run: this reports the deadlock
+            self.wait(rank, thing)  # nobody else can run: this reports the deadlock
         return thing.end is not None and thing.end <= rank.clock
 
     # Point-to-point
 
-    def post(self, posting: Posting) -> Posting:
+    def post(self, posting: Posting) -> None:
         """Post one side of a transfer; where the other side is there, the transfer gets its start and end."""
         if posting.kind == "send":
             key = (posting.rank, posting.peer, posting.tag, posting.group)
-            other = self._take(self._recvs, key) or self._take_any(posting)
-            mine = self._sends
+            waiting = self._recvs.get(key)
+            recv = waiting.popleft() if waiting else self._take_any(posting) if self._from_any else None
+            if recv is not None:
+                self._transfer(posting, recv)
+            else:
+                self._sends.setdefault(key, deque()).append(posting)
         elif posting.peer is None:
-            other, mine = self._earliest_for(posting), None
-            if other is None:
+            send = self._earliest_for(posting)
+            if send is not None:
+                self._transfer(send, posting)
+            else:
                 self._from_any.setdefault(posting.rank, []).append(posting)
         else:
             key = (posting.peer, posting.rank, posting.tag, posting.group)
-            other, mine = self._take(self._sends, key), self._recvs
-        if other is not None:
-            send, recv = (posting, other) if posting.kind == "send" else (other, posting)
-            self._transfer(send, recv)
-        elif mine is not None:
-            if key not in mine:
-                mine[key] = deque()
-            mine[key].append(posting)
-        return posting
-
-    @staticmethod
-    def _take(queues: dict[tuple, deque[Posting]], key: tuple) -> Posting | None:
-        queue = queues.get(key)
-        return queue.popleft() if queue else None
+            waiting = self._sends.get(key)
+            if waiting:
+                self._transfer(waiting.popleft(), posting)
+            else:
+                self._recvs.setdefault(key, deque()).append(posting)
 
     def _take_any(self, send: Posting) -> Posting | None:
         waiting = self._from_any.get(send.peer, ())
@@ -245,27 +215,26 @@ class Engine:
         return min(fitting, key=lambda queue: (queue[0].time, queue[0].rank)).popleft() if fitting else None
 
     def _transfer(self, send: Posting, recv: Posting) -> None:
+        if send.tensor is not None:
+            _deliver(send, recv)
         src, dst = send.rank, recv.rank
-        now = send.time if send.time > recv.time else recv.time
-        brought = send.tensor
-        if brought is not None:
-            into = recv.tensor
-            if brought.dtype != into.dtype or brought.numel() != into.numel():
-                raise _misfit(send, recv)
-            if not recv.blocking:
-                recv.stash = brought.detach().clone()
-            elif into.shape == brought.shape:
-                into.detach().copy_(brought.detach())
-            else:
-                into.detach().view(-1).copy_(brought.detach().view(-1))
+        start = send.time if send.time > recv.time else recv.time
+        if self.out_free[src] > start:
+            start = self.out_free[src]
+        if self.in_free[dst] > start:
+            start = self.in_free[dst]
+        nics = self.nics(src, dst) if self.nics else None
+        if nics:
+            start = max(start, self.nic_out_free.get(nics[0], 0.0), self.nic_in_free.get(nics[1], 0.0))
         latency, bandwidth = self.link(src, dst)
-        start = max(now, self.out_free[src], self.in_free[dst])
         end = start + (latency + send.nbytes / bandwidth)
         self.out_free[src] = self.in_free[dst] = end
+        if nics:
+            self.nic_out_free[nics[0]] = self.nic_in_free[nics[1]] = end
         send.end = recv.end = end
         recv.peer = src
-        if brought is not None:
-            self.transfers.append((src, dst, send.time, recv.time, start, end, send.nbytes))
+        if send.tensor is not None:
+            self.transfers.extend((src, dst, send.time, recv.time, start, end, send.nbytes))
         self.notify(send)
         self.notify(recv)
 
@@ -280,14 +249,14 @@ class Engine:
             self._push(agent)
 
     def _step(self, agent: Agent) -> None:
+        """Let an agent post rounds until it has to wait or others come before it."""
         if agent.begin is None:
             agent.begin = agent.clock
         for messages in agent.rounds:
-            agent.postings = [
-                self.post(Posting(kind, agent.index, agent.to_global[peer], agent.key, None, nbytes, None, agent.clock))
-                for kind, peer, nbytes in messages
-            ]
-            for posting in agent.postings:
+            now = agent.clock
+            for kind, peer, nbytes in messages:
+                posting = Posting(kind, agent.index, agent.ranks[peer], agent.key, None, nbytes, None, now)
+                self.post(posting)
                 if posting.end is None:
                     posting.waiter = agent
                     agent.missing += 1
@@ -307,35 +276,25 @@ class Engine:
             self._push(waiting[0])
 
 
-def _misfit(send: Posting, recv: Posting) -> ValueError:
-    return ValueError(
-        f"rank {send.rank} sends {describe(send.tensor)}, but rank {recv.rank} receives into {describe(recv.tensor)}: "
-        "both sides need the same dtype and number of elements"
-    )
+def _deliver(send: Posting, recv: Posting) -> None:
+    """Bring the bytes over: into the buffer of a receiver that is blocked, or to where its wait() will find them."""
+    brought = send.tensor if send.blocking else send.data
+    into = recv.tensor
+    if brought.dtype != into.dtype or brought.numel() != into.numel():
+        raise ValueError(
+            f"rank {send.rank} sends {describe(brought)}, but rank {recv.rank} receives into {describe(into)}: "
+            "both sides need the same dtype and number of elements"
+        )
+    if recv.blocking:
+        copy(into, brought)
+    else:
+        recv.data = brought.detach().clone() if send.blocking else brought
 
 
-# What a process has of its own and threads share: random numbers. torch's one generator is saved and restored as the
-# baton passes; the functions of `random` and `numpy.random` ask, at each call, the generator of the rank that has it.
-
-
-def share_out_random_numbers(engine: Engine) -> None:
-    """Give each rank of this process's simulation its own `random`, `numpy.random` and torch generator, seeded."""
-    first = torch.default_generator.get_state()
-    for rank in engine.ranks:
-        rank.state = first
-        rank.python, rank.legacy = random.Random(rank.index), np.random.RandomState(rank.index)
-    _forward(random, random._inst, lambda: engine.current.python)
-    _forward(np.random, np.random.mtrand._rand, lambda: engine.current.legacy)
-
-
-def _forward(module: Any, owner: Any, generator: Callable[[], Any]) -> None:
-    for name, value in list(vars(module).items()):
-        if getattr(value, "__self__", None) is owner:
-            setattr(module, name, _ask(generator, name))
-
-
-def _ask(generator: Callable[[], Any], name: str) -> Callable:
-    def draw(*args: Any, **kwargs: Any) -> Any:
-        return getattr(generator(), name)(*args, **kwargs)
-
-    return draw
+def copy(into: Any, value: Any) -> None:
+    """Fill a tensor with the elements of another, whatever their shapes."""
+    if into.requires_grad or value.requires_grad:
+        into, value = into.detach(), value.detach()
+    if into.shape != value.shape:
+        into, value = into.view(-1), value.reshape(-1)
+    into.copy_(value)

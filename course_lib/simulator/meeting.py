@@ -11,27 +11,30 @@ import torch.distributed as torch_dist
 ReduceOp = torch_dist.ReduceOp
 
 
-@dataclass(frozen=True)
 class Group:
     """Some ranks of the world, in order, as one of them sees it. Number 0 is the world."""
 
-    ranks: tuple[int, ...]
-    number: int
-    me: int
+    __slots__ = ("ranks", "number", "me", "places")
+
+    def __init__(self, ranks: tuple[int, ...], number: int, me: int, places: dict[int, int]) -> None:
+        self.ranks, self.number, self.me = ranks, number, me
+        self.places = places
+        """Each member's place; all members of a group share this one dictionary."""
 
     def rank(self) -> int:
         """Return this rank's place in the group, or -1 outside it."""
-        return self.ranks.index(self.me) if self.me in self.ranks else -1
+        return self.places.get(self.me, -1)
 
     def size(self) -> int:
         return len(self.ranks)
 
     def place_of(self, rank: int) -> int:
-        if rank not in self.ranks:
+        if rank not in self.places:
             raise ValueError(f"rank {rank} is not in this group; its ranks are {self.text()}")
-        return self.ranks.index(rank)
+        return self.places[rank]
 
     def text(self) -> str:
+        """Return the ranks as people write them."""
         if self.number == 0:
             return f"0 to {len(self.ranks) - 1}"
         return ", ".join(map(str, self.ranks))
@@ -41,10 +44,11 @@ class Group:
 class Arrival:
     """One rank's coming to a meeting that ends for all when the last one comes (new_group)."""
 
+    name: str
+    meeting: Meeting
     end: float | None = None
     waiter: Any = None
-    name: str = ""
-    meeting: Meeting | None = None
+    kind = "arrival"
 
 
 @dataclass
@@ -56,8 +60,10 @@ class Meeting:
     signatures: dict[int, str] = field(default_factory=dict)
     inputs: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     arrivals: list[Arrival] = field(default_factory=list)
-    created: int = 0
-    """For new_group: the number of the new group."""
+    created: Any = None
+    """For new_group: what the members make their new group of."""
+    left: int = 0
+    """How many members have their results."""
     _reduced: list[torch.Tensor] | None = None
 
     def arrive(self, rank: int, signature: str) -> None:
@@ -68,7 +74,12 @@ class Meeting:
                     f"rank {rank} calls {signature}, but rank {other} called {theirs} as the same collective "
                     f"(number {self.number} of their group): all ranks of a group make the same calls in the same order"
                 )
+            break  # the others have been compared with this first one
         self.signatures[rank] = signature
+
+    def complete(self) -> bool:
+        """Return whether all members have come."""
+        return len(self.signatures) == self.group.size()
 
     def absent(self) -> list[int]:
         """Return the members that have not come yet."""
@@ -94,11 +105,17 @@ _STEPS = {
 }
 
 
-def reduction(op: Any, tensors: list[torch.Tensor]) -> torch.Tensor:
-    """Return the tensors combined in order. Raises ValueError for an operation that is not simulated."""
+def name_of(op: Any) -> str:
+    """Return a reduction's name: SUM, MAX. Raises ValueError for one that is not simulated."""
     op = getattr(op, "op", op)
     if op not in _STEPS:
         raise ValueError(f"op={op}: simulated are {', '.join(str(known).split('.')[-1] for known in _STEPS)}")
+    return str(op).split(".")[-1]
+
+
+def reduction(op: Any, tensors: list[torch.Tensor]) -> torch.Tensor:
+    """Return the tensors combined in order."""
+    op = getattr(op, "op", op)
     result = tensors[0].clone()
     for tensor in tensors[1:]:
         result = _STEPS[op](result, tensor)

@@ -1,0 +1,110 @@
+"""What a failed run says: which rank failed first, how, and on which lines of the learner's."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Any
+
+from course_lib.ranks import packing
+from course_lib.ranks.launcher import Child
+from course_lib.ranks.results import RankFailed, duration, lines_of
+
+
+def raise_first_failure(
+    children: list[Child], timeout: float, simulated: bool = False, alone: bool = False
+) -> None:
+    """Raise the failure that happened first, if any: an exception, a death, or a hang."""
+    dead = [child for child in children if child.answer is None and child.died]
+    raised = [child.answer for child in children if child.answer and "error" in child.answer]
+    raised.sort(key=lambda answer: (_is_victim(answer), answer["when"]))
+    if dead and (not raised or _is_victim(raised[0])):
+        child = dead[0]
+        who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
+        raise RankFailed(f"{who} {_how_it_died(child)}", None if simulated else child.index, _kind_of_death(child))
+    raise_raised(raised)
+    stuck = [child for child in children if child.answer is None]
+    if stuck:
+        raise RankFailed(_hang(stuck, children, timeout, alone), stuck[0].index, "timeout")
+
+
+def raise_raised(raised: list[dict[str, Any]]) -> None:
+    """Raise the exception that came first, if any; one that only says that another rank went away comes last."""
+    if raised:
+        raise _failure_of(min(raised, key=lambda answer: (_is_victim(answer), answer["when"])))
+
+
+def _is_victim(answer: dict[str, Any]) -> bool:
+    """Return whether an exception only says, or was raised because, another rank went away."""
+    words = ("connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket")
+    kinds = ("RuntimeError", "DistBackendError", "DistNetworkError")
+    raised = [(answer["error"], answer["message"]), *answer.get("behind", ())]
+    return any(kind in kinds and any(word in text.lower() for word in words) for kind, text in raised)
+
+
+def _failure_of(answer: dict[str, Any]) -> RankFailed:
+    rank, error, message, frames = answer["rank"], answer["error"], answer["message"], answer["frames"]
+    if error == "NotImplementedError" and not message:
+        name = frames[-1][2] if frames else "an exercise"
+        return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
+    who = "" if rank is None else f"rank {rank} "
+    said = f"{who}raised {error}" + (f": {message}" if message else "")
+    return RankFailed(said + lines_of(frames), rank, error, message)
+
+
+def _kind_of_death(child: Child) -> str:
+    return "signal" if os.WIFSIGNALED(child.status) else "exit"
+
+
+def _how_it_died(child: Child) -> str:
+    last = [line for line in child.text.splitlines() if line.strip()][-3:]
+    said = f"; the last it printed was: {' / '.join(last)}" if last else ""
+    if os.WIFEXITED(child.status):
+        code = os.WEXITSTATUS(child.status)
+        return f"ended its process with exit code {code} (os._exit, or a crash below Python){said}"
+    number = os.WTERMSIG(child.status)
+    if number == signal.SIGABRT and "bad_alloc" in child.text:
+        return f"ran out of memory in C++ (std::bad_alloc){said}"
+    reasons = {
+        signal.SIGKILL: "was killed (SIGKILL): by the system for lack of memory, or by hand",
+        signal.SIGABRT: "aborted in C++ (SIGABRT): a mismatch of shapes or dtypes between ranks does that",
+        signal.SIGSEGV: "crashed in C code (SIGSEGV)",
+    }
+    return reasons.get(number, f"was ended by signal {signal.Signals(number).name}") + said
+
+
+def _hang(stuck: list[Child], children: list[Child], timeout: float, alone: bool) -> str:
+    lines = [f"still running after {duration(timeout)}, and ended:"]
+    for child in children:
+        frames = stack(child)
+        if alone:
+            return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
+        if child not in stuck:
+            lines.append(f"  rank {child.index} had returned")
+        elif frames:
+            lines.append(f"  rank {child.index} was at{lines_of(frames, most=2)}")
+        else:
+            lines.append(f"  rank {child.index} was outside your function")
+    return "\n".join(lines)
+
+
+def stack(child: Child) -> list[tuple[str, int, str]]:
+    """Return the learner's frames in what faulthandler dumped, outermost first."""
+    found = re.findall(r'File "(.*)", line (\d+) in (.*)', child.stack.decode("utf-8", "replace"))
+    return [(file, int(line), name) for file, line, name in reversed(found) if not packing.is_library(file)]
+
+
+def deadlock(answer: dict[str, Any], most: int = 8) -> str:
+    """Tell a deadlock: who waits for what on which line, and the circle."""
+    lines = ["no rank can go on, and none of them ever will:"]
+    for rank, reason, frames in answer["waiting"][:most]:
+        lines.append(f"  rank {rank} waits {reason}{lines_of(frames, most=1)}")
+    if len(answer["waiting"]) > most:
+        lines.append(f"  ... {len(answer['waiting']) - most} more ranks wait")
+    if answer["cycle"]:
+        lines.append(f"They wait in a circle: {' -> '.join(map(str, answer['cycle']))}.")
+    elif answer["returned"]:
+        returned = ", ".join(map(str, answer["returned"][:most])) + (", ..." if len(answer["returned"]) > most else "")
+        lines.append(f"Already returned: rank {returned}.")
+    return "\n".join(lines)
