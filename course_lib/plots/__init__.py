@@ -1,0 +1,57 @@
+"""Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
+
+from course_lib.plots.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SERIES,
+    SKY,
+    SMALLEST,
+    WIDTH,
+    YELLOW,
+    legend_below,
+    new_axes,
+)
+from course_lib.plots.chunks import shards, shards_text
+from course_lib.plots.collectives import all_reduce_costs, before_after, before_after_text, seconds_over_size
+from course_lib.plots.memory import memory_bars, memory_timeline
+from course_lib.plots.roof import roofline
+from course_lib.plots.sizes import bandwidth, bytes_text
+from course_lib.plots.time import KINDS, OTHER, PIPELINE, WAITING, _look, time_unit, timeline
+
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "KINDS",
+    "ORANGE",
+    "OTHER",
+    "PIPELINE",
+    "PURPLE",
+    "RED",
+    "SERIES",
+    "SKY",
+    "SMALLEST",
+    "WAITING",
+    "WIDTH",
+    "YELLOW",
+    "_look",
+    "all_reduce_costs",
+    "bandwidth",
+    "before_after",
+    "before_after_text",
+    "bytes_text",
+    "legend_below",
+    "memory_bars",
+    "memory_timeline",
+    "new_axes",
+    "roofline",
+    "seconds_over_size",
+    "shards",
+    "shards_text",
+    "time_unit",
+    "timeline",
+]

@@ -1,0 +1,89 @@
+"""Who holds what: a cell for each chunk on each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import GREY, SERIES, SMALLEST, WIDTH, new_axes
+
+
+def shards(
+    held: Sequence[Sequence[Collection | str]],
+    *,
+    columns: Sequence[str] | None = None,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what each chunk on each rank holds: `held[rank][chunk]` is a collection of ranks whose part is in it.
+
+    Up to eight ranks every contribution has its colour and its place in the cell; beyond, a cell is the darker the
+    more it holds. A cell may also be a text, drawn as it is. Its text twin is `shards_text`.
+    """
+    ranks, chunks = len(held), max((len(row) for row in held), default=0)
+    cells = [cell for row in held for cell in row if not isinstance(cell, str)]
+    everyone = max([ranks, *(max(cell) + 1 for cell in cells if cell)])
+    ax = new_axes(ax, 1.1 + min(0.62 * max(ranks, 1), 7.0), min(WIDTH, 1.6 + 1.6 * max(chunks, 1)))
+    small = max(ranks, chunks) > 16  # too many cells for letters
+    letters = int(9 * WIDTH / max(chunks, 1)) if chunks > 4 else 18
+    for rank, row in enumerate(held):
+        for chunk, cell in enumerate(row):
+            _cell(ax, rank, chunk, cell, everyone, 0 if small else letters)
+    ax.set_xlim(-0.5, max(chunks, 1) - 0.5)
+    ax.set_ylim(max(ranks, 1) - 0.5, -0.5)
+    step = 1 if not small else -(-max(ranks, chunks) // 16)
+    names = list(columns) if columns else [f"chunk {chunk}" if chunks <= 8 else str(chunk) for chunk in range(chunks)]
+    ax.set_xticks(range(0, chunks, step), names[::step])
+    ax.set_yticks(range(0, ranks, step), [f"rank {rank}" for rank in range(0, ranks, step)])
+    ax.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    if title:
+        ax.set_title(title, fontsize=11, loc="left")
+    return ax
+
+
+def _cell(ax: Axes, rank: int, chunk: int, cell: Collection | str, everyone: int, letters: int) -> None:
+    text, small = isinstance(cell, str), not letters
+    share = 0 if text else len(set(cell)) / everyone
+    full = share == 1
+    shade = "white" if everyone <= 8 or text else plt.cm.cividis_r(0.9 * share)
+    gap = 0.0 if small else 0.04
+    ax.add_patch(
+        plt.Rectangle(
+            (chunk - 0.5 + gap, rank - 0.5 + gap), 1 - 2 * gap, 1 - 2 * gap, facecolor=shade,
+            edgecolor="black" if full and not small else GREY, linewidth=0 if small else 1.6 if full else 0.8,
+        )
+    )  # fmt: skip
+    if not text and everyone <= 8:
+        width = (1 - 2 * gap) / everyone
+        for part in sorted(set(cell)):
+            corner = (chunk - 0.5 + gap + part * width, rank + 0.12)
+            ax.add_patch(plt.Rectangle(corner, width, 0.38 - gap, facecolor=SERIES[part], label=f"from rank {part}"))
+    if not small:
+        ink = "white" if everyone > 8 and share > 0.5 else "black"
+        said = cell if text else _sum_text(cell, everyone, letters)
+        middle = rank if text or everyone > 8 else rank - 0.18
+        weight = "bold" if full else "normal"
+        ax.text(chunk, middle, said, ha="center", va="center", fontsize=SMALLEST, weight=weight, color=ink)
+
+
+def _sum_text(cell: Collection, everyone: int, letters: int = 18) -> str:
+    """Return what a cell holds in a few letters: 0+2, or "all 4"; a rank that was added twice stands there twice."""
+    parts = sorted(cell)
+    if len(parts) == len(set(parts)) == everyone > 1:
+        return f"all {everyone}"
+    added = "+".join(map(str, parts))
+    return added if len(added) <= letters else f"{len(parts)} of {everyone}"
+
+
+def shards_text(held: Sequence[Sequence[Collection | str]]) -> str:
+    """Return the text twin of `shards`: a line per rank, a column per chunk."""
+    everyone = len(held)
+    rows = [[cell if isinstance(cell, str) else _sum_text(cell, everyone) or "–" for cell in row] for row in held]
+    width = max((len(cell) for row in rows for cell in row), default=0)
+    digits = len(str(max(everyone - 1, 0)))
+    lines = [" | ".join(f"{cell:^{width}}" for cell in row) for row in rows]
+    return "\n".join(f"rank {rank:>{digits}} | {line}" for rank, line in enumerate(lines))

@@ -1,0 +1,184 @@
+"""Collectives: what every rank holds before and after, and seconds over the size of the tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from course_lib import costs
+from course_lib.plots.canvas import GREY, SERIES, SMALLEST, WIDTH, new_axes
+from course_lib.plots.sizes import bytes_text
+from course_lib.plots.time import time_unit
+
+FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F2A5", "#D0D0D0")
+"""A pale colour for what comes from each rank: SERIES, bright enough for black letters."""
+
+
+def before_after(collectives: Mapping[str, Iterable], *, most: int = 3) -> Axes:
+    """Draw what ranks hold before and after each collective: `collectives[name][rank]` is a pair of rows of numbers.
+
+    A number that some rank held before has that rank's colour; one that was computed is white in a thick frame. An
+    empty row, or None, is a rank that got nothing. Up to `most` collectives stand side by side. Its text twin is
+    `before_after_text`. Returns the first Axes.
+    """
+    runs = {name: [_rows(pair) for pair in pairs] for name, pairs in collectives.items()}
+    columns = min(most, max(len(runs), 1))
+    lines = -(-len(runs) // columns)
+    ranks = max((len(pairs) for pairs in runs.values()), default=1)
+    spans = [_span(pairs) for pairs in runs.values()] or [1]
+    figure, grid = plt.subplots(
+        lines, columns, figsize=(WIDTH, (0.75 + 0.28 * ranks) * lines), squeeze=False, layout="constrained",
+        width_ratios=[max(spans[column::columns]) for column in range(columns)],
+    )  # fmt: skip
+    for ax in grid.flat[len(runs) :]:
+        ax.set_visible(False)
+    for place, (ax, (name, pairs)) in enumerate(zip(grid.flat, runs.items(), strict=False)):
+        _panel(ax, name, pairs, names=place % columns == 0)
+    return grid[0, 0]
+
+
+def before_after_text(collectives: Mapping[str, Iterable]) -> str:
+    """Return the text twin of `before_after`: a line per rank, before -> after."""
+    lines = []
+    for name, pairs in collectives.items():
+        lines.append(name)
+        rows = [_rows(pair) for pair in pairs]
+        width = max((len(_numbers(before)) for before, _ in rows), default=0)
+        for rank, (before, after) in enumerate(rows):
+            lines.append(f"  rank {rank} | {_numbers(before):<{width}} -> {_numbers(after)}")
+    return "\n".join(lines)
+
+
+GAP = 1.4  # columns between before and after, for the arrow
+
+
+def _span(pairs: list[tuple[list, list]]) -> float:
+    """Return the width of a panel in columns, with room to the next one."""
+    return sum(max((len(pair[side]) for pair in pairs), default=1) for side in (0, 1)) + GAP + 1.5
+
+
+def _rows(pair: Sequence) -> tuple[list, list]:
+    before, after = ([] if row is None else getattr(row, "tolist", lambda row=row: list(row))() for row in pair)
+    return before, after
+
+
+def _numbers(row: list) -> str:
+    return " ".join(f"{value:g}" for value in row) or "–"
+
+
+def _panel(ax: Axes, name: str, pairs: list[tuple[list, list]], names: bool) -> None:
+    origin = {value: rank for rank, (before, _) in enumerate(pairs) for value in before}
+    left = max((len(before) for before, _ in pairs), default=1)
+    right = max((len(after) for _, after in pairs), default=1)
+    for rank, (before, after) in enumerate(pairs):
+        for start, width, row in ((0, left, before), (left + GAP, right, after)):
+            for column in range(width):
+                value = row[column] if column < len(row) else None
+                _number(ax, start + column, rank, value, origin.get(value))
+    middle = (len(pairs) - 1) / 2
+    arrow = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
+    ax.annotate("", (left + GAP - 0.55, middle), (left - 0.45, middle), arrowprops=arrow)
+    ax.set_xlim(-0.55, _span(pairs) - 0.55)
+    ax.set_ylim(len(pairs) - 0.45, -0.55)
+    ax.set_yticks(range(len(pairs)), [f"rank {rank}" if names else "" for rank in range(len(pairs))], fontsize=SMALLEST)
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.set_title(name, fontsize=11, loc="left")
+
+
+def _number(ax: Axes, x: float, y: float, value: float | None, origin: int | None) -> None:
+    computed = value is not None and origin is None
+    face = "white" if origin is None else FACES[origin % len(FACES)]
+    edge, line = ("black", 1.6) if computed else (GREY, 0.6)
+    hatch = None if origin is None or origin < len(FACES) else "..."
+    ax.add_patch(
+        plt.Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, facecolor=face, edgecolor=edge, linewidth=line, hatch=hatch)
+    )
+    if value is not None:
+        weight = "bold" if computed else "normal"
+        ax.text(x, y, f"{value:g}", ha="center", va="center", fontsize=SMALLEST, weight=weight)
+
+
+def seconds_over_size(
+    points: Mapping[str, Mapping[float, float]] | None = None,
+    lines: Mapping[str, Callable[[float], float]] | None = None,
+    *,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw seconds over bytes, both on logarithmic axes: measured `points[name][size]`, and a line for each model.
+
+    The text twin is the table from which `points` was made, and the models' own numbers.
+    """
+    points, lines = points or {}, lines or {}
+    ax = new_axes(ax, 3.8)
+    sizes = [size for series in points.values() for size in series if size > 0] or [8, 2**30]
+    exact = [min(sizes) * (max(sizes) / min(sizes)) ** (step / 100) for step in range(101)]
+    for (name, series), colour, marker in zip(points.items(), SERIES, "os^Dv*X", strict=False):
+        kept = sorted(size for size in series if size > 0 and series[size] > 0)
+        ax.plot(kept, [series[size] for size in kept], marker, color=colour, markersize=6, label=name)
+    dashes = ["-", "--", "-.", ":"] * 4
+    for (name, model), colour, dash in zip(lines.items(), SERIES * 2, dashes, strict=False):
+        ax.plot(exact, [model(size) for size in exact], dash, color=colour, linewidth=1.8, label=name)
+    _log_axes(ax)
+    if title:
+        ax.set_title(title, fontsize=11, loc="left")
+    ax.legend(fontsize=SMALLEST, frameon=False)
+    return ax
+
+
+def _log_axes(ax: Axes) -> None:
+    ax.set_xscale("log")
+    if any(value > 0 for line in ax.lines for value in line.get_ydata()):
+        ax.set_yscale("log")
+    for axis, text in ((ax.xaxis, bytes_text), (ax.yaxis, _seconds_text)):
+        axis.set_major_locator(LogLocator(base=10, numticks=12))
+        axis.set_major_formatter(FuncFormatter(lambda value, _, text=text: text(value)))
+        axis.set_minor_formatter(NullFormatter())
+    ax.grid(True, which="major", color="#EEEEEE")
+    ax.set_axisbelow(True)
+    ax.set_xlabel("size of the tensor", fontsize=10)
+    ax.set_ylabel("time", fontsize=10)
+
+
+def _seconds_text(seconds: float) -> str:
+    factor, unit = time_unit(seconds)
+    return f"{seconds * factor:.3g} {unit}"
+
+
+def all_reduce_costs(
+    ranks: int, size: float, latency: float, bandwidth: float, *, ax: Axes | None = None, tell: bool = True
+) -> Axes:
+    """Draw what an all-reduce costs by each algorithm over the size of the tensor, by the alpha-beta formulas.
+
+    A grey line marks `size`, a dotted one the crossover from which on a ring is faster than a tree. With `tell` it
+    prints its text twin: the seconds of each algorithm at `size`, and the crossover.
+    """
+    names = {"naive": "through rank 0", "tree": "tree", "ring": "ring", "halving_doubling": "halving and doubling"}
+
+    def model(algorithm: str) -> Callable[[float], float]:
+        return lambda nbytes: costs.collective_seconds("all_reduce", ranks, nbytes, latency, bandwidth, algorithm)
+
+    ax = seconds_over_size(lines={name: model(key) for key, name in names.items()}, ax=ax)
+    crossover = costs.crossover_bytes(ranks, latency, bandwidth)
+    ax.axvline(size, color=GREY, linewidth=1)
+    told = "a ring is never slower than a tree"
+    if crossover:
+        told = f"crossover of tree and ring at {bytes_text(crossover)}"
+        ax.axvline(crossover, color="black", linewidth=1.2, linestyle=":", label=told)
+        ax.plot([crossover], [model("ring")(crossover)], "o", color="black", markersize=6)
+        ax.legend(fontsize=SMALLEST, frameon=False)
+    link = f"{bytes_text(bandwidth)}/s and {_seconds_text(latency)} a message"
+    ax.set_title(f"all-reduce on {ranks} ranks, {link} (formula)", fontsize=11, loc="left")
+    if tell:
+        times = {name: model(key)(size) for key, name in names.items()}
+        said = [f"{name} {_seconds_text(times[name])}" for name in sorted(times, key=times.get)]
+        print(f"{bytes_text(size)}: {', '.join(said)}")
+        print(told)
+    return ax
+

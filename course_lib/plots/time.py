@@ -1,0 +1,159 @@
+"""Time: a row per rank, a bar per event."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
+
+from course_lib.plots.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    SMALLEST,
+    YELLOW,
+    legend_below,
+    new_axes,
+)
+
+WAITING = "#DDDDDD"
+KINDS = {
+    "send": (BLUE, ""), "recv": (ORANGE, ""), "work": (GREEN, ""), "all_reduce": (RED, ""), "all_gather": (SKY, ""),
+    "reduce_scatter": (PURPLE, ""), "broadcast": (YELLOW, ""), "reduce": (RED, "///"), "gather": (SKY, "///"),
+    "scatter": (PURPLE, "///"), "all_to_all": (YELLOW, "///"), "barrier": (GREY, "///"),
+}  # fmt: skip
+PIPELINE = {"F": SKY, "B": ORANGE, "I": YELLOW, "W": GREEN}  # of course_lib.schedules; later chunks are hatched
+KINDS |= {kind: (colour, "") for kind, colour in PIPELINE.items()} | {"FB": (PURPLE, ""), "SYNC": (RED, "")}
+KINDS |= {
+    f"{kind} chunk {chunk}": (colour, hatch)
+    for chunk, hatch in ((1, "///"), (2, "..."), (3, "xxx"))
+    for kind, colour in PIPELINE.items()
+}
+KINDS |= {"prefill": (ORANGE, ""), "decode": (GREEN, "")}  # of course_lib.serving
+OTHER = (GREY, "")
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return (factor, unit) in which a span of so many seconds is read best: (1e6, "µs"), (1e3, "ms") or (1, "s")."""
+    if seconds >= 1:
+        return 1.0, "s"
+    return (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+
+
+def timeline(
+    result: Any, *, ranks: Iterable[int] | None = None, most: int = 16, row: str = "rank", title: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """Draw what each rank did when: a row per rank, a bar per event; grey is waiting for the other side or a busy link.
+
+    Where events of one rank overlap they share the height of its row. Of more than `most` ranks the first and the last
+    are drawn, unless `ranks` says which; `row` is what a row is called. Its text twin is `print(result)`; the bars are
+    `result.events`.
+    """
+    wanted = list(range(len(result)) if ranks is None else ranks)
+    rows = wanted if ranks is not None or len(wanted) <= most else wanted[: most // 2] + wanted[-(most // 2) :]
+    left_out = len(wanted) - len(rows)
+    place = {rank: row + (1 if left_out and row >= most // 2 else 0) for row, rank in enumerate(rows)}
+    events = [event for event in result.events if event.rank in place]
+    span = max([result.seconds, *(event.end for event in events)], default=0)
+    factor, unit = time_unit(span)
+    count = len(rows) + bool(left_out)
+    ax = new_axes(ax, 1.5 + min(0.42 * count, 6.5))
+    least = span * factor / 2000  # what takes no time is drawn as a hairline
+    bars, labels = _bars(events, place, factor, least)
+    thick = max((len(found) for found in bars.values()), default=0) <= 40 * max(1, count)
+    for kind, boxes in bars.items():
+        colour, hatch = _look(kind)
+        ax.add_collection(
+            PolyCollection(
+                boxes, facecolors=colour, edgecolors="white", linewidths=0.6 if thick else 0, hatch=hatch or None,
+                label=kind, zorder=1 if kind == "waiting" else 2,
+            )
+        )  # fmt: skip
+    for x, y, width, text in labels:
+        if width > 0.011 * len(text) * span * factor + 0.005 * span * factor:
+            ax.text(x, y, text, ha="center", va="center", fontsize=SMALLEST, zorder=3)
+    if not events:
+        ax.text(0.5, 0.5, "no events", transform=ax.transAxes, ha="center", va="center", fontsize=11)
+    if left_out:
+        words = f"… {left_out} more {row}s …"
+        ax.text(0.5 * span * factor, most // 2, words, ha="center", va="center", fontsize=SMALLEST)
+    simulated = getattr(result, "simulated", False)
+    ax.set_xlim(0, span * factor or 1)
+    ax.set_ylim(max(count, 1) - 0.5, -0.5)
+    ax.set_yticks([place[rank] for rank in rows], [str(rank) for rank in rows])
+    ax.set_ylabel(row, fontsize=10)
+    ax.set_xlabel(f"{'virtual' if simulated else 'wall'} time in {unit}", fontsize=10)
+    engine = "simulated" if simulated else "measured"
+    told = f"{engine}: {len(result)} {row}s, {span * factor:.3g} {unit}"
+    ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")
+    legend_below(ax, [_key(kind) for kind in sorted(bars, key=_order)])
+    return ax
+
+
+def _look(kind: str) -> tuple[str, str]:
+    return (WAITING, "") if kind == "waiting" else KINDS.get(kind, OTHER)
+
+
+def _order(kind: str) -> int:
+    return list(KINDS).index(kind) if kind in KINDS else len(KINDS) + (kind == "waiting")
+
+
+def _key(kind: str) -> Patch:
+    colour, hatch = _look(kind)
+    return Patch(facecolor=colour, hatch=hatch or None, edgecolor="white", label=kind)
+
+
+def _bars(events: list, place: dict[int, int], factor: float, least: float) -> tuple[dict, list]:
+    """Return the boxes of each kind, corner by corner, and (x, y, width, text) of the events that have a label."""
+    bars: dict[str, list] = {}
+    labels = []
+    for rank, group in itertools.groupby(sorted(events, key=lambda event: event.rank), key=lambda event: event.rank):
+        for event, lane, lanes in _lanes(list(group)):
+            height = 0.8 / lanes
+            top = place[rank] - 0.4 + lane * height
+            x0, x1 = event.start * factor, max(event.end * factor, event.start * factor + least)
+            bars.setdefault(event.kind, []).append(_box(x0, x1, top, height))
+            if event.posted < event.start:
+                bars.setdefault("waiting", []).append(_box(event.posted * factor, x0, top, height))
+            if event.label:
+                labels.append(((x0 + x1) / 2, top + height / 2, x1 - x0, event.label))
+    return bars, labels
+
+
+def _box(x0: float, x1: float, top: float, height: float) -> list[tuple[float, float]]:
+    return [(x0, top), (x1, top), (x1, top + height), (x0, top + height)]
+
+
+def _lanes(events: list) -> list[tuple[Any, int, int]]:
+    """Return (event, lane, number of lanes) for one rank: what overlaps lies in lanes, sends above receives."""
+    placed: list[tuple[Any, int, int]] = []
+    cluster: list = []
+    reach = float("-inf")
+
+    def settle() -> None:
+        ends: list[tuple[str, float]] = []  # of each lane: whose it is, and until when it is taken
+        lane_of = []
+        for event in sorted(cluster, key=lambda event: (_order(event.kind), event.start)):
+            free = [i for i, (kind, end) in enumerate(ends) if kind == event.kind and end <= event.start]
+            lane = free[0] if free else len(ends)
+            ends[lane : lane + 1] = [(event.kind, event.end)]
+            lane_of.append((event, lane))
+        placed.extend((event, lane, len(ends)) for event, lane in lane_of)
+
+    for event in sorted(events, key=lambda event: (event.start, event.end)):
+        if event.start >= reach:
+            settle()
+            cluster = []
+        cluster.append(event)
+        reach = max(reach, event.end)
+    settle()
+    return placed

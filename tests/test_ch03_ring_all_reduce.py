@@ -1,0 +1,151 @@
+"""Chapter 3: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from wrong_answers.ch03_ring_all_reduce import RIGHT, WRONG, Wrong
+
+from course_lib.checks import CheckFailed
+from course_lib.ranks import run
+from course_lib.simulator import Cluster
+from exercises_tests import ch03_ring_all_reduce as checks
+from solutions import ch03_ring_all_reduce as solutions
+
+EXERCISES = ("reduce_scatter_ring", "all_gather_ring", "ring_all_reduce", "which_is_the_ring")
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_earns_all_points(exercise):
+    outcome = judged(exercise, getattr(solutions, exercise))
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
+def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.answer.__name__)
+def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
+    outcome = judged(wrong.exercise, wrong.answer)
+    assert (outcome.code, outcome.earned) == (wrong.code, wrong.earned), str(outcome)
+    for words in wrong.words:
+        assert words in outcome.sentence
+
+
+def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently():
+    assert all(Counter(wrong.exercise for wrong in WRONG)[exercise] >= 3 for exercise in EXERCISES)
+    assert {exercise for exercise, _ in RIGHT} == set(EXERCISES)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_stub_is_not_written_yet(exercise):
+    def answer(*_):
+        raise NotImplementedError
+
+    answer.__name__ = answer.__qualname__ = exercise
+    answer.__code__ = answer.__code__.replace(co_name=exercise)
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.sentence, outcome.earned) == ("not-written", "not written yet", 0)
+
+
+def test_a_ring_that_calls_an_unwritten_phase_is_told_which():
+    def all_gather_ring(dist, tensor):
+        raise NotImplementedError
+
+    def ring_all_reduce(dist, tensor):
+        all_gather_ring(dist, tensor)
+
+    outcome = judged("ring_all_reduce", ring_all_reduce)
+    assert (outcome.code, outcome.sentence) == ("needs", "needs all_gather_ring: write it, or borrow it")
+
+
+def test_a_nan_in_the_result_does_not_pass():
+    def ring_with_nan(dist, tensor):
+        solutions.ring_all_reduce(dist, tensor)
+        tensor.fill_(float("nan"))
+
+    assert judged("ring_all_reduce", ring_with_nan).code == "value"
+
+
+def test_zeroing_the_input_does_not_change_what_is_expected():
+    assert judged("ring_all_reduce", lambda dist, tensor: tensor.zero_()).code == "value"
+
+
+def test_the_verdicts_do_not_depend_on_the_secret_numbers(monkeypatch):
+    monkeypatch.setenv("COURSE_SEED", "2024")
+    test_the_solution_earns_all_points("ring_all_reduce")
+    for wrong in WRONG:
+        if wrong.code in ("other-chunk", "not-in-place", "rest-dropped", "mean"):
+            test_a_wrong_answer_is_told_which_mistake_it_is(wrong)
+
+
+def test_a_failed_check_shows_the_sentence_the_parts_and_a_line_that_runs(monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", "off")
+    odd_and_even = next(wrong.answer for wrong in WRONG if wrong.answer.__name__ == "odd_and_even")
+    with pytest.raises(CheckFailed) as failed:
+        checks.check_ring_all_reduce(odd_and_even)
+    shown = str(failed.value)
+    assert "4 of 5 points (value ✓ any P ✓ bytes ✓ steps ✗)" in shown
+    assert "See it: timeline(run(ring_all_reduce, torch.arange(1024.), ranks=4, on=Cluster()))" in shown
+
+
+# What the chapter shows
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 7])
+def test_the_solution_goes_through_the_same_steps_as_the_built_in_ring(ranks):
+    assert checks.steps_of(solutions.ring_all_reduce, ranks) == checks.ring_steps(ranks)
+
+
+def test_after_the_first_half_of_the_ring_rank_r_holds_all_of_chunk_r_and_at_the_end_everything():
+    steps = checks.ring_steps(4)
+    assert len(steps) == 7
+    assert all(steps[3][rank][rank] == [0, 1, 2, 3] for rank in range(4))
+    assert steps[6] == [[[0, 1, 2, 3]] * 4] * 4
+
+
+def test_what_was_added_twice_stands_there_twice():
+    def twice(dist, tensor):
+        tensor += tensor
+
+    assert checks.steps_of(twice, 2)[-1] == [[[0, 0], [0, 0]], [[1, 1], [1, 1]]]
+
+
+def test_a_value_that_is_no_sum_of_parts_is_a_question_mark():
+    assert checks.steps_of(lambda dist, tensor: tensor.fill_(-3), 2)[-1] == [["?", "?"], ["?", "?"]]
+
+
+def test_an_all_gather_is_watched_from_complete_chunks():
+    steps = checks.steps_of(solutions.all_gather_ring, 3, only_own=True)
+    assert steps[0] == [[[0, 1, 2] if chunk == rank else [] for chunk in range(3)] for rank in range(3)]
+    assert steps[-1] == [[[0, 1, 2]] * 3] * 3
+
+
+def test_more_ranks_than_digits_are_refused():
+    with pytest.raises(ValueError, match="ranks=10: the digits of a number tell 1 to 9 ranks apart"):
+        checks.steps_of(solutions.ring_all_reduce, 10)
+
+
+def test_three_meters_hold_one_ring_one_star_and_one_relay():
+    meters = checks.three_meters(4, 96, "CAB")
+    assert list(meters) == ["A", "B", "C"]
+    assert meters["C"] == {"bytes": 384, "sent": [576] * 4, "messages": [6] * 4}
+    assert meters["A"]["sent"] == [1152, 384, 384, 384]
+    assert meters["B"]["messages"] == [3] * 4
+
+
+def test_the_ring_agrees_with_the_built_in_one_on_virtual_time_and_bytes():
+    cluster = Cluster(bandwidth=7e9, latency=3e-6)
+    mine = run(solutions.ring_all_reduce, torch.zeros(1000), ranks=6, on=cluster)
+    built_in = run(lambda dist, tensor: dist.all_reduce(tensor), torch.zeros(1000), ranks=6, on=cluster)
+    assert mine.seconds == pytest.approx(built_in.seconds, rel=1e-9)
+    assert mine.bytes_sent == built_in.bytes_sent
