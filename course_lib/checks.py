@@ -125,6 +125,19 @@ def close(got: Any, want: float, relative: float = 1e-9, absolute: float = 0.0) 
     return abs(got - want) <= max(relative * abs(want), absolute)
 
 
+def near(got: Any, want: Any, tolerance: float) -> bool:
+    """Return whether two tensors, or lists of them, have equal shapes and differ by at most `tolerance`; NaN: no."""
+    import torch
+
+    if isinstance(want, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(want) and all(
+            near(one, other, tolerance) for one, other in zip(got, want, strict=True)
+        )  # fmt: skip
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape:
+        return False
+    return want.numel() == 0 or bool((got.double() - want.double()).abs().max() <= tolerance)
+
+
 def integers(ranks: int, shape: Any, dtype: str = "float32") -> list:
     """Return one tensor for each rank, of small whole numbers that differ from rank to rank.
 

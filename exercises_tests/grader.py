@@ -22,17 +22,21 @@ from typing import Any
 
 from tqdm import tqdm
 
-from exercises_tests import judge
+from exercises_tests import judge, sandbox
 from exercises_tests.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, find, parse, solutions, tagged
 from exercises_tests.gradebook import slug, write_csv, write_json, write_page
 
 MOST_BYTES = 20 << 20  # of one notebook
 SECONDS = 20.0  # that one run of an answer may take
 MOST_RUNS = 12  # as long as so many runs that all hang, one submission may take
-GRADED_WITH = (
-    "Answers ran as text in processes of their own, with limits on time, memory, processes, files and output, under "
-    "the grader's user. Not protected against: code that reads or changes files of that user, or that alters the "
-    "simulator inside its own process."
+IN_A_SANDBOX = (
+    "Graded by the judge: answers ran as text in a bubblewrap sandbox, one for each submission and one within it for "
+    "each simulated rank; the clock, the bytes and the expected values stayed outside."
+)
+WITH_LIMITS = (
+    "Graded by the judge without a sandbox ({reason}): answers ran as text in processes of their own, with limits on "
+    "time, memory, files and output, but under the grader's user. Not protected against: code that reads or changes "
+    "that user's files or ends that user's processes, or ranks that pass data through files."
 )
 
 
@@ -75,11 +79,17 @@ class Class:
         self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
         self._environ = judge.room()
+        self.reason = sandbox.why_not(self._environ["PYTHONPATH"])
         self._reference: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         shutil.rmtree(self._environ["PYTHONPATH"], ignore_errors=True)
+
+    @property
+    def graded_with(self) -> str:
+        """Say how answers are run, and what that does not protect against."""
+        return WITH_LIMITS.format(reason=self.reason) if self.reason else IN_A_SANDBOX
 
     def request(self, chapter: Chapter, cells: dict[str, str], others: list[str], learner: str) -> dict[str, Any]:
         digest = hashlib.sha256(f"{self.seed}/{learner}/{chapter.name}".encode("utf-8", "replace")).hexdigest()
@@ -92,6 +102,7 @@ class Class:
             "imports": "\n".join(cell.source for cell in tagged(chapter.notebook, "imports")),
             "seed": int(digest[:8], 16),
             "seconds": self.seconds,
+            "sandbox": not self.reason,
         }
 
     def reference(self, judge_: Judge, chapter: Chapter) -> dict[str, str]:
@@ -212,7 +223,7 @@ def grade_class(
             judge_.close()
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(todo)))]
-    about = {"graded with": GRADED_WITH, "class seed": seed}
+    about = {"graded with": group.graded_with, "class seed": seed}
     try:
         with tqdm(total=len(todo), unit="notebook", disable=None) as progress:
             for thread in threads:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import linecache
 import os
 import re
 import resource
@@ -20,28 +21,43 @@ from typing import Any
 
 from course_lib import ranks
 from course_lib.checks import Outcome
-from course_lib.ranks import launcher, packing
-from exercises_tests.answer import Answer, borrows, names_defined
+from course_lib.ranks import launcher, packing, results, wire
+from exercises_tests import remote, sandbox
+from exercises_tests.answer import CELL, Answer, borrows, names_defined
 
-MEMORY = {"real": 3 << 30, "alone": 4 << 30, "simulated": 6 << 30}  # bytes of address space; torch alone takes over 1
+MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
+MOST_MESSAGE = 256 << 20  # bytes of one message from an answer
+MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES, MORE_PROCESSES = 64 << 20, 1024, 4096
 KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 
-class GradingLauncher(launcher.Launcher):
-    """A launcher whose every process has limits, an empty folder, and an environment that says nothing."""
+class GradingLauncher(sandbox.SandboxLauncher):
+    """A launcher whose every process has limits, an empty folder, and an environment that says nothing.
 
+    With `apart` its zygote lives in a sandbox, and each simulated rank in one of its own within that.
+    """
+
+    apart = False
     folder = "/"
     seconds = 20.0
     """The most that one run may take."""
+
+    def command(self, fd: str) -> list[str]:
+        return super().command(fd) if self.apart else launcher.Launcher.command(self, fd)
+
+    def simulate(self, job: dict[str, Any], timeout: float) -> launcher.Child:
+        return remote.simulate(self, job, min(timeout, self.seconds))
 
     def unpack(self, data: bytes) -> Any:
         """Rebuild plain data; refuse all else."""
         return packing.unpack_plain(data)
 
-    def run(self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None) -> list:
+    def run(
+        self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None, broker: Any = None
+    ) -> list:
         limits = [
-            (resource.RLIMIT_AS, MEMORY[jobs[0]["kind"]]),
+            (resource.RLIMIT_AS, MEMORY.get(jobs[0]["kind"], 3 << 30)),
             (resource.RLIMIT_FSIZE, FILE_BYTES),
             (resource.RLIMIT_NOFILE, OPEN_FILES),
             (resource.RLIMIT_NPROC, MORE_PROCESSES),
@@ -50,7 +66,7 @@ class GradingLauncher(launcher.Launcher):
         ]
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        return super().run([job | confined for job in jobs], min(timeout, self.seconds), meet)
+        return super().run([job | confined for job in jobs], min(timeout, self.seconds), meet, broker=broker)
 
 
 def main() -> None:
@@ -60,14 +76,23 @@ def main() -> None:
     os.dup2(null, 1)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as this process lives
     os.environ["COURSE_PROGRESS"] = "off"
+    wire.MOST_BYTES = MOST_MESSAGE
+    results.source_line = _line_of_a_cell
     ranks.LAUNCHER = GradingLauncher()
     for line in sys.stdin:
         request = json.loads(line)
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
-            ranks.LAUNCHER.folder, ranks.LAUNCHER.seconds = folder, request["seconds"]
-            results = grade(request)
-        replies.write(json.dumps(results) + "\n")
+            ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
+            ranks.LAUNCHER.folder = "/tmp" if request["sandbox"] else folder
+            found = grade(request)
+            ranks.LAUNCHER.stop()  # nothing passes from one submission to the next
+        replies.write(json.dumps(found) + "\n")
         replies.flush()
+
+
+def _line_of_a_cell(filename: str, number: int) -> str:
+    """Return a line of the learner's own cells and of no other file, whatever file a failure claims to be in."""
+    return linecache.getline(filename, number) if filename.startswith(CELL) else ""
 
 
 def grade(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -107,7 +132,7 @@ def _result(found: Outcome) -> dict[str, Any]:
     marks = {part: part in found.passed for part in found.points}
     return {
         "exercise": found.exercise, "graded": True, "earned": found.earned, "points": found.total, "parts": marks,
-        "marks": found.marks, "code": found.code, "sentence": found.sentence, "see": found.see,
+        "marks": found.marks, "code": found.code, "sentence": found.sentence[:MOST_TEXT], "see": found.see,
         "borrowed": found.borrowed,
     }  # fmt: skip
 
@@ -128,9 +153,11 @@ def room() -> dict[str, str]:
 
     The folder stands in PYTHONPATH; whoever asked for it deletes it.
     """
-    here, folder = Path(__file__).resolve().parent.parent, tempfile.mkdtemp(prefix="course-room-")
+    base = "/var/tmp" if os.path.isdir("/var/tmp") else None  # a sandbox puts a new /tmp in place
+    here, folder = Path(__file__).resolve().parent.parent, tempfile.mkdtemp(prefix="course-room-", dir=base)
     for package in ("course_lib", "exercises_tests"):
         shutil.copytree(here / package, Path(folder, package), ignore=shutil.ignore_patterns("__pycache__"))
+    os.chmod(folder, 0o755)  # a sandbox reads it as another user
     return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1"}
 
 

@@ -1,0 +1,73 @@
+"""Where a learner's answer runs when it is graded: a bubblewrap sandbox in which there is nothing to find or to break.
+
+Own process, network, host-name and IPC namespaces; only the interpreter, its packages and a copy of the course's two
+packages to read; a small /tmp of its own; no capabilities; no environment. One sandbox a submission, so that nothing
+passes from one learner to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from course_lib.ranks.launcher import Launcher
+
+TMP_BYTES, SHM_BYTES = 256 << 20, 64 << 20
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/hosts", "/etc/nsswitch.conf")
+FIRST_USER = 61_000  # as root, each judge's sandbox runs as a user of its own from here on: limits do not bind root
+
+
+def why_not(room: str) -> str:
+    """Return why no sandbox can be used here; empty if one can. `room` is where the course's packages are."""
+    if sys.platform != "linux":
+        return "bubblewrap exists on Linux only"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    try:
+        command = [*prefix(room), sys.executable, "-m", "exercises_tests.apart", *_user()]
+        probe = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not start ({error})"
+    return "" if probe.returncode == 0 else f"bubblewrap does not start ({probe.stderr.strip()[-200:]})"
+
+
+def prefix(room: str) -> list[str]:
+    """Return the words that go before a command to run it in a sandbox that sees `room` and the interpreter."""
+    command = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if os.getuid() == 0:
+        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-user", "--cap-drop", "ALL"]
+    command += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
+    for path in SYSTEM:
+        command += ["--ro-bind-try", path, path]
+    python = dict.fromkeys((sys.base_prefix, sys.prefix, str(Path(sys.executable).resolve().parent.parent)))
+    for folder in ("/etc", *dict.fromkeys(str(up) for path in (*python, room) for up in reversed(Path(path).parents))):
+        command += ["--perms", "0755", "--dir", folder]
+    for path in python:
+        command += ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm"]
+    command += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--remount-ro", "/dev"]
+    command += ["--ro-bind", room, room, "--remount-ro", "/", "--chdir", "/tmp"]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONPATH": room}
+    environ |= {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
+    for name, value in environ.items():
+        command += ["--setenv", name, value]
+    return [*command, "--"]
+
+
+class SandboxLauncher(Launcher):
+    """A launcher whose zygote, and so every rank, lives in a sandbox."""
+
+    room = os.environ.get("PYTHONPATH", "")
+
+    def command(self, fd: str) -> list[str]:
+        return [*prefix(self.room), *super().command(fd), *_user()]
+
+
+def _user() -> list[str]:
+    """Return the user to become inside the sandbox, where we are root."""
+    return [str(FIRST_USER + os.getpid() % 1000)] if os.getuid() == 0 else []
