@@ -24,51 +24,7 @@ from course_lib.memory import (
     training_memory,
 )
 from course_lib.models import MODELS, TINY_GPT, parameter_count
-
-# Measuring
-
-
-def storages(tensors) -> dict[int, int]:
-    """Return the bytes of every storage under these tensors, each once, however many views share it."""
-    return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors if t is not None}
-
-
-def held(tensors) -> int:
-    return sum(storages(tensors).values())
-
-
-def saved_for_backward(model, forward) -> tuple[int, torch.Tensor]:
-    """Return the bytes that `forward()` saves for backward, parameters and inputs left out, and what it returned."""
-    known, saved = storages(model.parameters()), []
-
-    def keep(tensor):
-        saved.append(tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        out = forward()
-    found = storages(t for t in saved if t.is_floating_point())
-    return sum(size for where, size in found.items() if where not in known), out
-
-
-def three_moments(step) -> dict[str, int]:
-    """Return the most bytes that the allocator had given out in forward, backward and step, above those at the start.
-
-    `step()` yields after each of the three; the profiler's memory events say when bytes came and went.
-    """
-    with torch.autograd.profiler.profile(profile_memory=True) as profile:
-        for moment in step():
-            with torch.autograd.profiler.record_function(f"end of {moment}"):
-                pass
-    events = sorted(profile.kineto_results.events(), key=lambda event: event.start_ns())
-    alive, most, peaks = 0, 0, {}
-    for event in events:
-        if event.name() == "[memory]":
-            alive += event.nbytes()
-            most = max(most, alive)
-        elif event.name().startswith("end of "):
-            peaks[event.name().removeprefix("end of ")], most = most, alive
-    return peaks
+from course_lib.steps import MeasuredStep, measure_step, saved_for_backward
 
 
 @pytest.fixture(autouse=True)
@@ -80,26 +36,16 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def trained(shape, batch, sequence, optimizer=torch.optim.AdamW, recompute=False, **settings):
-    """Return a model of this shape after one step, its optimizer, and a step that yields after each third of it."""
+def trained(shape, batch, sequence, optimizer=torch.optim.AdamW, recompute=False, **settings) -> MeasuredStep:
+    """Return the second step of a model of this shape, measured; with `recompute` every block is checkpointed."""
     model = GPT(shape)
     opt = optimizer(model.parameters(), **settings)
     x = torch.randint(0, shape.vocabulary, (batch, sequence))
     if recompute:
         for block in model.blocks:
             block.forward = lambda stream, run=block.forward: checkpoint(run, stream, use_reentrant=False)
-
-    def step():
-        loss = next_token_loss(model(x), x)
-        yield "forward"
-        loss.backward()
-        yield "backward"
-        opt.step()
-        yield "step"
-        opt.zero_grad()
-
-    list(step())
-    return model, opt, step
+    measure_step(model, opt, lambda model: next_token_loss(model(x), x))
+    return measure_step(model, opt, lambda model: next_token_loss(model(x), x))
 
 
 SHAPES = {
@@ -165,14 +111,11 @@ def test_seven_billion_parameters_take_112_gb_both_ways():
 )
 def test_states_of_a_real_step(optimizer, settings, name):
     """Weights and gradients to the byte; the optimizer's state within 2 % (Adam keeps a step counter per tensor)."""
-    model, opt, step = trained(TINY_GPT, 2, 16, optimizer, **settings)
+    measured = trained(TINY_GPT, 2, 16, optimizer, **settings).parts
     predicted = model_state_bytes(parameter_count(TINY_GPT), "fp32", name)
-    run = step()
-    next(run), next(run)
-    state = [t for s in opt.state.values() for t in s.values() if isinstance(t, torch.Tensor)]
-    assert held(model.parameters()) == predicted["weights"]
-    assert held(p.grad for p in model.parameters()) == predicted["gradients"]
-    assert held(state) == pytest.approx(predicted["optimizer"], rel=0.02)
+    assert measured["weights"] == predicted["weights"]
+    assert measured["gradients"] == predicted["gradients"]
+    assert measured["optimizer"] == pytest.approx(predicted["optimizer"], rel=0.02)
 
 
 # Activations
@@ -183,7 +126,7 @@ def test_korthikanti_without_dropout(batch, sequence):
     """One block saves sbh(32 + 2as/h) in 16 bits, twice that in fp32: measured within 1 % (the norms' statistics)."""
     model = GPT()
     x = torch.randn(batch, sequence, 64, requires_grad=True)
-    measured, _ = saved_for_backward(model, lambda: model.blocks[0](x))
+    measured, _ = saved_for_backward(lambda: model.blocks[0](x), *model.parameters())
     paper = sequence * batch * 64 * (32 + 2 * 4 * sequence / 64) * 2
     assert sum(layer_activation_bytes(TINY_GPT, batch, sequence, element=4).values()) == paper
     assert measured == pytest.approx(paper, rel=0.01)
@@ -196,7 +139,7 @@ def test_korthikanti_with_dropout():
     """
     model = GPT(dropout=0.1)
     x = torch.randn(4, 64, 64, requires_grad=True)
-    measured, _ = saved_for_backward(model, lambda: model.blocks[0](x))
+    measured, _ = saved_for_backward(lambda: model.blocks[0](x), *model.parameters())
     assert measured == pytest.approx(sum(layer_activation_bytes(TINY_GPT, 4, 64, element=4, mask=4).values()), rel=0.01)
 
 
@@ -220,8 +163,8 @@ def test_activations_and_logits_of_a_real_forward(shape, batch, sequence):
     """What the whole model saves, and what the loss adds, within 2 % of the formula, each by itself."""
     model = GPT(shape)
     x = torch.randint(0, shape.vocabulary, (batch, sequence))
-    activations, logits = saved_for_backward(model, lambda: model(x))
-    in_loss, _ = saved_for_backward(model, lambda: next_token_loss(logits, x))
+    activations, logits = saved_for_backward(lambda: model(x), *model.parameters())
+    in_loss, _ = saved_for_backward(lambda: next_token_loss(logits, x))
     assert activations == pytest.approx(activation_bytes(shape, batch, sequence, element=4), rel=0.02)
     assert in_loss == pytest.approx(logit_bytes(shape, batch, sequence), rel=0.02)
 
@@ -238,37 +181,36 @@ def test_grouped_keys_and_a_gated_mlp_save_what_their_shape_says():
 
 
 @shapes
+def test_parts_of_a_real_step(shape, batch, sequence):
+    """Weights, gradients, optimizer, saved activations and logits of a real step: each within 2 % of its formula."""
+    predicted = training_memory(shape, batch, sequence, precision="fp32").parts
+    assert trained(shape, batch, sequence).parts == pytest.approx(predicted, rel=0.02)
+
+
+@shapes
 def test_peak_of_a_real_step(shape, batch, sequence):
-    """The allocator's largest moment is within 5 % of the predicted peak, and in the predicted part of the step."""
-    model, opt, step = trained(shape, batch, sequence)
-    state = [t for s in opt.state.values() for t in s.values()]
-    base = held(model.parameters()) + held(state)
-    measured = {moment: base + extra for moment, extra in three_moments(step).items()}
+    """The most that is really alive is within 5 % of the predicted peak, and in the predicted part of the step."""
+    measured = trained(shape, batch, sequence)
     predicted = training_memory(shape, batch, sequence, precision="fp32")
-    assert predicted.peak == pytest.approx(max(measured.values()), rel=0.05)
-    assert predicted.peak_moment.split()[-1] == max(measured, key=measured.get)
+    assert predicted.peak == pytest.approx(measured.peak, rel=0.05)
+    assert predicted.peak_moment == measured.peak_moment
 
 
 @shapes
 def test_each_moment_of_a_real_step(shape, batch, sequence):
     """At the end of forward, at its most in backward, and in the step: each within 5 % of its own prediction."""
-    model, opt, step = trained(shape, batch, sequence)
-    base = held(model.parameters()) + held(t for s in opt.state.values() for t in s.values())
-    measured = three_moments(step)
-    moments = training_memory(shape, batch, sequence, precision="fp32").moments
-    for moment, name in zip(moments, ("forward", "backward", "step"), strict=True):
-        # the end of forward is after the loss; just before, the logits are there beside their log-probabilities
-        extra = logit_bytes(shape, batch, sequence) if name == "forward" else 0
-        assert sum(moments[moment].values()) + extra == pytest.approx(base + measured[name], rel=0.05), name
+    measured = trained(shape, batch, sequence).moments
+    predicted = training_memory(shape, batch, sequence, precision="fp32").moments
+    assert list(measured) == list(predicted)
+    for moment, parts in measured.items():
+        assert sum(predicted[moment].values()) == pytest.approx(sum(parts.values()), rel=0.05), moment
 
 
 def test_peak_of_a_recomputed_step():
     """With every block checkpointed the peak is one block's activations above the inputs of all: within 5 %."""
     shape, batch, sequence = replace(TINY_GPT, layers=8, vocabulary=64), 4, 128
-    model, opt, step = trained(shape, batch, sequence, recompute=True)
-    base = held(model.parameters()) + held(t for s in opt.state.values() for t in s.values())
     predicted = training_memory(shape, batch, sequence, precision="fp32", recompute="full")
-    assert predicted.peak == pytest.approx(base + max(three_moments(step).values()), rel=0.05)
+    assert predicted.peak == pytest.approx(trained(shape, batch, sequence, recompute=True).peak, rel=0.05)
 
 
 def test_the_parts_are_those_of_their_own_formulas():

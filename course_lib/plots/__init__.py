@@ -19,6 +19,7 @@ from course_lib.plots.chunks import shards, shards_text
 from course_lib.plots.collectives import all_reduce_costs, before_after, before_after_text, seconds_over_size
 from course_lib.plots.memory import memory_bars, memory_timeline
 from course_lib.plots.roof import roofline
+from course_lib.plots.serving import latencies, trade_off
 from course_lib.plots.sizes import bandwidth, bytes_text
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, WAITING, _look, time_unit, timeline
 
@@ -44,6 +45,7 @@ __all__ = [
     "before_after",
     "before_after_text",
     "bytes_text",
+    "latencies",
     "legend_below",
     "memory_bars",
     "memory_timeline",
@@ -54,4 +56,5 @@ __all__ = [
     "shards_text",
     "time_unit",
     "timeline",
+    "trade_off",
 ]

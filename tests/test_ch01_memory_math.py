@@ -1,0 +1,105 @@
+"""Chapter 1: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+from wrong_answers.ch01_memory_math import RIGHT, WRONG, Wrong
+
+from course_lib import memory, models
+from course_lib.checks import CheckFailed
+from course_lib.models import MODELS
+from exercises_tests import ch01_memory_math as checks
+from solutions import ch01_memory_math as solutions
+
+EXERCISES = (
+    "parameter_count", "model_state_bytes", "training_days", "activation_bytes", "total_and_active", "is_memory_bound",
+)  # fmt: skip
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_earns_all_points(exercise):
+    outcome = judged(exercise, getattr(solutions, exercise))
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
+def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.exercise}-{wrong.answer.__name__}")
+def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
+    outcome = judged(wrong.exercise, wrong.answer)
+    assert (outcome.code, outcome.earned) == (wrong.code, wrong.earned), str(outcome)
+    assert [words for words in wrong.words if words not in outcome.sentence] == [], str(outcome)
+
+
+def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently():
+    assert all(Counter(wrong.exercise for wrong in WRONG)[exercise] >= 3 for exercise in EXERCISES)
+    assert {exercise for exercise, _ in RIGHT} == set(EXERCISES)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_stub_is_not_written_yet(exercise):
+    def stub(*data):
+        raise NotImplementedError
+
+    stub.__code__ = stub.__code__.replace(co_name=exercise)
+    outcome = judged(exercise, stub)
+    assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
+
+
+@pytest.mark.parametrize("seed", ["20250131", "7", "8", "9"])
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_another_seed_changes_no_verdict(exercise, seed, monkeypatch):
+    monkeypatch.setenv("COURSE_SEED", seed)
+    for name, answer in [(exercise, getattr(solutions, exercise)), *RIGHT]:
+        assert name != exercise or judged(exercise, answer).code == "", answer.__name__
+    for wrong in WRONG:
+        if wrong.exercise == exercise:
+            outcome = judged(exercise, wrong.answer)
+            assert (outcome.code, outcome.earned) == (wrong.code, wrong.earned), (wrong.answer.__name__, str(outcome))
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+@pytest.mark.parametrize("junk", [None, "many", float("nan"), float("inf"), [], {}, -1.0, 0])
+def test_junk_is_refused_in_a_sentence(exercise, junk):
+    outcome = judged(exercise, lambda *data: junk)
+    assert outcome.code and outcome.earned == 0 and len(outcome.sentence) > 20
+
+
+def test_learners_get_plain_data():
+    """Only numbers, text and None go to an answer, so that they can cross to another process."""
+    seen = []
+
+    def look(*data):
+        seen.extend(data)
+        raise ValueError("looked")
+
+    for exercise in EXERCISES:
+        assert judged(exercise, look).code == "raised"
+    kinds = {type(value) for thing in seen for value in (thing.values() if isinstance(thing, dict) else [thing])}
+    assert kinds <= {int, float, str, bool, type(None)}
+
+
+def test_answers_agree_with_the_library_on_every_dense_model_of_the_table():
+    for shape in MODELS.values():
+        if not shape.experts:
+            assert solutions.parameter_count(asdict(shape)) == models.parameter_count(shape), shape.name
+            layers = shape.layers * sum(memory.layer_activation_bytes(shape, 2, 100).values())
+            assert solutions.activation_bytes(asdict(shape), 2, 100, "none") == layers, shape.name
+
+
+def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckFailed, match="1 of 5 points"):
+        checks.check_parameter_count(next(w.answer for w in WRONG if w.answer.__name__ == "takes_kv_heads_as_heads"))
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,488 @@
+"""Wrong answers to chapter 1 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives, words that the sentence holds, and the points it earns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    earned: int
+    words: tuple[str, ...]
+
+
+WRONG: list[Wrong] = []
+RIGHT: list[tuple[str, Callable]] = []
+
+
+def wrong(exercise: str, code: str, earned: int, *words: str) -> Callable:
+    return lambda answer: WRONG.append(Wrong(exercise, answer, code, earned, words)) or answer
+
+
+def right(exercise: str) -> Callable:
+    return lambda answer: RIGHT.append((exercise, answer)) or answer
+
+
+# parameter_count
+
+
+def count(config, **changes):
+    """A count with switches, from which the wrong ones are made."""
+    c = config | changes
+    h, head = c["hidden"], c["hidden"] // c["heads"]
+    attention = 2 * h * h + 2 * h * c["kv_heads"] * head
+    mlp = (3 if c["gated"] else 2) * h * c["ffn"]
+    if c["bias"] in ("qkv", "all"):
+        attention += h + 2 * c["kv_heads"] * head
+    attention += h * (c["bias"] == "all")
+    if c["bias"] in ("mlp", "all"):
+        mlp += (2 if c["gated"] else 1) * c["ffn"] + h
+    norm = h * (2 if c["layer_norm"] else 1)
+    ends = (c["vocabulary"] * (1 if c["tied"] else 2) + c["positions"]) * h + norm
+    return ends + c["layers"] * (attention + mlp + 2 * norm)
+
+
+@wrong("parameter_count", "kv-heads", 1, "Llama-3-8B", "8,835,567,616", "805,306,368 too many", "kv_heads heads wide")
+def takes_kv_heads_as_heads(config):
+    return count(config, kv_heads=config["heads"])
+
+
+@wrong("parameter_count", "gate", 0, "Llama-2-7B", "three matrices, not two")
+def forgets_the_gate(config):
+    return count(config, gated=False)
+
+
+@wrong("parameter_count", "gate", 2, "GPT-2", "two matrices, not three")
+def gates_every_mlp(config):
+    return count(config, gated=True)
+
+
+@wrong("parameter_count", "tied-twice", 2, "163,037,184", "124,439,808", "38,597,376 too many", "count it once")
+def counts_a_tied_embedding_twice(config):
+    return count(config, tied=False)
+
+
+@wrong("parameter_count", "head-forgotten", 0, "not tied", "count both")
+def ties_every_embedding(config):
+    return count(config, tied=True)
+
+
+@wrong("parameter_count", "biases", 2, "GPT-2", "the biases are missing")
+def forgets_biases(config):
+    return count(config, bias="none")
+
+
+@wrong("parameter_count", "biases", 3, "Qwen2.5-32B", "only q, k and v have a bias")
+def gives_every_matrix_a_bias(config):
+    return count(config, bias="none" if config["bias"] == "none" else "all")
+
+
+@wrong("parameter_count", "positions", 2, "GPT-2", "786,432 too few", "positions is missing")
+def forgets_positions(config):
+    return count(config, positions=0)
+
+
+@wrong("parameter_count", "norm-shift", 2, "GPT-2", "a scale and a shift")
+def forgets_the_shift(config):
+    return count(config, layer_norm=False)
+
+
+@wrong("parameter_count", "last-norm", 0, "Llama-2-7B", "4,096 too few", "after the last layer")
+def forgets_the_last_norm(config):
+    return count(config) - config["hidden"] * (2 if config["layer_norm"] else 1)
+
+
+@wrong("parameter_count", "one-layer", 0, "count each of the 32 layers")
+def counts_one_layer(config):
+    return count(config, layers=1)
+
+
+@wrong("parameter_count", "tied-twice", 2, "count it once; and", "positions is missing; and the biases")
+def two_matrices_and_layers_alone(config):
+    return count(config, tied=False, positions=0, bias="none")
+
+
+@wrong("parameter_count", "value", 4, "tiny GPT")
+def knows_the_table_by_heart(config):
+    if config["name"] not in ("tiny GPT", "a made-up model"):
+        return count(config)
+    return 12 * config["layers"] * config["hidden"] ** 2
+
+
+@wrong("parameter_count", "form", 0, "returned None")
+def prints_the_count(config):
+    print(count(config))
+
+
+@right("parameter_count")
+def list_of_shapes(config):
+    h, f, v = config["hidden"], config["ffn"], config["vocabulary"]
+    kv = h // config["heads"] * config["kv_heads"]
+    bias = config["bias"]
+    layer = [(h, h), (h, kv), (h, kv), (h, h)] + [(h, f)] * (1 + config["gated"]) + [(f, h)]
+    layer += [(1 + config["layer_norm"], h)] * 2
+    if bias in ("qkv", "all"):
+        layer += [(h,), (kv,), (kv,)]
+    if bias == "all":
+        layer += [(h,)]
+    if bias in ("mlp", "all"):
+        layer += [(f,)] * (1 + config["gated"]) + [(h,)]
+    ends = [(v, h), (config["positions"], h), (1 + config["layer_norm"], h)] + [(v, h)] * (not config["tied"])
+    return sum(torch.Size(size).numel() for size in layer * config["layers"] + ends)
+
+
+@right("parameter_count")
+def as_a_float_and_forgets_nothing(config):
+    before = dict(config)
+    config.clear()
+    return float(count(before))
+
+
+# model_state_bytes
+
+
+def states(parameters, weights, gradients, optimizer):
+    return {"weights": weights * parameters, "gradients": gradients * parameters, "optimizer": optimizer * parameters}
+
+
+MOMENTS = {"sgd": 0, "momentum": 1, "adamw": 2}
+
+
+def right_states(parameters, precision, optimizer, scale=1.0):
+    wide = 4 if precision == "fp32" else 2
+    return states(parameters * scale, wide, wide, 4 * (precision != "fp32") + 4 * MOMENTS[optimizer])
+
+
+@wrong("model_state_bytes", "twelve-in-fp32", 0, "optimizer: 12 bytes", "8 is right", "their own master copy")
+def twelve_bytes_everywhere(parameters, precision, optimizer):
+    wide = 4 if precision == "fp32" else 2
+    return states(parameters, wide, wide, 12)
+
+
+@wrong("model_state_bytes", "no-master", 1, "optimizer: 8 bytes a parameter, and 12 is right", "master copy of 4 bytes")
+def eight_bytes_everywhere(parameters, precision, optimizer):
+    wide = 4 if precision == "fp32" else 2
+    return states(parameters, wide, wide, 4 * MOMENTS[optimizer])
+
+
+@wrong("model_state_bytes", "moments-in-16-bits", 1, "moments stay in fp32")
+def mixed_precision_halves_everything(parameters, precision, optimizer):
+    wide = 4 if precision == "fp32" else 2
+    return states(parameters, wide, wide, wide * MOMENTS[optimizer])
+
+
+@wrong("model_state_bytes", "gradients-forgotten", 0, "gradients: 0 bytes", "each parameter has a gradient")
+def forgets_gradients(parameters, precision, optimizer):
+    return right_states(parameters, precision, optimizer) | {"gradients": 0}
+
+
+@wrong("model_state_bytes", "master-in-weights", 1, "weights: 6 bytes", "count the master copy with the optimizer")
+def master_copy_among_the_weights(parameters, precision, optimizer):
+    found = right_states(parameters, precision, optimizer)
+    master = 4 * parameters * (precision != "fp32")
+    return found | {"weights": found["weights"] + master, "optimizer": found["optimizer"] - master}
+
+
+@wrong("model_state_bytes", "unit", 0, "return bytes, not GiB")
+def in_gib(parameters, precision, optimizer):
+    return right_states(parameters, precision, optimizer, 2**-30)
+
+
+@wrong("model_state_bytes", "unit", 0, "GiB for GB")
+def gib_for_gb(parameters, precision, optimizer):
+    return right_states(parameters, precision, optimizer, 1e9 / 2**30)
+
+
+@wrong("model_state_bytes", "one-moment", 3, "momentum keeps one moment")
+def one_kind_of_optimizer(parameters, precision, optimizer):
+    return right_states(parameters, precision, "adamw")
+
+
+@wrong("model_state_bytes", "no-master", 3, "master copy of 4 bytes is there")
+def sgd_has_no_master(parameters, precision, optimizer):
+    found = right_states(parameters, precision, optimizer)
+    return found | {"optimizer": 0} if optimizer == "sgd" else found
+
+
+@wrong("model_state_bytes", "form", 0, "return a dict of three numbers")
+def the_sum_alone(parameters, precision, optimizer):
+    return 16 * parameters
+
+
+@right("model_state_bytes")
+def as_a_table(parameters, precision, optimizer):
+    wide, master = {"fp32": (4, 0), "bf16 mixed": (2, 4)}[precision]
+    kept = master + {"adamw": 8, "momentum": 4, "sgd": 0}[optimizer]
+    return {"optimizer": float(parameters) * kept, "gradients": wide * parameters, "weights": wide * parameters}
+
+
+# training_days
+
+
+@wrong("training_days", "forward-only", 0, "forward alone")
+def two_flops(parameters, tokens, gpus, peak_flops, mfu):
+    return 2 * parameters * tokens / (gpus * peak_flops * mfu) / 86400
+
+
+@wrong("training_days", "recompute", 0, "8 FLOPs", "without it 6")
+def eight_flops(parameters, tokens, gpus, peak_flops, mfu):
+    return 8 * parameters * tokens / (gpus * peak_flops * mfu) / 86400
+
+
+@wrong("training_days", "seconds", 0, "1.8e+09 days", "these are seconds")
+def in_seconds(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens / (gpus * peak_flops * mfu)
+
+
+@wrong("training_days", "divided-by-24", 0, "24 · 60 · 60")
+def a_day_of_24_seconds(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens / (gpus * peak_flops * mfu) / 24
+
+
+@wrong("training_days", "hours", 0, "these are hours")
+def in_hours(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens / (gpus * peak_flops * mfu) / 3600
+
+
+@wrong("training_days", "years", 0, "these are years")
+def in_years(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400 / 365.25
+
+
+@wrong("training_days", "mfu-forgotten", 1, "only the share `mfu`")
+def at_full_peak(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens / (gpus * peak_flops) / 86400
+
+
+@wrong("training_days", "mfu-multiplied", 1, "divide by it")
+def multiplied_by_mfu(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens * mfu / (gpus * peak_flops) / 86400
+
+
+@wrong("training_days", "gpus-forgotten", 1, "1,024 GPUs share the work")
+def on_one_gpu(parameters, tokens, gpus, peak_flops, mfu):
+    return 6 * parameters * tokens / (peak_flops * mfu) / 86400
+
+
+@wrong("training_days", "seconds", 0, "forward alone", "these are seconds")
+def forward_in_seconds(parameters, tokens, gpus, peak_flops, mfu):
+    return 2 * parameters * tokens / (gpus * peak_flops * mfu)
+
+
+@right("training_days")
+def step_by_step(parameters, tokens, gpus, peak_flops, mfu):
+    per_day = gpus * peak_flops * mfu * 24 * 3600
+    return (2 * parameters + 4 * parameters) * tokens / per_day
+
+
+# activation_bytes
+
+
+def numbers(config, sequence, recompute, wide=None, kv=None):
+    """The numbers that one layer keeps per token, with switches."""
+    h, a = config["hidden"], config["heads"]
+    kv = h // a * (kv or config["kv_heads"])
+    if recompute == "full":
+        return h
+    inner = wide or (4 if config["gated"] else 2)
+    return 6 * h + 2 * kv + inner * config["ffn"] + (a * sequence if recompute == "none" else 0)
+
+
+def kept(config, batch, sequence, recompute, element=2, **switches):
+    return element * config["layers"] * batch * sequence * numbers(config, sequence, recompute, **switches)
+
+
+@wrong("activation_bytes", "scores", 0, "GPT-3", "the scores are missing")
+def forgets_the_scores(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, "selective" if recompute == "none" else recompute)
+
+
+@wrong("activation_bytes", "one-layer", 0, "this is one layer; there are 96")
+def of_one_layer(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute) / config["layers"]
+
+
+@wrong("activation_bytes", "numbers", 0, "each takes 2 bytes")
+def numbers_for_bytes(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute, element=1)
+
+
+@wrong("activation_bytes", "four-bytes", 0, "2 bytes, not 4")
+def in_fp32(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute, element=4)
+
+
+@wrong("activation_bytes", "dropout", 0, "no dropout here")
+def the_papers_formula_with_dropout(config, batch, sequence, recompute):
+    h, a = config["hidden"], config["heads"]
+    return config["layers"] * sequence * batch * h * (34 + 5 * a * sequence / h)
+
+
+@wrong("activation_bytes", "formula", 2, "Llama-3-8B", "holds for an MLP of two tensors")
+def the_papers_formula_for_every_shape(config, batch, sequence, recompute):
+    h, a = config["hidden"], config["heads"]
+    return config["layers"] * sequence * batch * h * (32 + 2 * a * sequence / h)
+
+
+@wrong("activation_bytes", "mlp-wide", 2, "Llama-3-8B", "gate, its SiLU, up, and their product")
+def two_wide_tensors_in_every_mlp(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute, wide=2)
+
+
+@wrong("activation_bytes", "kv-heads", 2, "Llama-3-8B", "kv_heads heads wide")
+def kv_heads_as_heads(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute, kv=config["heads"])
+
+
+@wrong("activation_bytes", "recompute-ignored", 3, "selective", "less is kept")
+def never_computes_again(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, "none")
+
+
+@wrong("activation_bytes", "nothing", 4, "a layer's input has to be kept")
+def full_keeps_nothing(config, batch, sequence, recompute):
+    return 0 if recompute == "full" else kept(config, batch, sequence, recompute)
+
+
+@wrong("activation_bytes", "narrow", 0, "2 are missing of the tensors as wide as hidden")
+def forgets_the_inputs_of_the_norms(config, batch, sequence, recompute):
+    missing = 0 if recompute == "full" else 4 * config["layers"] * batch * sequence * config["hidden"]
+    return kept(config, batch, sequence, recompute) - missing
+
+
+@right("activation_bytes")
+def layer_by_layer(config, batch, sequence, recompute):
+    tokens, total = batch * sequence, 0.0
+    for _ in range(config["layers"]):
+        width = config["hidden"]
+        if recompute != "full":
+            kv = width / config["heads"] * config["kv_heads"]
+            width = 6 * width + 2 * kv + (2 + 2 * config["gated"]) * config["ffn"]
+        if recompute == "none":
+            width += config["heads"] * sequence
+        total += 2 * tokens * width
+    return total
+
+
+# total_and_active
+
+
+def mixture(config, **changes):
+    """(total, active) with switches."""
+    c = config | changes
+    h, kv = c["hidden"], c["hidden"] // c["heads"] * c["kv_heads"]
+    expert = 3 * h * c["expert_ffn"]
+    layer = 2 * h * h + 2 * h * kv + 2 * h + h * c["experts"]
+    ends = 2 * c["vocabulary"] * h + h
+    return tuple(ends + c["layers"] * (layer + many * expert) for many in (c["experts"], c["experts_per_token"]))
+
+
+@wrong("total_and_active", "router", 0, "46,701,744,128", "1,048,576 too few", "the router is missing")
+def forgets_the_router(config):
+    return tuple(n - config["layers"] * config["experts"] * config["hidden"] for n in mixture(config))
+
+
+@wrong("total_and_active", "attention-per-expert", 0, "one attention")
+def eight_whole_models(config):
+    h, kv = config["hidden"], config["hidden"] // config["heads"] * config["kv_heads"]
+    attention = config["layers"] * (2 * h * h + 2 * h * kv)
+    total, active = mixture(config)
+    return total + (config["experts"] - 1) * attention, active + (config["experts_per_token"] - 1) * attention
+
+
+@wrong("total_and_active", "share-of-total", 1, "only the experts are left out")
+def a_quarter_of_everything(config):
+    total, _ = mixture(config)
+    return total, total * config["experts_per_token"] // config["experts"]
+
+
+@wrong("total_and_active", "one-expert-active", 1, "sent to 2 experts")
+def one_expert_a_token(config):
+    return mixture(config)[0], mixture(config, experts_per_token=1)[1]
+
+
+@wrong("total_and_active", "all-active", 1, "experts_per_token of them")
+def everything_is_active(config):
+    return mixture(config)[0], mixture(config)[0]
+
+
+@wrong("total_and_active", "kv-heads", 0, "kv_heads heads wide")
+def kv_heads_as_heads_again(config):
+    return mixture(config, kv_heads=config["heads"])
+
+
+@wrong("total_and_active", "form", 0, "return two numbers, (total, active)")
+def the_total_alone(config):
+    return mixture(config)[0]
+
+
+@wrong("total_and_active", "value", 2, "a made-up model")
+def mixtral_alone(config):
+    return 46_702_792_704, 12_879_925_248
+
+
+@right("total_and_active")
+def as_a_list(config):
+    return list(map(float, mixture(config)))
+
+
+# is_memory_bound
+
+
+def times(m, k, n, dtype_bytes, gpu):
+    return dtype_bytes * (m * k + k * n + m * n) / gpu["memory_bandwidth"], 2 * m * k * n / gpu["peak_flops"]
+
+
+@wrong("is_memory_bound", "turned-round", 0, "is False", "0.9995 FLOPs per byte", "moving the matrices takes longer")
+def the_other_way_round(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving < computing
+
+
+@wrong("is_memory_bound", "one-flop", 1, "on V100", "two FLOPs")
+def multiplies_only(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving > computing / 2
+
+
+@wrong("is_memory_bound", "result-forgotten", 1, "the result (m, n) has to be written")
+def reads_only(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving - dtype_bytes * m * n / gpu["memory_bandwidth"] > computing
+
+
+@wrong("is_memory_bound", "dtype-forgotten", 1, "each number takes dtype_bytes bytes")
+def counts_numbers(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, 1, gpu)
+    return moving > computing
+
+
+@wrong("is_memory_bound", "weight-only", 1, "three matrices move")
+def moves_the_weight(m, k, n, dtype_bytes, gpu):
+    return dtype_bytes * k * n / gpu["memory_bandwidth"] > 2 * m * k * n / gpu["peak_flops"]
+
+
+@wrong("is_memory_bound", "two-bytes", 2, "dtype_bytes bytes, not 2")
+def always_two_bytes(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, 2, gpu)
+    return moving > computing
+
+
+@wrong("is_memory_bound", "form", 0, "return True or False")
+def returns_the_intensity(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return computing / moving
+
+
+@right("is_memory_bound")
+def by_intensity(m, k, n, dtype_bytes, gpu):
+    ridge = gpu["peak_flops"] / gpu["memory_bandwidth"]
+    return 2 / dtype_bytes / (1 / m + 1 / k + 1 / n) < ridge
