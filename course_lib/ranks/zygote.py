@@ -50,6 +50,8 @@ class Zygote:
         self.control = control
         self.parent = os.getppid()
         self.alive: set[int] = set()
+        self.rest = b""
+        """The beginning of a request whose end has not come yet."""
         self.listener: socket.socket | None = None
         """The listening socket that the next rank 0 takes for the store through which ranks meet."""
 
@@ -79,14 +81,20 @@ class Zygote:
             self.control.sendall(json.dumps(message).encode() + b"\n")
 
     def obey(self) -> bool:
-        """Carry out one request; return False when there will be no more."""
+        """Carry out the requests that have come; return False when there will be no more."""
         try:
             data, fds, _, _ = socket.recv_fds(self.control, 65536, 8)
         except OSError:
             return False
         if not data:
             return False
-        request = json.loads(data)
+        *requests, self.rest = (self.rest + data).split(b"\n")
+        for request in requests:
+            self.carry_out(json.loads(request), fds)
+        return True
+
+    def carry_out(self, request: dict, fds: list[int]) -> None:
+        """Kill, ask where, listen or fork. At most one request of those that arrive together carries fds: a fork."""
         if "kill" in request:
             for pid in set(request["kill"]) & self.alive:
                 self.kill(pid)
@@ -98,7 +106,6 @@ class Zygote:
             self.listen(request["listen"])
         else:
             self.fork(fds)
-        return True
 
     def listen(self, ranks: int) -> None:
         """Open a port of the system's choice on loopback, here where the ranks will be."""

@@ -165,7 +165,8 @@ class Engine:
             return True
         if self._ready:
             rank.clock = max(rank.clock, self._ready[0][0])
-            self._push(rank)
+            self._order += 1  # behind all others of that time: who asks again and again must not keep them waiting
+            heapq.heappush(self._ready, (rank.clock, len(self.ranks), self._order, rank))
             self._switch(rank)
         elif thing.end is not None:
             rank.clock = thing.end

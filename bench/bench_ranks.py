@@ -1,0 +1,156 @@
+"""How fast ranks start, the simulator runs and the ring moves bytes, each beside what it is measured against.
+
+    python bench/bench_ranks.py
+
+All figures of one table come from one run, in turns, so their ratios mean something on a busy machine too.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cloudpickle
+import torch
+import torch.distributed as torch_dist
+import torch.multiprocessing as mp
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # solutions/ is a plain folder
+
+from course_lib.ranks import run
+from course_lib.simulator import Cluster
+from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
+
+MEBIBYTE = 1 << 20
+
+
+def seconds_of(call: Callable) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+# Starting ranks: each starts, all-reduces one number and returns it
+
+
+def total(dist):
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    return tensor.item()
+
+
+def joined(rank: int, ranks: int, meeting: str, fn: bytes, queue) -> None:
+    """Be one rank of the ways of starting that the library does not use."""
+    torch.set_num_threads(1)
+    torch_dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
+    queue.put(cloudpickle.loads(fn)(torch_dist))
+    torch_dist.destroy_process_group()
+
+
+def by_processes(method: str, ranks: int) -> None:
+    """Start ranks by torch.multiprocessing, a fresh file to meet at each time."""
+    context = mp.get_context(method)
+    queue = context.SimpleQueue()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (ranks, f"{folder}/meeting", cloudpickle.dumps(total), queue)
+        mp.start_processes(joined, arguments, ranks, start_method=method)
+    assert [queue.get() for _ in range(ranks)] == [ranks] * ranks
+
+
+def elastic_total() -> float:
+    torch.set_num_threads(1)
+    torch_dist.init_process_group("gloo")
+    value = total(torch_dist)
+    torch_dist.destroy_process_group()
+    return value
+
+
+def by_elastic_launch(ranks: int) -> None:
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        1, 1, ranks, rdzv_backend="c10d", rdzv_endpoint="localhost:0", run_id="bench", max_restarts=0,
+        start_method="forkserver", signals_to_handle="SIGINT",
+    )  # fmt: skip
+    assert len(elastic_launch(config, elastic_total)()) == ranks
+
+
+def bench_start() -> None:
+    print("\nstart, all-reduce, return: seconds, median (how often)")
+    for ranks in (4, 8):
+        ways = {
+            "run()": (lambda ranks=ranks: run(total, ranks=ranks), 10),
+            "fork": (lambda ranks=ranks: by_processes("fork", ranks), 5),
+            "elastic_launch, forkserver": (lambda ranks=ranks: by_elastic_launch(ranks), 3),
+            "spawn and cloudpickle": (lambda ranks=ranks: by_processes("spawn", ranks), 1),
+        }
+        run(total, ranks=ranks)  # the first call of a process starts the helper
+        medians = {}
+        for name, (call, times) in tqdm(ways.items(), desc=f"{ranks} ranks", leave=False):
+            medians[name] = statistics.median(seconds_of(call) for _ in range(times)), times
+        for name, (seconds, times) in medians.items():
+            ratio = seconds / medians["run()"][0]
+            print(f"  {ranks} ranks  {name:<28} {seconds:7.3f} ({times:>2})  {ratio:6.1f} x run()")
+
+
+# The simulator
+
+
+def ring(dist, elements):
+    ring_all_reduce(dist, torch.ones(elements))
+
+
+def bench_simulator() -> None:
+    print("\nsimulated ring all-reduce, written with isend and recv: seconds")
+    for ranks, times in ((64, 5), (512, 1)):
+        messages = 2 * ranks * (ranks - 1)
+        turns = tqdm(range(times), desc=f"{ranks} ranks", leave=False)
+        simulate = lambda ranks=ranks: run(ring, 4 * ranks, ranks=ranks, on=Cluster(), timeout=600)  # noqa: E731
+        seconds = min(seconds_of(simulate) for _ in turns)
+        micro = 1e6 * seconds / messages
+        print(f"  {ranks:>3} ranks  {messages:>7,} messages  {seconds:7.2f}  {micro:6.1f} µs a message")
+
+
+# The ring beside gloo's own all-reduce
+
+
+def both(dist, elements, rounds):
+    """Return the seconds of each way, in turns."""
+    tensor, seconds = torch.ones(elements), {"ring": [], "gloo": []}
+
+    def by_hand() -> None:
+        reduce_scatter_ring(dist, tensor)
+        all_gather_ring(dist, tensor)
+
+    for turn in range(rounds + 1):
+        for name, call in (("ring", by_hand), ("gloo", lambda: dist.all_reduce(tensor))):
+            tensor.fill_(1.0)
+            dist.barrier()
+            spent = seconds_of(call)
+            if turn:  # the first turn opens connections and touches memory
+                seconds[name].append(spent)
+    return seconds
+
+
+def bench_ring() -> None:
+    size, rounds = 64 * MEBIBYTE, 7
+    print(f"\nall-reduce of {size // MEBIBYTE} MiB: bus bandwidth in GB/s, median of {rounds}, and ring / gloo")
+    for ranks in tqdm((2, 4), desc="ring", leave=False):
+        trace = run(both, size // 4, rounds, ranks=ranks, timeout=300)
+        rates = {}
+        for name in ("ring", "gloo"):
+            slowest = [max(seconds[name][turn] for seconds in trace) for turn in range(rounds)]
+            rates[name] = 2 * (ranks - 1) / ranks * size / statistics.median(slowest) / 1e9
+        ratio = rates["ring"] / rates["gloo"]
+        print(f"  {ranks} ranks  ring {rates['ring']:5.2f}  gloo {rates['gloo']:5.2f}  ratio {ratio:4.2f}")
+
+
+if __name__ == "__main__":
+    bench_start()
+    bench_simulator()
+    bench_ring()
