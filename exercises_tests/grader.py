@@ -78,7 +78,7 @@ class Class:
     def __init__(self, root: Path, seed: str, seconds: float = SECONDS) -> None:
         self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
-        self._environ = judge.room()
+        self._environ = judge.room(root)
         self.reason = sandbox.why_not(self._environ["PYTHONPATH"])
         self._reference: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()

@@ -148,15 +148,18 @@ def _helper_elsewhere(found: Outcome, cells: dict[str, str], others: list[str]) 
     return ""
 
 
-def room() -> dict[str, str]:
+def room(root: Path | None = None) -> dict[str, str]:
     """Return the environment of a judge: copies of the two packages on the module path, and nothing beside them.
 
-    The folder stands in PYTHONPATH; whoever asked for it deletes it.
+    The folder stands in PYTHONPATH; whoever asked for it deletes it. The checks of a course elsewhere are in
+    `root/exercises_tests`.
     """
     base = "/var/tmp" if os.path.isdir("/var/tmp") else None  # a sandbox puts a new /tmp in place
     here, folder = Path(__file__).resolve().parent.parent, tempfile.mkdtemp(prefix="course-room-", dir=base)
     for package in ("course_lib", "exercises_tests"):
         shutil.copytree(here / package, Path(folder, package), ignore=shutil.ignore_patterns("__pycache__"))
+    for check in (root / "exercises_tests").glob("ch*.py") if root else ():
+        shutil.copy(check, Path(folder, "exercises_tests"))
     os.chmod(folder, 0o755)  # a sandbox reads it as another user
     return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1"}
 

@@ -27,12 +27,12 @@ from course_lib.simulator.meeting import Group
 from exercises_tests import apart
 
 MOST_HANDLES = 100_000  # operations under way that one rank may have
-CALLS = frozenset(
-    "send recv isend irecv new_group all_reduce reduce broadcast all_gather gather scatter reduce_scatter all_to_all "
-    "barrier all_gather_into_tensor all_gather_single reduce_scatter_tensor reduce_scatter_single all_to_all_single "
-    "is_initialized is_available get_backend get_rank get_world_size get_process_group_ranks get_global_rank "
-    "get_group_rank".split()
-)
+CALLS = {
+    "send", "recv", "isend", "irecv", "new_group", "all_reduce", "reduce", "broadcast", "all_gather", "gather",
+    "scatter", "reduce_scatter", "all_to_all", "barrier", "all_gather_into_tensor", "all_gather_single",
+    "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all_single", "is_initialized", "is_available",
+    "get_backend", "get_rank", "get_world_size", "get_process_group_ranks", "get_global_rank", "get_group_rank",
+}  # fmt: skip
 """What a rank may ask for: all of SimulatedDist but what handles objects, which would be unpickled here."""
 
 
