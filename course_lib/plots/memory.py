@@ -91,7 +91,7 @@ def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = No
     ax.set_xlim(0, sum(widths.values()))
     ax.set_ylim(0, 1.15 * step.peak / scale)
     ax.set_xticks([])
-    ax.set_xlabel("blocks of memory come and go, in order; the three phases drawn equally wide", fontsize=10)
+    ax.set_xlabel("blocks of memory come and go, in order; forward, backward and step drawn equally wide", fontsize=10)
     ax.set_ylabel(f"{unit} alive", fontsize=10)
     told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
     ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")

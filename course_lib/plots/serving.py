@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from course_lib.plots.canvas import GREY, SERIES, SMALLEST, new_axes
 
@@ -30,7 +30,9 @@ def latencies(
     ax.set_xscale("log")
     for share in (0.5, 0.99):
         ax.axhline(share, color=GREY, linewidth=0.6, zorder=0)
+    ax.set_ylim(0, 1.03)
     ax.set_yticks([0, 0.5, 0.99])
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel(f"{WORDS[name]} in seconds", fontsize=10)
     ax.set_ylabel("requests served by then", fontsize=10)
@@ -52,7 +54,7 @@ def trade_off(
     xs, ys = zip(*points.values(), strict=True)
     ax.plot(xs, ys, color=SERIES[0], marker="o", markersize=6, linewidth=1.2)
     for name, (across, up) in points.items():
-        ax.annotate(f"{setting}{name}", (across, up), textcoords="offset points", xytext=(6, -12), fontsize=SMALLEST)
+        ax.annotate(f"{setting}{name}", (across, up), textcoords="offset points", xytext=(9, -3), fontsize=SMALLEST)
     ax.set_ylim(0, max(ys) * 1.1)
     ax.set_xlim(0, max(xs) * 1.15)
     ax.set_xlabel(x, fontsize=10)

@@ -1,0 +1,55 @@
+"""How long it takes: compute (matmul, roofline, training days, MFU) and collectives (alpha-beta, busbw). No torch."""
+
+from __future__ import annotations
+
+from course_lib.costs.collectives import (
+    ALGORITHMS,
+    algorithm_bandwidth,
+    bus_bandwidth,
+    collective_bytes,
+    collective_seconds,
+    crossover_bytes,
+    hierarchical_all_reduce_seconds,
+    tree_rounds,
+)
+from course_lib.costs.compute import (
+    DAY,
+    RECOMPUTE,
+    check_positive,
+    forward_flops,
+    matmul_bytes,
+    matmul_flops,
+    matmul_intensity,
+    ridge_point,
+    roofline_flops,
+    roofline_seconds,
+    step_flops,
+    training_days,
+    training_flops,
+    utilization,
+)
+
+__all__ = [
+    "ALGORITHMS",
+    "DAY",
+    "RECOMPUTE",
+    "algorithm_bandwidth",
+    "bus_bandwidth",
+    "check_positive",
+    "collective_bytes",
+    "collective_seconds",
+    "crossover_bytes",
+    "forward_flops",
+    "hierarchical_all_reduce_seconds",
+    "matmul_bytes",
+    "matmul_flops",
+    "matmul_intensity",
+    "ridge_point",
+    "roofline_flops",
+    "roofline_seconds",
+    "step_flops",
+    "training_days",
+    "training_flops",
+    "tree_rounds",
+    "utilization",
+]

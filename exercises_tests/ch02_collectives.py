@@ -1,0 +1,831 @@
+"""Checks of chapter 2: what collectives return, in how many rounds, with how many bytes, and through whom."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from typing import Any
+
+import torch
+
+from course_lib.checks import check, close, equal, expect, integers
+from course_lib.costs import collective_seconds as library_seconds
+from course_lib.costs import crossover_bytes as library_crossover
+from course_lib.ranks import Deadlock, RankFailed, Results, each, run
+from course_lib.simulator import Cluster
+
+REAL_SECONDS = 20  # after which a run on real ranks counts as hung
+STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count rounds
+WIRE = Cluster(latency=0.0, bandwidth=1.0)  # each byte takes one second: virtual seconds count bytes in a row
+
+# What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
+
+
+def in_place(dist: Any, answer: Any, mine: torch.Tensor, *more: Any) -> Any:
+    returned = answer(dist, mine, *more)
+    return mine, returned if isinstance(returned, torch.Tensor) else None
+
+
+def returned(dist: Any, answer: Any, given: Any) -> Any:
+    return answer(dist, given)
+
+
+def refused(dist: Any, answer: Any, tensor: torch.Tensor, root: int) -> str:
+    try:
+        answer(dist, tensor, root)
+    except ValueError:
+        return "ValueError"
+    return "no error"
+
+
+def with_group(dist: Any, answer: Any, mine: torch.Tensor, per_node: int) -> Any:
+    group = answer(dist, per_node)
+    if group is None:
+        return None
+    members = dist.get_process_group_ranks(group)
+    if dist.get_rank() in members:
+        dist.all_reduce(mine, group=group)
+    return members, mine
+
+
+def one_snippet(dist: Any, answer: Any, name: str, arguments: tuple) -> Any:
+    return getattr(answer, name)(dist, *arguments)
+
+
+def every_snippet(dist: Any, answer: Any, given: dict) -> dict:
+    return {name: getattr(answer, name)(dist, *arguments) for name, arguments in given.items()}
+
+
+def called_with(dist: Any, answer: Any, arguments: tuple) -> Any:
+    return answer(dist, *arguments)
+
+
+# What the checks of this chapter ask of every answer
+
+
+def _on(ranks: int, real: bool = False) -> str:
+    return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
+
+
+def _run(see: str, *call: Any, ranks: int, on: Any = None, real: bool = False) -> Results:
+    """Run on simulated or on real ranks; a run that fails is a wrong answer, told with its number of ranks."""
+    try:
+        return run(*call, ranks=ranks, on=None if real else on or Cluster(), timeout=REAL_SECONDS)
+    except RankFailed as failure:
+        _failed(failure, _on(ranks, real), see)
+
+
+def _failed(failure: RankFailed, case: str, see: str) -> None:
+    if failure.error == "NotImplementedError":
+        raise failure
+    kinds = {"timeout": "timeout", "exit": "died", "signal": "died", "deadlock": "deadlock"}
+    word = "a deadlock: " if isinstance(failure, Deadlock) else ""
+    expect(False, f"{case} {word}{failure}", kinds.get(failure.error, "raised"), see)
+
+
+def _no_builtin(trace: Results, case: str) -> None:
+    used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
+    names = ", ".join(f"dist.{kind}" for kind in used)
+    expect(not used, f"{case} it calls {names}: use only send, recv, isend and irecv", "built-in")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        more = ", ..." if len(value) > 4 else ""
+        return "[" + ", ".join(map(_text, value[:4])) + more + "]"
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    numbers = [f"{number:g}" for number in value.flatten().tolist()[:6]]
+    return "[" + ", ".join(numbers + ["..."] * (value.numel() > 6)) + "]"
+
+
+def _plain_number(value: Any) -> Any:
+    """Return a number of NumPy's as Python's own; anything else as it is."""
+    return float(value) if isinstance(value, float) else value
+
+
+def _different(count: int, shape: tuple, dtype: str = "float32") -> list:
+    """Return small whole numbers, in every tensor others than in all before it."""
+    return [tensor + 20 * (place + 1) for place, tensor in enumerate(integers(count, shape, dtype))]
+
+
+def _chunks(ranks: int, shape: tuple, dtype: str = "float32") -> list:
+    """Return for each rank a list of one chunk for every rank, all different."""
+    flat = _different(ranks * ranks, shape, dtype)
+    return [flat[rank * ranks : (rank + 1) * ranks] for rank in range(ranks)]
+
+
+def _at_most(trace: Results, bound: int, case: str, why: str, see: str) -> None:
+    """Judge the bytes that each rank sends and receives; where one rank alone does more, all goes through it."""
+    for word, amounts in (("received", trace.bytes_received), ("sent", trace.bytes_sent)):
+        most = max(amounts)
+        busiest = amounts.index(most)
+        alone = sum(amount > bound for amount in amounts) == 1
+        expect(
+            most <= bound or not alone,
+            f"{case} rank {busiest} {word} {most:,} bytes, and no other rank that many: everything goes through it. "
+            f"{bound:,} bytes will do on every rank: {why}",
+            "through-one-rank", see + f".bytes_{word}",
+        )  # fmt: skip
+    most = max(*trace.bytes_sent, *trace.bytes_received)
+    expect(most <= bound, f"{case} a rank sent {most:,} bytes; {bound:,} will do: {why}", "too-many-bytes", see)
+
+
+# broadcast_tree
+
+TREE = "run(broadcast_tree, torch.ones(4), {root}, ranks={ranks}, on=Cluster())"
+
+
+def _broadcast(answer: Any, ranks: int, root: int, shape: tuple = (4,), dtype: str = "float32", **on: Any) -> Results:
+    tensors = _different(ranks, shape, dtype)
+    want = [tensor.clone() for tensor in tensors]
+    see = TREE.format(ranks=ranks, root=root)
+    trace = _run(see, in_place, answer, each(tensors), root, ranks=ranks, **on)
+    case = f"{_on(ranks, on.get('real', False))} from root {root}"
+    for rank, (mine, back) in enumerate(trace):
+        here = f"{case} rank {rank} holds {_text(mine)}"
+        if equal(mine, want[root]):
+            continue
+        expect(
+            not (equal(mine, want[rank]) and equal(back, want[root])),
+            f"{here}, as before; the function returned the right tensor instead: receive into the tensor it was given",
+            "not-in-place", see,
+        )  # fmt: skip
+        expect(
+            root == 0 or not equal(mine, want[0]),
+            f"{here}, the tensor of rank 0; the root had {_text(want[root])}: count places from the root, "
+            "(rank - root) % P",
+            "root-ignored", see,
+        )  # fmt: skip
+        expect(
+            not equal(mine, want[rank]),
+            f"{here}, as before; the root had {_text(want[root])}: nothing reached this rank",
+            "not-reached", see,
+        )  # fmt: skip
+        expect(False, f"{here}; the root had {_text(want[root])}", "value", see)
+    _no_builtin(trace, case)
+    return trace
+
+
+@check(value=2, any_root_any_P=1, rounds=2, messages=1)
+def check_broadcast_tree(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks in (2, 4, 8):
+        _broadcast(answer, ranks, 0)
+    _broadcast(answer, 4, 0, real=True)
+    part("any root any P")
+    for ranks, root in ((1, 0), (4, 2), (3, 1), (5, 4), (7, 3), (6, 5)):
+        _broadcast(answer, ranks, root)
+    _broadcast(answer, 3, 1, (0,))
+    _broadcast(answer, 3, 2, (2, 2), "int64")
+    for root in (4, -1):
+        got = set(_run(TREE.format(ranks=4, root=root), refused, answer, torch.ones(4), root, ranks=4))
+        expect(
+            got == {"ValueError"},
+            f"on 4 ranks with root={root} it raised no ValueError: there is no such rank, and a caller who does not "
+            "hear of it goes on with wrong data",
+            "root-not-refused", TREE.format(ranks=4, root=root),
+        )  # fmt: skip
+    part("rounds")
+    for ranks, root in ((4, 0), (8, 3), (7, 6)):
+        trace = _broadcast(answer, ranks, root, on=STEPS)
+        rounds, sent = math.ceil(math.log2(ranks)), trace.messages_sent
+        case = f"{_on(ranks)} from root {root} it took {trace.seconds:g} messages one after the other; "
+        see = f"timeline({TREE.format(ranks=ranks, root=root)})"
+        slow = trace.seconds > rounds
+        expect(
+            not (slow and sent[root] == ranks - 1),
+            f"{case}a tree takes {rounds}. The root sends all {ranks - 1} of them: whoever has the tensor can send too",
+            "linear", see,
+        )  # fmt: skip
+        expect(
+            not (slow and max(sent) == 1),
+            f"{case}a tree takes {rounds}. Every rank sends only once, so the tensor goes along a chain: go on sending "
+            "in every round",
+            "chain", see,
+        )  # fmt: skip
+        expect(
+            not slow, f"{case}a tree takes {rounds}: in each round everyone who has the tensor sends it", "rounds", see
+        )
+    part("messages")
+    for ranks, root in ((4, 1), (7, 0)):
+        trace = _broadcast(answer, ranks, root)
+        _sends_what_it_has(trace, ranks, root)
+    return "any root, 1 to 8 ranks · ceil(log2 P) rounds · P-1 messages · sends only what it has"
+
+
+def _sends_what_it_has(trace: Results, ranks: int, root: int) -> None:
+    case, see = f"{_on(ranks)} from root {root}", f"timeline({TREE.format(ranks=ranks, root=root)})"
+    for rank in range(ranks):
+        got, gave = trace.of(rank, "recv"), trace.of(rank, "send")
+        arrived = math.inf if not got else got[0].end
+        early = [event for event in gave if rank != root and event.start < arrived]
+        expect(
+            not early,
+            f"{case} rank {rank} sends to rank {early[0].peer if early else None} before the tensor has reached it",
+            "sends-too-early", see,
+        )  # fmt: skip
+    total = sum(trace.messages_sent)
+    expect(
+        total <= ranks - 1,
+        f"{case} it took {total} messages; each of the other {ranks - 1} ranks needs the tensor once",
+        "too-many-messages", see,
+    )  # fmt: skip
+
+
+# reduce_scatter_by_hand, all_gather_by_hand, all_to_all_by_hand
+
+CALLS = {
+    "reduce_scatter_by_hand": "[torch.ones(4)] * {}",
+    "all_gather_by_hand": "torch.ones(4)",
+    "all_to_all_by_hand": "[torch.ones(4)] * {}",
+}
+
+
+def _see(name: str, ranks: int) -> str:
+    return f"run({name}, {CALLS[name].format(ranks)}, ranks={ranks}, on=Cluster())"
+
+
+def _reduced(answer: Any, ranks: int, shape: tuple = (4,), dtype: str = "float32", **on: Any) -> Results:
+    given = _chunks(ranks, shape, dtype)
+    sums = [sum(chunks[place] for chunks in given) for place in range(ranks)]
+    own = [given[rank][rank].clone() for rank in range(ranks)]
+    see = _see("reduce_scatter_by_hand", ranks)
+    trace = _run(see, returned, answer, each(given), ranks=ranks, **on)
+    case = _on(ranks, on.get("real", False))
+    for rank, got in enumerate(trace):
+        here = f"{case} rank {rank} returned {_text(got)}"
+        if equal(got, sums[rank]):
+            continue
+        tensor = isinstance(got, torch.Tensor)
+        expect(tensor, f"{here}: return a tensor, the sum of all ranks' chunk {rank}", "form", see)
+        expect(
+            not equal(got, own[rank]),
+            f"{here}, its own chunk {rank}; the sum over all ranks is {_text(sums[rank])}",
+            "own-chunk", see,
+        )  # fmt: skip
+        expect(
+            not equal((got * ranks).double(), sums[rank].double()),
+            f"{here}, the mean; the sum is {_text(sums[rank])}: do not divide by {ranks}",
+            "mean", see,
+        )  # fmt: skip
+        others = [place for place in range(ranks) if equal(got, sums[place])]
+        expect(not others, f"{here}, the sum of chunk {others}; rank {rank} is to get chunk {rank}", "wrong-chunk", see)
+        expect(False, f"{here}; the sum of all ranks' chunk {rank} is {_text(sums[rank])}", "value", see)
+    _no_builtin(trace, case)
+    return trace
+
+
+@check(value=2, any_P=1, bytes=1, rounds=1)
+def check_reduce_scatter_by_hand(answer: Any, part: Any) -> str:
+    name = "reduce_scatter_by_hand"
+    part("value")
+    for ranks in (2, 4):
+        _reduced(answer, ranks)
+    _reduced(answer, 3, real=True)
+    part("any P")
+    for ranks in (1, 3, 7):
+        _reduced(answer, ranks)
+    _reduced(answer, 3, (0,))
+    _reduced(answer, 3, (2, 2), "int64")
+    part("bytes")
+    ranks, elements = 4, 64
+    trace, size = _reduced(answer, ranks, (elements,)), 4 * elements
+    sent = max(trace.bytes_sent)
+    expect(
+        min(trace.bytes_sent) < (ranks - 1) * ranks * size,
+        f"{_on(ranks)} with chunks of {size} bytes each rank sent {sent:,} bytes, all its chunks to everyone; "
+        f"{(ranks - 1) * size:,} will do: send each rank only the chunk that it adds up",
+        "gathers-everything", _see(name, ranks) + ".bytes_sent",
+    )  # fmt: skip
+    _at_most(trace, (ranks - 1) * size, f"{_on(ranks)} with chunks of {size} bytes",
+             "each rank needs P-1 chunks, one from every other", _see(name, ranks))  # fmt: skip
+    part("rounds")
+    _few_rounds(name, _reduced(answer, 5, on=STEPS), 5)
+    return "sums on 1, 2, 3, 4 and 7 ranks · P-1 chunks sent by each"
+
+
+def _few_rounds(name: str, trace: Results, ranks: int) -> None:
+    """Judge the longest chain of messages, up to twice the P-1 that a ring takes, so that other orders pass too."""
+    expect(
+        trace.seconds <= 2 * (ranks - 1),
+        f"{_on(ranks)} it took {trace.seconds:g} messages one after the other; {ranks - 1} will do: in each round "
+        "every rank sends one chunk and receives one",
+        "too-many-rounds", f"timeline({_see(name, ranks)})",
+    )  # fmt: skip
+
+
+def _gathered(answer: Any, ranks: int, shape: tuple = (4,), dtype: str = "float32", **on: Any) -> Results:
+    given = _different(ranks, shape, dtype)
+    want = [tensor.clone() for tensor in given]
+    see = _see("all_gather_by_hand", ranks)
+    trace = _run(see, returned, answer, each(given), ranks=ranks, **on)
+    case = _on(ranks, on.get("real", False))
+    for rank, got in enumerate(trace):
+        _list_of(got, want, f"{case} rank {rank}", see, "the tensor of rank {}")
+    _no_builtin(trace, case)
+    return trace
+
+
+def _list_of(got: Any, want: list, here: str, see: str, what: str) -> None:
+    """Judge a returned list of tensors, place by place."""
+    expect(
+        isinstance(got, (list, tuple)),
+        f"{here} returned {_text(got)}: return a list of {len(want)} tensors, in the order of ranks",
+        "form", see,
+    )  # fmt: skip
+    expect(len(got) == len(want), f"{here} returned {len(got)} tensors; there are {len(want)} ranks", "form", see)
+    if not equal(list(got), want):
+        reordered = all(any(equal(one, other) for other in want) for one in got)
+        wrong = next(place for place in range(len(want)) if not equal(got[place], want[place]))
+        expect(
+            not reordered,
+            f"{here} returned the right tensors in another order or some of them twice: place {wrong} holds "
+            f"{_text(got[wrong])}, and {what.format(wrong)} is {_text(want[wrong])}",
+            "order", see,
+        )  # fmt: skip
+        expect(
+            False,
+            f"{here} returned {_text(got[wrong])} at place {wrong}; {what.format(wrong)} is {_text(want[wrong])}",
+            "value", see,
+        )  # fmt: skip
+
+
+@check(value=2, any_P=1, bytes=1, rounds=1)
+def check_all_gather_by_hand(answer: Any, part: Any) -> str:
+    name = "all_gather_by_hand"
+    part("value")
+    for ranks in (2, 4):
+        _gathered(answer, ranks)
+    _gathered(answer, 3, real=True)
+    part("any P")
+    for ranks in (1, 3, 7):
+        _gathered(answer, ranks)
+    _gathered(answer, 3, (0,))
+    _gathered(answer, 3, (2, 2), "int64")
+    part("bytes")
+    ranks, elements = 4, 64
+    trace, size = _gathered(answer, ranks, (elements,)), 4 * elements
+    _at_most(trace, (ranks - 1) * size, f"{_on(ranks)} with {size} bytes each", "each rank lacks P-1 tensors, and each "
+             "of them is sent on once", _see(name, ranks))  # fmt: skip
+    part("rounds")
+    _few_rounds(name, _gathered(answer, 5, on=STEPS), 5)
+    return "all tensors in order on 1, 2, 3, 4 and 7 ranks · P-1 tensors sent by each"
+
+
+def _exchanged(answer: Any, ranks: int, shape: tuple = (4,), dtype: str = "float32", **on: Any) -> Results:
+    given = _chunks(ranks, shape, dtype)
+    want = [[given[source][rank].clone() for source in range(ranks)] for rank in range(ranks)]
+    before = [[chunk.clone() for chunk in chunks] for chunks in given]
+    see = _see("all_to_all_by_hand", ranks)
+    trace = _run(see, returned, answer, each(given), ranks=ranks, **on)
+    case = _on(ranks, on.get("real", False))
+    for rank, got in enumerate(trace):
+        expect(
+            not equal(got, before[rank]) or equal(got, want[rank]),
+            f"{case} rank {rank} returned its own chunks; place i of what it returns is to be the chunk that rank i "
+            "had for it",
+            "own-chunks", see,
+        )  # fmt: skip
+        _list_of(got, want[rank], f"{case} rank {rank}", see, f"chunk {rank} of rank {{}}")
+    _no_builtin(trace, case)
+    return trace
+
+
+@check(value=2, any_P=1, bytes=1, no_hot_spot=1, rounds=1)
+def check_all_to_all_by_hand(answer: Any, part: Any) -> str:
+    name = "all_to_all_by_hand"
+    part("value")
+    for ranks in (2, 4):
+        _exchanged(answer, ranks)
+    _exchanged(answer, 3, real=True)
+    part("any P")
+    for ranks in (1, 3, 7):
+        _exchanged(answer, ranks)
+    _exchanged(answer, 3, (0,))
+    _exchanged(answer, 3, (2, 2), "int64")
+    part("bytes")
+    ranks, elements = 4, 64
+    trace, size = _exchanged(answer, ranks, (elements,)), 4 * elements
+    _at_most(trace, (ranks - 1) * size, f"{_on(ranks)} with chunks of {size} bytes",
+             "each chunk goes straight to the one rank that needs it", _see(name, ranks))  # fmt: skip
+    part("no hot spot")
+    ranks = 6
+    trace = _exchanged(answer, ranks, on=STEPS)
+    see = f"timeline({_see(name, ranks)})"
+    firsts = [trace.of(rank, "send")[0].peer for rank in range(ranks)]
+    target = max(set(firsts), key=firsts.count)
+    crowd = firsts.count(target)
+    expect(
+        crowd <= ranks // 2,
+        f"{_on(ranks)} {crowd} of {ranks} ranks send to rank {target} first and stand in line there, while the other "
+        f"ranks receive nothing; it took {trace.seconds:g} messages one after the other. In step s send to the rank "
+        "s places to the right, and wait before the next step",
+        "hot-spot", see,
+    )  # fmt: skip
+    part("rounds")
+    for ranks in (4, 6):
+        trace = _exchanged(answer, ranks, on=STEPS)
+        expect(
+            trace.seconds <= ranks - 1,
+            f"{_on(ranks)} it took {trace.seconds:g} messages one after the other; {ranks - 1} will do when in each "
+            "round every rank sends to one rank and receives from one, and waits before the next round",
+            "too-many-rounds", f"timeline({_see(name, ranks)})",
+        )  # fmt: skip
+    return "every chunk arrives on 1, 2, 3, 4 and 7 ranks · P-1 rounds · no hot spot"
+
+
+# my_node_group
+
+GROUP = "run(lambda dist: dist.get_process_group_ranks(my_node_group(dist, {})), ranks={}, on=Cluster())"
+
+
+def _grouped(answer: Any, ranks: int, per_node: int, real: bool = False) -> None:
+    tensors = _different(ranks, (2,))
+    nodes = [list(range(first, min(first + per_node, ranks))) for first in range(0, ranks, per_node)]
+    own = [nodes[rank // per_node] for rank in range(ranks)]
+    sums = [sum(tensors[rank] for rank in own[place]) for place in range(ranks)]
+    see, case = GROUP.format(per_node, ranks), f"{_on(ranks, real)} with {per_node} on each node"
+    try:
+        on = None if real else Cluster()
+        trace = run(with_group, answer, each(tensors), per_node, ranks=ranks, on=on, timeout=REAL_SECONDS)
+    except RankFailed as failure:
+        said = str(failure)
+        expect(
+            "new_group" not in said or not (" called " in said or isinstance(failure, Deadlock)),
+            f"{case} {said.split(': all ranks of a group')[0]}. Every rank of the world calls new_group for every "
+            "group, in the same order, also for groups that it is not in",
+            "members-only", see,
+        )  # fmt: skip
+        _failed(failure, case, see)
+    for rank, got in enumerate(trace):
+        here = f"{case} rank {rank}"
+        expect(got is not None, f"{here} returned None: return the group of its node", "none", see)
+        members, total = got
+        expect(
+            rank in members,
+            f"{here} returned a group that it is not in, that of ranks {members}; its node is {own[rank]}: keep the "
+            "group of your own node, not the last one made",
+            "not-a-member", see,
+        )  # fmt: skip
+        expect(
+            members == own[rank],
+            f"{here} returned the group of ranks {members}; its node is {own[rank]}",
+            "wrong-members", see,
+        )  # fmt: skip
+        expect(
+            equal(total, sums[rank]),
+            f"{here}: the sum over its group is {_text(total)}; over its node it is {_text(sums[rank])}",
+            "value", see,
+        )  # fmt: skip
+
+
+@check(value=2, any_P=1)
+def check_my_node_group(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks, per_node in ((4, 2), (6, 3)):
+        _grouped(answer, ranks, per_node)
+    _grouped(answer, 4, 2, real=True)
+    part("any P")
+    for ranks, per_node in ((1, 1), (8, 4), (5, 2), (3, 4), (4, 1)):
+        _grouped(answer, ranks, per_node)
+    return "the group of its node on 1 to 8 ranks, also of a smaller last one · made by all ranks"
+
+
+# fit_alpha_beta
+
+SIZES = [8 * 2**power for power in range(28)]  # 8 B to 1 GiB
+LINKS = ((5e-6, 1 / 50e9), (30e-6, 1 / 1.2e9), (1.5e-6, 1 / 400e9), (1e-3, 1 / 12e6))
+
+
+def measured_times(alpha: float, beta: float, noise: float, seed: int, sizes: list | None = None) -> list:
+    """Return made-up measurements of alpha + beta * size, each off by a factor near 1: `noise` is its deviation."""
+    draw = random.Random(seed)
+    return [(alpha + beta * size) * draw.gauss(1, noise) for size in sizes or SIZES]
+
+
+def _fits(answer: Any, alpha: float, beta: float, noise: float, seed: int, within: float) -> None:
+    sizes = SIZES[::-1] if seed % 2 else SIZES
+    seconds = measured_times(alpha, beta, noise, seed, sizes)
+    got = answer(list(sizes), list(seconds))
+    case = f"with alpha = {alpha:g} s, beta = {beta:.3g} s/byte and noise of {noise:.0%}"
+    expect(
+        isinstance(got, (tuple, list)) and len(got) == 2 and all(close(x, x) for x in map(_plain_number, got)),
+        f"{case} it returned {got!r}: return two numbers, (alpha, beta)",
+        "form",
+    )
+    a, b = map(_plain_number, got)
+    expect(not (close(a, beta, 0.2) and close(b, alpha, 0.2)), f"{case} it returned (beta, alpha)", "swapped")
+    expect(
+        not close(b * beta, 1, 0.2),
+        f"{case} it returned {b:g} for beta, the bandwidth: beta is its inverse, in seconds per byte",
+        "bandwidth",
+    )
+    miss = abs(a / alpha - 1)
+    expect(
+        close(a, alpha, within) or not close(b, beta, within),
+        f"{case} beta is right, but alpha came out as {a:g} s, {miss:.0%} off: the largest sizes take thousands of "
+        "times longer, and their errors drown the latency. Weigh by relative error: divide by the measured seconds",
+        "largest-drown",
+    )
+    expect(close(a, alpha, within), f"{case} alpha came out as {a:g} s, {miss:.0%} off", "alpha")
+    expect(
+        close(b, beta, within),
+        f"{case} beta came out as {b:.3g} s/byte, {abs(b / beta - 1):.0%} off",
+        "beta",
+    )
+
+
+@check(exact=1, noise=3)
+def check_fit_alpha_beta(answer: Any, part: Any) -> str:
+    part("exact")
+    for place, (alpha, beta) in enumerate(LINKS):
+        _fits(answer, alpha, beta, 0.0, place, 1e-3)
+    part("noise")
+    seed = 100 * int(os.environ.get("COURSE_SEED", "0"))
+    for place, (alpha, beta) in enumerate(LINKS * 2):
+        _fits(answer, alpha, beta, 0.02, seed + place, 0.05)
+    return "both within 5 % with 2 % of noise, 8 B to 1 GiB, on four kinds of link"
+
+
+# collective_seconds, crossover_bytes
+
+ELEMENTS = 420  # divisible by every number of ranks that is asked for
+ASKED = {
+    "naive": (("broadcast", "naive"), ("all_reduce", "naive")),
+    "tree": (("broadcast", "tree"), ("all_reduce", "tree")),
+    "ring": (("all_gather", "ring"), ("reduce_scatter", "ring"), ("all_reduce", "ring")),
+    "pairwise": (("all_to_all", "pairwise"),),
+}
+
+
+def program(dist: Any, kind: str, algorithm: str) -> None:
+    """Run one collective over a tensor of ELEMENTS floats by the algorithm that is asked for."""
+    rank, ranks, tensor = dist.get_rank(), dist.get_world_size(), torch.ones(ELEMENTS)
+    pieces = list(tensor.chunk(ranks))
+    if algorithm == "naive":
+        others = range(1, ranks)
+        if kind == "all_reduce":
+            [dist.recv(tensor.clone(), other) for other in others] if rank == 0 else dist.send(tensor, 0)
+        [dist.send(tensor, other) for other in others] if rank == 0 else dist.recv(tensor, 0)
+    elif algorithm == "tree":
+        if kind == "all_reduce":
+            dist.reduce(tensor, 0)
+        dist.broadcast(tensor, 0)
+    elif kind == "all_reduce":
+        dist.all_reduce(tensor)
+    elif kind == "all_to_all":
+        dist.all_to_all([torch.empty_like(piece) for piece in pieces], pieces)
+    elif kind == "all_gather":
+        dist.all_gather(pieces, pieces[rank].clone())
+    else:
+        dist.reduce_scatter(torch.empty_like(pieces[0]), pieces)
+
+
+def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
+    size = 4 * ELEMENTS
+    alpha, beta = 5e-6, 1e-9
+    case = f"{kind} by {algorithm} {_on(ranks)}"
+    for a, b in ((1.0, 0.0), (0.0, 1.0), (alpha, beta)):
+        want = library_seconds(kind, ranks, size, a, 1 / b if b else math.inf, algorithm)
+        if a == alpha and ranks == 7:
+            want = run(program, kind, algorithm, ranks=ranks, on=Cluster(latency=alpha, bandwidth=1 / beta)).seconds
+        got = _plain_number(answer(kind, ranks, size, a, b, algorithm))
+        see = f"collective_seconds({kind!r}, {ranks}, {size}, {a!r}, {b!r}, {algorithm!r})"
+        if close(got, want, 1e-9, 1e-15):
+            continue
+        if b == 0:
+            head = f"{case} counts {got!r} messages one after the other (alpha = 1, beta = 0); it takes {want:g}"
+            below = math.floor(math.log2(ranks)) * (2 if kind == "all_reduce" else 1)
+            both = kind == "all_reduce" and close(got, want / 2)
+            expect(not both, f"{head}: an all-reduce adds up and then hands the sum back", "one-way", see)
+            floor = algorithm == "tree" and isinstance(got, (int, float)) and below <= got < want
+            expect(not floor, f"{head}: ceil(log2 P) rounds, where P is no power of two one more", "floor", see)
+            expect(False, head, "messages", see)
+        if a == 0:
+            given = f"S = {size:,}, alpha = 0, beta = 1"
+            head = f"{case} counts {got!r} bytes one after the other ({given}); it takes {want:g}"
+            whole = algorithm in ("ring", "pairwise") and close(got, want * ranks)
+            expect(not whole, f"{head}: each message carries one piece, S / P", "whole-tensor", see)
+            expect(False, head, "bytes", see)
+        expect(False, f"{case} takes {got!r} s; in the simulator it took {want:.6g} s", "value", see)
+
+
+@check(naive=1, tree=1, ring=1, pairwise=1)
+def check_collective_seconds(answer: Any, part: Any) -> str:
+    for name, cases in ASKED.items():
+        part(name)
+        for kind, algorithm in cases:
+            for ranks in (4, 7, 1):
+                _costs(answer, kind, algorithm, ranks)
+    return "equal to the simulator on 1, 4 and 7 ranks, for eight collectives"
+
+
+@check(value=2, few_ranks=1)
+def check_crossover_bytes(answer: Any, part: Any) -> str:
+    part("value")
+    links = ((8, 5e-6, 1 / 50e9), (64, 3e-6, 1e-9), (4, 1.0, 1.0), (7, 2e-6, 4e-9), (1000, 1e-5, 1e-8))
+    for ranks, alpha, beta in links:
+        want = library_crossover(ranks, alpha, 1 / beta)
+        got = _plain_number(answer(ranks, alpha, beta))
+        see = f"crossover_bytes({ranks}, {alpha!r}, {beta!r})"
+        number = isinstance(got, (int, float)) and not isinstance(got, bool) and 0 <= got < math.inf
+        expect(number, f"{_on(ranks)} it returned {got!r}: return a number of bytes", "form", see)
+        tree, ring = (library_seconds("all_reduce", ranks, got, alpha, 1 / beta, name) for name in ("tree", "ring"))
+        expect(
+            close(got, want, 1e-6),
+            f"{_on(ranks)} with alpha = {alpha:g} and beta = {beta:.3g} it returned {got:,.6g} bytes, for which a tree "
+            f"takes {tree:.4g} s and a ring {ring:.4g} s: at the crossover both take the same",
+            "value", see,
+        )  # fmt: skip
+    part("few ranks")
+    for ranks in (1, 2, 3):
+        got = _plain_number(answer(ranks, 5e-6, 1e-9))
+        expect(
+            close(got, 0.0),
+            f"{_on(ranks)} it returned {got!r}: a ring takes no more messages than a tree there, so it is never slower "
+            "and the crossover is 0",
+            "few-ranks", f"crossover_bytes({ranks}, 5e-6, 1e-9)",
+        )  # fmt: skip
+    return "tree and ring take the same time on 4 to 1,000 ranks · 0 on up to three"
+
+
+# hierarchical_all_reduce
+
+HIERARCHY = "run(hierarchical_all_reduce, torch.ones({elements}), {per_node}, ranks={ranks}, on=Cluster())"
+
+
+def _nodes(ranks: int, per_node: int, nics: int) -> Cluster:
+    """Return nodes inside which everything is free; a byte takes one second through a network port."""
+    return Cluster(
+        nodes=ranks // per_node, gpus_per_node=per_node, bandwidth=math.inf, latency=0.0,
+        nic_bandwidth=1.0, nic_latency=0.0, nics=nics,
+    )  # fmt: skip
+
+
+def _summed(answer: Any, ranks: int, per_node: int, elements: int, dtype: str = "float32", **on: Any) -> Results:
+    tensors = _different(ranks, (elements,), dtype)
+    total, own = sum(tensors), [tensor.clone() for tensor in tensors]
+    see = HIERARCHY.format(elements=elements, per_node=per_node, ranks=ranks)
+    trace = _run(see, in_place, answer, each(tensors), per_node, ranks=ranks, **on)
+    case = f"{_on(ranks, on.get('real', False))} with {per_node} on each node"
+    for rank, (mine, back) in enumerate(trace):
+        if equal(mine, total):
+            continue
+        here = f"{case} rank {rank} holds {_text(mine)}; the sum over all ranks is {_text(total)}"
+        first = rank // per_node * per_node
+        node = sum(own[first : first + per_node])
+        expect(
+            not (equal(mine, own[rank]) and equal(back, total)),
+            f"{here}. It returned the sum and left the tensor as it was: write into the tensor",
+            "not-in-place", see,
+        )  # fmt: skip
+        expect(not equal(mine, node), f"{here}. It holds the sum over its own node", "only-the-node", see)
+        expect(
+            not equal(mine, sum(own[rank % per_node :: per_node])),
+            f"{here}. It holds the sum over the ranks at its place in each node",
+            "only-across", see,
+        )  # fmt: skip
+        expect(False, here, "value", see)
+    return trace
+
+
+@check(value=2, any_nodes=1, node_edge=1, every_port=1)
+def check_hierarchical_all_reduce(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks, per_node in ((4, 2), (6, 3)):
+        _summed(answer, ranks, per_node, 12)
+    _summed(answer, 4, 2, 8, real=True)
+    part("any nodes")
+    for ranks, per_node in ((1, 1), (3, 3), (4, 1), (6, 2)):
+        _summed(answer, ranks, per_node, 24)
+    _summed(answer, 4, 2, 4, "int64")
+    ranks, per_node, elements = 8, 4, 64
+    size = 4 * elements
+    see = HIERARCHY.format(elements=elements, per_node=per_node, ranks=ranks)
+    part("node edge")
+    crossed = _summed(answer, ranks, per_node, elements, on=_nodes(ranks, per_node, nics=1)).seconds
+    expect(
+        crossed <= 1.1 * size,
+        f"{_on(ranks)} on two nodes with a tensor of {size} bytes, {crossed:,.0f} bytes went one after the other "
+        f"through the one port of a node; {size} will do: add up inside each node before anything leaves it",
+        "node-edge", see,
+    )  # fmt: skip
+    part("every port")
+    busiest = _summed(answer, ranks, per_node, elements, on=_nodes(ranks, per_node, nics=per_node)).seconds
+    expect(
+        busiest <= 1.1 * size / per_node,
+        f"{_on(ranks)} on two nodes with a port for each rank, {busiest:,.0f} bytes went through the busiest port; "
+        f"{size // per_node} will do: reduce-scatter inside the node, so that each of its {per_node} ranks carries a "
+        f"{per_node}th of the sum to the other node",
+        "one-port", see,
+    )  # fmt: skip
+    return "sums on 1 to 8 ranks · one tensor per node leaves it, by all its ports"
+
+
+# The clinic: snippets of the notebook, what each is given, and what a repaired one returns
+
+FAULTS = {
+    "sum_both": "every rank calls the same collectives in the same order",
+    "sum_for_rank_0": "every rank calls a collective, also one that does not need the result",
+    "swap_with_neighbour": "two blocking sends that face each other wait forever: isend, recv, then wait()",
+    "sum_in_node": "use the group of this rank's own node, and let every rank make every group",
+    "pass_right": "keep the handle that isend returns and wait() for it",
+}
+
+
+def _patient(name: str, ranks: int) -> tuple[list, list]:
+    """Return what each rank passes to a snippet, and what a right one returns there."""
+    mine = _different(ranks, (3,))
+    total = sum(mine)
+    if name == "sum_both":
+        other = [tensor + 100 for tensor in mine]
+        return list(zip(mine, other, strict=True)), [(total, sum(other))] * ranks
+    want = {
+        "sum_for_rank_0": [total] + [None] * (ranks - 1),
+        "swap_with_neighbour": [mine[rank ^ 1] for rank in range(ranks)],
+        "sum_in_node": [mine[rank // 2 * 2] + mine[rank // 2 * 2 + 1] for rank in range(ranks)],
+        "pass_right": [mine[rank - 1] for rank in range(ranks)],
+    }
+    return [(tensor,) for tensor in mine], [_copy(value) for value in want[name]]
+
+
+def _copy(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def diagnose(snippet: Any, guess: str | None = None) -> None:
+    """Run a snippet of the clinic on four simulated ranks and print the guess beside what happened.
+
+    It happens one of: "right", "wrong numbers", "deadlock", "error".
+    """
+    name = getattr(snippet, "__name__", "")
+    if name not in FAULTS:
+        print(f"diagnose takes a snippet of the clinic ({', '.join(FAULTS)}), not {snippet!r}")
+        return
+    given, want = _patient(name, 4)
+    try:
+        got = list(run(called_with, snippet, each(given), ranks=4, on=Cluster()))
+    except RankFailed as failure:
+        seen = "deadlock" if isinstance(failure, Deadlock) else "error"
+        lines = [str(failure)]
+    else:
+        seen = "right" if equal(got, want) else "wrong numbers"
+        lines = [f"rank {rank} returned {_text(got[rank])}; right is {_text(want[rank])}" for rank in range(4)]
+    print(f"{'no guess' if guess is None else f'guess: {guess}'}   happened: {seen}")
+    print("\n".join(lines))
+
+
+def _repaired(answer: Any, name: str, ranks: int) -> tuple[str, str, str]:
+    """Return what is wrong with one repaired snippet as (sentence, code, see); ("", "", "") if it is right."""
+    given, want = _patient(name, ranks)
+    see = f"diagnose(clinic.{name})"
+    case = f"{name} {_on(ranks)}"
+    try:
+        trace = run(one_snippet, answer, name, each(given), ranks=ranks, on=Cluster(), timeout=REAL_SECONDS)
+    except RankFailed as failure:
+        if failure.error == "NotImplementedError":
+            return f"{name} is not repaired yet", "not-written", see
+        word = "a deadlock: " if isinstance(failure, Deadlock) else ""
+        return f"{case} {word}{failure}\n{FAULTS[name]}", "deadlock" if word else "raised", see
+    for rank, got in enumerate(trace):
+        right = equal(list(got) if isinstance(got, (list, tuple)) else got, _plain(want[rank]))
+        if not right:
+            told = f"{case} rank {rank} returned {_text(got)}; right is {_text(want[rank])}: {FAULTS[name]}"
+            return told, "value", see
+    most = max(trace.bytes_sent)
+    if name in ("swap_with_neighbour", "pass_right") and most > 12:
+        told = f"{case} a rank sent {most} bytes; its tensor has 12, and it goes to one rank: {FAULTS[name]}"
+        return told, "too-many-bytes", see
+    return "", "", ""
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@check(sum_both=1, sum_for_rank_0=1, swap_with_neighbour=1, sum_in_node=1, pass_right=1)
+def check_clinic(answer: Any, part: Any) -> str:
+    faults = {}
+    for name in FAULTS:  # each is judged whatever becomes of the others
+        sick = [found for ranks in (4, 6, 2) if (found := _repaired(answer, name, ranks))[0]]
+        if sick:
+            faults[name] = sick[0]
+    cured = [name for name in FAULTS if name not in faults]
+    if cured:
+        patients = {name: _patient(name, 4) for name in cured}
+        given = [{name: patients[name][0][rank] for name in cured} for rank in range(4)]
+        want = [{name: _plain(patients[name][1][rank]) for name in cured} for rank in range(4)]
+        trace = _run("", every_snippet, answer, each(given), ranks=4, real=True)
+        for rank, got in enumerate(trace):
+            for name in cured:
+                right = isinstance(got, dict) and equal(_plain(got.get(name)), want[rank][name])
+                told = f"{name} {_on(4, True)} rank {rank} did not return {_text(want[rank][name])}: {FAULTS[name]}"
+                expect(right, told, "value-on-real-ranks", f"diagnose(clinic.{name})")
+    for name in cured:
+        part(name.replace("_", " "))
+    for name, (sentence, code, see) in faults.items():
+        part(name.replace("_", " "))
+        expect(False, sentence, code, see)
+    return "all five are right on 2, 4 and 6 simulated ranks and on 4 real ones"

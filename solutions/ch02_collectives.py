@@ -1,0 +1,140 @@
+"""Answers to the exercises of chapter 2."""
+
+import math
+
+import numpy as np
+import torch
+
+
+def broadcast_tree(dist, tensor, root):
+    """In each round everyone who has the tensor sends it on, so the number of those who have it doubles."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if not 0 <= root < ranks:
+        raise ValueError(f"root={root}: ranks are 0 to {ranks - 1}")
+    place = (rank - root) % ranks  # counted from the root, so that any root is place 0
+    distance = 1
+    while distance < ranks:
+        if place < distance and place + distance < ranks:
+            dist.send(tensor, (rank + distance) % ranks)
+        elif distance <= place < 2 * distance:
+            dist.recv(tensor, (rank - distance) % ranks)
+        distance *= 2
+
+
+def reduce_scatter_by_hand(dist, chunks):
+    """Give every rank the one chunk it is to add up; nobody sees a chunk that is another rank's to add."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    total = chunks[rank].clone()
+    arrived = torch.empty_like(total)
+    for step in range(1, ranks):
+        to, source = (rank + step) % ranks, (rank - step) % ranks
+        sending = dist.isend(chunks[to], to)
+        dist.recv(arrived, source)
+        total += arrived
+        sending.wait()
+    return total
+
+
+def all_gather_by_hand(dist, tensor):
+    """Pass on to the right what came from the left: after P-1 steps everything has come by."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces = [torch.empty_like(tensor) for _ in range(ranks)]
+    pieces[rank] = tensor.clone()
+    for step in range(ranks - 1):
+        sending = dist.isend(pieces[(rank - step) % ranks], (rank + 1) % ranks)
+        dist.recv(pieces[(rank - step - 1) % ranks], (rank - 1) % ranks)
+        sending.wait()
+    return pieces
+
+
+def all_to_all_by_hand(dist, chunks):
+    """In step s send to the rank s places to the right: every rank receives from exactly one."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [torch.empty_like(chunk) for chunk in chunks]
+    arrived[rank].copy_(chunks[rank])
+    for step in range(1, ranks):
+        to, source = (rank + step) % ranks, (rank - step) % ranks
+        sending = dist.isend(chunks[to], to)
+        dist.recv(arrived[source], source)
+        sending.wait()
+    return arrived
+
+
+def my_node_group(dist, per_node):
+    """Make the groups of all nodes on every rank, in the same order, and keep the one that this rank is in."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    for first in range(0, ranks, per_node):
+        node = range(first, min(first + per_node, ranks))
+        group = dist.new_group(list(node))
+        if rank in node:
+            mine = group
+    return mine
+
+
+def fit_alpha_beta(sizes, seconds):
+    """Least squares of relative errors: dividing by what was measured gives every size the same say."""
+    sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
+    columns = np.stack([1 / seconds, sizes / seconds], axis=1)
+    (alpha, beta), *_ = np.linalg.lstsq(columns, np.ones(len(sizes)), rcond=None)
+    return float(alpha), float(beta)
+
+
+def collective_seconds(kind, ranks, nbytes, alpha, beta, algorithm):
+    """Count the messages that follow one another, and how large each is; an all-reduce goes there and back."""
+    ways = 2 if kind == "all_reduce" else 1
+    if algorithm == "naive":
+        return ways * (ranks - 1) * (alpha + nbytes * beta)
+    if algorithm == "tree":
+        return ways * math.ceil(math.log2(ranks)) * (alpha + nbytes * beta)
+    return ways * (ranks - 1) * (alpha + nbytes / ranks * beta)  # ring and pairwise
+
+
+def crossover_bytes(ranks, alpha, beta):
+    """A ring has more messages and a tree more bytes, so set both times equal; up to 3 ranks messages are as many."""
+    rounds = math.ceil(math.log2(ranks))
+    return alpha / beta * (ranks - 1 - rounds) / (rounds - (ranks - 1) / ranks) if ranks > 3 else 0.0
+
+
+def hierarchical_all_reduce(dist, tensor, per_node):
+    """Add up inside each node first, so that only one node's worth of data leaves it; each rank carries one piece."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    nodes = [dist.new_group(list(range(first, first + per_node))) for first in range(0, ranks, per_node)]
+    places = [dist.new_group(list(range(place, ranks, per_node))) for place in range(per_node)]
+    inside, across = nodes[rank // per_node], places[rank % per_node]
+    pieces = list(tensor.view(-1).chunk(per_node))  # views: filling them fills the tensor
+    mine = torch.empty_like(pieces[0])
+    dist.reduce_scatter(mine, pieces, group=inside)
+    dist.all_reduce(mine, group=across)
+    dist.all_gather(pieces, mine, group=inside)
+
+
+class clinic:
+    """The five snippets, repaired."""
+
+    def sum_both(dist, loss, gradient):
+        dist.all_reduce(loss)  # the same order on every rank
+        dist.all_reduce(gradient)
+        return loss, gradient
+
+    def sum_for_rank_0(dist, loss):
+        dist.all_reduce(loss)  # every rank calls it, whoever wants the result
+        return loss if dist.get_rank() == 0 else None
+
+    def swap_with_neighbour(dist, tensor):
+        arrived = torch.empty_like(tensor)
+        sending = dist.isend(tensor, dist.get_rank() ^ 1)  # goes on, so both can receive
+        dist.recv(arrived, dist.get_rank() ^ 1)
+        sending.wait()
+        return arrived
+
+    def sum_in_node(dist, tensor):
+        groups = [dist.new_group([first, first + 1]) for first in range(0, dist.get_world_size(), 2)]
+        dist.all_reduce(tensor, group=groups[dist.get_rank() // 2])  # not the last one made
+        return tensor
+
+    def pass_right(dist, tensor):
+        rank, ranks, arrived = dist.get_rank(), dist.get_world_size(), torch.empty_like(tensor)
+        sending = dist.isend(tensor, (rank + 1) % ranks)  # the handle keeps the message alive
+        dist.recv(arrived, (rank - 1) % ranks)
+        sending.wait()
+        return arrived

@@ -1,0 +1,140 @@
+"""Chapter 2: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from wrong_answers.ch02_collectives import RIGHT, WRONG, HandleDropped, LastGroup, RankMissing, SendSend, Wrong
+
+from course_lib.checks import CheckFailed
+from exercises_tests import ch02_collectives as checks
+from solutions import ch02_collectives as solutions
+
+EXERCISES = (
+    "broadcast_tree", "reduce_scatter_by_hand", "all_gather_by_hand", "all_to_all_by_hand", "my_node_group",
+    "fit_alpha_beta", "collective_seconds", "crossover_bytes", "hierarchical_all_reduce", "clinic",
+)  # fmt: skip
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_earns_all_points(exercise):
+    outcome = judged(exercise, getattr(solutions, exercise))
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
+def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.answer.__name__)
+def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
+    outcome = judged(wrong.exercise, wrong.answer)
+    assert (outcome.code, outcome.earned) == (wrong.code, wrong.earned), str(outcome)
+    for words in wrong.words:
+        assert words in outcome.sentence, str(outcome)
+
+
+def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently():
+    assert all(Counter(wrong.exercise for wrong in WRONG)[exercise] >= 3 for exercise in EXERCISES)
+    assert {exercise for exercise, _ in RIGHT} == set(EXERCISES)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES[:-1])
+def test_a_stub_is_not_written_yet(exercise):
+    def answer(*_):
+        raise NotImplementedError
+
+    answer.__name__ = answer.__qualname__ = exercise
+    answer.__code__ = answer.__code__.replace(co_name=exercise)
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.sentence, outcome.earned) == ("not-written", "not written yet", 0)
+
+
+def test_a_clinic_in_which_nothing_is_repaired_earns_nothing():
+    class clinic:  # noqa: N801
+        def sum_both(dist, loss, gradient):
+            raise NotImplementedError
+
+    outcome = judged("clinic", clinic)
+    assert (outcome.code, outcome.earned) == ("not-written", 0)
+    assert outcome.sentence == "sum_both is not repaired yet"
+
+
+def test_each_repair_counts_whatever_becomes_of_the_others():
+    class Two(SendSend, RankMissing):
+        pass
+
+    outcome = judged("clinic", Two)
+    assert sorted(outcome.passed) == ["pass right", "sum both", "sum in node"]
+
+
+def test_a_nan_in_the_result_does_not_pass():
+    def with_nan(dist, chunks):
+        return solutions.reduce_scatter_by_hand(dist, chunks) * float("nan")
+
+    assert judged("reduce_scatter_by_hand", with_nan).code == "value"
+    assert judged("fit_alpha_beta", lambda sizes, seconds: (float("nan"), float("nan"))).code == "form"
+    assert judged("collective_seconds", lambda *_: float("nan")).code != ""
+    assert judged("crossover_bytes", lambda *_: float("nan")).code == "form"
+
+
+def test_zeroing_the_input_does_not_change_what_is_expected():
+    def zeroes(dist, chunks):
+        for chunk in chunks:
+            chunk.zero_()
+        return chunks[0].clone()
+
+    assert judged("reduce_scatter_by_hand", zeroes).code == "value"
+
+
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_the_fit_passes_with_every_noise(seed, monkeypatch):
+    monkeypatch.setenv("COURSE_SEED", str(seed))
+    assert judged("fit_alpha_beta", solutions.fit_alpha_beta).code == ""
+
+
+# The clinic's detector
+
+
+def mixed(dist, loss, gradient):
+    for tensor in (loss, gradient) if dist.get_rank() else (gradient, loss):
+        dist.all_reduce(tensor)
+    return loss, gradient
+
+
+@pytest.mark.parametrize(
+    ("name", "snippet", "seen", "words"),
+    [
+        ("sum_both", mixed, "wrong numbers", "right is"),
+        ("sum_for_rank_0", RankMissing.sum_for_rank_0, "deadlock", "in all_reduce for ranks 1, 2, 3"),
+        ("swap_with_neighbour", SendSend.swap_with_neighbour, "deadlock", "They wait in a circle: 0 -> 1 -> 0"),
+        ("sum_in_node", LastGroup.sum_in_node, "error", "rank 0 is not in this group"),
+        ("pass_right", HandleDropped.pass_right, "error", "without wait() on isend to rank"),
+        ("pass_right", solutions.clinic.pass_right, "right", "rank 0 returned"),
+    ],
+)
+def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsys):
+    snippet.__name__ = name
+    checks.diagnose(snippet, "deadlock")
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"guess: deadlock   happened: {seen}\n")
+    assert words in printed
+
+
+def test_the_detector_refuses_what_is_no_snippet(capsys):
+    checks.diagnose(torch.add)
+    assert "diagnose takes a snippet of the clinic (sum_both" in capsys.readouterr().out
+
+
+def test_a_check_raises_one_sentence(monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", "off")
+    with pytest.raises(CheckFailed, match="✗ fit_alpha_beta"):
+        checks.check_fit_alpha_beta(lambda sizes, seconds: None)

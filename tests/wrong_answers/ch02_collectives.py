@@ -1,0 +1,751 @@
+"""Wrong answers to chapter 2 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives, words that the sentence holds, and the points it still earns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    words: tuple[str, ...]
+    earned: int
+
+
+def swap(dist, going, to, coming, source):
+    sending = dist.isend(going, to)
+    dist.recv(coming, source)
+    sending.wait()
+
+
+# broadcast_tree
+
+
+def tree_linear(dist, tensor, root):
+    """The root sends to everyone, one after the other."""
+    if not 0 <= root < dist.get_world_size():
+        raise ValueError("no such root")
+    if dist.get_rank() != root:
+        dist.recv(tensor, root)
+        return
+    for other in range(dist.get_world_size()):
+        if other != root:
+            dist.send(tensor, other)
+
+
+def tree_chain(dist, tensor, root):
+    """Each rank passes the tensor on to the next."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if not 0 <= root < ranks:
+        raise ValueError("no such root")
+    place = (rank - root) % ranks
+    if place:
+        dist.recv(tensor, (rank - 1) % ranks)
+    if place + 1 < ranks:
+        dist.send(tensor, (rank + 1) % ranks)
+
+
+def tree_from_0(dist, tensor, root):
+    """Counts places from rank 0, whoever the root is."""
+    rank, ranks, distance = dist.get_rank(), dist.get_world_size(), 1
+    while distance < ranks:
+        if rank < distance and rank + distance < ranks:
+            dist.send(tensor, rank + distance)
+        elif distance <= rank < 2 * distance:
+            dist.recv(tensor, rank - distance)
+        distance *= 2
+
+
+def tree_any_root(dist, tensor, root):
+    """Takes a root that does not exist for another one."""
+    rank, ranks, distance = dist.get_rank(), dist.get_world_size(), 1
+    place = (rank - root) % ranks
+    while distance < ranks:
+        if place < distance and place + distance < ranks:
+            dist.send(tensor, (rank + distance) % ranks)
+        elif distance <= place < 2 * distance:
+            dist.recv(tensor, (rank - distance) % ranks)
+        distance *= 2
+
+
+def tree_power_of_two(dist, tensor, root):
+    """Forgets that the rank it sends to may not exist."""
+    if not 0 <= root < dist.get_world_size():
+        raise ValueError("no such root")
+    rank, ranks, distance = dist.get_rank(), dist.get_world_size(), 1
+    place = (rank - root) % ranks
+    while distance < ranks:
+        if place < distance:
+            dist.send(tensor, (rank + distance) % ranks)
+        elif distance <= place < 2 * distance:
+            dist.recv(tensor, (rank - distance) % ranks)
+        distance *= 2
+
+
+def tree_returns(dist, tensor, root):
+    """Receives into a tensor of its own and returns it."""
+    mine = tensor.clone()
+    tree_any_root(dist, mine, root)
+    return mine
+
+
+def tree_too_early(dist, tensor, root):
+    """Exchanges with a partner in every round, whether or not there is anything to give."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if not 0 <= root < ranks:
+        raise ValueError("no such root")
+    place, distance = (rank - root) % ranks, 1
+    while distance < ranks:
+        has = place < distance
+        peer = place ^ distance
+        if peer < ranks:
+            arrived = torch.empty_like(tensor)
+            swap(dist, tensor.clone(), (peer + root) % ranks, arrived, (peer + root) % ranks)
+            if not has and place < 2 * distance:
+                tensor.copy_(arrived)
+        distance *= 2
+
+
+def tree_builtin(dist, tensor, root):
+    dist.broadcast(tensor, root)
+
+
+def tree_top_down(dist, tensor, root):
+    """Right: the largest distance first, so the root gives half the ranks away in its first message."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if root not in range(ranks):
+        raise ValueError("no such root")
+    place, distance = (rank - root) % ranks, 1 << ((ranks - 1).bit_length())
+    while distance > 1:
+        half = distance // 2
+        if place % distance == 0 and place + half < ranks:
+            dist.send(tensor, (rank + half) % ranks)
+        elif place % distance == half:
+            dist.recv(tensor, (rank - half) % ranks)
+        distance = half
+
+
+# reduce_scatter_by_hand
+
+
+def scatter_gathers_all(dist, chunks):
+    """Sends all its chunks to everyone and adds up its own."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    mine, total = torch.stack(chunks), chunks[rank].clone()
+    for step in range(1, ranks):
+        arrived = torch.empty_like(mine)
+        swap(dist, mine, (rank + step) % ranks, arrived, (rank - step) % ranks)
+        total += arrived[rank]
+    return total
+
+
+def scatter_through_0(dist, chunks):
+    """Rank 0 adds everything up and hands the sums out."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    mine = torch.stack(chunks)
+    if rank:
+        dist.send(mine, 0)
+        total = torch.empty_like(chunks[0])
+        dist.recv(total, 0)
+        return total
+    for other in range(1, ranks):
+        arrived = torch.empty_like(mine)
+        dist.recv(arrived, other)
+        mine += arrived
+    for other in range(1, ranks):
+        dist.send(mine[other].clone(), other)
+    return mine[0].clone()
+
+
+def scatter_next_chunk(dist, chunks):
+    """Ends with the chunk of the next rank."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    total = chunks[(rank + 1) % ranks].clone()
+    for step in range(1, ranks):
+        arrived = torch.empty_like(total)
+        swap(dist, chunks[(rank + step + 1) % ranks], (rank + step) % ranks, arrived, (rank - step) % ranks)
+        total += arrived
+    return total
+
+
+def scatter_own(dist, chunks):
+    return chunks[dist.get_rank()]
+
+
+def scatter_mean(dist, chunks):
+    return right_ring_scatter(dist, chunks) / dist.get_world_size()
+
+
+def scatter_builtin(dist, chunks):
+    total = torch.empty_like(chunks[0])
+    dist.reduce_scatter(total, chunks)
+    return total
+
+
+def scatter_in_turns(dist, chunks):
+    """One rank after the other receives, with blocking sends, while the rest wait."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    total = chunks[rank].clone()
+    for turn in range(ranks):
+        for other in range(ranks):
+            if other != turn and rank == turn:
+                arrived = torch.empty_like(total)
+                dist.recv(arrived, other)
+                total += arrived
+            elif other == rank != turn:
+                dist.send(chunks[turn], turn)
+        dist.barrier()
+    return total
+
+
+def right_ring_scatter(dist, chunks):
+    """Right: around the ring, adding up on the way."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    total = chunks[(rank - 1) % ranks].clone()
+    for step in range(1, ranks):
+        arrived = torch.empty_like(total)
+        swap(dist, total, (rank + 1) % ranks, arrived, (rank - 1) % ranks)
+        total = arrived + chunks[(rank - 1 - step) % ranks]
+    return total
+
+
+# all_gather_by_hand
+
+
+def gather_through_0(dist, tensor):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    everything = torch.stack([tensor] * ranks)
+    if rank:
+        dist.send(tensor, 0)
+        dist.recv(everything, 0)
+        return list(everything)
+    for other in range(1, ranks):
+        arrived = torch.empty_like(tensor)
+        dist.recv(arrived, other)
+        everything[other] = arrived
+    for other in range(1, ranks):
+        dist.send(everything, other)
+    return list(everything)
+
+
+def gather_whole_list(dist, tensor):
+    """Passes the whole list around at every step."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    everything = torch.zeros(ranks, *tensor.shape, dtype=tensor.dtype)
+    everything[rank] = tensor
+    for _ in range(ranks - 1):
+        arrived = torch.empty_like(everything)
+        swap(dist, everything.clone(), (rank + 1) % ranks, arrived, (rank - 1) % ranks)
+        arrived[rank] = tensor
+        everything = arrived.where(arrived != 0, everything)
+    return list(everything)
+
+
+def gather_as_it_comes(dist, tensor):
+    """Puts the pieces in the order in which they arrive."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces = [tensor.clone()]
+    for _ in range(ranks - 1):
+        arrived = torch.empty_like(tensor)
+        swap(dist, pieces[-1], (rank + 1) % ranks, arrived, (rank - 1) % ranks)
+        pieces.append(arrived)
+    return pieces
+
+
+def gather_stacked(dist, tensor):
+    return torch.stack(right_gather_pairwise(dist, tensor))
+
+
+def gather_one_buffer(dist, tensor):
+    """Makes a list of P times the same tensor."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces = [torch.empty_like(tensor)] * ranks
+    pieces[rank] = tensor.clone()
+    for step in range(1, ranks):
+        swap(dist, tensor, (rank + step) % ranks, pieces[(rank - step) % ranks], (rank - step) % ranks)
+    return pieces
+
+
+def right_gather_pairwise(dist, tensor):
+    """Right: each rank sends its own tensor to every other one."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces = [tensor.clone() for _ in range(ranks)]
+    for step in range(1, ranks):
+        swap(dist, tensor, (rank + step) % ranks, pieces[(rank - step) % ranks], (rank - step) % ranks)
+    return pieces
+
+
+# all_to_all_by_hand
+
+
+def exchange_to_0_first(dist, chunks):
+    """All ranks send to rank 0 first, then all to rank 1, ..."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [chunk.clone() for chunk in chunks]
+    sending = [dist.isend(chunks[to], to) for to in range(ranks) if to != rank]
+    for source in range(ranks):
+        if source != rank:
+            dist.recv(arrived[source], source)
+    for handle in sending:
+        handle.wait()
+    return arrived
+
+
+def exchange_all_at_once(dist, chunks):
+    """Posts everything before it waits for anything."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived, handles = [chunk.clone() for chunk in chunks], []
+    for step in range(1, ranks):
+        to, source = (rank + step) % ranks, (rank - step) % ranks
+        handles += [dist.isend(chunks[to], to), dist.irecv(arrived[source], source)]
+    for handle in handles:
+        handle.wait()
+    return arrived
+
+
+def exchange_by_turns(dist, chunks):
+    """In every round one sends and then receives, and the other one the other way round."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [chunk.clone() for chunk in chunks]
+    for total in range(ranks):
+        peer = (total - rank) % ranks
+        if rank < peer:
+            dist.send(chunks[peer], peer)
+            dist.recv(arrived[peer], peer)
+        elif peer < rank:
+            dist.recv(arrived[peer], peer)
+            dist.send(chunks[peer], peer)
+    return arrived
+
+
+def exchange_by_gathering(dist, chunks):
+    """Gathers everything everywhere and picks."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    everything = right_gather_pairwise(dist, torch.stack(chunks))
+    return [everything[source][rank].clone() for source in range(ranks)]
+
+
+def exchange_nothing(dist, chunks):
+    return chunks
+
+
+def exchange_misplaced(dist, chunks):
+    """Puts what arrives where it went to."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [chunk.clone() for chunk in chunks]
+    for step in range(1, ranks):
+        swap(dist, chunks[(rank + step) % ranks], (rank + step) % ranks, arrived[(rank + step) % ranks],
+             (rank - step) % ranks)  # fmt: skip
+    return arrived
+
+
+def right_exchange_batched(dist, chunks):
+    """Right: a batch of one send and one receive in every round."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [chunk.clone() for chunk in chunks]
+    for step in range(ranks - 1, 0, -1):
+        to, source = (rank + step) % ranks, (rank - step) % ranks
+        ops = [dist.P2POp(dist.isend, chunks[to], to), dist.P2POp(dist.irecv, arrived[source], source)]
+        for handle in dist.batch_isend_irecv(ops):
+            handle.wait()
+    return arrived
+
+
+# my_node_group
+
+
+def group_by_members(dist, per_node):
+    """Only the members of a node make its group."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    first = rank // per_node * per_node
+    return dist.new_group(list(range(first, min(first + per_node, ranks))))
+
+
+def group_last_made(dist, per_node):
+    """Returns the last group that was made."""
+    for first in range(0, dist.get_world_size(), per_node):
+        group = dist.new_group(list(range(first, min(first + per_node, dist.get_world_size()))))
+    return group
+
+
+def group_across(dist, per_node):
+    """Groups the ranks at the same place of every node."""
+    groups = [dist.new_group(list(range(place, dist.get_world_size(), per_node))) for place in range(per_node)]
+    return groups[dist.get_rank() % per_node]
+
+
+def group_full_nodes(dist, per_node):
+    """Takes the last node for as large as the others."""
+    groups = [
+        dist.new_group(list(range(first, first + per_node))) for first in range(0, dist.get_world_size(), per_node)
+    ]
+    return groups[dist.get_rank() // per_node]
+
+
+def group_none(dist, per_node):
+    """Makes the groups and returns none of them."""
+    group_last_made(dist, per_node)
+
+
+def right_group_backwards(dist, per_node):
+    """Right: the last node first, on every rank."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    found = {}
+    for node in reversed(range(math.ceil(ranks / per_node))):
+        members = [other for other in range(ranks) if other // per_node == node]
+        found[node] = dist.new_group(members)
+    return found[rank // per_node]
+
+
+# fit_alpha_beta
+
+
+def fit_plain(sizes, seconds):
+    beta, alpha = np.polyfit(sizes, seconds, 1)
+    return alpha, beta
+
+
+def fit_swapped(sizes, seconds):
+    alpha, beta = right_fit_weighted(sizes, seconds)
+    return beta, alpha
+
+
+def fit_bandwidth(sizes, seconds):
+    alpha, beta = right_fit_weighted(sizes, seconds)
+    return alpha, 1 / beta
+
+
+def fit_logarithms(sizes, seconds):
+    slope, start = np.polyfit(np.log(sizes), np.log(seconds), 1)
+    return float(np.exp(start)), float(slope)
+
+
+def fit_line_through_0(sizes, seconds):
+    return 0.0, float(np.mean(np.array(seconds) / np.array(sizes)))
+
+
+def right_fit_list(sizes, seconds):
+    """Right: the normal equations of relative errors, with plain Python."""
+    x, y = [1 / s for s in seconds], [n / s for n, s in zip(sizes, seconds, strict=True)]
+    xx, xy, yy = (sum(a * b for a, b in zip(p, q, strict=True)) for p, q in ((x, x), (x, y), (y, y)))
+    det = xx * yy - xy * xy
+    return [(sum(x) * yy - sum(y) * xy) / det, (sum(y) * xx - sum(x) * xy) / det]
+
+
+def right_fit_weighted(sizes, seconds):
+    """Right: polyfit with weights."""
+    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+    return alpha, beta
+
+
+# collective_seconds
+
+
+def seconds_right(kind, ranks, nbytes, alpha, beta, algorithm):
+    """Right: a table of (messages, bytes in a row)."""
+    rounds = (ranks - 1).bit_length()
+    steps = {"naive": ranks - 1, "tree": rounds, "ring": ranks - 1, "pairwise": ranks - 1}[algorithm]
+    piece = nbytes if algorithm in ("naive", "tree") else nbytes / ranks
+    return (1 + (kind == "all_reduce")) * steps * (alpha + piece * beta)
+
+
+def seconds_one_way(kind, ranks, nbytes, alpha, beta, algorithm):
+    return seconds_right("broadcast", ranks, nbytes, alpha, beta, algorithm)
+
+
+def seconds_floor(kind, ranks, nbytes, alpha, beta, algorithm):
+    if algorithm == "tree":
+        return (1 + (kind == "all_reduce")) * int(math.log2(ranks)) * (alpha + nbytes * beta)
+    return seconds_right(kind, ranks, nbytes, alpha, beta, algorithm)
+
+
+def seconds_whole_tensor(kind, ranks, nbytes, alpha, beta, algorithm):
+    piece = nbytes * ranks if algorithm in ("ring", "pairwise") else nbytes
+    return seconds_right(kind, ranks, piece, alpha, beta, algorithm)
+
+
+def seconds_without_latency(kind, ranks, nbytes, alpha, beta, algorithm):
+    return nbytes * beta
+
+
+def seconds_of_order_p(kind, ranks, nbytes, alpha, beta, algorithm):
+    """Pays for the bytes of all ranks together in an all-to-all."""
+    if algorithm == "pairwise":
+        return (ranks - 1) * alpha + ranks * nbytes * beta
+    return seconds_right(kind, ranks, nbytes, alpha, beta, algorithm)
+
+
+# crossover_bytes
+
+
+def crossover_right(ranks, alpha, beta):
+    """Right: by bisection."""
+
+    def ring_is_faster(size):
+        tree = (ranks - 1).bit_length() * (alpha + size * beta)
+        return (ranks - 1) * (alpha + size / ranks * beta) <= tree
+
+    low, high = 0.0, 1e18
+    if ring_is_faster(0.0):
+        return 0.0
+    for _ in range(300):
+        middle = (low + high) / 2
+        low, high = (low, middle) if ring_is_faster(middle) else (middle, high)
+    return high
+
+
+def crossover_of_one_message(ranks, alpha, beta):
+    """The size at which latency and bandwidth cost the same."""
+    return alpha / beta if ranks > 3 else 0.0
+
+
+def crossover_negative(ranks, alpha, beta):
+    """Does not think of few ranks."""
+    if ranks == 1:
+        return 0.0
+    rounds = math.ceil(math.log2(ranks))
+    return alpha / beta * (ranks - 1 - rounds) / (rounds - (ranks - 1) / ranks) - 1e-3 * (ranks < 4)
+
+
+def crossover_inverse(ranks, alpha, beta):
+    found = crossover_right(ranks, alpha, beta)
+    return found * beta / alpha / alpha if found else 0.0
+
+
+# hierarchical_all_reduce
+
+
+def hierarchy_flat(dist, tensor, per_node):
+    dist.all_reduce(tensor)
+
+
+def hierarchy_groups(dist, per_node):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    inside = [dist.new_group(list(range(first, first + per_node))) for first in range(0, ranks, per_node)]
+    across = [dist.new_group(list(range(place, ranks, per_node))) for place in range(per_node)]
+    return inside[rank // per_node], across[rank % per_node]
+
+
+def hierarchy_by_leaders(dist, tensor, per_node):
+    """Only the first rank of each node talks to other nodes."""
+    rank = dist.get_rank()
+    inside, across = hierarchy_groups(dist, per_node)
+    first = rank // per_node * per_node
+    dist.reduce(tensor, first, group=inside)
+    if rank == first:
+        dist.all_reduce(tensor, group=across)
+    dist.broadcast(tensor, first, group=inside)
+
+
+def hierarchy_whole_tensors(dist, tensor, per_node):
+    """Every rank of a node sends the whole node's sum to the other nodes."""
+    inside, across = hierarchy_groups(dist, per_node)
+    dist.all_reduce(tensor, group=inside)
+    dist.all_reduce(tensor, group=across)
+
+
+def hierarchy_only_inside(dist, tensor, per_node):
+    dist.all_reduce(tensor, group=hierarchy_groups(dist, per_node)[0])
+
+
+def hierarchy_not_in_place(dist, tensor, per_node):
+    total = tensor.clone()
+    right_hierarchy(dist, total, per_node)
+    return total
+
+
+def right_hierarchy(dist, tensor, per_node):
+    """Right: gathered pieces are copied back at the end."""
+    inside, across = hierarchy_groups(dist, per_node)
+    pieces = [piece.clone() for piece in tensor.tensor_split(per_node)]
+    mine = torch.empty_like(pieces[0])
+    dist.reduce_scatter(mine, pieces, group=inside)
+    dist.all_reduce(mine, group=across)
+    dist.all_gather(pieces, mine, group=inside)
+    tensor.copy_(torch.cat(pieces))
+
+
+# clinic
+
+
+class Healthy:
+    """Right, written differently."""
+
+    def sum_both(dist, loss, gradient):
+        both = torch.stack([loss, gradient])
+        dist.all_reduce(both)
+        return both[0].clone(), both[1].clone()
+
+    def sum_for_rank_0(dist, loss):
+        dist.reduce(loss, 0)
+        if dist.get_rank() == 0:
+            return loss
+
+    def swap_with_neighbour(dist, tensor):
+        peer, arrived = dist.get_rank() ^ 1, torch.empty_like(tensor)
+        if peer > dist.get_rank():
+            dist.send(tensor, peer)
+            dist.recv(arrived, peer)
+        else:
+            dist.recv(arrived, peer)
+            dist.send(tensor, peer)
+        return arrived
+
+    def sum_in_node(dist, tensor):
+        for first in range(0, dist.get_world_size(), 2):
+            group = dist.new_group([first, first + 1])
+            if dist.get_rank() in (first, first + 1):
+                mine = group
+        dist.all_reduce(tensor, group=mine)
+        return tensor
+
+    def pass_right(dist, tensor):
+        rank, ranks, arrived = dist.get_rank(), dist.get_world_size(), torch.empty_like(tensor)
+        receiving = dist.irecv(arrived, (rank - 1) % ranks)
+        sending = dist.isend(tensor, (rank + 1) % ranks)
+        receiving.wait()
+        sending.wait()
+        return arrived
+
+
+class StillSwapped(Healthy):
+    """The loss and the gradient in two orders still."""
+
+    def sum_both(dist, loss, gradient):
+        for tensor in (loss, gradient) if dist.get_rank() else (gradient, loss):
+            dist.all_reduce(tensor)
+        return loss, gradient
+
+
+class RankMissing(Healthy):
+    def sum_for_rank_0(dist, loss):
+        if dist.get_rank() == 0:
+            dist.all_reduce(loss)
+            return loss
+
+
+class EveryoneReturns(Healthy):
+    def sum_for_rank_0(dist, loss):
+        dist.all_reduce(loss)
+        return loss
+
+
+class SendSend(Healthy):
+    def swap_with_neighbour(dist, tensor):
+        arrived = torch.empty_like(tensor)
+        dist.send(tensor, dist.get_rank() ^ 1)
+        dist.recv(arrived, dist.get_rank() ^ 1)
+        return arrived
+
+
+class GathersToSwap(Healthy):
+    def swap_with_neighbour(dist, tensor):
+        everything = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+        dist.all_gather(everything, tensor)
+        return everything[dist.get_rank() ^ 1]
+
+
+class LastGroup(Healthy):
+    def sum_in_node(dist, tensor):
+        for first in range(0, dist.get_world_size(), 2):
+            group = dist.new_group([first, first + 1])
+        dist.all_reduce(tensor, group=group)
+        return tensor
+
+
+class HandleDropped(Healthy):
+    def pass_right(dist, tensor):
+        rank, ranks, arrived = dist.get_rank(), dist.get_world_size(), torch.empty_like(tensor)
+        dist.isend(tensor, (rank + 1) % ranks)
+        dist.recv(arrived, (rank - 1) % ranks)
+        return arrived
+
+
+class HalfWritten(Healthy):
+    def pass_right(dist, tensor):
+        raise NotImplementedError
+
+
+SHOULD_BE = "ceil(log2 P)"
+WRONG = [
+    Wrong("broadcast_tree", tree_linear, "linear", ("on 4 ranks from root 0 it took 3", "a tree takes 2", "all 3"), 3),
+    Wrong("broadcast_tree", tree_chain, "chain", ("along a chain", "a tree takes 2"), 3),
+    Wrong("broadcast_tree", tree_from_0, "root-ignored", ("from root 2", "count places from the root"), 2),
+    Wrong("broadcast_tree", tree_any_root, "root-not-refused", ("root=4", "no ValueError"), 2),
+    Wrong("broadcast_tree", tree_power_of_two, "deadlock", ("on 3 ranks a deadlock", "no rank can go on"), 2),
+    Wrong("broadcast_tree", tree_returns, "not-in-place", ("on 2 ranks", "receive into the tensor it was given"), 0),
+    Wrong("broadcast_tree", tree_too_early, "sends-too-early", ("before the tensor has reached it",), 5),
+    Wrong("broadcast_tree", tree_builtin, "built-in", ("dist.broadcast", "only send, recv"), 0),
+    Wrong("reduce_scatter_by_hand", scatter_gathers_all, "gathers-everything", ("3,072 bytes", "768 will do"), 3),
+    Wrong("reduce_scatter_by_hand", scatter_through_0, "through-one-rank", ("rank 0 received 3,072 bytes", "768"), 3),
+    Wrong("reduce_scatter_by_hand", scatter_next_chunk, "wrong-chunk", ("rank 0 is to get chunk 0",), 0),
+    Wrong("reduce_scatter_by_hand", scatter_own, "own-chunk", ("its own chunk 0",), 0),
+    Wrong("reduce_scatter_by_hand", scatter_mean, "mean", ("do not divide by 2",), 0),
+    Wrong("reduce_scatter_by_hand", scatter_builtin, "built-in", ("dist.reduce_scatter",), 0),
+    Wrong("reduce_scatter_by_hand", scatter_in_turns, "too-many-rounds", ("one after the other", "4 will do"), 4),
+    Wrong("all_gather_by_hand", gather_through_0, "through-one-rank", ("rank 0 sent 3,072 bytes", "768"), 3),
+    Wrong("all_gather_by_hand", gather_whole_list, "too-many-bytes", ("3,072 bytes; 768 will do",), 3),
+    Wrong("all_gather_by_hand", gather_as_it_comes, "order", ("rank 1", "another order"), 0),
+    Wrong("all_gather_by_hand", gather_stacked, "form", ("a list of 2 tensors",), 0),
+    Wrong("all_gather_by_hand", gather_one_buffer, "order", ("some of them twice",), 0),
+    Wrong("all_to_all_by_hand", exchange_to_0_first, "hot-spot", ("5 of 6 ranks send to rank 0 first",), 4),
+    Wrong("all_to_all_by_hand", exchange_all_at_once, "hot-spot", ("wait before the next step",), 4),
+    Wrong("all_to_all_by_hand", exchange_by_turns, "too-many-rounds", ("on 4 ranks it took", "3 will do"), 5),
+    Wrong("all_to_all_by_hand", exchange_by_gathering, "too-many-bytes", ("3,072 bytes; 768",), 3),
+    Wrong("all_to_all_by_hand", exchange_nothing, "own-chunks", ("returned its own chunks",), 0),
+    Wrong("all_to_all_by_hand", exchange_misplaced, "order", ("on 4 ranks", "another order"), 0),
+    Wrong("my_node_group", group_by_members, "members-only", ("new_group([2, 3])", "for every group"), 0),
+    Wrong("my_node_group", group_last_made, "not-a-member", ("ranks []", "not the last one made"), 0),
+    Wrong("my_node_group", group_across, "wrong-members", ("ranks [0, 2]; its node is [0, 1]",), 0),
+    Wrong("my_node_group", group_full_nodes, "raised", ("on 5 ranks", "new_group([4, 5])"), 2),
+    Wrong("my_node_group", group_none, "none", ("returned None",), 0),
+    Wrong("fit_alpha_beta", fit_plain, "largest-drown", ("drown the latency", "relative error"), 1),
+    Wrong("fit_alpha_beta", fit_swapped, "swapped", ("(beta, alpha)",), 0),
+    Wrong("fit_alpha_beta", fit_bandwidth, "bandwidth", ("its inverse, in seconds per byte",), 0),
+    Wrong("fit_alpha_beta", fit_logarithms, "alpha", ("alpha came out as",), 0),
+    Wrong("fit_alpha_beta", fit_line_through_0, "alpha", ("100% off",), 0),
+    Wrong("collective_seconds", seconds_one_way, "one-way", ("by naive on 4 ranks", "counts 3", "takes 6"), 0),
+    Wrong("collective_seconds", seconds_floor, "floor", ("broadcast by tree on 7 ranks", SHOULD_BE), 1),
+    Wrong("collective_seconds", seconds_whole_tensor, "whole-tensor", ("all_gather by ring", "S / P"), 2),
+    Wrong("collective_seconds", seconds_without_latency, "messages", ("counts 0", "takes 3"), 0),
+    Wrong("collective_seconds", seconds_of_order_p, "bytes", ("all_to_all by pairwise on 4 ranks",), 3),
+    Wrong("crossover_bytes", crossover_of_one_message, "value", ("on 8 ranks", "both take the same"), 0),
+    Wrong("crossover_bytes", crossover_negative, "few-ranks", ("on 2 ranks", "the crossover is 0"), 2),
+    Wrong("crossover_bytes", crossover_inverse, "value", ("on 8 ranks",), 0),
+    Wrong("hierarchical_all_reduce", hierarchy_flat, "node-edge", ("448 bytes", "256 will do", "inside each node"), 3),
+    Wrong("hierarchical_all_reduce", hierarchy_whole_tensors, "node-edge", ("1,024 bytes",), 3),
+    Wrong("hierarchical_all_reduce", hierarchy_by_leaders, "one-port", ("256 bytes", "64 will do"), 4),
+    Wrong("hierarchical_all_reduce", hierarchy_only_inside, "only-the-node", ("its own node",), 0),
+    Wrong("hierarchical_all_reduce", hierarchy_not_in_place, "not-in-place", ("write into the tensor",), 0),
+    Wrong("clinic", StillSwapped, "value", ("sum_both on 4 ranks", "same order"), 4),
+    Wrong("clinic", RankMissing, "deadlock", ("sum_for_rank_0", "also one that does not need"), 4),
+    Wrong("clinic", EveryoneReturns, "value", ("rank 1 returned", "right is None"), 4),
+    Wrong("clinic", SendSend, "deadlock", ("swap_with_neighbour", "wait in a circle"), 4),
+    Wrong("clinic", GathersToSwap, "too-many-bytes", ("it goes to one rank",), 4),
+    Wrong("clinic", LastGroup, "raised", ("sum_in_node", "own node"), 4),
+    Wrong("clinic", HandleDropped, "raised", ("pass_right", "wait()"), 4),
+    Wrong("clinic", HalfWritten, "not-written", ("pass_right is not repaired yet",), 4),
+]
+
+RIGHT = [
+    ("broadcast_tree", tree_top_down),
+    ("reduce_scatter_by_hand", right_ring_scatter),
+    ("all_gather_by_hand", right_gather_pairwise),
+    ("all_to_all_by_hand", right_exchange_batched),
+    ("my_node_group", right_group_backwards),
+    ("fit_alpha_beta", right_fit_weighted),
+    ("fit_alpha_beta", right_fit_list),
+    ("collective_seconds", seconds_right),
+    ("crossover_bytes", crossover_right),
+    ("hierarchical_all_reduce", right_hierarchy),
+    ("clinic", Healthy),
+]
