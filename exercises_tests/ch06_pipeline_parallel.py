@@ -1,0 +1,567 @@
+"""Checks of chapter 6: a schedule is judged by replaying it, a stage by the gradients of a whole pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from course_lib.checks import check, close, equal, expect, near
+from course_lib.ranks import Deadlock, RankFailed, Results, run
+from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, play
+from course_lib.schedules.actions import Action, Schedule
+from course_lib.schedules.executor import run_pipeline
+from course_lib.simulator import Cluster
+
+PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
+CASES = ((4, 8), (3, 5), (2, 6), (1, 3), (4, 1), (5, 3), (8, 16))  # stages, micro-batches
+COSTS = {"forward": 1, "backward": 1, "weight": 1}  # a whole backward takes two forwards
+REAL_SECONDS = 20
+
+
+def _sizes(stages: int, microbatches: int) -> str:
+    return (
+        f"with {stages} {'stage' if stages == 1 else 'stages'} and "
+        f"{microbatches} {'micro-batch' if microbatches == 1 else 'micro-batches'}"
+    )
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+# bubble_fraction
+
+
+@check(share_of_total=1, relative_to_ideal=1, any_sizes=1)
+def check_bubble_fraction(answer: Any, part: Any) -> str:
+    names = ("share_of_total", "relative_to_ideal")
+    for label, name, cases in (
+        ("share of total", names[0], ((4, 8),)),
+        ("relative to ideal", names[1], ((4, 8),)),
+        ("any sizes", None, ((1, 5), (8, 1), (3, 2), (16, 64))),
+    ):
+        part(label)
+        for stages, microbatches in cases:
+            idle = stages - 1
+            want = {names[0]: idle / (microbatches + idle), names[1]: idle / microbatches}
+            got, case = answer(stages, microbatches), _sizes(stages, microbatches)
+            expect(
+                isinstance(got, dict) and set(got) == set(names),
+                f"it returned {got!r}: return a dict with share_of_total and relative_to_ideal",
+                "form",
+            )
+            for key in names if name is None else (name,):
+                _one_bubble(case, key, got[key], want, stages, microbatches)
+    return "(p-1)/(m+p-1) of all time, (p-1)/m of the ideal time, for 1 to 16 stages and 1 to 64 micro-batches"
+
+
+def _one_bubble(case: str, key: str, got: Any, want: dict, stages: int, microbatches: int) -> None:
+    if close(got, want[key]):
+        return
+    other = next(name for name in want if name != key)
+    here = f"{case} {key} is {_number(want[key])}, not {_number(got)}"
+    for mistake, value, words in (
+        ("swapped", want[other], f"that is {other}: they differ in what the idle time is divided by"),
+        ("misprint", (1 - microbatches) / (microbatches + stages - 1), "a share is never negative: stages wait, "
+                                                                       "not micro-batches"),
+        ("percent", 100 * want[key], "return a fraction, not percent"),
+        ("one-too-many", stages / (microbatches + stages), "the first stage never waits for itself: p-1 rounds, not p"),
+        ("both-ways", 2 * (stages - 1) / (microbatches + 2 * (stages - 1)),
+         "filling and draining cost p-1 rounds together: a rank that starts late ends early"),
+    ):  # fmt: skip
+        expect(not close(got, value), f"{here}: {words}", mistake)
+    expect(False, f"{here}. Draw it: of the m + p - 1 rounds a rank works in m", "value")
+
+
+# gpipe and one_f_one_b
+
+
+def _played(name: str, answer: Any, stages: int, microbatches: int) -> Played:
+    """Return the replay of an answer's lists. What is not a valid schedule is a wrong answer."""
+    rows, case = answer(stages, microbatches), _sizes(stages, microbatches)
+    see = f"validate({name}({stages}, {microbatches}))"
+    library = isinstance(rows, Schedule) or isinstance(rows, list) and any(
+        isinstance(action, Action) for row in rows if isinstance(row, list) for action in row
+    )  # fmt: skip
+    expect(not library, f"{case} it returned a schedule of course_lib's: write the lists yourself", "not-yours")
+    expect(
+        isinstance(rows, list) and len(rows) == stages and all(isinstance(row, list) for row in rows),
+        f"{case} it returned {repr(rows)[:60]}: return a list with {stages} lists, one a rank",
+        "form",
+    )
+    for rank, row in enumerate(rows):
+        most = 2 * microbatches
+        expect(
+            len(row) <= most,
+            f"{case} rank {rank} has {len(row)} actions; each micro-batch takes an F and a B, {most} in all",
+            "too-many",
+        )
+        for action in row:
+            expect(
+                isinstance(action, tuple) and len(action) == 2 and action[0] in ("F", "B"),
+                f"{case} rank {rank} has the action {repr(action)[:40]}: write ('F', 0) or ('B', 0)",
+                "form",
+            )
+    try:
+        return play([[tuple(action) for action in row] for row in rows], **COSTS, place=looped(stages))
+    except ScheduleError as broken:
+        expect(False, f"{case} {broken}", broken.code, see)
+
+
+def _complete(played: Played, stages: int, microbatches: int) -> None:
+    seen = played.schedule.microbatches
+    expect(
+        seen == microbatches,
+        f"{_sizes(stages, microbatches)} the highest micro-batch is {seen - 1}; they are 0 to {microbatches - 1}",
+        "microbatches",
+    )
+
+
+def _makespan(name: str, played: Played, stages: int, microbatches: int) -> None:
+    want = 3 * (microbatches + stages - 1)
+    expect(
+        played.seconds <= want,
+        f"{_sizes(stages, microbatches)} a replay takes {played.seconds:g} s (F 1 s, B 2 s); {want} s will do. "
+        "Some rank "
+        "waits although it could work",
+        "too-slow", f"timeline(play({name}({stages}, {microbatches})))",
+    )  # fmt: skip
+
+
+def _warm_up(played: Played, stages: int, microbatches: int) -> None:
+    """Where a replay takes too long, name the rank that begins to go back too early or too late."""
+    best = 3 * (microbatches + stages - 1)
+    for rank, row in enumerate(played.schedule.actions):
+        first, want = [action.kind for action in row].index("B"), min(stages - rank, microbatches)
+        expect(
+            played.seconds <= best or first == want,
+            f"{_sizes(stages, microbatches)} a replay takes {played.seconds:g} s (F 1 s, B 2 s); {best} s will "
+            "do. Rank "
+            f"{rank} runs {first} forwards before its first backward; it should run {want}, one for each rank "
+            "from it to "
+            "the last",
+            "warm-up", f"timeline(play(one_f_one_b({stages}, {microbatches})))",
+        )  # fmt: skip
+
+
+@check(valid=1, order=1, makespan=1)
+def check_gpipe(answer: Any, part: Any) -> str:
+    part("valid")
+    replays = {case: _played("gpipe", answer, *case) for case in CASES}
+    for (stages, microbatches), played in replays.items():
+        _complete(played, stages, microbatches)
+    part("order")
+    for (stages, microbatches), played in replays.items():
+        for rank, row in enumerate(played.schedule.actions):
+            kinds = "".join(action.kind for action in row)
+            expect(
+                "BF" not in kinds,
+                f"{_sizes(stages, microbatches)} rank {rank} runs {' '.join(map(str, row))}: in GPipe all "
+                "forwards come "
+                "before the first backward",
+                "not-gpipe",
+            )
+    part("makespan")
+    for case, played in replays.items():
+        _makespan("gpipe", played, *case)
+    return "all forwards, then all backwards · (m+p-1) rounds · m activations on every rank · for 1 to 8 stages"
+
+
+@check(valid=1, makespan=1, memory=3)
+def check_one_f_one_b(answer: Any, part: Any) -> str:
+    part("valid")
+    replays = {case: _played("one_f_one_b", answer, *case) for case in CASES}
+    for case, played in replays.items():
+        _complete(played, *case)
+    part("makespan")
+    for case, played in replays.items():
+        _warm_up(played, *case)
+        _makespan("one_f_one_b", played, *case)
+    part("memory")
+    for (stages, microbatches), played in replays.items():
+        peaks = played.peak_activations
+        want = [min(stages - rank, microbatches) for rank in range(stages)]
+        see = f"play(one_f_one_b({stages}, {microbatches}))"
+        case = _sizes(stages, microbatches)
+        expect(
+            peaks == want or peaks != [microbatches] * stages,
+            f"{case} every rank holds {microbatches} activations at once: that is GPipe. In 1F1B rank r holds at most "
+            "p - r: as soon as its first backward can run, forwards and backwards take turns",
+            "gpipe", see,
+        )  # fmt: skip
+        for rank, (got, bound) in enumerate(zip(peaks, want, strict=True)):
+            expect(
+                got <= bound,
+                f"{case} rank {rank} holds {got} activations at once; {bound} will do, with the same bubble. Its "
+                "warm-up "
+                f"is too long: before its first backward it needs {bound} forwards",
+                "warm-up-too-long", see,
+            )  # fmt: skip
+    return "the bubble of GPipe · at most p - r activations on rank r, whatever m · for 1 to 8 stages"
+
+
+# stage_forward and stage_backward: what runs on the ranks, beside the learner's code
+
+
+def _neighbours(dist: Any) -> tuple:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    return rank - 1 if rank else None, rank + 1 if rank < ranks - 1 else None
+
+
+def _linear(weight: torch.Tensor) -> torch.nn.Module:
+    module = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=weight.dtype)
+    with torch.no_grad():
+        module.weight.copy_(weight)
+    return module
+
+
+def forward_once(dist: Any, answer: Any, weights: list, first: Any) -> Any:
+    previous, following = _neighbours(dist)
+    x = first.clone() if previous is None else torch.zeros_like(first)
+    got = answer(dist, _linear(weights[dist.get_rank()]), x, previous, following, 4)
+    if not isinstance(got, tuple) or len(got) != 2 or not isinstance(got[0], torch.Tensor):
+        return {"form": repr(got)[:60]}
+    waits = hasattr(got[1], "wait")
+    if waits:
+        got[1].wait()
+    return {
+        "y": got[0].detach(), "tracked": got[0].requires_grad, "x": x.detach(), "x_tracked": x.requires_grad,
+        "waits": waits, "handle": repr(got[1])[:60],
+    }  # fmt: skip
+
+
+def backward_once(dist: Any, answer: Any, weights: list, xs: list, target: Any) -> Any:
+    previous, following = _neighbours(dist)
+    rank = dist.get_rank()
+    module, x = _linear(weights[rank]), xs[rank].clone().requires_grad_(previous is not None)
+    y = module(x)
+    grad = torch.zeros_like(y)
+    if following is None:
+        y, grad = (y * target).sum(), None
+    handle = answer(dist, x, y, grad, previous, following, 5)
+    waits = hasattr(handle, "wait")
+    if waits:
+        handle.wait()
+    try:
+        torch.autograd.grad(y, [module.weight], None if following is None else torch.ones_like(y))
+        kept = True
+    except RuntimeError:
+        kept = False
+    return {"x": x.grad, "weight": module.weight.grad, "waits": waits, "handle": repr(handle)[:60], "kept": kept}
+
+
+def whole_step(dist: Any, answer: Any, which: str, weights: list, xs: list, targets: list) -> Any:
+    module = torch.nn.Sequential(_linear(weights[dist.get_rank()]), torch.nn.Tanh())
+    schedule = one_f_one_b(dist.get_world_size(), len(xs))
+    given = {which: answer}
+    run_pipeline(dist, [module], xs, targets, torch.nn.functional.mse_loss, schedule, **given)
+    return module[0].weight.grad
+
+
+# What they must give, worked out here
+
+
+def _weights(ranks: int, width: int) -> list:
+    places = range(width)
+    numbers = [[[(3 * i + 5 * j + rank) % 4 - 1.0 for j in places] for i in places] for rank in range(ranks)]
+    return [torch.tensor(square, dtype=torch.double) for square in numbers]
+
+
+def _inputs(count: int, width: int, seed: int, sizes: tuple[int, ...] = (2,)) -> list:
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randint(-3, 4, (sizes[i % len(sizes)], width), generator=generator).double() for i in range(count)
+    ]  # fmt: skip
+
+
+def _wanted_gradients(weights: list, xs: list, targets: list, only: int | None = None) -> list:
+    """Return each stage's gradient of the mean loss over all micro-batches, or of what one of them adds to it."""
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    examples, loss = sum(map(len, targets)), 0.0
+    for place, (x, target) in enumerate(zip(xs, targets, strict=True)):
+        if only in (None, place):
+            y = x
+            for leaf in leaves:
+                y = torch.tanh(y @ leaf.T)
+            loss = loss + torch.nn.functional.mse_loss(y, target) * len(target) / examples
+    return list(torch.autograd.grad(loss, leaves))
+
+
+def _run(name: str, see: str, *call: Any, ranks: int, real: bool = False) -> Results:
+    case = f"on {ranks} {'real ' if real else ''}ranks"
+    try:
+        return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
+    except Deadlock as stuck:
+        expect(False, f"{case} a deadlock: {stuck}", "deadlock", see)
+    except RankFailed as failure:
+        if failure.error == "NotImplementedError":
+            raise
+        if failure.error == "RuntimeError" and "without wait()" in str(failure):
+            text = f"{case} a handle was dropped: {name} returns the handle of its isend and waits for its irecv"
+            expect(False, f"{text} ({failure.message})", "dropped-handle", see)
+        expect(False, f"{case} {failure}", {"timeout": "timeout", "exit": "died"}.get(failure.error, "raised"), see)
+
+
+def _one_message(trace: Results, ranks: int, step: int, size: int) -> None:
+    got = sorted((event.rank, event.peer, event.sent) for event in trace.events if event.kind == "send")
+    want = sorted((rank, rank + step, size) for rank in range(ranks) if 0 <= rank + step < ranks)
+    arrows = ", ".join(f"{source} -> {target} ({count} bytes)" for source, target, count in got) or "none"
+    which = "next" if step == 1 else "previous"
+    expect(
+        got == want,
+        f"on {ranks} ranks the messages were {arrows}; it takes one of {size} bytes from each rank to the {which} one",
+        "messages",
+    )
+
+
+def _handles(trace: Results, name: str, step: int) -> None:
+    for rank, seen in enumerate(trace):
+        sends = 0 <= rank + step < len(trace)
+        expect(
+            seen["waits"] is sends,
+            f"rank {rank} returned {seen['handle']} as the handle. "
+            + ("Return what isend returned: with a blocking send this rank could do nothing else until the next "
+               "one receives"
+               if sends else f"It sends nothing, so {name} has to return None there"),
+            "no-handle" if sends else "form",
+        )  # fmt: skip
+
+
+def _gradients(name: str, answer: Any, which: str, ranks: int, count: int, real: bool = False) -> None:
+    weights, width = _weights(ranks, 3), 3
+    xs, targets = _inputs(count, width, 1, (2, 3)), _inputs(count, width, 2, (2, 3))
+    want, last = _wanted_gradients(weights, xs, targets), _wanted_gradients(weights, xs, targets, count - 1)
+    trace = _run(name, "", whole_step, answer, which, weights, xs, targets, ranks=ranks, real=real)
+    case = f"in 1F1B with {ranks} {'real ' if real else ''}ranks and {count} micro-batches"
+    for rank, got in reversed(list(enumerate(trace))):
+        if near(got, want[rank], 1e-12):
+            continue
+        expect(got is not None, f"{case} the weights of rank {rank} have no gradient", "no-weight-gradient")
+        expect(
+            not near(got, last[rank], 1e-12),
+            f"{case} rank {rank} ends with the gradient of the last micro-batch only: gradients of all of them "
+            "add up, so "
+            "nothing may set them to zero in between",
+            "last-microbatch",
+        )
+        off = (got - want[rank]).abs().max().item() if got.shape == want[rank].shape else float("nan")
+        expect(False, f"{case} the gradient of rank {rank} is off by {off:.3g} from that of one process", "gradient")
+
+
+FORWARD = "run(lambda dist: stage_forward(dist, ...)[0], ranks=3, on=Cluster())"
+
+
+@check(value=1, ready_for_backward=1, messages=1, pipeline=2)
+def check_stage_forward(answer: Any, part: Any) -> str:
+    ranks, name = 3, "stage_forward"
+    weights, (first,) = _weights(ranks, 3), _inputs(1, 3, 0)
+    wanted, x = [], first
+    for weight in weights:
+        wanted.append((x, x @ weight.T))
+        x = wanted[-1][1]
+    part("value")
+    trace = _run(name, FORWARD, forward_once, answer, weights, first, ranks=ranks)
+    for rank, seen in enumerate(trace):
+        expect("form" not in seen, f"rank {rank} returned {seen.get('form')}: return (y, handle)", "form")
+        x, y = wanted[rank]
+        here = f"on 3 ranks rank {rank}"
+        expect(
+            rank == 0 or not equal(seen["x"], torch.zeros_like(x)) or not equal(seen["y"], y),
+            f"{here} received into a tensor of its own: receive into the x that it is given, whose gradient is "
+            "asked for "
+            "in the backward",
+            "new-buffer",
+        )
+        expect(
+            equal(seen["x"], x),
+            f"{here} has x = {seen['x'].tolist()}; the previous stage made {x.tolist()}. Is it sent y, and is "
+            "the irecv "
+            "waited for?",
+            "x",
+        )
+        expect(equal(seen["y"], y), f"{here} returned y = {seen['y'].tolist()}; module(x) is {y.tolist()}", "value")
+    part("ready for backward")
+    for rank, seen in enumerate(trace):
+        expect(
+            seen["tracked"] is True,
+            f"rank {rank} returned a y that has forgotten how it was made: detach what you send, not what you return",
+            "detached",
+        )
+        expect(
+            rank == 0 or seen["x_tracked"] is True,
+            f"on rank {rank} x will have no gradient after backward, and rank {rank - 1} waits for it: "
+            "x.requires_grad_() "
+            "before the module uses it",
+            "no-grad",
+        )
+    part("messages")
+    _handles(trace, name, 1)
+    _one_message(trace, ranks, 1, 8 * first.numel())
+    part("pipeline")
+    for sizes in ((3, 5), (1, 2), (4, 4)):
+        _gradients(name, answer, "forward", *sizes)
+    _gradients(name, answer, "forward", 3, 4, real=True)
+    return "y on 1, 3 and 4 ranks, ready for backward · one message a stage · gradients of one process in 1F1B"
+
+
+@check(value=2, activations=1, pipeline=2)
+def check_stage_backward(answer: Any, part: Any) -> str:
+    ranks, name = 3, "stage_backward"
+    weights, xs, (target,) = _weights(ranks, 3), _inputs(ranks, 3, 3), _inputs(1, 3, 4)
+    wanted, grad = [None] * ranks, target
+    for rank in reversed(range(ranks)):
+        wanted[rank] = (grad @ weights[rank], grad.T @ xs[rank], grad)
+        grad = wanted[rank][0]
+    part("value")
+    trace = _run(name, "", backward_once, answer, weights, xs, target, ranks=ranks)
+    for rank, seen in reversed(list(enumerate(trace))):
+        here, (x, weight, arrived) = f"on 3 ranks rank {rank}", wanted[rank]
+        expect(
+            seen["weight"] is not None,
+            f"{here} has no gradient for its weights: y.backward(grad) gives x and the weights theirs, "
+            "autograd.grad(y, x) "
+            "only x",
+            "no-weight-gradient",
+        )
+        without = torch.ones_like(arrived).T @ xs[rank]
+        expect(
+            rank == ranks - 1 or equal(seen["weight"], weight) or not equal(seen["weight"], without),
+            f"{here} went back from y as if it were the loss: start with the gradient that arrived, y.backward(grad)",
+            "ignores-gradient",
+        )
+        expect(
+            rank == ranks - 1 or equal(seen["weight"], weight) or not equal(seen["weight"], torch.zeros_like(weight)),
+            f"{here} has gradients of zero: receive into grad, wait for it, and only then go back",
+            "not-received",
+        )
+        passed_on = wanted[rank + 1][2].T if rank < ranks - 1 else None
+        expect(
+            equal(seen["weight"], weight),
+            f"{here} has the weight gradient {_tensor(seen['weight'])}; it is {_tensor(weight)}. "
+            + ("Does the rank after it send x.grad, the gradient of what it "
+               "was given?" if passed_on is not None else ""),
+            "value",
+        )
+        expect(
+            rank == 0 or seen["x"] is not None and equal(seen["x"], x),
+            f"{here} has the input gradient {_tensor(seen['x'])}; it is {_tensor(x)}",
+            "value",
+        )
+    _handles(trace, name, -1)
+    _one_message(trace, ranks, -1, 8 * xs[0].numel())
+    part("activations")
+    for rank, seen in enumerate(trace):
+        expect(
+            seen["kept"] is False,
+            f"on rank {rank} the activations are still there after the backward: without retain_graph=True it "
+            "frees them, "
+            "and that is what makes 1F1B worth it",
+            "kept",
+        )
+    part("pipeline")
+    for sizes in ((3, 5), (1, 2), (4, 4)):
+        _gradients(name, answer, "backward", *sizes)
+    _gradients(name, answer, "backward", 3, 4, real=True)
+    return "gradients of x and of the weights on 1, 3 and 4 ranks · activations freed · as one process in 1F1B"
+
+
+def _tensor(value: Any) -> str:
+    return "none" if value is None else str([[int(x) if x == int(x) else x for x in row] for row in value.tolist()])
+
+
+# why_one_f_one_b
+
+
+@check(bubbles=1, peaks=1)
+def check_why_one_f_one_b(answer: Any, part: Any) -> str:
+    names = {"bubble_gpipe", "bubble_1f1b", "peak_gpipe", "peak_1f1b"}
+    cases = ((4, 8), (3, 9), (6, 4))
+    got = {case: answer(*case) for case in cases}
+    part("bubbles")
+    for (stages, microbatches), found in got.items():
+        expect(
+            isinstance(found, dict) and set(found) == names,
+            f"it returned {found!r}: return a dict with {', '.join(sorted(names))}",
+            "form",
+        )
+        want, case = (stages - 1) / (microbatches + stages - 1), _sizes(stages, microbatches)
+        for name in ("bubble_gpipe", "bubble_1f1b"):
+            value = found[name]
+            expect(
+                not close(value, (stages - 1) / microbatches),
+                f"{case} {name} is {_number(value)}, relative to the ideal time; give the share of all time, "
+                f"{want:.4g}",
+                "relative",
+            )
+            expect(
+                close(value, want),
+                f"{case} {name} is {_number(value)}; a replay says {want:.4g} for both: 1F1B does not make the "
+                "bubble smaller",
+                "bubble",
+            )
+    part("peaks")
+    for (stages, microbatches), found in got.items():
+        for name, want in (("peak_gpipe", microbatches), ("peak_1f1b", min(stages, microbatches))):
+            expect(
+                equal(found[name], want),
+                f"{_sizes(stages, microbatches)} {name} is {found[name]!r}; the rank that holds most holds {want} "
+                "activations",
+                "peak",
+            )
+    return "equal bubbles; at most m activations with GPipe, at most p with 1F1B"
+
+
+# split_layers
+
+SPLITS = (  # costs of the layers, stages, and the cost of the dearest stage of the best split
+    ([1] * 8, 4, 2),
+    ([2, *[4] * 12, 10], 4, 16),
+    ([5, 1, 1, 1, 1, 1], 3, 5),
+    ([1, 1, 1, 1, 1, 9], 3, 9),
+    ([7, 2, 2, 2, 7], 4, 7),
+    ([3], 1, 3),
+)
+MANY = ([1 + (7 * i * i + 3 * i) % 11 for i in range(60)], 8, 42)
+
+
+@check(valid=1, best=2)
+def check_split_layers(answer: Any, part: Any) -> str:
+    got = {(tuple(costs), stages): answer(list(costs), stages) for costs, stages, _ in SPLITS}
+    part("valid")
+    for (costs, stages), counts in got.items():
+        _valid_split(costs, stages, counts)
+    part("best")
+    for costs, stages, best in SPLITS:
+        _best_split(costs, stages, got[tuple(costs), stages], best)
+    costs, stages, best = MANY
+    counts = answer(list(costs), stages)
+    _valid_split(costs, stages, counts)
+    _best_split(costs, stages, counts, best)
+    return "the dearest stage is as cheap as it can be, for 1 to 60 layers on 1 to 8 stages"
+
+
+def _valid_split(costs: Any, stages: int, counts: Any) -> None:
+    case = f"{len(costs)} layers on {stages} {'stage' if stages == 1 else 'stages'}:"
+    expect(
+        isinstance(counts, list) and len(counts) == stages and all(type(count) is int for count in counts),
+        f"{case} it returned {repr(counts)[:60]}: return a list of {stages} whole numbers, the layers of each stage",
+        "form",
+    )
+    expect(min(counts) >= 1, f"{case} {counts} leaves a stage without a layer: its rank would have "
+                             "nothing to do", "empty")
+    expect(sum(counts) == len(costs), f"{case} {counts} are {sum(counts)} layers", "sum")
+
+
+def _best_split(costs: Any, stages: int, counts: list, best: float) -> None:
+    ends = [sum(counts[: stage + 1]) for stage in range(stages)]
+    totals = [sum(costs[end - count : end]) for count, end in zip(counts, ends, strict=True)]
+    dearest, shown = max(totals), costs if len(costs) <= 14 else f"{len(costs)} layers"
+    alike = max(counts) - min(counts) <= 1
+    expect(
+        dearest <= best,
+        f"{shown} on {stages} stages: {counts} makes stages of cost {totals}; the dearest costs {dearest}, and "
+        f"{best} is "
+        "possible. " + ("Equal numbers of layers are not equal costs" if alike else "All wait for the dearest stage"),
+        "equal-counts" if alike else "not-best",
+    )

@@ -1,0 +1,432 @@
+"""Wrong answers to chapter 6 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives, the points that it earns, and words that the sentence holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from course_lib.schedules import one_f_one_b as library_one_f_one_b
+from solutions import ch06_pipeline_parallel as solutions
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    earned: int
+    words: tuple[str, ...]
+
+
+WRONG: list[Wrong] = []
+RIGHT: list[tuple[str, Callable]] = []
+
+
+def wrong(exercise: str, code: str, earned: int, *words: str) -> Callable:
+    return lambda answer: WRONG.append(Wrong(exercise, answer, code, earned, words)) or answer
+
+
+def right(exercise: str) -> Callable:
+    return lambda answer: RIGHT.append((exercise, answer)) or answer
+
+
+# bubble_fraction
+
+
+def _both(share, ideal):
+    return {"share_of_total": share, "relative_to_ideal": ideal}
+
+
+@wrong("bubble_fraction", "misprint", 0, "0.2727", "never negative")
+def as_misprinted(stages, microbatches):
+    return _both((1 - microbatches) / (microbatches + stages - 1), (stages - 1) / microbatches)
+
+
+@wrong("bubble_fraction", "swapped", 0, "share_of_total is 0.2727, not 0.375", "that is relative_to_ideal")
+def the_two_swapped(stages, microbatches):
+    return _both((stages - 1) / microbatches, (stages - 1) / (microbatches + stages - 1))
+
+
+@wrong("bubble_fraction", "swapped", 1, "relative_to_ideal is 0.375, not 0.2727")
+def one_meaning_for_both(stages, microbatches):
+    share = (stages - 1) / (microbatches + stages - 1)
+    return _both(share, share)
+
+
+@wrong("bubble_fraction", "percent", 0, "not percent")
+def in_percent(stages, microbatches):
+    return _both(100 * (stages - 1) / (microbatches + stages - 1), 100 * (stages - 1) / microbatches)
+
+
+@wrong("bubble_fraction", "one-too-many", 0, "p-1 rounds, not p")
+def p_rounds(stages, microbatches):
+    return _both(stages / (microbatches + stages), stages / microbatches)
+
+
+@wrong("bubble_fraction", "both-ways", 0, "together")
+def filling_and_draining(stages, microbatches):
+    return _both(2 * (stages - 1) / (microbatches + 2 * (stages - 1)), 2 * (stages - 1) / microbatches)
+
+
+@wrong("bubble_fraction", "form", 0, "return a dict")
+def only_one_number(stages, microbatches):
+    return (stages - 1) / (microbatches + stages - 1)
+
+
+@wrong("bubble_fraction", "value", 0, "not nan")
+def not_a_number(stages, microbatches):
+    return _both(float("nan"), float("nan"))
+
+
+@right("bubble_fraction")
+def by_complement(stages, microbatches):
+    working = microbatches / (microbatches + stages - 1)
+    return _both(1 - working, 1 / working - 1)
+
+
+# gpipe
+
+
+@wrong("gpipe", "not-gpipe", 1, "before the first backward")
+def one_at_a_time(stages, microbatches):
+    return [[(kind, i) for i in range(microbatches) for kind in "FB"] for _ in range(stages)]
+
+
+@wrong("gpipe", "backward-missing", 0, "the gradient of micro-batch 0 is lost")
+def only_forwards(stages, microbatches):
+    return [[("F", i) for i in range(microbatches)] for _ in range(stages)]
+
+
+@wrong("gpipe", "backward-before-forward", 0, "B(0) before F(0)")
+def backwards_first(stages, microbatches):
+    return [[(kind, i) for kind in "BF" for i in range(microbatches)] for _ in range(stages)]
+
+
+@wrong("gpipe", "microbatches", 0, "they are 0 to 7")
+def one_too_few(stages, microbatches):
+    return solutions.gpipe(stages, max(1, microbatches - 1))
+
+
+@wrong("gpipe", "too-slow", 2, "waits although it could work")
+def other_orders_on_other_ranks(stages, microbatches):
+    rows = solutions.gpipe(stages, microbatches)
+    rows[-1] = [("F", i) for i in range(microbatches)] + [("B", i) for i in range(microbatches)]
+    return rows
+
+
+@wrong("gpipe", "form", 0, "a list with 4 lists")
+def one_list_for_all(stages, microbatches):
+    return solutions.gpipe(1, microbatches)[0]
+
+
+@wrong("gpipe", "form", 0, "'F0'")
+def as_text(stages, microbatches):
+    return [[f"F{i}" for i in range(microbatches)] for _ in range(stages)]
+
+
+@right("gpipe")
+def in_ascending_order(stages, microbatches):
+    return [[(kind, i) for kind in "FB" for i in range(microbatches)] for _ in range(stages)]
+
+
+# one_f_one_b
+
+
+@wrong("one_f_one_b", "gpipe", 2, "that is GPipe", "8 activations")
+def gpipe_handed_in(stages, microbatches):
+    return solutions.gpipe(stages, microbatches)
+
+
+def _ahead(stages, microbatches, warm_up):
+    rows = []
+    for rank in range(stages):
+        first = min(warm_up(rank), microbatches)
+        row = [("F", i) for i in range(first)]
+        for i in range(microbatches):
+            row += [("F", first + i)] * (first + i < microbatches) + [("B", i)]
+        rows.append(row)
+    return rows
+
+
+@wrong("one_f_one_b", "warm-up-too-long", 2, "rank 0 holds 5 activations at once; 4 will do", "warm-up is too long")
+def warm_up_too_long(stages, microbatches):
+    return _ahead(stages, microbatches, lambda rank: stages - rank)
+
+
+@wrong("one_f_one_b", "warm-up", 1, "takes 69 s", "Rank 1 runs 4 forwards before its first backward; it should run 3")
+def the_same_warm_up_everywhere(stages, microbatches):
+    return _ahead(stages, microbatches, lambda rank: stages - 1)
+
+
+@wrong("one_f_one_b", "warm-up", 1, "Rank 0 runs 1 forwards before its first backward; it should run 4")
+def no_warm_up(stages, microbatches):
+    return _ahead(stages, microbatches, lambda rank: 0)
+
+
+@wrong("one_f_one_b", "deadlock", 0, "rank 1 stands at F(1)")
+def ranks_the_wrong_way_round(stages, microbatches):
+    return _ahead(stages, microbatches, lambda rank: rank)
+
+
+@wrong("one_f_one_b", "backward-missing", 0, "B(5)")
+def without_cool_down(stages, microbatches):
+    rows = solutions.one_f_one_b(stages, microbatches)
+    return [[a for n, a in enumerate(row) if n < 2 * microbatches - (stages - 1 - r)] for r, row in enumerate(rows)]
+
+
+@wrong("one_f_one_b", "not-yours", 0, "write the lists yourself")
+def the_librarys(stages, microbatches):
+    return library_one_f_one_b(stages, microbatches).actions
+
+
+@wrong("one_f_one_b", "backward-before-forward", 0, "rank 3 runs B(0) before F(0)")
+def backward_before_its_forward_on_the_last_stage(stages, microbatches):
+    rows = solutions.one_f_one_b(stages, microbatches)
+    rows[-1][0], rows[-1][1] = rows[-1][1], rows[-1][0]
+    return rows
+
+
+@right("one_f_one_b")
+def by_counting_what_is_held(stages, microbatches):
+    rows = []
+    for rank in range(stages):
+        row, forwards, backwards = [], 0, 0
+        while backwards < microbatches:
+            if forwards < microbatches and forwards - backwards < stages - rank:
+                row.append(("F", forwards))
+                forwards += 1
+            else:
+                row.append(("B", backwards))
+                backwards += 1
+        rows.append(row)
+    return rows
+
+
+# stage_forward
+
+
+@wrong("stage_forward", "no-grad", 1, "rank 0 waits for it", "requires_grad_")
+def forgets_requires_grad(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous, tag=tag).wait()
+    y = module(x)
+    return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
+
+
+@wrong("stage_forward", "no-handle", 2, "with a blocking send")
+def sends_and_blocks(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.recv(x, previous, tag=tag)
+        x.requires_grad_()
+    y = module(x)
+    if following is not None:
+        dist.send(y.detach(), following, tag=tag)
+    return y, None
+
+
+@wrong("stage_forward", "dropped-handle", 0, "returns the handle of its isend")
+def drops_the_handle(dist, module, x, previous, following, tag):
+    y, _ = solutions.stage_forward(dist, module, x, previous, following, tag)
+    return y, None
+
+
+@wrong("stage_forward", "new-buffer", 0, "receive into the x that it is given")
+def receives_into_another_tensor(dist, module, x, previous, following, tag):
+    received = torch.empty_like(x) if previous is not None else x
+    return solutions.stage_forward(dist, module, received, previous, following, tag)
+
+
+@wrong("stage_forward", "detached", 1, "detach what you send, not what you return")
+def returns_what_it_sends(dist, module, x, previous, following, tag):
+    y, handle = solutions.stage_forward(dist, module, x, previous, following, tag)
+    return y.detach(), handle
+
+
+@wrong("stage_forward", "x", 0, "Is it sent y")
+def sends_its_own_input(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous, tag=tag).wait()
+        x.requires_grad_()
+    return module(x), None if following is None else dist.isend(x.detach(), following, tag=tag)
+
+
+@wrong("stage_forward", "last-microbatch", 3, "the last micro-batch only")
+def zeroes_gradients_each_time(dist, module, x, previous, following, tag):
+    if hasattr(module, "zero_grad"):
+        module.zero_grad()
+    return solutions.stage_forward(dist, module, x, previous, following, tag)
+
+
+@wrong("stage_forward", "form", 0, "return (y, handle)")
+def returns_only_y(dist, module, x, previous, following, tag):
+    y, handle = solutions.stage_forward(dist, module, x, previous, following, tag)
+    if handle is not None:
+        handle.wait()
+    return y
+
+
+@wrong("stage_forward", "deadlock", 0, "deadlock", "rank 0")
+def waits_for_the_rank_after_it(dist, module, x, previous, following, tag):
+    if following is not None:
+        dist.irecv(x, following, tag=tag).wait()
+    return module(x), None
+
+
+@right("stage_forward")
+def with_a_blocking_receive(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.recv(x, previous, tag=tag)
+        x.requires_grad = True
+    y = module(x)
+    if following is None:
+        return y, None
+    return y, dist.isend(y.detach().clone(), following, tag=tag)
+
+
+# stage_backward
+
+
+@wrong("stage_backward", "no-weight-gradient", 0, "autograd.grad(y, x) only x")
+def only_the_input(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    if previous is None:
+        return None
+    (x.grad,) = torch.autograd.grad(y, x, grad)
+    return dist.isend(x.grad, previous, tag=tag)
+
+
+@wrong("stage_backward", "ignores-gradient", 0, "as if it were the loss")
+def as_if_it_were_the_loss(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    y.sum().backward()
+    return None if previous is None else dist.isend(x.grad, previous, tag=tag)
+
+
+@wrong("stage_backward", "kept", 2, "retain_graph")
+def keeps_the_activations(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    y.backward(grad, retain_graph=True)
+    return None if previous is None else dist.isend(x.grad, previous, tag=tag)
+
+
+@wrong("stage_backward", "value", 0, "Does the rank after it send x.grad")
+def passes_on_what_arrived(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    y.backward(grad)
+    going = x.detach() if grad is None else grad
+    return None if previous is None else dist.isend(going, previous, tag=tag)
+
+
+@wrong("stage_backward", "dropped-handle", 0, "returns the handle of its isend")
+def drops_the_handle_of_a_gradient(dist, x, y, grad, previous, following, tag):
+    solutions.stage_backward(dist, x, y, grad, previous, following, tag)
+
+
+@wrong("stage_backward", "not-received", 0, "gradients of zero")
+def goes_back_before_it_has_arrived(dist, x, y, grad, previous, following, tag):
+    arriving = None if following is None else dist.irecv(torch.empty_like(grad), following, tag=tag)
+    y.backward(grad)
+    if arriving is not None:
+        arriving.wait()
+    return None if previous is None else dist.isend(x.grad, previous, tag=tag)
+
+
+@wrong("stage_backward", "no-handle", 0, "Return what isend returned")
+def sends_a_gradient_and_blocks(dist, x, y, grad, previous, following, tag):
+    handle = solutions.stage_backward(dist, x, y, grad, previous, following, tag)
+    if handle is not None:
+        handle.wait()
+
+
+@right("stage_backward")
+def with_a_buffer_of_its_own(dist, x, y, grad, previous, following, tag):
+    if following is None:
+        y.backward()
+    else:
+        arrived = torch.empty_like(y)
+        dist.recv(arrived, following, tag=tag)
+        torch.autograd.backward(y, arrived)
+    if previous is not None:
+        return dist.isend(x.grad, previous, tag=tag)
+
+
+# why_one_f_one_b
+
+
+@wrong("why_one_f_one_b", "bubble", 0, "bubble_1f1b is 0.1364", "does not make the bubble smaller")
+def believes_it_is_faster(stages, microbatches):
+    found = solutions.why_one_f_one_b(stages, microbatches)
+    return found | {"bubble_1f1b": found["bubble_1f1b"] / 2}
+
+
+@wrong("why_one_f_one_b", "relative", 0, "relative to the ideal time")
+def relative_to_ideal(stages, microbatches):
+    found = solutions.why_one_f_one_b(stages, microbatches)
+    return found | dict.fromkeys(("bubble_gpipe", "bubble_1f1b"), (stages - 1) / microbatches)
+
+
+@wrong("why_one_f_one_b", "peak", 1, "peak_1f1b is 1")
+def of_the_last_rank(stages, microbatches):
+    return solutions.why_one_f_one_b(stages, microbatches) | {"peak_1f1b": 1}
+
+
+@wrong("why_one_f_one_b", "form", 0, "return a dict")
+def as_a_sentence(stages, microbatches):
+    return "less memory, same bubble"
+
+
+@right("why_one_f_one_b")
+def by_formula(stages, microbatches):
+    bubble = (stages - 1) / (microbatches + stages - 1)
+    peaks = {"peak_gpipe": microbatches, "peak_1f1b": min(stages, microbatches)}
+    return {"bubble_gpipe": bubble, "bubble_1f1b": bubble, **peaks}
+
+
+# split_layers
+
+
+@wrong("split_layers", "equal-counts", 1, "[4, 4, 3, 3]", "Equal numbers of layers")
+def equal_numbers(costs, stages):
+    return [len(costs) // stages + (stage < len(costs) % stages) for stage in range(stages)]
+
+
+@wrong("split_layers", "sum", 0, "are 12 layers")
+def without_the_rest(costs, stages):
+    return [len(costs) // stages] * stages
+
+
+@wrong("split_layers", "not-best", 1, "dearest")
+def all_on_the_last(costs, stages):
+    return [1] * (stages - 1) + [len(costs) - stages + 1]
+
+
+@wrong("split_layers", "empty", 0, "leaves a stage without a layer")
+def nothing_for_the_last(costs, stages):
+    return [len(costs)] + [0] * (stages - 1)
+
+
+@wrong("split_layers", "form", 0, "a list of 4 whole numbers")
+def as_lists_of_costs(costs, stages):
+    return [costs[stage::stages] for stage in range(stages)]
+
+
+@right("split_layers")
+def by_dynamic_programming(costs, stages):
+    best = {(0, 0): (0, [])}
+    for stage in range(1, stages + 1):
+        for end in range(stage, len(costs) + 1):
+            options = []
+            for begin in range(stage - 1, end):
+                if (stage - 1, begin) in best:
+                    most, counts = best[stage - 1, begin]
+                    options.append((max(most, sum(costs[begin:end])), [*counts, end - begin]))
+            best[stage, end] = min(options)
+    return best[stages, len(costs)][1]

@@ -1,0 +1,284 @@
+"""Wrong answers to chapter 9 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives, the points that it earns, and words that the sentence holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from course_lib import schedules
+from solutions import ch09_more_schedules as solutions
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    earned: int
+    words: tuple[str, ...]
+
+
+WRONG: list[Wrong] = []
+RIGHT: list[tuple[str, Callable]] = []
+
+
+def wrong(exercise: str, code: str, earned: int, *words: str) -> Callable:
+    return lambda answer: WRONG.append(Wrong(exercise, answer, code, earned, words)) or answer
+
+
+def right(exercise: str) -> Callable:
+    return lambda answer: RIGHT.append((exercise, answer)) or answer
+
+
+def plain(schedule) -> list:
+    """Return one of the library's schedules as a learner would write it."""
+    return [[tuple(action[:3]) for action in row] for row in schedule.actions]
+
+
+# interleaved
+
+
+@wrong("interleaved", "one-chunk", 0, "the chunks used are [0]", "0 to 1")
+def one_chunk(stages, microbatches, chunks):
+    return plain(schedules.one_f_one_b(stages, microbatches))
+
+
+@wrong("interleaved", "all-forwards", 3, "All forwards run before the first backward")
+def all_forwards_first(stages, microbatches, chunks):
+    rows = solutions.interleaved(stages, microbatches, chunks)
+    return [[a for a in row if a[0] == "F"] + [a for a in row if a[0] == "B"] for row in rows]
+
+
+@wrong("interleaved", "deadlock", 0, "no rank can go on")
+def back_through_the_first_chunk_first(stages, microbatches, chunks):
+    rows = solutions.interleaved(stages, microbatches, chunks)
+    return [[(kind, i, chunks - 1 - c if kind == "B" else c) for kind, i, c in row] for row in rows]
+
+
+def _ahead(stages, microbatches, chunks, more):
+    order = solutions.interleaved(stages, microbatches, chunks)
+    rows = []
+    for rank, row in enumerate(order):
+        forwards, backwards = ([a for a in row if a[0] == kind] for kind in "FB")
+        ahead = min(2 * (stages - 1 - rank) + (chunks - 1) * stages + more, len(forwards))
+        mixed = forwards[:ahead]
+        for k, back in enumerate(backwards):
+            mixed += [*forwards[ahead + k : ahead + k + 1], back]
+        rows.append(mixed)
+    return rows
+
+
+@wrong("interleaved", "too-much-memory", 3, "rank 0 holds 12 chunks' activations at once; 11 will do", "warm-up")
+def warm_up_too_long(stages, microbatches, chunks):
+    return _ahead(stages, microbatches, chunks, 1)
+
+
+@wrong("interleaved", "too-slow", 1, "57 s will do")
+def backwards_in_two_orders(stages, microbatches, chunks):
+    forwards = [("F", i, c) for c in range(chunks) for i in range(microbatches)]
+    up, down = ([("B", i, c) for c in reversed(range(chunks)) for i in order] for order in _both_ways(microbatches))
+    return [forwards + (up if rank < stages - 1 else down) for rank in range(stages)]
+
+
+def _both_ways(microbatches):
+    return range(microbatches), range(microbatches - 1, -1, -1)
+
+
+@wrong("interleaved", "backward-missing", 0, "is lost")
+def forgets_the_cool_down(stages, microbatches, chunks):
+    rows = solutions.interleaved(stages, microbatches, chunks)
+    return [row[:-1] for row in rows]
+
+
+@wrong("interleaved", "not-yours", 0, "write the lists yourself")
+def the_librarys(stages, microbatches, chunks):
+    return schedules.interleaved(stages, microbatches, chunks).actions
+
+
+@right("interleaved")
+def by_two_sorted_lists(stages, microbatches, chunks):
+    def key(action):
+        kind, i, chunk = action
+        return i // stages, chunk if kind == "F" else -chunk, i
+
+    rows = []
+    for rank in range(stages):
+        every = [(i, c) for i in range(microbatches) for c in range(chunks)]
+        forwards = sorted((("F", *one) for one in every), key=key)
+        backwards = sorted((("B", *one) for one in every), key=key)
+        row, held = [], 0
+        most = 2 * (stages - 1 - rank) + (chunks - 1) * stages + 1
+        while backwards:
+            if forwards and held < most:
+                row.append(forwards.pop(0))
+                held += 1
+            else:
+                row.append(backwards.pop(0))
+                held -= 1
+        rows.append(row)
+    return rows
+
+
+# zero_bubble
+
+
+@wrong("zero_bubble", "not-split", 0, "split every one into I")
+def plain_1f1b(stages, microbatches):
+    return plain(schedules.one_f_one_b(stages, microbatches))
+
+
+@wrong("zero_bubble", "w-at-once", 2, "let W wait")
+def w_right_after_its_i(stages, microbatches):
+    rows = plain(schedules.one_f_one_b(stages, microbatches))
+    return [
+        [new for kind, i, _ in row for new in ([("F", i)] if kind == "F" else [("I", i), ("W", i)])] for row in rows
+    ]  # fmt: skip
+
+
+@wrong("zero_bubble", "weight-missing", 0, "never W(0)")
+def w_skipped(stages, microbatches):
+    return [[a for a in row if a[0] != "W"] for row in solutions.zero_bubble(stages, microbatches)]
+
+
+@wrong("zero_bubble", "weight-before-input", 0, "W(0) before I(0)")
+def w_before_its_i(stages, microbatches):
+    swap = {"I": "W", "W": "I", "F": "F"}
+    return [[(swap[kind], i) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
+
+
+@wrong("zero_bubble", "too-slow", 2, "27 s will do")
+def every_w_at_the_end(stages, microbatches):
+    rows = solutions.zero_bubble(stages, microbatches)
+    late = [[a for a in row if a[0] != "W"] + [a for a in row if a[0] == "W"] for row in rows]
+    return late if stages > 1 else rows
+
+
+@wrong("zero_bubble", "too-much-memory", 4, "rank 0 holds 7 micro-batches' activations at once; rank 0 of 1F1B holds 4")
+def zb_h2(stages, microbatches):
+    if microbatches < 2 * stages:
+        return solutions.zero_bubble(stages, microbatches)
+    return plain(schedules.zb_h2(stages, microbatches))
+
+
+@right("zero_bubble")
+def by_what_is_held(stages, microbatches):
+    rows = []
+    for rank in range(stages):
+        row, f, i, w = [], 0, 0, 0
+        while w < microbatches:
+            if f < microbatches and f - i < stages - rank and f - w < stages:
+                row.append(("F", f))
+                f += 1
+            elif i < microbatches and i - w <= rank:
+                row.append(("I", i))
+                i += 1
+            else:
+                row.append(("W", w))
+                w += 1
+        rows.append(row)
+    return rows
+
+
+# chimera
+
+
+@wrong("chimera", "sync-missing", 0, "its other copy has gradients too")
+def gradients_of_the_copies_not_summed(stages, microbatches):
+    return [[a for a in row if a[0] != "SYNC"] for row in solutions.chimera(stages, microbatches)]
+
+
+@wrong("chimera", "deadlock", 0, "SYNC of chunk 0")
+def sync_in_the_same_order_everywhere(stages, microbatches):
+    rows = solutions.chimera(stages, microbatches)
+    return [[*row[:-2], ("SYNC", None, 0), ("SYNC", None, 1)] for row in rows]
+
+
+@wrong("chimera", "sync-early", 0, "once all of them are there")
+def sync_first(stages, microbatches):
+    return [[*row[-2:], *row[:-2]] for row in solutions.chimera(stages, microbatches)]
+
+
+@wrong("chimera", "one-way", 2, "4 of them go down the ranks and 0 up")
+def all_of_them_down(stages, microbatches):
+    rows = plain(schedules.one_f_one_b(stages, microbatches))
+    ends = [row[-2:] for row in solutions.chimera(stages, microbatches)]
+    return [row + end for row, end in zip(rows, ends, strict=True)]
+
+
+@wrong("chimera", "too-slow", 3, "10 s will do")
+def all_forwards_first_both_ways(stages, microbatches):
+    rows = solutions.chimera(stages, microbatches)
+    return [[*(a for a in row if a[0] == "F"), *(a for a in row if a[0] == "B"), *row[-2:]] for row in rows]
+
+
+@wrong("chimera", "copies", 0, "enters 2 copies")
+def every_microbatch_both_ways(stages, microbatches):
+    rows = solutions.chimera(stages, microbatches)
+    twice = [(k, i, c) for k in "FB" for c in (0, 1) for i in range(microbatches)]
+    return [twice + row[-2:] for row in rows]
+
+
+@wrong("chimera", "too-slow", 5, "the next unit may begin before the last one has ended")
+def one_unit_after_the_other(stages, microbatches):
+    unit, rows = solutions.chimera(stages, stages), []
+    for row in unit:
+        body = [
+            (kind, stages * k + i, c) for k in range(microbatches // stages) for kind, i, c in row[:-2]
+        ]  # fmt: skip
+        rows.append(body + row[-2:])
+    return rows
+
+
+@right("chimera")
+def with_another_numbering_of_the_microbatches(stages, microbatches):
+    rows = solutions.chimera(stages, microbatches)
+    return [[(kind, i if i is None else microbatches - 1 - i, c) for kind, i, c in row] for row in rows]
+
+
+# read_the_table
+
+
+@wrong("read_the_table", "fastest", 1, "fastest is ZB-V, not 'PipeDream'", "synchronous")
+def takes_the_smallest_bubble_of_all(table, most_activations):
+    found = solutions.read_the_table(table, most_activations)
+    return found | {"fastest": min(table, key=lambda name: table[name]["bubble"])}
+
+
+@wrong("read_the_table", "fastest", 1, "until the last rank is done", "'ZB-H2'")
+def takes_the_span_for_the_makespan(table, most_activations):
+    found = solutions.read_the_table(table, most_activations)
+    return found | {"fastest": min(table, key=lambda name: table[name]["span_bubble"])}
+
+
+@wrong("read_the_table", "zero_only_by_span", 3, "only_by_span is ['ZB-H2', 'ZB-V']")
+def believes_the_name(table, most_activations):
+    return solutions.read_the_table(table, most_activations) | {"zero_only_by_span": []}
+
+
+@wrong("read_the_table", "stale", 0, "stale is ['PipeDream']")
+def nothing_is_stale(table, most_activations):
+    return solutions.read_the_table(table, most_activations) | {"stale": []}
+
+
+@wrong("read_the_table", "form", 0, "return a dict")
+def only_a_name(table, most_activations):
+    return "ZB-V"
+
+
+@right("read_the_table")
+def with_loops(table, most_activations):
+    stale, zero, fastest, fits = [], [], None, None
+    for name, row in table.items():
+        if row["bubble"] > 1e-6 and row["span_bubble"] < 1e-6:
+            zero.insert(0, name)
+        if not row["synchronous"]:
+            stale.append(name)
+            continue
+        if fastest is None or row["bubble"] <= table[fastest]["bubble"]:
+            fastest = name
+        small = row["weights"] < 2 and row["activations"] <= most_activations
+        if small and (fits is None or row["bubble"] <= table[fits]["bubble"]):
+            fits = name
+    return {"stale": stale, "fastest": fastest, "fastest_that_fits": fits, "zero_only_by_span": zero}
