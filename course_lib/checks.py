@@ -95,11 +95,12 @@ class _Wrong(Exception):  # noqa: N818
 
 
 def expect(condition: Any, sentence: str, code: str, see: str = "") -> None:
-    """Refuse the answer with `sentence` unless `condition` is True (a NumPy or torch truth counts, anything else not).
+    """Refuse the answer with `sentence` unless `condition` is True (NumPy's counts, anything else does not).
 
     `code` names the mistake for good; `see` is a line the learner can run to see it.
     """
-    if not (type(condition) is bool and condition or type(condition).__name__ == "bool_" and bool(condition)):
+    numpys = type(condition).__module__ == "numpy" and type(condition).__name__ in ("bool", "bool_")
+    if not ((type(condition) is bool or numpys) and condition):
         raise _Wrong(sentence, code, see)
 
 
@@ -257,16 +258,20 @@ def alone(drive: Callable, answer: Any, *data: Any) -> Any:
 # Predictions
 
 
-def compare(guess: float | None, measured: float, unit: str = "") -> None:
-    """Print a guess, the measured number and their ratio; without a guess (None) only the measured number."""
+def compare(guess: float | None, measured: float, unit: str = "", *, by: str = "measured") -> None:
+    """Print a guess, the measured number and their ratio ("exact" where they are equal); without a guess no ratio.
+
+    `by` says where the number comes from when nothing was measured: by="by formula".
+    """
     unit = f" {unit}" if unit else ""
+    known = f"{by} {_number(measured)}{unit}"
     if guess is None:
-        print(f"no guess   measured {_number(measured)}{unit}")
+        print(f"no guess   {known}")
     elif isinstance(guess, bool) or not isinstance(guess, (int, float)):
-        print(f"{guess!r} is not a number   measured {_number(measured)}{unit}")
+        print(f"{guess!r} is not a number   {known}")
     else:
-        ratio = f"{measured / guess:.3g}" if guess else "–"
-        print(f"guess {_number(guess)}{unit}   measured {_number(measured)}{unit}   measured / guess {ratio}")
+        ratio = f"{by} / guess {measured / guess:.3g}" if guess else f"{by} / guess –"
+        print(f"guess {_number(guess)}{unit}   {known}   {'exact' if guess == measured else ratio}")
 
 
 def _number(value: float) -> str:

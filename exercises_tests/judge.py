@@ -7,6 +7,7 @@ folder, without `solutions/` and `tests/` on the module path; what comes back is
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import linecache
@@ -14,6 +15,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any
 from course_lib import ranks
 from course_lib.checks import Outcome
 from course_lib.ranks import launcher, packing, results, wire
+from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
 from exercises_tests import remote, sandbox
 from exercises_tests.answer import CELL, Answer, borrows, names_defined
 
@@ -44,7 +47,9 @@ class GradingLauncher(sandbox.SandboxLauncher):
     """The most that one run may take."""
 
     def command(self, fd: str) -> list[str]:
-        return super().command(fd) if self.apart else launcher.Launcher.command(self, fd)
+        if self.apart:
+            return super().command(fd)
+        return [*launcher.Launcher.command(self, fd), "0", *self.preload]
 
     def simulate(self, job: dict[str, Any], timeout: float) -> launcher.Child:
         return remote.simulate(self, job, min(timeout, self.seconds))
@@ -79,15 +84,29 @@ def main() -> None:
     wire.MOST_BYTES = MOST_MESSAGE
     results.source_line = _line_of_a_cell
     ranks.LAUNCHER = GradingLauncher()
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a judge whose grader is gone has nobody to tell
     for line in sys.stdin:
         request = json.loads(line)
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
             ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
+            ranks.LAUNCHER.preload = _imported(request["imports"]) + _preload(request["chapter"])
             ranks.LAUNCHER.folder = "/tmp" if request["sandbox"] else folder
             found = grade(request)
             ranks.LAUNCHER.stop()  # nothing passes from one submission to the next
         replies.write(json.dumps(found) + "\n")
         replies.flush()
+
+
+def _imported(cell: str) -> tuple[str, ...]:
+    """Return the modules that the chapter's own imports cell names."""
+    nodes = list(ast.walk(ast.parse(cell)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return (*names, *(node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module))
+
+
+def _preload(chapter: str) -> tuple[str, ...]:
+    """Return the further modules that a chapter's checks say its answers will want."""
+    return tuple(getattr(importlib.import_module(f"exercises_tests.{chapter}"), "PRELOAD", ()))
 
 
 def _line_of_a_cell(filename: str, number: int) -> str:

@@ -63,9 +63,11 @@ class SandboxLauncher(Launcher):
     """A launcher whose zygote, and so every rank, lives in a sandbox."""
 
     room = os.environ.get("PYTHONPATH", "")
+    preload: tuple[str, ...] = ()
+    """Modules to import once for all ranks of a submission."""
 
     def command(self, fd: str) -> list[str]:
-        return [*prefix(self.room), *super().command(fd), *_user()]
+        return [*prefix(self.room), *super().command(fd), *(_user() or ["0"]), *self.preload]
 
 
 def _user() -> list[str]:

@@ -134,7 +134,8 @@ TOTAL = {
     ),
     "leaves a process behind": on_rank(
         "import subprocess\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)  # left behind'], start_new_session=True)"
+        "words = [sys.executable, '-c', 'import time; time.sleep(1000)  # left behind']\n"
+        "subprocess.Popen(words, start_new_session=True)"
     ),
     "forks without end": on_rank(
         "while True:\n"

@@ -174,6 +174,12 @@ def test_work_takes_its_time_on_a_real_rank():
     assert run(lambda dist: work(0.2), ranks=1).seconds >= 0.2
 
 
+def test_work_leaves_an_event_on_a_real_rank_too():
+    (event,) = run(lambda dist: work(0.1) if dist.get_rank() else None, ranks=2).events
+    assert (event.rank, event.kind, event.sent, event.messages) == (1, "work", 0, 0)
+    assert event.end - event.start >= 0.1
+
+
 # What is printed
 
 

@@ -18,6 +18,19 @@ _gather_single = getattr(torch_dist, "all_gather_single", torch_dist.all_gather_
 _scatter_single = getattr(torch_dist, "reduce_scatter_single", torch_dist.reduce_scatter_tensor)
 
 
+CURRENT: Meter | None = None
+"""The meter of the rank that this process is, if it is one."""
+
+
+def sleep(seconds: float) -> None:
+    """Sleep, and write it down as work where this process is a rank."""
+    meter = CURRENT
+    begin = meter._now() if meter else 0.0
+    time.sleep(seconds)
+    if meter:
+        meter._record("work", begin)
+
+
 class Handle:
     """torch's handle of an operation under way; its event ends when `wait` returns. To wait again does nothing."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.meter import Event
+from course_lib.meter import Event, sleep
 from course_lib.ranks import packing
 from course_lib.ranks.failures import deadlock
 from course_lib.ranks.failures import raise_first_failure as _raise_first_failure
@@ -92,7 +91,7 @@ def work(seconds: float | None = None, *, flops: float | None = None) -> None:
     if world is not None and world.CURRENT is not None:
         world.CURRENT.work(seconds, flops)
         return
-    time.sleep(seconds if seconds is not None else flops / FLOPS)
+    sleep(seconds if seconds is not None else flops / FLOPS)
 
 
 def _check_call(fn: Any, ranks: Any, on: Any, timeout: Any) -> None:

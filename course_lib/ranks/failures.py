@@ -50,7 +50,11 @@ def _failure_of(answer: dict[str, Any]) -> RankFailed:
         return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
     who = "" if rank is None else f"rank {rank} "
     said = f"{who}raised {error}" + (f": {message}" if message else "")
-    return RankFailed(said + lines_of(frames), rank, error, message)
+    said += lines_of(frames)
+    if answer.get("other"):  # a message has two sides, and the other one is waiting on a line of its own
+        other, waits, lines = answer["other"]
+        said += f"\n  rank {other} {waits}{lines_of(lines, most=2)}" if lines else ""
+    return RankFailed(said, rank, error, message)
 
 
 def _kind_of_death(child: Child) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 import torch.distributed as torch_dist
 
-from course_lib.meter import Event, Meter
+from course_lib import meter
+from course_lib.meter import Event
 from course_lib.ranks import packing, worker
 from course_lib.ranks.failures import raise_raised
 from course_lib.ranks.results import RankFailed, Results, duration, print_ranks
@@ -126,7 +127,7 @@ def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> di
     """Call the function as a rank of `run` does: with its own copy of all it uses."""
     os.environ["COURSE_RANK"] = str(rank)
     try:
-        dist = Meter(debug=debug)
+        dist = meter.dist.CURRENT = meter.Meter(debug=debug)
         own_fn, own_args = packing.unpack(packing.pack_call(fn, args))
         worker.seed(rank)
         dist.begin = begin = time.monotonic()
@@ -138,6 +139,7 @@ def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> di
         return worker.failure(error, rank)
     finally:
         del os.environ["COURSE_RANK"]
+        meter.dist.CURRENT = None
     answer = worker.give_back(value, rank)
     return answer | {"events": [tuple(event) for event in dist.events], "begin": begin, "end": end}
 

@@ -92,7 +92,7 @@ def _real(job: dict[str, Any], port: int | None) -> dict[str, Any]:
             backend, store=store, rank=rank, world_size=ranks, timeout=patience, device_id=device
         )
         seed(rank)
-        dist = meter.Meter(debug=job["debug"])
+        dist = meter.dist.CURRENT = meter.Meter(debug=job["debug"])
         fn, args = packing.unpack(job["call"])
         dist.begin = begin = time.monotonic()
         value = fn(dist, *args)
@@ -151,6 +151,7 @@ def failure(error: BaseException, rank: int | None) -> dict[str, Any]:
         "rank": rank,
         "when": time.monotonic(),
         "behind": _behind(error),
+        "other": getattr(error, "other", None),
     }
 
 

@@ -25,11 +25,17 @@ PRELOAD = (
     "torch.distributed",
     "course_lib.ranks.worker",
     "course_lib.simulator.world",
-    "torch.fx.experimental.symbolic_shapes",  # backward(gradient) imports it, and sympy with it: over 2 s
 )
+LATER = (
+    "torch.fx.experimental.symbolic_shapes",  # backward(gradient) imports it, and sympy with it: over 2 s
+    "torch._dynamo",  # the first optimizer or DDP of a process imports it: over 1 s in every rank of every run
+    "torch.distributed.tensor.debug",  # CommDebugMode
+    "torch.distributed.tensor.parallel",
+)
+"""What only some chapters need: imported when nothing is asked for, so that the first run need not wait for it."""
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
@@ -61,12 +67,15 @@ class Zygote:
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        later = [name for name in LATER if name not in sys.modules]
         while os.getppid() == self.parent:
             readable, _, _ = select.select([self.control, wake], [], [], 1.0)
             if wake in readable:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 4096)
             self.bury()
+            if later and not readable and not self.alive:
+                _import(later.pop(0))
             if self.control in readable and not self.obey():
                 break
         for pid in self.alive:
@@ -175,7 +184,7 @@ def _become_a_rank(control: socket.socket, fds: list[int], listener: socket.sock
     code = 1
     try:
         os.setsid()
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -201,17 +210,24 @@ def _close_all_but(*kept: int) -> None:
         low = fd + 1
 
 
+def _import(name: str) -> None:
+    """Import what ranks will want; one that cannot be imported is their own affair."""
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
+
+
 def main() -> None:
+    """Serve on the socket that the first argument names; the second is a user to become, further ones are modules."""
     control = socket.socket(fileno=int(sys.argv[1]))
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
         os.dup2(null, fd)
-    if len(sys.argv) > 2:  # started by root, who is above all limits: become a user who is not
-        user = int(sys.argv[2])
+    user = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if user:  # started by root, who is above all limits: become a user who is not
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until a rank has its faulthandler
     try:
@@ -220,6 +236,8 @@ def main() -> None:
     except Exception as error:  # without it every launch would pay for these imports, so it must not pass in silence
         control.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         raise SystemExit(1) from None
+    for name in sys.argv[3:]:
+        _import(name)
     sys.modules["torch"].set_num_threads(1)
     control.sendall(b'{"ready": 1}\n')
     Zygote(control).serve()

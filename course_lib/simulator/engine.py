@@ -28,6 +28,7 @@ from typing import Any
 
 from course_lib.meter import describe
 from course_lib.simulator.randomness import RandomNumbers
+from course_lib.simulator.report import frames_of
 from course_lib.simulator.runners import Agent, Posting, Rank, Runner
 
 
@@ -217,6 +218,8 @@ class Engine:
 
     def _transfer(self, send: Posting, recv: Posting) -> None:
         if send.tensor is not None:
+            if send.tensor.dtype != recv.tensor.dtype or send.tensor.numel() != recv.tensor.numel():
+                raise self._misfit(send, recv)
             _deliver(send, recv)
         src, dst = send.rank, recv.rank
         start = send.time if send.time > recv.time else recv.time
@@ -238,6 +241,18 @@ class Engine:
             self.transfers.extend((src, dst, send.time, recv.time, start, end, send.nbytes))
         self.notify(send)
         self.notify(recv)
+
+    def _misfit(self, send: Posting, recv: Posting) -> ValueError:
+        """Return the refusal of a message; it has the line at which the side that came first waits, if it waits."""
+        error = ValueError(
+            f"rank {send.rank} sends {describe(send.tensor)}, but rank {recv.rank} receives into "
+            f"{describe(recv.tensor)}: both sides need the same dtype and number of elements"
+        )
+        first = send if self.current.index == recv.rank else recv
+        waiting = self.ranks[first.rank]
+        if first.blocking and waiting.waits_for is first:
+            error.other = (first.rank, "waits to send" if first is send else "waits to receive", frames_of(waiting))
+        return error
 
     # Built-in collectives
 
@@ -280,14 +295,8 @@ class Engine:
 def _deliver(send: Posting, recv: Posting) -> None:
     """Bring the bytes over: into the buffer of a receiver that is blocked, or to where its wait() will find them."""
     brought = send.tensor if send.blocking else send.data
-    into = recv.tensor
-    if brought.dtype != into.dtype or brought.numel() != into.numel():
-        raise ValueError(
-            f"rank {send.rank} sends {describe(brought)}, but rank {recv.rank} receives into {describe(into)}: "
-            "both sides need the same dtype and number of elements"
-        )
     if recv.blocking:
-        copy(into, brought)
+        copy(recv.tensor, brought)
     else:
         recv.data = brought.detach().clone() if send.blocking else brought
 

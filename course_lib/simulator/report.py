@@ -12,7 +12,7 @@ from course_lib.simulator.runners import Agent, Posting, Rank
 
 def frames_of(rank: Rank) -> list[tuple[str, int, str]]:
     """Return the learner's frames of a rank's thread, outermost first."""
-    frame = sys._current_frames().get(rank.thread.ident)
+    frame = sys._current_frames().get(rank.thread.ident) if rank.thread else None
     stack = traceback.extract_stack(frame) if frame else []
     return [(f.filename, f.lineno, f.name) for f in stack if not packing.is_library(f.filename)]
 

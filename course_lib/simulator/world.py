@@ -11,6 +11,8 @@ import select
 import socket
 import sys
 import threading
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from course_lib.meter import Event
@@ -18,6 +20,7 @@ from course_lib.ranks import packing, wire, worker
 from course_lib.simulator import Cluster, report
 from course_lib.simulator.dist import SimulatedDist
 from course_lib.simulator.engine import Engine
+from course_lib.simulator.handle import Handle
 from course_lib.simulator.meeting import Meeting
 from course_lib.simulator.runners import Rank
 
@@ -90,7 +93,7 @@ class World:
         try:
             value = fn(dist, *args)
             if dist.open_handles:
-                names = ", ".join(handle.name for handle in dist.open_handles.values())
+                names = _names(dist.open_handles.values())
                 raise RuntimeError(f"returned without wait() on {names}: keep the handle and wait for it")
             answer = self.values[rank.index] = worker.give_back(value, rank.index)
         except BaseException as error:
@@ -120,6 +123,12 @@ class World:
             "transfers": self.engine.transfers.tobytes(),
             "printed": self.printed,
         }
+
+
+def _names(handles: Iterable[Handle]) -> str:
+    """Return the operations that were not waited for, equal ones counted: 3 isends to rank 2."""
+    counts = Counter(tuple(handle.name.partition(" ")) for handle in handles)
+    return ", ".join("".join(name) if n == 1 else f"{n} {name[0]}s{name[1]}{name[2]}" for name, n in counts.items())
 
 
 def simulate(job: dict[str, Any], link: socket.socket) -> dict[str, Any]:

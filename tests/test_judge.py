@@ -1,0 +1,22 @@
+"""The judge gives the course's own solutions full marks: every check works on an answer that lives elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from exercises_tests import grader
+from exercises_tests.chapters import ROOT, chapters, solutions
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_the_solutions_of_a_chapter_get_full_marks_from_the_judge(chapter):
+    group = grader.Class(ROOT, "reference")
+    judge = grader.Judge(group._environ)
+    try:
+        results = judge.ask(group.request(chapter, solutions(chapter), [], "the course"))
+    finally:
+        judge.close()
+        group.close()
+    assert results is not None, "the judge died"
+    assert {r["exercise"]: r["sentence"] for r in results if not r["graded"] or r["code"]} == {}
+    assert sum(r["earned"] for r in results) == sum(exercise.points for exercise in chapter.exercises)
