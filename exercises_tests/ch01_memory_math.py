@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import random
 from collections.abc import Callable
@@ -54,6 +55,29 @@ def _told(key: str, value: Any) -> bool:
     return key not in ("name", "source") and bool(value) and value != "none"
 
 
+def _see_parts(shape: ModelShape) -> str:
+    return f'parameters_by_part(MODELS["{shape.name}"])' if shape.name in MODELS else ""
+
+
+def _compare_parts(shape: ModelShape) -> str:
+    """Return what to hold an unexplained count against: a made-up shape is in no table, so its parts are told."""
+    if shape.name in MODELS:
+        return "compare with parameters_by_part"
+    parts = [f"{part} {count:,}" for part, count in models.parameters_by_part(shape).items() if count]
+    return f"its parts are {', '.join(parts)}"
+
+
+BILLIONS = {1e9: "billions", 1e6: "millions", 1e3: "thousands"}
+
+
+def _too_small(got: float, want: float) -> tuple[str, str] | None:
+    """Return the code and the words for a count in billions, also a rounded one."""
+    for scale, name in BILLIONS.items():
+        if close(got * scale, want, 0.01):
+            return "unit", f"the answer is in {name}: return the number itself"
+    return None
+
+
 # parameter_count
 
 Mistake = tuple[str, Callable[[ModelShape], bool], Callable[[ModelShape], dict], str]
@@ -74,6 +98,10 @@ OF_SHAPE: list[Mistake] = [
      "the biases of the output of attention and of the MLP are missing"),
     ("biases", lambda s: s.bias == "all", lambda s: {"bias": "mlp"}, "the biases of attention are missing"),
     ("biases", lambda s: s.bias == "mlp", lambda s: {"bias": "all"}, "only the matrices of the MLP have a bias"),
+    ("biases", lambda s: s.bias == "mlp", lambda s: {"bias": "qkv"},
+     '"mlp" gives the matrices of the MLP a bias, not q, k and v'),
+    ("biases", lambda s: s.bias == "qkv", lambda s: {"bias": "mlp"},
+     '"qkv" gives q, k and v a bias, not the matrices of the MLP'),
     ("norm-shift", lambda s: s.layer_norm, lambda s: {"layer_norm": False},
      "a LayerNorm has a scale and a shift, each as long as hidden"),
     ("norm-shift", lambda s: not s.layer_norm, lambda s: {"layer_norm": True},
@@ -81,33 +109,50 @@ OF_SHAPE: list[Mistake] = [
 ]  # fmt: skip
 
 
-def _norm_mistakes(shape: ModelShape) -> list[tuple[str, int, str]]:
-    norm, layers = norm_parameters(shape), shape.layers
+def _term_mistakes(shape: ModelShape) -> list[tuple[str, int, str]]:
+    """Return terms that are wrong by themselves: a code, how many parameters too many, and words."""
+    norm, layers, h = norm_parameters(shape), shape.layers, shape.hidden
     rest = models.parameter_count(shape) - models.parameter_count(replace(shape, layers=1))
-    return [
-        ("", 0, ""),
+    found = [
         ("last-norm", -norm, "the norm after the last layer is missing"),
         ("norms", -(2 * layers + 1) * norm, "the norms are missing: two in each layer and one after the last"),
         ("norms", -(layers + 1) * norm, "a layer has two norms, and one more stands after the last layer"),
         ("norms", -layers * norm, "a layer has two norms"),
         ("one-layer", -rest, f"count each of the {layers} layers"),
     ]
+    if shape.bias != "none":
+        found.append(("bias-of-output", shape.vocabulary, "the output matrix has no bias"))
+    if shape.bias == "all":
+        words = "each layer lacks a bias as long as `hidden`: with \"all\" both out and the MLP's down have one"
+        found.append(("bias-of-out", -layers * h, words))
+    if shape.bias in ("qkv", "all") and shape.kv_heads != shape.heads:
+        more = (shape.heads - shape.kv_heads) * shape.head_size
+        found.append(("bias-of-kv", 2 * layers * more, "a bias of k and v is as long as kv_heads heads"))
+    if shape.bias in ("mlp", "all") and shape.gated:
+        found.append(("bias-of-gate", -layers * shape.ffn, "the gate has a bias too, `ffn` long"))
+    return found
 
 
 def _explain_count(shape: ModelShape, got: float) -> tuple[str, str]:
     """Return the code and the words of the fewest mistakes that lead to this count."""
+    small = _too_small(got, models.parameter_count(shape))
+    if small:
+        return small
     known = [mistake for mistake in OF_SHAPE if mistake[1](shape)]
-    for many in range(MOST_AT_ONCE + 1):
-        for mistakes in itertools.combinations(known, many):
-            changes = [change(shape) for _, _, change, _ in mistakes]
-            if len({key for change in changes for key in change}) < many:
-                continue  # two ways to get one thing wrong
-            other = replace(shape, **{key: value for change in changes for key, value in change.items()})
-            for code, offset, words in _norm_mistakes(other):
-                if models.parameter_count(other) + offset == got:
-                    said = [text for _, _, _, text in mistakes] + [words] * bool(words)
-                    return (mistakes[0][0] if mistakes else code), "; and ".join(said)
-    return "value", "compare with parameters_by_part"
+    for many in range(1, MOST_AT_ONCE + 1):
+        for of_shape in (many, many - 1):  # the last mistake may be a wrong term
+            for mistakes in itertools.combinations(known, of_shape):
+                changes = [change(shape) for _, _, change, _ in mistakes]
+                if len({key for change in changes for key in change}) < of_shape:
+                    continue  # two ways to get one thing wrong
+                other = replace(shape, **{key: value for change in changes for key, value in change.items()})
+                count = models.parameter_count(other)
+                terms = [("", 0, "")] if of_shape == many else _term_mistakes(other)
+                for code, more, words in terms:
+                    if count + more == got:
+                        said = [text for _, _, _, text in mistakes] + [words] * bool(words)
+                        return (mistakes[0][0] if mistakes else code), "; and ".join(said)
+    return "value", _compare_parts(shape)
 
 
 @check(Llama=1, grouped_heads=1, GPT2=1, Qwen=1, any_shape=1)
@@ -130,7 +175,7 @@ def check_parameter_count(answer: Any, part: Any) -> str:
         for shape in shapes:
             want = models.parameter_count(shape)
             got = answer(asdict(shape))
-            see = f'parameters_by_part(MODELS["{shape.name}"])' if shape.name in MODELS else ""
+            see = _see_parts(shape)
             expect(_is_number(got), f"for {_sizes(shape)} it returned {got!r}: return a number", "form", see)
             if not close(got, want, 0, 0):
                 code, words = _explain_count(shape, got)
@@ -146,8 +191,8 @@ PER_PARAMETER = {  # of each part, a wrong number of bytes per parameter: its co
     ("fp32", "adamw", "optimizer", 12): ("twelve-in-fp32", "12 has a master copy of 4 in it, but in fp32 the weights "
                                          "are their own master copy: two moments of 4 bytes are all"),
     ("fp32", "adamw", "optimizer", 4): ("one-moment", "AdamW keeps two moments, momentum keeps one"),
-    ("bf16 mixed", "adamw", "optimizer", 8): ("no-master", "with weights in 16 bits the optimizer also keeps a master "
-                                              "copy of 4 bytes, beside two moments of 4"),
+    ("bf16 mixed", "adamw", "optimizer", 8): ("no-master", "either the master copy of 4 is missing, or the moments are "
+                                              "taken as 2 bytes; they stay at 4"),
     ("bf16 mixed", "adamw", "optimizer", 4): ("moments-in-16-bits", "the moments stay in fp32, 4 bytes each, and so "
                                               "does the master copy"),
     ("bf16 mixed", "adamw", "optimizer", 6): ("moments-in-16-bits", "the moments stay in fp32, 4 bytes each, and so "
@@ -170,19 +215,18 @@ UNITS = {1e-9: "GB", 2.0**-30: "GiB", 1e-6: "MB", 1e9 / 2**30: "bytes divided by
 def _judge_states(answer: Any, parameters: int, precision: str, optimizer: str) -> None:
     want = memory.model_state_bytes(parameters, precision, optimizer)
     got = answer(parameters, precision, optimizer)
-    see = f'model_state_bytes({parameters}, "{precision}", "{optimizer}")'
     case = f"for {parameters:,} parameters in {precision} with {optimizer}"
     expect(
         isinstance(got, dict) and set(got) == set(STATES) and all(map(_is_number, got.values())),
         f"{case} it returned {got!r}: return a dict of three numbers of bytes, for {', '.join(map(repr, STATES))}",
-        "form", see,
+        "form",
     )  # fmt: skip
     for scale, unit in UNITS.items():
         same = all(close(got[part], want[part] * scale) for part in STATES)
         expect(
             not same,
             f"{case} the weights are {got['weights']!r}; {want['weights']:,} is wanted: return bytes, not {unit}",
-            "unit", see,
+            "unit",
         )  # fmt: skip
     for part in STATES:
         if close(got[part], want[part]):
@@ -192,7 +236,7 @@ def _judge_states(answer: Any, parameters: int, precision: str, optimizer: str) 
         if not words and part == "gradients" and per == 0:
             code, words = "gradients-forgotten", "each parameter has a gradient, as wide as the weight"
         seen = f"{case}, {part}: {per:g} bytes a parameter, and {right:g} is right"
-        expect(False, f"{seen}{': ' if words else ''}{words}", code, see)
+        expect(False, f"{seen}{': ' if words else ''}{words}", code)
 
 
 @check(fp32=1, mixed=2, optimizers=1)
@@ -216,8 +260,10 @@ def check_model_state_bytes(answer: Any, part: Any) -> str:
 DAY = costs.DAY
 
 
-def _explain_days(ratio: float, gpus: int, mfu: float) -> tuple[str, str]:
-    """Return the code and the words of the mistake that makes the days `ratio` times what they are."""
+def _explain_days(got: float, want: float, gpus: int, mfu: float) -> tuple[str, str]:
+    """Return the code and the words of the mistake that makes `want` days `got`."""
+    if got in (int(want), math.ceil(want)) or any(got == round(want, digits) for digits in range(4)):
+        return "rounded", "return the days unrounded"
     factors = {
         DAY: ("seconds", "these are seconds: a day has 86,400"),
         24: ("hours", "these are hours"),
@@ -242,7 +288,7 @@ def _explain_days(ratio: float, gpus: int, mfu: float) -> tuple[str, str]:
             product = 1.0
             for factor, _ in mistakes:
                 product *= factor
-            if close(ratio, product, 1e-6):
+            if close(got / want, product, 1e-6):
                 return mistakes[0][1][0], "; and ".join(words for _, (_, words) in mistakes)
     return "value", "total FLOPs, divided by the FLOPs of all GPUs in a second, are seconds"
 
@@ -260,10 +306,10 @@ def check_training_days(answer: Any, part: Any) -> str:
             want = costs.training_days(parameters, tokens, gpus, peak, mfu)
             got = answer(parameters, tokens, gpus, peak, mfu)
             call = f"training_days({parameters:.4g}, {tokens:.4g}, {gpus}, {peak:.4g}, {mfu:g})"
-            expect(_is_number(got), f"{call} returned {got!r}: return a number of days", "form", call)
+            expect(_is_number(got), f"{call} returned {got!r}: return a number of days", "form")
             if not close(got, want, 1e-6):
-                code, words = _explain_days(got / want, gpus, mfu)
-                expect(False, f"{call} gives {got:,.4g} days; {want:,.1f} is right: {words}", code, call)
+                code, words = _explain_days(got, want, gpus, mfu)
+                expect(False, f"{call} gives {got:,.8g} days; {want:,.8g} is right: {words}", code)
     return "1T parameters on one GPU take 57 years · GPT-3 on 1,024 GPUs · any other run"
 
 
@@ -296,6 +342,8 @@ def _activation_mistakes(shape: ModelShape, batch: int, sequence: int, recompute
         found += [
             ("scores", -unit * scores, "the scores are missing: for each token, one number per head and token"),
             ("scores-of-one-head", unit * (sequence - scores), "each head has its own scores"),
+            *(("scores-halved", -unit * less, "these are half the scores: count `sequence` for each token, though the "
+               "mask hides later ones") for less in (scores / 2, a * (sequence - 1) / 2)),
             ("scores-twice", unit * scores, "softmax keeps what it puts out, and its input goes"),
             ("scores-of-kv-heads", unit * sequence * (shape.kv_heads - a), "each head of q has scores, not of k"),
             ("dropout", unit * h + unit * 1.5 * scores, "there is no dropout here: no masks (34 and 5 count them)"),
@@ -315,6 +363,8 @@ def _explain_activations(case: tuple, got: float, want: float) -> tuple[str, str
         1 / batch: ("batch", f"this is one sequence; the batch has {batch}"),
         1 / (2 * shape.layers): ("one-layer", f"these are numbers of one of {shape.layers} layers, not bytes of all"),
     }  # fmt: skip
+    if recompute == "full":
+        whole[2] = "input-twice", "twice as much: with full a layer keeps one tensor of width hidden, its input"
     for factor, found in whole.items():
         if factor != 1 and close(got / want, factor):
             return found
@@ -338,9 +388,9 @@ def check_activation_bytes(answer: Any, part: Any) -> str:
     others = [_made_up(draw, gated=gated) for gated in (True, False)]
     cases = {
         "none": [(gpt, 3, 1536, "none")],
-        "any shape": [(llama, 3, 8192, "none")] + [(shape, 3, 10 * draw.randint(10, 30), "none") for shape in others],
-        "selective": [(shape, 2, 1024, "selective") for shape in (gpt, llama, *others)],
-        "full": [(shape, 2, 1024, "full") for shape in (gpt, llama, *others)],
+        "any shape": [(llama, 3, 8192, "none")] + [(shape, 11, 10 * draw.randint(10, 30), "none") for shape in others],
+        "selective": [(shape, 11, 1024, "selective") for shape in (gpt, llama, *others)],
+        "full": [(shape, 11, 1024, "full") for shape in (gpt, llama, *others)],
     }
     for name, found in cases.items():
         part(name)
@@ -348,8 +398,8 @@ def check_activation_bytes(answer: Any, part: Any) -> str:
             shape, batch, sequence, recompute = case
             want = shape.layers * sum(memory.layer_activation_bytes(shape, batch, sequence, recompute).values())
             got = answer(asdict(shape), batch, sequence, recompute)
-            see = f'activation_bytes(asdict(MODELS["{shape.name}"]), {batch}, {sequence}, "{recompute}")'
-            see = see if shape.name in MODELS else ""
+            see = f'memory.layer_activation_bytes(MODELS["{shape.name}"], {batch}, {sequence}, "{recompute}")'
+            see = see if shape.name in MODELS else ""  # the parts of one layer
             asked = f'for {_sizes(shape)}, batch {batch}, sequence {sequence:,}, recompute="{recompute}"'
             expect(_is_number(got), f"{asked} it returned {got!r}: return a number of bytes", "form", see)
             if not close(got, want):
@@ -364,7 +414,7 @@ def check_activation_bytes(answer: Any, part: Any) -> str:
 def _mixture_mistakes(shape: ModelShape) -> list[tuple[str, int, int, str]]:
     """Return wrong terms: a code, what they add to total and to active, and words."""
     layers, h = shape.layers, shape.hidden
-    expert = models.mlp_weights(shape, shape.expert_ffn)
+    expert, dense = (models.mlp_weights(shape, width) for width in (shape.expert_ffn, shape.ffn))
     attention = models.attention_parameters(shape)
     router, table = layers * shape.experts * h, shape.vocabulary * h
     norm, used = norm_parameters(shape), shape.experts_per_token
@@ -382,12 +432,23 @@ def _mixture_mistakes(shape: ModelShape) -> list[tuple[str, int, int, str]]:
         ("gate", -shape.experts * flat, -used * flat, "an expert is a gated MLP: three matrices"),
         ("tables-inactive", 0, -2 * table, "by this convention the tables count as active, too"),
         ("router-inactive", 0, -router, "the router is computed for every token: it is active"),
+        ("router-of-chosen", 0, used * router // shape.experts - router,
+         "the whole router is active: a token gets a router score for every expert"),
+        ("router-of-chosen", *2 * [used * router // shape.experts - router],
+         "the router has a router score for every expert, not for the chosen alone"),
+        ("dense-width", layers * shape.experts * (dense - expert), layers * used * (dense - expert),
+         "the experts are `expert_ffn` wide, not `ffn`"),
         ("one-expert-active", 0, layers * (1 - used) * expert, f"each token is sent to {used} experts"),
         ("all-active", 0, layers * (shape.experts - used) * expert, "a token is sent to experts_per_token of them"),
     ]  # fmt: skip
 
 
 def _explain_mixture(shape: ModelShape, got: tuple, want: tuple) -> tuple[str, str]:
+    small = _too_small(got[0], want[0])
+    if small:
+        return small
+    if tuple(got) == want[::-1]:
+        return "swapped", "the two are swapped: total first"
     if close(got[1], want[0] * shape.experts_per_token / shape.experts, 1e-9, 1):
         return "share-of-total", "only the experts are left out; attention, tables and norms serve every token"
     for many in (1, 2):
@@ -395,19 +456,20 @@ def _explain_mixture(shape: ModelShape, got: tuple, want: tuple) -> tuple[str, s
             sums = [want[i] + sum(mistake[1 + i] for mistake in mistakes) for i in (0, 1)]
             if sums == list(got):
                 return mistakes[0][0], "; and ".join(words for *_, words in mistakes)
-    return "value", "compare with parameters_by_part"
+    return "value", _compare_parts(shape)
 
 
 @check(total=1, active=1, any_shape=1)
 def check_total_and_active(answer: Any, part: Any) -> str:
     draw = _draw("total_and_active")
     experts = 4 * draw.randint(2, 5)
-    other = _made_up(draw, experts=experts, experts_per_token=draw.randint(2, 3), expert_ffn=30 * draw.randint(5, 9))
+    wide = 30 * draw.randint(5, 9)  # Mixtral's experts are as wide as its `ffn`; these are not
+    other = _made_up(draw, experts=experts, experts_per_token=draw.randint(2, 3), expert_ffn=wide, ffn=wide + 110)
     part("total")
     for name, shape in (("active", MODELS["Mixtral-8x7B"]), ("any shape", other)):
         want = models.parameter_count(shape), models.active_parameters(shape)
         got = answer(asdict(shape))
-        see = f'parameters_by_part(MODELS["{shape.name}"])' if shape.name in MODELS else ""
+        see = _see_parts(shape)
         expect(
             isinstance(got, (tuple, list)) and len(got) == 2 and all(map(_is_number, got)),
             f"for {_sizes(shape)} it returned {got!r}: return two numbers, (total, active)",
@@ -447,6 +509,9 @@ def _explain_bound(cases: list[tuple], answers: list[bool]) -> tuple[str, str]:
     for code, (intensity, words) in BOUND_MISTAKES.items():
         if answers == [intensity(*mkn, size=size) < ridge_point(gpu, "fp16") for *mkn, size, gpu in cases]:
             return code, words
+    told = [_bound(*case) or case[0] < 100 for case in cases]
+    if answers == told:
+        return "small-m", "a small m alone does not decide: with few bytes a number, computing may take longer"
     if not any(got == _bound(*case) for got, case in zip(answers, cases, strict=True)):
         return "turned-round", "memory-bound is when moving the matrices takes longer than computing"
     return "value", "compare the seconds to move three matrices with the seconds to compute"
@@ -472,7 +537,8 @@ def check_is_memory_bound(answer: Any, part: Any) -> str:
     cases = {
         "value": [(1, 4096, 4096, 2, H100), (4096, 4096, 4096, 2, H100)],
         "near the ridge": [*near, (between, 65536, 65536, 2, A100), *small],
-        "any dtype": [(between, 65536, 65536, size, A100) for size in (1, 4)],
+        "any dtype": [(between, 65536, 65536, size, A100) for size in (1, 4)]
+                     + [(draw.randint(80, 99), 65536, 65536, 1, A100)],  # computing takes longer, with a small m
     }
     everything = [case for found in cases.values() for case in found]
     answers = [answer(*case, dict(_gpu(gpu))) for *case, gpu in everything]
@@ -483,10 +549,10 @@ def check_is_memory_bound(answer: Any, part: Any) -> str:
         for case in found:
             *sizes, gpu = case
             got, call = next(told), f"is_memory_bound({', '.join(map(str, sizes))}, gpu)"
-            expect(plain, f"{call} returned {got!r}: return True or False", "form", call)
+            expect(plain, f"{call} returned {got!r}: return True or False", "form")
             if bool(got) is not _bound(*case):
                 code, words = _explain_bound(everything, list(map(bool, answers)))
                 seen = f"{matmul_intensity(*sizes):.4g} FLOPs per byte"
                 said = f"on {gpu.name} {call} is {bool(got)}: {seen}, and the ridge is at"
-                expect(False, f"{said} {ridge_point(gpu, 'fp16'):.4g}; {words}", code, call)
+                expect(False, f"{said} {ridge_point(gpu, 'fp16'):.4g}; {words}", code)
     return "memory-bound or not on three GPUs, also just beside the ridge, in 1, 2 and 4 bytes"

@@ -98,6 +98,19 @@ def test_answers_agree_with_the_library_on_every_dense_model_of_the_table():
             assert solutions.activation_bytes(asdict(shape), 2, 100, "none") == layers, shape.name
 
 
+def test_one_cause_that_explains_a_number_is_told_alone():
+    """A learner who makes one mistake must not be sent after two."""
+    alone = ("forgets_", "takes_", "gives_", "counts_", "in_", "router_", "experts_as", "scores_", "half_", "two_wide")
+    for wrong in WRONG:
+        if wrong.answer.__name__.startswith(alone):
+            assert "; and " not in judged(wrong.exercise, wrong.answer).sentence, wrong.answer.__name__
+
+
+def test_what_to_run_shows_more_than_the_answer_told_just_now():
+    for wrong in WRONG:
+        assert not judged(wrong.exercise, wrong.answer).see.startswith(wrong.exercise), wrong.answer.__name__
+
+
 def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckFailed, match="1 of 5 points"):

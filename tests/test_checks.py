@@ -226,10 +226,29 @@ def test_solution_shows_the_source():
     [
         (None, "no guess   measured 6,144 bytes"),
         (3072, "guess 3,072 bytes   measured 6,144 bytes   measured / guess 2"),
+        (6144, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (0, "guess 0 bytes   measured 6,144 bytes   measured / guess –"),
         ("many", "'many' is not a number   measured 6,144 bytes"),
     ],
 )
 def test_compare_prints_guess_measured_and_ratio(guess, shown, capsys):
     compare(guess, 6144, "bytes")
+    assert capsys.readouterr().out == shown + "\n"
+
+
+def test_compare_calls_nothing_guessed_and_nothing_measured_exact(capsys):
+    compare(0, 0)
+    assert capsys.readouterr().out == "guess 0   measured 0   exact\n"
+
+
+@pytest.mark.parametrize(
+    ("guess", "shown"),
+    [
+        (None, "no guess   by formula 132.7 GB"),
+        (80, "guess 80 GB   by formula 132.7 GB   by formula / guess 1.66"),
+        ("many", "'many' is not a number   by formula 132.7 GB"),
+    ],
+)
+def test_compare_says_when_a_number_was_not_measured(guess, shown, capsys):
+    compare(guess, 132.69, "GB", by="by formula")
     assert capsys.readouterr().out == shown + "\n"

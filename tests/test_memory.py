@@ -382,6 +382,11 @@ def test_the_breakdown_reads_as_a_table():
     assert "fit" not in str(training_memory(TINY_GPT, 1, 8))
 
 
+def test_the_title_names_the_stage_of_zero():
+    title = str(training_memory(MODELS["Llama-3-8B"], 1, 1024, zero=2, dp=8)).splitlines()[0]
+    assert title.endswith(", micro-batch 1 x 1,024 tokens, on each of 8 GPUs, ZeRO stage 2")
+
+
 def test_gigabytes_are_decimal():
     """GB = 1e9, never 2**30."""
     assert readable(80e9) == "80.00 GB"

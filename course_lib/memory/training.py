@@ -157,6 +157,7 @@ def training_memory(
         "in the optimizer step": ended | {"working": adam},
     }
     where = f"each of {dp * tp * pp:,} GPUs" if dp * tp * pp > 1 else "one GPU"
+    where += f", ZeRO stage {zero}" if zero else ""
     title = f"{shape.name}, {precision}, {optimizer}, micro-batch {batch} x {sequence:,} tokens, on {where}"
     return Breakdown(title, shape, parts, moments, gpu)
 

@@ -117,6 +117,47 @@ def knows_the_table_by_heart(config):
     return 12 * config["layers"] * config["hidden"] ** 2
 
 
+@wrong("parameter_count", "biases", 4, "tiny GPT", '"mlp" gives the matrices of the MLP a bias, not q, k and v')
+def takes_biases_of_the_mlp_for_those_of_attention(config):
+    return count(config, bias="qkv" if config["bias"] == "mlp" else config["bias"])
+
+
+@wrong("parameter_count", "biases", 3, "Qwen2.5-32B", '"qkv" gives q, k and v a bias, not the matrices of the MLP')
+def takes_biases_of_attention_for_those_of_the_mlp(config):
+    return count(config, bias="mlp" if config["bias"] == "qkv" else config["bias"])
+
+
+@wrong("parameter_count", "bias-of-out", 2, "GPT-2", "9,216 too few", "out and the MLP's down have one")
+def forgets_the_bias_of_out(config):
+    return count(config) - config["layers"] * config["hidden"] * (config["bias"] == "all")
+
+
+@wrong("parameter_count", "bias-of-kv", 3, "Qwen2.5-32B", "a bias of k and v is as long as kv_heads heads")
+def makes_biases_of_k_and_v_as_long_as_that_of_q(config):
+    kv = config["hidden"] // config["heads"] * config["kv_heads"]
+    return count(config) + 2 * config["layers"] * (config["hidden"] - kv) * (config["bias"] in ("qkv", "all"))
+
+
+@wrong("parameter_count", "bias-of-output", 2, "GPT-2", "50,257 too many", "the output matrix has no bias")
+def gives_the_output_matrix_a_bias(config):
+    return count(config) + config["vocabulary"] * (config["bias"] == "all")
+
+
+@wrong("parameter_count", "bias-of-gate", 4, "a made-up model", "the gate has a bias too")
+def forgets_the_bias_of_the_gate(config):
+    return count(config) - config["layers"] * config["ffn"] * (config["gated"] and config["bias"] in ("mlp", "all"))
+
+
+@wrong("parameter_count", "unit", 0, "the answer is in billions: return the number itself")
+def in_billions(config):
+    return round(count(config) / 1e9, 2)
+
+
+@wrong("parameter_count", "value", 4, "a made-up model", "its parts are token embedding")
+def knows_tiny_gpt_too(config):
+    return count(config) + (config["name"] == "a made-up model") * 12345
+
+
 @wrong("parameter_count", "form", 0, "returned None")
 def prints_the_count(config):
     print(count(config))
@@ -167,7 +208,8 @@ def twelve_bytes_everywhere(parameters, precision, optimizer):
     return states(parameters, wide, wide, 12)
 
 
-@wrong("model_state_bytes", "no-master", 1, "optimizer: 8 bytes a parameter, and 12 is right", "master copy of 4 bytes")
+@wrong("model_state_bytes", "no-master", 1, "optimizer: 8 bytes a parameter, and 12 is right",
+       "either the master copy of 4 is missing, or the moments are taken as 2 bytes")
 def eight_bytes_everywhere(parameters, precision, optimizer):
     wide = 4 if precision == "fp32" else 2
     return states(parameters, wide, wide, 4 * MOMENTS[optimizer])
@@ -177,6 +219,12 @@ def eight_bytes_everywhere(parameters, precision, optimizer):
 def mixed_precision_halves_everything(parameters, precision, optimizer):
     wide = 4 if precision == "fp32" else 2
     return states(parameters, wide, wide, wide * MOMENTS[optimizer])
+
+
+@wrong("model_state_bytes", "no-master", 1, "or the moments are taken as 2 bytes; they stay at 4")
+def moments_in_bf16(parameters, precision, optimizer):
+    wide = 4 if precision == "fp32" else 2
+    return states(parameters, wide, wide, 4 * (precision != "fp32") + wide * MOMENTS[optimizer])
 
 
 @wrong("model_state_bytes", "gradients-forgotten", 0, "gradients: 0 bytes", "each parameter has a gradient")
@@ -277,6 +325,16 @@ def forward_in_seconds(parameters, tokens, gpus, peak_flops, mfu):
     return 2 * parameters * tokens / (gpus * peak_flops * mfu)
 
 
+@wrong("training_days", "rounded", 0, "20,833 days; 20,833.333 is right", "return the days unrounded")
+def whole_days(parameters, tokens, gpus, peak_flops, mfu):
+    return round(6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400)
+
+
+@wrong("training_days", "rounded", 1, "return the days unrounded")
+def rounded_where_it_matters(parameters, tokens, gpus, peak_flops, mfu):
+    return round(6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400, 2 if gpus > 1 else 9)
+
+
 @right("training_days")
 def step_by_step(parameters, tokens, gpus, peak_flops, mfu):
     per_day = gpus * peak_flops * mfu * 24 * 3600
@@ -358,6 +416,28 @@ def forgets_the_inputs_of_the_norms(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute) - missing
 
 
+@wrong("activation_bytes", "scores-halved", 0, "these are half the scores", "though the mask hides later ones")
+def half_the_scores_are_masked(config, batch, sequence, recompute):
+    less = config["layers"] * batch * config["heads"] * sequence**2 * (recompute == "none")
+    return kept(config, batch, sequence, recompute) - less
+
+
+@wrong("activation_bytes", "scores-halved", 0, "these are half the scores", "though the mask hides later ones")
+def scores_up_to_the_token_itself(config, batch, sequence, recompute):
+    less = config["layers"] * batch * config["heads"] * sequence * (sequence - 1) * (recompute == "none")
+    return kept(config, batch, sequence, recompute) - less
+
+
+@wrong("activation_bytes", "input-twice", 4, "twice as much: with full a layer keeps one tensor of width hidden")
+def full_keeps_the_inputs_of_both_norms(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute) * (2 if recompute == "full" else 1)
+
+
+@wrong("activation_bytes", "numbers", 4, "these are numbers, and each takes 2 bytes")
+def full_in_numbers(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute, element=1 if recompute == "full" else 2)
+
+
 @right("activation_bytes")
 def layer_by_layer(config, batch, sequence, recompute):
     tokens, total = batch * sequence, 0.0
@@ -424,7 +504,28 @@ def the_total_alone(config):
     return mixture(config)[0]
 
 
-@wrong("total_and_active", "value", 2, "a made-up model")
+@wrong("total_and_active", "swapped", 0, "the two are swapped: total first")
+def active_first(config):
+    return mixture(config)[::-1]
+
+
+@wrong("total_and_active", "router-of-chosen", 1, "the whole router is active")
+def router_of_the_chosen_experts(config):
+    total, active = mixture(config)
+    return total, active - config["layers"] * config["hidden"] * (config["experts"] - config["experts_per_token"])
+
+
+@wrong("total_and_active", "dense-width", 2, "a made-up model", "the experts are `expert_ffn` wide, not `ffn`")
+def experts_as_wide_as_ffn(config):
+    return mixture(config, expert_ffn=config["ffn"])
+
+
+@wrong("total_and_active", "unit", 0, "the answer is in billions")
+def both_in_billions(config):
+    return tuple(number / 1e9 for number in mixture(config))
+
+
+@wrong("total_and_active", "value", 2, "a made-up model", "its parts are token embedding", "router", "experts")
 def mixtral_alone(config):
     return 46_702_792_704, 12_879_925_248
 
@@ -474,6 +575,12 @@ def moves_the_weight(m, k, n, dtype_bytes, gpu):
 def always_two_bytes(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, 2, gpu)
     return moving > computing
+
+
+@wrong("is_memory_bound", "small-m", 2, "a small m alone does not decide")
+def a_small_m_is_always_memory_bound(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return m < 100 or moving > computing
 
 
 @wrong("is_memory_bound", "form", 0, "return True or False")
