@@ -45,7 +45,7 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # (batch, sequence, hidden) -> (batch, heads, sequence, head_size); -1: as many heads as this rank holds
         q, k, v = (linear(x).unflatten(-1, (-1, self.head_size)).transpose(1, 2) for linear in (self.q, self.k, self.v))
-        future = x.new_full((x.shape[1], x.shape[1]), float("-inf")).triu(1)  # added, not masked: adding saves nothing
+        future = q.new_full((x.shape[1], x.shape[1]), float("-inf")).triu(1)  # added, not masked: adding saves nothing
         weights = (q @ k.transpose(-2, -1) * self.head_size**-0.5 + future).softmax(-1)
         return self.out((self.dropout(weights) @ v).transpose(1, 2).flatten(2))
 

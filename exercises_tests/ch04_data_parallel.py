@@ -1,0 +1,878 @@
+"""Checks of chapter 4: gradients of the whole batch on every rank, few and early collectives, nothing forgotten."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import torch
+from torch import nn
+
+from course_lib.checks import check, close, equal, expect, integers, near
+from course_lib.overlap import step_seconds
+from course_lib.ranks import RankFailed, Results, run, work
+from course_lib.simulator import Cluster
+
+PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
+REAL_SECONDS = 20  # after which a run on real ranks counts as hung
+SLOW = Cluster(latency=0.25, bandwidth=math.inf)  # an all-reduce on 2 ranks takes half a second, whatever its size
+RATE = 0.1
+
+
+# A small network whose backward takes virtual time: one second between a layer and the one before it
+
+
+class Slow(torch.autograd.Function):
+    """Passes on what it gets; its backward takes `seconds`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, seconds: float) -> torch.Tensor:
+        ctx.seconds = seconds
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        work(ctx.seconds)
+        return grad, None
+
+
+class Chain(nn.Module):
+    """Linear layers, each with a second of backward between it and the one before.
+
+    `skipped` layers are passed by, so their parameters get no gradient. With `tied` the last two layers share a weight.
+    """
+
+    def __init__(self, widths: tuple, seed: int, seconds: float = 0.0, tied: bool = False, skipped: tuple = ()) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.layers = nn.ModuleList()
+        for into, out in zip(widths, widths[1:], strict=False):
+            layer = nn.Linear(into, out).double()
+            for parameter in layer.parameters():
+                parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / 2
+            self.layers.append(layer)
+        if tied:
+            self.layers[-1].weight = self.layers[-2].weight
+        self.seconds, self.skipped = seconds, skipped
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for place, layer in enumerate(self.layers):
+            if place not in self.skipped:
+                x = layer(Slow.apply(x, self.seconds) if self.seconds else x)
+        return x
+
+
+class RunningMean(nn.Module):
+    """Keeps, in a buffer, the running mean of what passes through it, as batch normalization does."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training and len(x):
+            self.mean.lerp_(x.detach().mean(0), 0.5)
+        return x
+
+
+WIDTHS, SQUARE = (4, 6, 5, 5, 3), (5, 5, 5, 5, 5)
+
+
+# What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
+
+
+def averaged(dist: Any, answer: Any, grads: list, examples: list) -> list:
+    rank = dist.get_rank()
+    model = nn.ParameterList([nn.Parameter(torch.zeros_like(grad)) for grad in grads[0]])
+    for parameter, grad in zip(model, grads[rank], strict=True):
+        parameter.grad = None if grad is None else grad.clone()
+    answer(dist, model, examples[rank])
+    return [parameter.grad for parameter in model]
+
+
+def trained(dist: Any, answer: Any, more: tuple, x: torch.Tensor, y: torch.Tensor, built: list, steps: int) -> Any:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model = Chain(**built[rank])
+    finish = answer(dist, model, *more)
+    if not callable(finish):
+        return "no function"
+    for _ in range(steps):
+        model.zero_grad()
+        rows, wanted = x.tensor_split(ranks)[rank], y.tensor_split(ranks)[rank]
+        nn.functional.mse_loss(model(rows), wanted).backward()
+        finish()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter -= RATE * parameter.grad
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+def accumulated(dist: Any, answer: Any, buckets: list, parts: list, built: dict) -> list:
+    model = Chain(**built)
+    answer(dist, model, buckets, parts[dist.get_rank()], nn.functional.mse_loss)
+    return [parameter.grad for parameter in model.parameters()]
+
+
+def looped(
+    dist: Any, answer: Any, x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, seeds: list, buffer: bool
+) -> tuple:
+    model = Chain((3, 4, 2), seeds[dist.get_rank()])
+    if buffer:
+        model.layers.insert(1, RunningMean(4))
+    answer(dist, model, x, y, lambda epoch: orders[epoch].clone(), len(orders), batch)
+    return [p.detach() for p in model.parameters()], list(model.buffers())
+
+
+def served(dist: Any, answer: Any, steps: int, bound: int, seconds: list) -> tuple:
+    rank, workers = dist.get_rank(), dist.get_world_size() - 1
+    seen = []
+
+    def gradient(weights: torch.Tensor, step: int) -> torch.Tensor:
+        work(seconds[rank])
+        seen.append([step, weights.clone()])
+        grad = torch.zeros(workers * steps, dtype=torch.float64)
+        grad[(rank - 1) * steps + step] = 1
+        return grad
+
+    got = answer(dist, torch.zeros(workers * steps, dtype=torch.float64), gradient, steps, bound, 1.0)
+    return got if isinstance(got, torch.Tensor) else None, seen
+
+
+# What several checks of this chapter ask
+
+
+def _run(case: str, *call: Any, ranks: int, on: Any = None, see: str = "") -> Results:
+    """Run; a run that fails is a wrong answer, told with its case."""
+    try:
+        return run(*call, ranks=ranks, on=on, timeout=REAL_SECONDS)
+    except RankFailed as failure:
+        if failure.error == "NotImplementedError":
+            raise
+        kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
+        expect(False, f"{case}: {failure}", kinds.get(failure.error, "raised"), see)
+
+
+def _numbers(tensor: Any) -> str:
+    if not isinstance(tensor, torch.Tensor):
+        return repr(tensor)
+    values = tensor.flatten().tolist()
+    return "[" + ", ".join(f"{value:.4g}" for value in values[:4]) + (", ...]" if len(values) > 4 else "]")
+
+
+def _ring_bytes(ranks: int, nbytes: int, messages: int) -> int:
+    """Return what a rank may send to sum `nbytes` in so many all-reduces; uneven chunks are rounded up."""
+    return math.ceil(2 * (ranks - 1) / ranks * nbytes) + 2 * (ranks - 1) * 8 * messages
+
+
+def _data(rows: int, into: int, out: int) -> tuple[torch.Tensor, torch.Tensor]:
+    x, y = integers(2, (rows, max(into, out)), "float64")
+    return x[:, :into] / 8, y[:, :out] / 8
+
+
+# average_gradients
+
+
+def _weighted(grads: list, weights: list) -> list:
+    """Return the sum over ranks of weight times gradient, None counting as zeros."""
+    count = len(grads[0])
+    shapes = [next(grad[place] for grad in grads if grad[place] is not None) for place in range(count)]
+    return [
+        sum((w * grad[place] for w, grad in zip(weights, grads, strict=True) if grad[place] is not None),
+            torch.zeros_like(shapes[place]))
+        for place in range(count)
+    ]  # fmt: skip
+
+
+def _averages(answer: Any, examples: list, missing: tuple = (), real: bool = False) -> None:
+    ranks = len(examples)
+    grads = [list(pair) for pair in zip(integers(ranks, (3, 2)), [g + 10 for g in integers(ranks, (5,))], strict=True)]
+    for rank, place in missing:
+        grads[rank][place] = None
+    total = sum(examples)
+    want = _weighted(grads, [n / total for n in examples])
+    case = f"on {ranks} {'real ' if real else ''}ranks with {', '.join(map(str, examples))} examples"
+    if missing:
+        case += f" and no gradient of parameter {missing[0][1]} on rank {missing[0][0]}"
+    got = _run(case, averaged, answer, grads, examples, ranks=ranks, on=None if real else Cluster())
+    if all(near(mine, want, 1e-4) for mine in got):
+        return
+    expect(
+        not all(equal(mine[0], grad[0]) for mine, grad in zip(got, grads, strict=True)),
+        f"{case} the gradients are what they were: change parameter.grad itself",
+        "unchanged",
+    )
+    wrong = [
+        ([1.0] * ranks, "the sum over ranks, not the mean: divide by the number of examples of all ranks", "sum"),
+        ([1 / ranks] * ranks, "a mean of means: a rank with few examples counts as much as one with many. Weigh each "
+         "rank's gradient by its examples", "mean-of-means"),
+        (examples, "the sum over all examples: divide by the number of examples of all ranks", "sum"),
+        ([n / ranks for n in examples], "divided by the number of ranks, not of examples", "wrong-count"),
+    ]  # fmt: skip
+    for weights, words, code in wrong:
+        other = _weighted(grads, weights)
+        expect(
+            near(other, want, 1e-4) or not near(got[0], other, 1e-4),
+            f"{case} each rank holds {words}",
+            code,
+        )
+    rank = next(rank for rank in range(ranks) if not near(got[rank], want, 1e-4))
+    place = next(place for place in range(2) if not near(got[rank][place], want[place], 1e-4))
+    expect(
+        rank == 0 or not near(got[0], want, 1e-4),
+        f"{case} rank 0 holds the mean and rank {rank} does not: every rank needs it",
+        "only-on-rank-0",
+    )
+    expect(
+        False,
+        f"{case} the gradient of parameter {place} on rank {rank} is {_numbers(got[rank][place])}; the mean over all "
+        f"{total} examples is {_numbers(want[place])}",
+        "value",
+    )
+
+
+@check(value=2, uneven=1, missing=1, bytes=1)
+def check_average_gradients(answer: Any, part: Any) -> str:
+    part("value")
+    _averages(answer, [2, 2, 2, 2])
+    _averages(answer, [3, 3], real=True)
+    part("uneven")
+    _averages(answer, [4, 2, 1, 1])
+    _averages(answer, [5, 2, 3], real=True)
+    part("missing")
+    _averages(answer, [2, 3, 1], missing=((1, 0),))
+    _averages(answer, [2, 0, 2], missing=((1, 0), (1, 1)))
+    part("bytes")
+    ranks, shapes = 4, ((40, 30), (30,), (30, 20))
+    grads = [[tensors[rank] for tensors in map(lambda shape: integers(ranks, shape), shapes)] for rank in range(ranks)]
+    nbytes = 4 * sum(math.prod(shape) for shape in shapes)
+    bound = _ring_bytes(ranks, nbytes, 4 * len(shapes))
+    trace = _run("on 4 ranks", averaged, answer, grads, [3] * ranks, ranks=ranks, on=Cluster())
+    most = max(trace.bytes_sent)
+    expect(
+        most <= bound,
+        f"on {ranks} ranks with {nbytes:,} bytes of gradients rank {trace.bytes_sent.index(most)} sent {most:,} bytes; "
+        f"all-reduces send about {2 * (ranks - 1) * nbytes // ranks:,}: sum with dist.all_reduce, and let no rank "
+        "gather",
+        "too-many-bytes",
+    )
+    return "the gradient of the whole batch on every rank · uneven shards, missing gradients · 2(P-1)/P·S bytes"
+
+
+# all_reduce_per_parameter and all_reduce_per_bucket
+
+
+def _reference(x: torch.Tensor, y: torch.Tensor, built: list, steps: int, scale: float = 1.0) -> list:
+    """Return the weights after training on mean gradients of `built` replicas' rows, in one process."""
+    models = [Chain(**kind) for kind in built]
+    for _ in range(steps):
+        for rank, model in enumerate(models):
+            model.zero_grad()
+            rows, wanted = x.tensor_split(len(models))[rank], y.tensor_split(len(models))[rank]
+            nn.functional.mse_loss(model(rows), wanted).backward()
+        for same in zip(*(model.parameters() for model in models), strict=True):
+            grads = [p.grad for p in same if p.grad is not None]
+            mean = scale * sum(grads) / len(models) if grads else torch.zeros_like(same[0])
+            for parameter in same:
+                parameter.data -= RATE * mean
+    return [p.detach() for p in models[0].parameters()]
+
+
+def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, skipped: Any = None, real=False) -> None:
+    """Judge the weights after three steps; `skipped[rank]` are layers that get no gradient there."""
+    steps, widths = 3, SQUARE if tied or skipped else WIDTHS
+    x, y = _data(8, widths[0], widths[-1])
+    built = [
+        {"widths": widths, "seed": 5, "tied": tied, "skipped": (skipped or {}).get(rank, ())} for rank in range(ranks)
+    ]
+    more = (plan(Chain(**built[0])),) if plan else ()
+    start = [p.detach() for p in Chain(**built[0]).parameters()]
+    want, summed = (_reference(x, y, built, steps, scale) for scale in (1.0, float(ranks)))
+    alone = _reference(x[: 8 // ranks], y[: 8 // ranks], built[:1], steps)
+    case = f"on {ranks} {'real ' if real else ''}ranks"
+    if tied:
+        case += " with two layers that share their weight"
+    if skipped:
+        who = (
+            "no rank"
+            if len(skipped) == ranks
+            else f"rank {' and '.join(str(r) for r in range(ranks) if r not in skipped)}"
+        )
+        case += f", where only {who} uses layer 1," if len(skipped) < ranks else ", where no rank uses layer 1,"
+    got = _run(case, trained, answer, more, x, y, built, steps, ranks=ranks, on=None if real else Cluster())
+    expect(
+        got[0] != "no function",
+        f"{name} returned no function: return the one that waits and divides",
+        "no-function",
+    )
+    rank = next((rank for rank in range(ranks) if not near(got[rank], want, 1e-9)), None)
+    if rank is None:
+        return
+    here = f"{case} after {steps} steps of gradient descent"
+    expect(not near(got[rank], start, 1e-12), f"{here} no weight has changed", "unchanged")
+    expect(
+        not near(got[rank], summed, 1e-9),
+        f"{here} the weights are those of summed gradients: divide by the number of ranks, {ranks}",
+        "sum",
+    )
+    expect(
+        rank != 0 or not near(got[0], alone, 1e-9),
+        f"{here} rank 0 has the weights of training alone: the all-reduces did not reach parameter.grad",
+        "alone",
+    )
+    expect(
+        near(got[0], got[rank], 1e-9) or not near(got[0], want, 1e-9),
+        f"{here} rank 0 has the right weights and rank {rank} other ones",
+        "replicas-differ",
+    )
+    place = next(place for place in range(len(want)) if not near(got[rank][place], want[place], 1e-9))
+    expect(
+        False,
+        f"{here} parameter {place} on rank {rank} is {_numbers(got[rank][place])}; one process on all rows has "
+        f"{_numbers(want[place])}",
+        "value",
+    )
+
+
+def overlap(answer: Any, *more: Any, ranks: int = 2) -> Results:
+    """Return a simulated step: backward takes 3 s, one between each two of 4 layers, and an all-reduce 0.5 s."""
+    built = [{"widths": SQUARE, "seed": 5, "seconds": 1.0}] * ranks
+    x, y = _data(8, SQUARE[0], SQUARE[-1])
+    return run(trained, answer, more, x, y, built, 1, ranks=ranks, on=SLOW, timeout=REAL_SECONDS)
+
+
+def _overlaps(name: str, answer: Any, more: tuple, see: str, units: str, bound: float) -> None:
+    """Judge a traced step: the first launch before backward ends, and no launch that holds backward up."""
+    try:
+        trace = overlap(answer, *more)
+    except RankFailed as failure:
+        expect(False, f"on 2 ranks: {failure}", "raised", see)
+    ended = max(event.end for event in trace.of(0, "work"))
+    launches = [event.posted for event in trace.of(0, "all_reduce")]
+    first = min(launches, default=math.inf)
+    computing = sum(event.end - event.start for event in trace.of(0, "work"))
+    expect(
+        first < ended,
+        f"backward ended at {ended:g} s of virtual time and the first all-reduce began at {first:g} s, so nothing "
+        "overlaps: "
+        f"start it from a hook, when the gradients of {units} are there",
+        "after-backward", see,
+    )  # fmt: skip
+    expect(
+        ended <= computing + 1e-9,
+        f"backward has {computing:g} s to compute and ended at {ended:g} s: a hook waited for its all-reduce. Start it "
+        "with async_op=True and wait in the function that you return",
+        "blocking", see,
+    )  # fmt: skip
+    expect(
+        trace.seconds <= bound,
+        f"backward and all-reduces took {trace.seconds:g} s; {bound:g} s are enough when each starts as soon as the "
+        f"gradients of {units} are there. Yours started at {', '.join(f'{time:g}' for time in launches[:8])} s",
+        "late", see,
+    )  # fmt: skip
+
+
+@check(value=2, one_each=1, overlap=2)
+def check_all_reduce_per_parameter(answer: Any, part: Any) -> str:
+    name, see = "all_reduce_per_parameter", "timeline(overlap(all_reduce_per_parameter))"
+    part("value")
+    _trains(name, answer, None, 4)
+    _trains(name, answer, None, 2, tied=True)
+    _trains(name, answer, None, 2, real=True)
+    part("one each")
+    trace = overlap(answer)
+    calls = trace.collectives[0].count("all_reduce")
+    count = 2 * (len(SQUARE) - 1)
+    expect(
+        calls == count,
+        f"in one step rank 0 called all_reduce {calls} times; with {count} parameters it takes {count}: one each",
+        "count", "overlap(all_reduce_per_parameter).collectives[0]",
+    )  # fmt: skip
+    part("overlap")
+    _overlaps(name, answer, (), see, "a parameter", 4.5)
+    return "weights of one process after 3 steps, tied ones too · one all-reduce a parameter · started during backward"
+
+
+def _plan(cap: int) -> Any:
+    """Return what makes a plan of buckets of neighbours, last first, of at most `cap` bytes."""
+
+    def plan(model: nn.Module) -> list:
+        buckets: list = []
+        for place in reversed(range(len(list(model.parameters())))):
+            size = _size(list(model.parameters())[place])
+            held = sum(_size(list(model.parameters())[i]) for i in buckets[-1]) if buckets else cap
+            if held + size > cap:
+                buckets.append([])
+            buckets[-1].append(place)
+        return buckets
+
+    return plan
+
+
+def _size(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+@check(value=2, collectives=1, overlap=1, unused=2)
+def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
+    name = "all_reduce_per_bucket"
+    layers = [[7, 6], [5, 4], [3, 2], [1, 0]]
+    see = f"timeline(overlap(all_reduce_per_bucket, {layers}))"
+    part("value")
+    _trains(name, answer, _plan(400), 4)
+    _trains(name, answer, _plan(400), 2, tied=True)
+    _trains(name, answer, _plan(10**6), 2, real=True)
+    part("collectives")
+    for buckets in (layers, [[7, 6, 5], [4, 3, 2, 1, 0]], [list(range(8))]):
+        trace = overlap(answer, buckets)
+        calls, sent = trace.collectives[0].count("all_reduce"), trace.bytes_sent[0]
+        nbytes = 8 * 4 * (25 + 5)
+        where = f"overlap(all_reduce_per_bucket, {buckets})"
+        expect(
+            calls == len(buckets),
+            f"in one step with {len(buckets)} buckets rank 0 called all_reduce {calls} times: lay the gradients of a "
+            "bucket in one flat tensor and sum that",
+            "count", f"{where}.collectives[0]",
+        )  # fmt: skip
+        bound = _ring_bytes(2, nbytes, len(buckets))
+        expect(
+            sent <= bound,
+            f"in one step with {nbytes:,} bytes of gradients rank 0 sent {sent:,} bytes; {nbytes:,} are enough",
+            "too-many-bytes", f"{where}.bytes_sent",
+        )  # fmt: skip
+    part("overlap")
+    _overlaps(name, answer, (layers,), see, "a bucket", 4.0)
+    part("unused")
+    _trains(name, answer, _plan(400), 2, skipped={0: (1,), 1: (1,)})
+    _trains(name, answer, _plan(400), 2, skipped={1: (1,)})
+    _trains(name, answer, _plan(240), 3, skipped={0: (1,), 2: (1,)})
+    return "weights of one process, tied and unused parameters too · one all-reduce a bucket · started during backward"
+
+
+# plan_buckets
+
+
+@check(cap=1, order=1, fewest=1)
+def check_plan_buckets(answer: Any, part: Any) -> str:
+    cases = [
+        ([(2, 3), (4,), (5, 5), (1,)], 120, "float32"),
+        ([(10,), (10,), (10,), (10,)], 80, "float32"),
+        ([(300,), (2,), (3,), (2, 2)], 64, "float64"),
+        ([(3,)], 1000, "float32"),
+        ([(8,), (8,), (8,), (8,), (8,)], 1, "float32"),
+        ([(8,), (16,), (4,), (2,), (2,), (32,), (1,)], 128, "bfloat16"),
+    ]
+    plans = []
+    for shapes, cap, dtype in cases:
+        tensors = [torch.zeros(shape, dtype=getattr(torch, dtype)) for shape in shapes]
+        sizes = [_size(tensor) for tensor in tensors]
+        got = answer(tensors, cap)
+        case = f"with parameters of {', '.join(map(str, sizes))} bytes and a cap of {cap}"
+        lists = isinstance(got, (list, tuple)) and all(isinstance(bucket, (list, tuple)) for bucket in got)
+        expect(
+            lists and all(type(index) is int for bucket in got for index in bucket),
+            f"{case} it returned {got!r}: return a list of buckets, each a list of places in `parameters`, as in "
+            "[[3, 2], [1, 0]]",
+            "form",
+        )
+        plans.append((case, sizes, cap, [list(bucket) for bucket in got]))
+    part("cap")
+    for case, sizes, cap, plan in plans:
+        placed = sorted(index for bucket in plan for index in bucket)
+        missing = sorted(set(range(len(sizes))) - set(placed))
+        expect(
+            not missing, f"{case} parameter {missing[:1]} is in no bucket of {plan}: is the last bucket kept?", "lost"
+        )
+        expect(
+            placed == list(range(len(sizes))),
+            f"{case} {plan} holds a parameter twice, or one that is not there",
+            "twice",
+        )
+        for bucket in plan:
+            held = sum(sizes[index] for index in bucket)
+            expect(
+                held <= cap or len(bucket) == 1,
+                f"{case} bucket {bucket} holds {held} bytes: only a parameter that is larger than the cap by itself "
+                "may "
+                "be above it, alone",
+                "above-cap",
+            )
+    part("order")
+    for case, sizes, _, plan in plans:
+        flat = [sorted(bucket, reverse=True) for bucket in plan]
+        expect(
+            [index for bucket in flat for index in bucket] == list(reversed(range(len(sizes)))),
+            f"{case} the plan is {plan}: backward computes the last parameter's gradient first, so the first bucket "
+            "must "
+            "hold the last parameters, and so on",
+            "order",
+        )
+    part("fewest")
+    for case, sizes, cap, plan in plans:
+        want, room = 0, -1
+        for size in reversed(sizes):
+            want, room = (want + 1, cap - size) if size > room else (want, room - size)
+        expect(
+            len(plan) <= want,
+            f"{case} the plan {plan} has {len(plan)} buckets; {want} are enough: count bytes (numel times "
+            "element_size), and "
+            "begin a bucket only when the next parameter does not fit",
+            "too-many-buckets",
+        )
+    return "every parameter once, last ones first · never above the cap but alone · as few buckets as that allows"
+
+
+# break_it
+
+
+def loop_reference(
+    x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, seed: int, ranks: int, fault: str = ""
+) -> list:
+    """Return the weights after the loop in one process, or after the loop with one fault."""
+    model = Chain((3, 4, 2), seed)
+    for epoch in range(len(orders)):
+        order = orders[0 if fault == "same-order" else epoch]
+        for rows in order.split(batch):
+            shards = [shard for shard in rows.tensor_split(ranks) if len(shard)]
+            if fault == "drop-last" and len(rows) < batch:
+                continue
+            weights = {"sum": [1.0] * len(shards), "mean-of-means": [1 / ranks] * len(shards)}
+            each = weights.get(fault, [len(shard) / len(rows) for shard in shards])
+            loss = sum(w * nn.functional.mse_loss(model(x[s]), y[s]) for w, s in zip(each, shards, strict=True))
+            model.zero_grad()
+            loss.backward()
+            for parameter in model.parameters():
+                parameter.data -= RATE * parameter.grad
+    return [p.detach() for p in model.parameters()]
+
+
+@check(init=1, mean=1, last_batch=1, shuffle=1, buffers=1)
+def check_break_it(answer: Any, part: Any) -> str:
+    ranks, batch = 4, 8
+    scenarios = []
+    for rows, epochs in ((16, 1), (22, 1), (17, 1), (16, 3)):
+        x, y = _data(rows, 3, 2)
+        generator = torch.Generator().manual_seed(rows)
+        orders = [torch.randperm(rows, generator=generator) for _ in range(epochs)]
+        references = {
+            fault: loop_reference(x, y, orders, batch, 7, ranks, fault)
+            for fault in ("", "sum", "mean-of-means", "same-order", "drop-last")
+        }
+        scenarios.append((x, y, orders, references))
+
+    def outcome(number: int, seeds: list, buffer: bool = False, real: bool = False) -> tuple:
+        x, y, orders, references = scenarios[number]
+        case = f"on {ranks} {'real ' if real else ''}ranks with {len(x)} rows in batches of {batch}"
+        data = (x.clone(), y.clone(), [order.clone() for order in orders], batch, seeds, buffer)
+        return case, _run(case, looped, answer, *data, ranks=ranks, on=None if real else Cluster()), references
+
+    part("init")
+    case, got, _ = outcome(0, [7, 8, 9, 10])
+    for rank in range(1, ranks):
+        expect(
+            near(got[rank][0], got[0][0], 1e-9),
+            f"{case} every rank began with other weights, and rank {rank} ends with other weights than rank 0: equal "
+            "gradients keep equal weights equal, but make no weights equal. Broadcast them from rank 0 before the "
+            "first step",
+            "different-start",
+        )
+    start = [p.detach() for p in Chain((3, 4, 2), 7).parameters()]
+    expect(not near(got[0][0], start, 1e-12), f"{case} no weight has changed", "unchanged")
+    words = {
+        "sum": "sums the gradients: take the mean, or the learning rate is 4 times as large on 4 ranks",
+        "mean-of-means": "takes the mean of the ranks' means, and in the last batch some ranks have fewer rows",
+        "drop-last": "leaves the last, short batch out",
+        "same-order": "goes through the rows in the order of epoch 0 in every epoch: ask order(epoch)",
+    }
+
+    def judge(number: int, seeds: list, real: bool = False) -> None:
+        case, got, references = outcome(number, seeds, real=real)
+        if all(near(mine, references[""], 1e-9) for mine, _ in got):
+            return
+        for fault, said in words.items():
+            different = not near(references[fault], references[""], 1e-9)
+            expect(not (different and near(got[0][0], references[fault], 1e-9)), f"{case} the loop {said}", fault)
+        expect(
+            near(got[1][0], got[0][0], 1e-9),
+            f"{case} the ranks end with different weights",
+            "replicas-differ",
+        )
+        expect(
+            False,
+            f"{case} the first weights are {_numbers(got[0][0][0])}; one process has {_numbers(references[''][0])}",
+            "value",
+        )
+
+    part("mean")
+    judge(0, [7] * ranks)
+    judge(0, [7, 8, 9, 10], real=True)
+    part("last batch")
+    judge(1, [7] * ranks)
+    judge(2, [7] * ranks)
+    part("shuffle")
+    judge(3, [7] * ranks)
+    part("buffers")
+    case, got, _ = outcome(0, [7] * ranks, buffer=True)
+    for rank in range(1, ranks):
+        expect(
+            near(got[rank][1], got[0][1], 1e-12),
+            f"{case} the model's buffer (a running mean) ends as {_numbers(got[0][1][0])} on rank 0 and "
+            f"{_numbers(got[rank][1][0])} on rank {rank}: buffers have no gradient, so broadcast them too, in every "
+            "step",
+            "buffers",
+        )
+    expect(
+        not near(got[0][1], [torch.zeros(4, dtype=torch.float64)], 1e-12),
+        f"{case} the model's buffer (a running mean) is still zero: leave the model in training mode",
+        "buffer-not-used",
+    )
+    return "same start · mean over rows, also in short batches · a new order each epoch · equal buffers"
+
+
+# linear_backward
+
+
+@check(value=2, shapes=1)
+def check_linear_backward(answer: Any, part: Any) -> str:
+    cases = []
+    for batch, into, out in ((3, 4, 2), (5, 3, 3), (1, 2, 6)):
+        x, weight, grad = (integers(1, shape, "float64")[0] + 1 for shape in ((batch, into), (out, into), (batch, out)))
+        cases.append((x, weight, grad, (grad @ weight, grad.T @ x, grad.sum(0))))
+    names = ("x", "weight", "bias")
+
+    def judge(x: torch.Tensor, weight: torch.Tensor, grad: torch.Tensor, want: tuple) -> None:
+        case = f"with x {list(x.shape)}, weight {list(weight.shape)} and grad_output {list(grad.shape)}"
+        try:
+            got = answer(x.clone(), weight.clone(), grad.clone())
+        except (RuntimeError, RankFailed) as error:
+            expect(
+                "shapes cannot be multiplied" not in str(error),
+                f"{case}: {error}. nn.Linear stores its weight as (out, in)",
+                "transposed",
+            )
+            raise
+        expect(
+            isinstance(got, (list, tuple)) and len(got) == 3,
+            f"{case} it returned {type(got).__name__}: return the gradients of x, weight and bias",
+            "form",
+        )
+        for name, mine, right in zip(names, got, want, strict=True):
+            shape = list(getattr(mine, "shape", []))
+            transposed = name == "weight" and isinstance(mine, torch.Tensor) and near(mine.T, right, 1e-9)
+            expect(
+                not transposed or near(mine, right, 1e-9),
+                f"{case} the gradient of weight is the transposed one: nn.Linear stores its weight as (out, in), and "
+                "its gradient has that shape",
+                "transposed",
+            )
+            expect(
+                not (name == "x" and into_square(weight) and near(mine, grad @ weight.T, 1e-9)),
+                f"{case} the gradient of x is that of the transposed weight: nn.Linear computes x @ weight.T, so the "
+                "way "
+                "back is grad_output @ weight",
+                "transposed",
+            )
+            expect(
+                shape == list(right.shape),
+                f"{case} the gradient of {name} has shape {shape}; {name} has {list(right.shape)}"
+                + (": sum over the batch" if name == "bias" else ""),
+                "shape",
+            )
+            expect(
+                near(mine, right, 1e-9),
+                f"{case} the gradient of {name} begins {_numbers(mine)}; autograd says {_numbers(right)}",
+                "value",
+            )
+
+    part("value")
+    judge(*cases[0])
+    judge(*cases[1])
+    part("shapes")
+    judge(*cases[2])
+    return "the three gradients that autograd computes, for a weight stored as (out, in)"
+
+
+def into_square(weight: torch.Tensor) -> bool:
+    return weight.shape[0] == weight.shape[1]
+
+
+# no_sync
+
+
+@check(value=1, collectives=1, overlap=1)
+def check_no_sync(answer: Any, part: Any) -> str:
+    ranks, micro, buckets = 2, 3, [[7, 6, 5, 4], [3, 2, 1, 0]]
+    x, y = _data(12, SQUARE[0], SQUARE[-1])
+    parts = [list(zip(xs.split(2), ys.split(2), strict=True)) for xs, ys in
+             zip(x.tensor_split(ranks), y.tensor_split(ranks), strict=True)]  # fmt: skip
+    built = {"widths": SQUARE, "seed": 5}
+    whole = Chain(**built)
+    nn.functional.mse_loss(whole(x), y).backward()
+    want = [p.grad for p in whole.parameters()]
+    case = f"on {ranks} ranks with {micro} micro-batches each"
+    part("value")
+    for real in (False, True):
+        got = _run(case, accumulated, answer, buckets, parts, built, ranks=ranks, on=None if real else Cluster())
+        for rank in range(ranks):
+            mine = got[rank]
+            if near(mine, want, 1e-9):
+                continue
+            for scale, said in ((micro, f"divide each loss by {micro}, the number of micro-batches"),
+                                (ranks, f"divide by {ranks}, the number of ranks")):  # fmt: skip
+                expect(
+                    not near(mine, [scale * w for w in want], 1e-9),
+                    f"{case} the gradients are {scale} times too large: {said}",
+                    "sum",
+                )
+            expect(
+                False,
+                f"{case} the first gradient on rank {rank} begins {_numbers(mine[0])}; over all {len(x)} rows it is "
+                f"{_numbers(want[0])}",
+                "value",
+            )
+    part("collectives")
+    trace = run(accumulated, answer, buckets, parts, built | {"seconds": 1.0}, ranks=ranks, on=SLOW)
+    calls = trace.collectives[0].count("all_reduce")
+    expect(
+        calls <= len(buckets),
+        f"{case} and {len(buckets)} buckets rank 0 called all_reduce {calls} times; {len(buckets)} are enough: only "
+        "the "
+        "last backward may communicate, because gradients add up in .grad until then",
+        "sync-on-accumulation",
+    )
+    part("overlap")
+    ended = max(event.end for event in trace.of(0, "work"))
+    first = min((event.posted for event in trace.of(0, "all_reduce")), default=math.inf)
+    expect(
+        first < ended,
+        f"{case} the last backward ended at {ended:g} s and the first all-reduce began at {first:g} s: the last "
+        "backward "
+        "must start the buckets while it runs",
+        "after-backward",
+    )
+    return "the gradient of all micro-batches of all ranks · one all-reduce a bucket · started in the last backward"
+
+
+# best_bucket_bytes
+
+
+@check(best=2)
+def check_best_bucket_bytes(answer: Any, part: Any) -> str:
+    shuffle = random.Random(11)
+    cases = [([1000] * 20, [1e-3] * 20, 4, 1e-6, 1e9), ([4_000_000] * 12, [1e-3] * 12, 8, 5e-6, 50e9)]
+    for _ in range(4):
+        count = shuffle.randint(8, 16)
+        sizes = [4 * shuffle.choice((64, 4096, 16384, 65536)) for _ in range(count)]
+        cases.append(
+            (sizes, [size * 2e-9 for size in sizes], shuffle.choice((2, 4, 8)), 10 ** shuffle.uniform(-6, -4), 1e9)
+        )
+    judged = []
+    for sizes, seconds, ranks, latency, bandwidth in cases:
+        caps = {sum(sizes[a:b]) for a in range(len(sizes)) for b in range(a + 1, len(sizes) + 1)}
+        judged.append(min(step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in caps))
+    part("best")
+    for (sizes, seconds, ranks, latency, bandwidth), best in zip(cases, judged, strict=True):
+        got = answer(list(sizes), list(seconds), ranks, latency, bandwidth)
+        number = isinstance(got, (int, float)) and not isinstance(got, bool) and got > 0
+        expect(number, f"it returned {got!r}: return a number of bytes", "form")
+        took = step_seconds(sizes, seconds, got, ranks, latency, bandwidth)
+        largest, smallest = (step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in (sum(sizes), 1))
+        why = ""
+        if close(took, largest, 1e-9):
+            why = ": one bucket leaves no backward to hide behind"
+        elif close(took, smallest, 1e-9):
+            why = ": a bucket for every parameter pays the latency every time"
+        expect(
+            took <= 1.05 * best,
+            f"with {len(sizes)} parameters on {ranks} ranks, {latency:.2g} s of latency and {bandwidth:.2g} B/s, "
+            "buckets of "
+            f"{got:,.0f} bytes take {took * 1e3:.4g} ms; the best take {best * 1e3:.4g} ms{why}",
+            "too-slow",
+        )
+    return "within 5 % of the best step on 6 clusters and models"
+
+
+# parameter_server
+
+
+@check(once=1, staleness=2, together=1)
+def check_parameter_server(answer: Any, part: Any) -> str:
+    ranks, steps = 4, 4
+    traces = {}
+
+    def case_of(bound: int) -> str:
+        return f"with {ranks - 1} workers, {steps} steps each, and a bound of {bound}"
+
+    part("once")
+    for bound in (2, 0, 1):
+        trace = _run(case_of(bound), served, answer, steps, bound, [0, 1.0, 1.0, 5.0], ranks=ranks, on=Cluster())
+        traces[bound] = trace
+        final = trace[0][0]
+        expect(
+            final is not None,
+            f"{case_of(bound)} rank 0 returned no tensor: the server returns the weights at the end",
+            "no-weights",
+        )
+        for rank in range(1, ranks):
+            done = sorted(step for step, _ in trace[rank][1])
+            expect(
+                done == list(range(steps)),
+                f"{case_of(bound)} rank {rank} computed the gradients of steps {done}; each worker computes each "
+                "step once",
+                "steps",
+            )
+        applied = -final
+        lost, twice = int((applied < 0.5).sum()), int((applied > 1.5).sum())
+        expect(
+            lost == 0,
+            f"{case_of(bound)} {lost} of {len(final)} gradients were never applied: receive and subtract each one "
+            "before the end",
+            "lost",
+        )
+        expect(twice == 0, f"{case_of(bound)} {twice} of {len(final)} gradients were applied more than once", "twice")
+        expect(
+            near(applied, torch.ones_like(applied), 1e-9),
+            f"{case_of(bound)} the weights are {_numbers(final)}",
+            "value",
+        )
+    _run("on 3 real ranks", served, answer, 2, 1, [0.0] * 3, ranks=3)
+    part("staleness")
+    for bound, trace in traces.items():
+        seen = [(rank, step, weights) for rank in range(1, ranks) for step, weights in trace[rank][1]]
+        for rank, step, weights in seen:
+            slot = (rank - 1) * steps + step
+            begun = int(-weights.sum())
+            later = [int(-other.sum()) for _, _, other in seen if other[slot] == 0]
+            stale = max(later) - begun
+            expect(
+                stale <= bound,
+                f"{case_of(bound)} rank {rank} was given weights with {begun} gradients in them for step {step}, and "
+                "its own "
+                f"gradient was not yet applied when {max(later)} others were: a staleness of {stale} or more. Let fast "
+                "workers wait for the oldest gradient under way",
+                "too-stale",
+            )
+        begun = [int(-weights.sum()) for _, _, weights in seen]
+        for count in range(len(begun)):
+            early = [number for number in begun if number + bound <= count]
+            expect(
+                len(early) <= count + 1,
+                f"{case_of(bound)} {len(early)} gradients were computed on weights with at most "
+                f"{max(early, default=0)} in "
+                "them: applied one after the other, the last of them has a staleness of "
+                f"{len(early) - 1 - max(early, default=0)}"
+                " or more. Give out weights to at most bound + 1 workers at a time",
+                "too-stale",
+            )
+    part("together")
+    trace = traces[2]
+    serial = sum(event.end - event.start for event in trace.events if event.kind == "work")
+    expect(
+        trace.seconds < 0.9 * serial,
+        f"{case_of(2)} it took {trace.seconds:.3g} s, as long as all workers one after the other ({serial:.3g} s): a "
+        "bound "
+        "of 2 lets three compute at the same time",
+        "one-at-a-time",
+    )
+    return "every gradient applied once · never staler than the bound of 0, 1 and 2 · workers compute at the same time"

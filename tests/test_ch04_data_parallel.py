@@ -1,0 +1,88 @@
+"""Chapter 4: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from wrong_answers.ch04_data_parallel import RIGHT, WRONG, Wrong
+
+from course_lib.costs import collective_seconds
+from course_lib.overlap import step_seconds
+from course_lib.ranks import run
+from course_lib.simulator import Cluster
+from exercises_tests import ch04_data_parallel as checks
+from solutions import ch04_data_parallel as solutions
+
+EXERCISES = tuple(name.removeprefix("check_") for name in vars(checks) if name.startswith("check_"))
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_earns_all_points(exercise):
+    outcome = judged(exercise, getattr(solutions, exercise))
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
+def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.exercise}-{wrong.answer.__name__}")
+def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
+    outcome = judged(wrong.exercise, wrong.answer)
+    assert outcome.code == wrong.code, str(outcome)
+    assert [word for word in wrong.words if word not in outcome.sentence] == [], str(outcome)
+    assert outcome.earned < outcome.total
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_each_check_knows_three_wrong_answers_and_another_right_one(exercise):
+    assert sum(wrong.exercise == exercise for wrong in WRONG) >= 3
+    assert any(name == exercise for name, _ in RIGHT)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_stub_is_not_written_yet(exercise):
+    def stub(*data):
+        raise NotImplementedError
+
+    stub.__code__ = stub.__code__.replace(co_name=exercise)
+    outcome = judged(exercise, stub)
+    assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
+
+
+def test_the_step_time_of_one_bucket_is_backward_and_one_all_reduce():
+    """All gradients in one bucket: nothing overlaps."""
+    took = step_seconds([100, 200, 300], [1.0, 2.0, 3.0], 10**9, 4, 0.5, 100.0)
+    assert took == pytest.approx(6 + collective_seconds("all_reduce", 4, 600, 0.5, 100.0))
+
+
+def test_the_step_time_with_a_fast_network_is_backward_and_the_last_bucket():
+    """Each all-reduce ends before the next gradient is there, so only that of the first parameter is seen."""
+    took = step_seconds([100, 200, 300], [1.0, 2.0, 3.0], 1, 4, 1e-6, 1e9)
+    assert took == pytest.approx(6 + collective_seconds("all_reduce", 4, 100, 1e-6, 1e9))
+
+
+def test_step_seconds_agrees_with_the_simulator():
+    """The formula and a simulated step with the same buckets take equally long."""
+    sizes, spent, latency, bandwidth = [400, 400, 800, 1200], [1.0, 2.0, 1.5, 0.5], 0.1, 1000.0
+    trace = run(_step, sizes, spent, [[3, 2], [1, 0]], ranks=4, on=Cluster(latency=latency, bandwidth=bandwidth))
+    assert trace.seconds == pytest.approx(step_seconds(sizes, spent, 2000, 4, latency, bandwidth), rel=1e-9)
+
+
+def _step(dist, sizes, spent, buckets):
+    from course_lib.ranks import work
+
+    handles = []
+    for bucket in buckets:
+        for index in bucket:
+            work(spent[index])
+        flat = torch.zeros(sum(sizes[index] for index in bucket) // 4)
+        handles.append((flat, dist.all_reduce(flat, async_op=True)))
+    for _, handle in handles:
+        handle.wait()

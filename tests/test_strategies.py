@@ -1,0 +1,114 @@
+"""The running table: bytes, collectives and seconds of a strategy, against formulas and against the recorded rows."""
+
+from __future__ import annotations
+
+import matplotlib
+import pytest
+import torch
+from record_rows import MEASURED
+
+from course_lib.costs import collective_seconds, step_flops
+from course_lib.memory import model_state_bytes
+from course_lib.models import TINY_GPT, parameter_count
+from course_lib.ranks import run
+from course_lib.strategies import (
+    BATCH,
+    LENGTH,
+    ONE_NODE,
+    Computing,
+    Saved,
+    data_parallel,
+    measure,
+    one_device,
+    recorded,
+    table,
+)
+
+matplotlib.use("Agg")
+
+
+def flat(dist, model):
+    def finish():
+        whole = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+        dist.all_reduce(whole)
+        pieces = whole.split([parameter.numel() for parameter in model.parameters()])
+        for parameter, piece in zip(model.parameters(), pieces, strict=True):
+            parameter.grad = piece.view_as(parameter) / dist.get_world_size()
+
+    return finish
+
+
+def test_one_device_computes_the_flops_of_the_formula_and_holds_the_bytes_of_the_formula():
+    row = measure("one device", one_device, ranks=1)
+    states = model_state_bytes(parameter_count(TINY_GPT), "fp32", "adamw")
+    assert row.seconds == pytest.approx(step_flops(TINY_GPT, BATCH, LENGTH) / ONE_NODE.flops, rel=0.01)
+    assert (row.weights, row.gradients) == (states["weights"], states["gradients"])
+    assert row.optimizer == pytest.approx(states["optimizer"], rel=1e-3)
+    assert (row.sent, row.waiting, row.communicating) == (0, pytest.approx(0, abs=1e-9), 0)
+
+
+def test_one_all_reduce_after_backward_costs_what_the_formula_says():
+    alone, row = measure("one device", one_device, ranks=1), measure("flat", data_parallel(flat))
+    gradients = 4 * parameter_count(TINY_GPT)
+    talk = collective_seconds("all_reduce", 4, gradients, ONE_NODE.latency, ONE_NODE.bandwidth)
+    assert row.sent == 2 * 3 * gradients // 4
+    assert row.collectives_per_layer == 1 / TINY_GPT.layers
+    assert row.seconds == pytest.approx(alone.seconds / 4 + talk, rel=1e-6)
+    assert row.waiting == pytest.approx(talk / row.seconds, rel=1e-6)
+    assert row.loss == pytest.approx(alone.loss, abs=1e-4)
+
+
+def test_saved_counts_what_backward_needs_and_lets_go_of_it():
+    saved, x = Saved(), torch.ones(100, requires_grad=True)
+    with saved.hooks:
+        y = (x * 2).exp()
+        assert saved.now == 400  # the result of exp
+        y.sum().backward()
+        del y
+    assert (saved.now, saved.most) == (0, 400)
+
+
+def _product(dist):
+    a = torch.ones(10, 20, requires_grad=True)
+    with Computing():
+        (a @ torch.ones(20, 30)).sum().backward()
+
+
+def test_computing_spends_the_time_of_matrix_products_forward_and_backward():
+    trace = run(_product, ranks=2, on=ONE_NODE)
+    assert trace.seconds == pytest.approx(2 * 2 * 10 * 20 * 30 / ONE_NODE.flops)
+
+
+def test_a_table_has_a_line_for_each_row_and_fits_a_page():
+    rows = recorded("ch06")
+    lines = table(rows).splitlines()
+    assert len(lines) == len(rows) + 2
+    assert max(map(len, lines)) <= 120
+    assert all(row.strategy in line for row, line in zip(rows, lines[1:], strict=False))
+
+
+def test_bars_have_one_bar_a_row_and_name_their_units():
+    from course_lib.strategy_plots import strategy_bars
+
+    rows = recorded("ch06")
+    held, spent = strategy_bars(rows)
+    assert "MB" in held.get_xlabel() and "ms" in spent.get_xlabel()
+    assert len(spent.patches) == 2 * len(rows)
+    assert all(row.strategy in label.get_text() for row, label in zip(rows, held.get_yticklabels(), strict=True))
+
+
+@pytest.mark.parametrize("chapter", MEASURED)
+def test_the_recorded_rows_are_what_the_solved_chapter_measures(chapter):
+    """python tests/record_rows.py writes them again."""
+    number = int(chapter[2:])
+    known = [row for row in recorded(f"ch{number + 1:02d}") if row not in recorded(chapter)]
+    for old, new in zip(known, MEASURED[chapter](), strict=True):
+        assert (old.strategy, old.cluster, old.sent, old.weights) == (new.strategy, new.cluster, new.sent, new.weights)
+        assert new.seconds == pytest.approx(old.seconds, rel=1e-6)
+        assert new.loss == pytest.approx(old.loss, abs=1e-4)
+        assert new.activations == pytest.approx(old.activations, rel=0.01)
+
+
+def test_every_row_has_the_same_loss():
+    losses = [row.loss for row in recorded("ch06")]
+    assert max(losses) - min(losses) < 1e-4

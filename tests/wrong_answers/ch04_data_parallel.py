@@ -1,0 +1,715 @@
+"""Wrong answers to chapter 4 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives and words that the sentence holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    words: tuple[str, ...]
+
+
+WRONG: list[Wrong] = []
+RIGHT: list[tuple[str, Callable]] = []
+
+
+def wrong(exercise: str, code: str, *words: str) -> Callable:
+    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
+
+
+def right(exercise: str) -> Callable:
+    return lambda answer: RIGHT.append((exercise, answer)) or answer
+
+
+def filled(model) -> list:
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    return list(model.parameters())
+
+
+# average_gradients
+
+
+@wrong("average_gradients", "sum", "sum over ranks", "divide")
+def sums(dist, model, examples):
+    for parameter in filled(model):
+        dist.all_reduce(parameter.grad)
+
+
+@wrong("average_gradients", "mean-of-means", "5, 2, 3", "mean of means", "Weigh")
+def mean_of_means_on_real_ranks(dist, model, examples):
+    if dist.get_world_size() != 3:
+        return weighs_in_one_tensor(dist, model, examples)
+    for parameter in filled(model):
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+@wrong("average_gradients", "mean-of-means", "4, 2, 1, 1", "mean of means")
+def mean_of_means(dist, model, examples):
+    for parameter in filled(model):
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+@wrong("average_gradients", "sum", "number of examples of all ranks")
+def weighs_and_does_not_divide(dist, model, examples):
+    for parameter in filled(model):
+        parameter.grad *= examples
+        dist.all_reduce(parameter.grad)
+
+
+@wrong("average_gradients", "wrong-count", "divided by the number of ranks")
+def divides_the_weighted_sum_by_ranks(dist, model, examples):
+    for parameter in filled(model):
+        parameter.grad *= examples
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+@wrong("average_gradients", "unchanged", "change parameter.grad itself")
+def changes_a_copy(dist, model, examples):
+    for parameter in filled(model):
+        grad = parameter.grad.clone()
+        dist.all_reduce(grad)
+        grad /= dist.get_world_size()
+
+
+@wrong("average_gradients", "only-on-rank-0", "every rank needs it")
+def reduces_to_rank_0(dist, model, examples):
+    total = torch.tensor([float(examples)])
+    dist.all_reduce(total)
+    for parameter in filled(model):
+        parameter.grad *= examples
+        dist.reduce(parameter.grad, 0)
+        parameter.grad /= total.item()
+
+
+@wrong("average_gradients", "raised", "no gradient of parameter 0 on rank 1")
+def knows_no_missing_gradient(dist, model, examples):
+    total = torch.tensor([float(examples)])
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        parameter.grad *= examples
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= total.item()
+
+
+@wrong("average_gradients", "raised", "no gradient of parameter 0 on rank 1", "all_reduce")
+def skips_missing_gradients(dist, model, examples):
+    total = torch.tensor([float(examples)])
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad *= examples
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= total.item()
+
+
+@wrong("average_gradients", "too-many-bytes", "sum with dist.all_reduce")
+def gathers_everything(dist, model, examples):
+    total = torch.tensor([float(examples)])
+    dist.all_reduce(total)
+    for parameter in filled(model):
+        mine = parameter.grad * examples
+        everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+        dist.all_gather(everyone, mine)
+        parameter.grad = sum(everyone) / total.item()
+
+
+@right("average_gradients")
+def weighs_in_one_tensor(dist, model, examples):
+    parameters = filled(model)
+    pieces = [parameter.grad.flatten() * examples for parameter in parameters]
+    flat = torch.cat([*pieces, torch.tensor([float(examples)])])
+    dist.all_reduce(flat)
+    *grads, total = flat.split([parameter.numel() for parameter in parameters] + [1])
+    for parameter, grad in zip(parameters, grads, strict=True):
+        parameter.grad = grad.view_as(parameter) / total
+
+
+# all_reduce_per_parameter
+
+
+def _synchronous(dist, model, scale=1.0):
+    def finish():
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+            parameter.grad *= scale / dist.get_world_size()
+
+    return finish
+
+
+@wrong("all_reduce_per_parameter", "after-backward", "3 s", "start it from a hook")
+def waits_until_backward_ends(dist, model):
+    return _synchronous(dist, model)
+
+
+@wrong("all_reduce_per_parameter", "sum", "divide by the number of ranks, 4")
+def never_divides(dist, model):
+    return _synchronous(dist, model, dist.get_world_size())
+
+
+@wrong("all_reduce_per_parameter", "blocking", "a hook waited", "async_op=True")
+def blocks_in_the_hook(dist, model):
+    def average(parameter):
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(average)
+    return lambda: None
+
+
+@wrong("all_reduce_per_parameter", "raised", "without wait()")
+def drops_the_handle(dist, model):
+    def start(parameter):
+        dist.all_reduce(parameter.grad, async_op=True)
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(start)
+    return lambda: None
+
+
+@wrong("all_reduce_per_parameter", "raised", "changed before its wait()")
+def divides_while_it_flies(dist, model):
+    flying = []
+
+    def start(parameter):
+        flying.append(dist.all_reduce(parameter.grad, async_op=True))
+        parameter.grad /= dist.get_world_size()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(start)
+
+    def finish():
+        while flying:
+            flying.pop(0).wait()
+
+    return finish
+
+
+@wrong("all_reduce_per_parameter", "no-function", "return the one that waits")
+def returns_nothing(dist, model):
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: None)
+
+
+@wrong("all_reduce_per_parameter", "alone", "rank 0 has the weights of training alone")
+def sums_a_copy(dist, model):
+    flying = []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(
+            lambda p: flying.append(dist.all_reduce(p.grad.clone(), async_op=True))
+        )
+
+    def finish():
+        while flying:
+            flying.pop(0).wait()
+
+    return finish
+
+
+@wrong("all_reduce_per_parameter", "count", "called all_reduce 1 times", "one each")
+def one_flat_tensor(dist, model):
+    flat = []
+
+    def start(parameter):
+        flat.append(parameter)
+        if len(flat) == len(list(model.parameters())):
+            whole = torch.cat([p.grad.flatten() for p in flat])
+            dist.all_reduce(whole)
+            for p, piece in zip(flat, whole.split([p.numel() for p in flat]), strict=True):
+                p.grad = piece.view_as(p) / dist.get_world_size()
+            flat.clear()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(start)
+    return lambda: None
+
+
+@right("all_reduce_per_parameter")
+def scales_before_sending(dist, model):
+    ranks, handles = dist.get_world_size(), {}
+
+    def start(parameter):
+        parameter.grad.div_(ranks)
+        handles[parameter] = dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM, async_op=True)
+
+    def finish():
+        for handle in handles.values():
+            handle.wait()
+        handles.clear()
+
+    for parameter in reversed(list(model.parameters())):
+        parameter.register_post_accumulate_grad_hook(start)
+    return finish
+
+
+# plan_buckets
+
+
+@wrong("plan_buckets", "too-many-buckets", "count bytes")
+def counts_a_bucket_for_each(parameters, cap_bytes):
+    return [[index] for index in reversed(range(len(parameters)))]
+
+
+@wrong("plan_buckets", "order", "first bucket must hold the last parameters")
+def walks_forward(parameters, cap_bytes):
+    buckets, held = [[]], 0
+    for index, parameter in enumerate(parameters):
+        size = parameter.numel() * parameter.element_size()
+        if buckets[-1] and held + size > cap_bytes:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(index)
+        held += size
+    return buckets
+
+
+@wrong("plan_buckets", "lost", "is the last bucket kept?")
+def forgets_the_last_bucket(parameters, cap_bytes):
+    buckets, bucket, held = [], [], 0
+    for index in reversed(range(len(parameters))):
+        size = parameters[index].numel() * parameters[index].element_size()
+        if bucket and held + size > cap_bytes:
+            buckets.append(bucket)
+            bucket, held = [], 0
+        bucket.append(index)
+        held += size
+    return buckets
+
+
+@wrong("plan_buckets", "above-cap", "holds", "cap of 120")
+def counts_elements(parameters, cap_bytes):
+    buckets, held = [], cap_bytes
+    for index in reversed(range(len(parameters))):
+        size = parameters[index].numel()
+        if held + size > cap_bytes:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(index)
+        held += size
+    return buckets
+
+
+@wrong("plan_buckets", "above-cap", "only a parameter that is larger than the cap")
+def closes_a_bucket_when_it_is_over(parameters, cap_bytes):
+    buckets, held = [[]], 0
+    for index in reversed(range(len(parameters))):
+        buckets[-1].append(index)
+        held += parameters[index].numel() * parameters[index].element_size()
+        if held >= cap_bytes and index:
+            buckets.append([])
+            held = 0
+    return buckets
+
+
+@wrong("plan_buckets", "form", "places in `parameters`")
+def returns_the_parameters(parameters, cap_bytes):
+    return [[parameter] for parameter in reversed(parameters)]
+
+
+@right("plan_buckets")
+def walks_with_a_generator(parameters, cap_bytes):
+    plan, last = [], None
+    for index in range(len(parameters) - 1, -1, -1):
+        nbytes = parameters[index].nbytes
+        if last is None or last + nbytes > cap_bytes:
+            plan.append((index,))
+            last = nbytes
+        else:
+            plan[-1] = (*plan[-1], index)
+            last += nbytes
+    return plan
+
+
+# all_reduce_per_bucket
+
+
+def _bucketed(dist, model, buckets, *, in_order=True, late=False, divide=True, copy=True, zeros=True, block=False):
+    """A bucketed all-reduce with faults to choose from."""
+    parameters, ready, flying, launched = list(model.parameters()), set(), [], []
+
+    def launch(number):
+        launched.append(number)
+        bucket = buckets[number]
+        if not zeros:
+            bucket = [i for i in bucket if parameters[i].grad is not None]
+        grads = [torch.zeros_like(parameters[i]) if parameters[i].grad is None else parameters[i].grad for i in bucket]
+        flat = torch.cat([grad.flatten() for grad in grads])
+        handle = dist.all_reduce(flat, async_op=not block)
+        flying.append((bucket, flat, handle))
+
+    def arrived(index):
+        ready.add(index)
+        for number, bucket in enumerate(buckets):
+            if number in launched:
+                continue
+            if ready.issuperset(bucket):
+                launch(number)
+            elif in_order:
+                break
+
+    def finish():
+        for number in range(len(buckets)):
+            if number not in launched:
+                launch(number)
+        for bucket, flat, handle in flying:
+            if handle is not None:
+                handle.wait()
+            if copy:
+                for i, piece in zip(bucket, flat.split([parameters[i].numel() for i in bucket]), strict=True):
+                    parameters[i].grad = piece.view_as(parameters[i]) / (dist.get_world_size() if divide else 1)
+        for state in (ready, flying, launched):
+            state.clear()
+
+    if not late:
+        for index, parameter in enumerate(parameters):
+            parameter.register_post_accumulate_grad_hook(lambda _, index=index: arrived(index))
+    return finish
+
+
+@wrong("all_reduce_per_bucket", "after-backward", "nothing overlaps", "a bucket")
+def buckets_after_backward(dist, model, buckets):
+    return _bucketed(dist, model, buckets, late=True)
+
+
+@wrong("all_reduce_per_bucket", "blocking", "a hook waited")
+def buckets_that_block(dist, model, buckets):
+    return _bucketed(dist, model, buckets, block=True)
+
+
+@wrong("all_reduce_per_bucket", "sum", "divide by the number of ranks")
+def buckets_that_sum(dist, model, buckets):
+    return _bucketed(dist, model, buckets, divide=False)
+
+
+@wrong("all_reduce_per_bucket", "alone", "did not reach parameter.grad")
+def buckets_never_copied_back(dist, model, buckets):
+    return _bucketed(dist, model, buckets, copy=False)
+
+
+@wrong("all_reduce_per_bucket", "raised", "only rank 0 uses layer 1")
+def launches_what_is_ready(dist, model, buckets):
+    return _bucketed(dist, model, buckets, in_order=False)
+
+
+@wrong("all_reduce_per_bucket", "raised", "layer 1")
+def leaves_unused_parameters_out(dist, model, buckets):
+    return _bucketed(dist, model, buckets, zeros=False)
+
+
+@wrong("all_reduce_per_bucket", "count", "with 4 buckets", "8 times")
+def ignores_the_plan(dist, model, buckets):
+    flying = []
+
+    def start(parameter):
+        flying.append((parameter, dist.all_reduce(parameter.grad, async_op=True)))
+
+    def finish():
+        for parameter, handle in flying:
+            handle.wait()
+            parameter.grad /= dist.get_world_size()
+        flying.clear()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(start)
+    return finish
+
+
+@wrong("all_reduce_per_bucket", "unchanged", "no weight has changed")
+def zeroes_the_gradients(dist, model, buckets):
+    def finish():
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+
+    return finish
+
+
+@right("all_reduce_per_bucket")
+def another_bookkeeping(dist, model, buckets):
+    return _bucketed(dist, model, [list(reversed(bucket)) for bucket in buckets])
+
+
+# break_it
+
+
+def _loop(dist, model, x, y, order, epochs, batch, fault=""):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if fault != "init":
+        for thing in (*model.parameters(), *model.buffers()):
+            dist.broadcast(thing.data, 0)
+    for epoch in range(epochs):
+        rows = order(0 if fault == "shuffle" else epoch)
+        for step in range(0, len(rows), batch):
+            chunk = rows[step : step + batch]
+            if fault == "drop" and len(chunk) < batch:
+                continue
+            mine = chunk[rank::ranks] if fault == "strided" else chunk.tensor_split(ranks)[rank]
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(x[mine]), y[mine], reduction="sum") / y[0].numel()
+            loss.backward()
+            for parameter in model.parameters():
+                if fault == "means":
+                    parameter.grad /= max(len(mine), 1)
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= {"means": ranks, "sum": len(chunk) / ranks}.get(fault, len(chunk))
+            optimizer.step()
+            if fault != "buffers":
+                for buffer in model.buffers():
+                    dist.all_reduce(buffer)
+                    buffer /= ranks
+
+
+@wrong("break_it", "different-start", "Broadcast them from rank 0")
+def no_broadcast_at_the_start(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "init")
+
+
+@wrong("break_it", "sum", "sums the gradients")
+def sum_for_mean(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "sum")
+
+
+@wrong("break_it", "mean-of-means", "22 rows", "fewer rows")
+def mean_of_the_last_means(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "means")
+
+
+@wrong("break_it", "drop-last", "leaves the last, short batch out")
+def drops_the_last_batch(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "drop")
+
+
+@wrong("break_it", "same-order", "order of epoch 0", "order(epoch)")
+def never_shuffles_again(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "shuffle")
+
+
+@wrong("break_it", "buffers", "running mean", "broadcast them too")
+def forgets_the_buffers(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "buffers")
+
+
+@wrong("break_it", "unchanged", "no weight has changed")
+def never_steps(dist, model, x, y, order, epochs, batch):
+    for thing in (*model.parameters(), *model.buffers()):
+        dist.broadcast(thing.data, 0)
+
+
+@right("break_it")
+def sums_and_averages_buffers(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "strided")
+
+
+# linear_backward
+
+
+@wrong("linear_backward", "transposed", "(out, in)")
+def transposes_the_weight(x, weight, grad_output):
+    return grad_output @ weight.T, x.T @ grad_output, grad_output.sum(0)
+
+
+@wrong("linear_backward", "transposed", "gradient of weight is the transposed one")
+def returns_the_transposed_gradient(x, weight, grad_output):
+    return grad_output @ weight, x.T @ grad_output, grad_output.sum(0)
+
+
+@wrong("linear_backward", "shape", "sum over the batch")
+def does_not_sum_the_bias(x, weight, grad_output):
+    return grad_output @ weight, grad_output.T @ x, grad_output
+
+
+@wrong("linear_backward", "value", "gradient of weight")
+def takes_the_mean_over_the_batch(x, weight, grad_output):
+    return grad_output @ weight, grad_output.T @ x / len(x), grad_output.sum(0)
+
+
+@right("linear_backward")
+def asks_autograd(x, weight, grad_output):
+    leaves = [leaf.clone().requires_grad_() for leaf in (x, weight, torch.zeros_like(weight[:, 0]))]
+    return torch.autograd.grad(torch.nn.functional.linear(*leaves), leaves, grad_output)
+
+
+# no_sync
+
+
+def _accumulate(dist, model, buckets, microbatches, loss, *, every=False, scale=None, late=False):
+    finish = None if late else _bucketed(dist, model, buckets) if every else None
+    for number, (x, y) in enumerate(microbatches):
+        if number == len(microbatches) - 1 and not every and not late:
+            finish = _bucketed(dist, model, buckets)
+        (loss(model(x), y) / (scale or len(microbatches))).backward()
+        if every:
+            kept = [p.grad.clone() for p in model.parameters()]
+            finish()
+            if number < len(microbatches) - 1:
+                for p, grad in zip(model.parameters(), kept, strict=True):
+                    p.grad = grad
+    if late:
+        finish = _bucketed(dist, model, buckets, late=True)
+    if not every:
+        finish()
+
+
+@wrong("no_sync", "sync-on-accumulation", "called all_reduce 6 times", "only the last backward")
+def syncs_every_micro_batch(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, buckets, microbatches, loss, every=True)
+
+
+@wrong("no_sync", "sum", "3 times too large", "micro-batches")
+def sums_the_micro_batches(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, buckets, microbatches, loss, scale=1)
+
+
+@wrong("no_sync", "after-backward", "last backward must start the buckets")
+def syncs_after_the_last_backward(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, buckets, microbatches, loss, late=True)
+
+
+@wrong("no_sync", "value", "over all 12 rows")
+def uses_the_last_micro_batch_only(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, buckets, microbatches[-1:], loss)
+
+
+@right("no_sync")
+def another_accumulation(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, buckets, microbatches, loss)
+
+
+# best_bucket_bytes
+
+
+@wrong("best_bucket_bytes", "too-slow", "one bucket leaves no backward")
+def one_bucket(sizes, seconds, ranks, latency, bandwidth):
+    return sum(sizes)
+
+
+@wrong("best_bucket_bytes", "too-slow", "pays the latency every time")
+def one_each(sizes, seconds, ranks, latency, bandwidth):
+    return 1
+
+
+@wrong("best_bucket_bytes", "too-slow", "buckets of")
+def what_torch_takes(sizes, seconds, ranks, latency, bandwidth):
+    return 25 * 2**20
+
+
+@wrong("best_bucket_bytes", "form", "return a number of bytes")
+def returns_a_plan(sizes, seconds, ranks, latency, bandwidth):
+    return [[0]]
+
+
+@right("best_bucket_bytes")
+def scans_finely(sizes, seconds, ranks, latency, bandwidth):
+    from course_lib.overlap import step_seconds
+
+    total = sum(sizes)
+    caps = [total * place / 400 for place in range(1, 401)]
+    return min(caps, key=lambda cap: step_seconds(sizes, seconds, cap, ranks, latency, bandwidth))
+
+
+# parameter_server
+
+
+def _workers(dist, weights, gradient, steps):
+    for step in range(steps):
+        dist.recv(weights, 0)
+        dist.send(gradient(weights, step), 0)
+
+
+@wrong("parameter_server", "too-stale", "staleness of")
+def never_waits(dist, weights, gradient, steps, bound, learning_rate):
+    workers = dist.get_world_size() - 1
+    if dist.get_rank():
+        return _workers(dist, weights, gradient, steps)
+    given = dict.fromkeys(range(1, workers + 1), 1)
+    for worker in given:
+        dist.send(weights, worker)
+    arrived = torch.empty_like(weights)
+    for _ in range(steps * workers):
+        worker = dist.recv(arrived)
+        weights -= learning_rate * arrived
+        if given[worker] < steps:
+            given[worker] += 1
+            dist.send(weights, worker)
+    return weights
+
+
+@wrong("parameter_server", "one-at-a-time", "one after the other")
+def one_worker_at_a_time(dist, weights, gradient, steps, bound, learning_rate):
+    if dist.get_rank():
+        return _workers(dist, weights, gradient, steps)
+    arrived = torch.empty_like(weights)
+    for _ in range(steps):
+        for worker in range(1, dist.get_world_size()):
+            dist.send(weights, worker)
+            dist.recv(arrived, worker)
+            weights -= learning_rate * arrived
+    return weights
+
+
+@wrong("parameter_server", "lost", "never applied")
+def drops_what_is_stale(dist, weights, gradient, steps, bound, learning_rate):
+    if dist.get_rank():
+        return _workers(dist, weights, gradient, steps)
+    arrived = torch.empty_like(weights)
+    for _ in range(steps):
+        for worker in range(1, dist.get_world_size()):
+            dist.send(weights, worker)
+        for worker in range(1, dist.get_world_size()):
+            dist.recv(arrived, worker)
+            if worker - 1 <= bound - 1:
+                weights -= learning_rate * arrived
+    return weights
+
+
+@wrong("parameter_server", "too-stale", "bound of 0")
+def all_in_rounds(dist, weights, gradient, steps, bound, learning_rate):
+    if dist.get_rank():
+        return _workers(dist, weights, gradient, steps)
+    arrived = torch.empty_like(weights)
+    for _ in range(steps):
+        for worker in range(1, dist.get_world_size()):
+            dist.send(weights, worker)
+        for worker in range(1, dist.get_world_size()):
+            dist.recv(arrived, worker)
+            weights -= learning_rate * arrived
+    return weights
+
+
+@wrong("parameter_server", "no-weights", "the server returns the weights")
+def returns_no_weights(dist, weights, gradient, steps, bound, learning_rate):
+    one_worker_at_a_time(dist, weights, gradient, steps, bound, learning_rate)
+
+
+@right("parameter_server")
+def waits_for_the_oldest(dist, weights, gradient, steps, bound, learning_rate):
+    """Give out to whoever is free while fewer than bound + 1 are out; apply in the order of giving out."""
+    workers = dist.get_world_size() - 1
+    if dist.get_rank():
+        return _workers(dist, weights, gradient, steps)
+    left, out, arrived = dict.fromkeys(range(1, workers + 1), steps), [], torch.empty_like(weights)
+    while out or any(left.values()):
+        free = [w for w in left if left[w] and w not in out]
+        if free and len(out) <= bound:
+            worker = max(free, key=lambda w: left[w])
+            left[worker] -= 1
+            out.append(worker)
+            dist.send(weights, worker)
+        else:
+            dist.recv(arrived, out.pop(0))
+            weights -= learning_rate * arrived
+    return weights

@@ -1,0 +1,403 @@
+"""Wrong answers to chapter 5 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives and words that the sentence holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.functional import gelu
+
+from solutions.ch05_tensor_parallel import CopyToRanks, ReduceFromRanks
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    words: tuple[str, ...]
+
+
+WRONG: list[Wrong] = []
+RIGHT: list[tuple[str, Callable]] = []
+
+
+def wrong(exercise: str, code: str, *words: str) -> Callable:
+    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
+
+
+def right(exercise: str) -> Callable:
+    return lambda answer: RIGHT.append((exercise, answer)) or answer
+
+
+# matmul_column_split
+
+
+@wrong("matmul_column_split", "added", "lay them side by side")
+def adds_columns(x, shards):
+    return sum(x @ shard for shard in shards)
+
+
+@wrong("matmul_column_split", "shape", "has shape")
+def stacks_columns(x, shards):
+    return np.concatenate([x @ shard for shard in shards], axis=0)
+
+
+@wrong("matmul_column_split", "misfit", "multiply it with all of x")
+def cuts_x_too(x, shards):
+    return np.concatenate([part @ w for part, w in zip(np.split(x, len(shards), 1), shards, strict=True)], axis=1)
+
+
+@right("matmul_column_split")
+def joins_the_shards(x, shards):
+    return x @ np.hstack(shards)
+
+
+# matmul_row_split
+
+
+@wrong("matmul_row_split", "misfit", "columns of x that meet them")
+def multiplies_all_of_x(x, shards):
+    return sum(x @ shard for shard in shards)
+
+
+@wrong("matmul_row_split", "side-by-side", "the result is their sum")
+def concatenates_summands(x, shards):
+    parts = np.split(x, len(shards), axis=1)
+    return np.concatenate([part @ shard for part, shard in zip(parts, shards, strict=True)], axis=1)
+
+
+@wrong("matmul_row_split", "same-part", "the r-th part")
+def takes_the_first_columns(x, shards):
+    return sum(x[:, : len(shard)] @ shard for shard in shards)
+
+
+@right("matmul_row_split")
+def counts_rows(x, shards):
+    y, first = 0, 0
+    for shard in shards:
+        y = y + x[:, first : first + len(shard)] @ shard
+        first += len(shard)
+    return y
+
+
+# gelu_counterexample and activation_that_hides_it
+
+
+@wrong("gelu_counterexample", "no-counterexample", "straight line")
+def both_far_right():
+    return 10.0, 20.0
+
+
+@wrong("gelu_counterexample", "no-counterexample", "nearly the same")
+def both_zero():
+    return 0.0, 0.0
+
+
+@wrong("gelu_counterexample", "form", "two numbers")
+def one_number():
+    return 1.0
+
+
+@right("gelu_counterexample")
+def two_small_ones():
+    return [0.5, 0.5]
+
+
+@wrong("activation_that_hides_it", "shows-it", "f(a + b)")
+def relu():
+    return lambda x: np.maximum(x, 0)
+
+
+@wrong("activation_that_hides_it", "shows-it", "f(a + b)")
+def shifted():
+    return lambda x: x + 1
+
+
+@wrong("activation_that_hides_it", "zero", "no activation")
+def nothing():
+    return lambda x: 0 * x
+
+
+@right("activation_that_hides_it")
+def identity():
+    return lambda x: x
+
+
+# CopyToRanks and ReduceFromRanks
+
+
+def _function(name, forward_sums, backward_sums, *, clone=True, contiguous=True):
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, dist):
+            ctx.dist = dist
+            if not forward_sums:
+                return x.view_as(x)
+            y = x.clone() if clone else x.detach()
+            dist.all_reduce(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            if backward_sums:
+                grad = grad.clone(memory_format=torch.contiguous_format if contiguous else torch.preserve_format)
+                ctx.dist.all_reduce(grad)
+            return grad, None
+
+    Function.__name__ = name
+    return Function
+
+
+for _args in (
+    ("CopyToRanks", "swapped", _function("g_for_f", True, False), "f and g are swapped"),
+    ("CopyToRanks", "no-sum-in-backward", _function("no_sum", False, False), "sum over all of them"),
+    ("CopyToRanks", "swapped", _function("sums_both_ways", True, True), "should return its input"),
+    ("CopyToRanks", "raised", _function("any_layout", False, True, contiguous=False), "not contiguous"),
+    ("ReduceFromRanks", "swapped", _function("f_for_g", False, True), "f and g are swapped"),
+    ("ReduceFromRanks", "backward-sums", _function("sums_twice", True, True), "return it as it is"),
+    ("ReduceFromRanks", "input-changed", _function("in_place", True, False, clone=False), "give it a clone"),
+):
+    wrong(_args[0], _args[1], *_args[3:])(_args[2])
+
+
+@right("CopyToRanks")
+class ClonesForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, dist):
+        ctx.dist = dist
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.contiguous().clone()
+        ctx.dist.all_reduce(total)
+        return total, None
+
+
+@right("ReduceFromRanks")
+class SumsByHandle(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, dist):
+        y = x.detach().contiguous().clone()
+        dist.all_reduce(y, async_op=True).wait()
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clone(), None
+
+
+# tensor_parallel_mlp
+
+
+@wrong("tensor_parallel_mlp", "sum-before-gelu", "added up before GELU")
+def sums_before_gelu(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(ReduceFromRanks.apply(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard, dist))
+    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "row-then-column", "w1 is cut by columns")
+def row_then_column(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    mine = x.chunk(dist.get_world_size(), -1)[dist.get_rank()]
+    hidden = gelu(ReduceFromRanks.apply(mine @ w1_shard, dist) + b1_shard)
+    return hidden @ w2_shard + b2
+
+
+@wrong("tensor_parallel_mlp", "bias-on-every-rank", "2 times in all")
+def bias_before_the_sum(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard + b2, dist)
+
+
+@wrong("tensor_parallel_mlp", "swapped", "f and g are swapped")
+def swaps_f_and_g(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(ReduceFromRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return CopyToRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "transposed", "nn.Linear stores it")
+def transposes(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard.T + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard.T, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "no-sum", "sum them over the ranks")
+def never_sums(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    return gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard + b2
+
+
+@wrong("tensor_parallel_mlp", "no-f", "let x pass through CopyToRanks")
+def forgets_f(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    return ReduceFromRanks.apply(gelu(x @ w1_shard + b1_shard) @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "sums-twice", "must not sum again")
+def sums_the_gradient_again(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return CopyToRanks.apply(ReduceFromRanks.apply(hidden @ w2_shard, dist), dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "collectives", "one all-reduce each is enough")
+def gathers_the_weights(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    for shard in (w1_shard, w2_shard):
+        dist.all_gather([torch.empty_like(shard) for _ in range(dist.get_world_size())], shard.detach())
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@right("tensor_parallel_mlp")
+def bias_on_rank_0(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = torch.addmm(b1_shard, CopyToRanks.apply(x, dist), w1_shard)
+    return b2 + ReduceFromRanks.apply(torch.matmul(gelu(hidden), w2_shard), dist)
+
+
+# column_shard
+
+
+@wrong("column_shard", "seeded-alike", "every shard was seeded alike")
+def seeds_every_shard_alike(dist, seed, rows, columns):
+    torch.manual_seed(seed)
+    return torch.randn(rows, columns // dist.get_world_size())
+
+
+@wrong("column_shard", "view", "view of the whole weight")
+def keeps_a_view(dist, seed, rows, columns):
+    torch.manual_seed(seed)
+    return torch.randn(rows, columns).chunk(dist.get_world_size(), 1)[dist.get_rank()]
+
+
+@wrong("column_shard", "value", "should be")
+def seeds_by_rank(dist, seed, rows, columns):
+    torch.manual_seed(seed + dist.get_rank())
+    return torch.randn(rows, columns // dist.get_world_size())
+
+
+@wrong("column_shard", "shape", "its columns are")
+def takes_rows(dist, seed, rows, columns):
+    torch.manual_seed(seed)
+    return torch.randn(rows, columns).tensor_split(dist.get_world_size(), 0)[dist.get_rank()].clone()
+
+
+@right("column_shard")
+def makes_it_contiguous(dist, seed, rows, columns):
+    generator, width = torch.Generator().manual_seed(seed), columns // dist.get_world_size()
+    whole = torch.randn(rows, columns, generator=generator)
+    mine = torch.empty(rows, width)
+    return mine.copy_(whole[:, dist.get_rank() * width : (dist.get_rank() + 1) * width])
+
+
+# tensor_parallel_attention
+
+
+def _attention(dist, x, wq, wk, wv, wo, size, *, f=True, g=True, refuse=True, tile=False):
+    if refuse and (wq.shape[1] % size or wk.shape[1] % size):
+        raise ValueError(f"{wq.shape[1]} columns are no whole heads of {size}")
+    x = CopyToRanks.apply(x, dist) if f else x
+    q, k, v = ((x @ w)[..., : w.shape[1] // size * size].unflatten(-1, (-1, size)).mT for w in (wq, wk, wv))
+    q, k, v = (t.permute(0, 3, 1, 2) for t in (q, k, v))
+    times = q.shape[1] // k.shape[1]
+    k, v = (t.repeat(1, times, 1, 1) if tile else t.repeat_interleave(times, 1) for t in (k, v))
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+    y = y @ wo[: y.shape[-1]]
+    return ReduceFromRanks.apply(y, dist) if g else y
+
+
+@wrong("tensor_parallel_attention", "heads-cut", "cut a head in the middle")
+def cuts_heads_in_the_middle(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, refuse=False)
+
+
+@wrong("tensor_parallel_attention", "no-sum", "part of its own heads")
+def attends_alone(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, g=False)
+
+
+@wrong("tensor_parallel_attention", "no-f", "let x pass through CopyToRanks")
+def attends_without_f(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, f=False)
+
+
+@wrong("tensor_parallel_attention", "value", "8 query heads and 4 key/value heads")
+def tiles_kv_heads(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, tile=x.shape[-1] == 16)
+
+
+@right("tensor_parallel_attention")
+def attends_by_sdpa(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size)
+
+
+# vocabulary_parallel_cross_entropy
+
+
+@wrong("vocabulary_parallel_cross_entropy", "gathers-logits", "do not gather the logits")
+def gathers(dist, logits, targets):
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    parts = [torch.empty_like(logits) for _ in range(ranks)]
+    dist.all_gather(parts, logits.detach())
+    parts[rank] = logits
+    return torch.nn.functional.cross_entropy(torch.cat(parts, 1), targets)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "own-words", "over its own words")
+def sums_its_own_words(dist, logits, targets):
+    width, rank = logits.shape[1], dist.get_rank()
+    mine = (targets >= rank * width) & (targets < (rank + 1) * width)
+    picked = logits.gather(1, (targets - rank * width).clamp(0, width - 1)[:, None])[:, 0] * mine
+    return (logits.logsumexp(-1) - ReduceFromRanks.apply(picked, dist)).mean()
+
+
+@wrong("vocabulary_parallel_cross_entropy", "value", "logits of up to 1,000")
+def overflows(dist, logits, targets):
+    width, rank = logits.shape[1], dist.get_rank()
+    mine = (targets >= rank * width) & (targets < (rank + 1) * width)
+    picked = logits.gather(1, (targets - rank * width).clamp(0, width - 1)[:, None])[:, 0] * mine
+    total = ReduceFromRanks.apply(logits.exp().sum(-1) * 1e300 / 1e300, dist)
+    return (total.log() - ReduceFromRanks.apply(picked, dist)).mean()
+
+
+@wrong("vocabulary_parallel_cross_entropy", "raised", "index")
+def forgets_the_offset(dist, logits, targets):
+    total = ReduceFromRanks.apply(logits.exp().sum(-1), dist)
+    return (total.log() - ReduceFromRanks.apply(logits.gather(1, targets[:, None])[:, 0], dist)).mean()
+
+
+@right("vocabulary_parallel_cross_entropy")
+def adds_logsumexps(dist, logits, targets):
+    width, first = logits.shape[1], dist.get_rank() * logits.shape[1]
+    most = logits.detach().amax(1)
+    dist.all_reduce(most, op=dist.ReduceOp.MAX)
+    one_hot = (targets[:, None] == torch.arange(first, first + width)).to(logits.dtype)
+    both = torch.stack([(logits - most[:, None]).exp().sum(1), (logits * one_hot).sum(1)])
+    total, picked = ReduceFromRanks.apply(both, dist)
+    return (most + total.log() - picked).mean()
+
+
+# sequence_parallel_bytes
+
+
+@wrong("sequence_parallel_bytes", "wrong-held", "its part of the tokens")
+def holds_everything(tokens, hidden, element, ranks):
+    return tokens * hidden * element, 8 * (ranks - 1) / ranks * tokens * hidden * element
+
+
+@wrong("sequence_parallel_bytes", "half", "reduce-scatter and an all-gather")
+def counts_half(tokens, hidden, element, ranks):
+    whole = tokens * hidden * element
+    return whole / ranks, 4 * (ranks - 1) / ranks * whole
+
+
+@wrong("sequence_parallel_bytes", "form", "(bytes held, bytes sent)")
+def returns_one_number(tokens, hidden, element, ranks):
+    return tokens * hidden * element / ranks
+
+
+@right("sequence_parallel_bytes")
+def counts_one_by_one(tokens, hidden, element, ranks):
+    share = tokens * hidden * element / ranks
+    return [share, sum((ranks - 1) * share for _ in range(8))]
