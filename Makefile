@@ -36,7 +36,7 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 	$(COURSE) grade "$(SUBMISSIONS)" $(ARGS)
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests $(ARGS)
 
 lint: $(STAMP)  ## check the style of .py and .ipynb
 	$(BIN)/ruff check .
