@@ -1,0 +1,84 @@
+"""Who does an iteration, and how many seconds it takes: a cost model of a GPU, or of a machine that was measured."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection
+from typing import Any
+
+from course_lib.costs import collective_seconds, roofline_seconds
+from course_lib.hardware import GPU
+from course_lib.memory import kv_cache_bytes, parameters_on_rank
+from course_lib.models import ModelShape
+from course_lib.serving.requests import Request
+
+
+class Roofline:
+    """The least seconds of a model on `tp` GPUs: weights and keys and values are read once, or the FLOPs take longer.
+
+    `tp` > 1 adds two ring all-reduces per layer over the GPUs' link. No kernel reaches the roofline; ratios survive.
+    """
+
+    simulated = True
+
+    def __init__(self, shape: ModelShape, gpu: GPU, tp: int = 1, dtype_bytes: float = 2) -> None:
+        self.shape, self.gpu, self.tp, self.dtype_bytes = shape, gpu, tp, dtype_bytes
+        held = parameters_on_rank(shape, tp=tp)
+        lookup = 0 if shape.tied else shape.vocabulary * shape.hidden / tp  # the embedding: one row a token is read
+        self.weight_bytes = held["shared"] * dtype_bytes
+        self.read_bytes = self.weight_bytes - lookup * dtype_bytes
+        self.token_bytes = kv_cache_bytes(shape, 1, dtype_bytes, tp)
+        self.token_flops = 2 * self.read_bytes / dtype_bytes
+        self.score_flops = 2 * shape.layers * shape.heads * (shape.head_size + shape.value_size) / tp  # a pair
+
+    def blocks(self, size: int = 16, share: float = 0.9) -> int:
+        """Return the KV blocks that fit beside the weights in `share` of a GPU's memory. ValueError where none does."""
+        room = share * self.gpu.memory - self.weight_bytes
+        if room < size * self.token_bytes:
+            raise ValueError(f"{self.shape.name} on {self.tp} x {self.gpu.name}: no room for keys and values")
+        return int(room // (size * self.token_bytes))
+
+    def seconds(self, new: int, pairs: int, kept: int) -> float:
+        """Return the seconds for `new` tokens that look at `pairs` pairs of tokens and read `kept` tokens of cache."""
+        flops = new * self.token_flops + pairs * self.score_flops
+        moved = self.read_bytes + (kept + new) * self.token_bytes
+        step = roofline_seconds(flops, moved, self.gpu)
+        if self.tp > 1:
+            size, link = new * self.shape.hidden * self.dtype_bytes, self.gpu.link
+            one = collective_seconds("all_reduce", self.tp, size, link.latency, link.bandwidth)
+            step += 2 * self.shape.layers * one
+        return step
+
+    def prefill(self, request: Request, table: list[int]) -> tuple[float, bool]:
+        """Return the seconds to read a prompt (what was made before a preemption included), and False: it goes on."""
+        tokens = request.prompt + request.made
+        return self.seconds(tokens, tokens * (tokens + 1) // 2, 0), False
+
+    def decode(self, running: Collection[Request], held: int, tables: Any) -> tuple[float, tuple]:
+        """Return the seconds of one token for every running request, which hold `held` tokens; nobody ends early."""
+        return self.seconds(len(running), held, held), ()
+
+
+class Fitted:
+    """Seconds between measured ones: prefill by tokens, decode by the size of the batch. For contexts of one length."""
+
+    simulated = True
+
+    def __init__(self, prefill: dict[int, float], decode: dict[int, float]) -> None:
+        """`prefill[tokens]` and `decode[batch]` are measured seconds; beyond the last two of them a line goes on."""
+        self.measured = {"prefill": sorted(prefill.items()), "decode": sorted(decode.items())}
+
+    def seconds(self, kind: str, size: int) -> float:
+        """Return the seconds on the line through the two measured points around `size`."""
+        points = self.measured[kind]
+        if len(points) == 1:
+            return points[0][1]
+        place = min(max(bisect.bisect([x for x, _ in points], size), 1), len(points) - 1)
+        (left, low), (right, high) = points[place - 1], points[place]
+        return max(low + (high - low) * (size - left) / (right - left), 0.0)
+
+    def prefill(self, request: Request, table: list[int]) -> tuple[float, bool]:
+        return self.seconds("prefill", request.prompt + request.made), False
+
+    def decode(self, running: Collection[Request], held: int, tables: Any) -> tuple[float, tuple]:
+        return self.seconds("decode", len(running)), ()

@@ -1,0 +1,539 @@
+"""Wrong answers to chapter 8 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives, words that the sentence holds, and the points it still earns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from course_lib import serving
+from course_lib.models import parameter_count
+from course_lib.serving.caches import KVCache
+from solutions import ch08_serving as solutions
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    words: tuple[str, ...]
+    earned: int
+
+
+# kv_cache_bytes
+
+
+def kv_all_heads(config, tokens):
+    return 2 * config.layers * config.hidden * tokens * 2
+
+
+def kv_once(config, tokens):
+    return config.layers * config.kv_heads * (config.hidden // config.heads) * tokens * 2
+
+
+def kv_one_layer(config, tokens):
+    return 2 * config.kv_heads * (config.hidden // config.heads) * tokens * 2
+
+
+def kv_fp32(config, tokens):
+    return 2 * solutions.kv_cache_bytes(config, tokens)
+
+
+def kv_nan(config, tokens):
+    return float("nan")
+
+
+def kv_as_float(config, tokens):
+    return 4.0 * config.layers * config.hidden / (config.heads / config.kv_heads) * tokens
+
+
+# generate_with_cache
+
+
+def generate_recomputing(model, prompt, tokens):
+    """No cache at all."""
+    answer = []
+    for _ in range(tokens):
+        answer.append(model(torch.tensor([prompt + answer]))[0, -1].argmax().item())
+    return answer
+
+
+def generate_new_cache(model, prompt, tokens):
+    """A cache that is thrown away after every step."""
+    answer = []
+    for _ in range(tokens):
+        answer.append(model(torch.tensor([prompt + answer]), KVCache())[0, -1].argmax().item())
+    return answer
+
+
+def generate_feeding_all(model, prompt, tokens):
+    """Feeds everything again into a cache that has it."""
+    cache, answer = KVCache(), []
+    for _ in range(tokens):
+        answer.append(model(torch.tensor([prompt + answer]), cache)[0, -1].argmax().item())
+    return answer
+
+
+def generate_with_prompt(model, prompt, tokens):
+    return prompt + solutions.generate_with_cache(model, prompt, tokens)
+
+
+def generate_one_by_one(model, prompt, tokens):
+    cache, answer = KVCache(), []
+    for token in prompt:
+        logits = model(torch.tensor([[token]]), cache)
+    for _ in range(tokens):
+        answer.append(logits[0, -1].argmax().item())
+        logits = model(torch.tensor([answer[-1:]]), cache)
+    return answer
+
+
+def generate_at_least_one(model, prompt, tokens):
+    cache = KVCache()
+    answer = [model(torch.tensor([prompt]), cache)[0, -1].argmax().item()]
+    while len(answer) < tokens:
+        answer.append(model(torch.tensor([answer[-1:]]), cache)[0, -1].argmax().item())
+    return answer
+
+
+def generate_first_logits(model, prompt, tokens):
+    """Takes the logits of the first token it fed, not of the last."""
+    cache, answer, new = KVCache(), [], prompt
+    for _ in range(tokens):
+        new = [model(torch.tensor([new]), cache)[0, 0].argmax().item()]
+        answer += new
+    return answer
+
+
+def generate_prompt_first(model, prompt, tokens):
+    """Right: reads the prompt before the loop, and feeds the last token too, whose logits nobody needs."""
+    cache, made = KVCache(), []
+    logits = model(torch.tensor([prompt]), cache, last=True)
+    for _ in range(tokens):
+        made.append(int(logits[0, -1].argmax()))
+        logits = model(torch.tensor([[made[-1]]]), cache)
+    return made
+
+
+# decode_lower_bound
+
+
+def bound_with_lookup(config, gpu, batch, context):
+    return (2 * parameter_count(config) + batch * solutions.kv_cache_bytes(config, context)) / gpu.memory_bandwidth
+
+
+def bound_cache_once(config, gpu, batch, context):
+    return solutions.decode_lower_bound(config, gpu, 1, context)
+
+
+def bound_weights_each(config, gpu, batch, context):
+    return batch * solutions.decode_lower_bound(config, gpu, 1, context)
+
+
+def bound_no_cache(config, gpu, batch, context):
+    lookup = 0 if config.tied else config.vocabulary * config.hidden
+    return 2 * (parameter_count(config) - lookup) / gpu.memory_bandwidth
+
+
+def bound_flops(config, gpu, batch, context):
+    return 2 * batch * (parameter_count(config) - config.vocabulary * config.hidden) / gpu.bf16
+
+
+def bound_without_tied_head(config, gpu, batch, context):
+    weights = 2 * (parameter_count(config) - config.vocabulary * config.hidden)
+    return (weights + batch * solutions.kv_cache_bytes(config, context)) / gpu.memory_bandwidth
+
+
+def bound_with_rows(config, gpu, batch, context):
+    """Right: counts the rows that the lookup reads, and the key and value that are written."""
+    rows = 2 * batch * config.hidden + batch * solutions.kv_cache_bytes(config, 1)
+    return solutions.decode_lower_bound(config, gpu, batch, context) + rows / gpu.memory_bandwidth
+
+
+# BlockManager
+
+
+class Leaking(solutions.BlockManager):
+    """Forgets to give the blocks back."""
+
+    def free(self, request):
+        del self.tables[request], self.tokens[request]
+
+
+class LeakingRefusals(solutions.BlockManager):
+    """Takes what there is, and keeps it when that is too little."""
+
+    def allocate(self, request, tokens):
+        need = -(-tokens // self.size)
+        taken = [self.spare.pop() for _ in range(min(need, len(self.spare)))]
+        if len(taken) < need:
+            return None
+        self.tables[request], self.tokens[request] = taken, tokens
+        return taken
+
+
+class AlwaysNew(solutions.BlockManager):
+    """A block for every token that comes."""
+
+    def append(self, request, tokens=1):
+        before = len(self.tables[request])
+        if super().append(request, tokens) is None:
+            return None
+        if len(self.tables[request]) == before and self.spare:
+            self.tables[request].append(self.spare.pop())
+        return self.tables[request]
+
+
+class OneTooMany(solutions.BlockManager):
+    """tokens // size + 1: one block too many when the size divides the tokens."""
+
+    def allocate(self, request, tokens):
+        if tokens // self.size + 1 > len(self.spare):
+            return None
+        self.tables[request] = [self.spare.pop() for _ in range(tokens // self.size + 1)]
+        self.tokens[request] = tokens
+        return self.tables[request]
+
+
+class Rounded(solutions.BlockManager):
+    """tokens // size: the last tokens have no place."""
+
+    def allocate(self, request, tokens):
+        self.tables[request], self.tokens[request] = [self.spare.pop() for _ in range(tokens // self.size)], tokens
+        return self.tables[request]
+
+
+class SameForAll(solutions.BlockManager):
+    """Numbers each request's blocks from 0."""
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        return table and list(range(len(table)))
+
+    def append(self, request, tokens=1):
+        table = super().append(request, tokens)
+        return table and list(range(len(table)))
+
+
+class Raising(solutions.BlockManager):
+    """Raises where None is asked for."""
+
+    def allocate(self, request, tokens):
+        if -(-tokens // self.size) > len(self.spare):
+            raise MemoryError("no blocks")
+        return super().allocate(request, tokens)
+
+
+class Moving(solutions.BlockManager):
+    """Puts new blocks in front."""
+
+    def append(self, request, tokens=1):
+        before = len(self.tables[request])
+        table = super().append(request, tokens)
+        if table is not None:
+            table[:] = table[before:] + table[:before]
+        return table
+
+
+class BlockManagerAsSets:
+    """Right: a set of free blocks, and tables handed out as copies."""
+
+    def __init__(self, blocks, size):
+        self.free_blocks, self.size, self.held = set(range(blocks)), size, {}
+
+    def allocate(self, request, tokens):
+        if len(self.free_blocks) * self.size < tokens:
+            return None
+        self.held[request] = (tokens, [self.free_blocks.pop() for _ in range((tokens - 1) // self.size + 1)])
+        return tuple(self.held[request][1])
+
+    def append(self, request, tokens=1):
+        total, table = self.held[request]
+        need = (total + tokens - 1) // self.size + 1 - len(table)
+        if need > len(self.free_blocks):
+            return None
+        table = table + [self.free_blocks.pop() for _ in range(need)]
+        self.held[request] = (total + tokens, table)
+        return tuple(table)
+
+    def free(self, request):
+        self.free_blocks.update(self.held.pop(request)[1])
+
+
+# SharingBlockManager
+
+
+class WritingWhileShared(solutions.SharingBlockManager):
+    """Appends into a block that others read."""
+
+    def append(self, request):
+        table = serving.BlockManager.append(self, request)
+        return None if table is None else (table, None)
+
+
+class FreeingWhileShared(solutions.SharingBlockManager):
+    """Gives all blocks back with the first owner."""
+
+    def free(self, request):
+        serving.BlockManager.free(self, request)
+
+
+class CopyingForks(solutions.SharingBlockManager):
+    """A fork takes blocks of its own."""
+
+    def fork(self, parent, child):
+        return self.allocate(child, self.tokens[parent])
+
+
+class NeverFreeing(solutions.SharingBlockManager):
+    """Counts down, and never hands the block back."""
+
+    def free(self, request):
+        del self.tables[request], self.tokens[request]
+
+
+class CopyingAlways(solutions.SharingBlockManager):
+    """Copies although nobody shares the block."""
+
+    def append(self, request):
+        table = self.tables[request]
+        if self.tokens[request] % self.size == 0:
+            return super().append(request)
+        if not self.spare:
+            return None
+        self.tokens[request] += 1
+        old = table.pop()
+        table.append(self.spare.pop())
+        return table, (old, table[-1])
+
+
+class SharingByCounts(serving.BlockManager):
+    """Right: a count of owners for each block."""
+
+    def __init__(self, blocks, size):
+        super().__init__(blocks, size)
+        self.count = [0] * blocks
+
+    def allocate(self, request, tokens):
+        table = super().allocate(request, tokens)
+        for block in table or []:
+            self.count[block] = 1
+        return table
+
+    def fork(self, parent, child):
+        self.tables[child], self.tokens[child] = self.tables[parent][:], self.tokens[parent]
+        for block in self.tables[child]:
+            self.count[block] += 1
+        return self.tables[child]
+
+    def append(self, request):
+        table, copy = self.tables[request], None
+        if self.tokens[request] % self.size and self.count[table[-1]] == 1:
+            self.tokens[request] += 1
+            return table, None
+        if not self.spare:
+            return None
+        new = self.spare.pop()
+        self.count[new] = 1
+        if self.tokens[request] % self.size:
+            copy = [table[-1], new]
+            self.count[table[-1]] -= 1
+            table[-1] = new
+        else:
+            table.append(new)
+        self.tokens[request] += 1
+        return table, copy
+
+    def free(self, request):
+        for block in self.tables.pop(request):
+            self.count[block] -= 1
+            if not self.count[block]:
+                self.spare.append(block)
+        del self.tokens[request]
+
+
+# continuous_batches
+
+
+def need(request, size):
+    return -(-(request.prompt + request.limit) // size)
+
+
+def passing_over(waiting, running, slots, blocks, block_size):
+    """Starts whoever fits, so that a long prompt never does."""
+    started, room = [], blocks - sum(need(request, block_size) for request in running)
+    for request in waiting:
+        if len(running) + len(started) < slots and need(request, block_size) <= room:
+            started.append(request)
+            room -= need(request, block_size)
+    return started
+
+
+def shortest_first(waiting, running, slots, blocks, block_size):
+    return passing_over(sorted(waiting, key=lambda request: request.prompt), running, slots, blocks, block_size)
+
+
+def batch_by_batch(waiting, running, slots, blocks, block_size):
+    return [] if running else solutions.continuous_batches(waiting, running, slots, blocks, block_size)
+
+
+def forgets_running(waiting, running, slots, blocks, block_size):
+    """Counts only the blocks of those that start."""
+    return solutions.continuous_batches(waiting, [], slots - len(running), blocks, block_size)
+
+
+def prompts_only(waiting, running, slots, blocks, block_size):
+    """Forgets that an answer needs blocks too."""
+    started, room = [], blocks - sum(-(-request.prompt // block_size) for request in running)
+    for request in waiting[: slots - len(running)]:
+        room -= -(-request.prompt // block_size)
+        if room < 0:
+            break
+        started.append(request)
+    return started
+
+
+def reads_the_future(waiting, running, slots, blocks, block_size):
+    """Reserves for the tokens that will be made, which nobody knows."""
+    started = []
+    room = blocks - sum(-(-(request.prompt + request.output) // block_size) for request in running)
+    for request in waiting[: slots - len(running)]:
+        room -= -(-(request.prompt + request.output) // block_size)
+        if room < 0:
+            break
+        started.append(request)
+    return started
+
+
+def ignores_slots(waiting, running, slots, blocks, block_size):
+    return solutions.continuous_batches(waiting, running, 10**9, blocks, block_size)
+
+
+def never_more_than_two(waiting, running, slots, blocks, block_size):
+    return solutions.continuous_batches(waiting, running, min(slots, 2), blocks, block_size)
+
+
+def numbers_of_requests(waiting, running, slots, blocks, block_size):
+    return [request.id for request in solutions.continuous_batches(waiting, running, slots, blocks, block_size)]
+
+
+def one_at_a_time(waiting, running, slots, blocks, block_size):
+    """Right: at most one each time it is asked."""
+    used = sum(need(request, block_size) for request in running)
+    if len(running) < slots and waiting and used + need(waiting[0], block_size) <= blocks:
+        return [waiting[0]]
+    return []
+
+
+# adaptive_batches
+
+
+def restarting(arrivals, max_size, max_wait):
+    """The timer starts anew with every request."""
+    batches = []
+    for number, arrival in enumerate(arrivals):
+        if batches and len(batches[-1][1]) < max_size and arrival <= batches[-1][0]:
+            batches[-1][1].append(number)
+            batches[-1][0] = arrival if len(batches[-1][1]) == max_size else arrival + max_wait
+        else:
+            batches.append([arrival if max_size == 1 else arrival + max_wait, [number]])
+    return batches
+
+
+def only_full(arrivals, max_size, max_wait):
+    """Drops what does not fill a batch."""
+    groups = [list(range(at, at + max_size)) for at in range(0, len(arrivals) - max_size + 1, max_size)]
+    return [(arrivals[group[-1]], group) for group in groups]
+
+
+def only_timer(arrivals, max_size, max_wait):
+    return solutions.adaptive_batches(arrivals, 10**9, max_wait)
+
+
+def full_ones_wait(arrivals, max_size, max_wait):
+    batches = solutions.adaptive_batches(arrivals, max_size, max_wait)
+    return [(arrivals[batch[0]] + max_wait, batch) for _, batch in batches]
+
+
+def last_at_once(arrivals, max_size, max_wait):
+    """Starts every batch when its last request comes, as if it knew that no other one will."""
+    return [(arrivals[batch[-1]], batch) for _, batch in solutions.adaptive_batches(arrivals, max_size, max_wait)]
+
+
+def adaptive_as_a_loop(arrivals, max_size, max_wait):
+    """Right: one request after the other."""
+    batches, current = [], []
+    for number, arrival in enumerate(arrivals):
+        if current and arrival > arrivals[current[0]] + max_wait:
+            batches.append([arrivals[current[0]] + max_wait, current])
+            current = []
+        current.append(number)
+        if len(current) == max_size:
+            batches.append([arrival, current])
+            current = []
+    if current:
+        batches.append([arrivals[current[0]] + max_wait, current])
+    return batches
+
+
+WRONG = [
+    Wrong("kv_cache_bytes", kv_all_heads, "all-heads", ("Llama-3-8B", "524,288 bytes; it is 131,072", "KV heads"), 1),
+    Wrong("kv_cache_bytes", kv_once, "half", ("262,144 bytes; it is 524,288", "a key and a value"), 0),
+    Wrong("kv_cache_bytes", kv_one_layer, "one-layer", ("every layer",), 0),
+    Wrong("kv_cache_bytes", kv_fp32, "fp32", ("bf16 has 2 bytes",), 0),
+    Wrong("kv_cache_bytes", kv_nan, "value", ("nan bytes",), 0),
+    Wrong("generate_with_cache", generate_recomputing, "recomputes", ("given 45 tokens in all; 10 are enough",), 2),
+    Wrong("generate_with_cache", generate_new_cache, "recomputes", ("You recompute what the cache holds",), 2),
+    Wrong("generate_with_cache", generate_feeding_all, "fed-twice", ("feed only the newest token",), 0),
+    Wrong("generate_with_cache", generate_with_prompt, "prompt-too", ("the prompt is returned too",), 0),
+    Wrong("generate_with_cache", generate_one_by_one, "prompt-in-pieces", ("read the whole prompt in one call",), 2),
+    Wrong("generate_with_cache", generate_at_least_one, "count", ("0 tokens after a prompt of 3: it returns 1",), 0),
+    Wrong("generate_with_cache", generate_first_logits, "tokens", ("token 0 is", "without a cache it is"), 0),
+    Wrong("decode_lower_bound", bound_with_lookup, "with-lookup", ("at least 4.481 ms", "one row a token"), 0),
+    Wrong("decode_lower_bound", bound_cache_once, "cache-once", ("every sequence of the batch",), 2),
+    Wrong("decode_lower_bound", bound_weights_each, "weights-per-sequence", ("serves the whole batch",), 2),
+    Wrong("decode_lower_bound", bound_no_cache, "no-cache", ("keys and values of the context",), 1),
+    Wrong("decode_lower_bound", bound_flops, "flops", ("decoding waits for memory",), 0),
+    Wrong("decode_lower_bound", bound_without_tied_head, "without-tied-head", ("as the head",), 0),
+    Wrong("BlockManager", Leaking, "leak", ("allocate(0, 8), free(0), allocate(1, 8)", "do not come back"), 3),
+    Wrong("BlockManager", LeakingRefusals, "leak", ("a request that was refused has kept blocks",), 2),
+    Wrong("BlockManager", AlwaysNew, "waste", ("3 blocks for 6 tokens; 2 are enough",), 0),
+    Wrong("BlockManager", OneTooMany, "waste", ("2 blocks for 4 tokens; 1 are enough",), 0),
+    Wrong("BlockManager", Rounded, "too-few", ("1 blocks for 5 tokens; 2 are needed",), 0),
+    Wrong("BlockManager", SameForAll, "given-twice", ("which request 0 holds",), 0),
+    Wrong("BlockManager", Raising, "raised", ("allocate(0, 13) raised MemoryError: no blocks",), 2),
+    Wrong("BlockManager", Moving, "moved", ("stay where they are",), 0),
+    Wrong("SharingBlockManager", WritingWhileShared, "written-while-shared", ("copy it first", "reads a token of"), 1),
+    Wrong("SharingBlockManager", FreeingWhileShared, "freed-while-shared", ("when its last owner has left",), 3),
+    Wrong("SharingBlockManager", CopyingForks, "fork-copies", ("a fork has its parent's table",), 0),
+    Wrong("SharingBlockManager", NeverFreeing, "leak", ("in nobody's table",), 3),
+    Wrong("SharingBlockManager", CopyingAlways, "needless-copy", ("which nobody shares",), 1),
+    Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in line"), 1),
+    Wrong("continuous_batches", shortest_first, "starves", ("a prompt of 150 tokens waits",), 1),
+    Wrong("continuous_batches", batch_by_batch, "waits-for-the-batch", ("as soon as a slot is free",), 2),
+    Wrong("continuous_batches", forgets_running, "above-budget", ("of those that run too",), 0),
+    Wrong("continuous_batches", prompts_only, "above-budget", ("Count prompt and limit",), 0),
+    Wrong("continuous_batches", reads_the_future, "above-budget", ("there are 5",), 0),
+    Wrong("continuous_batches", ignores_slots, "above-slots", ("there are 1 slots",), 0),
+    Wrong("continuous_batches", never_more_than_two, "idle-slots", ("slots stand empty",), 2),
+    Wrong("continuous_batches", numbers_of_requests, "not-waiting", ("not in `waiting`",), 0),
+    Wrong("adaptive_batches", restarting, "timer-restarts", ("the timer runs from its first request",), 1),
+    Wrong("adaptive_batches", only_full, "lost", ("is in no batch",), 1),
+    Wrong("adaptive_batches", only_timer, "too-big", ("a batch of 4",), 0),
+    Wrong("adaptive_batches", full_ones_wait, "full-waits", ("do not wait for the timer",), 0),
+    Wrong("adaptive_batches", last_at_once, "start", ("so it starts at 1 s",), 1),
+]
+
+RIGHT = [
+    ("kv_cache_bytes", kv_as_float),
+    ("generate_with_cache", generate_prompt_first),
+    ("decode_lower_bound", bound_with_rows),
+    ("BlockManager", BlockManagerAsSets),
+    ("SharingBlockManager", SharingByCounts),
+    ("continuous_batches", one_at_a_time),
+    ("adaptive_batches", adaptive_as_a_loop),
+]
