@@ -26,7 +26,7 @@ ENDLESS = ("without end", "fills the disk", "kills everybody")
 KERNEL = """
 import json, sys, nbformat
 from nbclient import NotebookClient
-book = nbformat.read('/tmp/chapter.ipynb', 4)
+book = nbformat.read('/scratch/chapter.ipynb', 4)
 try:
     NotebookClient(book, allow_errors=True, timeout=20).execute()
 except Exception:
@@ -37,8 +37,8 @@ print(json.dumps(ran and not any(o.output_type == 'error' for o in cell.outputs)
 """
 NBVAL = """
 import json, os, subprocess, sys
-words = ['--nbval-lax', '--nbval-cell-timeout=20', '-q', '-rA', '/tmp/chapter.ipynb']
-run = subprocess.run([sys.executable, '-m', 'pytest', *words], capture_output=True, text=True, cwd='/tmp')
+words = ['--nbval-lax', '--nbval-cell-timeout=20', '-q', '-rA', '/scratch/chapter.ipynb']
+run = subprocess.run([sys.executable, '-m', 'pytest', *words], capture_output=True, text=True, cwd='/scratch')
 print(json.dumps(any(line.startswith('PASSED') and line.endswith(sys.argv[1]) for line in run.stdout.splitlines())))
 """
 
@@ -50,7 +50,7 @@ def tried(room: str, cells: dict[str, str], check: str, program: str) -> bool:
         text = json.dumps(attacked_course.notebook(attacked_course.RIGHT | cells))
         (book / "chapter.ipynb").write_text(text)
         book.chmod(0o755)
-        copy = f"import shutil; shutil.copy('{book}/chapter.ipynb', '/tmp/chapter.ipynb')\n"
+        copy = f"import shutil; shutil.copy('{book}/chapter.ipynb', '/scratch/chapter.ipynb')\n"
         command = [*sandbox.prefix(room), sys.executable, "-c", copy + program, check]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return done.stdout.strip().endswith("true")
@@ -69,7 +69,7 @@ def main() -> None:
         attacks += [(name, "double", cell) for name, cell in DOUBLE.items()]
         for name, exercise, cell in attacks:
             attacked_course.submit(folder, name, {exercise: cell})
-        records = grader.grade_class(folder, Path(top, "grades"), jobs=2, seconds=3, root=root)
+        records = grader.grade_class(folder, Path(top, "grades"), jobs=2, seconds=8, root=root, sandboxed=True)
         judged = {(r["learner"], x["exercise"]): x["earned"] > 0 for r in records for x in r["results"]}
 
         def row(attack: tuple[str, str, str]) -> tuple[str, list[str]]:

@@ -15,6 +15,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+SCRATCH = "/scratch"  # the one folder in a sandbox that can be written to
 
 
 def apart() -> None:
@@ -35,11 +36,11 @@ def apart() -> None:
         _keep(child)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     _call(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mount")
-    for place in (b"/tmp", b"/dev/shm"):
-        _call(libc.mount(b"tmpfs", place, b"tmpfs", MS_NOSUID | MS_NODEV, b"size=16m,mode=1777"), "mount")
+    for place in (SCRATCH, "/dev/shm"):
+        _call(libc.mount(b"tmpfs", place.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=16m,mode=1777"), "mount")
     if libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None):  # where /proc is masked: none at all
         _call(libc.mount(b"tmpfs", b"/proc", b"tmpfs", MS_NOSUID | MS_NODEV, b"size=4k"), "mount")
-    os.chdir("/tmp")
+    os.chdir(SCRATCH)
 
 
 def _call(result: int, name: str) -> None:

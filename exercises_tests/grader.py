@@ -75,11 +75,18 @@ class Judge:
 class Class:
     """Some judges that share the work of grading, and what has been graded so far."""
 
-    def __init__(self, root: Path, seed: str, seconds: float = SECONDS) -> None:
+    def __init__(self, root: Path, seed: str, seconds: float = SECONDS, sandboxed: bool | None = None) -> None:
         self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
         self._environ = judge.room(root)
-        self.reason = sandbox.why_not(self._environ["PYTHONPATH"])
+        self.reason = "not asked for" if sandboxed is False else sandbox.why_not(self._environ["PYTHONPATH"])
+        if self.reason and (sandboxed or (sandboxed is None and os.getuid() == 0)):
+            self.close()
+            raise ChapterError(
+                f"There is no sandbox to grade in: {self.reason}. Without one, answers would run with all rights of "
+                "the grader's user, and root has every right: install bubblewrap, grade as another user, or, if you "
+                "trust every answer, add --without-sandbox."
+            )
         self._reference: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
 
@@ -194,14 +201,15 @@ def submissions(folder: Path) -> list[tuple[str, Path]]:
 
 
 def grade_class(
-    folder: Path, out: Path, jobs: int, seed: str | None = None, seconds: float = SECONDS, root: Path = ROOT
+    folder: Path, out: Path, jobs: int, seed: str | None = None, seconds: float = SECONDS, root: Path = ROOT,
+    sandboxed: bool | None = None,
 ) -> list[dict[str, Any]]:
     """Grade all submissions and write the grade book; what an earlier, interrupted run graded is not graded again."""
     todo = submissions(folder)
     kept = _load(out / "grades.json")
     seed = seed or kept.get("class seed") or secrets.token_hex(8)
     done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
-    group = Class(root, seed, seconds)
+    group = Class(root, seed, seconds, sandboxed)
     records: dict[tuple[str, str], dict[str, Any]] = {}
     waiting: queue.Queue = queue.Queue()
     for item in todo:
@@ -301,6 +309,7 @@ def main(argv: list[str]) -> int:
     grade.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"most that one run may take (default: {SECONDS:g})"
     )
+    grade.add_argument("--without-sandbox", action="store_true", help="run answers with your own rights")
     submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
     submit.add_argument("chapter")
     options = top.parse_args(argv)
@@ -320,7 +329,8 @@ def _grade(options: argparse.Namespace) -> int:
         raise ChapterError(f"--seconds {options.seconds:g}: give the seconds that one run of an answer may take.")
     if options.jobs < 1:
         raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
-    records = grade_class(options.folder, options.out, options.jobs, options.seed, options.seconds)
+    sandboxed = False if options.without_sandbox else None
+    records = grade_class(options.folder, options.out, options.jobs, options.seed, options.seconds, ROOT, sandboxed)
     for record in records:
         remark = f"   {record['remark']}" if record["remark"] else ""
         print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
@@ -333,7 +343,7 @@ def _submit(name: str) -> int:
     path = ROOT / "work" / f"{chapter.name}.ipynb"
     if not path.exists():
         raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
-    group = Class(ROOT, "submit")
+    group = Class(ROOT, "submit", sandboxed=False)  # one's own answers have one's own rights anyway
     judge_ = Judge(group._environ)
     try:
         record = group.grade(judge_, "you", path)

@@ -27,12 +27,13 @@ from course_lib.ranks import launcher, packing, results, wire
 from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
 from exercises_tests import remote, sandbox
 from exercises_tests.answer import CELL, Answer, borrows, names_defined
+from exercises_tests.apart import SCRATCH
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MESSAGE = 256 << 20  # bytes of one message from an answer
 MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES, MORE_PROCESSES = 64 << 20, 1024, 4096
-KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
 class GradingLauncher(sandbox.SandboxLauncher):
@@ -70,6 +71,7 @@ class GradingLauncher(sandbox.SandboxLauncher):
             (resource.RLIMIT_CPU, int(2 * self.seconds)),
         ]
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        environ |= {"HOME": self.folder, "TMPDIR": self.folder}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
         return super().run([job | confined for job in jobs], min(timeout, self.seconds), meet, broker=broker)
 
@@ -90,7 +92,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
             ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
             ranks.LAUNCHER.preload = _imported(request["imports"]) + _preload(request["chapter"])
-            ranks.LAUNCHER.folder = "/tmp" if request["sandbox"] else folder
+            ranks.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
             found = grade(request)
             ranks.LAUNCHER.stop()  # nothing passes from one submission to the next
         replies.write(json.dumps(found) + "\n")

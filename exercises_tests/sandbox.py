@@ -1,8 +1,8 @@
 """Where a learner's answer runs when it is graded: a bubblewrap sandbox in which there is nothing to find or to break.
 
 Own process, network, host-name and IPC namespaces; only the interpreter, its packages and a copy of the course's two
-packages to read; a small /tmp of its own; no capabilities; no environment. One sandbox a submission, so that nothing
-passes from one learner to the next.
+packages to read; a small folder of its own to write to; no capabilities; no environment. One sandbox a submission, so
+that nothing passes from one learner to the next.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from course_lib.ranks.launcher import Launcher
+from exercises_tests.apart import SCRATCH
 
 TMP_BYTES, SHM_BYTES = 256 << 20, 64 << 20
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/hosts", "/etc/nsswitch.conf")
@@ -28,7 +29,7 @@ def why_not(room: str) -> str:
         return "bubblewrap (bwrap) is not installed"
     try:
         command = [*prefix(room), sys.executable, "-m", "exercises_tests.apart", *_user()]
-        probe = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        probe = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start ({error})"
     return "" if probe.returncode == 0 else f"bubblewrap does not start ({probe.stderr.strip()[-200:]})"
@@ -47,12 +48,14 @@ def prefix(room: str) -> list[str]:
     python = dict.fromkeys((sys.base_prefix, sys.prefix, str(Path(sys.executable).resolve().parent.parent)))
     for folder in ("/etc", *dict.fromkeys(str(up) for path in (*python, room) for up in reversed(Path(path).parents))):
         command += ["--perms", "0755", "--dir", folder]
-    for path in python:
+    for path in (*python, room):
         command += ["--ro-bind", path, path]
+    if not any(path.startswith("/tmp/") for path in (*python, room)):
+        command += ["--symlink", SCRATCH, "/tmp"]
     command += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm"]
-    command += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--remount-ro", "/dev"]
-    command += ["--ro-bind", room, room, "--remount-ro", "/", "--chdir", "/tmp"]
-    environ = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONPATH": room}
+    command += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", SCRATCH, "--remount-ro", "/dev"]
+    command += ["--remount-ro", "/", "--chdir", SCRATCH]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": SCRATCH, "TMPDIR": SCRATCH, "LANG": "C.UTF-8", "PYTHONPATH": room}
     environ |= {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
     for name, value in environ.items():
         command += ["--setenv", name, value]

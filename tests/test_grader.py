@@ -30,6 +30,8 @@ UNUSUAL = {
     "a view, and shell settings": "get_ipython().run_line_magic('matplotlib', 'inline')\n"
     + attacked_course.TOTAL.replace("return result", "return torch.stack([result, result])[0]"),
 }
+WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parent.parent))
+needs_sandbox = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 SECONDS = 8  # that one run may take; a right answer needs a small part of one, also on a busy machine
 ALSO_ITS_OWN = {"exits while the cell runs", "patches what is sent back"}
 """Attacks that run with the cells and so spoil the submission's other answer too; nobody else's."""
@@ -47,7 +49,7 @@ def graded(tmp_path_factory):
     """The class, graded once: records by learner, and the folder of the grade book."""
     top = tmp_path_factory.mktemp("class")
     root, folder, out = attacked_course.make(top / "course"), top / "submissions", top / "grades"
-    for name, cell in TOTAL.items():
+    for name, cell in TOTAL.items() if not WHY_NOT else ():  # they must never run outside a sandbox
         attacked_course.submit(folder, name, {"total": cell})
     for name, cell in DOUBLE.items():
         attacked_course.submit(folder, name, {"double": cell})
@@ -75,16 +77,13 @@ def graded(tmp_path_factory):
     attacked_course.submit(folder, "helper elsewhere", json.dumps(helper))
     (folder / "linked").mkdir()
     (folder / "linked" / "chapter.ipynb").symlink_to(folder / "empty" / "chapter.ipynb")
-    records = grader.grade_class(folder, out, jobs=2, seed="class", seconds=SECONDS, root=root)
+    records = grader.grade_class(folder, out, jobs=2, seed="class", seconds=SECONDS, root=root, sandboxed=not WHY_NOT)
     return {record["learner"]: record for record in records}, out
 
 
 def of(graded, learner, exercise):
     return next(r for r in graded[0][learner]["results"] if r["exercise"] == exercise)
 
-
-WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parent.parent))
-needs_sandbox = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 @needs_sandbox
@@ -129,12 +128,14 @@ def test_a_borrowed_answer_is_marked_and_scores_nothing(graded):
     assert of(graded, "is borrowed", "double")["code"] == "borrowed"
 
 
+@needs_sandbox
 def test_the_feedback_says_why(graded):
     assert f"still going on after {SECONDS} s" in of(graded, "loops", "total")["sentence"]
     assert "exit code 0" in of(graded, "exits quietly", "total")["sentence"]
     assert "No module named 'solutions'" in of(graded, "imports the solutions", "total")["sentence"]
 
 
+@needs_sandbox
 def test_no_line_of_a_file_outside_the_answer_is_shown(graded):
     assert "root:" not in json.dumps(graded[0]["claims lines of files it cannot read"])
 
@@ -181,12 +182,12 @@ def small_class(tmp_path):
 
 def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path, monkeypatch):
     root, folder, out = small_class(tmp_path)
-    first = grader.grade_class(folder, out, jobs=2, seconds=5, root=root)
+    first = grader.grade_class(folder, out, jobs=2, seconds=20, root=root, sandboxed=not WHY_NOT)
     attacked_course.submit(folder, "bob", {"double": "double = 5\n"})
     asked = []
     ask = grader.Judge.ask
     monkeypatch.setattr(grader.Judge, "ask", lambda self, request: asked.append(request) or ask(self, request))
-    again = grader.grade_class(folder, out, jobs=2, seconds=5, root=root)
+    again = grader.grade_class(folder, out, jobs=2, seconds=20, root=root, sandboxed=not WHY_NOT)
     assert [record["earned"] for record in first] == [3, 3]
     assert [record["earned"] for record in again] == [3, 2]
     assert [request["cells"]["double"] for request in asked[-1:]] == ["double = 5\n"]
@@ -198,7 +199,7 @@ def test_an_exercise_whose_own_solution_fails_is_not_graded(tmp_path):
     (root / "solutions" / f"{attacked_course.NAME}.py").write_text(
         "def total(dist, mine):\n    return mine\n\n\n" + attacked_course.DOUBLE
     )
-    records = grader.grade_class(folder, out, jobs=1, seconds=5, root=root)
+    records = grader.grade_class(folder, out, jobs=1, seconds=20, root=root, sandboxed=not WHY_NOT)
     total, double = records[0]["results"]
     assert (total["graded"], double["graded"], double["earned"]) == (False, True, 1)
     assert "not graded" in (out / "grades.csv").read_text()
@@ -209,7 +210,7 @@ def test_killed_halfway_a_class_is_graded_to_the_end_by_the_same_command(tmp_pat
     attacked_course.submit(folder, "cy", {"total": TOTAL["returns NaN"]})
     script = (
         "import sys; from pathlib import Path; from exercises_tests import grader\n"
-        f"grader.grade_class(Path({str(folder)!r}), Path({str(out)!r}), 1, 's', 30, Path({str(root)!r}))"
+        f"grader.grade_class(Path({str(folder)!r}), Path({str(out)!r}), 1, 's', 30, Path({str(root)!r}), {not WHY_NOT})"
     )
     running = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     try:
@@ -219,8 +220,23 @@ def test_killed_halfway_a_class_is_graded_to_the_end_by_the_same_command(tmp_pat
     finally:
         running.kill()
         running.wait()
-    records = grader.grade_class(folder, out, jobs=2, seconds=30, root=root)
+    records = grader.grade_class(folder, out, jobs=2, seconds=30, root=root, sandboxed=not WHY_NOT)
     assert {record["learner"]: record["earned"] for record in records} == {"ann": 3, "bob": 3, "cy": 1}
+
+
+def test_root_does_not_grade_without_a_sandbox(tmp_path, monkeypatch):
+    root, folder, out = small_class(tmp_path)
+    monkeypatch.setattr(grader.sandbox, "why_not", lambda room: "none here")
+    monkeypatch.setattr(grader.os, "getuid", lambda: 0)
+    with pytest.raises(ChapterError, match="There is no sandbox to grade in: none here"):
+        grader.grade_class(folder, out, jobs=1, root=root)
+
+
+def test_without_a_sandbox_the_grade_book_says_what_is_not_protected(tmp_path):
+    root, folder, out = small_class(tmp_path)
+    records = grader.grade_class(folder, out, jobs=1, seconds=20, root=root, sandboxed=False)
+    assert [record["earned"] for record in records] == [3, 3]
+    assert "without a sandbox (not asked for)" in json.loads((out / "grades.json").read_text())["graded with"]
 
 
 @pytest.mark.parametrize(
