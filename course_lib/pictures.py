@@ -48,6 +48,39 @@ def machine_room(ax: Any = None) -> Any:
     return ax
 
 
+def star_and_ring(ax: Any = None) -> Any:
+    """Draw four ranks that send through rank 0, and four in a ring, each with the chunk that it sends in step 1."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(9, 3.4), layout="constrained")
+    ax.set(xlim=(0, 22), ylim=(0, 8.3))
+    ax.axis("off")
+
+    ax.text(4.9, 7.7, "through one rank: one link has all the traffic", ha="center", fontsize=11, color=INK)
+    _box(ax, 4.0, 5.4, 1.8, 1.2, GPU, "rank 0")
+    for rank, x in enumerate((1.0, 4.0, 7.0), start=1):
+        _box(ax, x, 1.4, 1.8, 1.2, PROCESS, f"rank {rank}")
+        _arrow(ax, (x + 0.7, 2.6), (4.9 + 0.45 * (rank - 2) - 0.15, 5.4), "-|>")
+        _arrow(ax, (4.9 + 0.45 * (rank - 2) + 0.15, 5.4), (x + 1.1, 2.6), "-|>")
+    ax.text(4.9, 0.6, "whole tensors in, whole totals out", ha="center", fontsize=9, color=INK)
+
+    ax.text(16.4, 7.7, "ring: every link has equally much, all the time", ha="center", fontsize=11, color=INK)
+    places = [(12.0, 5.4), (19.0, 5.4), (19.0, 1.4), (12.0, 1.4)]
+    for rank, (x, y) in enumerate(places):
+        _box(ax, x, y, 1.8, 1.2, PROCESS, f"rank {rank}")
+    sides = (  # from, to, where its words stand
+        ((13.8, 6.0), (19.0, 6.0), (16.4, 6.3)), ((19.9, 5.4), (19.9, 2.6), (18.8, 3.85)),
+        ((19.0, 2.0), (13.8, 2.0), (16.4, 2.3)), ((12.9, 2.6), (12.9, 5.4), (14.0, 3.85)),
+    )  # fmt: skip
+    for rank, (start, end, words) in enumerate(sides):
+        _arrow(ax, start, end, "-|>")
+        ax.text(*words, f"chunk {(rank - 1) % 4}", ha="center", fontsize=9, color=INK)
+    said = "step 1: each rank sends one chunk to its right-hand neighbour"
+    ax.text(16.4, 0.6, said, ha="center", fontsize=9, color=INK)
+    return ax
+
+
 def _box(ax: Any, x: float, y: float, width: float, height: float, color: str, text: str) -> None:
     from matplotlib.patches import FancyBboxPatch
 

@@ -13,27 +13,27 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 
-def explore(picture: Callable, **ranges: Sequence) -> Any:
-    """Show `picture(**values)` under one slider for each name in `ranges`; all sliders start in the middle.
+def explore(picture: Callable, at: dict[str, Any] | None = None, /, **ranges: Sequence) -> Any:
+    """Show `picture(**values)` under one slider for each name in `ranges`; sliders start in the middle, or at `at`.
 
     A range is (first, last) or (first, last, step) of numbers, or a list of choices. Where there are no widgets (no
-    notebook, no ipywidgets, a page printed from the notebook) the picture at the middle values is shown instead.
+    notebook, no ipywidgets, a page printed from the notebook) the picture at the first values is shown instead.
     What `picture` prints or raises appears below the sliders. Returns the Axes outside notebooks, else None.
     """
     choices = {name: values_of(name, given) for name, given in ranges.items()}
-    middle = {name: values[(len(values) - 1) // 2] for name, values in choices.items()}
+    first = {name: values[(len(values) - 1) // 2] for name, values in choices.items()} | (at or {})
     display = _display()
     if display is None:
-        return picture(**middle)
-    outputs = draw(picture, middle)
-    panel = sliders(picture, choices, middle, outputs)
+        return picture(**first)
+    outputs = draw(picture, first)
+    panel = sliders(picture, choices, first, outputs)
     still = {key: value for output in outputs if "data" in output for key, value in output["data"].items()}
     if panel is None:
         for output in outputs:
             print(output["text"], end="") if "text" in output else display(output["data"], raw=True)
         return None
     # One bundle for all: JupyterLab shows the widget, a page that has no widgets the picture.
-    display({**panel._repr_mimebundle_(), "text/plain": _as_text(middle), **still}, raw=True)
+    display({**panel._repr_mimebundle_(), "text/plain": _as_text(first), **still}, raw=True)
     return None
 
 

@@ -11,12 +11,17 @@ from course_lib.ranks import Deadlock, RankFailed, Results, run
 from course_lib.simulator import Cluster
 
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung
+ISEND = "Start the send with isend, receive, then wait."
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
 
 def with_own(dist: Any, answer: Any, values: list) -> Any:
     return answer(dist, values[dist.get_rank()])
+
+
+def with_own_blocking(dist: Any, answer: Any, values: list) -> Any:
+    return answer(_SendAndRecv(dist), values[dist.get_rank()])
 
 
 def with_peer(dist: Any, answer: Any, tensors: list, peers: list) -> Any:
@@ -27,6 +32,33 @@ def with_peer(dist: Any, answer: Any, tensors: list, peers: list) -> Any:
     return returned, tensors[rank]
 
 
+def beside_a_third(dist: Any, answer: Any, tensors: list, peers: list) -> Any:
+    rank = dist.get_rank()
+    if peers[rank] is None:
+        dist.send(tensors[rank], 0)
+        return None
+    returned = answer(dist, tensors[rank], peers[rank])
+    if rank == 0:
+        dist.recv(torch.empty_like(tensors[rank]))  # what is left
+    return returned, tensors[rank]
+
+
+class NotAskedFor(Exception):  # noqa: N818
+    """The answer calls what its exercise does not ask for."""
+
+
+class _SendAndRecv:
+    """A `dist` whose only messages are blocking ones."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist = dist
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("isend", "irecv", "batch_isend_irecv"):
+            raise NotAskedFor(f"it calls {name}: use only send and recv")
+        return getattr(self._dist, name)
+
+
 # What all checks of this chapter ask
 
 
@@ -34,23 +66,30 @@ def _on(ranks: int, real: bool = False) -> str:
     return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
 
 
-def _run(see: str, *call: Any, ranks: int, real: bool = False) -> Results:
-    """Run on simulated or on real ranks; a run that fails is a wrong answer, told with its number of ranks."""
+def _run(see: str, *call: Any, ranks: int, real: bool = False, advise: bool = False) -> Results:
+    """Run on simulated or on real ranks; a run that fails is a wrong answer, told with its number of ranks.
+
+    `advise` adds what ranks that wait for each other in a circle should do.
+    """
     try:
         return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
     except Deadlock as stuck:
-        expect(False, f"{_on(ranks)} a deadlock: {stuck}", "deadlock", see)
+        tip = f"\n{ISEND}" if advise and "wait in a circle" in str(stuck) else ""
+        expect(False, f"{_on(ranks)} a deadlock: {stuck}{tip}", "deadlock", see)
     except RankFailed as failure:
         if failure.error == "NotImplementedError":
             raise
+        if failure.error == "NotAskedFor":
+            lines = "".join(str(failure).partition("\n")[1:])
+            expect(False, f"{_on(ranks, real)} {failure.message}{lines}", "not-blocking")
         kinds = {"timeout": "timeout", "exit": "died", "signal": "died"}
         expect(False, f"{_on(ranks, real)} {failure}", kinds.get(failure.error, "raised"), see)
 
 
-def _no_builtin(trace: Results, case: str) -> None:
+def _no_builtin(trace: Results, case: str, only: str = "send, recv, isend and irecv") -> None:
     used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
     names = ", ".join(f"dist.{kind}" for kind in used)
-    expect(not used, f"{case} it calls {names}: use only send, recv, isend and irecv", "built-in")
+    expect(not used, f"{case} it calls {names}: use only {only}", "built-in")
 
 
 def _messages(trace: Results) -> list[tuple[int, int]]:
@@ -98,7 +137,7 @@ EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks
 def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
     numbers = [tensor.item() for tensor in _different(ranks, ())]
     see = EVEN_TO_ODD.format(ranks)
-    trace = _run(see, with_own, answer, numbers, ranks=ranks, real=real)
+    trace = _run(see, with_own_blocking, answer, numbers, ranks=ranks, real=real)
     case = _on(ranks, real)
     for rank, got in enumerate(trace):
         if rank % 2 == 0:
@@ -120,7 +159,7 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
             f"rank {rank - 1} was given {numbers[rank - 1]} and sends it to rank {rank}",
             "value", see,
         )  # fmt: skip
-    _no_builtin(trace, case)
+    _no_builtin(trace, case, "send and recv")
     return trace
 
 
@@ -149,14 +188,17 @@ def check_even_to_odd(answer: Any, part: Any) -> str:
 
 # sum_on_every_rank
 
-SUM = "run(lambda dist: sum_on_every_rank(dist, torch.tensor([1.0 + dist.get_rank()])), ranks={}, on=Cluster())"
+
+def _see_sum(ranks: int, shape: tuple = (2,), dtype: str = "float32") -> str:
+    value = f"torch.full({shape}, {'1.0' if dtype == 'float32' else '1'} + dist.get_rank())"
+    return f"run(lambda dist: sum_on_every_rank(dist, {value}), ranks={ranks}, on=Cluster())"
 
 
 def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32", real: bool = False) -> Results:
     values = _different(ranks, shape, dtype)
     total = torch.stack(values).sum(0)
     partial = torch.stack(values).cumsum(0)
-    see = SUM.format(ranks)
+    see = _see_sum(ranks, shape, dtype)
     trace = _run(see, with_own, answer, values, ranks=ranks, real=real)
     case = _on(ranks, real)
     for rank, got in enumerate(trace):
@@ -203,12 +245,12 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
             len(got) <= 2 * (ranks - 1),
             f"{_on(ranks)} it took {len(got)} messages; through rank 0 it takes {2 * (ranks - 1)}: "
             f"{ranks - 1} values to rank 0 and {ranks - 1} totals back",
-            "too-many-messages", f"timeline({SUM.format(ranks)})",
+            "too-many-messages", f"timeline({_see_sum(ranks)})",
         )  # fmt: skip
         expect(
             not past,
             f"{_on(ranks)} {' and '.join(past[:1])}: in this exercise every message goes to rank 0 or comes from it",
-            "past-rank-0", f"timeline({SUM.format(ranks)})",
+            "past-rank-0", f"timeline({_see_sum(ranks)})",
         )  # fmt: skip
     part("bytes")
     ranks, elements = 4, 256
@@ -218,7 +260,7 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
             got <= (ranks - 1) * size,
             f"{_on(ranks)} with {size:,} bytes each rank 0 {word} {got:,} bytes; {(ranks - 1) * size:,} will do: "
             "each message is as large as one value",
-            "too-many-bytes", SUM.format(ranks) + f".bytes_{word}",
+            "too-many-bytes", _see_sum(ranks, (elements,)) + f".bytes_{word}",
         )  # fmt: skip
     return "total on 1, 2, 3, 4, 7 ranks · 2(P-1) messages · rank 0 carries (P-1)·S each way"
 
@@ -242,11 +284,34 @@ def _see_exchange(ranks: int, shape: tuple, dtype: str) -> str:
     return f"run(lambda dist: {call}, ranks={ranks}, on=Cluster())"
 
 
+# rank 1 sends to rank 0 meanwhile, which receives that after its exchange: a learner sees from whom
+SEE_THIRD = (
+    "run(lambda dist: dist.send(torch.ones(3), 0) if dist.get_rank() == 1 else "
+    "(exchange(dist, torch.ones(3) * dist.get_rank(), 2 - dist.get_rank()), "
+    "dist.get_rank() == 2 or dist.recv(torch.empty(3))), ranks=3, on=Cluster())"
+)
+
+
+def _swapped_beside_a_third(answer: Any) -> None:
+    """Let ranks 0 and 2 swap while rank 1 sends to rank 0, and refuse who takes that for the peer's."""
+    tensors = _different(3, (3,))
+    want = [tensor.clone() for tensor in tensors]
+    trace = _run(SEE_THIRD, beside_a_third, answer, tensors, PEERS[3], ranks=3, advise=True)
+    got = trace[0][0] if isinstance(trace[0], tuple) else None
+    case = f"{_on(3)} of which rank 1 sends to rank 0 while 0 and 2 swap, rank 0"
+    expect(
+        not equal(got, want[1]),
+        f"{case} took rank 1's message for its peer's: name the source, recv(buffer, peer)",
+        "no-source", SEE_THIRD,
+    )  # fmt: skip
+    expect(equal(got, want[2]), f"{case} returned {_text(got)}; rank 2 had {_text(want[2])}", "value", SEE_THIRD)
+
+
 def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
     tensors = _different(ranks, shape, dtype)
     want = [tensor.clone() for tensor in tensors]
     peers, see = PEERS[ranks], _see_exchange(ranks, shape, dtype)
-    trace = _run(see, with_peer, answer, tensors, peers, ranks=ranks, real=real)
+    trace = _run(see, with_peer, answer, tensors, peers, ranks=ranks, real=real, advise=True)
     case = f"{_on(ranks, real)} with {dtype}{list(shape)}"
     for rank, partner in enumerate(peers):
         if partner is None:
@@ -288,6 +353,7 @@ def check_exchange(answer: Any, part: Any) -> str:
     part("any pair")
     for ranks in (3, 4, 5):
         _swapped(answer, ranks)
+    _swapped_beside_a_third(answer)
     part("any tensor")
     for shape, dtype in (((2, 3), "int64"), ((), "float64"), ((4,), "bfloat16"), ((1, 2, 2), "uint8")):
         _swapped(answer, 2, shape, dtype)
@@ -300,4 +366,4 @@ def check_exchange(answer: Any, part: Any) -> str:
             f"{_on(2)} with 1,024 bytes each rank {rank} sent {sent:,} bytes: each tensor has to travel once",
             "too-many-bytes", _see_exchange(2, (256,), "float32") + ".bytes_sent",
         )  # fmt: skip
-    return "any pair on 2, 3, 4 and 5 ranks · any dtype and shape · own tensor unchanged · sent once"
+    return "any pair on 2 to 5 ranks · only from its peer · any dtype and shape · own tensor unchanged · sent once"

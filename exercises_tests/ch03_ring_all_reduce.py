@@ -10,11 +10,13 @@ import torch
 
 from course_lib import algorithms
 from course_lib.checks import check, close, equal, expect, integers
-from course_lib.ranks import RankFailed, Results, each, run
+from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.simulator import Cluster
 
 STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count the steps
 WIRE = Cluster(latency=0.0, bandwidth=1.0)  # each byte takes one second: virtual seconds count bytes in a row
+SIMULATED = Cluster()
+EMPTY = -100  # what ranks hold before an all-gather where others' chunks will be
 MOST_DIGITS = 9  # ranks that the digits of a number can tell apart
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
 EVEN = ((3, (6,)),)  # for other dtypes
@@ -35,13 +37,32 @@ def _case(ranks: int, shape: tuple) -> str:
     )
 
 
-def _see(name: str, ranks: int, shape: tuple) -> str:
-    return f"run({name}, torch.arange({math.prod(shape)}.), ranks={ranks}, on=Cluster())"
-
-
-def _see_steps(name: str, ranks: int) -> str:
+def _see(name: str, ranks: int, shape: tuple, dtype: str = "float32", picture: bool = False) -> str:
+    """Return a line that shows the tensors of a case as the check saw them; with `picture` also whose parts are in."""
     own = ", only_own=True" if name == "all_gather_ring" else ""
-    return f"shards(steps_of({name}, ranks={ranks}{own})[-1])"
+    kind = f', dtype="{dtype}"' if dtype != "float32" else ""
+    see = f"tensors_after({name}, ranks={ranks}, shape={shape}{kind}{own})"
+    if picture and ranks <= MOST_DIGITS:
+        return f"print({see}); shards(steps_of({name}, ranks={ranks}{own})[-1])"
+    return see
+
+
+def _run(name: str, answer: Any, before: list, shape: tuple, dtype: str = "float32", on: Any = SIMULATED) -> Results:
+    """Run an answer on tensors; a run that fails is a wrong answer, told with its case."""
+    ranks = len(before)
+    case, see = _case(ranks, shape), _see(name, ranks, shape, dtype)
+    case += "" if dtype == "float32" else f" of {dtype}"
+    try:
+        return run(in_place, answer, each(before), ranks=ranks, on=on, timeout=20)
+    except Deadlock as stuck:
+        tip = "\nStart the send with isend, receive, then wait." if "wait in a circle" in str(stuck) else ""
+        expect(False, f"{case} a deadlock: {stuck}{tip}", "deadlock", see)
+    except RankFailed as failure:
+        if failure.error == "NotImplementedError":
+            raise
+        kinds = {"timeout": "timeout", "exit": "died", "signal": "died"}
+        case = case if on is not None else case.replace("ranks", "real ranks")
+        expect(False, f"{case} {failure}", kinds.get(failure.error, "raised"), see)
 
 
 def _no_builtin(trace: Results) -> None:
@@ -52,7 +73,7 @@ def _no_builtin(trace: Results) -> None:
 
 def _look_at(name: str, ranks: int, shape: tuple, trace: Results, want: list, before: list) -> None:
     """Judge the values; `want` holds for each rank a tensor, or (piece, chunk number) where only a chunk counts."""
-    case, see = _case(ranks, shape), _see(name, ranks, shape)
+    case, see = _case(ranks, shape), _see(name, ranks, shape, str(before[0].dtype).removeprefix("torch."))
     elements = math.prod(shape)
     got = [_chunk(mine, place, ranks) for (mine, _), (_, place) in zip(trace, want, strict=True)]
     given = [_chunk(mine, place, ranks) for mine, (_, place) in zip(before, want, strict=True)]
@@ -76,7 +97,8 @@ def _look_at(name: str, ranks: int, shape: tuple, trace: Results, want: list, be
     if elements % ranks and name == "ring_all_reduce":  # which may cut its chunks as it likes
         _look_at_rest(case, see, ranks, elements, got, want, given)
     if place is not None:
-        _look_for_another_chunk(case, see, ranks, trace, want)
+        _look_for_another_chunk(case, _see(name, ranks, shape, picture=True), ranks, trace, want)
+        _look_for_one_part(case, _see(name, ranks, shape, picture=True), ranks, rank, got, want, before)
     what = "the tensor" if place is None else f"chunk {place}"
     expect(
         elements % ranks == 0 or name == "ring_all_reduce",
@@ -84,15 +106,17 @@ def _look_at(name: str, ranks: int, shape: tuple, trace: Results, want: list, be
         f"{elements}: let chunk r be tensor.view(-1).tensor_split({ranks})[r]",
         "uneven-chunks", see,
     )  # fmt: skip
-    right = ""
+    correct = ""
     if place is None and elements and elements % ranks == 0:
         pairs = zip(got[rank].view(-1).tensor_split(ranks), piece.view(-1).tensor_split(ranks), strict=True)
         chunks = [str(chunk) for chunk, pair in enumerate(pairs) if equal(*pair)]
-        right = f" (right there: {'chunk ' + ', '.join(chunks) if chunks else 'no chunk'})"
+        correct = f" (correct so far: {'chunk ' + ', '.join(chunks) if chunks else 'none of the chunks'})"
+    if elements % ranks == 0:
+        see = _see(name, ranks, shape, str(before[0].dtype).removeprefix("torch."), picture=True)
     expect(
         False,
-        f"{case} {what} on rank {rank} is {_short(got[rank])}; it should be {_short(piece)}{right}",
-        "value", see if elements % ranks or ranks > MOST_DIGITS else _see_steps(name, ranks),
+        f"{case} {what} on rank {rank} is {_short(got[rank])}; it should be {_short(piece)}{correct}",
+        "value", see,
     )  # fmt: skip
 
 
@@ -127,6 +151,74 @@ def _look_for_another_chunk(case: str, see: str, ranks: int, trace: Results, wan
         )  # fmt: skip
 
 
+def _look_for_one_part(case: str, see: str, ranks: int, rank: int, got: list, want: list, before: list) -> None:
+    """Refuse a reduce-scatter that passes chunks on without adding."""
+    piece, place = want[rank]
+    parts = [_chunk(tensor, place, ranks) for tensor in before]
+    expect(
+        not got[rank].numel() or not any(equal(got[rank], part) for part in parts),
+        f"{case} chunk {place} on rank {rank} is {_short(got[rank])}, which is a single rank's part: nothing was "
+        f"added; it should be {_short(piece)}",
+        "not-added", see,
+    )  # fmt: skip
+
+
+def _look_at_gathering(answer: Any, ranks: int, shape: tuple, trace: Results, want: list, before: list) -> None:
+    """Refuse an all-gather that adds to what is there, or that starts with a chunk which its rank does not hold."""
+    if all(equal(mine, whole) for (mine, _), (whole, _) in zip(trace, want, strict=True)) or math.prod(shape) < ranks:
+        return
+    case, see = _case(ranks, shape), _see("all_gather_ring", ranks, shape, picture=True)
+    mine, whole = trace[0][0], want[0][0]
+    if mine.shape == whole.shape:
+        added = (mine - whole).flatten().tolist()
+        expect(
+            not (all(number % EMPTY == 0 for number in added) and min(added) < EMPTY),
+            f"{case} the tensor on rank 0 is {_short(mine)}; it should be {_short(whole)}: the old contents were "
+            "added: replace them",
+            "added", see,
+        )  # fmt: skip
+    first = _first_sent(answer, ranks)
+    shifts = {(chunk - rank) % ranks for rank, chunk in enumerate(first) if chunk is not None}
+    expect(
+        len(shifts) != 1 or shifts == {0},
+        f"{case} rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk",
+        "not-own-chunk", see,
+    )  # fmt: skip
+
+
+class _FirstSent:
+    """A `dist` that keeps a copy of the first tensor that its rank sends."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist, self.first = dist, None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dist, name)
+
+    def send(self, tensor: torch.Tensor, *args: Any, **more: Any) -> Any:
+        self.first = tensor.tolist() if self.first is None else self.first
+        return self._dist.send(tensor, *args, **more)
+
+    def isend(self, tensor: torch.Tensor, *args: Any, **more: Any) -> Any:
+        self.first = tensor.tolist() if self.first is None else self.first
+        return self._dist.isend(tensor, *args, **more)
+
+
+def _watch_first(dist: Any, answer: Any, tensor: torch.Tensor) -> Any:
+    watched = _FirstSent(dist)
+    answer(watched, tensor)
+    return watched.first
+
+
+def _first_sent(answer: Any, ranks: int) -> list[int | None]:
+    """Return the number of the chunk that each rank sends first; None where that was not one chunk."""
+    try:
+        seen = run(_watch_first, answer, torch.arange(ranks).repeat_interleave(2), ranks=ranks, on=Cluster())
+    except RankFailed:
+        return [None] * ranks
+    return [one[0] if isinstance(one, list) and len(one) == 2 and one[0] == one[1] else None for one in seen]
+
+
 def _short(tensor: torch.Tensor) -> str:
     values = tensor.flatten().tolist()
     return "[" + ", ".join(f"{value:g}" for value in values[:8]) + (", ...]" if len(values) > 8 else "]")
@@ -136,13 +228,9 @@ def _values(name: str, answer: Any, cases: Any, wanted: Any, given: Any, dtype: 
     for ranks, shape in cases:
         before = given(integers(ranks, shape, dtype))
         want = wanted(before)
-        try:
-            trace = run(in_place, answer, each(before), ranks=ranks, on=Cluster())
-        except RankFailed as failure:
-            if failure.error != "NotImplementedError":
-                kind = "" if dtype == "float32" else f" of {dtype}"
-                failure.args = (f"{_case(ranks, shape)}{kind}: {failure}",)
-            raise
+        trace = _run(name, answer, before, shape, dtype)
+        if name == "all_gather_ring":
+            _look_at_gathering(answer, ranks, shape, trace, want, before)
         _look_at(name, ranks, shape, trace, want, before)
         _no_builtin(trace)
 
@@ -150,7 +238,7 @@ def _values(name: str, answer: Any, cases: Any, wanted: Any, given: Any, dtype: 
 def _real(name: str, answer: Any, wanted: Any, given: Any, ranks: int = 4, shape: tuple = (8,)) -> None:
     before = given(integers(ranks, shape))
     want = wanted(before)
-    _look_at(name, ranks, shape, run(in_place, answer, each(before), ranks=ranks, timeout=20), want, before)
+    _look_at(name, ranks, shape, _run(name, answer, before, shape, on=None), want, before)
 
 
 def _few_bytes(name: str, answer: Any, rounds: int) -> None:
@@ -159,11 +247,11 @@ def _few_bytes(name: str, answer: Any, rounds: int) -> None:
         tensors = integers(ranks, (elements,))
         whole = 4 * elements
         bound = rounds * (ranks - 1) * 4 * math.ceil(elements / ranks)
-        trace = run(in_place, answer, each(tensors), ranks=ranks, on=Cluster())
+        trace = _run(name, answer, tensors, (elements,))
         sent, moved = trace.bytes_sent, list(map(sum, zip(trace.bytes_sent, trace.bytes_received, strict=True)))
         if max(sent) <= bound:
             continue
-        see = f"run({name}, torch.arange({elements}.), ranks={ranks}, on=Cluster()).bytes_sent"
+        see = f"run({name}, torch.ones({elements}), ranks={ranks}, on=Cluster()).bytes_sent"
         least, second, most = moved.index(min(moved)), *sorted(moved)[-2:]
         busiest = moved.index(most)
         expect(
@@ -186,9 +274,9 @@ def _few_steps(name: str, answer: Any, rounds: int, ranks: int = 4, elements: in
     """Judge the longest chain of messages, counted in virtual time, that all links are busy at once, and the peers."""
     tensors = integers(ranks, (elements,))
     want = rounds * (ranks - 1)
-    trace = run(in_place, answer, each(tensors), ranks=ranks, on=STEPS)
+    trace = _run(name, answer, tensors, (elements,), on=STEPS)
     steps = trace.seconds
-    see = f"timeline(run({name}, torch.arange({elements}.), ranks={ranks}, on=Cluster()))"
+    see = f"timeline(run({name}, torch.ones({elements}), ranks={ranks}, on=Cluster()))"
     twice = "; a rank that sends and only then receives makes two steps of one" if steps == 2 * want else ""
     expect(
         steps <= want,
@@ -196,7 +284,7 @@ def _few_steps(name: str, answer: Any, rounds: int, ranks: int = 4, elements: in
         f"ranks send to the right and receive from the left at the same time{twice}",
         "too-many-steps", see,
     )  # fmt: skip
-    busy = run(in_place, answer, each(tensors), ranks=ranks, on=WIRE).seconds
+    busy = _run(name, answer, tensors, (elements,), on=WIRE).seconds
     bound = want * 4 * math.ceil(elements / ranks)
     expect(
         busy <= bound,
@@ -228,10 +316,10 @@ def _sum_of_own_chunk(tensors: list) -> list:
 
 
 def _only_own_chunk(tensors: list) -> list:
-    """Return what ranks hold before an all-gather: their own chunk, and -100 where others' will be."""
+    """Return what ranks hold before an all-gather: their own chunk, and EMPTY where others' will be."""
     given = []
     for rank, tensor in enumerate(tensors):
-        mine = torch.full_like(tensor, -100)
+        mine = torch.full_like(tensor, EMPTY)
         mine.view(-1).tensor_split(len(tensors))[rank].copy_(tensor.view(-1).tensor_split(len(tensors))[rank])
         given.append(mine)
     return given
@@ -351,6 +439,22 @@ def steps_of(answer: Any, ranks: int = 4, only_own: bool = False) -> list[list[l
     return [[[_parts_in(value, ranks) for value in copies[step]] for copies in padded] for step in range(count)]
 
 
+def _after(dist: Any, answer: Any, mine: torch.Tensor) -> torch.Tensor:
+    answer(dist, mine)
+    return mine
+
+
+def tensors_after(
+    answer: Any, ranks: int = 4, shape: tuple = (8,), dtype: str = "float32", only_own: bool = False
+) -> Results:
+    """Return each rank's tensor after an in-place answer, simulated on the tensors that its check gives it.
+
+    With `only_own` each rank begins with chunk r and -100 elsewhere, as the check of an all-gather lets it.
+    """
+    before = integers(ranks, shape, dtype)
+    return run(_after, answer, each(_only_own_chunk(before) if only_own else before), ranks=ranks, on=SIMULATED)
+
+
 def _parts_in(value: int, ranks: int) -> list[int] | str:
     """Return the ranks whose parts a sum of powers of ten holds, as often as it holds them."""
     if not 0 <= value < 10**ranks:
@@ -416,31 +520,33 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
     answers = [answer(meters) for _, meters, _, _ in cases]
     part("ring")
     for (ranks, meters, ring, _), got in zip(cases, answers, strict=True):
+        see = f"which_is_the_ring({meters!r})"
         expect(
             isinstance(got, tuple) and len(got) == 2,
             f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})",
-            "form",
-        )
+            "form", see,
+        )  # fmt: skip
         readings = "; ".join(
             f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items()
         )
         expect(
             equal(got[0], ring),
-            f"on {ranks} ranks the ring was {ring}, not {got[0]!r} ({readings}): in a ring every rank sends "
+            f"on {ranks} ranks the ring was {ring!r}, not {got[0]!r} ({readings}): in a ring every rank sends "
             f"{2 * (ranks - 1)} messages of 1/{ranks} of the tensor",
-            "wrong-ring",
-        )
+            "wrong-ring", see,
+        )  # fmt: skip
     part("cost")
-    for (ranks, _, _, costs), (_, got) in zip(cases, answers, strict=True):
+    for (ranks, meters, _, costs), (_, got) in zip(cases, answers, strict=True):
+        see = f"which_is_the_ring({meters!r})"
         expect(
             isinstance(got, dict) and got.keys() == costs.keys(),
-            f"give a cost for each of A, B and C, not {got!r}",
-            "form",
-        )
+            f"give a cost for each of 'A', 'B' and 'C', not {got!r}",
+            "form", see,
+        )  # fmt: skip
         for name, want in costs.items():
             expect(
                 close(got[name], want, 1e-6),
-                f"on {ranks} ranks the busiest rank of {name} sent {want:.4g} times the tensor, not {got[name]!r}",
-                "wrong-cost",
-            )
+                f"on {ranks} ranks the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}",
+                "wrong-cost", see,
+            )  # fmt: skip
     return "finds the ring on 2, 3, 4 and 8 ranks from what was sent, and what each costs its busiest rank"

@@ -32,7 +32,7 @@ from exercises_tests.apart import SCRATCH
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MESSAGE = 256 << 20  # bytes of one message from an answer
 MOST_TEXT = 4000  # characters of one sentence in a grade book
-FILE_BYTES, OPEN_FILES, MORE_PROCESSES = 64 << 20, 1024, 4096
+FILE_BYTES, OPEN_FILES, PROCESSES = 64 << 20, 1024, 512
 KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
@@ -66,7 +66,7 @@ class GradingLauncher(sandbox.SandboxLauncher):
             (resource.RLIMIT_AS, MEMORY.get(jobs[0]["kind"], 3 << 30)),
             (resource.RLIMIT_FSIZE, FILE_BYTES),
             (resource.RLIMIT_NOFILE, OPEN_FILES),
-            (resource.RLIMIT_NPROC, MORE_PROCESSES),
+            (resource.RLIMIT_NPROC, PROCESSES),
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_CPU, int(2 * self.seconds)),
         ]

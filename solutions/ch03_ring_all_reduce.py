@@ -36,7 +36,7 @@ def ring_all_reduce(dist, tensor):
 
 
 def which_is_the_ring(meters):
-    """Tell by what was sent: only in a ring do all ranks send equally much and each message carries 1/P of the tensor."""
+    """Tell by what was sent: only in a ring do all ranks send equally much, 1/P of the tensor a message."""
     traffic = {name: max(meter["sent"]) / meter["bytes"] for name, meter in meters.items()}
     for name, meter in meters.items():
         ranks = len(meter["sent"])

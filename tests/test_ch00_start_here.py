@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import matplotlib
 import pytest
+import torch
 from wrong_answers.ch00_start_here import RIGHT, WRONG, Wrong
 
 from course_lib.checks import CheckFailed
 from course_lib.pictures import machine_room
-from course_lib.ranks import run
+from course_lib.ranks import RankFailed, run
 from course_lib.simulator import Cluster
 from exercises_tests import ch00_start_here as checks
 from solutions import ch00_start_here as solutions
@@ -79,28 +82,46 @@ def test_numbers_of_different_ranks_differ_in_every_dtype():
         assert all(len(set(column)) == 5 for column in zip(*values, strict=True)), dtype
 
 
-def test_a_failed_line_to_see_it_runs_and_shows_the_mistake():
-    wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == "rank_0_goes_first")
-    see = judged("exchange", wrong.answer).see
-    import torch
+SHOWN = {  # what the line to see it returns or raises, for mistakes of every kind
+    "answers_each_at_once": r"rank 1 returned tensor\(\[3., 3.\]\)",
+    "takes_the_mean": r"rank 0 returned tensor\(\[1.5000, 1.5000\]\)",
+    "only_rank_0_returns": "rank 1 returned None",
+    "receives_into_one_element": r"rank 1 sends float32\[2\], but rank 0 receives into float32\[1\]",
+    "adds_in_float32": r"rank 1 sends int64\[2, 3\], but rank 0 receives into float32\[2, 3\]",
+    "gathers_and_everyone_adds": r"\[12288, 1024, 1024, 1024\]",
+    "rank_0_goes_first": "in a circle",
+    "buffer_of_another_dtype": r"sends int64\[2, 3\]",
+    "receives_from_anyone": r"rank 0 returned \(tensor\(\[1., 1., 1.\]\), 2\)",
+    "flattens": r"rank 0 returned tensor\(\[1, 1, 1, 1, 1, 1\]\)",
+}
 
-    names = {"run": run, "Cluster": Cluster, "torch": torch, "exchange": wrong.answer}
-    with pytest.raises(Exception, match="in a circle"):
-        eval(see, names)
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_line_to_see_it_shows_the_mistake(name):
+    wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)
+    see = judged(wrong.exercise, wrong.answer).see
+    names = {"run": run, "Cluster": Cluster, "torch": torch, wrong.exercise: wrong.answer}
+    try:
+        shown = repr(eval(see, names))
+    except RankFailed as failure:
+        shown = str(failure)
+    assert re.search(SHOWN[name], shown), f"{see}\n{shown}"
 
 
 def test_the_lines_to_see_it_are_right_python():
-    import torch
-
     names = {"run": run, "Cluster": Cluster, "torch": torch}
     names |= {name: getattr(solutions, name) for name in EXERCISES}
-    for see in (checks.EVEN_TO_ODD.format(3), checks.SUM.format(3)):
-        assert len(eval(see, names)) == 3
+    assert len(eval(checks.EVEN_TO_ODD.format(3), names)) == 3
+    for shape, dtype in (((2,), "float32"), ((2, 3), "int64")):
+        found = eval(checks._see_sum(3, shape, dtype), names)
+        assert found[2].shape == shape and str(found[2].dtype) == f"torch.{dtype}" and found[2].unique().tolist() == [6]
     for ranks, peers in checks.PEERS.items():
         for dtype in ("int64", "float32"):
             found = eval(checks._see_exchange(ranks, (2, 3), dtype), names)
             for rank, peer in enumerate(peers):
                 assert peer is None or found[rank].tolist() == [[peer] * 3] * 2
+    tensor, source = eval(checks.SEE_THIRD, names)[0]
+    assert (tensor.tolist(), source) == ([2.0] * 3, 1)
 
 
 def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):

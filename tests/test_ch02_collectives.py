@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
 import torch
-from wrong_answers.ch02_collectives import RIGHT, WRONG, HandleDropped, LastGroup, RankMissing, SendSend, Wrong
+from wrong_answers.ch02_collectives import (
+    RIGHT,
+    WRONG,
+    HandleDropped,
+    LastGroup,
+    RankMissing,
+    SendSend,
+    Wrong,
+    exchange_nothing,
+    hierarchy_flat,
+    tree_from_0,
+)
 
 from course_lib.checks import CheckFailed
+from course_lib.ranks import run
+from course_lib.simulator import Cluster
 from exercises_tests import ch02_collectives as checks
 from solutions import ch02_collectives as solutions
 
@@ -65,7 +79,17 @@ def test_a_clinic_in_which_nothing_is_repaired_earns_nothing():
 
     outcome = judged("clinic", clinic)
     assert (outcome.code, outcome.earned) == ("not-written", 0)
-    assert outcome.sentence == "sum_both is not repaired yet"
+    first, *others = outcome.sentence.split("\n")
+    assert first == "5 of the five are judged not right:"
+    assert others[:2] == ["    ✗ sum_both is not repaired yet", "    ✗ sum_for_rank_0 is missing in the class"]
+
+
+def test_a_clinic_of_stubs_is_said_to_be_one():
+    def stub(*_):
+        raise NotImplementedError
+
+    outcome = judged("clinic", type("clinic", (), dict.fromkeys(checks.FAULTS, stub)))
+    assert (outcome.code, outcome.sentence) == ("not-written", "none of the five is repaired yet")
 
 
 def test_each_repair_counts_whatever_becomes_of_the_others():
@@ -74,6 +98,8 @@ def test_each_repair_counts_whatever_becomes_of_the_others():
 
     outcome = judged("clinic", Two)
     assert sorted(outcome.passed) == ["pass right", "sum both", "sum in node"]
+    marked = [line.split()[1] for line in outcome.sentence.split("\n") if "✗" in line]
+    assert marked == ["sum_for_rank_0", "swap_with_neighbour"]
 
 
 def test_a_nan_in_the_result_does_not_pass():
@@ -125,8 +151,36 @@ def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsy
     snippet.__name__ = name
     checks.diagnose(snippet, "deadlock")
     printed = capsys.readouterr().out
-    assert printed.startswith(f"guess: deadlock   happened: {seen}\n")
+    happened = "guess: deadlock - as you said" if seen == "deadlock" else f"guess: deadlock   happened: {seen}"
+    assert printed.startswith(f"{happened}\n")
     assert words in printed
+
+
+def test_the_detector_takes_other_numbers_of_ranks_and_names_a_misspelt_guess(capsys):
+    checks.diagnose(solutions.clinic.pass_right, "rihgt", ranks=6)
+    printed = capsys.readouterr().out
+    assert printed.startswith("guess: 'rihgt' is not one of the four: wrong numbers, deadlock, error, right")
+    assert "rank 5 returned" in printed
+    checks.diagnose(solutions.clinic.pass_right, ranks=3)
+    assert "give an even number" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "shown"),
+    [
+        ("broadcast_tree", tree_from_0, [[0.0] * 4] * 4),
+        ("all_to_all_by_hand", exchange_nothing, [[[0.0] * 4, [1.0] * 4], [[10.0] * 4, [11.0] * 4]]),
+    ],
+)
+def test_a_line_to_see_a_wrong_value_shows_whose_number_is_where(exercise, answer, shown):
+    found = eval(judged(exercise, answer).see, {"run": run, "torch": torch, "Cluster": Cluster, exercise: answer})
+    assert [torch.stack(list(value)).tolist() for value in found] == shown
+
+
+def test_a_line_to_see_the_edge_of_a_node_counts_its_bytes():
+    outcome = judged("hierarchical_all_reduce", hierarchy_flat)
+    names = {"run": run, "torch": torch, "Cluster": Cluster, "math": math, "hierarchical_all_reduce": hierarchy_flat}
+    assert eval(outcome.see, names) == 448
 
 
 def test_the_detector_refuses_what_is_no_snippet(capsys):

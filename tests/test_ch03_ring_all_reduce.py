@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
+import matplotlib
 import pytest
 import torch
 from wrong_answers.ch03_ring_all_reduce import RIGHT, WRONG, Wrong
 
 from course_lib.checks import CheckFailed
-from course_lib.ranks import run
+from course_lib.pictures import star_and_ring
+from course_lib.plots import shards
+from course_lib.ranks import RankFailed, run
 from course_lib.simulator import Cluster
 from exercises_tests import ch03_ring_all_reduce as checks
 from solutions import ch03_ring_all_reduce as solutions
@@ -95,7 +99,40 @@ def test_a_failed_check_shows_the_sentence_the_parts_and_a_line_that_runs(monkey
         checks.check_ring_all_reduce(odd_and_even)
     shown = str(failed.value)
     assert "4 of 5 points (value ✓ any P ✓ bytes ✓ steps ✗)" in shown
-    assert "See it: timeline(run(ring_all_reduce, torch.arange(1024.), ranks=4, on=Cluster()))" in shown
+    assert "See it: timeline(run(ring_all_reduce, torch.ones(1024), ranks=4, on=Cluster()))" in shown
+
+
+SHOWN = {  # what the line to see it prints or raises; a picture beside it is of the same answer
+    "scatter_textbook": "rank 0 returned tensor",
+    "scatter_overwrites": r"rank 0 returned tensor\(\[ 0., -5.",
+    "scatter_rest_dropped": r"rank 0 returned tensor\(\[ +13., +1., -17.",
+    "gather_adds": r"-296., -308.",
+    "gather_starts_left": r"-100., -100.",
+    "gather_torch_chunks": r"\[ +6., +-5., +-9., +4., +-8., -100., +1.\]",
+    "gather_blocking": "They wait in a circle",
+    "rest_dropped": "rank 2 returned",
+    "averages": r"0.7500, +-4.0000",
+    "not_in_place": r"rank 0 returned tensor",
+    "forgets_to_wait": "without wait",
+    "floats_only": r"sends int64\[2\], but rank . receives into float32\[2\]",
+    "four_ranks_only": "there is no such rank",
+    "whole_when_uneven": r"\[800, 800, 800\]",
+    "least_traffic": "'A'",
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_line_to_see_it_shows_the_mistake(name, capsys):
+    wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)
+    see = judged(wrong.exercise, wrong.answer).see
+    names = vars(checks) | {"torch": torch, "shards": shards, wrong.exercise: wrong.answer}
+    first, _, picture = see.partition("; ")
+    try:
+        shown = repr(eval(first.removeprefix("print"), names))
+    except RankFailed as failure:
+        shown = str(failure)
+    assert re.search(SHOWN[name], shown), f"{see}\n{shown}"
+    assert not picture or eval(picture, names).texts
 
 
 # What the chapter shows
@@ -111,6 +148,23 @@ def test_after_the_first_half_of_the_ring_rank_r_holds_all_of_chunk_r_and_at_the
     assert len(steps) == 7
     assert all(steps[3][rank][rank] == [0, 1, 2, 3] for rank in range(4))
     assert steps[6] == [[[0, 1, 2, 3]] * 4] * 4
+
+
+def test_the_drawing_of_the_ring_shows_the_first_step_of_the_built_in_one():
+    matplotlib.use("Agg")
+    drawn = [text.get_text() for text in star_and_ring().texts]
+    assert [drawn.count(f"rank {rank}") for rank in range(4)] == [2] * 4
+    first = checks.ring_steps(4)[1]
+    sent = [next(c for c in range(4) if rank in first[(rank + 1) % 4][c]) for rank in range(4)]
+    assert [text for text in drawn if text.startswith("chunk ")] == [f"chunk {chunk}" for chunk in sent]
+
+
+def test_tensors_after_are_those_that_the_check_sees():
+    after = checks.tensors_after(solutions.all_gather_ring, ranks=3, shape=(7,), dtype="int64", only_own=True)
+    given = checks._only_own_chunk(checks.integers(3, (7,), "int64"))
+    assert all(torch.equal(tensor, checks._all_chunks(given)[0][0]) for tensor in after)
+    alone = checks.tensors_after(lambda dist, tensor: None, ranks=1, shape=(2, 2))
+    assert torch.equal(alone[0], checks.integers(1, (2, 2))[0])
 
 
 def test_what_was_added_twice_stands_there_twice():

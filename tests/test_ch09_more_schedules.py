@@ -51,3 +51,14 @@ def test_a_stub_is_not_written_yet(exercise):
     answer.__code__ = answer.__code__.replace(co_name=exercise)
     outcome = judged(exercise, answer)
     assert (outcome.code, outcome.sentence, outcome.earned) == ("not-written", "not written yet", 0)
+
+
+def test_what_a_learner_is_told_to_run_for_chimera_runs():
+    from course_lib.schedules import ScheduleError, both_ways, validate
+
+    def chimera(stages, microbatches):
+        return [row[:-2] for row in solutions.chimera(stages, microbatches)]
+
+    see = judged("chimera", chimera).see
+    with pytest.raises(ScheduleError, match="sum them"):
+        eval(see, {"validate": validate, "both_ways": both_ways, "chimera": chimera})

@@ -80,6 +80,10 @@ def test_outside_a_notebook_the_picture_at_the_middle_is_returned():
     assert widgets.explore(picture, step=(0, 6), scale=["small", "large"]).get_title() == "3 small"
 
 
+def test_a_slider_starts_where_it_is_told_and_the_others_in_the_middle():
+    assert widgets.explore(picture, {"step": 0}, step=(0, 6), scale=["small", "large"]).get_title() == "0 small"
+
+
 def test_without_ipywidgets_the_picture_at_the_middle_is_shown(shown, monkeypatch):
     real = builtins.__import__
 

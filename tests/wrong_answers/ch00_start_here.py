@@ -172,8 +172,8 @@ def even_ranks_wait_for_an_answer(dist, number):
     return None
 
 
-@right("even_to_odd")
-def in_double_precision_without_blocking(dist, number):
+@wrong("even_to_odd", "not-blocking", "on 2 ranks it calls isend: use only send and recv")
+def without_blocking(dist, number):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     box = torch.tensor(number, dtype=torch.float64)
     pair = rank - rank % 2
@@ -182,6 +182,19 @@ def in_double_precision_without_blocking(dist, number):
     handle = dist.isend(box, pair + 1) if rank == pair else dist.irecv(box, pair)
     handle.wait()
     return None if rank == pair else float(box)
+
+
+@right("even_to_odd")
+def in_double_precision(dist, number):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    box = torch.tensor(number, dtype=torch.float64)
+    pair = rank - rank % 2
+    if pair + 1 == ranks:
+        return None
+    if rank == pair:
+        return dist.send(box, pair + 1)
+    dist.recv(box, pair)
+    return float(box)
 
 
 @right("even_to_odd")
@@ -324,9 +337,27 @@ def only_for_four_ranks(dist, value):
     return total
 
 
-@wrong("sum_on_every_rank", "raised", "on 2 ranks", "float32[2]", "float32[1]", "same dtype and number of elements")
+@wrong(
+    "sum_on_every_rank", "raised", "on 2 ranks", "float32[2]", "float32[1]", "same dtype and number of elements",
+    "dist.send(value, 0)", "rank 0 waits to receive", "dist.recv(arrived, other)",
+)  # fmt: skip
 def receives_into_one_element(dist, value):
     total, arrived = value.clone(), torch.empty(1)
+    if dist.get_rank():
+        dist.send(value, 0)
+        dist.recv(total, 0)
+        return total
+    for other in range(1, dist.get_world_size()):
+        dist.recv(arrived, other)
+        total += arrived
+    for other in range(1, dist.get_world_size()):
+        dist.send(total, other)
+    return total
+
+
+@wrong("sum_on_every_rank", "raised", "on 3 ranks", "sends int64[2, 3]", "receives into float32[2, 3]")
+def adds_in_float32(dist, value):
+    total, arrived = value.clone(), torch.empty(value.shape)
     if dist.get_rank():
         dist.send(value, 0)
         dist.recv(total, 0)
@@ -389,7 +420,7 @@ def from_whoever_comes_first(dist, value):
 # exchange
 
 
-@wrong("exchange", "deadlock", "on 2 ranks", "rank 0 waits to send 12 bytes to rank 1", "in a circle: 0 -> 1 -> 0")
+@wrong("exchange", "deadlock", "rank 0 waits to send 12 bytes to rank 1", "0 -> 1 -> 0", "receive, then wait.")
 def both_send_first(dist, tensor, peer):
     arrived = torch.empty_like(tensor)
     dist.send(tensor, peer)
@@ -478,7 +509,7 @@ def does_not_wait_for_what_arrives(dist, tensor, peer):
     return arrived
 
 
-@wrong("exchange", "raised", "sends int64[2, 3]", "receives into float32[2, 3]", "same dtype")
+@wrong("exchange", "raised", "sends int64[2, 3]", "into float32[2, 3]", "same dtype", "rank 0 waits to receive")
 def buffer_of_another_dtype(dist, tensor, peer):
     arrived = torch.empty(tensor.shape)
     sending = dist.isend(tensor, peer)
@@ -519,6 +550,27 @@ def sends_it_twice(dist, tensor, peer):
         sending = dist.isend(tensor, peer)
         dist.recv(arrived, peer)
         sending.wait()
+    return arrived
+
+
+@wrong("exchange", "no-source", "rank 0 took rank 1's message for its peer's: name the source, recv(buffer, peer)")
+def receives_from_anyone(dist, tensor, peer):
+    arrived = torch.empty_like(tensor)
+    sending = dist.isend(tensor, peer)
+    dist.recv(arrived)
+    sending.wait()
+    return arrived
+
+
+@wrong("exchange", "no-source", "rank 1 sends to rank 0 while 0 and 2 swap", "name the source")
+def goes_first_and_receives_from_anyone(dist, tensor, peer):
+    arrived = torch.empty_like(tensor)
+    if dist.get_rank() < peer:
+        dist.send(tensor, peer)
+        dist.recv(arrived)
+    else:
+        dist.recv(arrived, peer)
+        dist.send(tensor, peer)
     return arrived
 
 

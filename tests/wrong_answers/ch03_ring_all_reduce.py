@@ -159,6 +159,14 @@ def gather_off_by_one(dist, tensor):
         swap(dist, chunks[(rank + 1 - step) % ranks], chunks[(rank - step) % ranks], right, left)
 
 
+def gather_starts_left(dist, tensor):
+    """Starts with chunk r - 1, as a reduce-scatter does."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        swap(dist, chunks[(rank - 1 - step) % ranks], chunks[(rank - 2 - step) % ranks], right, left)
+
+
 def gather_torch_chunks(dist, tensor):
     """Cuts with torch.chunk, whose pieces differ from tensor_split's where ranks do not divide the size."""
     rank, ranks, right, left = neighbours(dist)
@@ -540,27 +548,34 @@ def by_most_messages(meters):
 
 WRONG = [
     Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("rank 0 ends with the sum of chunk 1",), 0),
-    Wrong("reduce_scatter_ring", scatter_overwrites, "value", ("chunk 0 on rank 0 is",), 0),
+    Wrong("reduce_scatter_ring", scatter_overwrites, "not-added", ("a single rank's part: nothing was added",), 0),
     Wrong("reduce_scatter_ring", scatter_by_all_reduce, "built-in", ("it calls dist.all_reduce",), 0),
     Wrong("reduce_scatter_ring", scatter_whole, "whole-tensor", ("You are passing the whole tensor on",), 3),
     Wrong("reduce_scatter_ring", scatter_through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
     Wrong("reduce_scatter_ring", scatter_rest_dropped, "uneven-chunks", ("3 does not divide 7",), 2),
     Wrong("reduce_scatter_ring", scatter_direct, "not-a-ring", ("rank 0 sends to rank 2",), 4),
-    Wrong("all_gather_ring", gather_adds, "value", ("the tensor on rank 0 is",), 0),
-    Wrong("all_gather_ring", gather_own_each_time, "value", ("right there: chunk 0, 3",), 0),
-    Wrong("all_gather_ring", gather_off_by_one, "value", ("right there: ",), 0),
+    Wrong("all_gather_ring", gather_adds, "added", ("the old contents were added: replace them",), 0),
+    Wrong("all_gather_ring", gather_own_each_time, "value", ("(correct so far: chunk 0, 3)",), 0),
+    Wrong("all_gather_ring", gather_off_by_one, "not-own-chunk", ("rank 0 sent chunk 1 first, which it does not",), 0),
+    Wrong("all_gather_ring", gather_starts_left, "not-own-chunk", ("rank 0 sent chunk 3 first, which it does not",), 0),
     Wrong("all_gather_ring", gather_torch_chunks, "uneven-chunks", ("tensor_split(3)[r]",), 2),
     Wrong("all_gather_ring", gather_builtin, "built-in", ("it calls dist.all_gather",), 0),
     Wrong("all_gather_ring", gather_through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
-    Wrong("all_gather_ring", gather_blocking, "deadlock", ("They wait in a circle: 0 -> 1 -> 2 -> 3 -> 0",), 0),
+    Wrong(
+        "all_gather_ring", gather_blocking, "deadlock",
+        ("on 4 ranks with 8 elements a deadlock: no", "-> 0.\nStart the send with"), 0,
+    ),  # fmt: skip
     Wrong("ring_all_reduce", whole_tensor, "whole-tensor", ("You are passing the whole tensor on: pass one chunk",), 3),
     Wrong("ring_all_reduce", through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
     Wrong("ring_all_reduce", rest_dropped, "rest-dropped", ("the last 1 stays as given: 3 does not divide 7",), 2),
     Wrong("ring_all_reduce", built_in, "built-in", ("it calls dist.all_reduce",), 0),
-    Wrong("ring_all_reduce", off_by_one, "value", ("right there: ",), 0),
+    Wrong("ring_all_reduce", off_by_one, "value", ("(correct so far: none of the chunks)",), 0),
     Wrong("ring_all_reduce", averages, "mean", ("rank 0 holds the mean, not the sum: do not divide by 4",), 0),
-    Wrong("ring_all_reduce", four_ranks_only, "raised", ("on 2 ranks with 6 elements: rank",), 2),
-    Wrong("ring_all_reduce", facing_sends, "deadlock", ("to send 8 bytes to rank 1",), 0),
+    Wrong("ring_all_reduce", four_ranks_only, "raised", ("on 2 ranks with 6 elements rank",), 2),
+    Wrong(
+        "ring_all_reduce", facing_sends, "deadlock",
+        ("to send 8 bytes to rank 1", "Start the send with isend, receive, then wait."), 0,
+    ),  # fmt: skip
     Wrong("ring_all_reduce", not_in_place, "not-in-place", ("are unchanged: write into them",), 0),
     Wrong("ring_all_reduce", name_rebound, "not-in-place", ("are unchanged: write into them",), 0),
     Wrong(
@@ -571,14 +586,14 @@ WRONG = [
     ),
     Wrong("ring_all_reduce", only_rank_0_gets_it, "value", ("the tensor on rank 1 is",), 0),
     Wrong("ring_all_reduce", once_round_and_again, "whole-tensor", ("You are passing the whole tensor on",), 3),
-    Wrong("ring_all_reduce", forgets_to_wait, "raised", ("returned without wait() on isend to rank",), 0),
+    Wrong("ring_all_reduce", forgets_to_wait, "raised", ("without wait() on 3 isends to rank",), 0),
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),
-    Wrong("ring_all_reduce", floats_only, "raised", ("of int64: rank",), 2),
+    Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank",), 2),
     Wrong("ring_all_reduce", doubling, "not-a-ring", ("sends to rank 2",), 4),
-    Wrong("which_is_the_ring", least_traffic, "wrong-ring", ("on 2 ranks the ring was",), 0),
+    Wrong("which_is_the_ring", least_traffic, "wrong-ring", ("on 2 ranks the ring was 'C', not 'A'",), 0),
     Wrong("which_is_the_ring", all_equal, "wrong-ring", ("not",), 0),
     Wrong("which_is_the_ring", always_b, "wrong-ring", ("not 'B'",), 0),
-    Wrong("which_is_the_ring", cost_summed, "wrong-cost", ("the busiest rank of A sent",), 2),
+    Wrong("which_is_the_ring", cost_summed, "wrong-cost", ("the busiest rank of 'A' sent",), 2),
     Wrong("which_is_the_ring", cost_in_bytes, "wrong-cost", ("times the tensor",), 2),
     Wrong("which_is_the_ring", name_only, "form", ("return the ring's name and a dict of costs",), 0),
 ]
