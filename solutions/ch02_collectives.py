@@ -73,9 +73,7 @@ def my_node_group(dist, per_node):
 
 def fit_alpha_beta(sizes, seconds):
     """Least squares of relative errors: dividing by what was measured gives every size the same say."""
-    sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
-    columns = np.stack([1 / seconds, sizes / seconds], axis=1)
-    (alpha, beta), *_ = np.linalg.lstsq(columns, np.ones(len(sizes)), rcond=None)
+    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.asarray(seconds))
     return float(alpha), float(beta)
 
 

@@ -77,6 +77,19 @@ def tree_any_root(dist, tensor, root):
         distance *= 2
 
 
+def tree_root_0_checks(dist, tensor, root):
+    """Only rank 0 refuses a root that does not exist."""
+    if dist.get_rank() == 0 and not 0 <= root < dist.get_world_size():
+        raise ValueError("no such root")
+    tree_any_root(dist, tensor, root)
+
+
+def tree_asserts(dist, tensor, root):
+    """Refuses a root that does not exist with an assert."""
+    assert 0 <= root < dist.get_world_size()
+    tree_any_root(dist, tensor, root)
+
+
 def tree_power_of_two(dist, tensor, root):
     """Forgets that the rank it sends to may not exist."""
     if not 0 <= root < dist.get_world_size():
@@ -207,6 +220,35 @@ def scatter_in_turns(dist, chunks):
     return total
 
 
+def scatter_into_chunk(dist, chunks):
+    """Adds up in the caller's own chunk."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    total, arrived = chunks[rank], torch.empty_like(chunks[rank])
+    for step in range(1, ranks):
+        swap(dist, chunks[(rank + step) % ranks], (rank + step) % ranks, arrived, (rank - step) % ranks)
+        total += arrived
+    return total
+
+
+def scatter_to_0_first(dist, chunks):
+    """All ranks send to rank 0 first, then all to rank 1, ..."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    total, arrived = chunks[rank].clone(), torch.empty_like(chunks[rank])
+    sending = [dist.isend(chunks[to], to) for to in range(ranks) if to != rank]
+    for source in range(ranks):
+        if source != rank:
+            dist.recv(arrived, source)
+            total += arrived
+    for handle in sending:
+        handle.wait()
+    return total
+
+
+def scatter_as_floats(dist, chunks):
+    """Adds up in float32 whatever it is given."""
+    return right_ring_scatter(dist, [chunk.float() for chunk in chunks])
+
+
 def right_ring_scatter(dist, chunks):
     """Right: around the ring, adding up on the way."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -219,6 +261,19 @@ def right_ring_scatter(dist, chunks):
 
 
 # all_gather_by_hand
+
+
+def gather_to_0_first(dist, tensor):
+    """All ranks send to rank 0 first, then all to rank 1, ..."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces = [tensor.clone() for _ in range(ranks)]
+    sending = [dist.isend(tensor, to) for to in range(ranks) if to != rank]
+    for source in range(ranks):
+        if source != rank:
+            dist.recv(pieces[source], source)
+    for handle in sending:
+        handle.wait()
+    return pieces
 
 
 def gather_through_0(dist, tensor):
@@ -391,6 +446,15 @@ def group_full_nodes(dist, per_node):
     return groups[dist.get_rank() // per_node]
 
 
+def group_per_rank(dist, per_node):
+    """Makes one group for every rank, so that the ranks of a node hold different ones."""
+    ranks, groups = dist.get_world_size(), []
+    for rank in range(ranks):
+        first = rank // per_node * per_node
+        groups.append(dist.new_group(list(range(first, min(first + per_node, ranks)))))
+    return groups[dist.get_rank()]
+
+
 def group_none(dist, per_node):
     """Makes the groups and returns none of them."""
     group_last_made(dist, per_node)
@@ -433,6 +497,40 @@ def fit_line_through_0(sizes, seconds):
     return 0.0, float(np.mean(np.array(seconds) / np.array(sizes)))
 
 
+def fit_ends(sizes, seconds):
+    """A line through the smallest and the largest size alone."""
+    (least, begin), *_, (most, end) = sorted(zip(sizes, seconds, strict=True))
+    beta = (end - begin) / (most - least)
+    return begin - beta * least, beta
+
+
+def fit_root_weights(sizes, seconds):
+    """Weights 1/sqrt(t): right for counted things, too little here."""
+    beta, alpha = np.polyfit(sizes, seconds, 1, w=np.array(seconds) ** -0.5)
+    return alpha, beta
+
+
+def fit_first_is_smallest(sizes, seconds):
+    """Takes the first size for the smallest."""
+    return seconds[0], right_fit_weighted(sizes, seconds)[1]
+
+
+def fit_almost(sizes, seconds):
+    """The smallest time and the largest's rate: near, but not a fit."""
+    (_, begin), *_, (most, end) = sorted(zip(sizes, seconds, strict=True))
+    return begin, end / most
+
+
+def right_fit_iterated(sizes, seconds):
+    """Right: weights from the last fit's times instead of the measured ones; returns an array."""
+    sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
+    model = seconds
+    for _ in range(5):
+        beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / model)
+        model = alpha + beta * sizes
+    return np.array([alpha, beta])
+
+
 def right_fit_list(sizes, seconds):
     """Right: the normal equations of relative errors, with plain Python."""
     x, y = [1 / s for s in seconds], [n / s for n, s in zip(sizes, seconds, strict=True)]
@@ -442,8 +540,10 @@ def right_fit_list(sizes, seconds):
 
 
 def right_fit_weighted(sizes, seconds):
-    """Right: polyfit with weights."""
-    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+    """Right: each equation divided by its time, and solved."""
+    sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds)
+    columns = np.stack([1 / seconds, sizes / seconds], axis=1)
+    alpha, beta = np.linalg.lstsq(columns, np.ones(len(sizes)), rcond=None)[0]
     return alpha, beta
 
 
@@ -639,6 +739,33 @@ class EveryoneReturns(Healthy):
         return loss
 
 
+class Swapped(Healthy):
+    def sum_both(dist, loss, gradient):
+        dist.all_reduce(loss)
+        dist.all_reduce(gradient)
+        return gradient, loss
+
+
+class ToTheLeft(Healthy):
+    def pass_right(dist, tensor):
+        rank, ranks, arrived = dist.get_rank(), dist.get_world_size(), torch.empty_like(tensor)
+        swap(dist, tensor, (rank - 1) % ranks, arrived, (rank + 1) % ranks)
+        return arrived
+
+
+class NoWait(Healthy):
+    def swap_with_neighbour(dist, tensor):
+        arrived = torch.empty_like(tensor)
+        dist.isend(tensor, dist.get_rank() ^ 1)
+        dist.recv(arrived, dist.get_rank() ^ 1)
+        return arrived
+
+
+class WithSelf(Healthy):
+    def sum_in_node(self, dist, tensor):
+        return Healthy.sum_in_node(dist, tensor)
+
+
 class SendSend(Healthy):
     def swap_with_neighbour(dist, tensor):
         arrived = torch.empty_like(tensor)
@@ -681,7 +808,9 @@ WRONG = [
     Wrong("broadcast_tree", tree_chain, "chain", ("along a chain", "a tree takes 2"), 3),
     Wrong("broadcast_tree", tree_from_0, "root-ignored", ("from root 2", "count places from the root"), 2),
     Wrong("broadcast_tree", tree_any_root, "root-not-refused", ("root=4", "no ValueError"), 2),
-    Wrong("broadcast_tree", tree_power_of_two, "deadlock", ("on 3 ranks a deadlock", "no rank can go on"), 2),
+    Wrong("broadcast_tree", tree_root_0_checks, "not-on-every-rank", ("rank 0 raised", "every rank has to check"), 2),
+    Wrong("broadcast_tree", tree_asserts, "other-error", ("raised AssertionError; it should be ValueError",), 2),
+    Wrong("broadcast_tree", tree_power_of_two, "deadlock", ("on 3 ranks: deadlock. No rank can go on",), 2),
     Wrong("broadcast_tree", tree_returns, "not-in-place", ("on 2 ranks", "receive into the tensor it was given"), 0),
     Wrong("broadcast_tree", tree_too_early, "sends-too-early", ("before the tensor has reached it",), 5),
     Wrong("broadcast_tree", tree_builtin, "built-in", ("dist.broadcast", "only send, recv"), 0),
@@ -692,12 +821,16 @@ WRONG = [
     Wrong("reduce_scatter_by_hand", scatter_mean, "mean", ("do not divide by 2",), 0),
     Wrong("reduce_scatter_by_hand", scatter_builtin, "built-in", ("dist.reduce_scatter",), 0),
     Wrong("reduce_scatter_by_hand", scatter_in_turns, "too-many-rounds", ("one after the other", "4 will do"), 4),
+    Wrong("reduce_scatter_by_hand", scatter_into_chunk, "changes-chunks", ("rank 0 changed", "clone()"), 1),
+    Wrong("reduce_scatter_by_hand", scatter_to_0_first, "hot-spot", ("4 of them send to rank 0 first",), 4),
+    Wrong("reduce_scatter_by_hand", scatter_as_floats, "dtype", ("returned float32; the chunks are int64: keep",), 2),
+    Wrong("all_gather_by_hand", gather_to_0_first, "hot-spot", ("4 of them send to rank 0 first",), 4),
     Wrong("all_gather_by_hand", gather_through_0, "through-one-rank", ("rank 0 sent 3,072 bytes", "768"), 3),
     Wrong("all_gather_by_hand", gather_whole_list, "too-many-bytes", ("3,072 bytes; 768 will do",), 3),
     Wrong("all_gather_by_hand", gather_as_it_comes, "order", ("rank 1", "another order"), 0),
     Wrong("all_gather_by_hand", gather_stacked, "form", ("a list of 2 tensors",), 0),
     Wrong("all_gather_by_hand", gather_one_buffer, "order", ("some of them twice",), 0),
-    Wrong("all_to_all_by_hand", exchange_to_0_first, "hot-spot", ("5 of 6 ranks send to rank 0 first",), 4),
+    Wrong("all_to_all_by_hand", exchange_to_0_first, "hot-spot", ("5 of them send to rank 0 first",), 4),
     Wrong("all_to_all_by_hand", exchange_all_at_once, "hot-spot", ("wait before the next step",), 4),
     Wrong("all_to_all_by_hand", exchange_by_turns, "too-many-rounds", ("on 4 ranks it took", "3 will do"), 5),
     Wrong("all_to_all_by_hand", exchange_by_gathering, "too-many-bytes", ("3,072 bytes; 768",), 3),
@@ -706,13 +839,18 @@ WRONG = [
     Wrong("my_node_group", group_by_members, "members-only", ("new_group([2, 3])", "for every group"), 0),
     Wrong("my_node_group", group_last_made, "not-a-member", ("ranks []", "not the last one made"), 0),
     Wrong("my_node_group", group_across, "wrong-members", ("ranks [0, 2]; its node is [0, 1]",), 0),
-    Wrong("my_node_group", group_full_nodes, "raised", ("on 5 ranks", "new_group([4, 5])"), 2),
+    Wrong("my_node_group", group_full_nodes, "raised", ("on 5 ranks", "may hold fewer: here ranks [4]"), 2),
+    Wrong("my_node_group", group_per_rank, "several-groups", ("ranks 0 and 1 hold different groups", "group once"), 0),
     Wrong("my_node_group", group_none, "none", ("returned None",), 0),
     Wrong("fit_alpha_beta", fit_plain, "largest-drown", ("drown the latency", "relative error"), 1),
     Wrong("fit_alpha_beta", fit_swapped, "swapped", ("(beta, alpha)",), 0),
     Wrong("fit_alpha_beta", fit_bandwidth, "bandwidth", ("its inverse, in seconds per byte",), 0),
     Wrong("fit_alpha_beta", fit_logarithms, "alpha", ("alpha came out as",), 0),
-    Wrong("fit_alpha_beta", fit_line_through_0, "alpha", ("100% off",), 0),
+    Wrong("fit_alpha_beta", fit_line_through_0, "alpha", ("100 % off", "exact times have an exact fit"), 0),
+    Wrong("fit_alpha_beta", fit_ends, "few-points", ("6 % off: a few of the times decide it"), 1),
+    Wrong("fit_alpha_beta", fit_root_weights, "few-points", ("% off: a few of the times decide it",), 1),
+    Wrong("fit_alpha_beta", fit_first_is_smallest, "not-sorted", ("the sizes are not sorted",), 0),
+    Wrong("fit_alpha_beta", fit_almost, "beta", ("without noise", "beta came", "0.023 % off", "exact fit"), 0),
     Wrong("collective_seconds", seconds_one_way, "one-way", ("by naive on 4 ranks", "counts 3", "takes 6"), 0),
     Wrong("collective_seconds", seconds_floor, "floor", ("broadcast by tree on 7 ranks", SHOULD_BE), 1),
     Wrong("collective_seconds", seconds_whole_tensor, "whole-tensor", ("all_gather by ring", "S / P"), 2),
@@ -728,10 +866,14 @@ WRONG = [
     Wrong("hierarchical_all_reduce", hierarchy_not_in_place, "not-in-place", ("write into the tensor",), 0),
     Wrong("clinic", StillSwapped, "value", ("sum_both on 4 ranks", "same order"), 4),
     Wrong("clinic", RankMissing, "deadlock", ("sum_for_rank_0", "also one that does not need"), 4),
-    Wrong("clinic", EveryoneReturns, "value", ("rank 1 returned", "right is None"), 4),
+    Wrong("clinic", EveryoneReturns, "value", ("rank 1 returned", "right is None: only rank 0 returns it"), 4),
+    Wrong("clinic", Swapped, "value", ("the results are swapped",), 4),
+    Wrong("clinic", ToTheLeft, "value", ("it passes to the left",), 4),
+    Wrong("clinic", NoWait, "raised", ("without wait() on isend",), 4),
+    Wrong("clinic", WithSelf, "signature", ("take no self: def sum_in_node(dist, tensor)",), 4),
     Wrong("clinic", SendSend, "deadlock", ("swap_with_neighbour", "wait in a circle"), 4),
     Wrong("clinic", GathersToSwap, "too-many-bytes", ("it goes to one rank",), 4),
-    Wrong("clinic", LastGroup, "raised", ("sum_in_node", "own node"), 4),
+    Wrong("clinic", LastGroup, "raised", ("sum_in_node", "own node, not the last one made"), 4),
     Wrong("clinic", HandleDropped, "raised", ("pass_right", "wait()"), 4),
     Wrong("clinic", HalfWritten, "not-written", ("pass_right is not repaired yet",), 4),
 ]
@@ -744,6 +886,7 @@ RIGHT = [
     ("my_node_group", right_group_backwards),
     ("fit_alpha_beta", right_fit_weighted),
     ("fit_alpha_beta", right_fit_list),
+    ("fit_alpha_beta", right_fit_iterated),
     ("collective_seconds", seconds_right),
     ("crossover_bytes", crossover_right),
     ("hierarchical_all_reduce", right_hierarchy),
