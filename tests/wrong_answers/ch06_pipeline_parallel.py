@@ -5,6 +5,7 @@ Each wrong answer names the code that its check gives, the points that it earns,
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -162,7 +163,7 @@ def the_same_warm_up_everywhere(stages, microbatches):
     return _ahead(stages, microbatches, lambda rank: stages - 1)
 
 
-@wrong("one_f_one_b", "warm-up", 1, "Rank 0 runs 1 forwards before its first backward; it should run 4")
+@wrong("one_f_one_b", "warm-up", 1, "Rank 0 runs 1 forward before its first backward; it should run 4")
 def no_warm_up(stages, microbatches):
     return _ahead(stages, microbatches, lambda rank: 0)
 
@@ -176,6 +177,18 @@ def ranks_the_wrong_way_round(stages, microbatches):
 def without_cool_down(stages, microbatches):
     rows = solutions.one_f_one_b(stages, microbatches)
     return [[a for n, a in enumerate(row) if n < 2 * microbatches - (stages - 1 - r)] for r, row in enumerate(rows)]
+
+
+@wrong("one_f_one_b", "microbatches", 0, "with 4 stages and 1 micro-batch rank 0 runs F(1)", "only micro-batch 0")
+def without_min(stages, microbatches):
+    rows = []
+    for rank in range(stages):
+        ahead = stages - 1 - rank
+        row = [("F", i) for i in range(ahead)]
+        for i in range(microbatches):
+            row += [("F", ahead + i)] * (ahead + i < microbatches) + [("B", i)]
+        rows.append(row)
+    return rows
 
 
 @wrong("one_f_one_b", "not-yours", 0, "write the lists yourself")
@@ -276,6 +289,48 @@ def waits_for_the_rank_after_it(dist, module, x, previous, following, tag):
     return module(x), None
 
 
+@wrong("stage_forward", "waits", 3, "rank 0 waits for its own isend", "return the handle without waiting")
+def waits_for_its_isend(dist, module, x, previous, following, tag):
+    y, handle = solutions.stage_forward(dist, module, x, previous, following, tag)
+    if handle is not None:
+        handle.wait()
+    return y, handle
+
+
+@wrong("stage_forward", "tag", 3, "pass tag=tag")
+def without_a_tag(dist, module, x, previous, following, tag):
+    return solutions.stage_forward(dist, module, x, previous, following, 0)
+
+
+@wrong("stage_forward", "deadlock", 0, "Do isend and irecv both have tag=tag?")
+def receives_without_a_tag(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous).wait()
+        x.requires_grad_()
+    y = module(x)
+    return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
+
+
+@wrong("stage_forward", "rank-zero", 0, "`if previous is not None`", "rank 1 does not receive from rank 0")
+def takes_rank_0_for_none(dist, module, x, previous, following, tag):
+    return solutions.stage_forward(dist, module, x, previous or None, following, tag)
+
+
+@wrong("stage_forward", "no-grad", 1, "on rank 1 y does not depend on x", "pass x itself")
+def hands_the_module_a_detached_x(dist, module, x, previous, following, tag):
+    return solutions.stage_forward(dist, lambda x: module(x.detach()), x, previous, following, tag)
+
+
+@wrong("stage_forward", "no-grad", 1, "before the module uses it")
+def asks_for_the_gradient_too_late(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous, tag=tag).wait()
+    y = module(x)
+    if previous is not None:
+        x.requires_grad_()
+    return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
+
+
 @right("stage_forward")
 def with_a_blocking_receive(dist, module, x, previous, following, tag):
     if previous is not None:
@@ -344,6 +399,41 @@ def sends_a_gradient_and_blocks(dist, x, y, grad, previous, following, tag):
     handle = solutions.stage_backward(dist, x, y, grad, previous, following, tag)
     if handle is not None:
         handle.wait()
+
+
+@wrong("stage_backward", "waits", 3, "rank 1 waits for its own isend", "return the handle without waiting")
+def waits_for_its_gradient_to_leave(dist, x, y, grad, previous, following, tag):
+    handle = solutions.stage_backward(dist, x, y, grad, previous, following, tag)
+    if handle is not None:
+        handle.wait()
+    return handle
+
+
+@wrong("stage_backward", "tag", 3, "pass tag=tag")
+def a_gradient_without_a_tag(dist, x, y, grad, previous, following, tag):
+    return solutions.stage_backward(dist, x, y, grad, previous, following, 0)
+
+
+@wrong("stage_backward", "rank-zero", 0, "`if previous is not None`", "rank 1 does not send to rank 0")
+def sends_nothing_to_rank_0(dist, x, y, grad, previous, following, tag):
+    return solutions.stage_backward(dist, x, y, grad, previous or None, following, tag)
+
+
+@wrong("stage_backward", "sends-none", 0, "rank 2 sends None", "until y.backward has run")
+def sends_before_it_goes_back(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    handle = None if previous is None else dist.isend(x.grad, previous, tag=tag)
+    y.backward(grad)
+    return handle
+
+
+@wrong("stage_backward", "sends-none", 0, "`grad` is None on the last stage: send x.grad")
+def sends_what_it_was_given(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    y.backward(grad)
+    return None if previous is None else dist.isend(grad, previous, tag=tag)
 
 
 @right("stage_backward")
@@ -416,6 +506,17 @@ def nothing_for_the_last(costs, stages):
 @wrong("split_layers", "form", 0, "a list of 4 whole numbers")
 def as_lists_of_costs(costs, stages):
     return [costs[stage::stages] for stage in range(stages)]
+
+
+@wrong("split_layers", "every-cut", 1, "still running after", "do not try every cut", "341,149,446")
+def tries_every_cut(costs, stages):
+    best, found = float("inf"), None
+    for cuts in itertools.combinations(range(1, len(costs)), stages - 1):
+        ends = [0, *cuts, len(costs)]
+        dearest = max(sum(costs[begin:end]) for begin, end in itertools.pairwise(ends))
+        if dearest < best:
+            best, found = dearest, [end - begin for begin, end in itertools.pairwise(ends)]
+    return found
 
 
 @right("split_layers")

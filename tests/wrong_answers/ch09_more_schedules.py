@@ -51,7 +51,7 @@ def all_forwards_first(stages, microbatches, chunks):
     return [[a for a in row if a[0] == "F"] + [a for a in row if a[0] == "B"] for row in rows]
 
 
-@wrong("interleaved", "deadlock", 0, "no rank can go on")
+@wrong("interleaved", "chunk-order", 0, "rank 0 runs B(0) of chunk 0 before B(0) of chunk 1", "from last to first")
 def back_through_the_first_chunk_first(stages, microbatches, chunks):
     rows = solutions.interleaved(stages, microbatches, chunks)
     return [[(kind, i, chunks - 1 - c if kind == "B" else c) for kind, i, c in row] for row in rows]
@@ -86,6 +86,20 @@ def _both_ways(microbatches):
     return range(microbatches), range(microbatches - 1, -1, -1)
 
 
+@wrong("interleaved", "deadlock", 0, "goes through chunk 0, then through chunk 1")
+def one_microbatch_through_all_chunks(stages, microbatches, chunks):
+    forwards = [("F", i, c) for i in range(microbatches) for c in range(chunks)]
+    backwards = [("B", i, c) for i in range(microbatches) for c in reversed(range(chunks))]
+    rows = []
+    for rank in range(stages):
+        ahead = 2 * (stages - 1 - rank) + (chunks - 1) * stages
+        row = forwards[:ahead]
+        for k, back in enumerate(backwards):
+            row += [*forwards[ahead + k : ahead + k + 1], back]
+        rows.append(row)
+    return rows
+
+
 @wrong("interleaved", "backward-missing", 0, "is lost")
 def forgets_the_cool_down(stages, microbatches, chunks):
     rows = solutions.interleaved(stages, microbatches, chunks)
@@ -95,6 +109,18 @@ def forgets_the_cool_down(stages, microbatches, chunks):
 @wrong("interleaved", "not-yours", 0, "write the lists yourself")
 def the_librarys(stages, microbatches, chunks):
     return schedules.interleaved(stages, microbatches, chunks).actions
+
+
+@right("interleaved")
+def with_a_shorter_warm_up(stages, microbatches, chunks):
+    rows = []
+    for rank, row in enumerate(solutions.interleaved(stages, microbatches, chunks)):
+        forwards, backwards = ([a for a in row if a[0] == kind] for kind in "FB")
+        ahead = stages - 1 - rank + (chunks - 1) * stages
+        rows.append(forwards[:ahead])
+        for k, back in enumerate(backwards):
+            rows[-1] += [*forwards[ahead + k : ahead + k + 1], back]
+    return rows
 
 
 @right("interleaved")
@@ -148,11 +174,26 @@ def w_before_its_i(stages, microbatches):
     return [[(swap[kind], i) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
 
 
-@wrong("zero_bubble", "too-slow", 2, "27 s will do")
+@wrong("zero_bubble", "too-slow", 2, "27 s will do", "After I(0) of rank 0 a W is missing")
 def every_w_at_the_end(stages, microbatches):
     rows = solutions.zero_bubble(stages, microbatches)
     late = [[a for a in row if a[0] != "W"] + [a for a in row if a[0] == "W"] for row in rows]
     return late if stages > 1 else rows
+
+
+@wrong("zero_bubble", "too-slow", 2, "a W is missing")
+def no_w_once_no_f_is_left(stages, microbatches):
+    rows = []
+    for rank in range(stages):
+        ahead, done = min(stages - 1 - rank, microbatches), 0
+        row = [("F", i) for i in range(ahead)]
+        for i in range(microbatches):
+            row += [("F", ahead + i)] * (ahead + i < microbatches) + [("I", i)]
+            if stages <= ahead + i + 1 <= microbatches:
+                row.append(("W", done))
+                done += 1
+        rows.append(row + [("W", i) for i in range(done, microbatches)])
+    return rows
 
 
 @wrong("zero_bubble", "too-much-memory", 4, "rank 0 holds 7 micro-batches' activations at once; rank 0 of 1F1B holds 4")
@@ -260,6 +301,20 @@ def believes_the_name(table, most_activations):
 @wrong("read_the_table", "stale", 0, "stale is ['PipeDream']")
 def nothing_is_stale(table, most_activations):
     return solutions.read_the_table(table, most_activations) | {"stale": []}
+
+
+@wrong("read_the_table", "zero_only_by_span", 3, "below 1e-9 for zero")
+def compares_with_zero(table, most_activations):
+    zero = [name for name, row in table.items() if row["span_bubble"] <= 0 < row["bubble"]]
+    return solutions.read_the_table(table, most_activations) | {"zero_only_by_span": zero}
+
+
+@wrong("read_the_table", "fastest_that_fits", 2, '"At most 4" includes 4')
+def less_than_the_bound(table, most_activations):
+    lighter = {name: row for name, row in table.items() if row["activations"] < most_activations}
+    found = solutions.read_the_table(table, most_activations)
+    fits = [name for name, row in lighter.items() if row["synchronous"] and row["weights"] == 1]
+    return found | {"fastest_that_fits": min(fits, key=lambda name: table[name]["bubble"], default=None)}
 
 
 @wrong("read_the_table", "form", 0, "return a dict")
