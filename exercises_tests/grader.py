@@ -239,10 +239,10 @@ def grade_class(
             while any(thread.is_alive() for thread in threads):
                 for thread in threads:
                     thread.join(0.5)
-                _save(out, about, records, todo, final=False)
+                _save(out, about, done, records, todo, final=False)
     finally:
         stop.set()
-        _save(out, about, records, todo, final=True)
+        _save(out, about, done, records, todo, final=True)
         group.close()
     return _ordered(records, todo)
 
@@ -273,9 +273,10 @@ def _load(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _save(out: Path, about: dict, records: dict, todo: list, final: bool) -> None:
+def _save(out: Path, about: dict, done: dict, records: dict, todo: list, final: bool) -> None:
+    """Write what is known; what an earlier run graded stays in the JSON until this one has come to it."""
     ordered = _ordered(dict(records), todo)
-    write_json(out / "grades.json", about, ordered)
+    write_json(out / "grades.json", about, _ordered(done | records, todo))
     if not final:
         return
     write_csv(out / "grades.csv", ordered)

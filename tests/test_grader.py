@@ -194,6 +194,15 @@ def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path
     assert len(asked) == 2  # the reference, and bob
 
 
+def test_a_second_interruption_loses_nothing_that_the_first_run_graded(tmp_path):
+    root, folder, out = small_class(tmp_path)
+    todo = grader.submissions(folder)
+    done = {(learner, path.name): {"learner": learner, "results": []} for learner, path in todo}
+    grader._save(out, {}, done, {}, todo, final=False)
+    kept = json.loads((out / "grades.json").read_text())["submissions"]
+    assert [record["learner"] for record in kept] == ["ann", "bob"]
+
+
 def test_an_exercise_whose_own_solution_fails_is_not_graded(tmp_path):
     root, folder, out = small_class(tmp_path)
     (root / "solutions" / f"{attacked_course.NAME}.py").write_text(
