@@ -41,7 +41,7 @@ class SimulatedDist(Collectives, Objects):
         self.engine, self.me, self.meetings, self.events = engine, me, meetings, events
         self.world = Group(tuple(engine.places), 0, me.index, engine.places)
         self.group = type("group", (), {"WORLD": self.world})
-        self.open_handles: dict[int, Handle] = {}
+        self.open_handles: dict[Handle, None] = {}
         self.calls: dict[Any, int] = {}
         """How many collectives of each group this rank has called."""
 
@@ -107,8 +107,9 @@ class SimulatedDist(Collectives, Objects):
 
     def _post(self, kind, tensor, peer, group, place, tag, blocking) -> Posting:
         """Post one side of a message."""
-        group = self._group(group)
-        peer = self._rank_in(group, peer, place, "dst" if kind == "send" else "src")
+        group = self.world if group is None else self._group(group)
+        if place is not None or type(peer) is not int or peer not in group.places:
+            peer = self._rank_in(group, peer, place, "dst" if kind == "send" else "src")
         me, engine = self.me, self.engine
         if peer is None and kind == "send":
             raise ValueError("a send needs dst, the rank that receives")
@@ -131,13 +132,12 @@ class SimulatedDist(Collectives, Objects):
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> Handle:
         posting = self._post("send", tensor, dst, group, group_dst, tag, False)
-        return Handle(self, posting, f"isend to rank {posting.peer}", [(tensor, posting.data)])
+        return Handle(self, posting, tensor, posting.data)
 
     def irecv(self, tensor, src=None, group=None, tag=0, group_src=None) -> Handle:
         before = tensor.detach().clone() if isinstance(tensor, torch.Tensor) else None
         posting = self._post("recv", tensor, src, group, group_src, tag, False)
-        name = "irecv" if src is None and group_src is None else f"irecv from rank {posting.peer}"
-        return Handle(self, posting, name, [(tensor, before)])
+        return Handle(self, posting, tensor, before)
 
     def batch_isend_irecv(self, p2p_op_list: list[P2POp]) -> list[Handle]:
         return [getattr(self, op.name)(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
@@ -161,7 +161,8 @@ class SimulatedDist(Collectives, Objects):
         if meeting.complete():  # the last one has come: all go on from here, as they do at torch's store
             for waiting in meeting.arrivals:
                 waiting.end = self.me.clock
-                self.engine.notify(waiting)
+                if waiting.waiter is not None:
+                    self.engine.notify(waiting)
         self.engine.wait(self.me, arrival)
         self._leave(meeting)
         if self.me.index not in members:

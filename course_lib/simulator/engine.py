@@ -149,15 +149,13 @@ class Engine:
             rank.clock = thing.end
 
     def notify(self, thing: Any) -> None:
-        """Tell whoever waits for `thing` that it has an end now."""
-        waiter = thing.waiter
-        if waiter is not None:
-            thing.waiter = None
-            waiter.missing -= 1
-            if thing.end > waiter.clock:
-                waiter.clock = thing.end
-            if not waiter.missing:
-                self._push(waiter)
+        """Tell the one that waits for `thing` that it has an end now."""
+        waiter, thing.waiter = thing.waiter, None
+        waiter.missing -= 1
+        if thing.end > waiter.clock:
+            waiter.clock = thing.end
+        if not waiter.missing:
+            self._push(waiter)
 
     def poll(self, rank: Rank, thing: Any) -> bool:
         """Return whether `thing` has ended by now; asking lets time pass up to the next thing that happens."""
@@ -218,7 +216,7 @@ class Engine:
 
     def _transfer(self, send: Posting, recv: Posting) -> None:
         if send.tensor is not None:
-            if send.tensor.dtype != recv.tensor.dtype or send.tensor.numel() != recv.tensor.numel():
+            if send.nbytes != recv.nbytes or send.tensor.dtype is not recv.tensor.dtype:
                 raise self._misfit(send, recv)
             _deliver(send, recv)
         src, dst = send.rank, recv.rank
@@ -239,8 +237,10 @@ class Engine:
         recv.peer = src
         if send.tensor is not None:
             self.transfers.extend((src, dst, send.time, recv.time, start, end, send.nbytes))
-        self.notify(send)
-        self.notify(recv)
+        if send.waiter is not None:
+            self.notify(send)
+        if recv.waiter is not None:
+            self.notify(recv)
 
     def _misfit(self, send: Posting, recv: Posting) -> ValueError:
         """Return the refusal of a message; it has the line at which the side that came first waits, if it waits."""
@@ -284,7 +284,8 @@ class Engine:
                 self._push(agent)
                 return
         agent.end = agent.clock
-        self.notify(agent)
+        if agent.waiter is not None:
+            self.notify(agent)
         waiting = self._queues[agent.queue]
         waiting.popleft()
         if waiting:

@@ -11,14 +11,20 @@ from course_lib.simulator.runners import Agent, Posting
 
 
 class Handle:
-    """The handle of an isend, an irecv or a built-in collective of one simulated rank."""
+    """The handle of an isend or an irecv of one simulated rank; `before` is what was in the tensor at the start."""
 
-    __slots__ = ("_dist", "_thing", "name", "_buffers")
+    __slots__ = ("_dist", "_thing", "_tensor", "_version", "_before")
 
-    def __init__(self, dist: Any, thing: Posting | Agent, name: str, buffers: list[tuple]) -> None:
-        self._dist, self._thing, self.name = dist, thing, name
-        self._buffers = [(tensor, version(tensor), before) for tensor, before in buffers]
-        dist.open_handles[id(self)] = self
+    def __init__(self, dist: Any, thing: Posting, tensor: torch.Tensor, before: torch.Tensor) -> None:
+        self._dist, self._thing = dist, thing
+        self._tensor, self._version, self._before = tensor, version(tensor), before
+        dist.open_handles[self] = None
+
+    @property
+    def name(self) -> str:
+        """The operation as a sentence names it."""
+        kind, peer = self._thing.kind, self._thing.peer
+        return f"i{kind}" if peer is None else f"i{kind} {'to' if kind == 'send' else 'from'} rank {peer}"
 
     def wait(self, timeout: Any = None) -> bool:
         """Block until the operation has ended; then its results are there."""
@@ -26,14 +32,15 @@ class Handle:
             return True
         dist, thing = self._dist, self._thing
         dist.engine.wait(dist.me, thing)
-        for tensor, was, before in self._buffers:
-            if version(tensor) != was and not _same_bits(tensor, before):
-                changed = f"the buffer of {self.name} was changed before its wait()"
-                raise RuntimeError(f"{changed}: wait first, then change it")
-        del dist.open_handles[id(self)]
-        self._dist, self._buffers = None, []
+        if self._touched():
+            raise RuntimeError(f"the buffer of {self.name} was changed before its wait(): wait first, then change it")
+        del dist.open_handles[self]
         self._finish()
+        self._dist = self._tensor = self._before = None
         return True
+
+    def _touched(self) -> bool:
+        return version(self._tensor) != self._version and not _same_bits(self._tensor, self._before)
 
     def _finish(self) -> None:
         if self._thing.kind == "recv":
@@ -45,15 +52,24 @@ class Handle:
 
 
 class CollectiveHandle(Handle):
-    """The handle of a built-in collective; `finish` fills the results in."""
+    """The handle of a built-in collective; `buffers` are tensors and what was in them, `finish` fills the results in."""
 
-    __slots__ = ("_fill",)
+    __slots__ = ("_buffers", "_fill")
 
     def __init__(self, dist: Any, agent: Agent, buffers: list[tuple], finish: Any) -> None:
-        super().__init__(dist, agent, agent.name, buffers)
-        self._fill = finish
+        self._dist, self._thing, self._fill = dist, agent, finish
+        self._buffers = [(tensor, version(tensor), before) for tensor, before in buffers]
+        dist.open_handles[self] = None
+
+    @property
+    def name(self) -> str:
+        return self._thing.name
+
+    def _touched(self) -> bool:
+        return any(version(tensor) != was and not _same_bits(tensor, before) for tensor, was, before in self._buffers)
 
     def _finish(self) -> None:
+        self._buffers = []
         self._fill()
 
 

@@ -31,6 +31,7 @@ class RandomNumbers:
     def __init__(self, ranks: list[Rank], current: Callable[[], Rank]) -> None:
         self.generator = torch.default_generator
         self._fresh = self._loaded = self.generator.get_state()
+        self._now = memoryview((ctypes.c_ubyte * HEAD).from_address(self.generator._cdata)).cast("B")
         self._head = self._learn_head()
         for rank in ranks:
             rank.state = self._fresh
@@ -40,22 +41,19 @@ class RandomNumbers:
         for name, method in (("seed", "seed"), ("ranf", "random_sample"), ("sample", "random_sample")):
             setattr(np.random, name, _ask(lambda: current().legacy, method))  # plain functions, not methods of _rand
 
-    def _look(self) -> bytes:
-        return ctypes.string_at(self.generator._cdata, HEAD)
-
     def _learn_head(self) -> bytes:
         """Return the first bytes of the generator in its fresh state; none if they do not tell draws on this torch."""
-        head, tells = self._look(), True
+        head, tells = bytes(self._now), True
         for draws in (1, 2, 624, 1248):  # a generator refills its state after 624 numbers
             torch.rand(draws, device="cpu")
-            tells = tells and self._look() != head
+            tells = tells and self._now != head
             self.generator.set_state(self._fresh)
-            tells = tells and self._look() == head
+            tells = tells and self._now == head
         return head if tells else b""
 
     def save(self, rank: Rank) -> None:
         """Keep what the rank that gives the baton away has made of torch's state."""
-        if self._loaded is self._fresh and self._head and self._look() == self._head:
+        if self._loaded is self._fresh and self._head and self._now == self._head:
             return
         state = self.generator.get_state()
         if not torch.equal(state, self._loaded):

@@ -93,7 +93,7 @@ class World:
         try:
             value = fn(dist, *args)
             if dist.open_handles:
-                names = _names(dist.open_handles.values())
+                names = _names(dist.open_handles)
                 raise RuntimeError(f"returned without wait() on {names}: keep the handle and wait for it")
             answer = self.values[rank.index] = worker.give_back(value, rank.index)
         except BaseException as error:
