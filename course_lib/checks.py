@@ -241,8 +241,14 @@ def _learner_frames(error: BaseException) -> list[tuple[str, int, str]]:
 
 
 def _raiser(error: BaseException) -> str:
-    frames = _learner_frames(error)
-    return frames[-1][2] if frames else ""
+    """Return the learner's function or class in which an exception was raised."""
+    code = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    names = [
+        c.co_qualname.rpartition("<locals>.")[2].partition(".")[0]
+        for c in code
+        if not packing.is_library(c.co_filename)
+    ]
+    return names[-1] if names else ""
 
 
 def alone(drive: Callable, answer: Any, *data: Any) -> Any:

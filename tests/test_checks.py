@@ -75,6 +75,14 @@ def test_an_answer_that_needs_another_exercise_names_it():
     assert (outcome.sentence, outcome.code) == ("needs halve: write it, or borrow it", "needs")
 
 
+def test_a_stub_inside_a_class_is_named_by_the_class():
+    class Halver:
+        def __init__(self):
+            raise NotImplementedError
+
+    assert check_double.outcome(lambda number: Halver()).sentence == "needs Halver: write it, or borrow it"
+
+
 def test_an_exception_is_told_with_the_learners_line_and_no_line_of_ours():
     def double(number):
         return [][number]

@@ -14,6 +14,7 @@ import torch
 
 from course_lib import plots
 from course_lib.meter import Event
+from course_lib.plots.time import look
 from course_lib.ranks import run, work
 from course_lib.simulator import Cluster
 
@@ -280,7 +281,7 @@ def test_bytes_are_written_with_decimal_units(size, text):
 def test_colours_of_kinds_are_told_apart():
     one_way, all_ways = ("broadcast", "reduce", "gather", "scatter"), ("all_reduce", "all_gather", "reduce_scatter")
     kinds = ("send", "recv", "work", *one_way, *all_ways, "all_to_all", "barrier", "waiting", "another")
-    looks = [plots._look(kind) for kind in kinds]
+    looks = [look(kind) for kind in kinds]
     assert len(set(looks)) == len(looks)
 
 

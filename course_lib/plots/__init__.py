@@ -21,7 +21,7 @@ from course_lib.plots.memory import memory_bars, memory_timeline
 from course_lib.plots.roof import roofline
 from course_lib.plots.serving import latencies, trade_off
 from course_lib.plots.sizes import bandwidth, bytes_text
-from course_lib.plots.time import KINDS, OTHER, PIPELINE, WAITING, _look, time_unit, timeline
+from course_lib.plots.time import KINDS, OTHER, PIPELINE, WAITING, time_unit, timeline
 
 __all__ = [
     "BLUE",
@@ -39,7 +39,6 @@ __all__ = [
     "WAITING",
     "WIDTH",
     "YELLOW",
-    "_look",
     "all_reduce_costs",
     "bandwidth",
     "before_after",

@@ -181,4 +181,3 @@ def all_reduce_costs(
         print(f"{bytes_text(size)}: {', '.join(said)}")
         print(told)
     return ax
-

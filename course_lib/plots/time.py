@@ -71,7 +71,7 @@ def timeline(
     bars, labels = _bars(events, place, factor, least)
     thick = max((len(found) for found in bars.values()), default=0) <= 40 * max(1, count)
     for kind, boxes in bars.items():
-        colour, hatch = _look(kind)
+        colour, hatch = look(kind)
         ax.add_collection(
             PolyCollection(
                 boxes, facecolors=colour, edgecolors="white", linewidths=0.6 if thick else 0, hatch=hatch or None,
@@ -99,7 +99,8 @@ def timeline(
     return ax
 
 
-def _look(kind: str) -> tuple[str, str]:
+def look(kind: str) -> tuple[str, str]:
+    """Return the colour and the hatch of a kind of event."""
     return (WAITING, "") if kind == "waiting" else KINDS.get(kind, OTHER)
 
 
@@ -108,7 +109,7 @@ def _order(kind: str) -> int:
 
 
 def _key(kind: str) -> Patch:
-    colour, hatch = _look(kind)
+    colour, hatch = look(kind)
     return Patch(facecolor=colour, hatch=hatch or None, edgecolor="white", label=kind)
 
 

@@ -52,7 +52,7 @@ class Handle:
 
 
 class CollectiveHandle(Handle):
-    """The handle of a built-in collective; `buffers` are tensors and what was in them, `finish` fills the results in."""
+    """The handle of a built-in collective: `buffers` are tensors and what was in them, `finish` fills results in."""
 
     __slots__ = ("_buffers", "_fill")
 
