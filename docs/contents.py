@@ -17,15 +17,18 @@ def question(chapter) -> str:
     return found[1].replace("\n", " ")
 
 
+def minutes(chapter) -> int:
+    """Return the minutes of a chapter's core exercises."""
+    return sum(exercise.minutes for exercise in chapter.exercises if exercise.level == "core")
+
+
 def table() -> str:
     """Return one row a chapter, with the exercises and the minutes that stand in its cells."""
     rows = [HEAD]
     for chapter in chapters():
-        exercises = chapter.exercises
-        minutes = sum(exercise.minutes for exercise in exercises if exercise.level == "core")
         names = len(tagged(chapter.notebook, "exercise"))
         link = f"[{chapter.title}](notebooks/{chapter.name}.ipynb)"
-        rows.append(f"| {link} | {question(chapter)} | {names} | {minutes} |")
+        rows.append(f"| {link} | {question(chapter)} | {names} | {minutes(chapter)} |")
     return "\n".join(rows)
 
 

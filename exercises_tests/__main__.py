@@ -1,4 +1,4 @@
-"""The course's commands: python -m exercises_tests lab|update|script|solved|grade|submit. The Makefile calls them."""
+"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|grade|submit. The Makefile calls them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from exercises_tests.catch_up import catch_up
 from exercises_tests.chapters import ROOT, ChapterError, chapters, find, solved
 from exercises_tests.copies import shown, to_work, update, write
 from exercises_tests.script import write_script
@@ -40,6 +41,9 @@ def parser() -> argparse.ArgumentParser:
     lab.add_argument("--no-open", action="store_true", help="only copy")
     lab.set_defaults(run=run_lab)
     commands.add_parser("update", help="put answers in work/ on newer chapters").set_defaults(run=run_update)
+    behind = commands.add_parser("catch-up", help="borrow the core exercises of a chapter that are not written yet")
+    behind.add_argument("chapter")
+    behind.set_defaults(run=run_catch_up)
     script = commands.add_parser("script", help="write a chapter for torchrun and Slurm")
     script.add_argument("chapter")
     script.add_argument("--force", action="store_true", help="overwrite files that were edited")
@@ -69,6 +73,11 @@ def run_update(options: argparse.Namespace, rest: list[str], root: Path) -> int:
     said, well = update(root)
     say(said)
     return 0 if well else FAILED
+
+
+def run_catch_up(options: argparse.Namespace, rest: list[str], root: Path) -> int:
+    say(catch_up(options.chapter, root))
+    return 0
 
 
 def run_script(options: argparse.Namespace, rest: list[str], root: Path) -> int:

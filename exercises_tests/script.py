@@ -38,10 +38,12 @@ if __name__ == "__main__":
 
 SLURM = """#!/bin/bash
 {mark}
-# {title}, on {ranks} ranks. Submit it from its own folder: sbatch {name}.slurm
+# {title}, on {ranks} ranks. Submit it from its own folder, with the course's Python first in the path:
+#     source ../.venv/bin/activate; sbatch {name}.slurm
 #SBATCH --job-name={name}
 #SBATCH --nodes={nodes}
 #SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task={ranks_per_node}
 {gpus}#SBATCH --time=00:10:00
 #SBATCH --output=%x-%j.out
 
@@ -49,7 +51,8 @@ SLURM = """#!/bin/bash
 set -euo pipefail
 first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)
 port=$((20000 + SLURM_JOB_ID % 20000))
-srun torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node={ranks_per_node} --rdzv-id="$SLURM_JOB_ID" \\
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
+    torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node={ranks_per_node} --rdzv-id="$SLURM_JOB_ID" \\
     --rdzv-backend=c10d --rdzv-endpoint="$first_node:$port" {name}.py
 """
 

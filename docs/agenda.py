@@ -1,0 +1,95 @@
+"""Writes the agendas of docs/instructor.md from the minutes of the exercises: python docs/agenda.py"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from contents import minutes
+
+from exercises_tests.chapters import ROOT, Chapter, chapters
+
+PAGE = ROOT / "docs" / "instructor.md"
+WORDS_A_MINUTE = 200  # of the text in sight; the minutes of an exercise begin when its text has been read
+CATCHING_UP = 5  # minutes
+BREAK, LUNCH = 10, 60
+BEGIN = 9 * 60
+LUNCH_FROM = 11 * 60 + 40  # the first block that ends after this is followed by lunch
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row of an agenda: minutes with a text; of a chapter or a break."""
+
+    minutes: int
+    text: str
+    chapter: Chapter | None = None
+
+
+WORKSHOPS = {"half a day": [(0, 3, 4)], "two days": [(0, 1, 2, 3, 4), (5, 6, 7, 8)]}
+"""The chapters of each day. One that does not exist yet is left out."""
+
+
+def number(chapter: Chapter) -> int:
+    return int(chapter.name[2:4])
+
+
+def reading(chapter: Chapter) -> int:
+    """Return the minutes that a chapter's text takes, without what is folded; whole fives."""
+    text = " ".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
+    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    return 5 * math.ceil(len(in_sight.split()) / WORDS_A_MINUTE / 5)
+
+
+def day(wanted: list[Chapter], lunch: bool) -> list[Part]:
+    """Return a day's parts: a block for each chapter, and between two blocks a break or lunch."""
+    parts, spent = [], 0
+    for chapter in wanted:
+        core = ", ".join(f"`{e.id}` {e.minutes}" for e in chapter.exercises if e.level == "core")
+        block = [Part(reading(chapter), "introduction, reading", chapter), Part(minutes(chapter), core, chapter),
+                 Part(CATCHING_UP, f"`make catch-up CHAPTER={chapter.name[:4]}`, run on to the end", chapter)]
+        parts += block
+        spent += sum(part.minutes for part in block)
+        if chapter is not wanted[-1]:
+            eat = lunch and BEGIN + spent >= LUNCH_FROM
+            lunch = lunch and not eat
+            parts.append(Part(LUNCH, "lunch") if eat else Part(BREAK, "break"))
+            spent += parts[-1].minutes
+    return parts
+
+
+def table(parts: list[Part]) -> str:
+    """Return a day's parts with the time at which each begins."""
+    rows, now = ["| time | chapter | core exercises and their minutes (estimated) |", "|---|---|---|"], BEGIN
+    for part in parts:
+        title = f"{number(part.chapter)} {part.chapter.title}" if part.chapter else ""
+        rows.append(f"| {clock(now)} | {title} | {part.text} |")
+        now += part.minutes
+    return "\n".join([*rows, f"| {clock(now)} | | end |"])
+
+
+def clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+def agendas() -> str:
+    """Return the tables of all workshops."""
+    known = {number(chapter): chapter for chapter in chapters()}
+    parts = []
+    for name, days in WORKSHOPS.items():
+        for place, numbers in enumerate(days, 1):
+            wanted = [known[n] for n in numbers if n in known]
+            heading = f"### {name.capitalize()}" + (f": day {place}" if len(days) > 1 else "")
+            parts.append(f"{heading}\n\n{table(day(wanted, lunch=len(days) > 1))}")
+    return "\n\n".join(parts)
+
+
+def in_place(text: str) -> str:
+    """Return the instructor's page with its agendas replaced."""
+    return re.sub(r"(<!-- agendas: written by docs/agenda.py -->\n).*?(<!-- end -->)",
+                  lambda found: f"{found[1]}\n{agendas()}\n\n{found[2]}", text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(in_place(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,58 @@
+"""Copies what learners need, without solutions/ and tests/: python docs/handout.py DIR
+
+Only what is listed here is copied, so that nothing that an instructor keeps beside the course gets out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from exercises_tests.chapters import ROOT, ChapterError
+
+FILES = (
+    "README.md", "CONTRIBUTING.md", "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml",
+    ".gitignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "course_lib/**/*.py", "course_lib/data/*",
+    "docs/*.md", "docs/*.png", "docs/grade-workflow.yml",
+)
+
+
+def write_handout(folder: Path, force: bool = False, root: Path = ROOT) -> list[str]:
+    """Copy the course into a folder; return what was copied. Raises ChapterError for a folder that holds something."""
+    if folder.resolve() == root.resolve() or folder.resolve().is_relative_to((root / "notebooks").resolve()):
+        raise ChapterError(f"{folder} is the course itself: name another folder, OUT=dir.")
+    if folder.exists() and not folder.is_dir():
+        raise ChapterError(f"{folder} is a file: name a folder, OUT=dir.")
+    if folder.exists() and any(folder.iterdir()) and not force:
+        raise ChapterError(f"{folder} is not empty: name another folder, or overwrite what is in it with ARGS=--force.")
+    found = sorted({path for pattern in FILES for path in root.glob(pattern) if path.is_file()})
+    for path in found:
+        target = folder / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return [str(path.relative_to(root)) for path in found]
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python docs/handout.py", description="Copy the course for learners.")
+    parser.add_argument("folder", help="an empty folder, or one that does not exist yet")
+    parser.add_argument("--force", action="store_true", help="overwrite an earlier handout")
+    options = parser.parse_args(argv)
+    try:
+        if not options.folder:
+            raise ChapterError("Name the folder to write to: make handout OUT=dir")
+        copied = write_handout(Path(options.folder), options.force)
+    except ChapterError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}.", file=sys.stderr)
+        return 2
+    print(f"{len(copied)} files in {options.folder}, without solutions/ and tests/. Learners start with: make lab")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

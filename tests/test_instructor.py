@@ -1,0 +1,54 @@
+"""The instructor's page: its agendas say what the notebooks say, and every day can be held."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+
+import pytest
+
+from exercises_tests.chapters import ROOT
+
+
+@pytest.fixture
+def agenda(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    yield importlib.import_module("agenda")
+    for name in ("agenda", "contents"):
+        sys.modules.pop(name, None)
+
+
+def test_the_agendas_are_what_the_notebooks_say(agenda):
+    text = agenda.PAGE.read_text(encoding="utf-8")
+    assert agenda.agendas() in text, "run: python docs/agenda.py"
+    assert agenda.in_place(text) == text
+
+
+def test_every_day_has_its_blocks_ends_in_time_and_has_a_lunch(agenda):
+    tables = re.findall(r"### (.*?)\n\n(\|.*?)(?=\n\n|\Z)", agenda.agendas(), flags=re.DOTALL)
+    assert [name for name, _ in tables] == ["Half a day", "Two days: day 1", "Two days: day 2"]
+    for name, table in tables:
+        hours, minutes = re.findall(r"(\d\d):(\d\d)", table)[-1]
+        assert int(hours) * 60 + int(minutes) <= (13 * 60 if name == "Half a day" else 17 * 60), name
+        assert table.count("lunch") == (name != "Half a day")
+        assert table.count("introduction") == table.count("make catch-up") >= 3
+
+
+def test_every_core_exercise_of_part_one_is_in_the_two_days(agenda):
+    text = agenda.agendas().partition("### Two days")[2]
+    for chapter in agenda.chapters():
+        if agenda.number(chapter) <= 8:
+            for exercise in chapter.exercises:
+                assert (f"`{exercise.id}` {exercise.minutes}" in text) == (exercise.level == "core"), exercise
+
+
+def test_every_page_that_the_instructors_page_names_is_there():
+    text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
+    assert all((ROOT / "docs" / name).exists() for name in re.findall(r"\]\(([^)]+)\)", text))
+
+
+def test_every_command_that_the_instructors_page_names_exists():
+    text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+): ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)", text)) <= targets
