@@ -1,6 +1,7 @@
 """The one training loop of the course, and the command that makes the trained weights again.
 
-`python -m course_lib.training` trains the tiny GPT for half a minute and writes course_lib/data/tiny_gpt.pt.
+`make weights`, or `python -m course_lib.training`, trains the tiny GPT for half a minute and writes
+course_lib/data/tiny_gpt.pt.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def main() -> None:
     torch.set_num_threads(1)
     begin = time.perf_counter()
     model = new_model()
-    train(model)
+    train(model, STEPS)
     torch.save(model.state_dict(), WEIGHTS)
     print(f"{STEPS} steps in {time.perf_counter() - begin:.0f} s; nats per byte of text that was not trained on:")
     print(f"unigram {text.unigram_loss():.2f}   bigram {text.bigram_loss():.2f}   tiny GPT {held_out_loss(model):.2f}")

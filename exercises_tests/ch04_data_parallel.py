@@ -11,11 +11,12 @@ from torch import nn
 
 from course_lib.checks import check, close, equal, expect, integers, near
 from course_lib.overlap import step_seconds
-from course_lib.ranks import RankFailed, Results, run, work
+from course_lib.ranks import RankFailed, Results, each, run, work
 from course_lib.simulator import Cluster
 
 PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung
+OTHER_CALL = "as the same collective"  # what the simulator says where ranks do not make the same calls
 SLOW = Cluster(latency=0.25, bandwidth=math.inf)  # an all-reduce on 2 ranks takes half a second, whatever its size
 RATE = 0.1
 
@@ -41,9 +42,13 @@ class Chain(nn.Module):
     """Linear layers, each with a second of backward between it and the one before.
 
     `skipped` layers are passed by, so their parameters get no gradient. With `tied` the last two layers share a weight.
+    Each row that is trained on takes `row_seconds` in forward.
     """
 
-    def __init__(self, widths: tuple, seed: int, seconds: float = 0.0, tied: bool = False, skipped: tuple = ()) -> None:
+    def __init__(
+        self, widths: tuple, seed: int, seconds: float = 0.0, tied: bool = False, skipped: tuple = (),
+        row_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.layers = nn.ModuleList()
@@ -54,9 +59,11 @@ class Chain(nn.Module):
             self.layers.append(layer)
         if tied:
             self.layers[-1].weight = self.layers[-2].weight
-        self.seconds, self.skipped = seconds, skipped
+        self.seconds, self.skipped, self.row_seconds = seconds, skipped, row_seconds
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.row_seconds and torch.is_grad_enabled():
+            work(self.row_seconds * len(x))
         for place, layer in enumerate(self.layers):
             if place not in self.skipped:
                 x = layer(Slow.apply(x, self.seconds) if self.seconds else x)
@@ -79,27 +86,27 @@ class RunningMean(nn.Module):
 WIDTHS, SQUARE = (4, 6, 5, 5, 3), (5, 5, 5, 5, 5)
 
 
-# What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
+# What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away. Each
+# rank gets its own data, except where the exercise hands everybody the whole.
 
 
-def averaged(dist: Any, answer: Any, grads: list, examples: list) -> list:
-    rank = dist.get_rank()
-    model = nn.ParameterList([nn.Parameter(torch.zeros_like(grad)) for grad in grads[0]])
-    for parameter, grad in zip(model, grads[rank], strict=True):
-        parameter.grad = None if grad is None else grad.clone()
-    answer(dist, model, examples[rank])
+def averaged(dist: Any, answer: Any, shapes: list, grads: list, examples: int) -> list:
+    model = nn.ParameterList([nn.Parameter(torch.zeros(shape)) for shape in shapes])
+    for parameter, grad in zip(model, grads, strict=True):
+        parameter.grad = grad
+    answer(dist, model, examples)
     return [parameter.grad for parameter in model]
 
 
-def trained(dist: Any, answer: Any, more: tuple, x: torch.Tensor, y: torch.Tensor, built: list, steps: int) -> Any:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    model = Chain(**built[rank])
+def trained(
+    dist: Any, answer: Any, more: tuple, rows: torch.Tensor, wanted: torch.Tensor, built: dict, steps: int
+) -> list | str:
+    model = Chain(**built)
     finish = answer(dist, model, *more)
     if not callable(finish):
         return "no function"
     for _ in range(steps):
         model.zero_grad()
-        rows, wanted = x.tensor_split(ranks)[rank], y.tensor_split(ranks)[rank]
         nn.functional.mse_loss(model(rows), wanted).backward()
         finish()
         with torch.no_grad():
@@ -109,16 +116,16 @@ def trained(dist: Any, answer: Any, more: tuple, x: torch.Tensor, y: torch.Tenso
     return [parameter.detach() for parameter in model.parameters()]
 
 
-def accumulated(dist: Any, answer: Any, buckets: list, parts: list, built: dict) -> list:
+def accumulated(dist: Any, answer: Any, buckets: list, microbatches: list, built: dict) -> list:
     model = Chain(**built)
-    answer(dist, model, buckets, parts[dist.get_rank()], nn.functional.mse_loss)
+    answer(dist, model, buckets, microbatches, nn.functional.mse_loss)
     return [parameter.grad for parameter in model.parameters()]
 
 
 def looped(
-    dist: Any, answer: Any, x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, seeds: list, buffer: bool
+    dist: Any, answer: Any, x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, built: dict, buffer: bool
 ) -> tuple:
-    model = Chain((3, 4, 2), seeds[dist.get_rank()])
+    model = Chain(**built)
     if buffer:
         model.layers.insert(1, RunningMean(4))
     answer(dist, model, x, y, lambda epoch: orders[epoch].clone(), len(orders), batch)
@@ -143,15 +150,20 @@ def served(dist: Any, answer: Any, steps: int, bound: int, seconds: list) -> tup
 # What several checks of this chapter ask
 
 
-def _run(case: str, *call: Any, ranks: int, on: Any = None, see: str = "") -> Results:
-    """Run; a run that fails is a wrong answer, told with its case."""
+def _run(case: str, *call: Any, ranks: int, on: Any = None, see: str = "", known: tuple = ()) -> Results:
+    """Run; a run that fails is a wrong answer, told with its case.
+
+    `known` are (words of the failure, its code, what the mistake is) that are said before the failure itself.
+    """
     try:
         return run(*call, ranks=ranks, on=on, timeout=REAL_SECONDS)
     except RankFailed as failure:
         if failure.error == "NotImplementedError":
             raise
+        for words, code, said in known:
+            expect(words not in str(failure), f"{case.rstrip(',')}: {said}. {failure}", code, see)
         kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
-        expect(False, f"{case}: {failure}", kinds.get(failure.error, "raised"), see)
+        expect(False, f"{case.rstrip(',')}: {failure}", kinds.get(failure.error, "raised"), see)
 
 
 def _numbers(tensor: Any) -> str:
@@ -169,6 +181,11 @@ def _ring_bytes(ranks: int, nbytes: int, messages: int) -> int:
 def _data(rows: int, into: int, out: int) -> tuple[torch.Tensor, torch.Tensor]:
     x, y = integers(2, (rows, max(into, out)), "float64")
     return x[:, :into] / 8, y[:, :out] / 8
+
+
+def _rows(whole: torch.Tensor, ranks: int) -> each:
+    """Return for each rank its rows, as tensors of their own: a view would show the others' too."""
+    return each([rows.clone() for rows in whole.tensor_split(ranks)])
 
 
 # average_gradients
@@ -195,7 +212,14 @@ def _averages(answer: Any, examples: list, missing: tuple = (), real: bool = Fal
     case = f"on {ranks} {'real ' if real else ''}ranks with {', '.join(map(str, examples))} examples"
     if missing:
         case += f" and no gradient of parameter {missing[0][1]} on rank {missing[0][0]}"
-    got = _run(case, averaged, answer, grads, examples, ranks=ranks, on=None if real else Cluster())
+    skipped = (
+        OTHER_CALL,
+        "skipped",
+        "ranks do not take part in the same all-reduces: a gradient that is None counts as zeros, and is summed too",
+    )
+    data = [(3, 2), (5,)], each(grads), each(examples)
+    on = None if real else Cluster()
+    got = _run(case, averaged, answer, *data, ranks=ranks, on=on, known=(skipped,) if missing else ())
     if all(near(mine, want, 1e-4) for mine in got):
         return
     expect(
@@ -209,6 +233,8 @@ def _averages(answer: Any, examples: list, missing: tuple = (), real: bool = Fal
          "rank's gradient by its examples", "mean-of-means"),
         (examples, "the sum over all examples: divide by the number of examples of all ranks", "sum"),
         ([n / ranks for n in examples], "divided by the number of ranks, not of examples", "wrong-count"),
+        ([1 / total] * ranks, f"the sum of the ranks' means, divided by all {total} examples: multiply each mean by "
+         "its rank's examples first, which makes it a sum", "not-weighed"),
     ]  # fmt: skip
     for weights, words, code in wrong:
         other = _weighted(grads, weights)
@@ -248,7 +274,7 @@ def check_average_gradients(answer: Any, part: Any) -> str:
     grads = [[tensors[rank] for tensors in map(lambda shape: integers(ranks, shape), shapes)] for rank in range(ranks)]
     nbytes = 4 * sum(math.prod(shape) for shape in shapes)
     bound = _ring_bytes(ranks, nbytes, 4 * len(shapes))
-    trace = _run("on 4 ranks", averaged, answer, grads, [3] * ranks, ranks=ranks, on=Cluster())
+    trace = _run("on 4 ranks", averaged, answer, list(shapes), each(grads), 3, ranks=ranks, on=Cluster())
     most = max(trace.bytes_sent)
     expect(
         most <= bound,
@@ -286,30 +312,49 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
     built = [
         {"widths": widths, "seed": 5, "tied": tied, "skipped": (skipped or {}).get(rank, ())} for rank in range(ranks)
     ]
-    more = (plan(Chain(**built[0])),) if plan else ()
     start = [p.detach() for p in Chain(**built[0]).parameters()]
-    want, summed = (_reference(x, y, built, steps, scale) for scale in (1.0, float(ranks)))
+    more = (plan(Chain(**built[0])),) if plan else ()
+    units = len(more[0]) if plan else len(start)
+    want, summed, once = (
+        _reference(x, y, built, count, scale) for count, scale in ((steps, 1.0), (steps, float(ranks)), (1, 1.0))
+    )
     alone = _reference(x[: 8 // ranks], y[: 8 // ranks], built[:1], steps)
     case = f"on {ranks} {'real ' if real else ''}ranks"
     if tied:
         case += " with two layers that share their weight"
     if skipped:
-        who = (
-            "no rank"
-            if len(skipped) == ranks
-            else f"rank {' and '.join(str(r) for r in range(ranks) if r not in skipped)}"
+        used = [str(rank) for rank in range(ranks) if rank not in skipped]
+        case += f", where only rank {' and '.join(used)} uses layer 1" if used else ", where no rank uses layer 1"
+    told = f"{case}{',' if skipped else ''}"
+    here = f"{told} after {steps} steps of gradient descent"
+    known = ()
+    if skipped:
+        order = (
+            "two ranks sum different buckets, or different parts of one: launch in the order of the plan, whatever is "
+            "ready first, with zeros where a parameter has no gradient"
         )
-        case += f", where only {who} uses layer 1," if len(skipped) < ranks else ", where no rank uses layer 1,"
-    got = _run(case, trained, answer, more, x, y, built, steps, ranks=ranks, on=None if real else Cluster())
+        known = ((OTHER_CALL, "different-buckets", order),)
+    elif tied:
+        twice = "its gradient is summed twice in a step: it is one of model.parameters(), so register one hook for it"
+        known = (("changed before its wait()", "tied-twice", twice),)
+
+    def after(count: int, known: tuple) -> Results:
+        data = more, _rows(x, ranks), _rows(y, ranks), each(built), count
+        return _run(told, trained, answer, *data, ranks=ranks, on=None if real else Cluster(), known=known)
+
+    first = None if real else after(1, known)
     expect(
-        got[0] != "no function",
+        real or first[0] != "no function",
         f"{name} returned no function: return the one that waits and divides",
         "no-function",
     )
+    right_at_first = not real and all(near(mine, once, 1e-9) for mine in first)
+    kept = "empty at the end of each step what you keep of it (handles, which gradients have come)"
+    fails = ("", "kept-state", f"the first of {steps} steps is right and a later one fails: {kept}")
+    got = after(steps, (fails,) if right_at_first else ())
     rank = next((rank for rank in range(ranks) if not near(got[rank], want, 1e-9)), None)
     if rank is None:
         return
-    here = f"{case} after {steps} steps of gradient descent"
     expect(not near(got[rank], start, 1e-12), f"{here} no weight has changed", "unchanged")
     expect(
         not near(got[rank], summed, 1e-9),
@@ -326,6 +371,18 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
         f"{here} rank 0 has the right weights and rank {rank} other ones",
         "replicas-differ",
     )
+    expect(
+        not right_at_first,
+        f"{told} the weights are right after 1 step and wrong after {steps}: {kept}",
+        "kept-state",
+    )
+    calls = units if real else first.collectives[0].count("all_reduce")
+    expect(
+        calls >= units,
+        f"{told} rank 0 called all_reduce {calls} times in a step with {units} {'buckets' if plan else 'parameters'}: "
+        "what no hook has launched, the function that you return launches",
+        "never-launched",
+    )
     place = next(place for place in range(len(want)) if not near(got[rank][place], want[place], 1e-9))
     expect(
         False,
@@ -337,9 +394,10 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
 
 def overlap(answer: Any, *more: Any, ranks: int = 2) -> Results:
     """Return a simulated step: backward takes 3 s, one between each two of 4 layers, and an all-reduce 0.5 s."""
-    built = [{"widths": SQUARE, "seed": 5, "seconds": 1.0}] * ranks
+    built = {"widths": SQUARE, "seed": 5, "seconds": 1.0}
     x, y = _data(8, SQUARE[0], SQUARE[-1])
-    return run(trained, answer, more, x, y, built, 1, ranks=ranks, on=SLOW, timeout=REAL_SECONDS)
+    data = more, _rows(x, ranks), _rows(y, ranks)
+    return run(trained, answer, *data, built, 1, ranks=ranks, on=SLOW, timeout=REAL_SECONDS)
 
 
 def _overlaps(name: str, answer: Any, more: tuple, see: str, units: str, bound: float) -> None:
@@ -355,8 +413,7 @@ def _overlaps(name: str, answer: Any, more: tuple, see: str, units: str, bound: 
     expect(
         first < ended,
         f"backward ended at {ended:g} s of virtual time and the first all-reduce began at {first:g} s, so nothing "
-        "overlaps: "
-        f"start it from a hook, when the gradients of {units} are there",
+        f"overlaps: start it from a hook, when the gradients of {units} are there",
         "after-backward", see,
     )  # fmt: skip
     expect(
@@ -443,6 +500,18 @@ def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
         )  # fmt: skip
     part("overlap")
     _overlaps(name, answer, (layers,), see, "a bucket", 4.0)
+    halves = [[4, 5, 6, 7], [0, 1, 2, 3]]  # the places of a bucket in another order than that of backward
+    trace = overlap(answer, halves)
+    launched = [event.posted for event in trace.of(0, "all_reduce")]
+    for number, (bucket, began) in enumerate(zip(halves, launched, strict=False)):
+        came = float(3 - min(bucket) // 2)  # a layer has two parameters, and a second lies between two layers
+        expect(
+            began >= came - 1e-9,
+            f"with the plan {halves} the all-reduce of bucket {number} began at {began:g} s of backward, and the "
+            f"gradient of parameter {min(bucket)} came at {came:g} s: start it when all gradients of the bucket are "
+            "there, whichever comes last",
+            "too-early", f"timeline(overlap({name}, {halves}))",
+        )  # fmt: skip
     part("unused")
     _trains(name, answer, _plan(400), 2, skipped={0: (1,), 1: (1,)})
     _trains(name, answer, _plan(400), 2, skipped={1: (1,)})
@@ -492,10 +561,12 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         for bucket in plan:
             held = sum(sizes[index] for index in bucket)
             expect(
+                len(bucket) > 0, f"{case} the plan {plan} has an empty bucket: open one only for a parameter", "empty"
+            )
+            expect(
                 held <= cap or len(bucket) == 1,
                 f"{case} bucket {bucket} holds {held} bytes: only a parameter that is larger than the cap by itself "
-                "may "
-                "be above it, alone",
+                "may be above it, alone",
                 "above-cap",
             )
     part("order")
@@ -504,8 +575,7 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         expect(
             [index for bucket in flat for index in bucket] == list(reversed(range(len(sizes)))),
             f"{case} the plan is {plan}: backward computes the last parameter's gradient first, so the first bucket "
-            "must "
-            "hold the last parameters, and so on",
+            "must hold the last parameters, and so on",
             "order",
         )
     part("fewest")
@@ -516,35 +586,59 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         expect(
             len(plan) <= want,
             f"{case} the plan {plan} has {len(plan)} buckets; {want} are enough: count bytes (numel times "
-            "element_size), and "
-            "begin a bucket only when the next parameter does not fit",
+            "element_size), and begin a bucket only when the next parameter does not fit",
             "too-many-buckets",
         )
-    return "every parameter once, last ones first · never above the cap but alone · as few buckets as that allows"
+        for bucket, following in zip(plan, plan[1:], strict=False):
+            held, index = sum(sizes[index] for index in bucket), max(following)
+            expect(
+                held + sizes[index] > cap,
+                f"{case} the plan {plan} leaves room in bucket {bucket}: it holds {held} bytes, and parameter {index} "
+                f"with {sizes[index]} fits too. Fill buckets from the last parameter on",
+                "not-filled",
+            )
+    return "every parameter once, last ones first · never above the cap but alone · no bucket with room for the next"
 
 
 # break_it
 
 
+FAULTS = {
+    "sum": "sums the gradients: take the mean, or the learning rate is 4 times as large on 4 ranks",
+    "mean-of-means": "takes the mean of the ranks' means, and in the last batch some ranks have fewer rows",
+    "drop-last": "leaves the last, short batch out",
+    "same-order": "goes through the rows in the order of epoch 0 in every epoch: ask order(epoch)",
+    "kept-gradients": "adds each step's gradient to those of the steps before: zero .grad before backward",
+}
+
+
 def loop_reference(
-    x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, seed: int, ranks: int, fault: str = ""
+    x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, ranks: int, fault: str = "", strided: bool = False
 ) -> list:
-    """Return the weights after the loop in one process, or after the loop with one fault."""
-    model = Chain((3, 4, 2), seed)
+    """Return the weights after the loop in one process, or after the loop with one fault.
+
+    Ranks take neighbouring rows, or every P-th one where `strided`: a fault may come out differently.
+    """
+    model = Chain(**LOOPED)
     for epoch in range(len(orders)):
         order = orders[0 if fault == "same-order" else epoch]
         for rows in order.split(batch):
-            shards = [shard for shard in rows.tensor_split(ranks) if len(shard)]
+            shards = [rows[rank::ranks] for rank in range(ranks)] if strided else rows.tensor_split(ranks)
+            shards = [shard for shard in shards if len(shard)]
             if fault == "drop-last" and len(rows) < batch:
                 continue
             weights = {"sum": [1.0] * len(shards), "mean-of-means": [1 / ranks] * len(shards)}
-            each = weights.get(fault, [len(shard) / len(rows) for shard in shards])
-            loss = sum(w * nn.functional.mse_loss(model(x[s]), y[s]) for w, s in zip(each, shards, strict=True))
-            model.zero_grad()
+            weights = weights.get(fault, [len(shard) / len(rows) for shard in shards])
+            loss = sum(w * nn.functional.mse_loss(model(x[s]), y[s]) for w, s in zip(weights, shards, strict=True))
+            if fault != "kept-gradients":
+                model.zero_grad()
             loss.backward()
             for parameter in model.parameters():
                 parameter.data -= RATE * parameter.grad
     return [p.detach() for p in model.parameters()]
+
+
+LOOPED = {"widths": (3, 4, 2), "seed": 7}  # the model of break_it on rank 0
 
 
 @check(init=1, mean=1, last_batch=1, shuffle=1, buffers=1)
@@ -555,20 +649,23 @@ def check_break_it(answer: Any, part: Any) -> str:
         x, y = _data(rows, 3, 2)
         generator = torch.Generator().manual_seed(rows)
         orders = [torch.randperm(rows, generator=generator) for _ in range(epochs)]
-        references = {
-            fault: loop_reference(x, y, orders, batch, 7, ranks, fault)
-            for fault in ("", "sum", "mean-of-means", "same-order", "drop-last")
-        }
-        scenarios.append((x, y, orders, references))
+        want = loop_reference(x, y, orders, batch, ranks)
+        faulty = [
+            (fault, loop_reference(x, y, orders, batch, ranks, fault, strided))
+            for fault in FAULTS
+            for strided in (False, True)
+        ]
+        scenarios.append((x, y, orders, want, faulty))
+    same, other = [LOOPED] * ranks, [LOOPED | {"seed": 7 + rank} for rank in range(ranks)]
 
-    def outcome(number: int, seeds: list, buffer: bool = False, real: bool = False) -> tuple:
-        x, y, orders, references = scenarios[number]
-        case = f"on {ranks} {'real ' if real else ''}ranks with {len(x)} rows in batches of {batch}"
-        data = (x.clone(), y.clone(), [order.clone() for order in orders], batch, seeds, buffer)
-        return case, _run(case, looped, answer, *data, ranks=ranks, on=None if real else Cluster()), references
+    def outcome(number: int, built: list, buffer: bool = False, real: bool = False) -> tuple:
+        x, y, orders, *references = scenarios[number]
+        case = f"on {len(built)} {'real ' if real else ''}ranks with {len(x)} rows in batches of {batch}"
+        data = (x.clone(), y.clone(), [order.clone() for order in orders], batch, each(built), buffer)
+        return case, _run(case, looped, answer, *data, ranks=len(built), on=None if real else Cluster()), *references
 
     part("init")
-    case, got, _ = outcome(0, [7, 8, 9, 10])
+    case, got, *_ = outcome(0, other)
     for rank in range(1, ranks):
         expect(
             near(got[rank][0], got[0][0], 1e-9),
@@ -577,22 +674,16 @@ def check_break_it(answer: Any, part: Any) -> str:
             "first step",
             "different-start",
         )
-    start = [p.detach() for p in Chain((3, 4, 2), 7).parameters()]
+    start = [p.detach() for p in Chain(**LOOPED).parameters()]
     expect(not near(got[0][0], start, 1e-12), f"{case} no weight has changed", "unchanged")
-    words = {
-        "sum": "sums the gradients: take the mean, or the learning rate is 4 times as large on 4 ranks",
-        "mean-of-means": "takes the mean of the ranks' means, and in the last batch some ranks have fewer rows",
-        "drop-last": "leaves the last, short batch out",
-        "same-order": "goes through the rows in the order of epoch 0 in every epoch: ask order(epoch)",
-    }
 
-    def judge(number: int, seeds: list, real: bool = False) -> None:
-        case, got, references = outcome(number, seeds, real=real)
-        if all(near(mine, references[""], 1e-9) for mine, _ in got):
-            return
-        for fault, said in words.items():
-            different = not near(references[fault], references[""], 1e-9)
-            expect(not (different and near(got[0][0], references[fault], 1e-9)), f"{case} the loop {said}", fault)
+    def judge(number: int, built: list, real: bool = False) -> Results:
+        case, got, want, faulty = outcome(number, built, real=real)
+        if all(near(mine, want, 1e-9) for mine, _ in got):
+            return got
+        for fault, weights in faulty:
+            different = not near(weights, want, 1e-9)
+            expect(not (different and near(got[0][0], weights, 1e-9)), f"{case} the loop {FAULTS[fault]}", fault)
         expect(
             near(got[1][0], got[0][0], 1e-9),
             f"{case} the ranks end with different weights",
@@ -600,20 +691,28 @@ def check_break_it(answer: Any, part: Any) -> str:
         )
         expect(
             False,
-            f"{case} the first weights are {_numbers(got[0][0][0])}; one process has {_numbers(references[''][0])}",
+            f"{case} the first weights are {_numbers(got[0][0][0])}; one process has {_numbers(want[0])}",
             "value",
         )
 
     part("mean")
-    judge(0, [7] * ranks)
-    judge(0, [7, 8, 9, 10], real=True)
+    trace = judge(0, [LOOPED | {"row_seconds": 1.0}] * ranks)
+    rows = [sum(event.end - event.start for event in trace.of(rank, "work")) for rank in range(ranks)]
+    count, most = len(scenarios[0][0]), max(rows)
+    expect(
+        most <= count / 2,  # twice a fair share: how rows are dealt out is left open
+        f"on {ranks} ranks rank {rows.index(most)} trained on {most:g} of the {count} rows; its share is "
+        f"{count // ranks}: each rank takes its own rows of each batch",
+        "all-rows",
+    )
+    judge(0, other[:2], real=True)
     part("last batch")
-    judge(1, [7] * ranks)
-    judge(2, [7] * ranks)
+    judge(1, same)
+    judge(2, same)
     part("shuffle")
-    judge(3, [7] * ranks)
+    judge(3, same)
     part("buffers")
-    case, got, _ = outcome(0, [7] * ranks, buffer=True)
+    case, got, *_ = outcome(0, same, buffer=True)
     for rank in range(1, ranks):
         expect(
             near(got[rank][1], got[0][1], 1e-12),
@@ -669,8 +768,7 @@ def check_linear_backward(answer: Any, part: Any) -> str:
             expect(
                 not (name == "x" and into_square(weight) and near(mine, grad @ weight.T, 1e-9)),
                 f"{case} the gradient of x is that of the transposed weight: nn.Linear computes x @ weight.T, so the "
-                "way "
-                "back is grad_output @ weight",
+                "way back is grad_output @ weight",
                 "transposed",
             )
             expect(
@@ -678,6 +776,11 @@ def check_linear_backward(answer: Any, part: Any) -> str:
                 f"{case} the gradient of {name} has shape {shape}; {name} has {list(right.shape)}"
                 + (": sum over the batch" if name == "bias" else ""),
                 "shape",
+            )
+            expect(
+                near(mine, right, 1e-9) or not near(mine, right / len(x), 1e-9),
+                f"{case} the gradient of {name} is {len(x)} times too small: sum over the batch, do not divide by it",
+                "mean",
             )
             expect(
                 near(mine, right, 1e-9),
@@ -704,12 +807,30 @@ def into_square(weight: torch.Tensor) -> bool:
 def check_no_sync(answer: Any, part: Any) -> str:
     ranks, micro, buckets = 2, 3, [[7, 6, 5, 4], [3, 2, 1, 0]]
     x, y = _data(12, SQUARE[0], SQUARE[-1])
-    parts = [list(zip(xs.split(2), ys.split(2), strict=True)) for xs, ys in
-             zip(x.tensor_split(ranks), y.tensor_split(ranks), strict=True)]  # fmt: skip
+    xs, ys = ([shard.split(2) for shard in whole.tensor_split(ranks)] for whole in (x, y))
+    parts = each([[(a.clone(), b.clone()) for a, b in zip(*pair, strict=True)] for pair in zip(xs, ys, strict=True)])
     built = {"widths": SQUARE, "seed": 5}
+
+    def gradients(*numbers: int) -> list:
+        """Return the mean over the ranks of the gradients of some micro-batches, each a `micro`-th of the whole."""
+        model = Chain(**built)
+        for rank in range(ranks):
+            for number in numbers:
+                (nn.functional.mse_loss(model(xs[rank][number]), ys[rank][number]) / micro / ranks).backward()
+        return [p.grad for p in model.parameters()]
+
     whole = Chain(**built)
     nn.functional.mse_loss(whole(x), y).backward()
     want = [p.grad for p in whole.parameters()]
+    wrong = [
+        (want, micro, "sum", f"are {micro} times too large: divide each loss by {micro}, the number of micro-batches"),
+        (want, ranks, "sum", f"are {ranks} times too large: divide by {ranks}, the number of ranks"),
+    ]
+    first = "are those of the first micro-batch alone: its backward launched the buckets. Register hooks after it"
+    last = "are those of the last micro-batch alone: keep what the backwards before it have added up in .grad"
+    for scale in (1, micro):
+        wrong.append((gradients(0), scale, "first-only", first))
+        wrong.append((gradients(micro - 1), scale, "last-only", last))
     case = f"on {ranks} ranks with {micro} micro-batches each"
     part("value")
     for real in (False, True):
@@ -718,13 +839,8 @@ def check_no_sync(answer: Any, part: Any) -> str:
             mine = got[rank]
             if near(mine, want, 1e-9):
                 continue
-            for scale, said in ((micro, f"divide each loss by {micro}, the number of micro-batches"),
-                                (ranks, f"divide by {ranks}, the number of ranks")):  # fmt: skip
-                expect(
-                    not near(mine, [scale * w for w in want], 1e-9),
-                    f"{case} the gradients are {scale} times too large: {said}",
-                    "sum",
-                )
+            for grads, scale, code, said in wrong:
+                expect(not near(mine, [scale * g for g in grads], 1e-9), f"{case} the gradients {said}", code)
             expect(
                 False,
                 f"{case} the first gradient on rank {rank} begins {_numbers(mine[0])}; over all {len(x)} rows it is "
@@ -733,22 +849,28 @@ def check_no_sync(answer: Any, part: Any) -> str:
             )
     part("collectives")
     trace = run(accumulated, answer, buckets, parts, built | {"seconds": 1.0}, ranks=ranks, on=SLOW)
+    computing = sum(event.end - event.start for event in trace.of(0, "work"))
+    backward = float(len(SQUARE) - 2)
+    expect(
+        computing >= micro * backward - 1e-9,
+        f"{case} and {backward:g} s for a backward rank 0 ran backward for {computing:g} s; {micro} micro-batches take "
+        f"{micro * backward:g} s. All rows at once are the batch that does not fit: one backward for each micro-batch",
+        "one-backward",
+    )
     calls = trace.collectives[0].count("all_reduce")
     expect(
         calls <= len(buckets),
         f"{case} and {len(buckets)} buckets rank 0 called all_reduce {calls} times; {len(buckets)} are enough: only "
-        "the "
-        "last backward may communicate, because gradients add up in .grad until then",
+        "the last backward may communicate, because gradients add up in .grad until then",
         "sync-on-accumulation",
     )
     part("overlap")
     ended = max(event.end for event in trace.of(0, "work"))
-    first = min((event.posted for event in trace.of(0, "all_reduce")), default=math.inf)
+    began = min((event.posted for event in trace.of(0, "all_reduce")), default=math.inf)
     expect(
-        first < ended,
-        f"{case} the last backward ended at {ended:g} s and the first all-reduce began at {first:g} s: the last "
-        "backward "
-        "must start the buckets while it runs",
+        began < ended,
+        f"{case} the last backward ended at {ended:g} s and the first all-reduce began at {began:g} s: the last "
+        "backward must start the buckets while it runs",
         "after-backward",
     )
     return "the gradient of all micro-batches of all ranks · one all-reduce a bucket · started in the last backward"
@@ -760,7 +882,12 @@ def check_no_sync(answer: Any, part: Any) -> str:
 @check(best=2)
 def check_best_bucket_bytes(answer: Any, part: Any) -> str:
     shuffle = random.Random(11)
-    cases = [([1000] * 20, [1e-3] * 20, 4, 1e-6, 1e9), ([4_000_000] * 12, [1e-3] * 12, 8, 5e-6, 50e9)]
+    cases = [
+        ([1000] * 20, [1e-3] * 20, 4, 1e-6, 1e9),
+        ([4_000_000] * 12, [1e-3] * 12, 8, 5e-6, 50e9),
+        ([20_000_000] + [1_000_000] * 20, [1e-4] + [1e-3] * 20, 8, 5e-6, 10e9),  # the largest parameter is too much
+        ([400_000] * 48, [1e-4] * 48, 8, 20e-6, 10e9),  # one parameter is too little, all are too much
+    ]
     for _ in range(4):
         count = shuffle.randint(8, 16)
         sizes = [4 * shuffle.choice((64, 4096, 16384, 65536)) for _ in range(count)]
@@ -776,6 +903,7 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
         got = answer(list(sizes), list(seconds), ranks, latency, bandwidth)
         number = isinstance(got, (int, float)) and not isinstance(got, bool) and got > 0
         expect(number, f"it returned {got!r}: return a number of bytes", "form")
+        expect(got >= 1, f"it returned {got:.3g}: return the cap in bytes, not the seconds of a step", "seconds")
         took = step_seconds(sizes, seconds, got, ranks, latency, bandwidth)
         largest, smallest = (step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in (sum(sizes), 1))
         why = ""
@@ -785,12 +913,12 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
             why = ": a bucket for every parameter pays the latency every time"
         expect(
             took <= 1.05 * best,
-            f"with {len(sizes)} parameters on {ranks} ranks, {latency:.2g} s of latency and {bandwidth:.2g} B/s, "
-            "buckets of "
-            f"{got:,.0f} bytes take {took * 1e3:.4g} ms; the best take {best * 1e3:.4g} ms{why}",
+            f"with {len(sizes)} parameters of {min(sizes):,} to {max(sizes):,} bytes on {ranks} ranks, "
+            f"{latency * 1e6:.3g} µs of latency and {bandwidth / 1e9:g} GB/s, a cap of {got:,.0f} B takes "
+            f"{took * 1e3:.4g} ms; the best one takes {best * 1e3:.4g} ms{why}",
             "too-slow",
         )
-    return "within 5 % of the best step on 6 clusters and models"
+    return f"within 5 % of the best step on {len(cases)} clusters and models"
 
 
 # parameter_server
@@ -822,7 +950,14 @@ def check_parameter_server(answer: Any, part: Any) -> str:
                 "step once",
                 "steps",
             )
-        applied = -final
+        applied, factor = -final, -final.flatten()[0].item()
+        alike = near(applied, factor * torch.ones_like(applied), 1e-9)
+        expect(
+            not alike or abs(factor) < 1e-9 or close(factor, 1.0, 1e-9),
+            f"{case_of(bound)} and a learning rate of 1 the server added {-factor:.3g} times each gradient to the "
+            "weights; wanted is -1 times: weights -= learning_rate * gradient, for each gradient by itself",
+            "factor",
+        )
         lost, twice = int((applied < 0.5).sum()), int((applied > 1.5).sum())
         expect(
             lost == 0,
@@ -848,9 +983,8 @@ def check_parameter_server(answer: Any, part: Any) -> str:
             expect(
                 stale <= bound,
                 f"{case_of(bound)} rank {rank} was given weights with {begun} gradients in them for step {step}, and "
-                "its own "
-                f"gradient was not yet applied when {max(later)} others were: a staleness of {stale} or more. Let fast "
-                "workers wait for the oldest gradient under way",
+                f"its own gradient was not yet applied when {max(later)} others were: a staleness of {stale} or more. "
+                "Let fast workers wait for the oldest gradient under way",
                 "too-stale",
             )
         begun = [int(-weights.sum()) for _, _, weights in seen]
@@ -859,10 +993,9 @@ def check_parameter_server(answer: Any, part: Any) -> str:
             expect(
                 len(early) <= count + 1,
                 f"{case_of(bound)} {len(early)} gradients were computed on weights with at most "
-                f"{max(early, default=0)} in "
-                "them: applied one after the other, the last of them has a staleness of "
-                f"{len(early) - 1 - max(early, default=0)}"
-                " or more. Give out weights to at most bound + 1 workers at a time",
+                f"{max(early, default=0)} in them: applied one after the other, the last of them has a staleness of "
+                f"{len(early) - 1 - max(early, default=0)} or more. Give out weights to at most bound + 1 workers at a "
+                "time",
                 "too-stale",
             )
     part("together")
@@ -871,8 +1004,7 @@ def check_parameter_server(answer: Any, part: Any) -> str:
     expect(
         trace.seconds < 0.9 * serial,
         f"{case_of(2)} it took {trace.seconds:.3g} s, as long as all workers one after the other ({serial:.3g} s): a "
-        "bound "
-        "of 2 lets three compute at the same time",
+        "bound of 2 lets three compute at the same time",
         "one-at-a-time",
     )
     return "every gradient applied once · never staler than the bound of 0, 1 and 2 · workers compute at the same time"

@@ -87,7 +87,7 @@ def break_it(dist, model, x, y, order, epochs, batch):
         for rows in order(epoch).split(batch):
             mine = rows.tensor_split(dist.get_world_size())[dist.get_rank()]
             optimizer.zero_grad()
-            if len(mine):  # the mean over no row is NaN
+            if len(mine):  # the loss over no row is NaN
                 torch.nn.functional.mse_loss(model(x[mine]), y[mine]).backward()
             average_gradients(dist, model, len(mine))
             optimizer.step()

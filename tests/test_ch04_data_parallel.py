@@ -6,9 +6,10 @@ import pytest
 import torch
 from wrong_answers.ch04_data_parallel import RIGHT, WRONG, Wrong
 
+from course_lib import training
 from course_lib.costs import collective_seconds
 from course_lib.overlap import step_seconds
-from course_lib.ranks import run
+from course_lib.ranks import each, run
 from course_lib.simulator import Cluster
 from exercises_tests import ch04_data_parallel as checks
 from solutions import ch04_data_parallel as solutions
@@ -51,9 +52,55 @@ def test_a_stub_is_not_written_yet(exercise):
     def stub(*data):
         raise NotImplementedError
 
-    stub.__code__ = stub.__code__.replace(co_name=exercise)
+    stub.__code__ = stub.__code__.replace(co_name=exercise, co_qualname=exercise)
     outcome = judged(exercise, stub)
     assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_another_seed_changes_no_verdict(exercise, monkeypatch):
+    monkeypatch.setenv("COURSE_SEED", "20250131")
+    assert judged(exercise, getattr(solutions, exercise)).code == ""
+    for wrong in WRONG:
+        if wrong.exercise == exercise:
+            assert judged(exercise, wrong.answer).code == wrong.code, wrong.answer.__name__
+
+
+OWN = ("average_gradients", "all_reduce_per_parameter", "all_reduce_per_bucket", "no_sync")
+
+
+@pytest.mark.parametrize("exercise", OWN)
+def test_no_rank_is_given_another_ranks_data(exercise, monkeypatch):
+    """What holds tensors goes to the ranks with each(...), and no tensor is a view of what others get."""
+    calls = []
+    monkeypatch.setattr(checks, "run", lambda *args, **kind: calls.append(args[2:]) or run(*args, **kind))
+    judged(exercise, getattr(solutions, exercise))
+    assert len(calls) >= 3
+    for data in calls:
+        assert not list(_tensors([thing for thing in data if not isinstance(thing, each)]))
+        own = list(_tensors([thing.values for thing in data if isinstance(thing, each)]))
+        assert own and all(tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in own)
+
+
+def _tensors(thing):
+    if isinstance(thing, torch.Tensor):
+        yield thing
+    elif isinstance(thing, (list, tuple, dict)):
+        for part in thing.values() if isinstance(thing, dict) else thing:
+            yield from _tensors(part)
+
+
+def test_the_command_for_the_weights_writes_what_loads_into_the_tiny_gpt(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(training, "WEIGHTS", tmp_path / "weights.pt")
+    monkeypatch.setattr(training, "STEPS", 2)
+    threads = torch.get_num_threads()
+    training.main()
+    torch.set_num_threads(threads)
+    assert "bigram" in capsys.readouterr().out
+    model = training.new_model()
+    training.train(model, 2)
+    for one, other in zip(training.trained_model().parameters(), model.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
 
 
 def test_the_step_time_of_one_bucket_is_backward_and_one_all_reduce():

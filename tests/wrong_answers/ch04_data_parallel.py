@@ -105,7 +105,7 @@ def knows_no_missing_gradient(dist, model, examples):
         parameter.grad /= total.item()
 
 
-@wrong("average_gradients", "raised", "no gradient of parameter 0 on rank 1", "all_reduce")
+@wrong("average_gradients", "skipped", "no gradient of parameter 0 on rank 1", "counts as zeros", "all_reduce")
 def skips_missing_gradients(dist, model, examples):
     total = torch.tensor([float(examples)])
     dist.all_reduce(total)
@@ -114,6 +114,21 @@ def skips_missing_gradients(dist, model, examples):
             parameter.grad *= examples
             dist.all_reduce(parameter.grad)
             parameter.grad /= total.item()
+
+
+@wrong("average_gradients", "not-weighed", "all 8 examples", "multiply each mean")
+def divides_without_weighing(dist, model, examples):
+    total = torch.tensor([float(examples)])
+    dist.all_reduce(total)
+    for parameter in filled(model):
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= total.item()
+
+
+@wrong("average_gradients", "deadlock", "2, 0, 2 examples", "Already returned: rank 1")
+def returns_without_examples(dist, model, examples):
+    if examples:
+        weighs_in_one_tensor(dist, model, examples)
 
 
 @wrong("average_gradients", "too-many-bytes", "sum with dist.all_reduce")
@@ -197,6 +212,33 @@ def divides_while_it_flies(dist, model):
             flying.pop(0).wait()
 
     return finish
+
+
+def _starts_in_hooks(dist, model, parameters, emptied=True):
+    flying = []
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(
+            lambda p: flying.append((p, dist.all_reduce(p.grad, async_op=True)))
+        )
+
+    def finish():
+        for parameter, handle in flying:
+            handle.wait()
+            parameter.grad /= dist.get_world_size()
+        if emptied:
+            flying.clear()
+
+    return finish
+
+
+@wrong("all_reduce_per_parameter", "kept-state", "first of 3 steps is right", "empty")
+def keeps_the_handles(dist, model):
+    return _starts_in_hooks(dist, model, model.parameters(), emptied=False)
+
+
+@wrong("all_reduce_per_parameter", "tied-twice", "share their weight", "one hook")
+def hooks_a_shared_weight_in_both_layers(dist, model):
+    return _starts_in_hooks(dist, model, [p for layer in model.layers for p in (layer.weight, layer.bias)])
 
 
 @wrong("all_reduce_per_parameter", "no-function", "return the one that waits")
@@ -315,6 +357,24 @@ def closes_a_bucket_when_it_is_over(parameters, cap_bytes):
     return buckets
 
 
+@wrong("plan_buckets", "empty", "empty bucket")
+def begins_with_an_empty_bucket(parameters, cap_bytes):
+    buckets, held = [[]], 0
+    for index in reversed(range(len(parameters))):
+        size = parameters[index].numel() * parameters[index].element_size()
+        if held + size > cap_bytes:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(index)
+        held += size
+    return buckets
+
+
+@wrong("plan_buckets", "not-filled", "parameter 1 with 16 fits too", "from the last parameter on")
+def fills_from_the_first_and_turns_round(parameters, cap_bytes):
+    return walks_forward(parameters, cap_bytes)[::-1]
+
+
 @wrong("plan_buckets", "form", "places in `parameters`")
 def returns_the_parameters(parameters, cap_bytes):
     return [[parameter] for parameter in reversed(parameters)]
@@ -337,7 +397,10 @@ def walks_with_a_generator(parameters, cap_bytes):
 # all_reduce_per_bucket
 
 
-def _bucketed(dist, model, buckets, *, in_order=True, late=False, divide=True, copy=True, zeros=True, block=False):
+def _bucketed(
+    dist, model, buckets, *,
+    in_order=True, late=False, divide=True, copy=True, zeros=True, block=False, rest=True, emptied=True, early=False,
+):  # fmt: skip
     """A bucketed all-reduce with faults to choose from."""
     parameters, ready, flying, launched = list(model.parameters()), set(), [], []
 
@@ -356,14 +419,14 @@ def _bucketed(dist, model, buckets, *, in_order=True, late=False, divide=True, c
         for number, bucket in enumerate(buckets):
             if number in launched:
                 continue
-            if ready.issuperset(bucket):
+            if ready.issuperset(bucket[-1:] if early else bucket):
                 launch(number)
             elif in_order:
                 break
 
     def finish():
         for number in range(len(buckets)):
-            if number not in launched:
+            if rest and number not in launched:
                 launch(number)
         for bucket, flat, handle in flying:
             if handle is not None:
@@ -371,7 +434,7 @@ def _bucketed(dist, model, buckets, *, in_order=True, late=False, divide=True, c
             if copy:
                 for i, piece in zip(bucket, flat.split([parameters[i].numel() for i in bucket]), strict=True):
                     parameters[i].grad = piece.view_as(parameters[i]) / (dist.get_world_size() if divide else 1)
-        for state in (ready, flying, launched):
+        for state in (ready, flying, launched) if emptied else (flying, launched):
             state.clear()
 
     if not late:
@@ -400,12 +463,27 @@ def buckets_never_copied_back(dist, model, buckets):
     return _bucketed(dist, model, buckets, copy=False)
 
 
-@wrong("all_reduce_per_bucket", "raised", "only rank 0 uses layer 1")
+@wrong("all_reduce_per_bucket", "different-buckets", "only rank 0 uses layer 1", "order of the plan")
 def launches_what_is_ready(dist, model, buckets):
     return _bucketed(dist, model, buckets, in_order=False)
 
 
-@wrong("all_reduce_per_bucket", "raised", "layer 1")
+@wrong("all_reduce_per_bucket", "never-launched", "no rank uses layer 1", "the function that you return launches")
+def launches_only_in_hooks(dist, model, buckets):
+    return _bucketed(dist, model, buckets, rest=False)
+
+
+@wrong("all_reduce_per_bucket", "kept-state", "right after 1 step and wrong after 3", "which gradients have come")
+def keeps_what_was_ready(dist, model, buckets):
+    return _bucketed(dist, model, buckets, emptied=False)
+
+
+@wrong("all_reduce_per_bucket", "too-early", "came at 1 s", "whichever comes last")
+def waits_for_the_last_place_only(dist, model, buckets):
+    return _bucketed(dist, model, buckets, early=True)
+
+
+@wrong("all_reduce_per_bucket", "different-buckets", "only rank 0 uses layer 1", "with zeros")
 def leaves_unused_parameters_out(dist, model, buckets):
     return _bucketed(dist, model, buckets, zeros=False)
 
@@ -457,15 +535,23 @@ def _loop(dist, model, x, y, order, epochs, batch, fault=""):
             chunk = rows[step : step + batch]
             if fault == "drop" and len(chunk) < batch:
                 continue
-            mine = chunk[rank::ranks] if fault == "strided" else chunk.tensor_split(ranks)[rank]
+            mine = chunk[rank::ranks] if "strided" in fault else chunk.tensor_split(ranks)[rank]
+            if fault == "kept":
+                model.zero_grad(set_to_none=True) if epoch == step == 0 else None
+                kept = [0 if p.grad is None else p.grad.clone() for p in model.parameters()]
             optimizer.zero_grad()
             loss = torch.nn.functional.mse_loss(model(x[mine]), y[mine], reduction="sum") / y[0].numel()
             loss.backward()
             for parameter in model.parameters():
-                if fault == "means":
+                if "means" in fault:
                     parameter.grad /= max(len(mine), 1)
                 dist.all_reduce(parameter.grad)
-                parameter.grad /= {"means": ranks, "sum": len(chunk) / ranks}.get(fault, len(chunk))
+                parameter.grad /= {"means": ranks, "strided means": ranks, "sum": len(chunk) / ranks}.get(
+                    fault, len(chunk)
+                )
+            if fault == "kept":
+                for parameter, before in zip(model.parameters(), kept, strict=True):
+                    parameter.grad += before
             optimizer.step()
             if fault != "buffers":
                 for buffer in model.buffers():
@@ -486,6 +572,28 @@ def sum_for_mean(dist, model, x, y, order, epochs, batch):
 @wrong("break_it", "mean-of-means", "22 rows", "fewer rows")
 def mean_of_the_last_means(dist, model, x, y, order, epochs, batch):
     _loop(dist, model, x, y, order, epochs, batch, "means")
+
+
+@wrong("break_it", "mean-of-means", "22 rows", "fewer rows")
+def mean_of_the_last_means_of_every_fourth_row(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "strided means")
+
+
+@wrong("break_it", "kept-gradients", "steps before", "zero .grad")
+def never_zeroes_the_gradients(dist, model, x, y, order, epochs, batch):
+    _loop(dist, model, x, y, order, epochs, batch, "kept")
+
+
+@wrong("break_it", "all-rows", "16 of the 16 rows", "its own rows")
+def trains_on_all_rows_on_every_rank(dist, model, x, y, order, epochs, batch):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for thing in (*model.parameters(), *model.buffers()):
+        dist.broadcast(thing.data, 0)
+    for epoch in range(epochs):
+        for rows in order(epoch).split(batch):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x[rows]), y[rows]).backward()
+            optimizer.step()
 
 
 @wrong("break_it", "drop-last", "leaves the last, short batch out")
@@ -532,9 +640,14 @@ def does_not_sum_the_bias(x, weight, grad_output):
     return grad_output @ weight, grad_output.T @ x, grad_output
 
 
-@wrong("linear_backward", "value", "gradient of weight")
+@wrong("linear_backward", "mean", "gradient of weight is 3 times too small", "sum over the batch")
 def takes_the_mean_over_the_batch(x, weight, grad_output):
     return grad_output @ weight, grad_output.T @ x / len(x), grad_output.sum(0)
+
+
+@wrong("linear_backward", "value", "gradient of bias")
+def returns_the_bias_gradient_of_one_row(x, weight, grad_output):
+    return grad_output @ weight, grad_output.T @ x, grad_output[0]
 
 
 @right("linear_backward")
@@ -579,7 +692,27 @@ def syncs_after_the_last_backward(dist, model, buckets, microbatches, loss):
     _accumulate(dist, model, buckets, microbatches, loss, late=True)
 
 
+@wrong("no_sync", "one-backward", "3 micro-batches take 9 s", "one backward for each")
+def puts_all_rows_in_one_batch(dist, model, buckets, microbatches, loss):
+    x, y = (torch.cat(parts) for parts in zip(*microbatches, strict=True))
+    _accumulate(dist, model, buckets, [(x, y)], loss)
+
+
+@wrong("no_sync", "first-only", "its backward launched the buckets")
+def hooks_from_the_start(dist, model, buckets, microbatches, loss):
+    finish = _bucketed(dist, model, buckets)
+    for x, y in microbatches:
+        (loss(model(x), y) / len(microbatches)).backward()
+    finish()
+
+
 @wrong("no_sync", "value", "over all 12 rows")
+def averages_nothing(dist, model, buckets, microbatches, loss):
+    for x, y in microbatches:
+        (loss(model(x), y) / len(microbatches)).backward()
+
+
+@wrong("no_sync", "last-only", "last micro-batch alone", "added up")
 def uses_the_last_micro_batch_only(dist, model, buckets, microbatches, loss):
     _accumulate(dist, model, buckets, microbatches[-1:], loss)
 
@@ -602,9 +735,21 @@ def one_each(sizes, seconds, ranks, latency, bandwidth):
     return 1
 
 
-@wrong("best_bucket_bytes", "too-slow", "buckets of")
+@wrong("best_bucket_bytes", "too-slow", "cap of 26,214,400 B")
 def what_torch_takes(sizes, seconds, ranks, latency, bandwidth):
     return 25 * 2**20
+
+
+@wrong("best_bucket_bytes", "too-slow", "cap of 20,000,000 B")
+def as_large_as_the_largest(sizes, seconds, ranks, latency, bandwidth):
+    return max(sizes)
+
+
+@wrong("best_bucket_bytes", "seconds", "not the seconds")
+def returns_the_seconds(sizes, seconds, ranks, latency, bandwidth):
+    from course_lib.overlap import step_seconds
+
+    return min(step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in sizes)
 
 
 @wrong("best_bucket_bytes", "form", "return a number of bytes")
@@ -688,6 +833,27 @@ def all_in_rounds(dist, weights, gradient, steps, bound, learning_rate):
             dist.recv(arrived, worker)
             weights -= learning_rate * arrived
     return weights
+
+
+@wrong("parameter_server", "factor", "-0.333 times", "by itself")
+def averages_the_gradients_of_all_workers(dist, weights, gradient, steps, bound, learning_rate):
+    workers = dist.get_world_size() - 1
+    if dist.get_rank():
+        return _workers(dist, weights, gradient, steps)
+    arrived = torch.empty_like(weights)
+    for _ in range(steps):
+        total = torch.zeros_like(weights)
+        for worker in range(1, workers + 1):
+            dist.send(weights, worker)
+            dist.recv(arrived, worker)
+            total += arrived
+        weights -= learning_rate * total / workers
+    return weights
+
+
+@wrong("parameter_server", "factor", "added 1 times")
+def adds_the_gradients(dist, weights, gradient, steps, bound, learning_rate):
+    return one_worker_at_a_time(dist, weights, gradient, steps, bound, -learning_rate)
 
 
 @wrong("parameter_server", "no-weights", "the server returns the weights")
