@@ -41,8 +41,9 @@ class Answer:
 
     def _elsewhere(self, fn: Any, *args: Any) -> Any:
         job = ranks._job("alone", call=packing.pack_call(fn, args))
-        (child,) = ranks.LAUNCHER.run([job], PATIENCE)
-        ranks._raise_first_failure([child], PATIENCE, alone=True)
+        patience = min(PATIENCE, getattr(ranks.LAUNCHER, "seconds", PATIENCE))
+        (child,) = ranks.LAUNCHER.run([job], patience)
+        ranks._raise_first_failure([child], patience, alone=True)
         return ranks._value(child.answer["value"], None)
 
 

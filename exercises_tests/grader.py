@@ -87,6 +87,7 @@ class Class:
                 "the grader's user, and root has every right: install bubblewrap, grade as another user, or, if you "
                 "trust every answer, add --without-sandbox."
             )
+        self.has_solutions = True
         self._reference: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
 
@@ -105,7 +106,7 @@ class Class:
             "exercises": {exercise.id: exercise.points for exercise in chapter.exercises},
             "cells": cells,
             "others": others,
-            "solutions": solutions(chapter, self.root),
+            "solutions": solutions(chapter, self.root) if self.has_solutions else {},
             "imports": "\n".join(cell.source for cell in tagged(chapter.notebook, "imports")),
             "seed": int(digest[:8], 16),
             "seconds": self.seconds,
@@ -114,6 +115,8 @@ class Class:
 
     def reference(self, judge_: Judge, chapter: Chapter) -> dict[str, str]:
         """Return which exercises cannot be graded here, with the reason: those whose own solution does not pass."""
+        if not self.has_solutions:
+            return {}
         with self._lock:
             if chapter.name not in self._reference:
                 request = self.request(chapter, solutions(chapter, self.root), [], "the course's own solutions")
@@ -345,6 +348,7 @@ def _submit(name: str) -> int:
     if not path.exists():
         raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
     group = Class(ROOT, "submit", sandboxed=False)  # one's own answers have one's own rights anyway
+    group.has_solutions = (ROOT / "solutions").is_dir()  # a handout has none
     judge_ = Judge(group._environ)
     try:
         record = group.grade(judge_, "you", path)

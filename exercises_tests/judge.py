@@ -18,6 +18,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,37 +28,42 @@ from course_lib.ranks import launcher, packing, results, wire
 from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
 from exercises_tests import remote, sandbox
 from exercises_tests.answer import CELL, Answer, borrows, names_defined
-from exercises_tests.apart import SCRATCH
+from exercises_tests.apart import PROCESSES, SCRATCH
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
-MOST_MESSAGE = 256 << 20  # bytes of one message from an answer
+MOST_MESSAGE = 64 << 20  # bytes of one message from an answer
+MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has about 2 in use
 MOST_TEXT = 4000  # characters of one sentence in a grade book
-FILE_BYTES, OPEN_FILES, PROCESSES = 64 << 20, 1024, 512
+FILE_BYTES, OPEN_FILES = 64 << 20, 1024
 KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
 class GradingLauncher(sandbox.SandboxLauncher):
     """A launcher whose every process has limits, an empty folder, and an environment that says nothing.
 
-    With `apart` its zygote lives in a sandbox, and each simulated rank in one of its own within that.
+    With `apart` its zygote lives in a sandbox, and each process of an answer in a place of its own within that.
     """
 
     apart = False
     folder = "/"
+    waits_fully = True
+    """Whether no run of the submission has hung yet."""
     seconds = 20.0
-    """The most that one run may take."""
+    """The most that one run may take; a submission that has used it up once gets half of it afterwards."""
+
+    def _start_zygote(self) -> None:
+        start = sandbox.SandboxLauncher if self.apart else launcher.Launcher
+        start._start_zygote(self)
 
     def command(self, fd: str) -> list[str]:
-        if self.apart:
-            return super().command(fd)
-        return [*launcher.Launcher.command(self, fd), "0", *self.preload]
+        return [*super().command(fd), *self.preload]
 
     def simulate(self, job: dict[str, Any], timeout: float) -> launcher.Child:
         return remote.simulate(self, job, min(timeout, self.seconds))
 
     def unpack(self, data: bytes) -> Any:
-        """Rebuild plain data; refuse all else."""
-        return packing.unpack_plain(data)
+        """Rebuild plain data of a bounded size; refuse all else."""
+        return remote.check_size(packing.unpack_plain(data))
 
     def run(
         self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None, broker: Any = None
@@ -73,7 +79,16 @@ class GradingLauncher(sandbox.SandboxLauncher):
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         environ |= {"HOME": self.folder, "TMPDIR": self.folder}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        return super().run([job | confined for job in jobs], min(timeout, self.seconds), meet, broker=broker)
+        limit, begin = min(timeout, self.seconds), time.monotonic()
+        try:
+            children = super().run([job | confined for job in jobs], limit, meet, broker=broker)
+            for child in children:
+                if child.answer is not None and broker is None:
+                    child.answer = remote.believed(child.answer, None if jobs[0]["kind"] == "alone" else child.index)
+            return children
+        finally:
+            if self.waits_fully and time.monotonic() - begin >= limit:
+                self.waits_fully, self.seconds = False, self.seconds / 2
 
 
 def main() -> None:
@@ -86,11 +101,13 @@ def main() -> None:
     wire.MOST_BYTES = MOST_MESSAGE
     results.source_line = _line_of_a_cell
     ranks.LAUNCHER = GradingLauncher()
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a judge whose grader is gone has nobody to tell
     for line in sys.stdin:
         request = json.loads(line)
         with tempfile.TemporaryDirectory(prefix="grading-") as folder:
             ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
+            ranks.LAUNCHER.waits_fully = True
             ranks.LAUNCHER.preload = _imported(request["imports"]) + _preload(request["chapter"])
             ranks.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
             found = grade(request)
@@ -143,6 +160,8 @@ def _grade_one(name: str, points: int, checks: Any, cells: dict, borrowed: set, 
     else:
         try:
             found = check.outcome(Answer(name, cells, request["imports"]))
+        except MemoryError:
+            found.sentence, found.code = "what it sends does not fit into the memory of the judge", "too-much-memory"
         except Exception as error:  # of the check's own making: nobody's points depend on it
             return _result(found) | {"graded": False, "sentence": f"not graded: {type(error).__name__}: {error}"}
         found.sentence += _helper_elsewhere(found, cells, request["others"])
@@ -182,7 +201,7 @@ def room(root: Path | None = None) -> dict[str, str]:
     for check in (root / "exercises_tests").glob("ch*.py") if root else ():
         shutil.copy(check, Path(folder, "exercises_tests"))
     os.chmod(folder, 0o755)  # a sandbox reads it as another user
-    return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1"}
+    return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1", "MALLOC_ARENA_MAX": "2"}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import math
 import os
 import threading
 from typing import Any
@@ -17,16 +18,18 @@ import torch
 import torch.distributed as torch_dist
 
 from course_lib import ranks
-from course_lib.meter import P2POp
+from course_lib.meter import Event, P2POp
 from course_lib.objects import Objects
 from course_lib.ranks import packing, wire, worker
 from course_lib.ranks.launcher import Child
 from course_lib.simulator import Cluster, world
 from course_lib.simulator.dist import SimulatedDist
 from course_lib.simulator.meeting import Group
-from exercises_tests import apart
 
 MOST_HANDLES = 100_000  # operations under way that one rank may have
+MOST_HELD = 256 << 20  # bytes of tensors that all ranks of a run may have under way
+MOST_PARTS = 1_000_000  # numbers, texts and containers in one thing that a rank sends
+MOST_BITS = 12_000  # of a whole number: about 3,600 digits, which Python still writes out
 CALLS = {
     "send", "recv", "isend", "irecv", "new_group", "all_reduce", "reduce", "broadcast", "all_gather", "gather",
     "scatter", "reduce_scatter", "all_to_all", "barrier", "all_gather_into_tensor", "all_gather_single",
@@ -45,6 +48,24 @@ def tensors_in(thing: Any) -> list[torch.Tensor]:
     return [tensor for part in thing for tensor in tensors_in(part)] if isinstance(thing, (list, tuple)) else []
 
 
+def check_size(thing: Any) -> Any:
+    """Return plain data, if whoever walks through it comes to an end. Raises ValueError otherwise.
+
+    A few bytes can stand for a list that holds itself, or for lists that hold each other twice, thirty deep.
+    """
+    parts, left = [thing], MOST_PARTS
+    while parts:
+        part, left = parts.pop(), left - 1
+        if isinstance(part, int) and part.bit_length() > MOST_BITS:
+            raise ValueError(f"a whole number of {part.bit_length():,} bits; at most {MOST_BITS:,} are taken")
+        inner = [*part.keys(), *part.values()] if isinstance(part, dict) else part
+        if isinstance(inner, (list, tuple, set, frozenset)):
+            if len(parts) + len(inner) > left:
+                raise ValueError(f"a list or dict of more than {MOST_PARTS:,} parts, or one that holds itself")
+            parts += inner
+    return thing
+
+
 # On the judge's side
 
 
@@ -55,6 +76,8 @@ class Broker(world.World):
         super().__init__(ranks_, cluster)
         self._numbers = itertools.count()
         self._closing = threading.Event()
+        self._held = 0
+        """Bytes of the tensors in all operations that are under way."""
 
     def begin(self, children: list[Child]) -> None:
         """Start serving the ranks, the one with the lowest clock at a time."""
@@ -93,13 +116,15 @@ class Broker(world.World):
             while True:
                 kind, body = wire.get(child.link)
                 if kind == wire.DONE:
-                    child.answer = packing.unpack_plain(body)
+                    child.answer = believed(packing.unpack_plain(body), child.index)
+                    if "error" in child.answer:
+                        raise worker.Told(child.answer)
                     return child.answer["value"]
                 if kind == wire.FAILED:
-                    child.answer = _told(packing.unpack_plain(body), child.index)
+                    child.answer = believed(packing.unpack_plain(body), child.index)
                     raise worker.Told(child.answer)
                 try:
-                    reply = self._do(dist, handles, groups, *packing.unpack_plain(body))
+                    reply = self._do(dist, handles, groups, *check_size(packing.unpack_plain(body)))
                 except Exception as error:
                     reply = {"error": type(error).__name__, "message": str(error)}
                 wire.put(child.link, wire.RETURN, packing.pack(reply))
@@ -115,6 +140,7 @@ class Broker(world.World):
         if name == "wait":
             number, contents = args
             handle, tensors = handles.pop(number)
+            self._held -= _bytes_of(tensors)
             for tensor, content in zip(tensors, contents, strict=True):
                 if not torch.equal(tensor.view(-1).view(torch.uint8), content.view(-1).view(torch.uint8)):
                     tensor.copy_(content)  # it was changed over there: the handle finds out
@@ -124,14 +150,24 @@ class Broker(world.World):
         if name not in CALLS:
             raise AttributeError(f"dist.{name} is not simulated")
         tensors = tensors_in((args, kwargs))
-        reply = _changes(getattr(dist, name), args, kwargs, tensors)
+        size = _bytes_of(tensors)
+        if len(handles) >= MOST_HANDLES or self._held + size > MOST_HELD:
+            raise RuntimeError(
+                f"more than {MOST_HANDLES:,} operations or {MOST_HELD >> 20} MiB are under way: wait for some"
+            )
+        self._held += size
+        try:
+            reply = _changes(getattr(dist, name), args, kwargs, tensors)
+        except BaseException:
+            self._held -= size
+            raise
         value = reply["value"]
         if hasattr(value, "is_completed"):
-            if len(handles) >= MOST_HANDLES:
-                raise RuntimeError(f"more than {MOST_HANDLES:,} operations are under way: wait for some")
             reply["value"], reply["handle"] = None, next(self._numbers)
             handles[reply["handle"]] = (value, tensors)
-        elif isinstance(value, Group):
+            return reply
+        self._held -= size
+        if isinstance(value, Group):
             groups.append(value)
             reply["value"], reply["group"] = value.ranks, len(groups) - 1
         elif value is torch_dist.GroupMember.NON_GROUP_MEMBER:
@@ -139,13 +175,41 @@ class Broker(world.World):
         return reply
 
 
+def _bytes_of(tensors: list[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def believed(answer: Any, index: int) -> dict[str, Any]:
+    """Return what a process reported of its end, with nothing in it but text and numbers of the right kind."""
+    try:
+        check_size(answer)
+        if "error" in answer:
+            return _told(answer, index)
+        if not isinstance(answer["value"], bytes):
+            raise TypeError("no value")
+        begin, end = (float(answer.get(name, 0.0)) for name in ("begin", "end"))
+        events = [Event(*event) for event in answer.get("events", ())]
+        if not all(_is_an_event_of(index, event) for event in events) or not math.isfinite(end - begin):
+            raise TypeError("no events")
+        return {"value": answer["value"], "begin": begin, "end": end, "events": [tuple(event) for event in events]}
+    except Exception as error:  # code in the rank wrote into its link
+        return _told({"error": "ValueError", "message": f"what it sent back is damaged ({error})"[:300]}, index)
+
+
+def _is_an_event_of(index: int, event: Event) -> bool:
+    times = (event.start, event.end, event.posted)
+    known = event.rank == index and all(isinstance(value, (int, float, str, type(None))) for value in event)
+    return known and all(isinstance(value, (int, float)) and math.isfinite(value) for value in times)
+
+
 def _told(answer: dict[str, Any], index: int) -> dict[str, Any]:
-    """Return a failure that a rank's process reported, with nothing in it but text and numbers of the right kind."""
     frames = [(str(file), int(line), str(name)) for file, line, name in answer.get("frames", ())][:50]
-    error, message = str(answer.get("error"))[:200], str(answer.get("message"))[:2000]
+    behind = [(str(error)[:200], str(message)[:2000]) for error, message in answer.get("behind", ())][:10]
+    error, message, when = str(answer.get("error"))[:200], str(answer.get("message"))[:2000], answer.get("when")
     if error == "Deadlock":
         error = "RuntimeError"
-    return {"error": error, "message": message, "frames": frames, "rank": index, "when": 0.0}
+    when = when if isinstance(when, float) and math.isfinite(when) else 0.0
+    return {"error": error, "message": message, "frames": frames, "rank": index, "when": when, "behind": behind}
 
 
 def _changes(call: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> dict[str, Any]:
@@ -174,7 +238,7 @@ def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
     """Run a simulation with every rank in a process of its own; return it as `Launcher.simulate` does."""
     count, calls = job["ranks"], job["calls"]
     broker = Broker(count, Cluster(**job["cluster"]))
-    each = {**job, "kind": "exercises_tests.remote:live", "calls": None, "cluster": None, "apart": launcher.apart}
+    each = {**job, "kind": "exercises_tests.remote:live", "calls": None, "cluster": None}
     jobs = [each | {"rank": rank, "call": calls[rank % len(calls)]} for rank in range(count)]
     try:
         children = launcher.run(jobs, timeout, broker=broker)
@@ -209,8 +273,6 @@ def live(job: dict[str, Any], link: Any) -> dict[str, Any]:
     """Be one rank: call the learner's function with a `dist` that asks the judge for everything."""
     rank = job["rank"]
     try:
-        if job["apart"]:
-            apart.apart()
         worker.seed(rank)
         dist = RemoteDist(link, rank)
         world.CURRENT = dist

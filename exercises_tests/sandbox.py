@@ -7,16 +7,20 @@ that nothing passes from one learner to the next.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from course_lib.ranks import RankFailed
 from course_lib.ranks.launcher import Launcher
-from exercises_tests.apart import SCRATCH
+from exercises_tests import nest
+from exercises_tests.apart import SCRATCH, SCRATCH_BYTES, SHM_BYTES
 
-TMP_BYTES, SHM_BYTES = 256 << 20, 64 << 20
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/hosts", "/etc/nsswitch.conf")
 FIRST_USER = 61_000  # as root, each judge's sandbox runs as a user of its own from here on: limits do not bind root
 
@@ -53,7 +57,7 @@ def prefix(room: str) -> list[str]:
     if not any(path.startswith("/tmp/") for path in (*python, room)):
         command += ["--symlink", SCRATCH, "/tmp"]
     command += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm"]
-    command += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", SCRATCH, "--remount-ro", "/dev"]
+    command += ["--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH, "--remount-ro", "/dev"]
     command += ["--remount-ro", "/", "--chdir", SCRATCH]
     environ = {"PATH": "/usr/bin:/bin", "HOME": SCRATCH, "TMPDIR": SCRATCH, "LANG": "C.UTF-8", "PYTHONPATH": room}
     environ |= {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
@@ -63,14 +67,79 @@ def prefix(room: str) -> list[str]:
 
 
 class SandboxLauncher(Launcher):
-    """A launcher whose zygote, and so every rank, lives in a sandbox."""
+    """A launcher whose zygote, and so every rank, lives in a sandbox: one sandbox a judge, a place a submission."""
 
     room = os.environ.get("PYTHONPATH", "")
     preload: tuple[str, ...] = ()
-    """Modules to import once for all ranks of a submission."""
+    """Modules to import once for all ranks."""
+    _sandbox: Sandbox | None = None
 
-    def command(self, fd: str) -> list[str]:
-        return [*prefix(self.room), *super().command(fd), *(_user() or ["0"]), *self.preload]
+    def _start_zygote(self) -> None:
+        self.stop()
+        if self._sandbox is None or self._sandbox.process.poll() is not None:
+            self._sandbox = Sandbox(self.room)
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._sandbox.open(self.preload, theirs)
+        self._zygote, self._owner, self._ready, self._heard = self._sandbox, os.getpid(), False, b""
+
+    def _gone(self) -> Exception:
+        full = self._zygote is not None and self._zygote is self._sandbox and self._sandbox.overfull()
+        gone = super()._gone()
+        if not full:
+            return gone
+        most = f"{nest.MOST_MEMORY >> 30} GiB"
+        return RankFailed(f"its processes held more than {most} of memory together and were ended", None, "memory")
+
+
+class Sandbox:
+    """A bubblewrap sandbox with a nest in it; stands in for the process of the zygote whose place is open."""
+
+    def __init__(self, room: str) -> None:
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            fd = theirs.fileno()
+            command = [*prefix(room), sys.executable, "-m", "exercises_tests.nest", str(fd), *(_user() or ["0"])]
+            self.process = subprocess.Popen(
+                command, pass_fds=[fd], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
+
+    def open(self, modules: tuple[str, ...], link: socket.socket) -> None:
+        """Have a place made, whose zygote hears its requests on `link`."""
+        with contextlib.suppress(OSError):  # it is gone: the other end of the link tells
+            socket.send_fds(self._control, [json.dumps({"open": modules}).encode()], [link.fileno()])
+
+    def poll(self) -> int | None:
+        """Return None if the place is open, as `Popen.poll` does of a process."""
+        try:
+            return None if self._ask("ask", 60)["open"] else 1
+        except (OSError, ValueError):
+            return 1
+
+    def overfull(self) -> bool:
+        """Return whether the place was closed because it held too much memory."""
+        try:
+            return self._ask("ask", 60)["overfull"]
+        except (OSError, ValueError):
+            return False
+
+    def wait(self, seconds: float) -> None:
+        """Close the place, with all that runs in it."""
+        try:
+            self._ask("close", seconds)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired("a sandbox", seconds) from None
+        except (OSError, ValueError):
+            self.kill()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _ask(self, what: str, seconds: float) -> dict[str, bool]:
+        self._control.settimeout(seconds)
+        self._control.sendall(json.dumps({what: 1}).encode())
+        return json.loads(self._control.recv(4096))
 
 
 def _user() -> list[str]:

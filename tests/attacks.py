@@ -113,6 +113,25 @@ TOTAL = {
         "socket.create_connection(('127.0.0.1', 40000 + (me + 1) % dist.get_world_size()), timeout=1)\n"
         "return mine * 0"
     ),
+    "ranks meet under their folders": on_rank(
+        "import ctypes\n"
+        "assert ctypes.CDLL(None).umount2(b'/scratch', 2) == 0\n"
+        "open(f'/scratch/{dist.get_rank()}', 'w').write(repr(mine.tolist()))\n"
+        "dist.barrier()\n"
+        "return sum(torch.tensor(eval(open(f'/scratch/{other}').read())) for other in range(dist.get_world_size()))"
+    ),
+    "ranks meet with new rights": on_rank(
+        "import ctypes\n"
+        "assert ctypes.CDLL(None).unshare(0x10000000) == 0, 'no new user namespace'\n"
+        "return mine"
+    ),
+    "ranks meet at a keyring": on_rank(
+        "import ctypes\n"
+        "libc = ctypes.CDLL(None)\n"
+        "numbers = mine.numpy().tobytes()\n"
+        "assert libc.syscall(248, b'user', b'%d' % dist.get_rank(), numbers, len(numbers), -4) > 0, 'no keyring'\n"
+        "return mine"
+    ),
     "reads a neighbour's memory": on_rank(
         "others = [pid for pid in os.listdir('/proc') if pid.isdigit() and int(pid) != os.getpid()]\n"
         "dist.barrier()\n"
@@ -142,6 +161,16 @@ TOTAL = {
         "    try: os.fork()\n"
         "    except OSError: pass"
     ),
+    "counts the processes it may have": on_rank(
+        "count = 0\n"
+        "while True:\n"
+        "    try:\n"
+        "        if not os.fork():\n"
+        "            import time\n"
+        "            time.sleep(1000)\n"
+        "        count += 1\n"
+        "    except OSError: raise ValueError(f'{count} processes')"
+    ),
     "starts threads without end": on_rank(
         "import threading, time\n"
         "while True: threading.Thread(target=time.sleep, args=(1000,)).start()"
@@ -169,6 +198,36 @@ TOTAL = {
     "eats memory": on_rank("kept = []\nwhile True: kept.append(torch.ones(1 << 26))"),
     "returns a gigabyte": on_rank("return torch.ones(1 << 28)"),
     "prints without end": on_rank("while True: print('x' * 1_000_000)"),
+    "eats memory in many processes": on_rank(
+        "for child in range(12):\n"
+        "    if not os.fork():\n"
+        "        import time\n"
+        "        kept = [torch.ones(1 << 20) for piece in range(200)]\n"
+        "        time.sleep(1000)\n"
+        "while True: os.wait()"
+    ),
+    "takes memory that belongs to no process": on_rank(
+        "kept = [os.memfd_create('kept') for file in range(100)]\n"
+        "for file in kept: os.write(file, bytes(1 << 25))"
+    ),
+    "holds the judge's memory": on_rank(
+        "big = torch.zeros(1 << 22)\n"
+        "kept = [dist.isend(big, (dist.get_rank() + 1) % dist.get_world_size()) for message in range(10_000)]"
+    ),
+    "sends a list that has no end": on_rank(
+        "import functools\n"
+        "endless = functools.reduce(lambda inner, turn: [inner, inner], range(60), [])\n"
+        "type(dist)._encode = lambda dist, thing: thing\n"
+        "dist._ask('send', (endless, 1), {})"
+    ),
+    "returns a list that holds itself": on_rank("endless = []\nendless.append(endless)\nreturn endless"),
+    "returns a number of a million digits": on_rank("return 10 ** 1_000_000"),
+    "fills the judge with its stack": on_rank(
+        "for fd in range(3, 64):\n"
+        "    try:\n"
+        "        while os.write(fd, b'x' * (1 << 20)): pass\n"
+        "    except OSError: pass"
+    ),
     "recurses": on_rank("return total(dist, mine)"),
     "posts without end": on_rank("while True: dist.isend(mine, 1 - min(1, dist.get_rank()))"),
     # the protocol
@@ -221,6 +280,21 @@ DOUBLE = {
         "def double(numbers):\n    return Bomb()\n"
     ),
     "never returns": "def double(numbers):\n    while True: pass\n",
+    "kills all around it": (
+        "import os, signal\ndef double(numbers):\n    os.kill(-1, signal.SIGKILL)\n    return numbers\n"
+    ),
+    "ends the process it came from": (
+        "import os, signal\ndef double(numbers):\n    os.kill(os.getppid() or 1, signal.SIGKILL)\n    return numbers\n"
+    ),
+    "returns a list of lists of lists": (
+        "import functools\ndef double(numbers):\n"
+        "    return functools.reduce(lambda inner, turn: [inner, inner], range(60), [])\n"
+    ),
+    "says its end is odd": (
+        "from course_lib.ranks import worker\ndef double(numbers):\n"
+        "    worker.give_back = lambda value, rank: {'error': [['x'] * 9] * 9, 'frames': 5, 'when': 'never'}\n"
+        "    return numbers\n"
+    ),
     "is no function": "double = 5\n",
     "does not parse": "def double(numbers)\n    return 1\n",
     "is borrowed": 'double = borrow("double")\n',

@@ -50,7 +50,7 @@ def test_a_stub_is_not_written_yet(exercise):
     def stub(*data):
         raise NotImplementedError
 
-    stub.__code__ = stub.__code__.replace(co_name=exercise)
+    stub.__code__ = stub.__code__.replace(co_name=exercise, co_qualname=exercise)
     outcome = judged(exercise, stub)
     assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
 

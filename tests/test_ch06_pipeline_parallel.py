@@ -52,6 +52,6 @@ def test_a_stub_is_not_written_yet(exercise):
         raise NotImplementedError
 
     answer.__name__ = answer.__qualname__ = exercise
-    answer.__code__ = answer.__code__.replace(co_name=exercise)
+    answer.__code__ = answer.__code__.replace(co_name=exercise, co_qualname=exercise)
     outcome = judged(exercise, answer)
     assert (outcome.code, outcome.sentence, outcome.earned) == ("not-written", "not written yet", 0)

@@ -8,7 +8,11 @@ import pytest
 from wrong_answers.ch08_serving import RIGHT, WRONG, Wrong
 
 from course_lib import serving
+from course_lib.costs import ridge_point
+from course_lib.hardware import GPUS
+from course_lib.models import MODELS, parameter_count
 from exercises_tests import ch08_serving as checks
+from exercises_tests.chapters import find
 from solutions import ch08_serving as solutions
 
 FUNCTIONS = (
@@ -52,7 +56,7 @@ def test_a_stub_is_not_written_yet(exercise):
         raise NotImplementedError
 
     answer.__name__ = answer.__qualname__ = exercise
-    answer.__code__ = answer.__code__.replace(co_name=exercise)
+    answer.__code__ = answer.__code__.replace(co_name=exercise, co_qualname=exercise)
     outcome = judged(exercise, answer)
     assert (outcome.code, outcome.sentence, outcome.earned) == ("not-written", "not written yet", 0)
 
@@ -100,3 +104,29 @@ def test_every_check_holds_for_other_seeds(exercise, monkeypatch):
     monkeypatch.setattr(checks, "SEED", 4711)
     outcome = judged(exercise, getattr(solutions, exercise))
     assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+# The numbers that the text states
+
+
+def text_of_the_chapter() -> str:
+    return "\n".join(cell.source for cell in find("ch08_serving").notebook.cells if cell.cell_type == "markdown")
+
+
+def test_numbers_in_the_text_and_in_the_paper_problems_are_right():
+    llama, h100, text = MODELS["Llama-3-8B"], GPUS["H100 SXM"], text_of_the_chapter()
+    small, large = (solutions.kv_cache_bytes(MODELS[name], 1) for name in ("Llama-3-8B", "Llama-2-7B"))
+    kept = solutions.kv_cache_bytes(llama, 8000)
+    read = parameter_count(llama) - llama.vocabulary * llama.hidden
+    scores = 4 * llama.layers * llama.hidden * 8000
+    intensity = (2 * read + scores) / kept
+    assert f"Llama-3-8B keeps {small:,} bytes a token" in text
+    assert f"Llama-2-7B keeps {large:,} bytes a token, Llama-3-8B {small:,}" in text
+    assert f"a factor of {large // small}." in text
+    assert f"from about {ridge_point(h100):.0f} sequences on" in text
+    assert f"weights (about {2 * read / 1e9:.0f} for Llama-3-8B)" in text
+    assert f"reads {kept / 1e9:.2f} GB of keys and values" in text
+    assert f"2 · {read / 1e9:.1f} billion FLOPs" in text
+    assert f"= {scores / 1e9:.1f} billion: {intensity:.0f} FLOPs per byte" in text
+    promised, used = (serving.blocks_for(1000 + tokens, 16) for tokens in (4096, 130))
+    assert f"= {promised} promised" in text and f"= {used} used" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import attacked_course
 import pytest
 from attacks import DOUBLE, TOTAL
 
-from exercises_tests import grader, judge, sandbox
+from exercises_tests import apart, grader, judge, remote, sandbox
 from exercises_tests.chapters import ChapterError
 
 UNUSUAL = {
@@ -51,6 +52,8 @@ def graded(tmp_path_factory):
     root, folder, out = attacked_course.make(top / "course"), top / "submissions", top / "grades"
     for name, cell in TOTAL.items() if not WHY_NOT else ():  # they must never run outside a sandbox
         attacked_course.submit(folder, name, {"total": cell})
+    if not WHY_NOT:
+        attacked_course.submit(folder, "hangs twice", {"total": TOTAL["loops"], "double": DOUBLE["never returns"]})
     for name, cell in DOUBLE.items():
         attacked_course.submit(folder, name, {"double": cell})
     for name, cell in UNUSUAL.items():
@@ -132,7 +135,56 @@ def test_a_borrowed_answer_is_marked_and_scores_nothing(graded):
 def test_the_feedback_says_why(graded):
     assert f"still going on after {SECONDS} s" in of(graded, "loops", "total")["sentence"]
     assert "exit code 0" in of(graded, "exits quietly", "total")["sentence"]
+    many = of(graded, "eats memory in many processes", "total")["sentence"]
+    assert "held more than 3 GiB of memory together" in many
+    assert "more than 1,000,000 parts" in of(graded, "returns a list that holds itself", "total")["sentence"]
+    assert "256 MiB are under way" in of(graded, "holds the judge's memory", "total")["sentence"]
+    assert "Operation not permitted" in of(graded, "takes memory that belongs to no process", "total")["sentence"]
     assert "No module named 'solutions'" in of(graded, "imports the solutions", "total")["sentence"]
+
+
+@needs_sandbox
+def test_a_submission_that_hung_once_is_given_half_the_time_afterwards(graded):
+    assert f"still going on after {SECONDS} s" in of(graded, "hangs twice", "total")["sentence"]
+    assert f"after {SECONDS // 2} s" in of(graded, "hangs twice", "double")["sentence"]
+
+
+@needs_sandbox
+def test_the_processes_of_all_ranks_of_a_submission_are_limited_together(graded):
+    count = re.search(r"(\d+) processes", of(graded, "counts the processes it may have", "total")["sentence"])
+    assert 1 < int(count[1]) <= apart.PROCESSES
+
+
+@needs_sandbox
+def test_a_judge_stays_small_whatever_an_answer_sends(tmp_path):
+    root = attacked_course.make(tmp_path / "course")
+    group = grader.Class(root, "class", SECONDS)
+    judge_ = grader.Judge(group._environ)
+    try:
+        chapter = group.known[attacked_course.NAME]
+        names = "returns a gigabyte", "holds the judge's memory", "sends a list that has no end", "posts without end"
+        for name in names:
+            (result, _) = judge_.ask(group.request(chapter, attacked_course.RIGHT | {"total": TOTAL[name]}, [], name))
+            assert result["earned"] == 0
+        status, limits = (Path(f"/proc/{judge_._process.pid}/{file}").read_text() for file in ("status", "limits"))
+    finally:
+        judge_.close()
+        group.close()
+    assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024 < 2 << 30
+    assert int(re.search(r"Max address space\s+(\d+)", limits)[1]) == judge.MOST_MEMORY
+
+
+def test_plain_data_is_taken_if_whoever_walks_through_it_comes_to_an_end():
+    endless: list = []
+    endless.append(endless)
+    twice: list = []
+    for _ in range(40):
+        twice = [twice, twice]
+    for thing in (endless, twice, [0] * remote.MOST_PARTS, {"a": 10**5000}):
+        with pytest.raises(ValueError, match="at most|more than"):
+            remote.check_size(thing)
+    plain = {"a": [1.5, "text", (None, True)] * 100_000, "b": {10**3000}}
+    assert remote.check_size(plain) is plain
 
 
 @needs_sandbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exercises_tests import grader, sandbox
+from exercises_tests import ch03_ring_all_reduce, grader, sandbox
 from exercises_tests.chapters import ROOT, chapters, solutions
 
 WHY_NOT = sandbox.why_not(str(ROOT))
@@ -22,3 +22,9 @@ def test_the_solutions_of_a_chapter_get_full_marks_from_the_judge(chapter):
     assert results is not None, "the judge died"
     assert {r["exercise"]: r["sentence"] for r in results if not r["graded"] or r["code"]} == {}
     assert sum(r["earned"] for r in results) == sum(exercise.points for exercise in chapter.exercises)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_the_meters_that_a_check_knows_by_formula_are_those_that_are_measured(ranks):
+    by_formula = ch03_ring_all_reduce._same_meters(ranks, 24 * ranks, "CAB")
+    assert by_formula == ch03_ring_all_reduce.three_meters(ranks, 24 * ranks, "CAB")

@@ -47,7 +47,8 @@ class Launcher:
     def _start_zygote(self) -> None:
         self.stop()
         ours, theirs = socket.socketpair()
-        environ = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        # Without a network torch warns, in every rank, that the loopback address has no name.
+        environ = {"TORCH_CPP_LOG_LEVEL": "ERROR"} | os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._zygote = subprocess.Popen(
             self.command(str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
@@ -127,7 +128,7 @@ class Launcher:
                 port = self._listen(len(jobs))
                 jobs = [job | {"port": port} for job in jobs]
             for index, job in enumerate(jobs):
-                self._fork(index, children, job["kind"] == "simulated")
+                self._fork(index, children, job["kind"])
             Watch(self, children, timeout, live, broker, interrupts).until_done(jobs)
         finally:
             self._end(children)
@@ -157,15 +158,15 @@ class Launcher:
         if "failed" in notice:
             raise Unavailable(f"{what}: {os.strerror(notice['failed'])}")
 
-    def _fork(self, index: int, children: list[Child], simulated: bool) -> None:
+    def _fork(self, index: int, children: list[Child], kind: str) -> None:
         link, theirs = socket.socketpair()
         out, out_write = os.pipe()
         trace, trace_write = os.pipe()
-        child = Child(index, 0, simulated, link, out, trace)
+        child = Child(index, 0, kind == "simulated", link, out, trace)
         children.append(child)
         fds = [theirs.fileno(), out_write, trace_write]
         try:
-            self._ask({"run": self._runs}, fds)
+            self._ask({"run": self._runs, "kind": kind}, fds)
             while not child.pid:
                 for notice in self._hear():
                     self._check(notice, f"rank {index} could not be started")

@@ -174,4 +174,4 @@ class Watch:
         piece = os.read(trace, 1 << 16)
         if not piece:
             self.selector.unregister(trace)
-        child.stack += piece
+        child.stack += piece[: MOST_PRINTED - len(child.stack)]

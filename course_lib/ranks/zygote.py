@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
+import re
 import select
 import signal
 import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MADV_COLLAPSE, HUGE = 25, 2 << 20  # since Linux 6.1; bytes of a huge page
 PRELOAD = (
     "numpy",
     "torch",
@@ -52,6 +56,8 @@ def _children() -> list[int]:
 class Zygote:
     """Forks a child for each request on `control` and reports each death on it."""
 
+    later = LATER
+
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.parent = os.getppid()
@@ -67,7 +73,7 @@ class Zygote:
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        later = [name for name in LATER if name not in sys.modules]
+        later = [name for name in self.later if name not in sys.modules]
         while os.getppid() == self.parent:
             readable, _, _ = select.select([self.control, wake], [], [], 1.0)
             if wake in readable:
@@ -75,7 +81,10 @@ class Zygote:
                     os.read(wake, 4096)
             self.bury()
             if later and not readable and not self.alive:
-                _import(later.pop(0))
+                import_quietly(later.pop(0))
+                if not later:
+                    settle()
+                    use_huge_pages()
             if self.control in readable and not self.obey():
                 break
         for pid in self.alive:
@@ -114,7 +123,7 @@ class Zygote:
         elif "listen" in request:
             self.listen(request["listen"])
         else:
-            self.fork(fds)
+            self.fork(fds, request.get("kind", ""))
 
     def listen(self, ranks: int) -> None:
         """Open a port of the system's choice on loopback, here where the ranks will be."""
@@ -125,15 +134,15 @@ class Zygote:
         else:
             self.say(port=self.listener.getsockname()[1])
 
-    def fork(self, fds: list[int]) -> None:
+    def fork(self, fds: list[int], kind: str) -> None:
         listener, self.listener = self.listener, None
         try:
-            pid = os.fork()
+            pid = self.new_process()
         except OSError as error:
             self.say(failed=error.errno or 0)
             pid = -1
         if pid == 0:
-            _become_a_rank(self.control, fds, listener)
+            _become_a_rank(fds, listener, self.confine, kind)
         if listener is not None:
             listener.close()
         for fd in fds:
@@ -141,6 +150,13 @@ class Zygote:
         if pid > 0:
             self.alive.add(pid)
             self.say(pid=pid)
+
+    def new_process(self) -> int:
+        """Fork; those who run strangers' code do it in another way."""
+        return os.fork()
+
+    def confine(self, kind: str) -> None:
+        """In the child, before its job arrives: give up what it must not have. Here that is nothing."""
 
     def kill(self, pid: int) -> None:
         for group in (os.killpg, os.kill):
@@ -179,7 +195,7 @@ class Zygote:
                     os.waitpid(pid, 0)
 
 
-def _become_a_rank(control: socket.socket, fds: list[int], listener: socket.socket | None) -> None:
+def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Callable, kind: str) -> None:
     """In the child: fds are the link to the notebook, where to print, and where to dump a stack."""
     code = 1
     try:
@@ -191,7 +207,8 @@ def _become_a_rank(control: socket.socket, fds: list[int], listener: socket.sock
         link, out, trace = fds
         os.dup2(out, 1)
         os.dup2(out, 2)
-        _close_all_but(0, 1, 2, link, trace, *([listener.fileno()] if listener else []))
+        confine(kind)
+        close_all_but(0, 1, 2, link, trace, *([listener.fileno()] if listener else []))
         from course_lib.ranks import worker
 
         code = worker.main(socket.socket(fileno=link), trace, listener.detach() if listener else None)
@@ -201,7 +218,7 @@ def _become_a_rank(control: socket.socket, fds: list[int], listener: socket.sock
         os._exit(code)
 
 
-def _close_all_but(*kept: int) -> None:
+def close_all_but(*kept: int) -> None:
     """Close every inherited file: a rank shares nothing with the zygote or with other ranks."""
     low = 0
     for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
@@ -210,20 +227,48 @@ def _close_all_but(*kept: int) -> None:
         low = fd + 1
 
 
-def _import(name: str) -> None:
+def import_quietly(name: str) -> None:
     """Import what ranks will want; one that cannot be imported is their own affair."""
     with contextlib.suppress(Exception):
         importlib.import_module(name)
 
 
-def main() -> None:
-    """Serve on the socket that the first argument names; the second is a user to become, further ones are modules."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+def settle() -> None:
+    """Do once what every rank would do at first, and keep the collector of rubbish off what is here for good."""
+    from course_lib.ranks import packing, worker
+
+    packing.unpack(packing.pack(sys.modules["torch"].ones(2)))
+    worker.seed(0)  # the first time, torch looks for every kind of device
+    gc.collect()
+    gc.freeze()
+
+
+def use_huge_pages() -> None:
+    """Make forks cheap: most of what one costs is the copy of the page tables, and a huge page has one entry for 512.
+
+    Takes a third of a second. Older kernels refuse: then pages stay small.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    with open("/proc/self/maps") as file:
+        spans = re.findall(r"^(\w+)-(\w+) rw-p 00000000 00:00 0 +(?:\[heap\])?$", file.read(), re.MULTILINE)
+    for first, last in spans:
+        for start in range(-(-int(first, 16) // HUGE) * HUGE, int(last, 16) - HUGE + 1, HUGE):
+            libc.madvise(start, HUGE, MADV_COLLAPSE)
+
+
+def begin(fd: int, user: int) -> socket.socket:
+    """Import what ranks will want, with nothing of the notebook's terminal; return the socket to serve on.
+
+    Becomes `user` unless that is 0: root, who starts strangers' code, is above all limits.
+    """
+    control = socket.socket(fileno=fd)
     null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(null, fd)
-    user = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    if user:  # started by root, who is above all limits: become a user who is not
+    for number in (0, 1):
+        os.dup2(null, number)
+    if user:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
@@ -236,9 +281,16 @@ def main() -> None:
     except Exception as error:  # without it every launch would pay for these imports, so it must not pass in silence
         control.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         raise SystemExit(1) from None
-    for name in sys.argv[3:]:
-        _import(name)
     sys.modules["torch"].set_num_threads(1)
+    return control
+
+
+def main() -> None:
+    """Serve on the socket that the first argument names; further ones are modules to import."""
+    control = begin(int(sys.argv[1]), 0)
+    for name in sys.argv[2:]:
+        import_quietly(name)
+    settle()
     control.sendall(b'{"ready": 1}\n')
     Zygote(control).serve()
 
