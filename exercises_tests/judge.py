@@ -8,6 +8,7 @@ folder, without `solutions/` and `tests/` on the module path; what comes back is
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import json
 import linecache
@@ -33,6 +34,7 @@ from exercises_tests.apart import PROCESSES, SCRATCH
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MESSAGE = 64 << 20  # bytes of one message from an answer
 MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has about 2 in use
+ROOM = "course-room-"
 MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES = 64 << 20, 1024
 KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
@@ -105,7 +107,7 @@ def main() -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a judge whose grader is gone has nobody to tell
     for line in sys.stdin:
         request = json.loads(line)
-        with tempfile.TemporaryDirectory(prefix="grading-") as folder:
+        with tempfile.TemporaryDirectory(prefix="submission-", dir=ranks.LAUNCHER.room or None) as folder:
             ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
             ranks.LAUNCHER.waits_fully = True
             ranks.LAUNCHER.preload = _imported(request["imports"]) + _preload(request["chapter"])
@@ -194,14 +196,35 @@ def room(root: Path | None = None) -> dict[str, str]:
     The folder stands in PYTHONPATH; whoever asked for it deletes it. The checks of a course elsewhere are in
     `root/exercises_tests`.
     """
-    base = "/var/tmp" if os.path.isdir("/var/tmp") else None  # a sandbox puts a new /tmp in place
-    here, folder = Path(__file__).resolve().parent.parent, tempfile.mkdtemp(prefix="course-room-", dir=base)
+    base = "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()  # a sandbox puts a new /tmp in place
+    _tidy(Path(base))
+    folder = tempfile.mkdtemp(prefix=f"{ROOM}{os.getpid()}-", dir=base)
+    here = Path(__file__).resolve().parent.parent
     for package in ("course_lib", "exercises_tests"):
         shutil.copytree(here / package, Path(folder, package), ignore=shutil.ignore_patterns("__pycache__"))
     for check in (root / "exercises_tests").glob("ch*.py") if root else ():
         shutil.copy(check, Path(folder, "exercises_tests"))
     os.chmod(folder, 0o755)  # a sandbox reads it as another user
     return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1", "MALLOC_ARENA_MAX": "2"}
+
+
+def _tidy(base: Path) -> None:
+    """Delete the rooms of graders that were killed and could not do so themselves."""
+    for folder in base.glob(f"{ROOM}*-*"):
+        with contextlib.suppress(OSError, ValueError):
+            owner = int(folder.name.removeprefix(ROOM).partition("-")[0])
+            if folder.stat().st_uid == os.getuid() and not _alive(owner):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -672,3 +673,13 @@ def test_under_torchrun_a_run_after_a_failed_one_works_on_fresh_copies(under_tor
 
 def test_under_torchrun_each_rank_gets_its_own_argument(under_torchrun):
     assert under_torchrun.count("own [7, 8]\n") == 2
+
+
+def test_what_a_rank_had_to_import_is_there_for_the_next_run():
+    def before_and_after(dist):
+        before = "torch.distributed.tensor.parallel" in sys.modules
+        importlib.import_module("torch.distributed.tensor.parallel")
+        return before
+
+    run(before_and_after, ranks=1)
+    assert run(before_and_after, ranks=1)[0] is True

@@ -160,6 +160,7 @@ def _run_real(fn: Callable, args: tuple, ranks: int, on: str | None, timeout: fl
     print_ranks([child.text for child in children], shown=show.text)
     _raise_first_failure(children, timeout)
     answers = [child.answer for child in children]
+    LAUNCHER.prepare(answers)
     values = [_value(answer["value"], rank) for rank, answer in enumerate(answers)]
     begin = min(answer["begin"] for answer in answers)
     shifts = [answer["begin"] - begin for answer in answers]
@@ -194,6 +195,7 @@ def _run_simulated(fn: Callable, args: tuple, ranks: int, cluster: Any, timeout:
             "timeout",
         )
     _raise_first_failure([child], timeout, simulated=True)
+    LAUNCHER.prepare([answer])
     values = [_value(value, rank) for rank, value in enumerate(answer["values"])]
 
     return Results(values, answer["seconds"], lambda: _simulated_events(answer), printed, True, shown)

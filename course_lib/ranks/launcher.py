@@ -143,6 +143,13 @@ class Launcher:
         """Rebuild what a rank returned."""
         return packing.unpack(data)
 
+    def prepare(self, answers: list[dict[str, Any]]) -> None:
+        """Have the zygote import what ranks had to import themselves, for seconds, so that the next ones need not."""
+        wanted = sorted({name for answer in answers for name in answer.get("imported", ())})
+        if wanted:
+            with contextlib.suppress(Unavailable):
+                self._ask({"import": wanted})
+
     def _listen(self, ranks: int) -> int:
         self._ask({"listen": ranks})
         while True:

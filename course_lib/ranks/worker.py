@@ -20,7 +20,7 @@ import torch
 import torch.distributed as torch_dist
 
 from course_lib import meter
-from course_lib.ranks import packing, wire
+from course_lib.ranks import packing, wire, zygote
 
 
 def main(link: socket.socket, trace: int, port: int | None = None) -> int:
@@ -29,6 +29,7 @@ def main(link: socket.socket, trace: int, port: int | None = None) -> int:
     assert kind == wire.JOB
     job = packing.unpack(body)
     _settle(job)
+    absent = [name for name in zygote.LATER if name not in sys.modules]
     faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
     if job["kind"] == "simulated":
         from course_lib.simulator import world
@@ -41,6 +42,7 @@ def main(link: socket.socket, trace: int, port: int | None = None) -> int:
     else:  # "module:function", of whoever runs ranks in yet another way
         module, name = job["kind"].split(":")
         answer = getattr(importlib.import_module(module), name)(job, link)
+    answer["imported"] = [name for name in absent if name in sys.modules]
     sys.stdout.flush()
     sys.stderr.flush()
     wire.put(link, wire.FAILED if "error" in answer else wire.DONE, packing.pack(answer))

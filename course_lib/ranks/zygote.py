@@ -36,7 +36,7 @@ LATER = (
     "torch.distributed.tensor.debug",  # CommDebugMode
     "torch.distributed.tensor.parallel",
 )
-"""What only some chapters need: imported when nothing is asked for, so that the first run need not wait for it."""
+"""What only some chapters need: imported when nothing is asked for, or once a rank has had to import it itself."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -112,7 +112,7 @@ class Zygote:
         return True
 
     def carry_out(self, request: dict, fds: list[int]) -> None:
-        """Kill, ask where, listen or fork. At most one request of those that arrive together carries fds: a fork."""
+        """Kill, ask where, listen, import or fork. Of requests that arrive together at most one has fds: a fork."""
         if "kill" in request:
             for pid in set(request["kill"]) & self.alive:
                 self.kill(pid)
@@ -122,6 +122,10 @@ class Zygote:
                 os.kill(pid, signal.SIGUSR1)
         elif "listen" in request:
             self.listen(request["listen"])
+        elif "import" in request:
+            for name in set(request["import"]) & set(self.later):
+                import_quietly(name)
+            settle()
         else:
             self.fork(fds, request.get("kind", ""))
 
