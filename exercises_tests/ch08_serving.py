@@ -41,8 +41,10 @@ def check_kv_cache_bytes(answer: Any, part: Any) -> str:
 def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
     for (shape, tokens), got in zip(cases, alone(each, answer, cases), strict=True):
         want = 4 * shape.layers * shape.kv_heads * shape.head_size * tokens
-        case = f"{shape.name}, {tokens:,} {'token' if tokens == 1 else 'tokens'}"
+        case = f"{shape.name}, {_count(tokens, 'token')}"
         see = f'kv_cache_bytes(MODELS["{shape.name}"], {tokens})' if shape.name in MODELS else ""
+        number = isinstance(got, (int, float)) and not isinstance(got, bool)
+        expect(number, f"{case}: it returns {_kind(got)}; return a number of bytes", "form", see)
         said = f"{case}: {_number(got)} bytes; it is {want:,}"
         mistakes = {
             "all-heads": (shape.heads / shape.kv_heads, "all query heads are counted; only the KV heads are kept"),
@@ -51,6 +53,7 @@ def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
             "elements": (1 / 2 / 2, "these are neither both keys and values nor bytes"),
             "one-layer": (1 / shape.layers, "every layer has its own keys and values"),
             "head-size": (shape.head_size**-1, "a key is head_size numbers long"),
+            "whole-head": (shape.heads, "one head is hidden // heads numbers long, all of them together hidden"),
         }
         for code, (factor, sentence) in mistakes.items():
             expect(factor == 1 or not close(got, want * factor), f"{said}: {sentence}", code, see)
@@ -60,8 +63,17 @@ def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
         expect(close(got, want), said, "value", see)
 
 
-def _number(value: Any) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else repr(value)
+def _number(value: float) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _count(number: int, thing: str) -> str:
+    """Return "1 block", "2 blocks"."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _are(number: int, thing: str) -> str:
+    return f"{'is' if number == 1 else 'are'} {_count(number, thing)}"
 
 
 # The same tokens, each read once
@@ -86,6 +98,9 @@ class Watched:
 
     def __call__(self, tokens: torch.Tensor, cache: Any = None, last: bool = False) -> torch.Tensor:
         self.calls.append(tuple(tokens.shape))
+        if tokens.dim() != 2:
+            words = f"tokens of shape {self.calls[-1]}; the model takes (sequences, tokens), as torch.tensor([new]) has"
+            raise ValueError(words)
         return self._model(tokens, cache, last)
 
     def __getattr__(self, name: str) -> Any:
@@ -93,13 +108,13 @@ class Watched:
 
 
 def generate(answer: Any, cases: list, seed: int) -> list:
-    """Beside the answer: what it returns for each case, and the shape of each call of the model."""
+    """Beside the answer: what it returns for each case, the shape of each call of the model, the prompt afterwards."""
     found = []
     with one_thread():
         for prompt, tokens in cases:
-            model = Watched(tiny_llama(seed=seed))
-            made = answer(model, list(prompt), tokens)
-            found.append((made.tolist() if isinstance(made, torch.Tensor) else made, model.calls))
+            model, given = Watched(tiny_llama(seed=seed)), list(prompt)
+            made = answer(model, given, tokens)
+            found.append((made.tolist() if isinstance(made, torch.Tensor) else made, model.calls, given))
     return found
 
 
@@ -112,27 +127,37 @@ def check_generate_with_cache(answer: Any, part: Any) -> str:
     found = alone(generate, answer, cases, SEED)
     see = "generate_with_cache(model, prompt, 5), generate(model, prompt, 5)"
     part("tokens")
-    for (prompt, tokens), want, (got, calls) in zip(cases, wanted, found, strict=True):
-        case = f"{tokens} {'token' if tokens == 1 else 'tokens'} after a prompt of {len(prompt)}"
+    for (prompt, tokens), want, (got, calls, given) in zip(cases, wanted, found, strict=True):
+        case = f"{_count(tokens, 'token')} after a prompt of {len(prompt)}"
         expect(isinstance(got, list), f"{case}: it returns {_kind(got)}; return a list of token numbers", "form", see)
+        strange = [_kind(token) for token in got if type(token) is not int]
+        words = f"{case}: it returns a list with {(strange or [''])[0]} in it; .item() makes a number of a tensor"
+        expect(not strange, words, "form", see)
         expect(got[: len(prompt)] != prompt or got == want, f"{case}: the prompt is returned too", "prompt-too", see)
         expect(len(got) == len(want), f"{case}: it returns {len(got)}", "count", see)
-        read = sum(shape[-1] for shape in calls)
+        read, first = sum(shape[-1] for shape in calls), _first(got, want)
         expect(
             equal(got, want) or read <= len(prompt) + tokens,
-            f"{case}: token {_first(got, want)} is another one than without a cache, and the model was given {read} "
+            f"{case}: token {first} is another one than without a cache, and the model was given {read} "
             f"tokens: the cache holds what was read, so feed only the newest token",
             "fed-twice", see,
         )  # fmt: skip
+        singly = first > 0 and all(shape[-1] == 1 for shape in calls[1:])
+        why = "only the newest token is fed, so all calls need one cache, which holds those before it" if singly else ""
+        if first == 0:
+            again = "the cases before came out right; does every answer begin with an empty cache?"
+            why = again if prompt != cases[0][0] else "take the scores after the prompt's last token, logits[0, -1]"
         expect(
             equal(got, want),
-            f"{case}: token {_first(got, want)} is {_at(got, want)}; without a cache it is {want[_first(got, want)]}",
+            f"{case}: token {first} is {got[first]}; without a cache it is {want[first]}{': ' * bool(why)}{why}",
             "tokens", see,
         ) if want else None  # fmt: skip
+        grown = f"{case}: your function has changed `prompt`, which now has {len(given)}: leave the caller's list alone"
+        expect(equal(given, prompt), grown, "changes-prompt", see)
     part("cost")
-    for (prompt, tokens), (_, calls) in zip(cases, found, strict=True):
+    for (prompt, tokens), (_, calls, _) in zip(cases, found, strict=True):
         read, least = sum(shape[-1] for shape in calls), len(prompt) + max(tokens - 1, 0)
-        case = f"{tokens} tokens after a prompt of {len(prompt)}"
+        case = f"{_count(tokens, 'token')} after a prompt of {len(prompt)}"
         expect(
             read <= least + 1,
             f"{case}: the model was given {read} tokens in all; {least} are enough, each once. You recompute what the "
@@ -159,12 +184,9 @@ def _first(got: list, want: list) -> int:
     return next((place for place, pair in enumerate(zip(got, want, strict=False)) if pair[0] != pair[1]), 0)
 
 
-def _at(got: list, want: list) -> str:
-    return repr(got[_first(got, want)])[:40]
-
-
 def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    name = type(value).__name__
+    return "nothing" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 # Bytes over bandwidth
@@ -184,14 +206,14 @@ def check_decode_lower_bound(answer: Any, part: Any) -> str:
 
 def _bounds(answer: Any, cases: list) -> None:
     for (shape, gpu, batch, context), got in zip(cases, alone(each, answer, cases), strict=True):
-        table = 2 * shape.vocabulary * shape.hidden
+        table, shared = 2 * shape.vocabulary * shape.hidden, shape.heads / shape.kv_heads
         every, kept = 2 * parameter_count(shape), 4 * shape.layers * shape.kv_heads * shape.head_size * context
         weights = every - (0 if shape.tied else table)
         want = (weights + batch * kept) / gpu.memory_bandwidth
         see = f'decode_lower_bound(MODELS["{shape.name}"], GPUS["{gpu.name}"], {batch}, {context})'
         said = f"{shape.name} on {gpu.name}, batch {batch}, context {context:,}: "
-        said += f"{1e3 * got:,.4g} ms" if isinstance(got, (int, float)) else repr(got)
-        said += f"; at least {1e3 * want:,.4g} ms"
+        expect(isinstance(got, (int, float)), f"{said}it returns {_kind(got)}; return seconds", "form", see)
+        said += f"{1e3 * got:,.4g} ms; the least is {1e3 * want:,.4g} ms"
         mistakes = {
             "with-lookup": (every + batch * kept, "of the input embedding one row a token is read: leave it out"),
             "without-tied-head": (every - table + batch * kept, "a tied embedding is read whole, as the head"),
@@ -199,6 +221,10 @@ def _bounds(answer: Any, cases: list) -> None:
             "no-cache": (weights, "the keys and values of the context are read too"),
             "cache-once": (weights + kept, "every sequence of the batch reads its own keys and values"),
             "parameters": (weights / 2 + batch * kept, "bf16 weights have 2 bytes each"),
+            "per-token": ((weights + batch * kept) / batch, "the step makes a token for every sequence; do not divide"),
+            "all-heads": (weights + batch * kept * shared, "kv_cache_bytes counts all query heads"),
+            "half": (weights + batch * kept / 2, "keys and values are both read: mend kv_cache_bytes first"),
+            "milliseconds": (1e3 * (weights + batch * kept), "return seconds; these are milliseconds"),
         }
         for code, (moved, sentence) in mistakes.items():
             wrong = moved / gpu.memory_bandwidth
@@ -273,15 +299,18 @@ def _judge_blocks(blocks: int, size: int, operations: list, found: list) -> None
         total, before = tokens.get(request, 0) + (count or [1])[0], tables.get(request, [])
         need, spare = blocks_for(total, size), blocks - sum(map(len, tables.values()))
         if need - len(before) > spare:
-            words = f"{case}: {need - len(before)} more blocks are needed and {spare} are left, so None is right"
+            more, left = need - len(before), _count(spare, "block")
+            words = f"{case}: it takes {more} more and {left} can be had, so None is right"
             expect(returned is None, f"{words}; it returned {returned}", "over-budget")
             refused = True
             continue
-        why = "blocks of a request that was freed do not come back" if freed else "none is in use that need be"
-        why = "a request that was refused has kept blocks" if refused and not freed else why
+        why = "None is for too few blocks; return the table"
+        why = "a request that was refused has kept blocks" if refused else why
+        why = "blocks of a request that was freed do not come back" if freed else why
+        here = f"{spare} of {_count(blocks, 'block')} {'is' if spare == 1 else 'are'} in nobody's table"
         expect(
             returned is not None,
-            f"{case} returned None, though {spare} of {blocks} blocks are in nobody's table: {why}",
+            f"{case} returned None, though it takes {need - len(before)} more and {here}: {why}",
             "leak" if freed or refused else "refuses",
         )
         _numbers(returned, case, blocks)
@@ -290,16 +319,9 @@ def _judge_blocks(blocks: int, size: int, operations: list, found: list) -> None
             f"{case} returned {returned}, and the table was {before}: blocks that hold tokens stay where they are",
             "moved",
         )
-        expect(
-            len(returned) >= need,
-            f"{case} returned {len(returned)} blocks for {total} tokens; {need} are needed, or the last has no place",
-            "too-few",
-        )
-        expect(
-            len(returned) <= need,
-            f"{case} returned {len(returned)} blocks for {total} tokens; {need} are enough: waste less than one block",
-            "waste",
-        )
+        words = f"{case} returned {_count(len(returned), 'block')} for {_count(total, 'token')}; it takes {need}"
+        expect(len(returned) >= need, f"{words}, or the last has no place", "too-few")
+        expect(len(returned) <= need, f"{words}: waste less than one block", "waste")
         for other, table in tables.items():
             both = set(table) & set(returned)
             expect(
@@ -347,6 +369,7 @@ def check_BlockManager(answer: Any, part: Any) -> str:  # noqa: N802 - named aft
         (10, 4, [("allocate", 0, 4), ("allocate", 1, 1), ("append", 0), ("append", 1, 9)]),
     ]
     budget = [
+        (3, 4, [("allocate", 0, 12)]),
         (3, 4, [("allocate", 0, 13), ("allocate", 1, 12), ("append", 1)]),
         (3, 4, [("allocate", 0, 8), ("allocate", 1, 5), ("allocate", 2, 4), ("append", 0, 1)]),
     ]
@@ -388,7 +411,7 @@ def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> Non
             del tables[request], texts[request]
         elif name == "allocate":
             fits = blocks_for(more[0], size) <= blocks - used
-            words = f"{case}: {blocks - used} of {blocks} blocks are in nobody's table"
+            words = f"{case}: {blocks - used} of {_count(blocks, 'block')} are in nobody's table"
             expect((returned is None) != fits, f"{words}; it returned {returned}", "leak" if fits else "over-budget")
             if fits:
                 _numbers(returned, case, blocks)
@@ -407,7 +430,8 @@ def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> Non
             (child,) = more
             expect(
                 returned == tables[request],
-                f"{case} returned {returned}; a fork has its parent's table, {tables[request]}, and takes no block",
+                f"{case} returned {returned}; return the child's table, which is as its parent's, {tables[request]}: a "
+                "fork takes no block",
                 "fork-copies",
             )
             tables[child], texts[child] = list(returned), list(texts[request])
@@ -426,11 +450,25 @@ def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> Non
             expect(fine, f"{case} returned {returned}; {words}", "form")
             table, copied = returned
             _numbers(table, case, blocks)
-            need = blocks_for(total, size)
-            expect(len(table) == need, f"{case} returned {len(table)} blocks for {total} tokens", "waste")
+            before, need = tables[request], blocks_for(total, size)
+            for other, longer in tables.items():
+                grown = len(longer) > len(before) and longer[: len(before)] == before and longer[-1] in (
+                    table[-1], copied[0] if isinstance(copied, list) and copied else None
+                )  # fmt: skip
+                expect(
+                    other == request or not grown,
+                    f"{case}: request {request} has block {longer[-1]}, which request {other} took after the fork: "
+                    "both append to the same list. Give the child a list of its own",
+                    "same-list",
+                )
+            count = f"{case} returned {_count(len(table), 'block')} for {_count(total, 'token')}; it takes {need}"
+            expect(len(table) == need, count, "waste")
             if copied is not None:
                 expect(isinstance(copied, list) and len(copied) == 2, f"{case} returned {copied}; {words}", "form")
                 expect(needs and not full, f"{case} copies block {copied[0]}, which nobody shares", "needless-copy")
+                old, new = before[-1], table[-1]
+                turned = f"{case} returned the pair {copied}; (old, new) is [{old}, {new}]"
+                expect(copied != [new, old], turned, "pair-reversed")
                 memory.copy(*copied)
             memory.write(table, total - 1, (request, clock, "appended"))
             tables[request] = table
@@ -516,11 +554,11 @@ def _schedule(answer: Any, rows: list, slots: int, blocks: int, block_size: int)
     decisions: list = []
 
     def asking(waiting: list, running: list, *room: int) -> list:
-        started = answer(waiting, running, *room)
         known = {id(request): request.id for request in waiting}
+        started = answer(waiting, running, *room)
         listed = isinstance(started, (list, tuple))
-        decisions.append([known.get(id(request), "other") for request in started] if listed else None)
-        if not listed or "other" in decisions[-1] or len(set(decisions[-1])) < len(started):
+        decisions.append([known.get(id(request), _kind(request)) for request in started] if listed else None)
+        if not listed or len(set(decisions[-1]) & set(known.values())) < len(started):
             raise ValueError("no list of waiting requests")
         return list(started)
 
@@ -545,23 +583,27 @@ class Replay:
         expect(isinstance(numbers, list), f"{self.case}: return a list, those of `waiting` that start now", "form")
         known = {request.id: request for request in waiting}
         strange = [number for number in numbers if number not in known]
-        expect(not strange, f"{self.case}: it starts something that is not in `waiting`", "not-waiting")
-        expect(len(set(numbers)) == len(numbers), f"{self.case}: request {numbers} is started twice", "twice")
+        words = f"{self.case}: in what it returns is {(strange or [''])[0]} that is not in `waiting`; return those of "
+        expect(not strange, f"{words}`waiting` themselves that start now", "not-waiting")
+        twice = [number for number in numbers if numbers.count(number) > 1]
+        expect(not twice, f"{self.case}: request {twice[:1]} is started twice", "twice")
         expect(
             len(running) + len(numbers) <= slots,
-            f"{self.case}: it starts {len(numbers)} beside {len(running)} that run; there are {slots} slots",
+            f"{self.case}: it starts {len(numbers)} beside {len(running)} that run, and there {_are(slots, 'slot')}",
             "above-slots",
         )
         promised = [blocks_for(r.prompt + r.limit, block_size) for r in (*running, *(known[n] for n in numbers))]
         expect(
             sum(promised) <= blocks,
-            f"{self.case}: those that run and start may grow to {sum(promised)} blocks; there are {blocks}. Count "
-            "prompt and limit, of those that run too, each request rounded up to whole blocks",
+            f"{self.case}: those that run and start may grow to {sum(promised)} blocks; there {_are(blocks, 'block')}. "
+            "Count prompt and limit, of those that run too, each request rounded up to whole blocks",
             "above-budget",
         )
+        least = blocks_for(waiting[0].prompt + waiting[0].limit, block_size)
         expect(
             bool(numbers) or bool(running),
-            f"{self.case}: nobody runs, request {waiting[0].id} waits, and it starts nobody",
+            f"{self.case}: nobody runs, request {waiting[0].id} waits, which may need {least} of "
+            f"{_count(blocks, 'block')}, and it starts nobody",
             "starts-nobody",
         )
         self.order += numbers
@@ -673,7 +715,7 @@ def check_adaptive_batches(answer: Any, part: Any) -> str:
     part("size")
     _batches(answer, [([0.0, 0.1, 0.2, 0.3], 2, 10.0), ([0.0] * 6, 3, 1.0)])
     part("timer")
-    _batches(answer, [([0.0, 0.4, 0.8, 1.2, 5.0], 100, 1.0), ([3.0], 4, 0.25)])
+    _batches(answer, [([0.0, 0.4, 0.8, 1.2, 5.0], 100, 1.0), ([3.0], 4, 0.25), ([0.0, 0.5, 1.0, 1.25], 4, 1.0)])
     part("any arrivals")
     _batches(answer, [([], 4, 1.0), *several])
     return "a batch starts when it is full, or when its first request has waited long enough"
@@ -703,7 +745,7 @@ def _judge_batches(arrivals: list[float], size: int, wait: float, got: Any) -> N
     expect(not lost, f"{case}: request {lost[:1]} is in no batch; nobody may be lost, the last ones neither", "lost")
     expect(everyone == list(range(len(arrivals))), f"{case}: {members[:4]}: each request once, in order", "order")
     big = [batch for batch in members if len(batch) > size]
-    expect(not big, f"{case}: a batch of {len((big or [[]])[0])}", "too-big")
+    expect(not big, f"{case}: a batch of {len((big or [[]])[0])}; at most {size} go into one", "too-big")
     for place, ((start, batch), (begins, right)) in enumerate(zip(got, want, strict=False)):
         first = f"{case}: batch {place}"
         expect(
@@ -714,7 +756,7 @@ def _judge_batches(arrivals: list[float], size: int, wait: float, got: Any) -> N
         )
         expect(
             list(batch) == right,
-            f"{first} has requests {list(batch)[:6]}; {right[:6]} come in time and find room",
+            f"{first} has requests {list(batch)[:6]}; {right[:6]} come by {begins:.4g} s, or just then, and find room",
             "too-small",
         )
         expect(

@@ -61,6 +61,11 @@ def test_the_tokenizer_splits_texts_as_transformers_does(smollm2):
 
 
 @needs_smollm2
+def test_the_question_of_chapter_8_has_the_37_tokens_that_its_text_says(smollm2):
+    assert len(smollm2[1].chat("What is the capital of France?")) == 37
+
+
+@needs_smollm2
 def test_smollm2_has_the_parameters_of_its_shape(smollm2):
     model, _ = smollm2
     assert sum(weight.numel() for weight in model.parameters()) == parameter_count(model.shape)

@@ -22,10 +22,12 @@ from course_lib.serving import (
     Fitted,
     Request,
     Roofline,
+    bench,
     blocks_for,
     continuous,
     least_loaded,
     on_demand,
+    real,
     round_robin,
     serve_fleet,
     static_batches,
@@ -367,6 +369,65 @@ def test_a_real_model_gives_the_same_tokens_alone_batched_paged_and_preempted(sc
     assert not served.simulated and served.tokens == sum(request.output for request in requests)
     if scheduler is on_demand and blocks == 14:
         assert sum(request.preempted for request in served.requests) > 0
+
+
+class Clocked:
+    """A model whose calls take 40 ms and more for each sequence and token, on a machine whose speed comes and goes."""
+
+    def __init__(self):
+        self.model, self.seconds, self.calls = tiny_llama(), 0.0, 0
+
+    def __call__(self, tokens, *rest, **named):
+        self.calls += 1
+        speed = 1 + 0.3 * math.sin(self.calls / 40) + 0.05 * math.sin(7 * self.calls)
+        self.seconds += (0.04 + 0.004 * len(tokens) + 0.001 * tokens.numel()) / speed
+        return self.model(tokens, *rest, **named)
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+
+@pytest.fixture
+def clocked(monkeypatch):
+    model = Clocked()
+    for module in (bench, real):
+        monkeypatch.setattr(module, "now", lambda: model.seconds)
+    return model
+
+
+def twenty_requests() -> list[Request]:
+    """The lengths of chapter 8."""
+    return [Request(n, 0.0, 3 + n % 3, [3, 24, 5, 4][n % 4], tokens=[5 * n + i for i in range(3 + n % 3)])
+            for n in range(20)]
+
+
+def test_six_measured_iterations_predict_the_gain_of_continuous_batching_within_10_percent(clocked):
+    requests = twenty_requests()
+    both = bench.serve_in_turns(clocked, requests, {"static": static_batches, "continuous": continuous})
+    static, better = (served for served, _ in both.values())
+    fitted = Fitted(*bench.iteration_seconds(clocked, prefill=(3, 8), decode=(1, 2, 4, 8), context=16))
+    rates = [Engine(fitted, one, slots=8, blocks=32).run(requests).throughput for one in (static_batches, continuous)]
+    seen = better.throughput / static.throughput
+    assert seen > 1.3
+    assert rates[1] / rates[0] == pytest.approx(seen, rel=0.1)
+
+
+def test_engines_that_take_turns_serve_as_each_alone(clocked):
+    requests = twenty_requests()
+    together = bench.serve_in_turns(clocked, requests, {"static": static_batches, "continuous": continuous})
+    for scheduler, (served, answers) in zip((static_batches, continuous), together.values(), strict=True):
+        alone, alone_answers = bench.serve_for_real(clocked, requests, scheduler)
+        assert answers == alone_answers and len(answers) == 20
+        assert [r.made for r in served.requests] == [r.made for r in alone.requests] == [r.output for r in requests]
+        assert [(e.rank, e.kind, e.label) for e in served.events] == [(e.rank, e.kind, e.label) for e in alone.events]
+    assert all(request.state == "new" for request in requests)
+
+
+def test_what_is_measured_has_a_number_for_each_length_and_batch(clocked):
+    prefill, decode = bench.iteration_seconds(clocked, prefill=(3, 8), decode=(1, 4), context=16)
+    assert list(prefill) == [3, 8] and list(decode) == [1, 4]
+    assert bench.prefill_seconds(clocked, 200) > bench.prefill_seconds(clocked, 1) > 0
+    assert bench.decode_seconds(clocked, 8, 64) > bench.decode_seconds(clocked, 1, 8) > 0
 
 
 def test_an_answer_ends_with_the_stop_token():

@@ -53,8 +53,10 @@ def trade_off(
     ax = new_axes(ax, 3.4)
     xs, ys = zip(*points.values(), strict=True)
     ax.plot(xs, ys, color=SERIES[0], marker="o", markersize=6, linewidth=1.2)
+    words = {"textcoords": "offset points", "fontsize": SMALLEST, "zorder": 2.2}  # above the line, below the axes
+    words["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     for name, (across, up) in points.items():
-        ax.annotate(f"{setting}{name}", (across, up), textcoords="offset points", xytext=(9, -3), fontsize=SMALLEST)
+        ax.annotate(f"{setting}{name}", (across, up), (9, -3), **words)
     ax.set_ylim(0, max(ys) * 1.1)
     ax.set_xlim(0, max(xs) * 1.15)
     ax.set_xlabel(x, fontsize=10)

@@ -47,6 +47,15 @@ def kv_nan(config, tokens):
     return float("nan")
 
 
+def kv_whole_hidden(config, tokens):
+    """Takes all heads together for one."""
+    return 2 * config.layers * config.kv_heads * config.hidden * tokens * 2
+
+
+def kv_printed(config, tokens):
+    """Forgets to return."""
+
+
 def kv_as_float(config, tokens):
     return 4.0 * config.layers * config.hidden / (config.heads / config.kv_heads) * tokens
 
@@ -109,6 +118,31 @@ def generate_first_logits(model, prompt, tokens):
     return answer
 
 
+def generate_forgetting(model, prompt, tokens):
+    """Feeds the newest token alone, into a cache that knows nothing."""
+    answer, new = [], prompt
+    for _ in range(tokens):
+        new = [model(torch.tensor([new]), KVCache())[0, -1].argmax().item()]
+        answer += new
+    return answer
+
+
+def generate_tensors(model, prompt, tokens):
+    return [torch.tensor(token) for token in solutions.generate_with_cache(model, prompt, tokens)]
+
+
+def generate_into_the_prompt(model, prompt, tokens):
+    """Appends to the caller's list."""
+    answer = solutions.generate_with_cache(model, prompt, tokens)
+    prompt += answer
+    return answer
+
+
+def generate_without_sequences(model, prompt, tokens):
+    """Feeds a row of tokens, not a batch of one row."""
+    return [int(model(torch.tensor(prompt), KVCache())[-1].argmax()) for _ in range(tokens)]
+
+
 def generate_prompt_first(model, prompt, tokens):
     """Right: reads the prompt before the loop, and feeds the last token too, whose logits nobody needs."""
     cache, made = KVCache(), []
@@ -146,6 +180,32 @@ def bound_flops(config, gpu, batch, context):
 def bound_without_tied_head(config, gpu, batch, context):
     weights = 2 * (parameter_count(config) - config.vocabulary * config.hidden)
     return (weights + batch * solutions.kv_cache_bytes(config, context)) / gpu.memory_bandwidth
+
+
+def bound_each(config, gpu, batch, context):
+    """Divides by the batch, as if the question were seconds per token."""
+    return solutions.decode_lower_bound(config, gpu, batch, context) / batch
+
+
+def bound_in_milliseconds(config, gpu, batch, context):
+    return 1e3 * solutions.decode_lower_bound(config, gpu, batch, context)
+
+
+def bound_with_all_heads(config, gpu, batch, context):
+    """Right but for a kv_cache_bytes that counts all query heads."""
+    kept = solutions.kv_cache_bytes(config, context)
+    more = batch * (kept * config.heads // config.kv_heads - kept) / gpu.memory_bandwidth
+    return solutions.decode_lower_bound(config, gpu, batch, context) + more
+
+
+def bound_with_half_the_cache(config, gpu, batch, context):
+    """Right but for a kv_cache_bytes without the factor for keys and values."""
+    less = batch * solutions.kv_cache_bytes(config, context) / 2 / gpu.memory_bandwidth
+    return solutions.decode_lower_bound(config, gpu, batch, context) - less
+
+
+def bound_printed(config, gpu, batch, context):
+    """Forgets to return."""
 
 
 def bound_with_rows(config, gpu, batch, context):
@@ -226,6 +286,27 @@ class Raising(solutions.BlockManager):
         if -(-tokens // self.size) > len(self.spare):
             raise MemoryError("no blocks")
         return super().allocate(request, tokens)
+
+
+class OneSpare(solutions.BlockManager):
+    """Refuses what just fits."""
+
+    def append(self, request, tokens=1):
+        total = self.tokens[request] + tokens
+        if -(-total // self.size) - len(self.tables[request]) == len(self.spare) > 0:
+            return None
+        return super().append(request, tokens)
+
+
+class Silent(solutions.BlockManager):
+    """Forgets to return the table."""
+
+    def append(self, request, tokens=1):
+        super().append(request, tokens)
+
+    def allocate(self, request, tokens):
+        self.tables[request], self.tokens[request] = [], 0
+        return super().append(request, tokens)
 
 
 class Moving(solutions.BlockManager):
@@ -309,6 +390,29 @@ class CopyingAlways(solutions.SharingBlockManager):
         old = table.pop()
         table.append(self.spare.pop())
         return table, (old, table[-1])
+
+
+class SameList(solutions.SharingBlockManager):
+    """A fork shares the list itself, not only the blocks in it."""
+
+    def fork(self, parent, child):
+        self.tables[child], self.tokens[child] = self.tables[parent], self.tokens[parent]
+        return self.tables[child]
+
+
+class NewThenOld(solutions.SharingBlockManager):
+    """Says (new, old)."""
+
+    def append(self, request):
+        found = super().append(request)
+        return found and (found[0], found[1] and found[1][::-1])
+
+
+class SilentForks(solutions.SharingBlockManager):
+    """Forgets to return the child's table."""
+
+    def fork(self, parent, child):
+        super().fork(parent, child)
 
 
 class SharingByCounts(serving.BlockManager):
@@ -421,6 +525,24 @@ def numbers_of_requests(waiting, running, slots, blocks, block_size):
     return [request.id for request in solutions.continuous_batches(waiting, running, slots, blocks, block_size)]
 
 
+def refusing_what_just_fits(waiting, running, slots, blocks, block_size):
+    return solutions.continuous_batches(waiting, running, slots, blocks - 1, block_size)
+
+
+def with_those_that_run(waiting, running, slots, blocks, block_size):
+    """Returns all that run then."""
+    return running + solutions.continuous_batches(waiting, running, slots, blocks, block_size)
+
+
+def taken_out_of_waiting(waiting, running, slots, blocks, block_size):
+    """Right: takes those that start out of the list, which is its own."""
+    started, room = [], blocks - sum(need(request, block_size) for request in running)
+    while waiting and len(running) + len(started) < slots and need(waiting[0], block_size) <= room:
+        started.append(waiting.pop(0))
+        room -= need(started[-1], block_size)
+    return started
+
+
 def one_at_a_time(waiting, running, slots, blocks, block_size):
     """Right: at most one each time it is asked."""
     used = sum(need(request, block_size) for request in running)
@@ -464,6 +586,17 @@ def last_at_once(arrivals, max_size, max_wait):
     return [(arrivals[batch[-1]], batch) for _, batch in solutions.adaptive_batches(arrivals, max_size, max_wait)]
 
 
+def closed_at_the_last_moment(arrivals, max_size, max_wait):
+    """Leaves out who comes exactly when the timer ends."""
+    batches, first = [], 0
+    while first < len(arrivals):
+        closes = arrivals[first] + max_wait
+        batch = [first] + [n for n in range(first + 1, len(arrivals)) if arrivals[n] < closes][: max_size - 1]
+        batches.append((arrivals[batch[-1]] if len(batch) == max_size else closes, batch))
+        first += len(batch)
+    return batches
+
+
 def adaptive_as_a_loop(arrivals, max_size, max_wait):
     """Right: one request after the other."""
     batches, current = [], []
@@ -486,6 +619,8 @@ WRONG = [
     Wrong("kv_cache_bytes", kv_one_layer, "one-layer", ("every layer",), 0),
     Wrong("kv_cache_bytes", kv_fp32, "fp32", ("bf16 has 2 bytes",), 0),
     Wrong("kv_cache_bytes", kv_nan, "value", ("nan bytes",), 0),
+    Wrong("kv_cache_bytes", kv_whole_hidden, "whole-head", ("one head is hidden // heads",), 0),
+    Wrong("kv_cache_bytes", kv_printed, "form", ("it returns nothing; return a number of bytes",), 0),
     Wrong("generate_with_cache", generate_recomputing, "recomputes", ("given 45 tokens in all; 10 are enough",), 2),
     Wrong("generate_with_cache", generate_new_cache, "recomputes", ("You recompute what the cache holds",), 2),
     Wrong("generate_with_cache", generate_feeding_all, "fed-twice", ("feed only the newest token",), 0),
@@ -493,38 +628,55 @@ WRONG = [
     Wrong("generate_with_cache", generate_one_by_one, "prompt-in-pieces", ("read the whole prompt in one call",), 2),
     Wrong("generate_with_cache", generate_at_least_one, "count", ("0 tokens after a prompt of 3: it returns 1",), 0),
     Wrong("generate_with_cache", generate_first_logits, "tokens", ("token 0 is", "without a cache it is"), 0),
-    Wrong("decode_lower_bound", bound_with_lookup, "with-lookup", ("at least 4.481 ms", "one row a token"), 0),
+    Wrong("generate_with_cache", generate_forgetting, "tokens", ("token 1 is", "all calls need one cache"), 0),
+    Wrong("generate_with_cache", generate_tensors, "form", ("a list with a Tensor in it", ".item()"), 0),
+    Wrong("generate_with_cache", generate_into_the_prompt, "changes-prompt", ("has changed `prompt`",), 0),
+    Wrong("generate_with_cache", generate_without_sequences, "raised", ("takes (sequences, tokens)",), 0),
+    Wrong("decode_lower_bound", bound_with_lookup, "with-lookup", ("the least is 4.481 ms", "one row a token"), 0),
     Wrong("decode_lower_bound", bound_cache_once, "cache-once", ("every sequence of the batch",), 2),
     Wrong("decode_lower_bound", bound_weights_each, "weights-per-sequence", ("serves the whole batch",), 2),
     Wrong("decode_lower_bound", bound_no_cache, "no-cache", ("keys and values of the context",), 1),
     Wrong("decode_lower_bound", bound_flops, "flops", ("decoding waits for memory",), 0),
     Wrong("decode_lower_bound", bound_without_tied_head, "without-tied-head", ("as the head",), 0),
+    Wrong("decode_lower_bound", bound_with_all_heads, "all-heads", ("kv_cache_bytes counts all query heads",), 1),
+    Wrong("decode_lower_bound", bound_with_half_the_cache, "half", ("mend kv_cache_bytes first",), 1),
+    Wrong("decode_lower_bound", bound_each, "per-token", ("do not divide",), 2),
+    Wrong("decode_lower_bound", bound_in_milliseconds, "milliseconds", ("return seconds",), 0),
+    Wrong("decode_lower_bound", bound_printed, "form", ("it returns nothing; return seconds",), 0),
     Wrong("BlockManager", Leaking, "leak", ("allocate(0, 8), free(0), allocate(1, 8)", "do not come back"), 3),
     Wrong("BlockManager", LeakingRefusals, "leak", ("a request that was refused has kept blocks",), 2),
-    Wrong("BlockManager", AlwaysNew, "waste", ("3 blocks for 6 tokens; 2 are enough",), 0),
-    Wrong("BlockManager", OneTooMany, "waste", ("2 blocks for 4 tokens; 1 are enough",), 0),
-    Wrong("BlockManager", Rounded, "too-few", ("1 blocks for 5 tokens; 2 are needed",), 0),
+    Wrong("BlockManager", AlwaysNew, "waste", ("3 blocks for 6 tokens; it takes 2: waste less",), 0),
+    Wrong("BlockManager", OneTooMany, "waste", ("2 blocks for 4 tokens; it takes 1: waste less",), 0),
+    Wrong("BlockManager", Rounded, "too-few", ("1 block for 5 tokens; it takes 2, or the last has no place",), 0),
     Wrong("BlockManager", SameForAll, "given-twice", ("which request 0 holds",), 0),
     Wrong("BlockManager", Raising, "raised", ("allocate(0, 13) raised MemoryError: no blocks",), 2),
     Wrong("BlockManager", Moving, "moved", ("stay where they are",), 0),
+    Wrong("BlockManager", OneSpare, "refuses", ("it takes 3 more and 3 of 3 blocks", "None is for too few blocks"), 2),
+    Wrong("BlockManager", Silent, "refuses", ("append(0) returned None, though it takes 0 more",), 0),
     Wrong("SharingBlockManager", WritingWhileShared, "written-while-shared", ("copy it first", "reads a token of"), 1),
     Wrong("SharingBlockManager", FreeingWhileShared, "freed-while-shared", ("when its last owner has left",), 3),
-    Wrong("SharingBlockManager", CopyingForks, "fork-copies", ("a fork has its parent's table",), 0),
+    Wrong("SharingBlockManager", CopyingForks, "fork-copies", ("takes no block",), 0),
     Wrong("SharingBlockManager", NeverFreeing, "leak", ("in nobody's table",), 3),
     Wrong("SharingBlockManager", CopyingAlways, "needless-copy", ("which nobody shares",), 1),
+    Wrong("SharingBlockManager", SameList, "same-list", ("both append to the same list",), 0),
+    Wrong("SharingBlockManager", NewThenOld, "pair-reversed", ("returned the pair [2, 1]; (old, new) is [1, 2]",), 1),
+    Wrong("SharingBlockManager", SilentForks, "fork-copies", ("returned None; return the child's table",), 0),
     Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in line"), 1),
     Wrong("continuous_batches", shortest_first, "starves", ("a prompt of 150 tokens waits",), 1),
     Wrong("continuous_batches", batch_by_batch, "waits-for-the-batch", ("as soon as a slot is free",), 2),
     Wrong("continuous_batches", forgets_running, "above-budget", ("of those that run too",), 0),
     Wrong("continuous_batches", prompts_only, "above-budget", ("Count prompt and limit",), 0),
     Wrong("continuous_batches", reads_the_future, "above-budget", ("there are 5",), 0),
-    Wrong("continuous_batches", ignores_slots, "above-slots", ("there are 1 slots",), 0),
+    Wrong("continuous_batches", ignores_slots, "above-slots", ("and there is 1 slot",), 0),
     Wrong("continuous_batches", never_more_than_two, "idle-slots", ("slots stand empty",), 2),
-    Wrong("continuous_batches", numbers_of_requests, "not-waiting", ("not in `waiting`",), 0),
+    Wrong("continuous_batches", numbers_of_requests, "not-waiting", ("an int that is not in `waiting`",), 0),
+    Wrong("continuous_batches", with_those_that_run, "not-waiting", ("a Request that is not in `waiting`",), 0),
+    Wrong("continuous_batches", refusing_what_just_fits, "starts-nobody", ("may need 10 of 10 blocks",), 1),
     Wrong("adaptive_batches", restarting, "timer-restarts", ("the timer runs from its first request",), 1),
     Wrong("adaptive_batches", only_full, "lost", ("is in no batch",), 1),
     Wrong("adaptive_batches", only_timer, "too-big", ("a batch of 4",), 0),
     Wrong("adaptive_batches", full_ones_wait, "full-waits", ("do not wait for the timer",), 0),
+    Wrong("adaptive_batches", closed_at_the_last_moment, "too-small", ("[0, 1, 2] come by 1 s, or just then",), 1),
     Wrong("adaptive_batches", last_at_once, "start", ("so it starts at 1 s",), 1),
 ]
 
@@ -535,5 +687,6 @@ RIGHT = [
     ("BlockManager", BlockManagerAsSets),
     ("SharingBlockManager", SharingByCounts),
     ("continuous_batches", one_at_a_time),
+    ("continuous_batches", taken_out_of_waiting),
     ("adaptive_batches", adaptive_as_a_loop),
 ]
