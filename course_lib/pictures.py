@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from course_lib.plots.canvas import WIDTH
+from course_lib.plots.words import Picture, say
+
 INK, PROCESS, GPU, NIC, NODE = "#222222", "#9ecae1", "#fdd08a", "#c7e0b4", "#f4f4f4"
 
 
@@ -12,7 +15,7 @@ def machine_room(ax: Any = None) -> Any:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(figsize=(9, 4.1), layout="constrained")
+        _, ax = plt.subplots(figsize=(WIDTH, 4.1), layout="constrained", FigureClass=Picture)
     ax.set(xlim=(0, 22), ylim=(0, 9.2))
     ax.axis("off")
 
@@ -45,6 +48,11 @@ def machine_room(ax: Any = None) -> Any:
     ax.plot([9.2, 20.9], [0.75, 0.75], color=INK, linewidth=2)
     ax.text(15.05, 0.15, "network between nodes: slower than inside one", ha="center", fontsize=9, color=INK)
     ax.text(15.05, 1.05, "NCCL: bytes from GPU to GPU", ha="center", fontsize=9, color=INK)
+    say(ax, "Here, one node without a GPU: the kernel, a process with this notebook, starts four processes, ranks 0 to "
+            "3, which exchange bytes through the CPU with gloo.\n"
+            "In a data centre, two nodes: on each, two ranks, each a process with a GPU of its own. GPUs of one node "
+            "are linked; each node's NIC leads to the network between nodes, slower than inside one; bytes go from GPU "
+            "to GPU with NCCL.")
     return ax
 
 
@@ -53,7 +61,7 @@ def star_and_ring(ax: Any = None) -> Any:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(figsize=(9, 3.4), layout="constrained")
+        _, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained", FigureClass=Picture)
     ax.set(xlim=(0, 22), ylim=(0, 8.3))
     ax.axis("off")
 
@@ -78,6 +86,10 @@ def star_and_ring(ax: Any = None) -> Any:
         ax.text(*words, f"chunk {(rank - 1) % 4}", ha="center", fontsize=9, color=INK)
     said = "step 1: each rank sends one chunk to its right-hand neighbour"
     ax.text(16.4, 0.6, said, ha="center", fontsize=9, color=INK)
+    say(ax, "Through one rank, one link has all the traffic: ranks 1, 2 and 3 each send a whole tensor to rank 0 and "
+            "get a whole total back.\n"
+            f"A ring, where every link has equally much, all the time. {said.capitalize()}: "
+            + ", ".join(f"rank {rank} sends chunk {(rank - 1) % 4} to rank {(rank + 1) % 4}" for rank in range(4)))
     return ax
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from course_lib.plots import BLUE, GREEN, ORANGE, PURPLE, RED, SMALLEST, WIDTH
+from course_lib.plots import BLUE, GREEN, ORANGE, PURPLE, RED, SMALLEST, WIDTH, Picture
 from course_lib.strategies import Row
 
 HELD = (("weights", BLUE), ("gradients", ORANGE), ("optimizer", PURPLE), ("activations", GREEN))
@@ -16,7 +16,7 @@ HELD = (("weights", BLUE), ("gradients", ORANGE), ("optimizer", PURPLE), ("activ
 def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
     """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`."""
     figure, (held, spent) = plt.subplots(
-        1, 2, figsize=(WIDTH, 1.3 + 0.42 * len(rows)), layout="constrained", sharey=True
+        1, 2, figsize=(WIDTH, 1.3 + 0.42 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
     )
     places = range(len(rows))
     left = [0.0] * len(rows)

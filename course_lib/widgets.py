@@ -12,6 +12,26 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
+from course_lib.plots.words import as_html, words_of
+
+# ipywidgets gives a slider's handle no accessible name, and for its value its place in the list. This runs in the
+# browser, where `element` is in the panel.
+NAMES: dict[str, Any] = {
+    "output_type": "display_data", "metadata": {}, "data": {"application/javascript": """
+const named = (tries) => {
+    const panel = element.closest(".widget-vbox"), sliders = panel ? panel.querySelectorAll(".widget-slider") : [];
+    for (const slider of sliders) {
+        const handle = slider.querySelector("[role=slider]"), value = slider.querySelector(".widget-readout");
+        const tell = () => handle.setAttribute("aria-valuetext", value.textContent);
+        handle.setAttribute("aria-label", slider.querySelector("label").textContent);
+        new MutationObserver(tell).observe(value, {childList: true, characterData: true, subtree: true});
+        tell();
+    }
+    if (!sliders.length && tries) setTimeout(named, 100, tries - 1);  // the panel is not in the page yet
+};
+named(100);
+"""}}  # fmt: skip
+
 
 def explore(picture: Callable, at: dict[str, Any] | None = None, /, **ranges: Sequence) -> Any:
     """Show `picture(**values)` under one slider for each name in `ranges`; sliders start in the middle, or at `at`.
@@ -67,7 +87,10 @@ def draw(picture: Callable, values: dict[str, Any]) -> list[dict[str, Any]]:
         if figure is not None:
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=100, bbox_inches="tight")
-            data = {"image/png": base64.b64encode(buffer.getvalue()).decode(), "text/plain": _as_text(values)}
+            data = {
+                "image/png": base64.b64encode(buffer.getvalue()).decode(), "text/plain": _as_text(values),
+                "text/html": as_html(buffer.getvalue(), words_of(figure)),
+            }  # fmt: skip
             outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
         elif returned is not None:
             outputs.append({"output_type": "display_data", "data": {"text/plain": str(returned)}, "metadata": {}})
@@ -89,10 +112,11 @@ def sliders(picture: Callable, choices: dict[str, list], start: dict[str, Any], 
     except ImportError:
         return None
     wide = ipywidgets.Layout(width="32em")
+    names = f"{1 + 0.6 * max(map(len, choices)):.0f}em"  # room for the longest, so that the sliders stand in a column
     controls = {
         name: ipywidgets.SelectionSlider(
             options=[(_short(value), value) for value in values], value=start[name], description=name.replace("_", " "),
-            continuous_update=False, style={"description_width": "initial"}, layout=wide,
+            continuous_update=False, style={"description_width": names}, layout=wide,
         )
         for name, values in choices.items()
     }  # fmt: skip
@@ -103,7 +127,7 @@ def sliders(picture: Callable, choices: dict[str, list], start: dict[str, Any], 
 
     for control in controls.values():
         control.observe(redraw, names="value")
-    return ipywidgets.VBox([*controls.values(), shown])
+    return ipywidgets.VBox([*controls.values(), shown, ipywidgets.Output(outputs=(NAMES,), layout={"display": "none"})])
 
 
 def _display() -> Callable | None:

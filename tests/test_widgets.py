@@ -40,7 +40,7 @@ def panel_of(picture, **ranges):
     """Return the sliders by name, and the Output below them."""
     choices = {name: widgets.values_of(name, given) for name, given in ranges.items()}
     start = {name: values[0] for name, values in choices.items()}
-    *sliders, output = widgets.sliders(picture, choices, start, widgets.draw(picture, start)).children
+    *sliders, output, _ = widgets.sliders(picture, choices, start, widgets.draw(picture, start)).children
     return dict(zip(ranges, sliders, strict=True)), output
 
 
@@ -94,7 +94,7 @@ def test_without_ipywidgets_the_picture_at_the_middle_is_shown(shown, monkeypatc
 
     monkeypatch.setattr(builtins, "__import__", without)
     assert widgets.explore(picture, step=(0, 6)) is None
-    assert list(shown[0]) == ["image/png", "text/plain"]
+    assert list(shown[0]) == ["image/png", "text/plain", "text/html"]
     assert shown[0]["text/plain"] == "step = 3"
 
 
@@ -128,6 +128,19 @@ def test_moving_a_slider_draws_the_picture_again():
     (drawn,) = output.outputs
     assert drawn["data"]["text/plain"] == "step = 5"
     assert drawn["data"]["image/png"] != before
+
+
+def test_a_picture_has_its_words_also_after_a_move():
+    controls, output = panel_of(picture, step=(0, 6))
+    controls["step"].value = 5
+    assert '<img alt="5 small" src="data:image/png;base64,' in output.outputs[0]["data"]["text/html"]
+
+
+def test_the_panel_brings_the_script_that_names_its_sliders_and_shows_nothing_for_it():
+    panel = widgets.sliders(picture, {"step": [1, 2]}, {"step": 1}, [])
+    script = panel.children[-1]
+    assert script.layout.display == "none"
+    assert "aria-label" in script.outputs[0]["data"]["application/javascript"]
 
 
 def test_what_a_picture_prints_stands_above_it():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-WIDTH = 9.0  # inches: fills a notebook cell
+from course_lib.plots.words import Picture
+
+WIDTH = 8.2  # inches of 100 pixels: with a margin as wide as a notebook cell on a projector of 1280 pixels
 SMALLEST = 9  # points: no smaller letter is drawn
 
 # Okabe and Ito's colours, told apart with every kind of colour vision; a hatch makes a second kind of each.
@@ -18,7 +20,7 @@ SERIES = (BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, GREY)
 def new_axes(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
     """Return `ax`, or axes of a new figure of this size in inches, without lines above and to the right."""
     if ax is None:
-        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+        _, ax = plt.subplots(figsize=(width, height), layout="constrained", FigureClass=Picture)
     for name in ("top", "right"):
         ax.spines[name].set_visible(False)
     ax.tick_params(labelsize=SMALLEST)

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import GREY, SERIES, SMALLEST, WIDTH, new_axes
+from course_lib.plots.words import say
 
 
 def shards(
@@ -42,6 +43,7 @@ def shards(
         spine.set_visible(False)
     if title:
         ax.set_title(title, fontsize=11, loc="left")
+    say(ax, shards_text(held))
     return ax
 
 

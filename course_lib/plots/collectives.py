@@ -12,6 +12,7 @@ from course_lib import costs
 from course_lib.plots.canvas import GREY, SERIES, SMALLEST, WIDTH, new_axes
 from course_lib.plots.sizes import bytes_text
 from course_lib.plots.time import time_unit
+from course_lib.plots.words import Picture, say
 
 FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F2A5", "#D0D0D0")
 """A pale colour for what comes from each rank: SERIES, bright enough for black letters."""
@@ -31,12 +32,13 @@ def before_after(collectives: Mapping[str, Iterable], *, most: int = 3) -> Axes:
     spans = [_span(pairs) for pairs in runs.values()] or [1]
     figure, grid = plt.subplots(
         lines, columns, figsize=(WIDTH, (0.75 + 0.28 * ranks) * lines), squeeze=False, layout="constrained",
-        width_ratios=[max(spans[column::columns]) for column in range(columns)],
+        FigureClass=Picture, width_ratios=[max(spans[column::columns]) for column in range(columns)],
     )  # fmt: skip
     for ax in grid.flat[len(runs) :]:
         ax.set_visible(False)
     for place, (ax, (name, pairs)) in enumerate(zip(grid.flat, runs.items(), strict=False)):
         _panel(ax, name, pairs, names=place % columns == 0)
+        say(ax, before_after_text({"": pairs}))
     return grid[0, 0]
 
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from course_lib.plots.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, SMALLEST, legend_below, new_axes
+from course_lib.plots.words import say
 
 PARTS = {
     "weights": (BLUE, ""), "gradients": (ORANGE, ""), "optimizer": (PURPLE, ""), "activations": (GREEN, ""),
@@ -61,6 +62,10 @@ def memory_bars(
     if title:
         ax.set_title(title, fontsize=11, loc="left", pad=16)
     _key(ax, [part for part in PARTS if any(parts.get(part) for parts in moments.values())])
+    told = [f"{name}: {sum(parts.values()) / scale:,.3g} {unit}, of it "
+            + ", ".join(f"{part} {size / scale:,.3g}" for part, size in parts.items() if size)
+            for name, parts in moments.items()]
+    say(ax, "\n".join([*told, f"a line at {line}" if line else ""]))
     return ax
 
 
@@ -96,6 +101,7 @@ def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = No
     told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
     ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")
     _key(ax, [part for part, sizes in step.alive.items() if max(sizes)])
+    say(ax, str(step))
     return ax
 
 

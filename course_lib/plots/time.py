@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 
 from course_lib.plots.canvas import (
     BLUE,
@@ -23,6 +24,7 @@ from course_lib.plots.canvas import (
     legend_below,
     new_axes,
 )
+from course_lib.plots.words import say
 
 WAITING = "#DDDDDD"
 KINDS = {
@@ -39,6 +41,7 @@ KINDS |= {
 }
 KINDS |= {"prefill": (ORANGE, ""), "decode": (GREEN, "")}  # of course_lib.serving
 OTHER = (GREY, "")
+FEW = 4  # events of a row that are told one by one
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
@@ -78,9 +81,11 @@ def timeline(
                 label=kind, zorder=1 if kind == "waiting" else 2,
             )
         )  # fmt: skip
-    for x, y, width, text in labels:
+    for x, y, width, text, kind in labels:
         if width > 0.011 * len(text) * span * factor + 0.005 * span * factor:
-            ax.text(x, y, text, ha="center", va="center", fontsize=SMALLEST, zorder=3)
+            colour, hatch = look(kind)
+            halo = [withStroke(linewidth=3, foreground=colour)] if hatch else None  # or its lines cross the letters
+            ax.text(x, y, text, ha="center", va="center", fontsize=SMALLEST, zorder=3, path_effects=halo)
     if not events:
         ax.text(0.5, 0.5, "no events", transform=ax.transAxes, ha="center", va="center", fontsize=11)
     if left_out:
@@ -96,7 +101,26 @@ def timeline(
     told = f"{engine}: {len(result)} {row}s, {span * factor:.3g} {unit}"
     ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")
     legend_below(ax, [_key(kind) for kind in sorted(bars, key=_order)])
+    left_words = f"\n{left_out} more {row}s" if left_out else ""
+    say(ax, "\n".join(f"{row} {rank}: {_words(events, rank, factor, unit, span)}" for rank in rows) + left_words)
     return ax
+
+
+def _words(events: list, rank: int, factor: float, unit: str, span: float) -> str:
+    """Return a row in words: its few events with their times in order, or of many the share of time of each kind."""
+    mine = sorted((event for event in events if event.rank == rank), key=lambda event: (event.start, event.end))
+    if len(mine) <= FEW:
+        told = [f"{event.kind} {event.label}".strip()
+                + f" from {event.start * factor:.3g} to {event.end * factor:.3g} {unit}"
+                + (f", after waiting from {event.posted * factor:.3g}" if event.posted < event.start else "")
+                for event in mine]
+    else:
+        spent: dict[str, float] = {}
+        for event in mine:
+            spent[event.kind] = spent.get(event.kind, 0.0) + event.end - event.start
+            spent["waiting"] = spent.get("waiting", 0.0) + max(0.0, event.start - event.posted)
+        told = [f"{kind} {seconds / span:.0%} of the time" for kind, seconds in spent.items() if seconds]
+    return ", ".join(told) or "nothing"
 
 
 def look(kind: str) -> tuple[str, str]:
@@ -114,7 +138,7 @@ def _key(kind: str) -> Patch:
 
 
 def _bars(events: list, place: dict[int, int], factor: float, least: float) -> tuple[dict, list]:
-    """Return the boxes of each kind, corner by corner, and (x, y, width, text) of the events that have a label."""
+    """Return the boxes of each kind, corner by corner, and (x, y, width, text, kind) of the events with a label."""
     bars: dict[str, list] = {}
     labels = []
     for rank, group in itertools.groupby(sorted(events, key=lambda event: event.rank), key=lambda event: event.rank):
@@ -126,7 +150,7 @@ def _bars(events: list, place: dict[int, int], factor: float, least: float) -> t
             if event.posted < event.start:
                 bars.setdefault("waiting", []).append(_box(event.posted * factor, x0, top, height))
             if event.label:
-                labels.append(((x0 + x1) / 2, top + height / 2, x1 - x0, event.label))
+                labels.append(((x0 + x1) / 2, top + height / 2, x1 - x0, event.label, event.kind))
     return bars, labels
 
 

@@ -1,0 +1,123 @@
+"""A chapter opened in JupyterLab: what a learner does with it, and what they see."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from exercises_tests.chapters import ROOT
+
+SEEN = ROOT / "build" / "screenshots"
+PROJECTOR = {"width": 1280, "height": 720}
+RUN_SECONDS = 300
+CURRENT = "window.jupyterapp?.shell?.currentWidget"
+READY = f"{CURRENT}?.context?.isReady && {CURRENT}.sessionContext?.session?.kernel?.status === 'idle'"
+# A cell that was run in vain, for an earlier one failed, has no number; while it runs it has none either.
+DONE = f"""ids => {CURRENT}.content.widgets.filter(cell => ids.includes(cell.model.id))
+    .every(cell => cell.model.executionCount !== null && cell.model.executionState !== 'running')"""
+STARTED = f"""([id, before]) => {{
+    const {{model}} = {CURRENT}.content.widgets.find(cell => cell.model.id === id);
+    return model.executionState === 'running' || model.executionCount !== before;
+}}"""
+FIND = f"""async id => {{
+    const notebook = {CURRENT}.content, place = notebook.widgets.findIndex(cell => cell.model.id === id);
+    notebook.activeCellIndex = place;
+    await notebook.scrollToItem(place, 'auto');
+    notebook.widgets[place].node.dataset.course = id;
+}}"""
+CONTROLS = "[role=slider], select, input, textarea, button"
+
+
+class Opened:
+    """One notebook in the page's JupyterLab. Cells are named by their ids."""
+
+    def __init__(self, page, lab: tuple[str, str], path: str):
+        """Open the notebook (its path in work/) and wait until its kernel is idle."""
+        address, token = lab
+        self.page = page
+        page.goto(f"{address}lab/workspaces/{Path(path).stem}/tree/{path}?reset&token={token}")
+        page.wait_for_function(READY, timeout=120_000)
+
+    def cells(self) -> dict[str, dict]:
+        """Return the code cells by id, as they would be saved."""
+        saved = self.page.evaluate(f"{CURRENT}.content.widgets.map(cell => cell.model.toJSON())")
+        return {cell["id"]: cell for cell in saved if cell["cell_type"] == "code"}
+
+    def run_all(self) -> None:
+        """Choose Run All Cells from the menu, and wait until every cell has run."""
+        ids = [name for name, cell in self.cells().items() if "".join(cell["source"]).strip()]
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        self.wait(ids)
+
+    def wait(self, ids: list[str]) -> None:
+        self.page.wait_for_function(DONE, arg=ids, timeout=RUN_SECONDS * 1000)
+
+    def find(self, name: str):
+        """Scroll to a cell, make it the active one, and return it."""
+        self.page.evaluate(FIND, name)
+        cell = self.page.locator(f'[data-course="{name}"]')
+        cell.scroll_into_view_if_needed()
+        return cell
+
+    def type_into(self, name: str, source: str) -> None:
+        """Replace a cell's source at the keyboard."""
+        self.find(name).locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(source)
+
+    def start(self, name: str) -> None:
+        """Run a cell with Control and Enter, without waiting."""
+        before = self.cells()[name]["execution_count"]
+        self.find(name).locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_function(STARTED, arg=[name, before])
+
+    def run(self, name: str) -> None:
+        self.start(name)
+        self.wait([name])
+
+    def shown(self, name: str) -> str:
+        """Return the text that is seen below a cell."""
+        return self.find(name).locator(".jp-Cell-outputWrapper").inner_text()
+
+    def pictures(self, name: str) -> list[dict]:
+        """Return the pictures below a cell, once they are loaded: their alt text, drawn width and own width."""
+        images = self.find(name).locator(".jp-OutputArea-output img")
+        images.first.wait_for()
+        self.page.wait_for_function(
+            "id => [...document.querySelectorAll(`[data-course='${id}'] .jp-OutputArea-output img`)]"
+            ".every(image => image.complete && image.naturalWidth)", arg=name)
+        return images.evaluate_all(
+            "all => all.map(image => ({alt: image.alt, width: image.clientWidth, own: image.naturalWidth}))")
+
+    def controls(self, name: str):
+        """Return the controls of a cell's widgets, once they are there."""
+        widgets = self.find(name).locator(".jupyter-widgets")
+        widgets.first.wait_for()
+        widgets.locator(CONTROLS).first.wait_for()
+        return widgets.locator(CONTROLS)
+
+    def theme(self, name: str) -> None:
+        """Change JupyterLab's colours to "JupyterLab Light" or "JupyterLab Dark"."""
+        self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+        light = str(name.endswith("Light")).lower()
+        self.page.locator(f"body[data-jp-theme-light='{light}']").wait_for(state="attached")
+
+    def close(self) -> None:
+        """End the kernel, so that the next chapter has the machine for itself."""
+        self.page.evaluate(f"{CURRENT}.sessionContext.shutdown()")
+
+
+def outputs(cell: dict, kind: str) -> list[dict]:
+    return [output for output in cell["outputs"] if output["output_type"] == kind]
+
+
+def data(cell: dict) -> list[dict]:
+    """Return the bundles that a cell has displayed."""
+    return [output["data"] for output in cell["outputs"] if "data" in output]
+
+
+def plain(text: str) -> str:
+    """Return a text without the codes that colour it."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -1,0 +1,217 @@
+"""The chapters in a real JupyterLab and a real browser, as a learner meets them: make test-browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from opened import PROJECTOR, SEEN, Opened, data, outputs, plain
+
+from course_lib.plots import SMALLEST
+from exercises_tests.chapters import chapters, solutions, solved
+from exercises_tests.copies import write
+
+CHAPTERS = {chapter.name: chapter for chapter in chapters()}
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+# What an unsolved chapter may say: a check, why it fails; a cell that needs an exercise, which one, or that an earlier
+# cell, which needs it too, has not given it a value.
+UNSOLVED = {"check": re.compile(r"✗ \w+ "),
+            "needs": re.compile(r"needs \w+: write it, or borrow it|NameError: name '\w+' is not defined")}  # fmt: skip
+WIDGET = "application/vnd.jupyter.widget-view+json"
+TRACES = ("Traceback", "---->", "site-packages", "course_lib/", "exercises_tests/")
+HANG = "import time\nwhile True:\n    time.sleep(0.01)"
+
+
+def pytest_generate_tests(metafunc):
+    if "chapter" in metafunc.fixturenames:
+        metafunc.parametrize("chapter", list(CHAPTERS))
+        metafunc.parametrize("state", ["as_given", "with_answers"])
+
+
+@pytest.fixture
+def keep_pictures(request) -> bool:
+    return request.config.getoption("--screenshots")
+
+
+# Every chapter --------------------------------------------------------------------------------------------------------
+
+
+def test_a_chapter_runs_and_shows_its_pictures_and_widgets(page, lab, course, chapter, state, keep_pictures):
+    """It opens, runs from top to bottom, and shows every picture with words and every widget with names."""
+    path = f"{chapter}.ipynb"  # the copy that the course's own command has made
+    if state == "with_answers":
+        path = f"solved_{path}"
+        write(course / "work" / path, solved(CHAPTERS[chapter]))
+    with closing(Opened(page, lab, path)) as notebook:
+        notebook.run_all()
+        look_at(notebook, state == "with_answers", SEEN / f"{chapter}_{state}" if keep_pictures else None)
+    assert page.faults == []
+    assert page.locator(".jp-Dialog").count() == 0
+
+
+def look_at(notebook: Opened, answered: bool, folder: Path | None) -> None:
+    """Assert what every chapter must show once it has run."""
+    cells = notebook.cells()
+
+    others = {name: said for name, cell in cells.items() for said in errors(cell)
+              if answered or not expected(cell, said)}  # fmt: skip
+    assert others == {}, "errors beside those of unsolved exercises"
+    assert {name: said for name, cell in cells.items() for said in warnings(cell)} == {}, "warnings"
+
+    pictures = [name for name, cell in cells.items() if any("image/png" in bundle for bundle in data(cell))]
+    widgets = [name for name, cell in cells.items() if "explore(" in "".join(cell["source"]) and not errors(cell)]
+    assert pictures or not answered, "no picture"
+    assert [name for name in widgets if not any(WIDGET in bundle for bundle in data(cells[name]))] == [], "no widget"
+    for name in pictures:
+        for picture in notebook.pictures(name):
+            assert picture["alt"], f"{name}: a picture without words"
+            letters = SMALLEST / 72 * 100 * picture["width"] / picture["own"]  # pixels; figures have 100 to an inch
+            assert letters >= 12, f"{name}: letters of {letters:.1f} pixels"
+    for name in widgets:
+        nameless = notebook.controls(name).evaluate_all(NAMELESS)
+        assert nameless == [], f"{name}: controls without an accessible name"
+        values = notebook.find(name).locator(".widget-slider").evaluate_all(VALUES)
+        assert [told for told, shown in values] == [shown for told, shown in values], f"{name}: the sliders' values"
+    if folder:
+        keep(notebook, pictures, folder)
+
+
+# What assistive technology would call each control, without those that have a name.
+NAMELESS = """all => all.filter(control => {
+    const by = (control.getAttribute('aria-labelledby') || '').split(' ').map(id => document.getElementById(id));
+    const labels = [...(control.labels || []), ...by].map(label => label?.textContent.trim());
+    const own = control.matches('button') ? control.innerText : control.getAttribute('aria-label');
+    return ![own?.trim(), ...labels].some(Boolean);
+}).map(control => control.outerHTML.slice(0, 200))"""
+
+
+# What is told of each slider, and what is shown beside it.
+VALUES = """all => all.map(slider => [slider.querySelector('[role=slider]').getAttribute('aria-valuetext'),
+                                      slider.querySelector('.widget-readout').textContent])"""
+
+
+def errors(cell: dict) -> list[str]:
+    """Return the errors below a cell as they are shown."""
+    return [plain("\n".join(output["traceback"])) for output in outputs(cell, "error")]
+
+
+def expected(cell: dict, said: str) -> bool:
+    kinds = {tag.partition("-")[0] for tag in cell["metadata"].get("tags", [])}
+    return any(kind in kinds and words.search(said) for kind, words in UNSOLVED.items())
+
+
+def warnings(cell: dict) -> list[str]:
+    """Return what a cell wrote to stderr, and warnings that went elsewhere."""
+    streams = outputs(cell, "stream")
+    return ["".join(output["text"]) for output in streams
+            if output["name"] == "stderr" or "Warning:" in "".join(output["text"])]  # fmt: skip
+
+
+def keep(notebook: Opened, names: list[str], folder: Path) -> None:
+    """Take every picture as it is seen on a projector, in both themes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for theme, title in THEMES.items():
+        notebook.theme(title)
+        for name in names:
+            notebook.pictures(name)
+            shown = notebook.find(name).locator(".jp-Cell-outputWrapper")
+            shown.screenshot(path=folder / f"{name}_{theme}.png")
+    notebook.theme(THEMES["light"])
+
+
+# One chapter in full --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ring(browser, lab, course):
+    """Chapter 3, opened and run from top to bottom; the tests below use it one after another."""
+    path = course / "work" / "in_full.ipynb"
+    shutil.copy(course / "notebooks" / "ch03_ring_all_reduce.ipynb", path)
+    context = browser.new_context(viewport=PROJECTOR)
+    context.set_default_timeout(30_000)
+    with closing(Opened(context.new_page(), lab, path.name)) as notebook:
+        notebook.run_all()
+        yield notebook
+    context.close()
+
+
+def test_run_all_goes_on_past_an_unsolved_exercise(ring):
+    cells = ring.cells()
+    assert errors(cells["check_reduce_scatter_ring"])
+    assert "crossover" in cells and not errors(cells["crossover"])
+    assert cells["crossover"]["execution_count"] > cells["check_reduce_scatter_ring"]["execution_count"]
+    assert outputs(cells["how_far"], "stream") or data(cells["how_far"])
+
+
+def test_a_check_that_fails_shows_one_sentence_and_no_traceback(ring):
+    said = ring.shown("check_reduce_scatter_ring")
+    assert "✗ reduce_scatter_ring   not written yet" in said
+    assert not [trace for trace in TRACES if trace in said]
+    assert len(said.strip().splitlines()) <= 3
+
+
+def test_a_cell_that_needs_an_exercise_says_which(ring):
+    said = ring.shown("ring_timeline")
+    assert "needs ring_all_reduce: write it, or borrow it" in said
+    assert not [trace for trace in TRACES if trace in said]
+
+
+def test_a_wrong_answer_is_told_its_mistake(ring):
+    ring.type_into("ring_all_reduce", "def ring_all_reduce(dist, tensor):\n    through_rank_0(dist, tensor)")
+    ring.run("ring_all_reduce")
+    ring.run("check_ring_all_reduce")
+    said = ring.shown("check_ring_all_reduce")
+    assert "✗ ring_all_reduce" in said and "rank 0" in said
+    assert not [trace for trace in TRACES if trace in said]
+
+
+def test_an_answer_that_is_typed_in_passes_its_check(ring):
+    for name, source in solutions(CHAPTERS["ch03_ring_all_reduce"]).items():
+        ring.type_into(name, source)
+        ring.run(name)
+        assert errors(ring.cells()[name]) == []
+    for name in ("reduce_scatter_ring", "all_gather_ring", "ring_all_reduce"):
+        ring.run(f"check_{name}")
+        assert f"✓ {name}" in ring.shown(f"check_{name}")
+    ring.run("ring_timeline")
+    assert ring.pictures("ring_timeline")
+
+
+def test_a_slider_moves_by_keyboard_and_the_picture_follows(ring):
+    slider = ring.controls("ring_picture").first
+    before = ring.pictures("ring_picture")
+    slider.focus()
+    ring.page.keyboard.press("ArrowRight")
+    picture = ring.find("ring_picture").locator(".widget-output img[alt*='after step 1 of']")
+    picture.wait_for()
+    readout = ring.find("ring_picture").locator(".widget-readout")
+    assert readout.inner_text() == "1"
+    assert slider.get_attribute("aria-label") == "step"
+    assert slider.get_attribute("aria-valuetext") == "1"
+    assert ring.pictures("ring_picture") != before
+    assert ring.page.evaluate("document.activeElement.getAttribute('role')") == "slider"  # the next press moves on
+
+
+def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
+    for name, hang in (("guess_different", HANG), ("agree_64", f"def forever(dist):\n{indented(HANG)}\n\n\n"
+                                                               "run(forever, ranks=2)")):
+        ring.type_into(name, hang)
+        ring.start(name)
+        running = ring.find(name).locator(".jp-InputPrompt", has_text="[*]:")
+        running.wait_for()
+        ring.page.keyboard.press("Escape")
+        ring.page.get_by_role("menuitem", name="Kernel", exact=True).click()
+        ring.page.get_by_role("menuitem", name="Interrupt Kernel").click()
+        ring.wait([name])
+        assert any("KeyboardInterrupt" in said for said in errors(ring.cells()[name]))
+        ring.run("through_rank_0")
+        ring.run("summed")
+        assert errors(ring.cells()["summed"]) == []
+        assert "10." in ring.shown("summed")
+
+
+def indented(source: str) -> str:
+    return "\n".join(f"    {line}" for line in source.splitlines())

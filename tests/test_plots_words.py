@@ -1,0 +1,139 @@
+"""Every picture brings words: its alternative text says what is drawn."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from course_lib import pictures, plots
+from course_lib.meter import Event
+from course_lib.plots import Picture, as_html, say, words_of
+from exercises_tests.chapters import ROOT
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def axes():
+    return plt.subplots(FigureClass=Picture)[1]
+
+
+def test_a_notebook_gets_an_image_with_words():
+    ax = axes()
+    ax.set_title('a "title"', loc="left")
+    shown = ax.figure._repr_html_()
+    assert shown.startswith('<img alt="a &quot;title&quot;" src="data:image/png;base64,')
+
+
+def test_the_image_is_the_one_that_is_given():
+    assert as_html(b"abc", "<words>") == '<img alt="&lt;words&gt;" src="data:image/png;base64,YWJj">'
+
+
+def test_words_that_are_given_take_the_place_of_those_found():
+    ax = axes()
+    ax.set_title("title")
+    ax.plot([1, 2], [3, 4], label="line")
+    say(ax, "first line\nsecond   line.")
+    assert words_of(ax.figure) == "title; first line; second line"
+
+
+def test_a_line_is_told_point_by_point_and_a_long_one_by_its_ends():
+    ax = axes()
+    ax.plot([1, 2], [3, 4], label="short")
+    ax.plot(range(100), range(100), label="long")
+    ax.plot([1, 2], [3, 4])  # no name, no words
+    ax.set(xlabel="ranks", ylabel="seconds")
+    told = words_of(ax.figure).split("; ")
+    assert told[0] == "seconds over ranks"
+    assert told[1].startswith("short: 3") and told[1].count(" at ") == 2
+    assert told[2].startswith("long: 0") and told[2].count(" at ") == 2
+    assert len(told) == 3
+
+
+def test_numbers_are_written_as_on_their_axis():
+    ax = axes()
+    ax.plot([2000, 4000, 8000], [1, 1.5, 2], label="line")
+    ax.xaxis.set_major_formatter(lambda value, _: plots.bytes_text(value))
+    ax.set_yticks([1, 2], [10, 20])
+    assert words_of(ax.figure) == "line: 10 at 2 kB, 1.5 at 4 kB, 20 at 8 kB"
+
+
+def test_a_line_from_side_to_side_is_its_label():
+    ax = axes()
+    ax.axvline(3, label="limit: 3 GB")
+    assert words_of(ax.figure) == "limit: 3 GB"
+
+
+def test_bars_are_told_by_row_and_length():
+    ax = axes()
+    ax.barh([0, 1], [10, 20.5], label="weights")
+    ax.set_yticks([0, 1], ["GPT\nsmall", "Llama"])
+    assert words_of(ax.figure) == "from first to last: GPT small, Llama; weights: 10, 20.5"
+
+
+def test_long_words_are_cut_at_a_space():
+    ax = axes()
+    say(ax, "word " * 1000)
+    words = words_of(ax.figure)
+    assert len(words) <= 2002 and words.endswith("word …")
+
+
+def result(*events, ranks=2):
+    made = SimpleNamespace(events=events, seconds=max(event.end for event in events), simulated=True)
+    return type("Ranks", (list,), vars(made))([None] * ranks)
+
+
+def event(rank, kind, start, end, posted=None, **more):
+    return Event(rank=rank, kind=kind, posted=start if posted is None else posted, start=start, end=end, **more)
+
+
+def test_a_timeline_tells_few_events_one_by_one():
+    ax = plots.timeline(result(event(0, "send", 0.0, 2.0), event(1, "recv", 1.0, 2.0, posted=0.0)))
+    assert words_of(ax.figure) == (
+        "simulated: 2 ranks, 2 s; rank 0: send from 0 to 2 s; rank 1: recv from 1 to 2 s, after waiting from 0")
+
+
+def test_a_timeline_tells_many_events_by_their_share():
+    many = [event(0, "work", 2.0 * turn, 2.0 * turn + 1) for turn in range(5)] + [event(0, "send", 9.0, 10.0, 8.0)]
+    ax = plots.timeline(result(*many, ranks=1))
+    assert "rank 0: work 50% of the time, waiting 10% of the time, send 10% of the time" in words_of(ax.figure)
+
+
+def test_a_timeline_of_many_ranks_says_how_many_are_left_out():
+    ax = plots.timeline(result(*(event(rank, "work", 0.0, 1.0) for rank in range(40)), ranks=40))
+    words = words_of(ax.figure)
+    assert "rank 0: work" in words and "rank 39: work" in words and "24 more ranks" in words
+
+
+@pytest.mark.parametrize("draw", [pictures.machine_room, pictures.star_and_ring])
+def test_a_drawing_has_words(draw):
+    assert len(words_of(draw().figure)) > 100
+
+
+def test_shards_and_collectives_have_their_text_twins():
+    held = [[{0}, {0, 1}], [{1}, set()]]
+    assert words_of(plots.shards(held, title="now").figure) == "now; rank 0 | 0 | all 2; rank 1 | 1 | –"
+    pair = {"sum": [([1, 2], [3]), ([3], [])], "max": [([1], [2]), ([2], [2])]}
+    assert words_of(plots.before_after(pair).figure) == (
+        "sum; rank 0 | 1 2 -> 3; rank 1 | 3 -> –; max; rank 0 | 1 -> 2; rank 1 | 2 -> 2")
+
+
+def test_every_figure_of_the_library_is_a_picture():
+    """A figure made by plt.subplots without FigureClass would have no words."""
+    bare = []
+    for path in (ROOT / "course_lib").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            opens = isinstance(node, ast.Call) and ast.unparse(node.func) in ("plt.subplots", "plt.figure")
+            if opens and "FigureClass" not in [keyword.arg for keyword in node.keywords]:
+                bare.append(f"{path.name}:{node.lineno}")
+    assert bare == []
