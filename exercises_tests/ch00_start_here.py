@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.checks import check, equal, expect, integers
-from course_lib.ranks import Deadlock, RankFailed, Results, run
+from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.simulator import Cluster
 
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung
@@ -16,31 +16,29 @@ ISEND = "Start the send with isend, receive, then wait."
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
 
-def with_own(dist: Any, answer: Any, values: list) -> Any:
-    return answer(dist, values[dist.get_rank()])
+def with_own(dist: Any, answer: Any, value: Any) -> Any:
+    return answer(dist, value)
 
 
-def with_own_blocking(dist: Any, answer: Any, values: list) -> Any:
-    return answer(_SendAndRecv(dist), values[dist.get_rank()])
+def with_own_blocking(dist: Any, answer: Any, value: Any) -> Any:
+    return answer(_SendAndRecv(dist), value)
 
 
-def with_peer(dist: Any, answer: Any, tensors: list, peers: list) -> Any:
-    rank = dist.get_rank()
-    if peers[rank] is None:
+def with_peer(dist: Any, answer: Any, tensor: torch.Tensor, peer: int | None) -> Any:
+    if peer is None:
         return None
-    returned = answer(dist, tensors[rank], peers[rank])
-    return returned, tensors[rank]
+    returned = answer(dist, tensor, peer)
+    return returned, tensor
 
 
-def beside_a_third(dist: Any, answer: Any, tensors: list, peers: list) -> Any:
-    rank = dist.get_rank()
-    if peers[rank] is None:
-        dist.send(tensors[rank], 0)
+def beside_a_third(dist: Any, answer: Any, tensor: torch.Tensor, peer: int | None) -> Any:
+    if peer is None:
+        dist.send(tensor, 0)
         return None
-    returned = answer(dist, tensors[rank], peers[rank])
-    if rank == 0:
-        dist.recv(torch.empty_like(tensors[rank]))  # what is left
-    return returned, tensors[rank]
+    returned = answer(dist, tensor, peer)
+    if dist.get_rank() == 0:
+        dist.recv(torch.empty_like(tensor))  # what is left
+    return returned, tensor
 
 
 class NotAskedFor(Exception):  # noqa: N818
@@ -137,7 +135,7 @@ EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks
 def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
     numbers = [tensor.item() for tensor in _different(ranks, ())]
     see = EVEN_TO_ODD.format(ranks)
-    trace = _run(see, with_own_blocking, answer, numbers, ranks=ranks, real=real)
+    trace = _run(see, with_own_blocking, answer, each(numbers), ranks=ranks, real=real)
     case = _on(ranks, real)
     for rank, got in enumerate(trace):
         if rank % 2 == 0:
@@ -199,7 +197,7 @@ def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32"
     total = torch.stack(values).sum(0)
     partial = torch.stack(values).cumsum(0)
     see = _see_sum(ranks, shape, dtype)
-    trace = _run(see, with_own, answer, values, ranks=ranks, real=real)
+    trace = _run(see, with_own, answer, each(values), ranks=ranks, real=real)
     case = _on(ranks, real)
     for rank, got in enumerate(trace):
         if equal(got, total):
@@ -296,7 +294,7 @@ def _swapped_beside_a_third(answer: Any) -> None:
     """Let ranks 0 and 2 swap while rank 1 sends to rank 0, and refuse who takes that for the peer's."""
     tensors = _different(3, (3,))
     want = [tensor.clone() for tensor in tensors]
-    trace = _run(SEE_THIRD, beside_a_third, answer, tensors, PEERS[3], ranks=3, advise=True)
+    trace = _run(SEE_THIRD, beside_a_third, answer, each(tensors), each(PEERS[3]), ranks=3, advise=True)
     got = trace[0][0] if isinstance(trace[0], tuple) else None
     case = f"{_on(3)} of which rank 1 sends to rank 0 while 0 and 2 swap, rank 0"
     expect(
@@ -311,7 +309,7 @@ def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32
     tensors = _different(ranks, shape, dtype)
     want = [tensor.clone() for tensor in tensors]
     peers, see = PEERS[ranks], _see_exchange(ranks, shape, dtype)
-    trace = _run(see, with_peer, answer, tensors, peers, ranks=ranks, real=real, advise=True)
+    trace = _run(see, with_peer, answer, each(tensors), each(peers), ranks=ranks, real=real, advise=True)
     case = f"{_on(ranks, real)} with {dtype}{list(shape)}"
     for rank, partner in enumerate(peers):
         if partner is None:

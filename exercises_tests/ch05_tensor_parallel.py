@@ -10,32 +10,36 @@ import torch
 from torch.nn.functional import gelu
 
 from course_lib.checks import alone, check, close, equal, expect, integers, near
-from course_lib.ranks import RankFailed, Results, run
+from course_lib.ranks import RankFailed, Results, each, run
 from course_lib.simulator import Cluster
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung
+NO_GRADIENT_OF_DIST = (
+    "incorrect number of gradients",
+    "backward returns one gradient for each argument of forward, x and dist: that of dist is None.",
+)
+NO_OFFSET = ("out of bounds", "targets count the words of all ranks; this rank's n words begin at rank · n.")
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
 
-def applied(dist: Any, answer: Any, xs: list, grads: list, backward: bool, turned: bool) -> Any:
-    rank = dist.get_rank()
-    x = xs[rank].clone().requires_grad_()
+def applied(dist: Any, answer: Any, x: torch.Tensor, grad: torch.Tensor, backward: bool, turned: bool) -> Any:
+    x = x.clone().requires_grad_()
     try:
         y = answer.apply(x, dist)
         given = x.detach().clone()
         if backward:
-            (y.t() if turned else y).backward(grads[rank].t().contiguous() if turned else grads[rank])
+            (y.t() if turned else y).backward(grad.t().contiguous() if turned else grad)
     except NotImplementedError:
         return "not written"
-    return [y.detach() if isinstance(y, torch.Tensor) else None, x.grad, given]
+    return [y.detach() if isinstance(y, torch.Tensor) else None, x.grad, given, grad]
 
 
 def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list, grad: Any, more: tuple = ()) -> Any:
     x = x.clone().requires_grad_()
-    own = [shard.clone().requires_grad_() for shard in shards[dist.get_rank()]]
+    own = [shard.clone().requires_grad_() for shard in shards]
     same = [tensor.clone().requires_grad_() for tensor in shared]
     y = answer(dist, x, *own, *same, *more)
     if not isinstance(y, torch.Tensor):
@@ -45,12 +49,14 @@ def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list,
     return y.detach(), [leaf.grad for leaf in (x, *own, *same)]
 
 
-def refused(dist: Any, answer: Any, *data: Any) -> str:
+def refused(dist: Any, answer: Any, *data: Any) -> tuple | None:
     try:
         answer(dist, *data)
-    except ValueError as error:
-        return f"ValueError: {error}"
-    return "nothing"
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return isinstance(error, ValueError), type(error).__name__, str(error)
+    return None
 
 
 def cut(dist: Any, answer: Any, seed: int, rows: int, columns: int) -> tuple:
@@ -58,41 +64,56 @@ def cut(dist: Any, answer: Any, seed: int, rows: int, columns: int) -> tuple:
     return mine.detach(), mine.untyped_storage().nbytes()
 
 
-def losses(dist: Any, answer: Any, logits: list, targets: torch.Tensor) -> tuple:
-    mine = logits[dist.get_rank()].clone().requires_grad_()
+def losses(dist: Any, answer: Any, logits: torch.Tensor, targets: torch.Tensor) -> tuple:
+    mine = logits.clone().requires_grad_()
     loss = answer(dist, mine, targets.clone())
     loss.backward()
     return loss.detach(), mine.grad
 
 
-def hiding(answer: Any, pairs: list) -> list:
+def hiding(answer: Any, pairs: list) -> Any:
     function = answer()
+    if not callable(function):
+        return repr(function)
     return [[np.asarray(function(value), dtype=float) for value in (a, b, a + b)] for a, b in pairs]
 
 
 # What several checks of this chapter ask
 
 
-def _run(case: str, *call: Any, ranks: int, real: bool = False) -> Results:
-    """Run; a run that fails is a wrong answer, told with its case."""
+def _run(case: str, *call: Any, ranks: int, real: bool = False, hint: tuple[str, str] = ("", "")) -> Results:
+    """Run; a run that fails is a wrong answer, told with its case, and with a hint where torch says certain words."""
     try:
         return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
     except RankFailed as failure:
         if failure.error == "NotImplementedError":
             raise
         kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
-        expect(False, f"{case}: {failure}", kinds.get(failure.error, "raised"))
+        more = f"\n    {hint[1]}" if hint[1] and hint[0] in str(failure) else ""
+        expect(False, f"{case}: {failure}{more}", kinds.get(failure.error, "raised"))
 
 
 def _on(ranks: int, real: bool = False) -> str:
     return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
 
 
-def _numbers(tensor: Any) -> str:
+def _numbers(tensor: Any, first: int = 0) -> str:
+    """Return four numbers of a tensor, from the place `first` on."""
     if not isinstance(tensor, (torch.Tensor, np.ndarray)):
         return repr(tensor)
-    values = tensor.flatten().tolist()
-    return "[" + ", ".join(f"{value:.4g}" for value in values[:4]) + (", ...]" if len(values) > 4 else "]")
+    values = [f"{value:.4g}" for value in tensor.flatten().tolist()[first:]]
+    return f"[{'..., ' if first else ''}{', '.join(values[:4])}{', ...' if len(values) > 4 else ''}]"
+
+
+def _versus(got: Any, says: str, want: Any) -> str:
+    """Return what came and what was wanted, from the first number on in which they differ, or their shapes."""
+    if not isinstance(got, (torch.Tensor, np.ndarray)):
+        return f"{got!r}; {says} {_numbers(want)}"
+    if got.shape != want.shape:
+        return f"numbers of shape {list(got.shape)}; {says} {list(want.shape)}"
+    same = np.abs(np.asarray(got, dtype=float) - np.asarray(want, dtype=float)).flatten() <= 1e-9
+    first = int(np.argmin(same)) if same.size else 0
+    return f"{_numbers(got, first)}; {says} {_numbers(want, first)}"
 
 
 def _draw(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -141,7 +162,7 @@ def _products(answer: Any, axis: int) -> None:
             "same-part",
         )
         expect(got.shape == want.shape, f"{case} the result has shape {got.shape}; x @ w has {want.shape}", "shape")
-        expect(near_np(got, want), f"{case} the result begins {_numbers(got)}; x @ w begins {_numbers(want)}", "value")
+        expect(near_np(got, want), f"{case} the result has {_versus(got, 'x @ w has', want)}", "value")
 
 
 def _misfit(axis: int) -> str:
@@ -175,18 +196,18 @@ def check_gelu_counterexample(answer: Any, part: Any) -> str:
     pair = isinstance(got, (list, tuple)) and len(got) == 2
     expect(
         pair and all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in got),
-        f"it returned {got!r}: return two numbers, as in (1.0, 2.0)",
+        f"it returned {got!r}: return two plain numbers, as in (3.0, 4.0)",
         "form",
     )
     a, b, both = (gelu(torch.tensor(float(v), dtype=torch.float64)).item() for v in (*got, sum(got)))
     expect(
         abs(a + b - both) > 0.01,
         f"GELU({got[0]:g}) + GELU({got[1]:g}) = {a + b:.4f} and GELU({sum(got):g}) = {both:.4f}: that is nearly the "
-        "same. "
-        "Far right of zero GELU is a straight line, and at 0 it is 0: let one of the two, or their sum, lie elsewhere",
+        "same. Far left of 0 GELU is nearly 0, far right nearly a straight line: take two numbers near 0, neither of "
+        "them 0, or one on each side of it",
         "no-counterexample",
     )
-    return "GELU(a) + GELU(b) differs from GELU(a + b), so the sum over ranks must come before GELU, or no sum at all"
+    return "GELU(a) + GELU(b) differs from GELU(a + b): summands must be added up before GELU"
 
 
 @check(value=1)
@@ -195,11 +216,11 @@ def check_activation_that_hides_it(answer: Any, part: Any) -> str:
     a, b = _matrices(3, 4, 4)
     pairs = [(a, a[::-1].copy()), (b, -2 * b), (np.array([3.0]), np.array([-0.5])), (np.array([1.5]), np.array([7.0]))]
     got = alone(hiding, answer, [tuple(x.copy() for x in pair) for pair in pairs])
+    expect(not isinstance(got, str), f"it returned {got}: return a function, as in `return np.tanh`", "form")
     for one, other, both in got:
         expect(
             one.shape == other.shape == both.shape and near_np(one + other, both),
-            f"f(a) + f(b) begins {_numbers(one + other)} and f(a + b) {_numbers(both)}: this function shows the "
-            "mistake",
+            f"f(a) + f(b) has {_versus(one + other, 'f(a + b) has', both)}: this function shows the mistake",
             "shows-it",
         )
     different = any(not near_np(one, np.zeros_like(one)) for one, _, _ in got)
@@ -210,13 +231,19 @@ def check_activation_that_hides_it(answer: Any, part: Any) -> str:
 # f and g
 
 
+def _excuse(got: Any, want: torch.Tensor, ranks: int) -> str:
+    if got is None:
+        return ". all_reduce returns nothing: return the tensor that it worked on"
+    return f". Nothing is to be divided by {ranks}" if near(got, want / ranks, 1e-9) else ""
+
+
 def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
     see = f"run(lambda dist: {name}.apply(torch.ones(2, 3), dist), ranks=2, on=Cluster())"
     part("forward")
     does = "returns the sum over ranks, and should return its input"
     if forward_sums:
         does = "returns its input, and should return the sum over ranks"
-    runs = []
+    runs, counts = [], []
     for ranks, real in ((2, False), (1, False), (3, False), (2, True)):
         drawn = integers(2 * ranks, (2, 3), "float64")
         xs, grads = ([tensor + 10 * (rank + 1) for rank, tensor in enumerate(drawn[half::2])] for half in (0, 1))
@@ -224,10 +251,11 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
         want_y = [sum(xs)] * ranks if forward_sums else xs
         want_grad = grads if forward_sums else [sum(grads)] * ranks
         case = _on(ranks, real)
-        got = _run(case, applied, answer, xs, grads, True, False, ranks=ranks, real=real)
+        got = _run(case, applied, answer, each(xs), each(grads), False, False, ranks=ranks, real=real)
         expect(got[0] != "not written", "not written yet", "not-written")
-        runs.append((case, ranks, got, want_y, want_grad, xs, grads))
-        for rank, (y, _, given) in enumerate(got):
+        runs.append((case, ranks, real, want_grad, xs, grads))
+        counts.append(len(got.collectives[0]))
+        for rank, (y, _, given, _) in enumerate(got):
             swapped = xs[rank] if forward_sums else sum(xs)
             expect(
                 ranks == 1 or not (isinstance(y, torch.Tensor) and near(y, swapped, 1e-9)),
@@ -236,7 +264,8 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
             )  # fmt: skip
             expect(
                 isinstance(y, torch.Tensor) and near(y, want_y[rank], 1e-9),
-                f"{case} forward returns {_numbers(y)} on rank {rank}; it should be {_numbers(want_y[rank])}",
+                f"{case} rank {rank}'s forward returns {_versus(y, 'it should be', want_y[rank])}"
+                + _excuse(y, want_y[rank], ranks),
                 "forward", see,
             )  # fmt: skip
             expect(
@@ -245,8 +274,13 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
                 "input-changed", see,
             )  # fmt: skip
     part("backward")
-    for case, ranks, got, _, want_grad, _, grads in runs:
-        for rank, (_, grad, _) in enumerate(got):
+    both = []
+    for case, ranks, real, want_grad, xs, grads in runs:
+        data = (each(xs), each(grads), True, False)
+        got = _run(case, applied, answer, *data, ranks=ranks, real=real, hint=NO_GRADIENT_OF_DIST)
+        expect(got[0] != "not written", "not written yet", "not-written")
+        both.append(len(got.collectives[0]))
+        for rank, (_, grad, _, passed) in enumerate(got):
             missed = sum(grads) if forward_sums else grads[rank]
             expect(
                 ranks == 1 or not near(grad, missed, 1e-9),
@@ -259,26 +293,30 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
             )  # fmt: skip
             expect(
                 near(grad, want_grad[rank], 1e-9),
-                f"{case} the gradient of x on rank {rank} is {_numbers(grad)}; it should be "
-                f"{_numbers(want_grad[rank])}",
+                f"{case} the gradient of x on rank {rank} is {_versus(grad, 'it should be', want_grad[rank])}"
+                + _excuse(grad, want_grad[rank], ranks),
                 "backward",
             )
-    _, ranks, _, _, want_grad, xs, grads = runs[0]
+            expect(
+                near(passed, grads[rank], 0),
+                f"{case} backward changed the gradient that it was given on rank {rank}, which others may still need: "
+                "all_reduce works in place, so give it a clone (.contiguous() copies only what needs it)",
+                "gradient-changed",
+            )
+    _, ranks, _, want_grad, xs, grads = runs[0]
     case = f"{_on(ranks)} with a gradient that is not contiguous (a transposed one)"
-    got = _run(case, applied, answer, xs, grads, True, True, ranks=ranks)
-    expect(
-        all(near(grad, want, 1e-9) for (_, grad, _), want in zip(got, want_grad, strict=True)),
-        f"{case} the gradient of x is {_numbers(got[0][1])}; it should be {_numbers(want_grad[0])}",
-        "not-contiguous",
-    )
+    got = _run(case, applied, answer, each(xs), each(grads), True, True, ranks=ranks)
+    for rank, (_, grad, *_) in enumerate(got):
+        expect(
+            near(grad, want_grad[rank], 1e-9),
+            f"{case} the gradient of x on rank {rank} is {_versus(grad, 'it should be', want_grad[rank])}",
+            "not-contiguous",
+        )
     part("collectives")
-    counts = [
-        _run(_on(2), applied, answer, xs, grads, backward, False, ranks=2).collectives[0] for backward in (False, True)
-    ]
     want = (1, 1) if forward_sums else (0, 1)
     expect(
-        tuple(map(len, counts)) == want,
-        f"on 2 ranks forward takes {len(counts[0])} collectives and backward {len(counts[1]) - len(counts[0])}; "
+        (counts[0], both[0]) == want,
+        f"on 2 ranks forward takes {counts[0]} collectives and backward {both[0] - counts[0]}; "
         f"{name} needs {want[0]} and {want[1] - want[0]}",
         "collectives",
     )
@@ -351,7 +389,14 @@ def _mlp_mistakes(case: dict[str, Any]) -> list[tuple[torch.Tensor, str, str]]:
             "end must be",
             "swapped",
         ),
+        (
+            sum(gelu(x @ w1 + b1) for w1, b1, _ in shards) @ shards[0][2] + b2,
+            "the ranks' columns were added up before w2: rank r's columns belong to rank r's rows of w2. Multiply "
+            "first, then sum",
+            "sum-before-w2",
+        ),
         (sum(parts), "b2 was not added", "no-bias"),
+        (sum(gelu(x @ w1) @ w2 for w1, _, w2 in shards) + b2, "b1_shard was not added", "no-b1"),
         (sum(parts) / ranks + b2, "the parts were averaged: they are summands, so add them up", "mean"),
     ]
     if shards[0][0].shape[0] == shards[0][0].shape[1]:
@@ -363,7 +408,7 @@ def _mlp_mistakes(case: dict[str, Any]) -> list[tuple[torch.Tensor, str, str]]:
 
 def _mlp_run(answer: Any, case: dict[str, Any], real: bool = False, grad: bool = True) -> Results:
     ranks = case["ranks"]
-    data = (case["whole"][0], case["shards"], case["whole"][4:], case["grad"] if grad else None)
+    data = (case["whole"][0], each(case["shards"]), case["whole"][4:], case["grad"] if grad else None)
     try:
         return run(layered, answer, *data, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
     except RankFailed as failure:
@@ -376,8 +421,7 @@ def _mlp_run(answer: Any, case: dict[str, Any], real: bool = False, grad: bool =
         expect(
             "cannot be multiplied" not in str(failure),
             f"{_on(ranks, real)} with {shapes}: {failure}\n    w1 is cut by columns, so it takes all of x; w2 by "
-            "rows, so it "
-            "takes this rank's columns of the hidden layer. Nothing is transposed, and x is not cut.",
+            "rows, so it takes this rank's columns of the hidden layer. Nothing is transposed, and x is not cut.",
             "row-then-column",
         )
         codes = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
@@ -403,7 +447,7 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
         rank = next(rank for rank in range(ranks) if not near(got[rank][0], want, 1e-9))
         expect(
             False,
-            f"{_on(ranks, real)} rank {rank} returns {_numbers(got[rank][0])}; one device returns {_numbers(want)}",
+            f"{_on(ranks, real)} rank {rank} returns {_versus(got[rank][0], 'one device returns', want)}",
             "value",
         )
     part("gradients")
@@ -419,22 +463,26 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
             expect(
                 ranks == 1 or not near(grads[0], own, 1e-9),
                 f"{_on(ranks, real)} the gradient of x on rank {rank} is that of its own shards; x went to all "
-                "ranks, so the "
-                "gradients must be summed: let x pass through CopyToRanks",
+                "ranks, so the gradients must be summed: let x pass through CopyToRanks",
                 "no-f",
             )
             for name, mine, right in zip(names, grads, want, strict=True):
                 expect(
                     ranks == 1 or not near(mine, ranks * right, 1e-9) or near(right, 0 * right, 1e-9),
                     f"{_on(ranks, real)} the gradient of {name} on rank {rank} is {ranks} times too large: the "
-                    "backward of "
-                    "the last sum must not sum again",
+                    "backward of the last sum must not sum again",
                     "sums-twice",
                 )
                 expect(
+                    ranks == 1 or name != "b2" or not near(mine, right / ranks, 1e-9),
+                    f"{_on(ranks, real)} the gradient of b2 on rank {rank} is 1/{ranks} of one device's: b2 was "
+                    "divided before the sum, so each rank learns a part of it. Add all of it after the sum",
+                    "divided-bias",
+                )
+                expect(
                     near(mine, right, 1e-9),
-                    f"{_on(ranks, real)} the gradient of {name} on rank {rank} is {_numbers(mine)}; one device has "
-                    f"{_numbers(right)}",
+                    f"{_on(ranks, real)} the gradient of {name} on rank {rank} is "
+                    f"{_versus(mine, 'one device has', right)}",
                     "gradient",
                 )
     part("collectives")
@@ -463,7 +511,7 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
 @check(value=1, held=1, different=1)
 def check_column_shard(answer: Any, part: Any) -> str:
     cases = []
-    for ranks, rows, columns in ((2, 3, 4), (4, 5, 8), (1, 2, 2), (3, 4, 6)):
+    for ranks, rows, columns in ((2, 3, 4), (4, 5, 8), (1, 2, 2), (3, 4, 6), (2, 1, 6)):
         generator = torch.Generator().manual_seed(17 + ranks)
         cases.append((ranks, rows, columns, torch.randn(rows, columns, generator=generator)))
     torch.manual_seed(17)
@@ -477,20 +525,32 @@ def check_column_shard(answer: Any, part: Any) -> str:
         expect(
             not alike,
             f"{case} all ranks hold the same numbers: every shard was seeded alike. Together they must be the weight "
-            "that "
-            "one process draws",
+            "that one process draws",
             "seeded-alike",
         )
         for rank, (mine, _) in enumerate(got):
             want = whole.chunk(ranks, 1)[rank]
             expect(
                 list(mine.shape) == list(want.shape),
-                f"{case} rank {rank} holds {list(mine.shape)}; its columns are {list(want.shape)}",
+                f"{case} rank {rank} holds a tensor of shape {list(mine.shape)}; its columns have shape "
+                f"{list(want.shape)}",
                 "shape",
             )
+        apart = [torch.Generator().manual_seed(17 + ranks + rank) for rank in range(ranks)]
+        expect(
+            ranks == 1 or not all(
+                near(mine, torch.randn(mine.shape, generator=own), 1e-6)
+                for (mine, _), own in zip(got, apart, strict=True)
+            ),
+            f"{case} every rank drew a shard of its own, from seed + rank: together they are not the weight that one "
+            "process draws. Draw the whole weight from the one seed, and keep your columns",
+            "seeded-apart",
+        )  # fmt: skip
+        for rank, (mine, _) in enumerate(got):
+            want = whole.chunk(ranks, 1)[rank]
             expect(
                 near(mine, want, 1e-6),
-                f"{case} rank {rank} holds {_numbers(mine)}; it should be {_numbers(want)}",
+                f"{case} rank {rank} holds {_versus(mine, 'it should be', want)}",
                 "value",
             )
     part("held")
@@ -500,8 +560,8 @@ def check_column_shard(answer: Any, part: Any) -> str:
             expect(
                 nbytes <= bound,
                 f"{case} the shard of rank {rank} keeps {nbytes} bytes alive, and is {bound} bytes large: it is a "
-                "view of the "
-                "whole weight. Make a copy (.clone()), and the whole can be freed",
+                "view of the whole weight. Make a copy (.clone(); .contiguous() copies only what needs it), and the "
+                "whole can be freed",
                 "view",
             )
     part("different")
@@ -512,16 +572,41 @@ def check_column_shard(answer: Any, part: Any) -> str:
 # tensor_parallel_attention
 
 
-def _attend(x: torch.Tensor, wq: torch.Tensor, wk: torch.Tensor, wv: torch.Tensor, wo: torch.Tensor, size: int):
+def _attend(x: torch.Tensor, wq: Any, wk: Any, wv: Any, wo: Any, size: int, mistake: str = "") -> torch.Tensor:
+    """Return causal attention; with `mistake` as learners get it wrong."""
+
     def heads(t: torch.Tensor) -> torch.Tensor:
+        if mistake == "rows":
+            return t.reshape(len(t), -1, t.shape[1], size)
+        if mistake == "every n-th":
+            return t.unflatten(-1, (size, -1)).permute(0, 3, 1, 2)
         return t.reshape(*t.shape[:2], -1, size).permute(0, 2, 1, 3)
 
     q, k, v = heads(x @ wq), heads(x @ wk), heads(x @ wv)
-    group = q.shape[1] // k.shape[1]
-    k, v = (torch.stack([t[:, head // group] for head in range(q.shape[1])], 1) for t in (k, v))
-    scores = q @ k.mT / math.sqrt(size)
-    scores = scores.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -math.inf)
+    group, few = q.shape[1] // k.shape[1], k.shape[1]
+    shared = [head % few if mistake == "tiled" else head // group for head in range(q.shape[1])]
+    k, v = k[:, shared], v[:, shared]
+    scores = q @ k.mT / (1 if mistake == "no scale" else math.sqrt(size))
+    if mistake != "no mask":
+        scores = scores.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -math.inf)
     return (scores.softmax(-1) @ v).permute(0, 2, 1, 3).flatten(2) @ wo
+
+
+CUT_HEADS = (
+    "heads are cut in the middle: a head is head_size neighbouring columns, unflatten(-1, (-1, head_size)), and "
+    "then transpose(1, 2)"
+)
+ATTENTION_MISTAKES = {
+    "rows": (CUT_HEADS, "heads-mixed"),
+    "every n-th": (CUT_HEADS, "heads-mixed"),
+    "tiled": (
+        "query heads share the wrong key/value heads: neighbouring query heads share one (repeat_interleave, not "
+        "repeat)",
+        "kv-order",
+    ),
+    "no scale": ("the scores were not divided by the root of head_size", "no-scale"),
+    "no mask": ("each token sees the tokens after it: attention here is causal", "no-mask"),
+}
 
 
 def _attention_case(ranks: int, heads: int, kv_heads: int, size: int = 2) -> dict[str, Any]:
@@ -542,19 +627,25 @@ def _attention_case(ranks: int, heads: int, kv_heads: int, size: int = 2) -> dic
 def _attends(answer: Any, case: dict[str, Any], name: str, real: bool = False) -> Results:
     ranks, size = case["ranks"], case["size"]
     told = f"{_on(ranks, real)}{name}"
-    got = _run(told, layered, answer, case["x"], case["shards"], [], case["grad"], (size,), ranks=ranks, real=real)
+    data = (case["x"], each(case["shards"]), [], case["grad"], (size,))
+    got = _run(told, layered, answer, *data, ranks=ranks, real=real)
     expect(all(mine is not None for mine in got), f"{told} it returned no tensor", "form")
+    want = case["want"][0]
     for rank, (y, _) in enumerate(got):
+        if near(y, want, 1e-9):
+            continue
         own = _attend(case["x"], *case["shards"][rank], size)
-        want = case["want"][0]
+        for mistake, (said, code) in ATTENTION_MISTAKES.items():
+            other = sum(_attend(case["x"], *shards, size, mistake) for shards in case["shards"])
+            expect(not near(y, other, 1e-9), f"{told} {said}", code)
         expect(
-            ranks == 1 or not near(y, own, 1e-9),
+            not near(y, own, 1e-9),
             f"{told} rank {rank} returns the part of its own heads: sum over the ranks after the output matrix",
             "no-sum",
         )
         expect(
-            near(y, want, 1e-9),
-            f"{told} rank {rank} returns {_numbers(y)}; one device returns {_numbers(want)}",
+            False,
+            f"{told} rank {rank} returns {_versus(y, 'one device returns', want)}",
             "value",
         )
     return got
@@ -573,8 +664,9 @@ def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
             for name, mine, right in zip(("x", "wq"), grads, want, strict=False):
                 expect(
                     near(mine, right, 1e-9),
-                    f"{_on(case['ranks'])} the gradient of {name} on rank {rank} is {_numbers(mine)}; one device has "
-                    f"{_numbers(right)}" + (": let x pass through CopyToRanks" if name == "x" else ""),
+                    f"{_on(case['ranks'])} the gradient of {name} on rank {rank} is "
+                    + _versus(mine, "one device has", right)
+                    + (": let x pass through CopyToRanks" if name == "x" else ""),
                     "no-f" if name == "x" else "gradient",
                 )
         count = len(_attends(answer, case, "").collectives[0])
@@ -589,11 +681,11 @@ def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
     for told, q, kv in (("wq with 6 columns", 6, 4), ("wk with 6 columns", 4, 6)):
         shards = (w[:, :q].contiguous(), w[:, :kv].contiguous(), w[:, :kv].contiguous(), _draw(q, 12, seed=2))
         got = _run(f"on 2 ranks with {told}", refused, answer, x, *shards, size, ranks=2)[0]
+        right, kind, words = got or (False, "nothing", "")
         expect(
-            got.startswith("ValueError") and len(got) > 20,
-            f"on 2 ranks with {told} and heads of {size} it raised {got}: 3 heads on 2 ranks would cut a head in the "
-            "middle. "
-            "Raise a ValueError with a sentence",
+            right and len(words) > 8,
+            f"on 2 ranks with {told} and heads of {size} it raised {kind}{': ' if words else ''}{words[:120]}. "
+            "3 heads on 2 ranks would cut a head in the middle: raise a ValueError with a sentence",
             "heads-cut",
         )
     return "one device's attention from heads on 1, 2 and 4 ranks · shared key/value heads · cut heads refused"
@@ -604,63 +696,93 @@ def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
 
 @check(value=2, gradients=1, stable=1, bytes=1)
 def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
-    def judged(ranks: int, tokens: int, width: int, scale: float, real: bool = False) -> tuple:
-        logits = _draw(tokens, ranks * width) * scale
+    def judged(ranks: int, tokens: int, width: int, most: float = 0, real: bool = False) -> tuple:
+        logits = _draw(tokens, ranks * width)
+        logits = logits * (most / logits.max()) if most else logits
         targets = (torch.arange(tokens) * 5 + 1) % (ranks * width)
         leaf = logits.clone().requires_grad_()
         want = torch.nn.functional.cross_entropy(leaf, targets)
         (grad,) = torch.autograd.grad(want, leaf)
         shards = [shard.contiguous() for shard in logits.chunk(ranks, 1)]
-        case = f"{_on(ranks, real)} with {ranks * width} words" + (" and logits of up to 1,000" if scale > 100 else "")
-        got = _run(case, losses, answer, shards, targets, ranks=ranks, real=real)
+        case = f"{_on(ranks, real)} with {ranks * width} words" + (f" and logits of up to {most:,}" if most else "")
+        got = _run(case, losses, answer, each(shards), targets, ranks=ranks, real=real, hint=NO_OFFSET)
         for rank, (loss, _) in enumerate(got):
-            local = (logits.chunk(ranks, 1)[rank].logsumexp(-1)).mean()
+            if near(loss, want.detach(), 1e-8):
+                continue
+            for other, said, code in _loss_mistakes(shards, targets, want.detach()):
+                expect(ranks == 1 or not near(loss, other, 1e-8), f"{case} rank {rank} {said}", code)
+            local = shards[rank].logsumexp(-1).mean()
             expect(
-                ranks == 1 or not near(loss, local - _picked(logits, targets, ranks, rank), 1e-9),
+                ranks == 1 or not near(loss, local - logits.gather(1, targets[:, None]).mean(), 1e-9),
                 f"{case} rank {rank} returns the loss over its own words: the sum of exps must be over all ranks",
                 "own-words",
             )
             expect(
-                near(loss, want.detach(), 1e-8),
-                f"{case} rank {rank} returns {loss.item():.6g}; one device returns {want.item():.6g}",
+                False,
+                f"{case} rank {rank} returns {loss.item():.6g}; one device returns {want.item():.6g}"
+                + ("" if loss.isfinite().all() else ". exp overflows: subtract the maximum over all ranks first"),
                 "value",
             )
         return case, ranks, got, grad.chunk(ranks, 1)
 
     part("value")
-    runs = [judged(2, 6, 4, 1.0), judged(4, 5, 3, 1.0), judged(1, 4, 6, 1.0), judged(2, 6, 4, 1.0, real=True)]
+    runs = [judged(2, 6, 4), judged(4, 5, 3), judged(1, 4, 6), judged(2, 6, 4, real=True)]
     part("gradients")
     for case, ranks, got, want in runs:
         for rank in range(ranks):
             expect(
                 near(got[rank][1], want[rank], 1e-8),
-                f"{case} the gradient of rank {rank}'s logits begins {_numbers(got[rank][1])}; one device has "
-                f"{_numbers(want[rank])}",
+                f"{case} the gradient of rank {rank}'s logits is {_versus(got[rank][1], 'one device has', want[rank])}",
                 "gradient",
             )
     part("stable")
-    judged(2, 4, 4, 500.0)
+    judged(2, 4, 4, 1000)  # exp overflows from 710 on
     part("bytes")
     tokens, width, ranks = 8, 200, 4
     logits = _draw(tokens, ranks * width)
     shards = [shard.contiguous() for shard in logits.chunk(ranks, 1)]
-    trace = _run("on 4 ranks", losses, answer, shards, torch.arange(tokens), ranks=ranks)
+    trace = _run("on 4 ranks", losses, answer, each(shards), torch.arange(tokens), ranks=ranks)
     bound, sent = _ring_bytes(ranks, tokens, 8), max(trace.bytes_sent)
     expect(
         sent <= bound,
         f"on {ranks} ranks with {tokens} tokens and {ranks * width} words a rank sent {sent:,} bytes; a few numbers "
-        "for "
-        f"each token, {bound:,} bytes at most, are enough: do not gather the logits",
+        f"for each token, {bound:,} bytes at most, are enough: do not gather the logits",
         "gathers-logits",
     )
     return "loss and gradients of one device on 1, 2 and 4 ranks · large logits · a few numbers per token"
 
 
-def _picked(logits: torch.Tensor, targets: torch.Tensor, ranks: int, rank: int) -> torch.Tensor:
-    return logits.gather(1, targets[:, None]).mean()
+def _loss_mistakes(shards: list, targets: torch.Tensor, want: torch.Tensor) -> list[tuple[torch.Tensor, str, str]]:
+    """Return what every rank would return with each mistake that has a sentence of its own."""
+    width, everywhere, own, apart = shards[0].shape[1], 0, 0, 0
+    most = torch.stack([shard.amax(-1) for shard in shards]).amax(0)
+    total = sum((shard - most[:, None]).exp().sum(-1) for shard in shards)
+    for rank, shard in enumerate(shards):
+        local = targets - rank * width
+        mine = (local >= 0) & (local < width)
+        picked = shard.gather(1, local.clamp(0, width - 1)[:, None])[:, 0]
+        everywhere = everywhere + picked
+        own = own + (picked - shard.amax(-1)) * mine
+        apart = apart + (shard - shard.amax(-1)[:, None]).exp().sum(-1)
+    more = "took a logit for every target: only the rank that has the word may, the others add 0"
+    return [
+        (want * len(targets), "returns the sum over tokens; the loss is their mean", "sum"),
+        (
+            (apart.log() - own).mean(),
+            "subtracted the maximum of its own words, so the ranks' sums of exps do not fit together: all_reduce the "
+            "maximum first, with op=dist.ReduceOp.MAX",
+            "own-maximum",
+        ),
+        ((total.log() - everywhere + len(shards) * most).mean(), more, "target-everywhere"),
+        ((total.log() + most - everywhere).mean(), more, "target-everywhere"),
+    ]
 
 
 # sequence_parallel_bytes
+
+
+def _count(value: Any) -> str:
+    return f"{value:,.0f}" if isinstance(value, (int, float)) else repr(value)
 
 
 @check(held=1, sent=1)
@@ -681,13 +803,12 @@ def check_sequence_parallel_bytes(answer: Any, part: Any) -> str:
                 expect(
                     not halves[0],
                     f"{said} you count {got[place]:,.0f} bytes, half of it: forward has two sums and backward two, "
-                    "and each is a "
-                    "reduce-scatter and an all-gather",
+                    "and each is a reduce-scatter and an all-gather",
                     "half",
                 )
             expect(
                 close(got[place], want, 1e-6),
-                f"{said} a rank {'holds' if name == 'held' else 'sends'} {want:,.0f} bytes, not {got[place]!r}"
+                f"{said} a rank {'holds' if name == 'held' else 'sends'} {want:,.0f} bytes, not {_count(got[place])}"
                 + (": four times a reduce-scatter and an all-gather" if name == "sent" else ": its part of the tokens"),
                 f"wrong-{name}",
             )

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.checks import check, close, equal, expect, near
-from course_lib.ranks import Deadlock, RankFailed, Results, run
+from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, play
 from course_lib.schedules.actions import Action, Schedule
 from course_lib.schedules.executor import run_pipeline
@@ -238,13 +238,12 @@ def _linear(weight: torch.Tensor) -> torch.nn.Module:
     return module
 
 
-def forward_once(dist: Any, answer: Any, weights: list, first: Any, begin: int = 0) -> Any:
-    """Do one forward in a pipeline of which rank `begin` is the first."""
+def forward_once(dist: Any, answer: Any, weight: Any, x: Any, begin: int = 0) -> Any:
+    """Do one forward in a pipeline of which rank `begin` is the first; x is full of zeros on the others."""
     if dist.get_rank() < begin:
         return None
     previous, following = _neighbours(dist, begin)
-    x = first.clone() if previous is None else torch.zeros_like(first)
-    got = answer(dist, _linear(weights[dist.get_rank() - begin]), x, previous, following, 4)
+    got = answer(dist, _linear(weight), x, previous, following, 4)
     if not isinstance(got, tuple) or len(got) != 2 or not isinstance(got[0], torch.Tensor):
         return {"form": _shown(got)}
     waits = hasattr(got[1], "wait")
@@ -262,13 +261,12 @@ def _depends(y: torch.Tensor, x: torch.Tensor) -> bool:
     return torch.autograd.grad(y.sum(), x, retain_graph=True, allow_unused=True)[0] is not None
 
 
-def backward_once(dist: Any, answer: Any, weights: list, xs: list, target: Any, begin: int = 0) -> Any:
-    """Do one backward in a pipeline of which rank `begin` is the first."""
+def backward_once(dist: Any, answer: Any, weight: Any, x: Any, target: Any, begin: int = 0) -> Any:
+    """Do one backward in a pipeline of which rank `begin` is the first; only the last one is given a target."""
     if dist.get_rank() < begin:
         return None
     previous, following = _neighbours(dist, begin)
-    rank = dist.get_rank() - begin
-    module, x = _linear(weights[rank]), xs[rank].clone().requires_grad_(previous is not None)
+    module, x = _linear(weight), x.clone().requires_grad_(previous is not None)
     y = module(x)
     grad = torch.zeros_like(y)
     if following is None:
@@ -286,13 +284,13 @@ def backward_once(dist: Any, answer: Any, weights: list, xs: list, target: Any, 
 
 
 def two_forwards(dist: Any, answer: Any, xs: list) -> Any:
-    """Send two micro-batches at once; the second rank takes the later one first."""
+    """Send two micro-batches at once; the second rank, whose xs are full of zeros, takes the later one first."""
     module, found, handles = _linear(torch.eye(3, dtype=torch.double)), {}, []
     for place in (0, 1) if dist.get_rank() == 0 else (1, 0):
         if dist.get_rank() == 0:
             handles.append(answer(dist, module, xs[place].clone(), None, 1, 4 + 2 * place)[1])
         else:
-            y, _ = answer(dist, module, torch.zeros_like(xs[place]), 0, None, 4 + 2 * place)
+            y, _ = answer(dist, module, xs[place].clone(), 0, None, 4 + 2 * place)
             found[place] = y.detach()
     for handle in handles:
         handle.wait()
@@ -300,7 +298,7 @@ def two_forwards(dist: Any, answer: Any, xs: list) -> Any:
 
 
 def two_backwards(dist: Any, answer: Any, xs: list) -> Any:
-    """Send two gradients, 2x each, at once; the first rank takes the later one first."""
+    """Send two gradients, 2x each, at once; the first rank, whose xs are full of zeros, takes the later one first."""
     found, handles = {}, []
     for place in (0, 1) if dist.get_rank() == 1 else (1, 0):
         x = xs[place].clone().requires_grad_()
@@ -318,15 +316,26 @@ def split_once(dist: Any, answer: Any, costs: list, stages: int) -> Any:
     return answer(costs, stages)
 
 
-def whole_step(dist: Any, answer: Any, which: str, weights: list, xs: list, targets: list) -> Any:
-    module = torch.nn.Sequential(_linear(weights[dist.get_rank()]), torch.nn.Tanh())
+def whole_step(dist: Any, answer: Any, which: str, weight: Any, xs: list, targets: list) -> Any:
+    """Do one step of 1F1B; the first rank alone is given inputs and the last one targets: others get zeros."""
+    module = torch.nn.Sequential(_linear(weight), torch.nn.Tanh())
     schedule = one_f_one_b(dist.get_world_size(), len(xs))
     given = {which: answer}
     run_pipeline(dist, [module], xs, targets, torch.nn.functional.mse_loss, schedule, **given)
     return module[0].weight.grad
 
 
-# What they must give, worked out here
+# What they are given and must give, worked out here
+
+
+def _zeros(like: Any) -> Any:
+    """Return what a rank is given that may know the shape and not the numbers."""
+    return [torch.zeros_like(one) for one in like] if isinstance(like, list) else torch.zeros_like(like)
+
+
+def _only(rank: int, value: Any, ranks: int) -> each:
+    """Return an argument that holds `value` on one rank, and zeros on the others."""
+    return each([value if here == rank else _zeros(value) for here in range(ranks)])
 
 
 def _weights(ranks: int, width: int) -> list:
@@ -411,7 +420,8 @@ def _handles(trace: Results, name: str, step: int) -> None:
 def _zero_is_a_rank(drive: Callable, answer: Any, data: tuple, ranks: int, does: str) -> None:
     """Refuse an answer that takes rank 0 for None: it is one that works where the first stage stands on rank 1."""
     try:
-        run(drive, answer, *data, 1, ranks=ranks + 1, on=Cluster())
+        shifted = [each([argument.values[0], *argument.values]) for argument in data]
+        run(drive, answer, *shifted, 1, ranks=ranks + 1, on=Cluster())
     except RankFailed:
         return
     expect(
@@ -434,7 +444,7 @@ def _two_at_once(answer: Any, drive: Callable, name: str, sender: int, gain: int
 
     xs = _inputs(2, 3, 5)
     want = [gain * x for x in xs]
-    trace = _run(name, "", drive, answer, xs, ranks=2, stuck_because=waits)
+    trace = _run(name, "", drive, answer, _only(sender, xs, 2), ranks=2, stuck_because=waits)
     got = trace[1 - sender]
     expect(
         not equal(got, want[::-1]),
@@ -454,7 +464,8 @@ def _gradients(name: str, answer: Any, which: str, ranks: int, count: int, real:
     weights, width = _weights(ranks, 3), 3
     xs, targets = _inputs(count, width, 1, (2, 3)), _inputs(count, width, 2, (2, 3))
     want, last = _wanted_gradients(weights, xs, targets), _wanted_gradients(weights, xs, targets, count - 1)
-    trace = _run(name, "", whole_step, answer, which, weights, xs, targets, ranks=ranks, real=real)
+    data = (which, each(weights), _only(0, xs, ranks), _only(ranks - 1, targets, ranks))
+    trace = _run(name, "", whole_step, answer, *data, ranks=ranks, real=real)
     case = f"in 1F1B with {ranks} {'real ' if real else ''}ranks and {count} micro-batches"
     for rank, got in reversed(list(enumerate(trace))):
         if near(got, want[rank], 1e-12):
@@ -480,9 +491,10 @@ def check_stage_forward(answer: Any, part: Any) -> str:
         wanted.append((x, x @ weight.T))
         x = wanted[-1][1]
     part("value")
+    data = (each(weights), _only(0, first, ranks))
     trace = _run(
-        name, "", forward_once, answer, weights, first, ranks=ranks,
-        stuck_because=lambda: _zero_is_a_rank(forward_once, answer, (weights, first), ranks, "receive from"),
+        name, "", forward_once, answer, *data, ranks=ranks,
+        stuck_because=lambda: _zero_is_a_rank(forward_once, answer, data, ranks, "receive from"),
     )  # fmt: skip
     for rank, seen in enumerate(trace):
         expect("form" not in seen, f"rank {rank} returned {seen.get('form')}: return (y, handle)", "form")
@@ -543,9 +555,10 @@ def check_stage_backward(answer: Any, part: Any) -> str:
         wanted[rank] = (grad @ weights[rank], grad.T @ xs[rank], grad)
         grad = wanted[rank][0]
     part("value")
+    data = (each(weights), each(xs), _only(ranks - 1, target, ranks))
     trace = _run(
-        name, "", backward_once, answer, weights, xs, target, ranks=ranks,
-        stuck_because=lambda: _zero_is_a_rank(backward_once, answer, (weights, xs, target), ranks, "send to"),
+        name, "", backward_once, answer, *data, ranks=ranks,
+        stuck_because=lambda: _zero_is_a_rank(backward_once, answer, data, ranks, "send to"),
     )  # fmt: skip
     for rank, seen in reversed(list(enumerate(trace))):
         here, (x, weight, arrived) = f"on 3 ranks rank {rank}", wanted[rank]

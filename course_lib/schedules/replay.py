@@ -222,10 +222,10 @@ class Played:
             f"{name}: {self.seconds:,.4g} s, {self.bubble_share:.1%} of it idle "
             f"({self.bubble_to_ideal:.1%} on top of the time worked)"
         ]
-        for rank in range(len(self)):
+        for rank, most in enumerate(self.peak_activations):
             lines.append(
                 f"rank {rank:>{width}} | busy {self.busy[rank]:,.4g} s, first to last action "
-                f"{self.spans[rank]:,.4g} s, at most {self.peak_activations[rank]} activations held"
+                f"{self.spans[rank]:,.4g} s, at most {most} activation{'' if most == 1 else 's'} held"
             )
         return "\n".join(lines)
 

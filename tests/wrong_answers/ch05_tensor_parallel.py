@@ -98,7 +98,17 @@ def both_zero():
     return 0.0, 0.0
 
 
-@wrong("gelu_counterexample", "form", "two numbers")
+@wrong("gelu_counterexample", "no-counterexample", "neither of them 0")
+def one_is_zero():
+    return 0.0, 3.0
+
+
+@wrong("gelu_counterexample", "no-counterexample", "one on each side")
+def as_in_the_message():
+    return 3.0, 4.0
+
+
+@wrong("gelu_counterexample", "form", "two plain numbers")
 def one_number():
     return 1.0
 
@@ -123,6 +133,11 @@ def nothing():
     return lambda x: 0 * x
 
 
+@wrong("activation_that_hides_it", "form", "return a function")
+def a_number():
+    return 2
+
+
 @right("activation_that_hides_it")
 def identity():
     return lambda x: x
@@ -131,7 +146,7 @@ def identity():
 # CopyToRanks and ReduceFromRanks
 
 
-def _function(name, forward_sums, backward_sums, *, clone=True, contiguous=True):
+def _function(name, forward_sums, backward_sums, *, clone=True, contiguous=True, own=True, gradients=2):
     class Function(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, dist):
@@ -145,9 +160,10 @@ def _function(name, forward_sums, backward_sums, *, clone=True, contiguous=True)
         @staticmethod
         def backward(ctx, grad):
             if backward_sums:
-                grad = grad.clone(memory_format=torch.contiguous_format if contiguous else torch.preserve_format)
+                layout = torch.contiguous_format if contiguous else torch.preserve_format
+                grad = grad.clone(memory_format=layout) if own else grad.contiguous()
                 ctx.dist.all_reduce(grad)
-            return grad, None
+            return (grad, None)[:gradients]
 
     Function.__name__ = name
     return Function
@@ -158,11 +174,39 @@ for _args in (
     ("CopyToRanks", "no-sum-in-backward", _function("no_sum", False, False), "sum over all of them"),
     ("CopyToRanks", "swapped", _function("sums_both_ways", True, True), "should return its input"),
     ("CopyToRanks", "raised", _function("any_layout", False, True, contiguous=False), "not contiguous"),
+    ("CopyToRanks", "gradient-changed", _function("in_place", False, True, own=False), "give it a clone"),
+    ("CopyToRanks", "raised", _function("one_gradient", False, True, gradients=1), "that of dist is None"),
+    ("ReduceFromRanks", "raised", _function("one_gradient", True, False, gradients=1), "that of dist is None"),
     ("ReduceFromRanks", "swapped", _function("f_for_g", False, True), "f and g are swapped"),
     ("ReduceFromRanks", "backward-sums", _function("sums_twice", True, True), "return it as it is"),
     ("ReduceFromRanks", "input-changed", _function("in_place", True, False, clone=False), "give it a clone"),
 ):
     wrong(_args[0], _args[1], *_args[3:])(_args[2])
+
+
+@wrong("CopyToRanks", "backward", "all_reduce returns nothing")
+class ReturnsWhatAllReduceReturns(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, dist):
+        ctx.dist = dist
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.dist.all_reduce(grad.clone()), None
+
+
+@wrong("ReduceFromRanks", "forward", "divided by 2")
+class TakesTheMean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, dist):
+        y = x.clone()
+        dist.all_reduce(y)
+        return y / dist.get_world_size()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
 
 
 @right("CopyToRanks")
@@ -198,6 +242,29 @@ class SumsByHandle(torch.autograd.Function):
 @wrong("tensor_parallel_mlp", "sum-before-gelu", "added up before GELU")
 def sums_before_gelu(dist, x, w1_shard, b1_shard, w2_shard, b2):
     hidden = gelu(ReduceFromRanks.apply(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard, dist))
+    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "sum-before-w2", "Multiply first, then sum")
+def sums_before_w2(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(hidden, dist) @ w2_shard + b2
+
+
+@wrong("tensor_parallel_mlp", "no-b1", "b1_shard was not added")
+def forgets_b1(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    return ReduceFromRanks.apply(gelu(CopyToRanks.apply(x, dist) @ w1_shard) @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "divided-bias", "1/2 of one device's", "after the sum")
+def divides_the_bias(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard + b2 / dist.get_world_size(), dist)
+
+
+@wrong("tensor_parallel_mlp", "value", "one device returns")
+def takes_relu(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = torch.relu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
     return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
 
 
@@ -271,13 +338,25 @@ def keeps_a_view(dist, seed, rows, columns):
     return torch.randn(rows, columns).chunk(dist.get_world_size(), 1)[dist.get_rank()]
 
 
+@wrong("column_shard", "view", "copies only what needs it")
+def makes_it_contiguous_perhaps(dist, seed, rows, columns):
+    torch.manual_seed(seed)
+    return torch.randn(rows, columns).chunk(dist.get_world_size(), 1)[dist.get_rank()].contiguous()
+
+
 @wrong("column_shard", "value", "should be")
+def takes_every_nth_column(dist, seed, rows, columns):
+    torch.manual_seed(seed)
+    return torch.randn(rows, columns)[:, dist.get_rank() :: dist.get_world_size()].clone()
+
+
+@wrong("column_shard", "seeded-apart", "from the one seed")
 def seeds_by_rank(dist, seed, rows, columns):
     torch.manual_seed(seed + dist.get_rank())
     return torch.randn(rows, columns // dist.get_world_size())
 
 
-@wrong("column_shard", "shape", "its columns are")
+@wrong("column_shard", "shape", "its columns have shape")
 def takes_rows(dist, seed, rows, columns):
     torch.manual_seed(seed)
     return torch.randn(rows, columns).tensor_split(dist.get_world_size(), 0)[dist.get_rank()].clone()
@@ -294,7 +373,7 @@ def makes_it_contiguous(dist, seed, rows, columns):
 # tensor_parallel_attention
 
 
-def _attention(dist, x, wq, wk, wv, wo, size, *, f=True, g=True, refuse=True, tile=False):
+def _attention(dist, x, wq, wk, wv, wo, size, *, f=True, g=True, refuse=True, tile=False, mask=True, scale=None):
     if refuse and (wq.shape[1] % size or wk.shape[1] % size):
         raise ValueError(f"{wq.shape[1]} columns are no whole heads of {size}")
     x = CopyToRanks.apply(x, dist) if f else x
@@ -302,7 +381,8 @@ def _attention(dist, x, wq, wk, wv, wo, size, *, f=True, g=True, refuse=True, ti
     q, k, v = (t.permute(0, 3, 1, 2) for t in (q, k, v))
     times = q.shape[1] // k.shape[1]
     k, v = (t.repeat(1, times, 1, 1) if tile else t.repeat_interleave(times, 1) for t in (k, v))
-    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=mask, scale=scale)
+    y = y.transpose(1, 2).flatten(2)
     y = y @ wo[: y.shape[-1]]
     return ReduceFromRanks.apply(y, dist) if g else y
 
@@ -322,9 +402,56 @@ def attends_without_f(dist, x, wq, wk, wv, wo, head_size):
     return _attention(dist, x, wq, wk, wv, wo, head_size, f=False)
 
 
-@wrong("tensor_parallel_attention", "value", "8 query heads and 4 key/value heads")
+@wrong("tensor_parallel_attention", "kv-order", "8 query heads and 4 key/value heads", "repeat_interleave")
 def tiles_kv_heads(dist, x, wq, wk, wv, wo, head_size):
-    return _attention(dist, x, wq, wk, wv, wo, head_size, tile=x.shape[-1] == 16)
+    return _attention(dist, x, wq, wk, wv, wo, head_size, tile=True)
+
+
+@wrong("tensor_parallel_attention", "no-mask", "the tokens after it")
+def sees_the_future(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, mask=False)
+
+
+@wrong("tensor_parallel_attention", "no-scale", "root of head_size")
+def does_not_scale(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, scale=1.0)
+
+
+@wrong("tensor_parallel_attention", "value", "[..., ", "one device returns")
+def changes_the_last_token(dist, x, wq, wk, wv, wo, head_size):
+    y = _attention(dist, x, wq, wk, wv, wo, head_size).clone()
+    y[:, -1] *= 2
+    return y
+
+
+def _mixed(dist, x, wq, wk, wv, wo, heads):
+    x = CopyToRanks.apply(x, dist)
+    q, k, v = (heads(x @ w) for w in (wq, wk, wv))
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return ReduceFromRanks.apply(y.transpose(1, 2).flatten(2) @ wo, dist)
+
+
+@wrong("tensor_parallel_attention", "heads-mixed", "heads are cut in the middle")
+def cuts_heads_across_rows(dist, x, wq, wk, wv, wo, head_size):
+    return _mixed(dist, x, wq, wk, wv, wo, lambda t: t.view(len(t), -1, t.shape[1], head_size))
+
+
+@wrong("tensor_parallel_attention", "heads-mixed", "neighbouring columns")
+def takes_every_nth_column_as_a_head(dist, x, wq, wk, wv, wo, head_size):
+    return _mixed(dist, x, wq, wk, wv, wo, lambda t: t.unflatten(-1, (head_size, -1)).permute(0, 3, 1, 2))
+
+
+@wrong("tensor_parallel_attention", "heads-cut", "RuntimeError", "raise a ValueError with a sentence")
+def lets_torch_refuse(dist, x, wq, wk, wv, wo, head_size):
+    (x @ wq).unflatten(-1, (-1, head_size)), (x @ wk).unflatten(-1, (-1, head_size))
+    return _attention(dist, x, wq, wk, wv, wo, head_size)
+
+
+@wrong("tensor_parallel_attention", "heads-cut", "it raised ValueError. 3 heads")
+def refuses_without_words(dist, x, wq, wk, wv, wo, head_size):
+    if wq.shape[1] % head_size or wk.shape[1] % head_size:
+        raise ValueError
+    return _attention(dist, x, wq, wk, wv, wo, head_size)
 
 
 @right("tensor_parallel_attention")
@@ -352,16 +479,49 @@ def sums_its_own_words(dist, logits, targets):
     return (logits.logsumexp(-1) - ReduceFromRanks.apply(picked, dist)).mean()
 
 
-@wrong("vocabulary_parallel_cross_entropy", "value", "logits of up to 1,000")
+@wrong("vocabulary_parallel_cross_entropy", "value", "logits of up to 1,000", "exp overflows")
 def overflows(dist, logits, targets):
     width, rank = logits.shape[1], dist.get_rank()
     mine = (targets >= rank * width) & (targets < (rank + 1) * width)
     picked = logits.gather(1, (targets - rank * width).clamp(0, width - 1)[:, None])[:, 0] * mine
-    total = ReduceFromRanks.apply(logits.exp().sum(-1) * 1e300 / 1e300, dist)
+    total = ReduceFromRanks.apply(logits.exp().sum(-1), dist)
     return (total.log() - ReduceFromRanks.apply(picked, dist)).mean()
 
 
-@wrong("vocabulary_parallel_cross_entropy", "raised", "index")
+def _loss(dist, logits, targets, *, over_ranks=True, masked=True, mean=True):
+    width, rank = logits.shape[1], dist.get_rank()
+    most = logits.detach().amax(-1)
+    if over_ranks:
+        dist.all_reduce(most, op=dist.ReduceOp.MAX)
+    total = ReduceFromRanks.apply((logits - most[:, None]).exp().sum(-1), dist)
+    local = targets - rank * width
+    mine = (local >= 0) & (local < width) if masked else 1
+    picked = (logits.gather(1, local.clamp(0, width - 1)[:, None])[:, 0] - most) * mine
+    loss = total.log() - ReduceFromRanks.apply(picked, dist)
+    return loss.mean() if mean else loss.sum()
+
+
+@wrong("vocabulary_parallel_cross_entropy", "own-maximum", "ReduceOp.MAX")
+def subtracts_its_own_maximum(dist, logits, targets):
+    return _loss(dist, logits, targets, over_ranks=False)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "target-everywhere", "the others add 0")
+def takes_a_target_everywhere(dist, logits, targets):
+    return _loss(dist, logits, targets, masked=False)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "sum", "the loss is their mean")
+def sums_over_tokens(dist, logits, targets):
+    return _loss(dist, logits, targets, mean=False)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "raised", "out of bounds", "begin at rank")
+def takes_torchs_loss(dist, logits, targets):
+    return torch.nn.functional.cross_entropy(logits, targets)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "raised", "index", "begin at rank")
 def forgets_the_offset(dist, logits, targets):
     total = ReduceFromRanks.apply(logits.exp().sum(-1), dist)
     return (total.log() - ReduceFromRanks.apply(logits.gather(1, targets[:, None])[:, 0], dist)).mean()
@@ -390,6 +550,12 @@ def holds_everything(tokens, hidden, element, ranks):
 def counts_half(tokens, hidden, element, ranks):
     whole = tokens * hidden * element
     return whole / ranks, 4 * (ranks - 1) / ranks * whole
+
+
+@wrong("sequence_parallel_bytes", "wrong-sent", "not 29,360,128")
+def counts_one_sum(tokens, hidden, element, ranks):
+    whole = tokens * hidden * element
+    return whole / ranks, 2 * (ranks - 1) / ranks * whole
 
 
 @wrong("sequence_parallel_bytes", "form", "(bytes held, bytes sent)")
