@@ -24,7 +24,7 @@ from course_lib.ranks.results import Deadlock, RankFailed, lines_of
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 PROGRESS = ".progress.json"
-WIDTH = 110
+WIDTH = 104
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Outcome:
         head = f"{'✗' if self.code else '✓'} {self.exercise}   "
         first, *rest = self.sentence.split("\n")
         lines = textwrap.wrap(first, WIDTH, initial_indent=head, subsequent_indent="    ") + rest
-        if len(lines) == 1 and not self.code and len(lines[0]) + len(score) + 10 <= WIDTH + 20:
+        if len(lines) == 1 and not self.code and len(lines[0]) + len(score) + 10 <= WIDTH:
             return f"{lines[0]}          {score}"
         lines.append(f"    {score}")
         if self.see:

@@ -30,7 +30,8 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
     spent.barh(places, computing, color=GREEN, label="computing", height=0.7)
     spent.barh(places, waiting, left=computing, color=RED, hatch="///", edgecolor="white", label="waiting", height=0.7)
     spent.set_xlabel("ms of a step (simulated)", fontsize=10)
-    held.set_yticks(places, [f"{row.strategy}\n{row.ranks} × {row.cluster}" for row in rows], fontsize=SMALLEST)
+    names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
+    held.set_yticks(places, names, fontsize=SMALLEST)
     held.invert_yaxis()
     for ax in (held, spent):
         ax.tick_params(labelsize=SMALLEST)

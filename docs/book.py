@@ -76,7 +76,7 @@ def for_reading(chapter: Chapter, notebook: NotebookNode, answers: bool = True) 
                 output["text"] = re.sub(r"^.*\r(?!\n)", "", output["text"], flags=re.MULTILINE)
             data = output.get("data", {})
             data.pop(WIDGET, None)  # what is left is the still picture
-            if png := data.get("image/png"):
+            if (png := data.get("image/png")) and "text/html" not in data:
                 drawn = f"Picture drawn by {cell.source.strip().splitlines()[-1]}"
                 data["text/html"] = f'<img alt="{html.escape(drawn)}" src="data:image/png;base64,{png}">'
         if cell.get("id") in stubs:
