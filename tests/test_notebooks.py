@@ -39,7 +39,7 @@ def prose(cell) -> str:
 
 
 def words(text: str) -> int:
-    return len(re.sub(r"<[^>]*>|[#*|>`-]", " ", text).split())
+    return len(re.sub(r"<[^>]*>|[#*|>`·-]", " ", text).split())
 
 
 def section(notebook, title: str) -> str:
