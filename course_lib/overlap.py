@@ -1,4 +1,4 @@
-"""How long a step takes in which gradients are summed in buckets while backward is still computing others."""
+"""How long a step takes in which collectives overlap with computing: gradients summed in buckets, weights gathered."""
 
 from __future__ import annotations
 
@@ -25,3 +25,16 @@ def step_seconds(
         now += spent
         bucket += size
     return max(now, free) + collective_seconds("all_reduce", ranks, bucket, latency, bandwidth)
+
+
+def forward_seconds(layers: int, gather: float, compute: float, prefetch: bool) -> float:
+    """Return the seconds of a forward that gathers each layer's weights before it computes the layer.
+
+    `gather` and `compute` are the seconds of one layer. With `prefetch` the next layer's weights are on their way while
+    this one computes: then only the first gathering is waited for, as long as gathering is the shorter.
+    """
+    if layers < 1:
+        raise ValueError(f"layers = {layers!r}: must be at least 1")
+    if not prefetch:
+        return layers * (gather + compute)
+    return gather + (layers - 1) * max(gather, compute) + compute

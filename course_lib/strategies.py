@@ -2,7 +2,8 @@
 
 A strategy is a function `strategy(dist, model)` that is called once on every rank with the same untrained GPT. It keeps
 what its rank needs of the model and returns `(step, module, optimizer)`: what trains on one global batch and returns
-the loss, and the two things whose bytes are counted. `measure` turns a strategy into a `Row`; `table` shows rows.
+the loss, and the two things whose bytes are counted; a fourth thing holds the gradients where `parameter.grad` does
+not. `measure` turns a strategy into a `Row`; `table` shows rows.
 """
 
 from __future__ import annotations
@@ -80,9 +81,10 @@ class Saved:
     def __init__(self) -> None:
         self.now = self.most = 0
         self._users: dict[int, int] = {}
-        self.hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda kept: kept.tensor)
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept.tensor)
 
-    def _pack(self, tensor: torch.Tensor) -> _Kept:
+    def pack(self, tensor: torch.Tensor) -> _Kept:
+        """Count a tensor that autograd saves."""
         return _Kept(self, tensor)
 
     def add(self, tensor: torch.Tensor, users: int) -> None:
@@ -116,12 +118,12 @@ def train_a_little(dist: Any, strategy: Callable, steps: int, shape: tuple[int, 
     """On one rank: set up a strategy, train `steps` steps, and tell what the rank holds."""
     saved = Saved()
     with Computing(), saved.hooks:
-        step, module, optimizer = strategy(dist, new_model())
+        step, module, optimizer, *gradients = strategy(dist, new_model())
         losses = [step(*text.batch(number, *shape)) for number in range(steps)]
     parameters = list(module.parameters())
     return {
         "weights": bytes_held([parameter.detach() for parameter in parameters]),
-        "gradients": bytes_held([parameter.grad for parameter in parameters if parameter.grad is not None]),
+        "gradients": bytes_held([p.grad for p in parameters if p.grad is not None], *gradients),
         "optimizer": bytes_held(optimizer),
         "activations": saved.most,
         "losses": [None if loss is None else float(loss) for loss in losses],
@@ -166,7 +168,12 @@ def _spent(trace: Results) -> tuple[float, float]:
     return computing, communicating
 
 
-# Strategies that every chapter compares with. `split_batch` is what data parallelism does to a batch.
+# Strategies that every chapter compares with
+
+
+def mine_of(dist: Any, batch: torch.Tensor) -> torch.Tensor:
+    """Return this rank's rows of a global batch, which is what data parallelism does to it."""
+    return batch.tensor_split(dist.get_world_size())[dist.get_rank()]
 
 
 def one_device(dist: Any, model: torch.nn.Module) -> tuple:
@@ -181,8 +188,7 @@ def data_parallel(prepare: Callable) -> Callable:
         finish, optimizer = prepare(dist, model), new_optimizer(model)
 
         def step(tokens: torch.Tensor, targets: torch.Tensor) -> float:
-            rank, ranks = dist.get_rank(), dist.get_world_size()
-            loss = next_token_loss(model(tokens.tensor_split(ranks)[rank]), targets.tensor_split(ranks)[rank])
+            loss = next_token_loss(model(mine_of(dist, tokens)), mine_of(dist, targets))
             optimizer.zero_grad()
             loss.backward()
             finish()
@@ -219,7 +225,7 @@ COLUMNS = (
     ("optimizer", "optim.", "bytes"),
     ("activations", "activ.", "bytes"),
     ("sent", "sent", "bytes"),
-    ("collectives_per_layer", "coll./layer", "{:g}".format),
+    ("collectives_per_layer", "coll.", "{:g}".format),
     ("seconds", "step", duration),
     ("tokens_per_second", "tokens/s", "{:,.0f}".format),
     ("waiting", "waiting", "{:.0%}".format),
@@ -234,8 +240,7 @@ def table(rows: Iterable[Row]) -> str:
         values = [(getattr(row, field), form) for field, _, form in COLUMNS]
         lines.append([f"{value / 1000:,.0f}" if form == "bytes" else form(value) for value, form in values])
     widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
-    aligned = ["  ".join(f"{cell:{'<' if place < 2 else '>'}{width}}" for place, (cell, width) in
+    aligned = [" ".join(f"{cell:{'<' if place < 2 else '>'}{width}}" for place, (cell, width) in
                          enumerate(zip(line, widths, strict=True))) for line in lines]  # fmt: skip
-    return "\n".join(
-        [*aligned, "kB of weights, gradients, optimizer and activations held, and sent per step, by a rank"]
-    )
+    told = "kB of weights, gradients, optimizer, activations held and sent per step by a rank; collectives per layer"
+    return "\n".join([*aligned, told])

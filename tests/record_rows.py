@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from course_lib.strategies import CLUSTERS, Row, data_parallel, measure, one_device, record  # noqa: E402
+from course_lib.zero import zero_1, zero_2, zero_3  # noqa: E402
 from exercises_tests.chapters import find, solved, tags  # noqa: E402
 
 
@@ -41,7 +42,22 @@ def chapter_5() -> list[Row]:
     return [measure("tensor parallel", strategy, cluster=name) for name in CLUSTERS]
 
 
-MEASURED = {"ch04": chapter_4, "ch05": chapter_5}
+def chapter_6() -> list[Row]:
+    names = definitions("ch06")
+    pipelined, gpipe, one_f_one_b = (names[name] for name in ("pipelined", "gpipe", "one_f_one_b"))
+    rows = [measure("GPipe", pipelined(gpipe(4, 8)))]
+    return rows + [measure("1F1B", pipelined(one_f_one_b(4, 8)), cluster=name) for name in CLUSTERS]
+
+
+def chapter_7() -> list[Row]:
+    names = definitions("ch07")
+    shard, unshard = names["shard"], names["unshard"]
+    rows = [measure("ZeRO-1", zero_1(names["sharded_adamw_step"]))]
+    rows.append(measure("ZeRO-2", zero_2(names["reduce_scatter_gradients"], shard, unshard)))
+    return rows + [measure("ZeRO-3", zero_3(names["fully_sharded_step"], shard), cluster=name) for name in CLUSTERS]
+
+
+MEASURED = {"ch04": chapter_4, "ch05": chapter_5, "ch06": chapter_6, "ch07": chapter_7}
 
 if __name__ == "__main__":
     for chapter, rows in MEASURED.items():

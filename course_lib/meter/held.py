@@ -24,6 +24,11 @@ def bytes_held(*things: Any) -> int:
                 "say whose bytes you mean, as in bytes_held(model, optimizer)"
             )
         things = tuple(thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor))
+    return sum(storages_of(*things).values())
+
+
+def storages_of(*things: Any) -> dict[int, int]:
+    """Return the bytes of every storage that `things` keep alive, by the storage's own number."""
     storages: dict[int, int] = {}
     seen: set[int] = set()
 
@@ -32,8 +37,9 @@ def bytes_held(*things: Any) -> int:
             return
         seen.add(id(thing))
         if isinstance(thing, torch.Tensor):
-            if thing.layout is torch.strided and thing.device.type != "meta":
-                storage = thing.untyped_storage()
+            mine = getattr(thing, "_local_tensor", thing)  # a DTensor's own storage is one in name only
+            if mine.layout is torch.strided and mine.device.type != "meta":
+                storage = mine.untyped_storage()
                 storages[storage._cdata] = storage.nbytes()
             if thing.is_leaf and thing.grad is not None:
                 visit(thing.grad)
@@ -51,4 +57,4 @@ def bytes_held(*things: Any) -> int:
 
     for thing in things:
         visit(thing)
-    return sum(storages.values())
+    return storages

@@ -1,0 +1,241 @@
+"""Chapter 7: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+
+from __future__ import annotations
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from wrong_answers.ch07_fsdp import RIGHT, WRONG, Wrong
+
+from course_lib.adamw import adamw
+from course_lib.costs import collective_seconds
+from course_lib.memory import model_state_bytes
+from course_lib.meter import bytes_held
+from course_lib.meter.alive import Alive
+from course_lib.models import TINY_GPT, parameter_count
+from course_lib.observe import observe
+from course_lib.overlap import forward_seconds
+from course_lib.plots import ladder, ladder_text, words_of
+from course_lib.ranks import run, work
+from course_lib.simulator import Cluster
+from course_lib.strategies import recorded
+from course_lib.training import new_model, new_optimizer
+from course_lib.zero import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
+from exercises_tests import ch07_fsdp as checks
+from solutions import ch07_fsdp as solutions
+
+EXERCISES = tuple(name.removeprefix("check_") for name in vars(checks) if name.startswith("check_"))
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_solution_earns_all_points(exercise):
+    outcome = judged(exercise, getattr(solutions, exercise))
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
+def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
+    outcome = judged(exercise, answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.exercise}-{wrong.answer.__name__}")
+def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
+    outcome = judged(wrong.exercise, wrong.answer)
+    assert outcome.code == wrong.code, str(outcome)
+    assert [word for word in wrong.words if word not in outcome.sentence] == [], str(outcome)
+    assert outcome.earned < outcome.total
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_each_check_knows_three_wrong_answers_and_another_right_one(exercise):
+    assert sum(wrong.exercise == exercise for wrong in WRONG) >= 3
+    assert any(name == exercise for name, _ in RIGHT)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_stub_is_not_written_yet(exercise):
+    def stub(*data):
+        raise NotImplementedError
+
+    stub.__code__ = stub.__code__.replace(co_name=exercise, co_qualname=exercise)
+    outcome = judged(exercise, stub)
+    assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
+
+
+# What the chapter shows, and the library that it shows it with
+
+
+def test_adamw_of_a_tensor_is_torchs():
+    model = torch.nn.Linear(5, 3, dtype=torch.float64)
+    mine, states, optimizer = [p.detach().clone() for p in model.parameters()], [{}, {}], new_optimizer(model)
+    for step in range(5):
+        for parameter, weight, state in zip(model.parameters(), mine, states, strict=True):
+            parameter.grad = torch.full_like(parameter, 0.3 * step - 0.5)
+            adamw(weight, parameter.grad, state)
+        optimizer.step()
+    for parameter, weight in zip(model.parameters(), mine, strict=True):
+        assert torch.allclose(parameter, weight, rtol=0, atol=1e-15)
+
+
+STAGES = (
+    zero_0,
+    zero_1(solutions.sharded_adamw_step),
+    zero_2(solutions.reduce_scatter_gradients, solutions.shard, solutions.unshard),
+    zero_3(solutions.fully_sharded_step, solutions.shard),
+)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("stage", range(4))
+def test_ten_steps_of_the_tiny_gpt_end_where_adamw_on_one_device_ends(stage, ranks):
+    assert far_from_one_device(STAGES[stage], ranks, Cluster()) <= 1e-9
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_so_they_do_on_real_ranks(stage):
+    assert far_from_one_device(STAGES[stage], 2) <= 1e-9
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+@pytest.mark.parametrize("stage", range(4))
+def test_a_rank_holds_and_sends_what_the_formulas_say(stage, ranks):
+    """Padding of 3 ranks included, within 2 %."""
+    trace = run(train_stage, STAGES[stage], 2, ranks=ranks, on=Cluster())
+    count = parameter_count(TINY_GPT)
+    for held in (result["held"] for result in trace):
+        for part, size in model_state_bytes(count, "fp32", "adamw", stage, ranks).items():
+            assert held[part] == pytest.approx(size, rel=0.02), part
+    want = solutions.communication_bytes(stage, count, ranks, element_bytes=4)
+    assert max(trace.bytes_sent) / 2 == pytest.approx(want, rel=0.02)
+
+
+def test_the_peak_of_stage_3_is_the_formula_and_the_largest_unit():
+    counts = [rows * columns for rows, columns in checks.UNITS]
+    formula, largest = 8 * 4 * sum(counts) / 4, 8 * max(counts)
+    moments = dict(checks.during(solutions.fully_sharded_step))
+    assert len(moments) == 3 * len(counts)
+    assert max(moments.values()) <= formula + largest
+
+
+def test_stage_1_by_all_reduce_is_right_and_told_its_price():
+    by_all_reduce = next(answer for name, answer in RIGHT if answer.__name__ == "all_reduces_and_gathers")
+    assert "3Ψ" in judged("sharded_adamw_step", by_all_reduce).sentence
+    assert "3Ψ" not in judged("sharded_adamw_step", solutions.sharded_adamw_step).sentence
+
+
+def test_the_published_ladder_of_a_model_of_7_5_billion_on_64_ranks():
+    gigabytes = [sum(model_state_bytes(7.5e9, "bf16 mixed", "adamw", stage, 64).values()) / 1e9 for stage in range(4)]
+    assert gigabytes == pytest.approx([120, 31.4, 16.6, 1.9], abs=0.05)
+
+
+def test_alive_counts_storages_as_they_are_now():
+    alive = Alive()
+    with alive:
+        whole = torch.zeros(100)
+        view = whole[3:4]
+        del whole
+        assert alive.bytes() == 400  # a view keeps all of its storage
+        x = torch.ones(10, requires_grad=True)
+        y = (2 * x).exp().sum()
+        assert alive.bytes() == 400 + 40 + 40 + 4  # autograd keeps what exp returned
+        view.untyped_storage().resize_(0)
+        del y
+        assert alive.bytes() == alive.bytes(x) == 40
+        assert alive.bytes(whole := torch.ones(5)) == alive.bytes() == 60
+        del whole
+    kept = torch.ones(1000)  # not watched, so it counts only where it is named
+    assert (alive.bytes(), alive.bytes(kept)) == (40, 4040)
+
+
+def test_alive_looks_away_while_a_collective_works():
+    def gather(dist):
+        alive = Alive()
+        with alive:
+            into, mine = torch.empty(4, 10), torch.ones(10)
+            alive.beside(dist).all_gather(list(into), mine)
+            return alive.bytes()
+
+    assert list(run(gather, ranks=4, on=Cluster())) == [200] * 4
+
+
+def test_the_ladder_draws_what_is_held_and_sent_and_says_so():
+    held = {"one": ({"weights": 4e6, "gradients": 2e6}, {"weights": 4e6, "gradients": 1e6}),
+            "two": ({"weights": 1e6, "gradients": 1e6}, {"weights": 1e6, "gradients": 1e6})}  # fmt: skip
+    sent = {"one": (5e6, 5e6), "two": (6e6, 3e6)}
+    left, right = ladder(held, sent)
+    assert [round(bar.get_width(), 6) for bar in left.patches] == [4, 2, 4, 1, 1, 1, 1, 1]
+    assert [round(bar.get_width(), 6) for bar in right.patches] == [5, 5, 6, 3]
+    assert "MB" in left.get_xlabel() and "MB" in right.get_xlabel()
+    assert "one: measured 6, by formula 5" in words_of(left.figure)
+    assert "1.2000" in ladder_text(held, sent) and "2.0000" in ladder_text(held, sent)
+    plt.close("all")
+
+
+def _gathers(dist, layers, elements, seconds, prefetch):
+    def gather():
+        whole = torch.empty(dist.get_world_size(), elements)
+        return dist.all_gather(list(whole), torch.zeros(elements), async_op=True)
+
+    ahead = None
+    for layer in range(layers):
+        (ahead or gather()).wait()
+        ahead = gather() if prefetch and layer < layers - 1 else None
+        work(seconds)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 10.0])
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_the_forward_with_and_without_prefetch_takes_what_the_formula_says(seconds, prefetch):
+    latency, bandwidth = 0.1, 1000.0
+    trace = run(_gathers, 5, 100, seconds, prefetch, ranks=4, on=Cluster(latency=latency, bandwidth=bandwidth))
+    gather = collective_seconds("all_gather", 4, 4 * 100 * 4, latency, bandwidth)
+    assert trace.seconds == pytest.approx(forward_seconds(5, gather, seconds, prefetch), rel=1e-9)
+
+
+def _fully_sharded(dist):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8, bias=False) for _ in range(3)), torch.nn.Linear(8, 4))
+    for unit in (*model[:3], model):
+        fully_shard(unit, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    seen = observe(model, lambda model: model(torch.ones(2, 8)).sum())
+    kinds = [[part.get(kind, 0) for kind in ("all_gather", "reduce_scatter")] for part in (seen.forward, seen.backward)]
+    grads = bytes_held([parameter.grad for parameter in model.parameters()])
+    return kinds, seen.whole_forward, seen.whole_between, bytes_held(model), grads
+
+
+def test_observe_counts_what_fully_shard_says_and_the_weights_that_are_whole():
+    """Three layers of 256 bytes and a root of 144: the root stays whole, and is gathered once."""
+    kinds, forward, between, held, grads = run(_fully_sharded, ranks=2)[0]
+    assert kinds == [[4, 0], [3, 4]]
+    assert (forward, between) == (256 + 144, 144)
+    assert (held, grads) == (2 * (3 * 256 + 144) // 2, (3 * 256 + 144) // 2)  # shards of weights and gradients
+
+
+def test_units_compute_what_the_model_computes():
+    model, tokens = new_model(dtype=torch.float64), torch.arange(12).view(2, 6)
+    want, (units, weights) = model(tokens), units_of(model)
+    x = tokens
+    for (forward, _), weight in zip(units, weights, strict=True):
+        x = forward(weight, x)
+    assert torch.equal(x, want)
+    assert sum(map(torch.numel, weights)) == parameter_count(TINY_GPT)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_the_row_of_a_stage_holds_and_sends_what_the_formula_says(stage):
+    """All of 4 ranks' shards divide, but for a bias or two: within 2 %."""
+    row = next(row for row in recorded("ch08") if row.strategy == f"ZeRO-{stage}")
+    want = model_state_bytes(parameter_count(TINY_GPT), "fp32", "adamw", zero=stage, ranks=4)
+    for part, size in want.items():
+        assert getattr(row, part) == pytest.approx(size, rel=0.02), part
+    assert row.sent == pytest.approx((3 if stage == 3 else 2) * 3 / 4 * 4 * parameter_count(TINY_GPT), rel=0.02)

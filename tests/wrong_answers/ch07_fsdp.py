@@ -1,0 +1,1162 @@
+"""Wrong answers to chapter 7 as learners write them, and right ones written differently.
+
+Each wrong answer names the code that its check gives and words that the sentence holds.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from course_lib.costs import collective_bytes
+from solutions.ch07_fsdp import fully_sharded_step as solved_step
+from solutions.ch07_fsdp import shard, unshard
+
+
+class Wrong(NamedTuple):
+    exercise: str
+    answer: Callable
+    code: str
+    words: tuple[str, ...]
+
+
+WRONG: list[Wrong] = []
+RIGHT: list[tuple[str, Callable]] = []
+
+
+def wrong(exercise: str, code: str, *words: str) -> Callable:
+    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
+
+
+def right(exercise: str) -> Callable:
+    return lambda answer: RIGHT.append((exercise, answer)) or answer
+
+
+# shard
+
+
+@wrong("shard", "not-flat", "one dimension", "Flatten")
+def cuts_rows(tensor, rank, ranks):
+    rows = -(-len(tensor) // ranks) if tensor.dim() else 1
+    return torch.atleast_1d(tensor)[rank * rows : (rank + 1) * rows].clone()
+
+
+@wrong("shard", "uneven", "4, 3, 3, 3", "equal")
+def pads_nothing(tensor, rank, ranks):
+    return tensor.flatten().tensor_split(ranks)[rank].clone()
+
+
+@wrong("shard", "uneven", "4, 4, 4, 1", "equal")
+def pads_all_but_the_last(tensor, rank, ranks):
+    size = -(-tensor.numel() // ranks)
+    return tensor.flatten()[rank * size : (rank + 1) * size].clone()
+
+
+@wrong("shard", "lost", "rounded up")
+def rounds_down(tensor, rank, ranks):
+    size = tensor.numel() // ranks
+    return tensor.flatten()[rank * size : (rank + 1) * size].clone()
+
+
+@wrong("shard", "view", "alive", "copy")
+def shares_the_whole(tensor, rank, ranks):
+    flat = tensor.flatten()
+    return torch.nn.functional.pad(flat, (0, -len(flat) % ranks)).chunk(ranks)[rank]
+
+
+@wrong("shard", "padding", "zeros")
+def pads_with_the_first_elements(tensor, rank, ranks):
+    flat = tensor.flatten()
+    size = -(-len(flat) // ranks)
+    return flat[torch.arange(rank * size, (rank + 1) * size) % len(flat)]
+
+
+@wrong("shard", "order", "neighbours")
+def deals_out_elements(tensor, rank, ranks):
+    flat = tensor.flatten()
+    return torch.nn.functional.pad(flat, (0, -len(flat) % ranks))[rank::ranks].clone()
+
+
+@wrong("shard", "order", "at the end")
+def pads_in_front(tensor, rank, ranks):
+    flat = tensor.flatten()
+    return torch.nn.functional.pad(flat, (-len(flat) % ranks, 0)).chunk(ranks)[rank].clone()
+
+
+@wrong("shard", "form", "float64", "float32")
+def forgets_the_dtype(tensor, rank, ranks):
+    return shard(tensor, rank, ranks).float()
+
+
+@right("shard")
+def pads_and_copies(tensor, rank, ranks):
+    flat = torch.nn.functional.pad(tensor.flatten(), (0, -tensor.numel() % ranks))
+    return flat.view(ranks, -1)[rank].clone()
+
+
+# unshard
+
+
+def pieces_of(dist, mine):
+    pieces = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(pieces, mine)
+    return pieces
+
+
+@wrong("unshard", "raised", "on 3 ranks with shape (4,)", "invalid")
+def keeps_the_padding(dist, shard, shape):
+    return torch.cat(pieces_of(dist, shard)).view(shape)
+
+
+@wrong("unshard", "padding", "end")
+def drops_the_front(dist, shard, shape):
+    flat = torch.cat(pieces_of(dist, shard))
+    return flat[len(flat) - torch.Size(shape).numel() :].view(shape)
+
+
+@wrong("unshard", "raised", "on 4 ranks", "invalid")
+def drops_zeros(dist, shard, shape):
+    flat = torch.cat(pieces_of(dist, shard))
+    return flat[flat != 0].view(shape)
+
+
+@wrong("unshard", "shape", "(2, 6)", "(12,)")
+def forgets_the_shape(dist, shard, shape):
+    return torch.cat(pieces_of(dist, shard))[: torch.Size(shape).numel()]
+
+
+@wrong("unshard", "own-part-only", "own")
+def asks_nobody(dist, shard, shape):
+    return shard.repeat(dist.get_world_size())[: torch.Size(shape).numel()].view(shape)
+
+
+@wrong("unshard", "only-on-rank-0", "rank 1", "every rank")
+def gathers_on_rank_0(dist, shard, shape):
+    pieces = [torch.zeros_like(shard) for _ in range(dist.get_world_size())]
+    dist.gather(shard, pieces if dist.get_rank() == 0 else None, 0)
+    return torch.cat(pieces)[: torch.Size(shape).numel()].view(shape)
+
+
+@wrong("unshard", "too-many-bytes", "all_gather")
+def sums_zeros(dist, shard, shape):
+    whole = shard.new_zeros(dist.get_world_size(), len(shard))
+    whole[dist.get_rank()] = shard
+    dist.all_reduce(whole)
+    return whole.flatten()[: torch.Size(shape).numel()].view(shape)
+
+
+@right("unshard")
+def joins_pieces(dist, shard, shape):
+    return torch.cat(pieces_of(dist, shard))[: torch.Size(shape).numel()].view(shape)
+
+
+@right("unshard")
+def passes_pieces_around(dist, shard, shape):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    whole = shard.new_empty(ranks, len(shard))
+    whole[rank] = shard
+    for step in range(ranks - 1):
+        send = dist.isend(whole[(rank - step) % ranks], (rank + 1) % ranks)
+        dist.irecv(whole[(rank - step - 1) % ranks], (rank - 1) % ranks).wait()
+        send.wait()
+    return whole.view(-1)[: torch.Size(shape).numel()].reshape(shape)
+
+
+# sharded_adamw_step
+
+
+def mean_shard(dist, grad, scale=None):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces = [shard(grad, r, ranks) for r in range(ranks)]
+    mine = torch.empty_like(pieces[rank])
+    dist.reduce_scatter(mine, pieces)
+    return mine / ranks if scale is None else mine * scale
+
+
+def my_part(dist, tensor):
+    return shard(tensor, dist.get_rank(), dist.get_world_size())
+
+
+@wrong("sharded_adamw_step", "not-sharded", "plain data parallelism", "shard")
+def data_parallelism(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        dist.all_reduce(parameter.grad)
+        adamw(parameter.data, parameter.grad / dist.get_world_size(), state)
+
+
+@wrong("sharded_adamw_step", "not-sharded", "plain data parallelism")
+def data_parallelism_in_disguise(dist, parameters, states, adamw):
+    ranks = dist.get_world_size()
+    for parameter, state in zip(parameters, states, strict=True):
+        dist.all_reduce(parameter.grad)
+        for r in range(ranks):
+            mine = shard(parameter, r, ranks)
+            adamw(mine, shard(parameter.grad, r, ranks) / ranks, state.setdefault(r, {}))
+            size = len(mine)
+            part = parameter.data.view(-1)[r * size : (r + 1) * size]
+            part.copy_(mine[: len(part)])
+
+
+@wrong("sharded_adamw_step", "sum", "divide by the number of ranks")
+def steps_with_the_sum(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad, scale=1), state)
+        parameter.data.copy_(unshard(dist, mine, parameter.shape))
+
+
+@wrong("sharded_adamw_step", "alone", "its own gradient")
+def steps_with_its_own_gradient(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, my_part(dist, parameter.grad), state)
+        parameter.data.copy_(unshard(dist, mine, parameter.shape))
+
+
+@wrong("sharded_adamw_step", "not-gathered", "other ranks", "gather")
+def never_gathers(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad), state)
+        part = parameter.data.view(-1)[dist.get_rank() * len(mine) :][: len(mine)]
+        part.copy_(mine[: len(part)])
+
+
+@wrong("sharded_adamw_step", "unchanged", "in place")
+def steps_a_copy(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        adamw(my_part(dist, parameter), mean_shard(dist, parameter.grad), state)
+
+
+@wrong("sharded_adamw_step", "forgets-moments", "states")
+def begins_anew(dist, parameters, states, adamw):
+    for parameter in parameters:
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad), {})
+        parameter.data.copy_(unshard(dist, mine, parameter.shape))
+
+
+@wrong("sharded_adamw_step", "padding", "do not divide", "after the last element")
+def leaks_the_padding(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad), state)
+        flat = torch.cat(pieces_of(dist, mine))
+        parameter.data.copy_(flat[len(flat) - parameter.numel() :].view_as(parameter))
+
+
+@wrong("sharded_adamw_step", "too-much-at-once", "one parameter after the other")
+def flattens_everything(dist, parameters, states, adamw):
+    weights = torch.cat([parameter.data.flatten() for parameter in parameters])
+    grads = torch.cat([parameter.grad.flatten() for parameter in parameters])
+    mine = my_part(dist, weights)
+    adamw(mine, mean_shard(dist, grads), states[0])
+    whole = unshard(dist, mine, weights.shape)
+    for parameter, part in zip(parameters, whole.split([p.numel() for p in parameters]), strict=True):
+        parameter.data.copy_(part.view_as(parameter))
+
+
+@wrong("sharded_adamw_step", "too-many-bytes", "all_gather")
+def sums_weights_instead_of_gathering(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        dist.all_reduce(parameter.grad)
+        mine = my_part(dist, parameter)
+        adamw(mine, my_part(dist, parameter.grad) / dist.get_world_size(), state)
+        flat = mine.new_zeros(dist.get_world_size(), len(mine))
+        flat[dist.get_rank()] = mine
+        dist.all_reduce(flat)
+        parameter.data.copy_(flat.flatten()[: parameter.numel()].view_as(parameter))
+
+
+@right("sharded_adamw_step")
+def all_reduces_and_gathers(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        dist.all_reduce(parameter.grad)
+        mine = my_part(dist, parameter)
+        adamw(mine, my_part(dist, parameter.grad) / dist.get_world_size(), state)
+        parameter.data.copy_(unshard(dist, mine, parameter.shape))
+
+
+@right("sharded_adamw_step")
+def in_three_loops(dist, parameters, states, adamw):
+    grads = [mean_shard(dist, parameter.grad) for parameter in parameters]
+    weights = [my_part(dist, parameter) for parameter in parameters]
+    for mine, grad, state in zip(weights, grads, states, strict=True):
+        adamw(mine, grad, state)
+    for parameter, mine in zip(parameters, weights, strict=True):
+        parameter.data = unshard(dist, mine, parameter.shape).clone()
+
+
+# reduce_scatter_gradients
+
+
+def hooked(dist, model, hook):
+    """Return a finish() over hooks that keep what `hook(parameter)` returns."""
+    kept = {}
+
+    def keep(parameter):
+        kept[parameter] = hook(parameter)
+
+    def finish():
+        mine = [kept[parameter] for parameter in model.parameters()]
+        kept.clear()
+        return mine
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(keep)
+    return finish
+
+
+@wrong("reduce_scatter_gradients", "after-backward", "hook", "while it runs")
+def reduces_after_backward(dist, model):
+    def finish():
+        mine = []
+        for parameter in model.parameters():
+            mine.append(mean_shard(dist, parameter.grad))
+            parameter.grad = None
+        return mine
+
+    return finish
+
+
+@wrong("reduce_scatter_gradients", "too-much-held", "whole gradients", "drop")
+def reduces_most_after_backward(dist, model):
+    parameters = list(model.parameters())
+    first = []
+
+    def early(parameter):
+        first.append(mean_shard(dist, parameter.grad))
+        parameter.grad = None
+
+    def finish():
+        mine = [mean_shard(dist, parameter.grad) for parameter in parameters[:-1]] + [first.pop()]
+        for parameter in parameters:
+            parameter.grad = None
+        return mine
+
+    parameters[-1].register_post_accumulate_grad_hook(early)
+    return finish
+
+
+@wrong("reduce_scatter_gradients", "not-sharded", "plain data parallelism", "shard")
+def averages_whole_gradients(dist, model):
+    def average(parameter):
+        dist.all_reduce(parameter.grad)
+        return parameter.grad / dist.get_world_size()
+
+    return hooked(dist, model, average)
+
+
+@wrong("reduce_scatter_gradients", "all-reduce", "twice", "reduce_scatter")
+def all_reduces_and_keeps_its_part(dist, model):
+    def keep(parameter):
+        dist.all_reduce(parameter.grad)
+        mine = my_part(dist, parameter.grad) / dist.get_world_size()
+        parameter.grad = None
+        return mine
+
+    return hooked(dist, model, keep)
+
+
+@wrong("reduce_scatter_gradients", "sum", "divide by the number of ranks")
+def sums_gradients(dist, model):
+    def keep(parameter):
+        mine, parameter.grad = mean_shard(dist, parameter.grad, scale=1), None
+        return mine
+
+    return hooked(dist, model, keep)
+
+
+@wrong("reduce_scatter_gradients", "kept-whole", "parameter.grad = None")
+def keeps_the_whole_gradient(dist, model):
+    return hooked(dist, model, lambda parameter: mean_shard(dist, parameter.grad))
+
+
+@wrong("reduce_scatter_gradients", "view", "storage")
+def keeps_a_view(dist, model):
+    def keep(parameter):
+        ranks = dist.get_world_size()
+        pieces = list(torch.stack([shard(parameter.grad, r, ranks) for r in range(ranks)]))
+        parameter.grad = None
+        dist.reduce_scatter(pieces[dist.get_rank()], [piece.clone() for piece in pieces])
+        return pieces[dist.get_rank()].div_(ranks)
+
+    return hooked(dist, model, keep)
+
+
+@wrong("reduce_scatter_gradients", "alone", "its own gradient")
+def reduces_nothing(dist, model):
+    def keep(parameter):
+        mine, parameter.grad = my_part(dist, parameter.grad), None
+        return mine
+
+    return hooked(dist, model, keep)
+
+
+@wrong("reduce_scatter_gradients", "not-cleared", "second step", "forget")
+def never_clears(dist, model):
+    kept = []
+
+    def keep(parameter):
+        kept.insert(0, mean_shard(dist, parameter.grad))
+        parameter.grad = None
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(keep)
+    return lambda: list(kept)
+
+
+@wrong("reduce_scatter_gradients", "no-function", "return")
+def returns_nothing(dist, model):
+    hooked(dist, model, lambda parameter: mean_shard(dist, parameter.grad))
+
+
+@wrong("reduce_scatter_gradients", "order", "model.parameters()")
+def in_the_order_of_backward(dist, model):
+    kept = []
+
+    def keep(parameter):
+        kept.append(mean_shard(dist, parameter.grad))
+        parameter.grad = None
+
+    def finish():
+        mine = list(kept)
+        kept.clear()
+        return mine
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(keep)
+    return finish
+
+
+@wrong("reduce_scatter_gradients", "too-much-held", "whole gradients")
+def waits_for_all_at_the_end(dist, model):
+    return one_in_flight(dist, model, patience=1000)
+
+
+@right("reduce_scatter_gradients")
+def one_in_flight(dist, model, patience=1):
+    """Begin each reduce-scatter in its hook and wait for it in the next one."""
+    rank, ranks, flying, kept = dist.get_rank(), dist.get_world_size(), [], {}
+
+    def land(still=0):
+        while len(flying) > still:
+            parameter, mine, pieces, handle = flying.pop(0)
+            handle.wait()
+            pieces.clear()
+            kept[parameter] = mine / ranks
+
+    def begin(parameter):
+        land(patience - 1)
+        pieces = [shard(parameter.grad, r, ranks) for r in range(ranks)]
+        parameter.grad = None
+        mine = torch.empty_like(pieces[rank])
+        flying.append((parameter, mine, pieces, dist.reduce_scatter(mine, pieces, async_op=True)))
+
+    def finish():
+        land()
+        mine = [kept[parameter] for parameter in model.parameters()]
+        kept.clear()
+        return mine
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(begin)
+    return finish
+
+
+# fully_sharded_step
+
+
+@wrong("fully_sharded_step", "gathered-early", "plain data parallelism", "only when")
+def gathers_everything_first(dist, units, shards, x, loss):
+    wholes = [unshard(dist, mine, shape).requires_grad_() for (_, shape), mine in zip(units, shards, strict=True)]
+    for (forward, _), whole in zip(units, wholes, strict=True):
+        x = forward(whole, x)
+    value = loss(x)
+    value.backward()
+    for whole in wholes:
+        dist.all_reduce(whole.grad)
+    return value.detach(), [my_part(dist, whole.grad) / dist.get_world_size() for whole in wholes]
+
+
+@wrong("fully_sharded_step", "kept", "whole weight of unit 0", "unit 1", "no_grad")
+def leaves_weights_to_autograd(dist, units, shards, x, loss):
+    wholes = []
+    for (forward, shape), mine in zip(units, shards, strict=True):
+        wholes.append(unshard(dist, mine, shape).requires_grad_())
+        x = forward(wholes[-1], x)
+    value = loss(x)
+    value.backward()
+    return value.detach(), [mean_shard(dist, whole.grad) for whole in wholes]
+
+
+class Gather(torch.autograd.Function):
+    """unshard in forward, the mean gradient's shard in backward."""
+
+    @staticmethod
+    def forward(ctx, mine, dist, shape):
+        ctx.dist = dist
+        return unshard(dist, mine, shape)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return mean_shard(ctx.dist, grad), None, None
+
+
+def by_autograd(dist, units, shards, x, loss, keep=None):
+    leaves = [mine.detach().requires_grad_() for mine in shards]
+    for (forward, shape), mine in zip(units, leaves, strict=True):
+
+        def compute(mine, x, forward=forward, shape=shape):
+            whole = Gather.apply(mine, dist, shape)
+            if keep is not None:
+                keep.append(whole.detach().view(-1)[:1])
+            return forward(whole, x)
+
+        x = checkpoint(compute, mine, x, use_reentrant=False)
+    value = loss(x)
+    value.backward()
+    return value.detach(), [mine.grad for mine in leaves]
+
+
+@wrong("fully_sharded_step", "kept", "view", "whole weight of unit 0")
+def keeps_one_element_of_each(dist, units, shards, x, loss):
+    return by_autograd(dist, units, shards, x, loss, keep=[])
+
+
+@wrong("fully_sharded_step", "kept", "whole weight of unit 0")
+def keeps_what_it_gathered(dist, units, shards, x, loss):
+    kept = {}
+
+    class Cached:
+        def __getattr__(self, name):
+            return getattr(dist, name)
+
+        def all_gather(self, into, mine):
+            if id(mine) not in kept:
+                dist.all_gather(into, mine)
+                kept[id(mine)] = into
+            for target, source in zip(into, kept[id(mine)], strict=True):
+                target.copy_(source)
+
+    return solved_step(Cached(), units, shards, x, loss)
+
+
+class Scaled:
+    """A dist whose sums are `ranks` times as large, so that the solution forgets its division."""
+
+    def __init__(self, dist):
+        self._dist = dist
+
+    def __getattr__(self, name):
+        return getattr(self._dist, name)
+
+    def reduce_scatter(self, into, pieces):
+        self._dist.reduce_scatter(into, pieces)
+        into *= self._dist.get_world_size()
+
+
+@wrong("fully_sharded_step", "sum", "divide by the number of ranks")
+def sums_over_ranks(dist, units, shards, x, loss):
+    return solved_step(Scaled(dist), units, shards, x, loss)
+
+
+class Lonely(Scaled):
+    def reduce_scatter(self, into, pieces):
+        into.copy_(pieces[self._dist.get_rank()]).mul_(self._dist.get_world_size())
+
+
+@wrong("fully_sharded_step", "alone", "its own gradient")
+def reduces_no_gradient(dist, units, shards, x, loss):
+    return solved_step(Lonely(dist), units, shards, x, loss)
+
+
+class AllReducing(Scaled):
+    def reduce_scatter(self, into, pieces):
+        whole = torch.cat(pieces)
+        self._dist.all_reduce(whole)
+        into.copy_(whole.view(len(pieces), -1)[self._dist.get_rank()])
+
+
+@wrong("fully_sharded_step", "all-reduce", "all_reduce", "reduce_scatter")
+def all_reduces_gradients(dist, units, shards, x, loss):
+    return solved_step(AllReducing(dist), units, shards, x, loss)
+
+
+@wrong("fully_sharded_step", "too-many-collectives", "twice")
+def gathers_three_times(dist, units, shards, x, loss):
+    for (_, shape), mine in zip(units, shards, strict=True):
+        unshard(dist, mine, shape)
+    return solved_step(dist, units, shards, x, loss)
+
+
+class Leaky(Scaled):
+    def reduce_scatter(self, into, pieces):
+        self._dist.reduce_scatter(into, pieces)
+        if pieces[-1][-1] == 0 and self._dist.get_rank() == len(pieces) - 1:
+            into[-1] = 1.0
+
+
+@wrong("fully_sharded_step", "padding", "zeros")
+def leaves_something_in_the_padding(dist, units, shards, x, loss):
+    return solved_step(Leaky(dist), units, shards, x, loss)
+
+
+@wrong("fully_sharded_step", "view", "storage")
+def returns_views(dist, units, shards, x, loss):
+    value, grads = solved_step(dist, units, shards, x, loss)
+    ranks = dist.get_world_size()
+    return value, [grad.repeat(ranks)[: len(grad)] for grad in grads]
+
+
+@wrong("fully_sharded_step", "form", "loss", "gradient")
+def returns_the_loss_only(dist, units, shards, x, loss):
+    return solved_step(dist, units, shards, x, loss)[0]
+
+
+@wrong("fully_sharded_step", "raised", "floating point")
+def differentiates_tokens(dist, units, shards, x, loss):
+    x.requires_grad_()
+    return solved_step(dist, units, shards, x, loss)
+
+
+@wrong("fully_sharded_step", "order", "in the order of units")
+def returns_gradients_backwards(dist, units, shards, x, loss):
+    value, grads = solved_step(dist, units, shards, x, loss)
+    return value, grads[::-1]
+
+
+@right("fully_sharded_step")
+def gathers_by_autograd(dist, units, shards, x, loss):
+    return by_autograd(dist, units, shards, x, loss)
+
+
+@right("fully_sharded_step")
+def empties_and_fills_storages(dist, units, shards, x, loss):
+    """As FSDP does it: autograd keeps the weight, whose storage is emptied in between; the last unit keeps its own."""
+    wholes = []
+    for (forward, shape), mine in zip(units, shards, strict=True):
+        if wholes:
+            wholes[-1].untyped_storage().resize_(0)
+        wholes.append(unshard(dist, mine, shape).clone().requires_grad_())
+        x = forward(wholes[-1], x)
+        if len(wholes) < len(units):
+            last = len(wholes) - 1
+            x.register_hook(lambda _, place=last: refill(dist, units, shards, wholes, place))
+    grads = [None] * len(units)
+
+    def keep(place):
+        def hook(whole):
+            grads[place] = mean_shard(dist, whole.grad)
+            whole.grad = None
+            whole.data.untyped_storage().resize_(0)
+
+        return hook
+
+    for place, whole in enumerate(wholes):
+        whole.register_post_accumulate_grad_hook(keep(place))
+    value = loss(x)
+    value.backward()
+    return value.detach(), grads
+
+
+def refill(dist, units, shards, wholes, place):
+    whole = wholes[place]
+    fresh = unshard(dist, shards[place], units[place][1])
+    whole.untyped_storage().resize_(whole.numel() * whole.element_size())
+    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(whole):
+        whole.copy_(fresh)
+
+
+# communication_bytes
+
+
+@wrong("communication_bytes", "factor", "(N-1)/N")
+def forgets_the_factor(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (3 if stage == 3 else 2) * parameters * element_bytes
+
+
+@wrong("communication_bytes", "stage-2", "reduce-scatter", "all-gather")
+def thinks_stage_2_costs_more(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (2, 2, 3, 3)[stage] * (ranks - 1) / ranks * parameters * element_bytes
+
+
+@wrong("communication_bytes", "stage-3", "twice")
+def takes_stage_3_for_an_all_reduce(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return 2 * (ranks - 1) / ranks * parameters * element_bytes
+
+
+@wrong("communication_bytes", "elements", "element_bytes")
+def counts_elements(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (3 if stage == 3 else 2) * (ranks - 1) / ranks * parameters
+
+
+@wrong("communication_bytes", "all-ranks", "one rank")
+def counts_all_ranks(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (3 if stage == 3 else 2) * (ranks - 1) * parameters * element_bytes
+
+
+@wrong("communication_bytes", "not-hybrid", "inside a node")
+def knows_no_nodes(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (3 if stage == 3 else 2) * (ranks - 1) / ranks * parameters * element_bytes
+
+
+@wrong("communication_bytes", "whole-across", "shard")
+def reduces_whole_gradients_across_nodes(stage, parameters, ranks, element_bytes=2, nodes=1):
+    inside = ranks // nodes
+    across = 2 * (nodes - 1) / nodes * parameters * element_bytes
+    return (3 if stage == 3 else 2) * (inside - 1) / inside * parameters * element_bytes + across
+
+
+@wrong("communication_bytes", "nothing-across", "between nodes")
+def lets_nodes_drift_apart(stage, parameters, ranks, element_bytes=2, nodes=1):
+    inside = ranks // nodes
+    return (3 if stage == 3 else 2) * (inside - 1) / inside * parameters * element_bytes
+
+
+@right("communication_bytes")
+def asks_the_library(stage, parameters, ranks, element_bytes=2, nodes=1):
+    size, inside = parameters * element_bytes, ranks // nodes
+    once = collective_bytes("all_gather", inside, size)[0]
+    return once * (3 if stage == 3 else 2) + collective_bytes("all_reduce", nodes, size / inside)[0]
+
+
+# clip_by_global_norm
+
+
+@wrong("clip_by_global_norm", "local-norm", "its own shards")
+def clips_by_its_own_norm(dist, grads, max_norm):
+    return _clip(grads, _norm(grads), max_norm)
+
+
+def _norm(grads):
+    return sum(grad.square().sum() for grad in grads).sqrt().item()
+
+
+def _clip(grads, norm, max_norm):
+    if norm > max_norm:
+        for grad in grads:
+            grad *= max_norm / norm
+    return norm
+
+
+@wrong("clip_by_global_norm", "sum-of-norms", "squares")
+def adds_norms(dist, grads, max_norm):
+    total = torch.tensor([_norm(grads)], dtype=torch.float64)
+    dist.all_reduce(total)
+    return _clip(grads, total.item(), max_norm)
+
+
+@wrong("clip_by_global_norm", "no-root", "square root")
+def forgets_the_root(dist, grads, max_norm):
+    total = torch.tensor([_norm(grads) ** 2], dtype=torch.float64)
+    dist.all_reduce(total)
+    return _clip(grads, total.item(), max_norm)
+
+
+@wrong("clip_by_global_norm", "scales-up", "below")
+def always_scales(dist, grads, max_norm):
+    total = torch.tensor([_norm(grads) ** 2], dtype=torch.float64)
+    dist.all_reduce(total)
+    norm = total.sqrt().item()
+    for grad in grads:
+        grad *= max_norm / norm
+    return norm
+
+
+@wrong("clip_by_global_norm", "not-in-place", "in place")
+def scales_copies(dist, grads, max_norm):
+    return asks_once([grad.clone() for grad in grads], max_norm, dist)
+
+
+def asks_once(grads, max_norm, dist):
+    total = torch.tensor([_norm(grads) ** 2], dtype=torch.float64)
+    dist.all_reduce(total)
+    return _clip(grads, total.sqrt().item(), max_norm)
+
+
+@wrong("clip_by_global_norm", "per-tensor", "each tensor")
+def clips_each_tensor(dist, grads, max_norm):
+    norms = [asks_once([grad], max_norm, dist) for grad in grads]
+    return sum(norm**2 for norm in norms) ** 0.5
+
+
+@wrong("clip_by_global_norm", "too-many-collectives", "one all_reduce")
+def asks_for_each_tensor(dist, grads, max_norm):
+    total = 0.0
+    for grad in grads:
+        part = torch.tensor([_norm([grad]) ** 2], dtype=torch.float64)
+        dist.all_reduce(part)
+        total += part.item()
+    return _clip(grads, total**0.5, max_norm)
+
+
+@right("clip_by_global_norm")
+def as_torch_does(dist, grads, max_norm):
+    squares = torch.stack([grad.norm() ** 2 for grad in grads]).sum()
+    dist.all_reduce(squares)
+    norm = squares.sqrt()
+    for grad in grads:
+        grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm
+
+
+# save_sharded
+
+
+def _packed(thing) -> bytes:
+    file = io.BytesIO()
+    torch.save(thing, file)
+    return file.getvalue()
+
+
+def _own(shards) -> dict:
+    return {name: piece.clone() for name, piece in shards.items()}
+
+
+def _manifest(dist, shapes, extra) -> dict:
+    if dist.get_rank():
+        return {}
+    return {"manifest.pt": _packed({"ranks": dist.get_world_size(), "shapes": shapes, "extra": extra})}
+
+
+@wrong("save_sharded", "rank-0-shard", "only rank 0 writes", "75%")
+def saves_on_rank_0(dist, shards, shapes, extra):
+    if dist.get_rank():
+        return {}
+    return {"shard-0.pt": _packed(_own(shards))} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "one-name", "model.pt", "last one wins")
+def saves_all_under_one_name(dist, shards, shapes, extra):
+    return {"model.pt": _packed(_own(shards))} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "whole-storage", "whole storage under a view", "clone")
+def saves_views(dist, shards, shapes, extra):
+    return {f"shard-{dist.get_rank()}.pt": _packed(shards)} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "missing-file", "shard-1.pt")
+def gathers_to_rank_0(dist, shards, shapes, extra):
+    whole = {}
+    for name, piece in shards.items():
+        rows = [torch.empty_like(piece) for _ in range(dist.get_world_size())]
+        dist.gather(piece, rows if dist.get_rank() == 0 else None, 0)
+        whole[name] = torch.cat(rows)[: math.prod(shapes[name])].view(shapes[name])
+    return {"shard-0.pt": _packed(whole)} | _manifest(dist, shapes, extra) if dist.get_rank() == 0 else {}
+
+
+@wrong("save_sharded", "gathered", "nothing need be gathered")
+def gathers_and_then_cuts(dist, shards, shapes, extra):
+    mine = {}
+    for name, piece in shards.items():
+        rows = [torch.empty_like(piece) for _ in range(dist.get_world_size())]
+        dist.all_gather(rows, piece)
+        mine[name] = rows[dist.get_rank()]
+    return {f"shard-{dist.get_rank()}.pt": _packed(mine)} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "missing-file", "manifest.pt")
+def forgets_the_manifest(dist, shards, shapes, extra):
+    return {f"shard-{dist.get_rank()}.pt": _packed(_own(shards))}
+
+
+@wrong("save_sharded", "extra", "begins again at the first batch")
+def forgets_the_order_of_the_data(dist, shards, shapes, extra):
+    return {f"shard-{dist.get_rank()}.pt": _packed(_own(shards))} | _manifest(dist, shapes, {"step": 0})
+
+
+@wrong("save_sharded", "rank-0-shard", "shard-1.pt", "holds rank 0's shard")
+def broadcasts_rank_0s_shard(dist, shards, shapes, extra):
+    mine = _own(shards)
+    for piece in mine.values():
+        dist.broadcast(piece, 0)
+    return {f"shard-{dist.get_rank()}.pt": _packed(mine)} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "form", "return {file name: bytes}")
+def returns_tensors(dist, shards, shapes, extra):
+    return shards
+
+
+@right("save_sharded")
+def saves_contiguous_copies(dist, shards, shapes, extra):
+    """Shapes as torch.Size, shards copied through numpy, the manifest in another order."""
+    rank, files = dist.get_rank(), {}
+    if rank == 0:
+        sizes = {name: torch.Size(shape) for name, shape in shapes.items()}
+        files["manifest.pt"] = _packed({"extra": dict(extra), "shapes": sizes, "ranks": dist.get_world_size()})
+    files[f"shard-{rank}.pt"] = _packed({name: torch.from_numpy(t.numpy().copy()) for name, t in shards.items()})
+    return files
+
+
+# load_resharded
+
+
+def _read(files, name):
+    try:
+        return torch.load(io.BytesIO(files[name]), weights_only=True)
+    except Exception as error:
+        raise ValueError(f"{name} is missing or damaged") from error
+
+
+def _parts(files) -> tuple:
+    manifest = _read(files, "manifest.pt")
+    return manifest, [_read(files, f"shard-{rank}.pt") for rank in range(manifest["ranks"])]
+
+
+def _judge_model(manifest, shapes) -> None:
+    for name in {**shapes, **manifest["shapes"]}:
+        if shapes.get(name) != manifest["shapes"].get(name):
+            raise ValueError(f"another model: {name} differs")
+
+
+def _fill(dist, name, piece, parts, count) -> None:
+    whole = torch.cat([part[name] for part in parts])[:count]
+    mine = whole[dist.get_rank() * len(piece) :][: len(piece)]
+    piece[: len(mine)] = mine
+
+
+@wrong("load_resharded", "padding", "the padding of the old shards was counted")
+def splits_the_padding_too(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    for name, piece in shards.items():
+        mine = torch.cat([part[name] for part in parts]).tensor_split(dist.get_world_size())[dist.get_rank()]
+        piece[: len(mine)] = mine[: len(piece)]
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "own-file", "a rank's part lies in other files")
+def reads_its_own_file(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    for name, piece in shards.items():
+        mine = parts[dist.get_rank()][name][: len(piece)]
+        piece[: len(mine)] = mine
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "unchanged", "copy into the tensors")
+def makes_new_tensors(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    for name, piece in shards.items():
+        fresh = piece.clone()
+        _fill(dist, name, fresh, parts, math.prod(shapes[name]))
+        shards = shards | {name: fresh}
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "extra", "first batch")
+def forgets_where_it_was(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    for name, piece in shards.items():
+        _fill(dist, name, piece, parts, math.prod(shapes[name]))
+
+
+@wrong("load_resharded", "half-loaded", "shard-3.pt is missing", "copy only then")
+def copies_as_it_reads(dist, files, shards, shapes):
+    manifest, rank = _read(files, "manifest.pt"), dist.get_rank()
+    _judge_model(manifest, shapes)
+    for number in range(manifest["ranks"]):
+        part = _read(files, f"shard-{number}.pt")
+        for name, piece in shards.items():
+            begin = number * len(part[name]) - rank * len(piece)  # where this part begins in my piece
+            known = part[name][: max(0, math.prod(shapes[name]) - number * len(part[name]))]
+            known, begin = known[max(0, -begin) :], max(0, begin)
+            known = known[: max(0, len(piece) - begin)]
+            piece[begin : begin + len(known)] = known
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "some-ranks", "shard-3.pt is missing", "went on")
+def reads_only_what_it_needs(dist, files, shards, shapes):
+    manifest, rank = _read(files, "manifest.pt"), dist.get_rank()
+    _judge_model(manifest, shapes)
+    fresh = {}
+    for name, piece in shards.items():
+        count = math.prod(shapes[name])
+        size = -(-count // manifest["ranks"])
+        begin, end = rank * len(piece), min(count, (rank + 1) * len(piece))
+        wanted = range(begin // size, -(-end // size)) if begin < end else range(0)
+        joined = [_read(files, f"shard-{number}.pt")[name] for number in wanted]
+        if joined:
+            fresh[name] = torch.cat(joined)[begin - wanted[0] * size : end - wanted[0] * size]
+    for name, known in fresh.items():
+        shards[name][: len(known)] = known
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "not-refused", "another model", "down.weight")
+def trusts_that_the_model_is_the_same(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    for name, piece in shards.items():
+        _fill(dist, name, piece, parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "no-sentence", "KeyError", "one sentence")
+def lets_the_error_through(dist, files, shards, shapes):
+    manifest = torch.load(io.BytesIO(files["manifest.pt"]), weights_only=True)
+    parts = [torch.load(io.BytesIO(files[f"shard-{rank}.pt"])) for rank in range(manifest["ranks"])]
+    _judge_model(manifest, shapes)
+    for name, piece in shards.items():
+        _fill(dist, name, piece, parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "not-refused", "the checkpoint has down.weight, which the model has not")
+def looks_only_at_its_own_names(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    for name, shape in shapes.items():
+        if manifest["shapes"].get(name) != shape:
+            raise ValueError(f"another model: {name} differs")
+    for name, piece in shards.items():
+        _fill(dist, name, piece, parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
+@right("load_resharded")
+def keeps_a_copy_and_puts_it_back(dist, files, shards, shapes):
+    """Changes first and undoes: every rank tries, all ask each other whether it went well, all go back if not."""
+    before, sentence, manifest = _own(shards), "", None
+    try:
+        manifest, parts = _parts(files)
+        _judge_model(manifest, shapes)
+        for name, piece in shards.items():
+            _fill(dist, name, piece, parts, math.prod(shapes[name]))
+    except ValueError as error:
+        sentence = str(error)
+    failed = torch.tensor([float(bool(sentence))])
+    dist.all_reduce(failed)
+    if failed.item():
+        for name, piece in shards.items():
+            piece.copy_(before[name])
+        raise ValueError(sentence or "another rank could not load the checkpoint")
+    return manifest["extra"]
+
+
+@right("load_resharded")
+def rank_0_reads_and_scatters(dist, files, shards, shapes):
+    ranks = dist.get_world_size()
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    for name, piece in shards.items():
+        pieces = None
+        if dist.get_rank() == 0:
+            flat = torch.zeros(ranks * len(piece))
+            flat[: math.prod(shapes[name])] = torch.cat([part[name] for part in parts])[: math.prod(shapes[name])]
+            pieces = list(flat.view(ranks, -1))
+        dist.scatter(piece, pieces, 0)
+    return manifest["extra"]
+
+
+# fix_this_script
+
+
+def _script(
+    dist, model, data, epochs, batch, *, units=True, low=True, early=False, scaler=False, shards=False, seed=0,
+    anew=True,
+):  # fmt: skip
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    torch.manual_seed(0)
+    how = {"mesh": init_device_mesh("cpu", (dist.get_world_size(),))}
+    if low:
+        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for block in model.blocks if units else ():
+        fully_shard(block, **how)
+    fully_shard(model, **how)
+    if not early:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scale = torch.amp.GradScaler("cpu", enabled=scaler)
+    seed = dist.get_rank() if seed is None else seed
+    sampler = torch.utils.data.DistributedSampler(data, dist.get_world_size(), dist.get_rank(), seed=seed)
+    for epoch in range(epochs):
+        if anew:
+            sampler.set_epoch(epoch)
+        for x, y in torch.utils.data.DataLoader(data, batch, sampler=sampler):
+            optimizer.zero_grad()
+            model.zero_grad()
+            scale.scale(torch.nn.functional.mse_loss(model(x).float(), y)).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scale.step(optimizer)
+            scale.update()
+    if shards:
+        return model.state_dict() if dist.get_rank() == 0 else {}
+    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+
+
+@wrong("fix_this_script", "root-only", "gathers the whole model as one unit")
+def wraps_only_the_root(*data):
+    return _script(*data, units=False)
+
+
+@wrong("fix_this_script", "root-only", "was not called")
+def does_not_shard(dist, model, data, epochs, batch):
+    for rows in range(0, len(data), batch):
+        x, y = (torch.stack(part) for part in zip(*data[rows : rows + batch], strict=True))
+        torch.nn.functional.mse_loss(model(x), y).backward()
+    return model.state_dict()
+
+
+@wrong("fix_this_script", "not-bf16", "MixedPrecisionPolicy")
+def computes_in_fp32(*data):
+    return _script(*data, low=False)
+
+
+@wrong("fix_this_script", "optimizer-first", "Build it after sharding")
+def builds_the_optimizer_first(*data):
+    return _script(*data, early=True)
+
+
+@wrong("fix_this_script", "scaler", "needs no scaler", "65,536")
+def scales_the_loss(*data):
+    return _script(*data, scaler=True)
+
+
+@wrong("fix_this_script", "rank-0-shard", "of 832 numbers", "rank 0's shard only")
+def saves_rank_0s_shard(*data):
+    return _script(*data, shards=True)
+
+
+@wrong("fix_this_script", "sampler-seed", "were seen by no rank")
+def seeds_each_sampler_with_its_rank(*data):
+    return _script(*data, seed=None)
+
+
+@wrong("fix_this_script", "same-order", "set_epoch")
+def never_shuffles_again(*data):
+    return _script(*data, anew=False)
+
+
+@right("fix_this_script")
+def gathers_by_hand(dist, model, data, epochs, batch):
+    """Rows dealt out by hand, in another order; the weights gathered tensor by tensor."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    mesh, low = init_device_mesh("cpu", (ranks,)), MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    for unit in (*model.blocks, model):
+        fully_shard(unit, mesh=mesh, mp_policy=low)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch)).view(-1, ranks)[:, rank]
+        for rows in order.split(batch):
+            x, y = (torch.stack([data[row][place] for row in rows.tolist()]) for place in range(2))
+            torch.nn.functional.mse_loss(model(x).float(), y).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+    return {name: parameter.full_tensor() for name, parameter in model.named_parameters()}
