@@ -190,6 +190,7 @@ def fully(
             adamw(mine, grad, state, epsilon=EPSILON)
         seen = {"moments": list(moments), "views": bytes_held(list(grads)), "grads": first}
         seen["held"] = alive.bytes(shards, states)
+        seen["graph"] = isinstance(loss, torch.Tensor) and loss.requires_grad
         del got, loss, grads, grad
     seen["kept"] = alive.bytes(shards, states)
     numbers = [float(loss) if isinstance(loss, (int, float)) else None for loss in losses]
@@ -205,6 +206,14 @@ def clipped(dist: Any, answer: Any, grads: list, max_norm: float) -> list:
 # What several checks of this chapter ask
 
 
+MEANS = {  # what torch says, where it sends a reader to the wrong line
+    "grad can be implicitly created only for scalar outputs": "backward of a unit needs the gradient of its output: "
+    "the x.grad of the unit after it, which is None if that one's kept input had no requires_grad_()",
+    "does not require grad and does not have a grad_fn": "what was computed under torch.no_grad() has no graph: "
+    "requires_grad_() the last output before the loss, and the weight and kept input before a unit computes again",
+}
+
+
 def _run(case: str, *call: Any, ranks: int, real: bool = False, on: Any = None) -> Results:
     """Run; a run that fails is a wrong answer, told with its case."""
     try:
@@ -213,7 +222,8 @@ def _run(case: str, *call: Any, ranks: int, real: bool = False, on: Any = None) 
         if failure.error == "NotImplementedError":
             raise
         kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
-        expect(False, f"{case}: {failure}", kinds.get(failure.error, "raised"))
+        means = "".join(f"{meant}. " for said, meant in MEANS.items() if said in str(failure))
+        expect(False, f"{case}: {means}{failure}", kinds.get(failure.error, "raised"))
 
 
 def _on(ranks: int, real: bool = False) -> str:
@@ -336,8 +346,8 @@ def check_shard(answer: Any, part: Any) -> str:
     see = "[shard(torch.arange(13.0), rank, 4) for rank in range(4)]"
     cases = [((6,), 3), ((4, 6), 4), ((2, 3, 2), 1), ((13,), 4), ((7, 3), 4), ((3,), 4), ((), 2)]
 
-    def judge(shape: tuple, ranks: int) -> list:
-        tensor = integers(1, shape, "float64")[0].abs() + 1  # no zero that could be taken for padding
+    def judge(shape: tuple, ranks: int, dtype: str = "float64") -> list:
+        tensor = integers(1, shape, dtype)[0].abs() + 1  # no zero that could be taken for padding
         flat, count, size = tensor.flatten(), tensor.numel(), _size(shape, ranks)
         case = f"with shape {shape} on {_on(ranks)[3:]}"
         got = alone(cut, answer, tensor.clone(), ranks)
@@ -345,9 +355,9 @@ def check_shard(answer: Any, part: Any) -> str:
         for rank, piece in enumerate(pieces):
             expect(isinstance(piece, torch.Tensor), f"{case} rank {rank} has no tensor", "form", see)
             expect(
-                piece.dtype == torch.float64,
-                f"{case} the shard of a float64 tensor is {str(piece.dtype)[6:]}: keep the dtype",
-                "form", see,
+                piece.dtype == tensor.dtype,
+                f"{case} the shard of a {dtype} tensor is {str(piece.dtype)[6:]}: keep the dtype, the padding's too",
+                "form", f"shard(torch.arange(13.0, dtype=torch.{dtype}), 3, 4)",
             )  # fmt: skip
             expect(
                 piece.dim() == 1,
@@ -388,7 +398,7 @@ def check_shard(answer: Any, part: Any) -> str:
             "order", see,
         )  # fmt: skip
         expect(
-            near(joined[count:], torch.zeros(len(joined) - count, dtype=torch.float64), 0),
+            near(joined[count:], joined.new_zeros(len(joined) - count), 0),
             f"{case} the padding holds {_numbers(joined[count:])}; fill it with zeros",
             "padding", see,
         )  # fmt: skip
@@ -399,6 +409,7 @@ def check_shard(answer: Any, part: Any) -> str:
         judge(*case)
     part("padding")
     found = [judge(*case) for case in cases[3:]]
+    judge((13,), 4, "bfloat16")
     part("owned")
     for (shape, ranks), got in zip(cases[3:], found, strict=True):
         size = _size(shape, ranks)
@@ -407,7 +418,7 @@ def check_shard(answer: Any, part: Any) -> str:
                 held <= BYTES * size,
                 f"with shape {shape} on {ranks} ranks rank {rank}'s shard has {BYTES * size} bytes and keeps {held} "
                 "alive: a view keeps the whole storage it looks into. Return a copy",
-                "view", see,
+                "view", "shard(torch.arange(13.0), 0, 4).untyped_storage().nbytes()",
             )  # fmt: skip
     return "equal parts of any shape on 1 to 4 ranks · zeros at the end · nothing else kept alive"
 
@@ -812,6 +823,11 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     largest = BYTES * max(counts)
     case = f"{_on(ranks)} with {BYTES * sum(counts):,} bytes of weights in all"
     got = _run(case, fully, answer, shards, UNITS, each(xs), each(ys), 2, True, ranks=ranks)
+    keepers = (
+        "What may hold it: its name, also one left over from the forward loop (del), or the name of the unit's output, "
+        "whose graph has it",
+        "Autograd keeps what it needs for backward (compute forward under torch.no_grad())",
+    )
     for rank, told in enumerate(got):
         bound = 4 * mine + largest  # weights, gradients, two moments; and one whole unit
         place, _, held, _ = told["moments"][0]
@@ -825,8 +841,8 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
             expect(
                 not others,
                 f"{case} while unit {place} {doing}, the whole weight of unit {others[0] if others else ''} is still "
-                "alive: free it after use. Autograd keeps what it needs for backward (compute forward under "
-                "torch.no_grad()), and a view keeps all of its storage",
+                f"alive: free it before the next gather. {keepers[doing == 'computes']}. A view keeps all of its "
+                "storage",
                 "kept", see,
             )  # fmt: skip
             expect(
@@ -844,7 +860,8 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
         expect(
             told["held"] <= 1.02 * 4 * mine and told["kept"] <= 1.02 * 3 * mine,
             f"{case} rank {rank} holds {told['held']:,} bytes between steps; shards of weights, gradients and moments "
-            f"are {4 * mine:,}",
+            f"are {4 * mine:,}"
+            + (". The loss was returned with its graph, which keeps the output: detach it" if told["graph"] else ""),
             "kept-after-step", see,
         )  # fmt: skip
     part("collectives")

@@ -93,6 +93,13 @@ def forgets_the_dtype(tensor, rank, ranks):
     return shard(tensor, rank, ranks).float()
 
 
+@wrong("shard", "form", "bfloat16", "float32", "padding")
+def pads_with_zeros_of_the_usual_dtype(tensor, rank, ranks):
+    flat = tensor.flatten()
+    flat = torch.cat([flat, torch.zeros(-len(flat) % ranks)])
+    return flat.view(ranks, -1)[rank].clone()
+
+
 @right("shard")
 def pads_and_copies(tensor, rank, ranks):
     flat = torch.nn.functional.pad(tensor.flatten(), (0, -tensor.numel() % ranks))
@@ -545,6 +552,45 @@ def keeps_what_it_gathered(dist, units, shards, x, loss):
                 target.copy_(source)
 
     return solved_step(Cached(), units, shards, x, loss)
+
+
+def by_hand(dist, units, shards, x, loss, names=True, graph=False, inputs_with_gradients=True):
+    """The solution in other words; `names`: the weight and the output of a unit keep theirs into the next turn."""
+    inputs, grads, held = [], [], []
+    with torch.no_grad():
+        for (forward, shape), mine in zip(units, shards, strict=True):
+            inputs.append(x)
+            x = forward(unshard(dist, mine, shape), x)
+    value = loss(x.requires_grad_())
+    value.backward()
+    grad = x.grad
+    for place in reversed(range(len(units))):
+        (forward, shape), x = units[place], inputs[place]
+        if place and inputs_with_gradients:
+            x = x.detach().requires_grad_()
+        whole = unshard(dist, shards[place], shape).requires_grad_()
+        out = forward(whole, x)
+        out.backward(grad)
+        grad = x.grad
+        grads.append(mean_shard(dist, whole.grad))
+        held = [out] if names else held
+        del whole, out
+    return value if graph else value.detach(), grads[::-1]
+
+
+@wrong("fully_sharded_step", "kept", "unit 4 computes again", "whole weight of unit 5", "output", "del")
+def keeps_the_name_of_an_output(dist, units, shards, x, loss):
+    return by_hand(dist, units, shards, x, loss)
+
+
+@wrong("fully_sharded_step", "kept-after-step", "graph", "detach")
+def returns_the_loss_with_its_graph(dist, units, shards, x, loss):
+    return by_hand(dist, units, shards, x, loss, names=False, graph=True)
+
+
+@wrong("fully_sharded_step", "raised", "implicitly created", "kept input had no requires_grad_()", "x.grad")
+def asks_no_gradient_of_the_inputs(dist, units, shards, x, loss):
+    return by_hand(dist, units, shards, x, loss, names=False, inputs_with_gradients=False)
 
 
 class Scaled:
