@@ -39,7 +39,7 @@ def reading(chapter: Chapter) -> int:
     """Return the minutes that a chapter's text takes, without what is folded; whole fives."""
     text = " ".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
     in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    return 5 * math.ceil(len(in_sight.split()) / WORDS_A_MINUTE / 5)
+    return 5 * math.ceil(len(re.findall(r"\w\S*", in_sight)) / WORDS_A_MINUTE / 5)
 
 
 def day(wanted: list[Chapter], lunch: bool) -> list[Part]:
