@@ -135,12 +135,19 @@ def test_a_borrowed_answer_is_marked_and_scores_nothing(graded):
 def test_the_feedback_says_why(graded):
     assert f"still going on after {SECONDS} s" in of(graded, "loops", "total")["sentence"]
     assert "exit code 0" in of(graded, "exits quietly", "total")["sentence"]
-    many = of(graded, "eats memory in many processes", "total")["sentence"]
-    assert "held more than 3 GiB of memory together" in many
     assert "more than 1,000,000 parts" in of(graded, "returns a list that holds itself", "total")["sentence"]
     assert "256 MiB are under way" in of(graded, "holds the judge's memory", "total")["sentence"]
     assert "Operation not permitted" in of(graded, "takes memory that belongs to no process", "total")["sentence"]
     assert "No module named 'solutions'" in of(graded, "imports the solutions", "total")["sentence"]
+
+
+@needs_sandbox
+def test_the_memory_of_all_processes_of_a_submission_together_is_limited(tmp_path):
+    root, folder, out = small_class(tmp_path)
+    attacked_course.submit(folder, "many", {"total": TOTAL["eats memory in many processes"]})
+    records = grader.grade_class(folder, out, jobs=1, seconds=100, root=root)  # filling it takes long on a busy machine
+    (many,) = (record for record in records if record["learner"] == "many")
+    assert "held more than 3 GiB of memory together" in of(({"many": many}, out), "many", "total")["sentence"]
 
 
 @needs_sandbox

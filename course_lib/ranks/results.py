@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 import reprlib
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -168,9 +169,13 @@ def lines_of(frames: Sequence[tuple[str, int, str]], most: int = 4) -> str:
 
 
 def print_ranks(printed: Sequence[str], shown: str = "") -> None:
-    """Print what the ranks printed, in rank order; `shown` is what of rank 0 has been printed already."""
-    width = len(str(len(printed) - 1))
+    """Print what the ranks printed, in rank order; `shown` is what of rank 0 has been printed already.
+
+    In one piece: under torchrun other processes write to the same place.
+    """
+    width, lines = len(str(len(printed) - 1)), []
     for rank, text in enumerate(printed):
         rest = text[len(shown) :] if rank == 0 else text
         for line in rest.splitlines():
-            print(f"rank {rank:>{width}} | {line}")
+            lines.append(f"rank {rank:>{width}} | {line}\n")
+    sys.stdout.write("".join(lines))
