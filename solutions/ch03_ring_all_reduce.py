@@ -8,9 +8,10 @@ def reduce_scatter_ring(dist, tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     chunks = tensor.view(-1).tensor_split(ranks)  # views: adding to a chunk changes the tensor
+    buffer = torch.empty_like(chunks[0])  # one for all steps; no chunk is longer than the first
     for step in range(ranks - 1):
         going, coming = chunks[(rank - 1 - step) % ranks], chunks[(rank - 2 - step) % ranks]
-        arrived = torch.empty_like(coming)
+        arrived = buffer[: coming.numel()]
         sending = dist.isend(going, right)  # a blocking send would wait for a neighbour that is sending too
         dist.recv(arrived, left)
         coming += arrived

@@ -406,6 +406,18 @@ def not_contiguous(dist):
     dist.all_reduce(torch.zeros(2, 2).T[0])
 
 
+def freed(dist):
+    tensor = torch.zeros(4)[2:]
+    tensor.untyped_storage().resize_(0)  # as FSDP does with weights after their use
+    dist.all_reduce(tensor)
+
+
+def without_memory(dist):
+    if dist.get_rank():
+        dist.irecv(torch.zeros(1, device="meta"), 0).wait()
+    dist.send(torch.zeros(1), 1)
+
+
 def to_itself(dist):
     dist.send(torch.zeros(1), dist.get_rank())
 
@@ -448,6 +460,8 @@ def not_in_torch(dist):
         (other_operation, r"rank 1 calls all_reduce\(float32\[1\], SUM\), but rank 0 called .* MAX"),
         (other_root, "src=1.*but rank 0 called .*src=0"),
         (not_contiguous, r"not contiguous .*use \.contiguous\(\)"),
+        (freed, "all_reduce was given a tensor whose memory was freed"),
+        (without_memory, "irecv was given a tensor whose memory is on meta: simulated ranks hold theirs on the CPU"),
         (to_itself, "rank 0 cannot send to or receive from itself"),
         (no_such_rank, "dst=2: there is no such rank; ranks are 0 to 1"),
         (no_tensor, "send takes a tensor, not float"),

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torch.distributed as torch_dist
 
 from course_lib.meter import P2POp
@@ -135,7 +134,8 @@ class SimulatedDist(Collectives, Objects):
         return Handle(self, posting, tensor, posting.data)
 
     def irecv(self, tensor, src=None, group=None, tag=0, group_src=None) -> Handle:
-        before = tensor.detach().clone() if isinstance(tensor, torch.Tensor) else None
+        check_tensor(tensor, "irecv")  # before a copy of it is made
+        before = tensor.detach().clone()
         posting = self._post("recv", tensor, src, group, group_src, tag, False)
         return Handle(self, posting, tensor, before)
 
