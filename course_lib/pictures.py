@@ -21,12 +21,11 @@ def machine_room(ax: Any = None) -> Any:
 
     _box(ax, 0.2, 1.6, 6.6, 6.4, NODE, "")
     ax.text(3.5, 8.3, "here: one node, no GPU", ha="center", fontsize=11, color=INK)
-    _box(ax, 1.6, 6.2, 3.8, 1.2, PROCESS, "kernel (a process):\nthis notebook")
+    _box(ax, 1.2, 6.0, 4.6, 1.7, PROCESS, "kernel (a process):\nthis notebook; run\nstarts four processes")
     for rank in range(4):
         x = 0.5 + 1.55 * rank
-        _arrow(ax, (3.5, 6.2), (x + 0.7, 4.9), "-|>")
+        _arrow(ax, (3.5, 6.0), (x + 0.7, 4.9), "-|>")
         _box(ax, x, 3.7, 1.4, 1.2, PROCESS, f"rank {rank}")
-    ax.text(3.5, 5.55, "run starts four processes", ha="center", fontsize=9, color=INK, backgroundcolor=NODE)
     ax.plot([0.9, 6.1], [2.75, 2.75], color=INK, linewidth=2)
     for rank in range(4):
         _arrow(ax, (1.2 + 1.55 * rank, 3.7), (1.2 + 1.55 * rank, 2.75), "<|-|>")

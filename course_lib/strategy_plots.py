@@ -33,7 +33,10 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
     names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
     held.set_yticks(places, names, fontsize=SMALLEST)
     held.invert_yaxis()
-    for ax in (held, spent):
+    for ax, ends in ((held, left), (spent, [row.seconds * 1e3 for row in rows])):
+        for place, end in zip(places, ends, strict=True):
+            ax.text(end, place, f" {end:.3g}", va="center", fontsize=SMALLEST)
+        ax.set_xlim(0, 1.15 * max(ends))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
         for name in ("top", "right"):

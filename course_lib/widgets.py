@@ -48,12 +48,13 @@ def explore(picture: Callable, at: dict[str, Any] | None = None, /, **ranges: Se
     outputs = draw(picture, first)
     panel = sliders(picture, choices, first, outputs)
     still = {key: value for output in outputs if "data" in output for key, value in output["data"].items()}
+    told = [still.pop("text/plain", _as_text(first)), *(output["text"] for output in outputs if "text" in output)]
     if panel is None:
         for output in outputs:
             print(output["text"], end="") if "text" in output else display(output["data"], raw=True)
         return None
     # One bundle for all: JupyterLab shows the widget, a page that has no widgets the picture.
-    display({**panel._repr_mimebundle_(), "text/plain": _as_text(first), **still}, raw=True)
+    display({**panel._repr_mimebundle_(), "text/plain": "\n".join(told).rstrip(), **still}, raw=True)
     return None
 
 
@@ -112,7 +113,7 @@ def sliders(picture: Callable, choices: dict[str, list], start: dict[str, Any], 
     except ImportError:
         return None
     wide = ipywidgets.Layout(width="32em")
-    names = f"{1 + 0.6 * max(map(len, choices)):.0f}em"  # room for the longest, so that the sliders stand in a column
+    names = f"{1 + 0.6 * max(map(len, choices)):.0f}em"  # room for the longest, so that the sliders stand in columns
     controls = {
         name: ipywidgets.SelectionSlider(
             options=[(_short(value), value) for value in values], value=start[name], description=name.replace("_", " "),
@@ -127,7 +128,8 @@ def sliders(picture: Callable, choices: dict[str, list], start: dict[str, Any], 
 
     for control in controls.values():
         control.observe(redraw, names="value")
-    return ipywidgets.VBox([*controls.values(), shown, ipywidgets.Output(outputs=(NAMES,), layout={"display": "none"})])
+    beside = ipywidgets.Box([*controls.values()], layout={"flex_flow": "row wrap"})  # a projector is wider than high
+    return ipywidgets.VBox([beside, shown, ipywidgets.Output(outputs=(NAMES,), layout={"display": "none"})])
 
 
 def _display() -> Callable | None:

@@ -71,18 +71,33 @@ def for_reading(chapter: Chapter, notebook: NotebookNode, answers: bool = True) 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell["source"] = to_pages(cell.source, chapter)
+        if cell.cell_type == "code":
+            cell["outputs"] = together(cell.outputs)
         for output in cell.get("outputs", []):
             if "text" in output:  # a progress bar goes back to the beginning of its line
                 output["text"] = re.sub(r"^.*\r(?!\n)", "", output["text"], flags=re.MULTILINE)
             data = output.get("data", {})
-            data.pop(WIDGET, None)  # what is left is the still picture
             if (png := data.get("image/png")) and "text/html" not in data:
                 drawn = f"Picture drawn by {cell.source.strip().splitlines()[-1]}"
                 data["text/html"] = f'<img alt="{html.escape(drawn)}" src="data:image/png;base64,{png}">'
+            if data.pop(WIDGET, None) and "text/html" in data:  # what is left is a still picture, and what was printed
+                still = f"<pre>with {html.escape(data.get('text/plain', ''))}</pre>"
+                data["text/html"] = still + data["text/html"]
         if cell.get("id") in stubs:
             cell.metadata["stub"] = stubs[cell["id"]]
             cell["source"] = cell.source if answers else stubs[cell["id"]]
     return notebook
+
+
+def together(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Return outputs in which what was written to one stream without a picture between is in one piece."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        if joined and "text" in output and joined[-1].get("name") == output.name:
+            joined[-1]["text"] += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def to_pages(text: str, chapter: Chapter) -> str:
@@ -113,7 +128,8 @@ def contents(known: list[Chapter], folder: Path) -> str:
             "| chapter | question | core exercises, minutes (estimated) |", "|---|---|---|"]
     for chapter in known:
         there = (folder / f"{chapter.name}.html").exists()
-        title = f"[{chapter.title}]({chapter.name}.html)" if there else chapter.title
+        title = f"{int(chapter.name[2:4])} · {chapter.title}"  # as texts call it: chapter 3
+        title = f"[{title}]({chapter.name}.html)" if there else title
         rows.append(f"| {title} | {question(chapter)} | {minutes(chapter)} |")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("\n".join(rows))])
     notebook.metadata["title"] = "Contents"

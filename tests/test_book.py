@@ -7,7 +7,7 @@ import re
 import sys
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from small_course import ANSWER, NAME, cells, code, make_course, save
 
 from exercises_tests.chapters import ROOT, ChapterError, chapters, find
@@ -57,13 +57,15 @@ def test_the_book_of_a_small_course(book, tmp_path, capsys):
     text = (folder / f"{NAME}.html").read_text()
     assert not re.search(r"<script|<link|src=\"http|url\(http", text)  # what a browser would fetch or run
     assert 'src="data:image/png;base64,QUJD"' in text and 'type="application/vnd.jupyter.widget' not in text
+    assert "<pre>with a = 1</pre>" in text  # where the sliders stood, and what was printed
     assert "<pre>done\n" in text  # and not what the progress bar wrote before
     stub, answer = text.index("raise"), text.index("get_world_size")
     assert stub < text.index("<summary>An answer</summary>") < answer
     assert 'href="ch99_more.html#title"' in text and 'href="a.ipynb"' in text
     assert re.search(r'href="ch99_more.html">\s*Sums', text) and 'href="index.html"' in text
     contents = (folder / "index.html").read_text()
-    assert f'href="{NAME}.html"' in contents and "What is a sum?" in contents and "<td>20</td>" in contents
+    assert re.search(rf'href="{NAME}.html">\s*98 · Sums', contents)
+    assert "What is a sum?" in contents and "<td>20</td>" in contents
 
 
 def test_without_answers_a_page_shows_stubs_only(book, tmp_path):
@@ -120,6 +122,12 @@ def test_the_first_cell_of_a_chapter_leads_to_its_page_and_every_link_to_a_chapt
 def test_the_link_to_a_page_is_left_out_on_that_page(book):
     text = "# A\n\n**Why?**\n\n[As a page](../book/ch98_sums.html), after `make book`.\n\nText."
     assert book.to_pages(text, type("Chapter", (), {"name": NAME})) == "# A\n\n**Why?**\n\nText."
+
+
+def test_a_progress_bar_that_comes_in_pieces_is_left_out_too(book):
+    pieces = [new_output("stream", name="stdout", text=text) for text in ("  0%|  |", "\r      \rdone\n")]
+    made = book.for_reading(CHAPTERS[0], new_notebook(cells=[new_code_cell("x", outputs=pieces)]))
+    assert [output.text for output in made.cells[0].outputs] == ["done\n"]
 
 
 # Slides

@@ -131,6 +131,12 @@ def test_the_title_says_which_engine_it_was():
     assert ax.get_xlabel() == "wall time in ms"
 
 
+def test_pictures_with_one_end_have_one_scale_and_unit_and_tell_their_own_time():
+    slow, fast = (plots.timeline(Ranks(2, [], seconds), until=2e-3) for seconds in (2e-3, 8e-4))
+    assert slow.get_xlim() == fast.get_xlim() == (0, 2.0)
+    assert fast.get_title("left") == "simulated: 2 ranks, 0.8 ms"
+
+
 def test_real_ranks_can_be_drawn():
     ax = plots.timeline(run(ring, torch.zeros(8), ranks=2))
     assert len(bars(ax, "send")) == len(bars(ax, "recv")) == 2

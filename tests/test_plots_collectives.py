@@ -64,7 +64,14 @@ def test_the_crossover_is_marked_and_told(capsys):
     printed = capsys.readouterr().out
     assert "crossover of tree and ring at 471 kB" in printed
     assert "1 MB: halving and doubling 65 µs, ring 105 µs, tree 150 µs, through rank 0 350 µs" in printed
-    assert any("crossover" in text.get_text() for text in ax.get_legend().get_texts())
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert told[-2:] == ["a tensor of 1 MB", "crossover of tree and ring at 471 kB"]
+
+
+def test_lines_reach_the_largest_tensor_and_long_times_are_written_out(capsys):
+    ax = all_reduce_costs(4096, 1e10, 1e-4, 1e9)
+    assert max(ax.lines[0].get_xdata()) >= 1e10
+    assert "through rank 0 81,901 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

@@ -78,7 +78,7 @@ def test_the_timeline_reaches_its_peak_and_names_the_phases():
 def test_each_phase_is_drawn_as_wide_as_the_others():
     ax = memory_timeline(step())
     assert [line.get_xdata()[0] for line in ax.lines[:4]] == [0, 1, 2, 3]
-    assert ax.get_xlim() == (0, 3.25)
+    assert ax.get_xlim() == (0, 3.3)
 
 
 def test_a_roof_bends_at_its_ridge():

@@ -40,8 +40,8 @@ def panel_of(picture, **ranges):
     """Return the sliders by name, and the Output below them."""
     choices = {name: widgets.values_of(name, given) for name, given in ranges.items()}
     start = {name: values[0] for name, values in choices.items()}
-    *sliders, output, _ = widgets.sliders(picture, choices, start, widgets.draw(picture, start)).children
-    return dict(zip(ranges, sliders, strict=True)), output
+    sliders, output, _ = widgets.sliders(picture, choices, start, widgets.draw(picture, start)).children
+    return dict(zip(ranges, sliders.children, strict=True)), output
 
 
 # Ranges
@@ -98,10 +98,10 @@ def test_without_ipywidgets_the_picture_at_the_middle_is_shown(shown, monkeypatc
     assert shown[0]["text/plain"] == "step = 3"
 
 
-def test_a_page_without_widgets_finds_a_picture_and_words_beside_the_widget(shown):
-    assert widgets.explore(picture, step=(0, 6)) is None
+def test_a_page_without_widgets_finds_a_picture_and_what_it_printed_beside_the_widget(shown):
+    assert widgets.explore(lambda step: print(f"this is {step}") or picture(step), step=(0, 6)) is None
     (bundle,) = shown
-    assert bundle["text/plain"] == "step = 3"
+    assert bundle["text/plain"] == "step = 3\nthis is 3"
     assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
@@ -114,6 +114,11 @@ def test_each_slider_has_its_name_beside_it_and_starts_as_told():
     assert [control.description for control in controls.values()] == ["step", "scale"]
     assert isinstance(controls["step"], ipywidgets.SelectionSlider)
     assert (controls["step"].value, controls["scale"].value) == (0, "small")
+
+
+def test_sliders_stand_side_by_side_where_there_is_room():
+    sliders, *_ = widgets.sliders(picture, {"step": [1, 2], "scale": ["a"]}, {"step": 1, "scale": "a"}, []).children
+    assert sliders.layout.flex_flow == "row wrap"
 
 
 def test_underscores_of_a_name_are_shown_as_spaces():

@@ -30,7 +30,8 @@ def new_axes(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
 def legend_below(ax: Axes, handles: list, columns: int = 6) -> None:
     """Put a legend below the picture, or inside where the figure is not ours to lay out."""
     if handles and ax.figure.get_layout_engine() is not None:
-        columns = min(columns, len(handles))
+        rows = -(-len(handles) // columns)
+        columns = -(-len(handles) // rows)  # equally many in each row, and none alone
         ax.figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=SMALLEST, frameon=False)
     elif handles:
         ax.legend(handles=handles, fontsize=SMALLEST)

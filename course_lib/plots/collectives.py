@@ -119,7 +119,7 @@ def seconds_over_size(
     """
     points, lines = points or {}, lines or {}
     ax = new_axes(ax, 3.8)
-    sizes = [size for series in points.values() for size in series if size > 0] or [8, 2**30]
+    sizes = [size for series in points.values() for size in series if size > 0] or [8, 2**34]
     exact = [min(sizes) * (max(sizes) / min(sizes)) ** (step / 100) for step in range(101)]
     for (name, series), colour, marker in zip(points.items(), SERIES, "os^Dv*X", strict=False):
         kept = sorted(size for size in series if size > 0 and series[size] > 0)
@@ -150,7 +150,7 @@ def _log_axes(ax: Axes) -> None:
 
 def _seconds_text(seconds: float) -> str:
     factor, unit = time_unit(seconds)
-    return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * factor:{'.3g' if seconds < 1000 else ',.0f'}} {unit}"
 
 
 def all_reduce_costs(
@@ -168,13 +168,13 @@ def all_reduce_costs(
 
     ax = seconds_over_size(lines={name: model(key) for key, name in names.items()}, ax=ax)
     crossover = costs.crossover_bytes(ranks, latency, bandwidth)
-    ax.axvline(size, color=GREY, linewidth=1)
+    ax.axvline(size, color=GREY, linewidth=1, label=f"a tensor of {bytes_text(size)}")
     told = "a ring is never slower than a tree"
     if crossover:
         told = f"crossover of tree and ring at {bytes_text(crossover)}"
         ax.axvline(crossover, color="black", linewidth=1.2, linestyle=":", label=told)
         ax.plot([crossover], [model("ring")(crossover)], "o", color="black", markersize=6)
-        ax.legend(fontsize=SMALLEST, frameon=False)
+    ax.legend(fontsize=SMALLEST, frameon=False)
     link = f"{bytes_text(bandwidth)}/s and {_seconds_text(latency)} a message"
     ax.set_title(f"all-reduce on {ranks} ranks, {link} (formula)", fontsize=11, loc="left")
     if tell:

@@ -78,13 +78,13 @@ def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = No
     scale, unit = unit_of(step.peak)
     ax = new_axes(ax, 3.6)
     places, begin = [0.0], 0
-    widths = {phase: 0.25 if phase == "zero_grad" else 1.0 for phase in step.ends}
+    widths = {phase: 0.3 if phase == "zero_grad" else 1.0 for phase in step.ends}
     for number, (phase, end) in enumerate(step.ends.items()):
         start = sum(list(widths.values())[:number])
         places += [start + widths[phase] * (i + 1) / (end - begin) for i in range(end - begin)]
         begin = end
         middle = start + widths[phase] / 2
-        ax.text(middle, 1.13 * step.peak / scale, phase.replace("_", " "), ha="center", va="top", fontsize=SMALLEST)
+        ax.text(middle, 1.08 * step.peak / scale, phase.replace("_", " "), ha="center", fontsize=SMALLEST)
         ax.axvline(start, color="black", linewidth=0.6, linestyle=":")
     bottom = [0.0] * len(places)
     for part, sizes in step.alive.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,10 +56,14 @@ def trade_off(
     ax.plot(xs, ys, color=SERIES[0], marker="o", markersize=6, linewidth=1.2)
     words = {"textcoords": "offset points", "fontsize": SMALLEST, "zorder": 2.2}  # above the line, below the axes
     words["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    for name, (across, up) in points.items():
-        ax.annotate(f"{setting}{name}", (across, up), (9, -3), **words)
-    ax.set_ylim(0, max(ys) * 1.1)
-    ax.set_xlim(0, max(xs) * 1.15)
+    top, height, last = max(ys) * 1.15, 180, -math.inf  # the axes are about 180 points high
+    for name, (across, up) in points.items():  # above on the left, where a rising line does not go
+        dot = up / top * height
+        place = dot + 3 if abs(dot + 3 - last) >= 12 else last + 12  # nor on the words of the dot before
+        ax.annotate(f"{setting}{name}", (across, up), (-7, place - dot), ha="right", **words)
+        last = place
+    ax.set_ylim(0, top)
+    ax.set_xlim(0, max(xs) * 1.05)
     ax.set_xlabel(x, fontsize=10)
     ax.set_ylabel(y, fontsize=10)
     ax.grid(True, color="#EEEEEE")

@@ -53,20 +53,21 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 def timeline(
     result: Any, *, ranks: Iterable[int] | None = None, most: int = 16, row: str = "rank", title: str | None = None,
-    ax: Axes | None = None,
+    until: float = 0.0, ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw what each rank did when: a row per rank, a bar per event; grey is waiting for the other side or a busy link.
 
     Where events of one rank overlap they share the height of its row. Of more than `most` ranks the first and the last
-    are drawn, unless `ranks` says which; `row` is what a row is called. Its text twin is `print(result)`; the bars are
-    `result.events`.
+    are drawn, unless `ranks` says which; `row` is what a row is called. Pictures with the same `until`, in seconds,
+    have one scale. The text twin is `print(result)`; the bars are `result.events`.
     """
     wanted = list(range(len(result)) if ranks is None else ranks)
     rows = wanted if ranks is not None or len(wanted) <= most else wanted[: most // 2] + wanted[-(most // 2) :]
     left_out = len(wanted) - len(rows)
     place = {rank: row + (1 if left_out and row >= most // 2 else 0) for row, rank in enumerate(rows)}
     events = [event for event in result.events if event.rank in place]
-    span = max([result.seconds, *(event.end for event in events)], default=0)
+    taken = max([result.seconds, *(event.end for event in events)], default=0)
+    span = max(taken, until)
     factor, unit = time_unit(span)
     count = len(rows) + bool(left_out)
     ax = new_axes(ax, 1.5 + min(0.42 * count, 6.5))
@@ -77,8 +78,8 @@ def timeline(
         colour, hatch = look(kind)
         ax.add_collection(
             PolyCollection(
-                boxes, facecolors=colour, edgecolors="white", linewidths=0.6 if thick else 0, hatch=hatch or None,
-                label=kind, zorder=1 if kind == "waiting" else 2,
+                boxes, facecolors=colour, edgecolors=_edge(colour, hatch), linewidths=0.6 if thick else 0,
+                hatch=hatch or None, label=kind, zorder=1 if kind == "waiting" else 2,
             )
         )  # fmt: skip
     for x, y, width, text, kind in labels:
@@ -98,11 +99,11 @@ def timeline(
     ax.set_ylabel(row, fontsize=10)
     ax.set_xlabel(f"{'virtual' if simulated else 'wall'} time in {unit}", fontsize=10)
     engine = "simulated" if simulated else "measured"
-    told = f"{engine}: {len(result)} {row}s, {span * factor:.3g} {unit}"
+    told = f"{engine}: {len(result)} {row}s, {taken * factor:.3g} {unit}"
     ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")
     legend_below(ax, [_key(kind) for kind in sorted(bars, key=_order)])
     left_words = f"\n{left_out} more {row}s" if left_out else ""
-    say(ax, "\n".join(f"{row} {rank}: {_words(events, rank, factor, unit, span)}" for rank in rows) + left_words)
+    say(ax, "\n".join(f"{row} {rank}: {_words(events, rank, factor, unit, taken)}" for rank in rows) + left_words)
     return ax
 
 
@@ -134,7 +135,12 @@ def _order(kind: str) -> int:
 
 def _key(kind: str) -> Patch:
     colour, hatch = look(kind)
-    return Patch(facecolor=colour, hatch=hatch or None, edgecolor="white", label=kind)
+    return Patch(facecolor=colour, hatch=hatch or None, edgecolor=_edge(colour, hatch), label=kind)
+
+
+def _edge(colour: str, hatch: str) -> str:
+    """Return the colour of a bar's frame, which is that of its hatch: white cannot be seen on yellow."""
+    return "#777777" if hatch and colour == YELLOW else "white"
 
 
 def _bars(events: list, place: dict[int, int], factor: float, least: float) -> tuple[dict, list]:
