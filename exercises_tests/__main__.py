@@ -20,9 +20,9 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     """Run one command; return its exit code: 0, or 2 after one sentence on stderr."""
     try:
         if argv[:1] in (["grade"], ["submit"]):  # they have options of their own
-            from exercises_tests import grader
+            from exercises_tests import grading
 
-            return grader.main(argv) or 0
+            return grading.main(argv) or 0
         options, rest = parser().parse_known_args(argv)
         if rest and options.command != "lab":
             parser().error(f"unrecognized arguments: {' '.join(rest)}")

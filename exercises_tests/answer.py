@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
+import inspect
 import linecache
+from collections.abc import Iterator
 from typing import Any
 
 from course_lib import ranks
 from course_lib.ranks import packing
+from exercises_tests.cells import binds, filename, needed, statements
+from exercises_tests.rehearsal import Rehearsal
 
-CELL = "cell "  # begins the file name of every cell
 PATIENCE = 20.0  # seconds that one plain call may take
+AWAITS = (
+    "await outside of a function: a notebook runs that, but there is no event loop where cells are graded; "
+    "put it into an async function, or take it out of the exercise cell"
+)
 
 
 class Answer:
@@ -26,7 +32,7 @@ class Answer:
     def __init__(self, name: str, cells: dict[str, str], imports: str = "") -> None:
         self.__name__, self._cells, self._imports = name, cells, imports
         for cell, text in cells.items():
-            linecache.cache[_filename(cell)] = (len(text), None, text.splitlines(keepends=True), _filename(cell))
+            linecache.cache[filename(cell)] = (len(text), None, text.splitlines(keepends=True), filename(cell))
 
     def __reduce__(self) -> tuple:
         return load, (self.__name__, tuple(self._cells.items()), self._imports)
@@ -47,10 +53,6 @@ class Answer:
         return ranks._value(child.answer["value"], None)
 
 
-def _filename(cell: str) -> str:
-    return CELL + cell
-
-
 class _NoShell:
     """Stands in for the shell of a notebook: its magics and settings do nothing where answers are graded."""
 
@@ -61,52 +63,59 @@ class _NoShell:
         return self
 
 
-@functools.lru_cache(maxsize=64)
-def _compiled(cell: str, text: str) -> Any:
-    try:
-        return compile(text, _filename(cell), "exec")
-    except SyntaxError:
-        from IPython.core.inputtransformer2 import TransformerManager
-
-        return compile(TransformerManager().transform_cell(text), _filename(cell), "exec")
-
-
 def load(name: str, cells: tuple[tuple[str, str], ...], imports: str) -> Any:
-    """In the learner's process: run the cells as a notebook would and return what `name` is then."""
+    """In the learner's process: run the cells that `name` needs as a notebook would, and return what it is then.
+
+    Definitions count. Other lines are run too, for what they bind, but a demo is passed over: what would start ranks,
+    check or draw does nothing while cells load, and a line that fails loses nothing unless it binds what is needed.
+    """
     builtins.get_ipython = _NoShell
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    exec(_compiled("imports", imports), namespace)
-    for cell, text in cells:
-        try:
-            exec(_compiled(cell, text), namespace)
-        except Exception:  # in another exercise's cell: it loses its own points, and is missed only where it is used
-            if cell == name:
-                raise
+    parsed = dict(_parsed(name, cells))
+    chosen, names = needed(name, parsed)
+    failure: Exception | None = None
+    with Rehearsal() as rehearsal:
+        exec(compile(imports, filename("imports"), "exec"), namespace)
+        rehearsal.hold(namespace)
+        for cell in filter(chosen.__contains__, parsed):
+            try:
+                failure = _run(cell, parsed[cell], namespace, name, names, rehearsal) or failure
+            except Exception:  # another exercise's cell loses its own points, and is missed only where it is used
+                if cell == name:
+                    raise
     if name not in namespace:
-        raise NameError(f"the cell {name} does not define {name}")
+        raise failure or NameError(f"the cell {name} does not define {name}")
     return namespace[name]
 
 
-def borrows(name: str, text: str) -> bool:
-    """Return whether a cell only borrows the solution: `name = borrow("name")`."""
-    try:
-        statements = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return False
-    wanted = ast.dump(ast.parse(f"{name} = borrow({name!r})").body[0])
-    return any(ast.dump(statement) == wanted for statement in statements)
+def _parsed(name: str, cells: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield the cells that parse. Raises what is wrong with the one called `name`."""
+    for cell, text in cells:
+        try:
+            yield cell, statements(cell, text)
+        except Exception:  # SyntaxError, mostly
+            if cell == name:
+                raise
 
 
-def names_defined(text: str) -> set[str]:
-    """Return the names that a cell defines at top level; empty if it does not parse."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return set()
-    names = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    for node in body:
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            names |= {leaf.id for leaf in ast.walk(target) if isinstance(leaf, ast.Name)}
-        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
-            names.add((alias.asname or alias.name).split(".")[0])
-    return names
+def _run(
+    cell: str, body: list[ast.stmt], namespace: dict[str, Any], name: str, names: set[str], rehearsal: Rehearsal
+) -> Exception | None:
+    """Run a cell statement by statement; return the first failure that was passed over.
+
+    That is one of a statement that binds none of the `names` that `name` needs; or, once a demo has done nothing, of
+    any that may miss what the demo would have bound.
+    """
+    passed_over: Exception | None = None
+    for statement in body:
+        try:
+            code = compile(ast.Module([statement], []), filename(cell), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            if code.co_flags & inspect.CO_COROUTINE:
+                raise SyntaxError(AWAITS, (filename(cell), statement.lineno, None, None))
+            exec(code, namespace)
+        except Exception as error:
+            if binds(statement) & ({name} if rehearsal.met else names):
+                raise
+            passed_over = passed_over or error
+        rehearsal.hold(namespace)
+    return passed_over

@@ -6,6 +6,7 @@ column, start a formula, leave the folder or become part of a page's markup.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import html
@@ -17,6 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from exercises_tests.chapters import ChapterError
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -24,10 +27,15 @@ def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
-        file.write(text)
-    os.chmod(new, 0o644)
-    os.replace(new, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+        os.chmod(new, 0o644)
+        os.replace(new, path)
+    except BaseException:  # also Ctrl-C
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        raise
 
 
 def slug(name: str) -> str:
@@ -47,17 +55,17 @@ def cell(value: Any) -> Any:
     return value
 
 
-def write_csv(path: Path, records: list[dict[str, Any]]) -> None:
-    """Write one row a submission: learner, chapter, points, one column an exercise, and a remark."""
+def write_csv(path: Path, records: list[dict[str, Any]], judge: str) -> None:
+    """Write one row a submission: learner, chapter, points, one column an exercise, a remark, and the judge."""
     exercises = list(dict.fromkeys(result["exercise"] for record in records for result in record["results"]))
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["learner", "chapter", "earned", "points", *exercises, "remark"])
+    writer.writerow(["learner", "chapter", "earned", "points", *exercises, "remark", "judge"])
     for record in records:
         by_name = {result["exercise"]: result for result in record["results"]}
         columns = [_score(by_name.get(name)) for name in exercises]
         row = [record["learner"], record["chapter"], record["earned"], record["points"], *columns, record["remark"]]
-        writer.writerow([cell(value) for value in row])
+        writer.writerow([cell(value) for value in [*row, judge]])
     write_whole(path, text.getvalue())
 
 
@@ -70,6 +78,40 @@ def _score(result: dict[str, Any] | None) -> Any:
 def write_json(path: Path, about: dict[str, Any], records: list[dict[str, Any]]) -> None:
     """Write everything that is known: how it was graded, and for each submission its parts, codes and seed."""
     write_whole(path, json.dumps({**about, "submissions": records}, indent=1, ensure_ascii=True) + "\n")
+
+
+RECORD = {"learner": str, "file": str, "chapter": str, "earned": int, "points": int, "remark": str, "results": list}
+RESULT = {"exercise": str, "graded": bool, "earned": int, "points": int, "marks": str, "code": str, "sentence": str}
+RESULT |= {"see": str}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what `write_json` wrote; nothing where there is no such file.
+
+    Raises ChapterError for anything else: taken for nothing, it would be written over, and earlier grades be lost.
+    """
+    try:
+        known = json.loads(path.read_bytes().decode("utf-8"))
+        _demand(known, {"class seed": str, "submissions": list})
+        for record in known["submissions"]:
+            _demand(record, RECORD)
+            for result in record["results"]:
+                _demand(result, RESULT)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ChapterError(f"{path} cannot be read ({reason}): move it away to grade anew.") from None
+    return known
+
+
+def _demand(thing: Any, kinds: dict[str, type]) -> None:
+    """Raise ValueError unless this is a dict that holds values of these kinds."""
+    if not isinstance(thing, dict):
+        raise ValueError(f"{json.dumps(thing)[:40]} stands where a record should be")
+    for name, kind in kinds.items():
+        if not isinstance(thing.get(name), kind):
+            raise ValueError(f"a record without {name!r}" if name not in thing else f"a record with a damaged {name!r}")
 
 
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}

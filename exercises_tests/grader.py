@@ -1,4 +1,4 @@
-"""Grades a folder of submissions, or one's own chapter: python -m exercises_tests grade DIR | submit CHAPTER.
+"""Grades a folder of submissions, several at once, and goes on where an interrupted grading stopped.
 
 Takes only the exercise cells out of each notebook, by id, and has a judge (exercises_tests/judge.py) check them. What
 grading protects against, and what it does not, stands in docs/grading.md.
@@ -6,7 +6,7 @@ grading protects against, and what it does not, stands in docs/grading.md.
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -14,20 +14,24 @@ import queue
 import secrets
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from exercises_tests import judge, sandbox
-from exercises_tests.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, find, parse, solutions, tagged
-from exercises_tests.gradebook import slug, write_csv, write_json, write_page
+from exercises_tests.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, parse, solutions, tagged
+from exercises_tests.gradebook import read_json, slug, write_csv, write_json, write_page
+from exercises_tests.submissions import submissions, why_none
 
 MOST_BYTES = 20 << 20  # of one notebook
 SECONDS = 20.0  # that one run of an answer may take
+TELL_EVERY = 10  # notebooks
 MOST_RUNS = 12  # as long as so many runs that all hang, one submission may take
 IN_A_SANDBOX = (
     "Graded by the judge: answers ran as text in a bubblewrap sandbox, one for each submission and one within it for "
@@ -75,12 +79,19 @@ class Judge:
 class Class:
     """Some judges that share the work of grading, and what has been graded so far."""
 
-    def __init__(self, root: Path, seed: str, seconds: float = SECONDS, sandboxed: bool | None = None) -> None:
+    def __init__(
+        self, root: Path, seed: str, seconds: float = SECONDS, sandboxed: bool | None = None, own: bool = False
+    ) -> None:
+        """`sandboxed` None: where there is a sandbox. `own` answers may have one's own rights, also those of root."""
         self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
         self._environ = judge.room(root)
-        self.reason = "not asked for" if sandboxed is False else sandbox.why_not(self._environ["PYTHONPATH"])
-        if self.reason and (sandboxed or (sandboxed is None and os.getuid() == 0)):
+        try:
+            self.reason = "not asked for" if sandboxed is False else sandbox.why_not(self._environ["PYTHONPATH"])
+        except BaseException:
+            self.close()
+            raise
+        if self.reason and (sandboxed or (sandboxed is None and not own and os.getuid() == 0)):
             self.close()
             raise ChapterError(
                 f"There is no sandbox to grade in: {self.reason}. Without one, answers would run with all rights of "
@@ -98,6 +109,11 @@ class Class:
     def graded_with(self) -> str:
         """Say how answers are run, and what that does not protect against."""
         return WITH_LIMITS.format(reason=self.reason) if self.reason else IN_A_SANDBOX
+
+    @property
+    def judge(self) -> str:
+        """Say it in a word or two, for each row of the CSV."""
+        return "without a sandbox" if self.reason else "in a sandbox"
 
     def request(self, chapter: Chapter, cells: dict[str, str], others: list[str], learner: str) -> dict[str, Any]:
         digest = hashlib.sha256(f"{self.seed}/{learner}/{chapter.name}".encode("utf-8", "replace")).hexdigest()
@@ -132,6 +148,8 @@ class Class:
         """Return the record of one notebook: points, parts, codes, and a remark where something was odd."""
         record = {"learner": learner, "file": path.name, "chapter": "", "earned": 0, "points": 0, "results": []}
         try:
+            if path.name == learner and path.is_dir():
+                raise ChapterError(why_none(path))
             if path.is_symlink() or not path.is_file():
                 raise ChapterError(f"{path.name} is not a plain file.")
             if path.stat().st_size > MOST_BYTES:
@@ -188,28 +206,27 @@ def _digest(request: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def submissions(folder: Path) -> list[tuple[str, Path]]:
-    """Return (learner, notebook) for each notebook in `folder/<learner>/`; of several of one name, all.
-
-    Raises ChapterError when there is none.
-    """
-    if not folder.is_dir():
-        raise ChapterError(f"{folder} is not a folder; give one with a folder of notebooks for each learner.")
-    found = []
-    for learner in sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()):
-        found += [(learner.name, path) for path in sorted(learner.glob("*.ipynb"))]
-    if not found:
-        raise ChapterError(f"{folder} holds no {folder.name}/<learner>/*.ipynb to grade.")
-    return found
+@contextlib.contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """Let a polite request to end (SIGTERM) do what Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
+@_ended_as_interrupted()
 def grade_class(
     folder: Path, out: Path, jobs: int, seed: str | None = None, seconds: float = SECONDS, root: Path = ROOT,
     sandboxed: bool | None = None,
 ) -> list[dict[str, Any]]:
     """Grade all submissions and write the grade book; what an earlier, interrupted run graded is not graded again."""
     todo = submissions(folder)
-    kept = _load(out / "grades.json")
+    kept = read_json(out / "grades.json")
     seed = seed or kept.get("class seed") or secrets.token_hex(8)
     done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
     group = Class(root, seed, seconds, sandboxed)
@@ -234,7 +251,8 @@ def grade_class(
             judge_.close()
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(todo)))]
-    about = {"graded with": group.graded_with, "class seed": seed}
+    about = {"graded with": group.graded_with, "judge": group.judge, "class seed": seed}
+    told = 0
     try:
         with tqdm(total=len(todo), unit="notebook", disable=None) as progress:
             for thread in threads:
@@ -243,11 +261,20 @@ def grade_class(
                 for thread in threads:
                     thread.join(0.5)
                 _save(out, about, done, records, todo, final=False)
+                told = _tell(told, len(records), len(todo)) if progress.disable else 0
     finally:
         stop.set()
         _save(out, about, done, records, todo, final=True)
         group.close()
     return _ordered(records, todo)
+
+
+def _tell(told: int, count: int, total: int) -> int:
+    """Where no progress bar can be drawn, print about each tenth notebook, and the last; return what was told."""
+    if count - told < TELL_EVERY and (count < total or count == told):
+        return told
+    print(f"{count} of {total} notebooks", file=sys.stderr, flush=True)
+    return count
 
 
 def _unchanged(group: Class, done: dict, learner: str, path: Path) -> dict[str, Any] | None:
@@ -269,91 +296,13 @@ def _ordered(records: dict, todo: list[tuple[str, Path]]) -> list[dict[str, Any]
     return [records[learner, path.name] for learner, path in todo if (learner, path.name) in records]
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
 def _save(out: Path, about: dict, done: dict, records: dict, todo: list, final: bool) -> None:
     """Write what is known; what an earlier run graded stays in the JSON until this one has come to it."""
     ordered = _ordered(dict(records), todo)
     write_json(out / "grades.json", about, _ordered(done | records, todo))
     if not final:
         return
-    write_csv(out / "grades.csv", ordered)
+    write_csv(out / "grades.csv", ordered, about["judge"])
     for learner in dict.fromkeys(record["learner"] for record in ordered):
         own = [record for record in ordered if record["learner"] == learner]
         write_page(out / "feedback" / f"{slug(learner)}.html", learner, own, about)
-
-
-def show(record: dict[str, Any]) -> str:
-    """Return one submission's result as text."""
-    lines = [f"{record['chapter'] or record['file']}   {record['earned']} of {record['points']} points"]
-    if record["remark"]:
-        lines.append(f"  {record['remark']}")
-    for result in record["results"]:
-        mark = "✓" if not result["code"] else "✗"
-        lines.append(f"{mark} {result['exercise']:<28} {result['earned']} of {result['points']}   {result['sentence']}")
-        if result["see"]:
-            lines.append(f"    See it: {result['see']}")
-    return "\n".join(lines)
-
-
-def main(argv: list[str]) -> int:
-    """Run `grade DIR` or `submit CHAPTER`; return the exit code."""
-    top = argparse.ArgumentParser(prog="python -m exercises_tests")
-    commands = top.add_subparsers(dest="command", required=True)
-    grade = commands.add_parser("grade", help="grade DIR/<learner>/*.ipynb and write a grade book")
-    grade.add_argument("folder", type=Path)
-    grade.add_argument("--out", type=Path, default=Path("grades"), help="where the grade book goes (default: grades)")
-    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="judges at work at once (default: cores)")
-    grade.add_argument("--seed", help="draw the same numbers as an earlier grading (default: kept in grades.json)")
-    grade.add_argument(
-        "--seconds", type=float, default=SECONDS, help=f"most that one run may take (default: {SECONDS:g})"
-    )
-    grade.add_argument("--without-sandbox", action="store_true", help="run answers with your own rights")
-    submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
-    submit.add_argument("chapter")
-    options = top.parse_args(argv)
-    try:
-        if options.command == "grade":
-            return _grade(options)
-        return _submit(options.chapter)
-    except KeyboardInterrupt:
-        print("\ninterrupted: what is graded is kept; the same command goes on from there", file=sys.stderr)
-        return 130
-
-
-def _grade(options: argparse.Namespace) -> int:
-    if str(options.folder) in ("", "."):
-        raise ChapterError("Name the folder with the submissions: make grade SUBMISSIONS=dir")
-    if not options.seconds > 0:
-        raise ChapterError(f"--seconds {options.seconds:g}: give the seconds that one run of an answer may take.")
-    if options.jobs < 1:
-        raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
-    sandboxed = False if options.without_sandbox else None
-    records = grade_class(options.folder, options.out, options.jobs, options.seed, options.seconds, ROOT, sandboxed)
-    for record in records:
-        remark = f"   {record['remark']}" if record["remark"] else ""
-        print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
-    print(f"{len(records)} notebooks: {options.out}/grades.csv, grades.json and feedback/")
-    return 0
-
-
-def _submit(name: str) -> int:
-    chapter = find(name)
-    path = ROOT / "work" / f"{chapter.name}.ipynb"
-    if not path.exists():
-        raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
-    group = Class(ROOT, "submit", sandboxed=False)  # one's own answers have one's own rights anyway
-    group.has_solutions = (ROOT / "solutions").is_dir()  # a handout has none
-    judge_ = Judge(group._environ)
-    try:
-        record = group.grade(judge_, "you", path)
-    finally:
-        judge_.close()
-        group.close()
-    print(show(record))
-    return 0

@@ -28,8 +28,9 @@ from course_lib.checks import Outcome
 from course_lib.ranks import launcher, packing, results, wire
 from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
 from exercises_tests import remote, sandbox
-from exercises_tests.answer import CELL, Answer, borrows, names_defined
+from exercises_tests.answer import Answer
 from exercises_tests.apart import PROCESSES, SCRATCH
+from exercises_tests.cells import CELL, borrows, names_defined, without_magic
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MESSAGE = 64 << 20  # bytes of one message from an answer
@@ -144,11 +145,9 @@ def grade(request: dict[str, Any]) -> list[dict[str, Any]]:
     """
     os.environ["COURSE_SEED"] = str(request["seed"])
     checks = importlib.import_module(f"exercises_tests.{request['chapter']}")
-    borrowed = {name for name, text in request["cells"].items() if borrows(name, text)}
-    cells = {
-        name: request["solutions"].get(name, text) if name in borrowed else text
-        for name, text in request["cells"].items()
-    }
+    written = {name: without_magic(text) for name, text in request["cells"].items()}
+    borrowed = {name for name, text in written.items() if borrows(name, text)}
+    cells = written | {name: request["solutions"].get(name, written[name]) for name in borrowed}
     return [_grade_one(name, points, checks, cells, borrowed, request) for name, points in request["exercises"].items()]
 
 
@@ -166,7 +165,7 @@ def _grade_one(name: str, points: int, checks: Any, cells: dict, borrowed: set, 
             found.sentence, found.code = "what it sends does not fit into the memory of the judge", "too-much-memory"
         except Exception as error:  # of the check's own making: nobody's points depend on it
             return _result(found) | {"graded": False, "sentence": f"not graded: {type(error).__name__}: {error}"}
-        found.sentence += _helper_elsewhere(found, cells, request["others"])
+        found.sentence += _helper_elsewhere(found, cells, request["others"]) + _module_missing(found)
     return _result(found)
 
 
@@ -188,6 +187,14 @@ def _helper_elsewhere(found: Outcome, cells: dict[str, str], others: list[str]) 
             f"put it into the cell {found.exercise}"
         )
     return ""
+
+
+def _module_missing(found: Outcome) -> str:
+    """Say so when the answer imports what is not there."""
+    missing = re.search(r"No module named '([\w.]+)'", found.sentence)
+    if not found.code or not missing:
+        return ""
+    return f"\n    only the packages that the course needs are there where answers are graded; {missing[1]} is not"
 
 
 def room(root: Path | None = None) -> dict[str, str]:

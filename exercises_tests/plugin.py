@@ -1,6 +1,7 @@
 """A pytest plugin: makes `pytest --nbval-lax` judge a chapter of the course cell by cell, mending faults of nbval 0.11.
 
-Installed with the course, so plain pytest loads it. It touches only notebooks that carry the course's metadata:
+Installed with the course, so plain pytest loads it. It touches only notebooks that carry the course's metadata (and
+says in a sentence which are not JSON, as nbval would in twenty frames):
 
 - a check cell, or one that needs an exercise, fails when it raises, whatever its `raises-exception` tag says;
 - an error counts also where nbval cannot see it (nbval reads iopub only; here the execute reply counts too);
@@ -61,7 +62,11 @@ def pytest_collect_file(file_path, parent):
     collectors = yield
     options = parent.config.option
     wanted = getattr(options, "nbval", False) or getattr(options, "nbval_lax", False)
-    if not wanted or file_path.suffix != ".ipynb" or not is_chapter(file_path):
+    if not wanted or file_path.suffix != ".ipynb":
+        return collectors
+    if why := why_broken(file_path):
+        return [Refused.from_parent(parent, path=file_path, why=why)]
+    if not is_chapter(file_path):
         return collectors
     theirs = [c for c in collectors if not isinstance(c, IPyNbFile)] if nbval_version else collectors
     if why := cannot_judge():
@@ -77,8 +82,21 @@ def is_chapter(path) -> bool:
         return False
 
 
+def why_broken(path) -> str:
+    """Return why a file holds no notebook at all, in a sentence; empty if it may hold one."""
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        return f"{path.name} cannot be read: {error.strerror}."
+    except UnicodeDecodeError:
+        return f"{path.name} is not a notebook: it is not text in UTF-8."
+    except (ValueError, RecursionError) as error:
+        return f"{path.name} is not a notebook: it is not JSON ({error})."
+    return "" if isinstance(whole, dict) else f"{path.name} is not a notebook: it holds no cells."
+
+
 class Refused(pytest.File):
-    """A chapter that cannot be judged: fails with the reason when it is collected."""
+    """A file that cannot be judged: fails with the reason when it is collected."""
 
     def __init__(self, *, why: str, **kwargs):
         super().__init__(**kwargs)

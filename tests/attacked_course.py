@@ -66,7 +66,8 @@ def notebook(cells: dict[str, str]) -> dict:
 
     whole = [
         code(
-            "import torch\nfrom course_lib.checks import borrow\n"
+            "import torch\nfrom course_lib.checks import borrow\nfrom course_lib.plots import timeline\n"
+            "from course_lib.ranks import run\nfrom course_lib.simulator import Cluster\n"
             f"from exercises_tests.{NAME} import check_double, check_total",
             "imports",
             "imports",

@@ -6,16 +6,19 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import attacked_course
 import pytest
-from attacks import DOUBLE, TOTAL
+from attacks import DOUBLE, LAZY, TOTAL
 
-from exercises_tests import apart, grader, judge, remote, sandbox
-from exercises_tests.chapters import ChapterError
+from exercises_tests import apart, grader, grading, judge, remote, sandbox
+from exercises_tests.chapters import ChapterError, find
+from exercises_tests.gradebook import read_json
+from exercises_tests.submissions import submissions, why_none
 
 UNUSUAL = {
     "a callable object": (
@@ -31,17 +34,63 @@ UNUSUAL = {
     "a view, and shell settings": "get_ipython().run_line_magic('matplotlib', 'inline')\n"
     + attacked_course.TOTAL.replace("return result", "return torch.stack([result, result])[0]"),
 }
+DEMOS = {
+    "checks": "check_total(total)\ncheck_double(double)\n",
+    "runs what is no answer": "run(print)\n",
+    "keeps a run": "r = run(total, torch.arange(8.), ranks=4)\nprint(r[0], max(r.bytes_sent))\nlast = r[-1]\n",
+    "draws": "timeline(run(total, torch.ones(4), on=Cluster()));\n",
+    "imports what acts": "from course_lib.ranks import run\nfrom course_lib.widgets import explore\n"
+    "import course_lib.ranks as more\nrun(print)\nmore.run(total, torch.ones(4))\nexplore(print)\n",
+    "measures": "from course_lib.strategies import CLUSTERS, measure\ntable = [measure(print) for _ in CLUSTERS]\n"
+    "best = max(table)\n",
+    "fails": "total(None, torch.ones(4))\nassert double([1]) == 3\n",
+    "awaits": "import asyncio\nawait asyncio.sleep(0)\n",
+    "lists runs": "seen = {n: run(total, torch.ones(n), ranks=n) for n in (2, 4)}\nfor n, r in seen.items():\n"
+    "    print(n, f'{r.seconds:.3f}')\n",
+}
+"""Lines that learners leave below (or above) their answer: they say nothing about it."""
+for what, lines in DEMOS.items():
+    UNUSUAL[f"a demo that {what}"] = attacked_course.TOTAL + lines
+UNUSUAL["a demo on top"] = "run(print)\n" + attacked_course.TOTAL
+for magic in ("%%time", "%%timeit -n 1", "%%capture\n%%time", "\n%%time"):
+    UNUSUAL[f"{magic.strip()!r} on top"] = f"{magic}\n" + attacked_course.TOTAL
+UNUSUAL["a value of the course that it needs"] = (
+    "from course_lib.models import TINY_GPT, parameters_by_part\nZERO = parameters_by_part(TINY_GPT)['router']\n"
+    + attacked_course.TOTAL.replace("return result", "return result + ZERO")
+)
+UNUSUAL["what acts, when it is called"] = "from course_lib.checks import compare\n" + attacked_course.TOTAL.replace(
+    "return result", "compare(1, 2)\n    return result"
+)
 WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parent.parent))
 needs_sandbox = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 SECONDS = 8  # that one run may take; a right answer needs a small part of one, also on a busy machine
-ALSO_ITS_OWN = {"exits while the cell runs", "patches what is sent back"}
-"""Attacks that run with the cells and so spoil the submission's other answer too; nobody else's."""
 FILES = {
     "invalid JSON": "{nope",
     "no notebook": "[]",
     "not UTF-8": b"\xff\xfe\x00",
     "another course": json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
 }
+TOLD = {
+    "awaits its answer": ("total = await make()\n", "await outside of a function: a notebook runs that"),
+    "is made by a demo": ("total = run(print)\n", "run does nothing while an exercise cell is loaded"),
+    "nests deeply": (attacked_course.TOTAL + f"x = print({3000 * '-'}1)\n", "RecursionError"),
+    "patches the loading": (
+        "from exercises_tests import answer, rehearsal\nanswer.load = answer._run = None\n"
+        "rehearsal.Rehearsal.refuse = lambda *words: None\nrun(print)\n" + LAZY, "on 2 ranks the total is not"
+    ),
+    "breaks below a demo": (
+        "run(print)\n" + attacked_course.TOTAL.replace("mine):", "mine, more=1 / 0):"), "ZeroDivisionError"
+    ),
+    "misses a package": (
+        "import nosuchthing\n" + attacked_course.TOTAL.replace("mine.clone()", "nosuchthing.copy(mine)"),
+        "only the packages that the course needs are there",
+    ),
+    "misses a name": (
+        "ZERO = 1 / 0\n" + attacked_course.TOTAL.replace("return result", "return result + ZERO"), "ZeroDivisionError"
+    ),
+    "loops below": (attacked_course.TOTAL + "while True:\n    pass\n", f"still going on after {SECONDS} s"),
+}
+"""Cells that cannot earn their points, and words of the reason that is given."""
 NAMES = ["=cmd()", "<b>bold<i>", "a,b;\"c\"", "..evil", "ünïcödé"]
 
 
@@ -58,6 +107,8 @@ def graded(tmp_path_factory):
         attacked_course.submit(folder, name, {"double": cell})
     for name, cell in UNUSUAL.items():
         attacked_course.submit(folder, name, {"total": cell})
+    for name, cell in TOLD.items():
+        attacked_course.submit(folder, name, {"total": cell[0]})
     for name, contents in FILES.items():
         attacked_course.submit(folder, name, contents)
     for name in NAMES:
@@ -93,7 +144,7 @@ def of(graded, learner, exercise):
 @pytest.mark.parametrize("attack", TOTAL)
 def test_an_attack_on_a_messaging_exercise_earns_nothing_and_costs_nothing_else(graded, attack):
     assert of(graded, attack, "total")["earned"] == 0, of(graded, attack, "total")["sentence"]
-    assert of(graded, attack, "double")["earned"] == (0 if attack in ALSO_ITS_OWN else 1)
+    assert of(graded, attack, "double")["earned"] == 1
 
 
 @pytest.mark.parametrize("attack", DOUBLE)
@@ -105,6 +156,12 @@ def test_an_attack_on_a_plain_exercise_earns_nothing_and_costs_nothing_else(grad
 @pytest.mark.parametrize("learner", [*UNUSUAL, *NAMES, "deleted checks"])
 def test_a_right_answer_however_written_gets_full_marks(graded, learner):
     assert graded[0][learner]["earned"] == 3, graded[0][learner]["results"]
+
+
+@pytest.mark.parametrize("learner", TOLD)
+def test_a_cell_that_cannot_be_loaded_loses_its_own_points_only_and_says_why(graded, learner):
+    assert TOLD[learner][1] in of(graded, learner, "total")["sentence"]
+    assert (of(graded, learner, "total")["earned"], of(graded, learner, "double")["earned"]) == (0, 1)
 
 
 @pytest.mark.parametrize("learner", ["empty", "edited checks"])
@@ -255,7 +312,7 @@ def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path
 
 def test_a_second_interruption_loses_nothing_that_the_first_run_graded(tmp_path):
     root, folder, out = small_class(tmp_path)
-    todo = grader.submissions(folder)
+    todo = submissions(folder)
     done = {(learner, path.name): {"learner": learner, "results": []} for learner, path in todo}
     grader._save(out, {}, done, {}, todo, final=False)
     kept = json.loads((out / "grades.json").read_text())["submissions"]
@@ -273,23 +330,130 @@ def test_an_exercise_whose_own_solution_fails_is_not_graded(tmp_path):
     assert "not graded" in (out / "grades.csv").read_text()
 
 
-def test_killed_halfway_a_class_is_graded_to_the_end_by_the_same_command(tmp_path):
+SLOW = attacked_course.TOTAL.replace("return result", "__import__('time').sleep(1)\n    return result")
+
+
+@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_ended_halfway_a_class_is_graded_to_the_end_by_the_same_command(tmp_path, end):
     root, folder, out = small_class(tmp_path)
+    attacked_course.submit(folder, "bob", {"total": SLOW})
     attacked_course.submit(folder, "cy", {"total": TOTAL["returns NaN"]})
     script = (
         "import sys; from pathlib import Path; from exercises_tests import grader\n"
         f"grader.grade_class(Path({str(folder)!r}), Path({str(out)!r}), 1, 's', 30, Path({str(root)!r}), {not WHY_NOT})"
     )
-    running = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    running = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         while running.poll() is None:
-            if len(grader._load(out / "grades.json").get("submissions", [])) >= 1:
+            if len(read_json(out / "grades.json").get("submissions", [])) >= 1:
                 break
+        if end == "SIGTERM":
+            running.terminate()
+        else:  # the whole group, as a terminal does
+            os.killpg(running.pid, getattr(signal, end))
+        running.wait(30)
     finally:
         running.kill()
         running.wait()
+    if end != "SIGKILL":
+        assert (out / "grades.csv").exists() and (out / "feedback" / "ann.html").exists()
+        assert list(Path("/var/tmp").glob(f"{judge.ROOM}{running.pid}-*")) == []
     records = grader.grade_class(folder, out, jobs=2, seconds=30, root=root, sandboxed=not WHY_NOT)
     assert {record["learner"]: record["earned"] for record in records} == {"ann": 3, "bob": 3, "cy": 1}
+
+
+DAMAGED = ["[]", "{nope", "\udcff", '{"class seed": 7}', '{"class seed": "s", "submissions": 3}',
+           '{"class seed": "s", "submissions": [{"learner": "ann"}]}', '{"class seed": "s", "submissions": [[]]}']
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_grade_book_is_told_in_a_sentence_and_left_as_it_is(tmp_path, text):
+    root, folder, out = small_class(tmp_path)
+    out.mkdir()
+    (out / "grades.json").write_text(text, errors="surrogateescape")
+    with pytest.raises(ChapterError, match="grades.json cannot be read .*: move it away to grade anew"):
+        grader.grade_class(folder, out, jobs=1, root=root)
+    assert [path.name for path in out.iterdir()] == ["grades.json"]
+    assert (out / "grades.json").read_text(errors="surrogateescape") == text
+
+
+def test_a_damaged_grade_book_ends_the_command_with_one_line_and_a_code(tmp_path):
+    root, folder, out = small_class(tmp_path)
+    out.mkdir()
+    (out / "grades.json").write_text("{nope")
+    command = [sys.executable, "-m", "exercises_tests", "grade", folder, "--out", out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+
+
+def test_a_learner_without_a_notebook_has_a_row_and_a_page_that_say_so(tmp_path):
+    root, folder, out = small_class(tmp_path)
+    attacked_course.submit(folder, "cy/inner", {}, file="x.ipynb")
+    (folder / "di").mkdir()
+    (folder / ".git").mkdir()
+    records = grader.grade_class(folder, out, jobs=2, seconds=30, root=root, sandboxed=not WHY_NOT)
+    told = {record["learner"]: (record["earned"], record["remark"]) for record in records}
+    assert told["cy"] == (0, "no notebook in cy/ (cy/inner/ holds x.ipynb)")
+    assert told["di"] == (0, "no notebook in di/")
+    with open(out / "grades.csv", newline="") as file:
+        assert [row[0] for row in csv.reader(file)] == ["learner", "ann", "bob", "cy", "di"]
+    assert "no notebook in di/" in (out / "feedback" / "di.html").read_text()
+
+
+def test_a_notebook_is_known_in_small_letters_and_capitals(tmp_path):
+    path = attacked_course.submit(tmp_path, "ann", {}, file="A.IPYNB")
+    assert submissions(tmp_path) == [("ann", path)]
+
+
+def test_a_link_in_the_place_of_a_learners_folder_is_told(tmp_path):
+    attacked_course.submit(tmp_path, "ann", {})
+    (tmp_path / "bob").symlink_to("ann")
+    assert submissions(tmp_path)[1:] == [("bob", tmp_path / "bob")]
+    assert why_none(tmp_path / "bob") == "bob is a link, not a folder."
+
+
+def test_the_last_line_and_the_csv_say_which_judge_graded(tmp_path, monkeypatch, capsys):
+    root, folder, out = small_class(tmp_path)
+    monkeypatch.setattr(grading, "ROOT", root)
+    assert grading.main(["grade", str(folder), "--out", str(out), "--without-sandbox"]) == 0
+    said = capsys.readouterr()
+    assert "without a sandbox (not asked for)" in said.out.splitlines()[-1]
+    assert "Not protected against" in said.out.splitlines()[-1]
+    with open(out / "grades.csv", newline="") as file:
+        assert [row["judge"] for row in csv.DictReader(file)] == ["without a sandbox"] * 2
+    assert "2 of 2 notebooks" in said.err  # no terminal: lines in the place of a bar
+
+
+def test_about_each_tenth_notebook_is_told_where_there_is_no_terminal(capsys):
+    told = 0
+    for count in (1, 9, 10, 11, 19, 24, 24, 25, 25):
+        told = grader._tell(told, count, 25)
+    assert capsys.readouterr().err.split(" of 25 notebooks\n") == ["10", "24", "25", ""]
+
+
+@pytest.mark.parametrize("sandboxed", [pytest.param(True, marks=needs_sandbox), False])
+def test_a_learner_is_judged_in_a_sandbox_where_there_is_one_and_told_where_not(
+    tmp_path, monkeypatch, capsys, sandboxed
+):
+    root = attacked_course.make(tmp_path / "course")
+    needs_files = attacked_course.TOTAL.replace("return result", "open('/etc/passwd')\n    return result")
+    work = attacked_course.submit(root, "work", {"total": needs_files}, file=f"{attacked_course.NAME}.ipynb")
+    if not sandboxed:
+        monkeypatch.setattr(grader.sandbox, "why_not", lambda room: "none here")
+    monkeypatch.setattr(grading, "ROOT", root)
+    monkeypatch.setattr(grading, "find", lambda name: find(name, root))
+    assert grading.main(["submit", work.stem]) == 0
+    said = capsys.readouterr().out
+    assert ("1 of 3 points" if sandboxed else "3 of 3 points") in said
+    assert ("Graded without a sandbox (none here)" in said) == (not sandboxed)
+
+
+def test_the_folder_one_is_in_can_be_graded_and_none_cannot(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ChapterError, match="holds no .*<learner>/.*ipynb to grade"):
+        grading.main(["grade", "."])
+    with pytest.raises(ChapterError, match="Name the folder"):
+        grading.main(["grade", ""])
 
 
 def test_root_does_not_grade_without_a_sandbox(tmp_path, monkeypatch):

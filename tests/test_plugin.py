@@ -168,3 +168,13 @@ def test_a_file_that_is_no_chapter_is_left_alone(tmp_path, text):
     path = tmp_path / "small.ipynb"
     path.write_text(text, errors="surrogateescape")
     assert not plugin.is_chapter(path)
+
+
+@pytest.mark.parametrize("text", ["{nope", "[]", "\udcff", ""])
+def test_a_notebook_that_is_broken_is_told_in_a_sentence(tmp_path, text):
+    (tmp_path / "small.ipynb").write_text(text, errors="surrogateescape")
+    command = [sys.executable, "-m", "pytest", "--nbval-lax", "small.ipynb", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode != 0
+    assert "small.ipynb is not a notebook: it" in done.stdout
+    assert len(done.stdout.splitlines()) < 12

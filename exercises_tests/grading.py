@@ -1,0 +1,91 @@
+"""The commands that grade: python -m exercises_tests grade DIR | submit CHAPTER."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from exercises_tests.chapters import ROOT, ChapterError, find
+from exercises_tests.gradebook import read_json
+from exercises_tests.grader import SECONDS, Class, Judge, grade_class
+
+
+def show(record: dict[str, Any]) -> str:
+    """Return one submission's result as text."""
+    lines = [f"{record['chapter'] or record['file']}   {record['earned']} of {record['points']} points"]
+    if record["remark"]:
+        lines.append(f"  {record['remark']}")
+    for result in record["results"]:
+        mark = "✓" if not result["code"] else "✗"
+        lines.append(f"{mark} {result['exercise']:<28} {result['earned']} of {result['points']}   {result['sentence']}")
+        if result["see"]:
+            lines.append(f"    See it: {result['see']}")
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> int:
+    """Run `grade DIR` or `submit CHAPTER`; return the exit code."""
+    top = argparse.ArgumentParser(prog="python -m exercises_tests")
+    commands = top.add_subparsers(dest="command", required=True)
+    grade = commands.add_parser("grade", help="grade DIR/<learner>/*.ipynb and write a grade book")
+    grade.add_argument("folder")
+    grade.add_argument("--out", type=Path, default=Path("grades"), help="where the grade book goes (default: grades)")
+    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="judges at work at once (default: cores)")
+    grade.add_argument("--seed", help="draw the same numbers as an earlier grading (default: kept in grades.json)")
+    grade.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"most that one run may take (default: {SECONDS:g})"
+    )
+    grade.add_argument("--without-sandbox", action="store_true", help="run answers with your own rights")
+    submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
+    submit.add_argument("chapter")
+    options = top.parse_args(argv)
+    try:
+        if options.command == "grade":
+            return _grade(options)
+        return _submit(options.chapter)
+    except KeyboardInterrupt:
+        print("\ninterrupted: what is graded is kept; the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def _grade(options: argparse.Namespace) -> int:
+    if not options.folder:  # make grade without SUBMISSIONS=
+        raise ChapterError("Name the folder with the submissions: make grade SUBMISSIONS=dir")
+    if not options.seconds > 0:
+        raise ChapterError(f"--seconds {options.seconds:g}: give the seconds that one run of an answer may take.")
+    if options.jobs < 1:
+        raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
+    sandboxed = False if options.without_sandbox else None
+    folder, out = Path(options.folder), options.out
+    records = grade_class(folder, out, options.jobs, options.seed, options.seconds, ROOT, sandboxed)
+    for record in records:
+        remark = f"   {record['remark']}" if record["remark"] else ""
+        print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
+    about = read_json(out / "grades.json")
+    print(f"{len(records)} notebooks: {out}/grades.csv, grades.json and feedback/. {about['graded with']}")
+    return 0
+
+
+def _submit(name: str) -> int:
+    chapter = find(name)
+    path = ROOT / "work" / f"{chapter.name}.ipynb"
+    if not path.exists():
+        raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
+    group = Class(ROOT, "submit", own=True)
+    group.has_solutions = (ROOT / "solutions").is_dir()  # a handout has none
+    judge_ = Judge(group._environ)
+    try:
+        record = group.grade(judge_, "you", path)
+    finally:
+        judge_.close()
+        group.close()
+    print(show(record))
+    if group.reason:
+        print(
+            f"Graded without a sandbox ({group.reason}). In class there may be one, without network and files: an "
+            "answer that needs them earns its points here only."
+        )
+    return 0

@@ -1,0 +1,88 @@
+"""The time in which an answer's cells load: whatever would start ranks, check, draw or show does nothing meanwhile.
+
+Learners leave demo lines in their cells (`check_total(total)`, `timeline(run(...))`), and each process of a graded
+answer loads the cells anew. Stand-ins raise `Demo` until the cells are loaded; from then on they are what they stand
+for, so that an answer may still call them. All of this is in the answer's process: nothing is judged by it.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+from course_lib import ranks
+
+ACT = {
+    "course_lib.checks": {"compare", "progress", "solution"},
+    "course_lib.ranks": {"run"},
+    "course_lib.steps": {"measure_step"},
+    "course_lib.strategies": {"measure"},
+    "course_lib.training": {"train"},
+}
+"""Functions by module; all of those that draw, and all checks, come on top."""
+DRAW = ("course_lib.pictures", "course_lib.plots", "course_lib.strategy_plots", "course_lib.widgets")
+
+
+class Demo(Exception):  # noqa: N818 - no mistake, unless a definition wants the value
+    """A line of a cell wanted to act while the cell was only being loaded."""
+
+
+def acts(thing: Any) -> bool:
+    """Return whether this is a function of the course that does something rather than work something out."""
+    if not isinstance(thing, FunctionType) or not isinstance(thing.__module__, str):
+        return False
+    module = thing.__module__
+    if module.startswith("exercises_tests.ch"):
+        return thing.__name__.startswith("check_")
+    return module.startswith(DRAW) or thing.__name__ in ACT.get(module, ())
+
+
+class Rehearsal:
+    """The loading of cells, as a context; `met` says whether any line has tried to act."""
+
+    def __init__(self) -> None:
+        self.over, self.met = False, False
+
+    def __enter__(self) -> Rehearsal:
+        self._kept = ranks.run, ranks.LAUNCHER
+        ranks.run, ranks.LAUNCHER = _StandIn(ranks.run, self), _Nobody(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        ranks.run, ranks.LAUNCHER = self._kept
+        del self._kept  # a stand-in may travel on to ranks; a launcher cannot
+        self.over = True
+
+    def hold(self, namespace: dict[str, Any]) -> None:
+        """Put stand-ins in the place of what acts."""
+        for name, thing in list(namespace.items()):
+            if acts(thing):
+                namespace[name] = _StandIn(thing, self)
+
+    def refuse(self, name: str) -> None:
+        self.met = True
+        raise Demo(f"{name} does nothing while an exercise cell is loaded for grading: define the answer without it")
+
+
+class _StandIn:
+    """A function of the course that waits until the cells are loaded."""
+
+    def __init__(self, real: Any, rehearsal: Rehearsal) -> None:
+        functools.update_wrapper(self, real)
+        self._real, self._rehearsal = real, rehearsal
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._rehearsal.over:
+            self._rehearsal.refuse(self.__name__)
+        return self._real(*args, **kwargs)
+
+
+class _Nobody:
+    """Stands in for the launcher: what starts ranks in some other way comes to it."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._rehearsal = rehearsal
+
+    def __getattr__(self, name: str) -> Any:
+        self._rehearsal.refuse("starting ranks")
