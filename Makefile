@@ -60,8 +60,9 @@ book: $(STAMP)  ## run the chapters and write them as pages, answers folded: CHA
 
 slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=book
 	$(call HAS,docs/book.py)
-	@$(BIN)/python docs/slides.py --installed || $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) \
-	    -c constraints.txt --no-deps sphinx-revealjs || true
+	@$(BIN)/python docs/slides.py "$(CHAPTER)" --installed; case $$? in 0) ;; \
+	    1) $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt --no-deps sphinx-revealjs || true;; \
+	    *) exit 2;; esac
 	$(BIN)/python docs/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
 
 handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir

@@ -22,7 +22,7 @@ import psutil
 from nbclient import NotebookClient
 from tqdm import tqdm
 
-from exercises_tests.chapters import find, solved
+from exercises_tests.chapters import ChapterError, find, solved
 
 MEBIBYTE = 1 << 20
 FOUR_RANKS = """import torch
@@ -88,9 +88,13 @@ def lab() -> int:
             server.communicate()
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str]) -> int:
     small = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(FOUR_RANKS)])
-    books = {"a kernel and 4 ranks": small} | {Path(c.path).stem: solved(c) for c in map(find, names or ["ch04"])}
+    try:
+        books = {"a kernel and 4 ranks": small} | {Path(c.path).stem: solved(c) for c in map(find, names or ["ch04"])}
+    except ChapterError as error:
+        print(error, file=sys.stderr)
+        return 2
     rows = [("a JupyterLab server", 0, lab())]
     with tqdm(total=sum(cell.cell_type == "code" for book in books.values() for cell in book.cells)) as bar:
         for name, book in books.items():
@@ -99,7 +103,8 @@ def main(names: list[str]) -> None:
     for name, alone, together in rows:
         print(f"{name:<28} {alone / MEBIBYTE:>10,.0f} MiB {together / MEBIBYTE:>10,.0f} MiB")
     print("A learner takes the first line and the largest of the others; leave a third for what the system keeps.")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

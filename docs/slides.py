@@ -98,13 +98,13 @@ def page(notebook: NotebookNode) -> str:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python docs/slides.py", description="Write a chapter as slides.")
     parser.add_argument("chapter", nargs="?", default="", help="for instance ch03")
-    parser.add_argument("--installed", action="store_true", help="only tell, by the exit code, if reveal.js is here")
+    parser.add_argument("--installed", action="store_true", help="only tell if reveal.js is here: exit 1 if not")
     parser.add_argument("--to", type=Path, default=ROOT / "book", help="the folder to write to (default: book/)")
     options = parser.parse_args(argv)
-    if options.installed:
-        return reveal() is None
     try:
         chapter = find(options.chapter)
+        if options.installed:
+            return reveal() is None
         notebook = for_reading(chapter, executed(chapter), answers=False)
         options.to.mkdir(parents=True, exist_ok=True)
         target = options.to / f"{chapter.name}.slides.html"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -82,6 +84,45 @@ def test_a_group_is_charged_for_its_members_only(on):
             dist.all_reduce(torch.ones(4), group=group)
 
     assert run(grouped, ranks=3, on=on).bytes_sent == [16, 0, 16]
+
+
+@ENGINES
+@pytest.mark.parametrize("call, words", [
+    (lambda dist, t: dist.send(t, 2), "dst=2: there is no such rank; ranks are 0 to 1"),
+    (lambda dist, t: dist.isend(t, -1), "dst=-1: there is no such rank; ranks are 0 to 1"),
+    (lambda dist, t: dist.recv(t, 2), "src=2: there is no such rank; ranks are 0 to 1"),
+    (lambda dist, t: dist.irecv(t, "0"), "src='0': there is no such rank; ranks are 0 to 1"),
+    (lambda dist, t: dist.batch_isend_irecv([dist.P2POp(dist.isend, t, 2)]), "dst=2: there is no such rank"),
+    (lambda dist, t: dist.send(t, group_dst=2), "group_dst=2: places in this group go from 0 to 1"),
+    (lambda dist, t: dist.send(t), "a send needs dst, the rank that receives"),
+    (lambda dist, t: dist.isend(t, 0, group=dist.new_group([1])), "dst=0: there is no such rank; ranks are 1"),
+    (lambda dist, t: dist.broadcast(t, 2), "src=2: there is no such rank; ranks are 0 to 1"),
+    (lambda dist, t: dist.reduce(t, -1), "dst=-1: there is no such rank; ranks are 0 to 1"),
+])  # fmt: skip
+def test_a_rank_that_does_not_exist_is_named_at_once(on, call, words):
+    with pytest.raises(RankFailed, match=re.escape(f"raised ValueError: {words}")):
+        run(lambda dist: call(dist, torch.ones(1)) if dist.get_rank() else dist.new_group([1]), ranks=2, on=on)
+
+
+@ENGINES
+@pytest.mark.parametrize("call", [
+    lambda dist, t: dist.send(t, dist.get_rank()),
+    lambda dist, t: dist.irecv(t, dist.get_rank()).wait(),
+])  # fmt: skip
+def test_a_message_to_oneself_is_refused(on, call):
+    with pytest.raises(RankFailed, match="raised ValueError: rank 1 cannot send to or receive from itself"):
+        run(lambda dist: call(dist, torch.ones(1)) if dist.get_rank() else None, ranks=2, on=on)
+
+
+@ENGINES
+def test_a_ring_without_modulo_shows_its_line(on):
+    def ring(dist):
+        sending = dist.isend(torch.ones(1), dist.get_rank() + 1)
+        dist.recv(torch.empty(1), dist.get_rank() - 1)
+        sending.wait()
+
+    with pytest.raises(RankFailed, match=r"ranks are 0 to 3\n.* in ring: .*get_rank\(\) [+-] 1"):
+        run(ring, on=on)
 
 
 def test_the_rest_of_torch_distributed_is_there_on_real_ranks():

@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import math
 import re
+import shutil
 import statistics
+from pathlib import Path
 
 import nbformat
 import pytest
 from judged import judge
+from unsolved import fails
 
 from exercises_tests.chapters import ROOT, Chapter, chapters, solutions, solved, tagged, tags
 
 CHAPTERS = chapters()
 RUN_SECONDS = 900
+QUIET = Path(__file__).with_name("quiet.py")
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
 
 
@@ -227,6 +231,18 @@ def test_a_cell_that_uses_an_exercise_says_that_it_needs_it(chapter):
 
 
 @every_chapter
+def test_with_one_exercise_unsolved_a_cell_that_fails_says_so_by_its_tags_and_misses_no_name(chapter):
+    cells = code_cells(solved(chapter))
+    assert list(fails(cells, exercise="")) == []
+    for exercise in chapter.exercises:
+        found = list(fails(cells, exercise.id))
+        assert f"check_{exercise.id}" in [cell.id for cell, _ in found]
+        for cell, missing in found:
+            assert missing == [], f"{cell.id}, with {exercise.id} alone unsolved"
+            assert any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)), f"{cell.id}: {exercise.id}"
+
+
+@every_chapter
 def test_a_chapter_asks_for_at_least_three_predictions(chapter):
     guesses = tagged(chapter.notebook, "prediction")
     assert len(guesses) >= 3
@@ -249,12 +265,26 @@ def test_the_three_folders_share_the_name_of_the_chapter(chapter):
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 @every_chapter
-def test_the_solved_chapter_passes_under_nbval(chapter: Chapter, tmp_path):
+def test_the_solved_chapter_passes_under_nbval_without_a_warning(chapter: Chapter, tmp_path):
     path = tmp_path / f"{chapter.name}.ipynb"
     nbformat.write(solved(chapter), path)
+    shutil.copy(QUIET, tmp_path / "conftest.py")
     results = judge(path, seconds=RUN_SECONDS)
     assert {name: result.sentence for name, result in results.items() if result.state != "passed"} == {}
     assert len(results) == len(code_cells(chapter.notebook))
+
+
+def test_a_warning_in_a_solved_chapter_is_found(tmp_path):
+    sources = {"fine": "print('Warnings are rare')", "stderr": "import sys; print('oh', file=sys.stderr)",
+               "warned": "import warnings; warnings.warn('old')", "printed": "print('rank 1 | UserWarning: old')"}
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text, id=name)
+                                               for name, text in sources.items()])
+    notebook.metadata["course"] = {"chapter": "ch99_small"}
+    nbformat.write(notebook, tmp_path / "small.ipynb")
+    shutil.copy(QUIET, tmp_path / "conftest.py")
+    found = judge(tmp_path / "small.ipynb")
+    assert {name: result.properties.get("error") for name, result in found.items()} == {
+        "fine": None, "stderr": "Warned", "warned": "Warned", "printed": "Warned"}
 
 
 @every_chapter

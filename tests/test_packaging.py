@@ -112,6 +112,15 @@ def test_every_target_is_phony():
     assert targets == set(re.search(r"^\.PHONY: (.*)", MAKEFILE, re.MULTILINE)[1].split())
 
 
+@pytest.mark.parametrize("target", ["book", "slides", "memory", "script", "catch-up", "submit"])
+def test_a_chapter_that_does_not_exist_is_refused_in_one_sentence_before_anything_else(target):
+    venv = Path(sys.prefix)
+    done = make(target, "CHAPTER=ch77", f"VENV={venv}", "-o", f"{venv}/.course-installed", "PIP_ARGS=--no-such-option")
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(said) == 1 and said[0].startswith("There is no chapter 'ch77'; this course has ch00_")
+
+
 @pytest.fixture
 def bare_copy(tmp_path) -> Path:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import re
@@ -302,6 +303,27 @@ def test_a_death_is_named(deed, words):
         run(die, ranks=2)
 
 
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
+def test_a_crash_shows_the_learners_line(number):
+    def die(dist):
+        if dist.get_rank() == 1:
+            os.kill(os.getpid(), number)
+        dist.barrier()
+
+    with pytest.raises(RankFailed, match=rf"rank 1 .*{number.name}.*\n    line \d+ of .*, in die: os.kill"):
+        run(die, ranks=2)
+
+
+def reduce_what_differs(dist):
+    dist.all_reduce(torch.ones(4, dtype=torch.float64 if dist.get_rank() else torch.float32))
+
+
+def test_an_abort_in_gloo_shows_the_line_and_leads_to_debug():
+    hint = re.escape("; shapes or dtypes that differ between ranks do that: run(..., debug=True) names both sides")
+    with pytest.raises(RankFailed, match=rf"SIGABRT.*{hint}\n    line \d+ of .*, in reduce_what_differs: dist"):
+        run(reduce_what_differs, ranks=2)
+
+
 def test_an_abort_in_c_shows_what_was_printed_last():
     def die(dist):
         os.write(2, b"terminate called: sizes differ\n")
@@ -553,6 +575,60 @@ def test_a_closure_that_cannot_travel_is_named():
 
 
 @pytest.mark.parametrize("on", [None, Cluster()])
+@pytest.mark.parametrize("fn, args, words", [
+    (lambda dist: None, (4,), r"here <lambda>\(dist, 4\), .* takes \(dist\): .*; did you mean ranks=4\?$"),
+    (lambda: None, (), r"run calls fn\(dist, \*args\), here <lambda>\(dist\), but <lambda> takes \(\): "),
+    (lambda dist, a, b=0: None, (), r"takes \(dist, a, b=0\): missing a required argument: 'a'$"),
+    (lambda dist: None, (torch.ones(1000),), r"here <lambda>\(dist, a tensor float32\[1000\]\)"),
+])  # fmt: skip
+def test_arguments_that_the_function_does_not_take_are_refused_before_a_rank_starts(fn, args, words, on):
+    with pytest.raises(TypeError, match=words) as caught:
+        run(fn, *args, on=on)
+    assert isinstance(caught.value, RankFailed)  # for a check, whose learner's function it is
+
+
+def test_a_decorated_or_partial_function_is_taken_as_it_is():
+    @functools.wraps(total)
+    def more(*args):
+        return total(args[0]) + args[1]
+
+    assert run(more, 5, ranks=2)[:] == run(functools.partial(more), 5, ranks=2)[:] == [8.0, 8.0]
+
+
+@pytest.mark.parametrize("names, hint", [
+    ({"world_size": 4}, "did you mean ranks=4?"),
+    ({"rank": 4}, "did you mean ranks=4?"),
+    ({"time_out": 5.0}, "did you mean timeout=5.0?"),
+    ({"a": 5}, "what scaled takes follows it, without names"),
+])  # fmt: skip
+def test_names_that_run_does_not_know_are_refused(names, hint):
+    def scaled(dist, a):
+        return a
+
+    (name,) = names
+    said = f"run takes ranks=, on=, timeout= and debug=, but not {name}=: {hint}"
+    with pytest.raises(TypeError, match=re.escape(said)):
+        run(scaled, **names)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: run(total, on=Cluster), "on=Cluster is a class: write on=Cluster(), with parentheses"),
+    (lambda: each(5), "each(5): give one value for each rank, as in each([1, 2, 3, 4])"),
+    (lambda: Cluster(latency="5us"), "latency='5us': give seconds, 0 or more"),
+    (lambda: Cluster(bandwidth="1e9"), "bandwidth='1e9': give bytes per second, more than 0"),
+    (lambda: Cluster(flops=[1]), "flops=[1]: give floating-point operations per second, more than 0"),
+    (lambda: Cluster(gpu="H100"), "RTX A6000; did you mean 'H100 PCIe' or 'H100 SXM'?"),
+    (lambda: Cluster(gpu="l4s"), "RTX A6000; did you mean 'L40S'?"),
+    (lambda: Cluster(gpu=100), "gpu=100: course_lib.hardware has V100 SXM2 32GB, "),
+    (lambda: run(total, ranks=0), "ranks=0: the number of ranks is a whole number from 1 on"),
+])  # fmt: skip
+def test_what_is_refused_is_one_sentence_in_a_notebook(call, words):
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)) as caught:
+        call()
+    assert caught.value._render_traceback_() == [f"{type(caught.value).__name__}: {caught.value}"]
+
+
+@pytest.mark.parametrize("on", [None, Cluster()])
 def test_run_inside_a_rank_is_refused(on):
     def nested(dist):
         run(total, ranks=2)
@@ -595,20 +671,43 @@ def test_debug_lets_right_messages_through():
     assert run(right, ranks=2, debug=True)[1] == [1.0] * 4
 
 
-def test_debug_names_mismatched_collectives():
+@pytest.mark.parametrize("first, second, calls", [
+    (lambda dist, t: dist.all_reduce(t), lambda dist, t: dist.broadcast(t, 0),
+     {"all_reduce(float32[2], SUM)", "broadcast(float32[2], src=0)"}),
+    (lambda dist, t: dist.all_reduce(t), lambda dist, t: dist.all_reduce(t.double()),
+     {"all_reduce(float32[2], SUM)", "all_reduce(float64[2], SUM)"}),
+    (lambda dist, t: dist.barrier(), lambda dist, t: dist.reduce(t, 1, dist.ReduceOp.MAX),
+     {"barrier()", "reduce(float32[2], MAX, dst=1)"}),
+])  # fmt: skip
+def test_debug_names_both_sides_of_collectives_that_differ(first, second, calls):
     def mismatch(dist):
-        tensor = torch.ones(2)
-        dist.all_reduce(tensor) if dist.get_rank() == 0 else dist.broadcast(tensor, 0)
+        dist.barrier()
+        (second if dist.get_rank() else first)(dist, torch.ones(2))
 
-    with pytest.raises(RankFailed, match="(?i)collective"):
+    with pytest.raises(RankFailed, match="raised RuntimeError: rank . calls .* all ranks of a group make") as caught:
         run(mismatch, ranks=2, debug=True, timeout=20)
+    found = re.search(r"calls (.*), but rank . called (.*) as the same collective \(number 2 of", str(caught.value))
+    assert {*found.groups()} == calls
+
+
+def test_debug_lets_right_collectives_through_in_groups_of_their_own():
+    def right(dist):
+        groups = [dist.new_group([0, 1]), dist.new_group([2])]
+        for group in groups:
+            dist.all_reduce(torch.ones(1 + len(dist.get_process_group_ranks(groups[0]))), group=group)
+        everything = [None] * 3
+        dist.all_gather_object(everything, dist.get_rank())
+        dist.all_to_all_single(torch.empty(3), torch.ones(3))
+        return everything
+
+    assert run(right, ranks=3, debug=True)[:] == [[0, 1, 2]] * 3
 
 
 # torchrun
 
 
 TORCHRUN = """
-import sys, torch
+import sys, time, torch
 from course_lib.ranks import RankFailed, each, run
 from course_lib.simulator import Cluster
 COUNT = {"calls": 0}
@@ -622,18 +721,29 @@ def fail(dist):
     if dist.get_rank() == 1:
         raise ValueError("one is bad")
     dist.all_reduce(torch.ones(1))
+def forever(dist):
+    if dist.get_rank() == 0:
+        time.sleep(6)
+def recv(dist):
+    if dist.get_rank() == 0:
+        dist.recv(torch.ones(1), 1)
 def say(*words):
     print(*words, flush=True)
 def caught(*args, **kwargs):
     try:
         run(*args, **kwargs)
     except (RankFailed, ValueError) as error:
-        sys.stdout.write(f"caught {str(error).splitlines()[0]}\\n"); sys.stdout.flush()
+        sys.stdout.write(f"caught {' / '.join(map(str.strip, str(error).splitlines()))}\\n"); sys.stdout.flush()
 result = run(total)
 say(result)
 sys.stdout.write(f"{result[:]} {result.collectives}\\n"); sys.stdout.flush()
 caught(fail)
 caught(total, ranks=5)
+caught(recv, timeout=1)
+from course_lib.ranks import torchrun
+torchrun.SLACK = 2.0
+caught(forever, timeout=1)
+torchrun.SLACK = 30.0
 sys.stdout.write(f"again {run(total)[:]}\\n"); sys.stdout.flush()
 run(total, ranks=3, on=Cluster())
 sys.stdout.write(f"own {run(lambda dist, mine: mine, each([7, 8]))[:]}\\n"); sys.stdout.flush()
@@ -660,7 +770,13 @@ def test_under_torchrun_results_and_prints_are_shown_once_in_rank_order(under_to
 
 
 def test_under_torchrun_a_failure_reaches_every_rank_alike(under_torchrun):
-    assert under_torchrun.count("caught rank 1 raised ValueError: one is bad\n") == 2
+    assert under_torchrun.count("caught rank 1 raised ValueError: one is bad / line ") == 2
+
+
+@pytest.mark.parametrize("line", ["recv: dist.recv(torch.ones(1), 1)", "forever: time.sleep(6)"])
+def test_under_torchrun_a_hang_ends_with_the_line_of_each_rank(under_torchrun, line):
+    hang = r"caught still running after 1 s, and ended: / rank 0 was at / line \d+ of script.py, in "
+    assert len(re.findall(hang + re.escape(line) + " / rank 1 had returned\n", under_torchrun)) == 2
 
 
 def test_under_torchrun_another_number_of_ranks_is_refused(under_torchrun):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import torch
 import torch.distributed as torch_dist
 
 from course_lib import algorithms
-from course_lib.meter.events import Event, size_of
+from course_lib.meter.events import Event, describe, size_of
 from course_lib.meter.matching import MatchCheck
 from course_lib.objects import Objects
 
@@ -87,20 +88,44 @@ class Meter(Objects):
 
     # Point-to-point: bytes are measured.
 
-    def _peer(self, peer: int | None, group: Any, group_peer: int | None) -> int | None:
-        if peer is None and group_peer is not None:
-            return torch_dist.get_global_rank(group or torch_dist.group.WORLD, group_peer)
+    def _peer(self, peer: int | None, group: Any, place: int | None, name: str) -> int | None:
+        """Return the rank that `name=peer` or `group_<name>=place` means, None if neither is given.
+
+        Raises ValueError, in the simulator's words, when there is none: gloo would wait for it, or crash.
+        """
+        if group is torch_dist.GroupMember.NON_GROUP_MEMBER:  # torch warns and does nothing
+            return peer
+        if group is not None and not isinstance(group, torch_dist.ProcessGroup):
+            raise TypeError(f"group={group!r} is not a group: use what dist.new_group returned")
+        ranks = torch_dist.get_process_group_ranks(group or torch_dist.group.WORLD)
+        if place is not None:
+            if place not in range(len(ranks)):
+                raise ValueError(f"group_{name}={place!r}: places in this group go from 0 to {len(ranks) - 1}")
+            return ranks[place]
+        if peer is not None and peer not in ranks:
+            everyone = group is None or group is torch_dist.group.WORLD
+            known = f"0 to {len(ranks) - 1}" if everyone else ", ".join(map(str, ranks))
+            raise ValueError(f"{name}={peer!r}: there is no such rank; ranks are {known}")
+        return peer
+
+    def _other(self, kind: str, peer: int | None, group: Any, place: int | None) -> int | None:
+        """Return the other side of a message; None for a receive from anyone. Raises ValueError for this rank."""
+        peer = self._peer(peer, group, place, "dst" if "send" in kind else "src")
+        if peer is None and "send" in kind:
+            raise ValueError("a send needs dst, the rank that receives")
+        if peer == torch_dist.get_rank():
+            raise ValueError(f"rank {peer} cannot send to or receive from itself")
         return peer
 
     def send(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> None:
-        posted, peer = self._now(), self._peer(dst, group, group_dst)
+        posted, peer = self._now(), self._other("send", dst, group, group_dst)
         if self._debug:
             self._debug.sending(tensor, peer, tag)
         torch_dist.send(tensor, dst, group, tag, group_dst)
         self._record("send", posted, sent=size_of(tensor), messages=1, peer=peer)
 
     def recv(self, tensor, src=None, group=None, tag=0, group_src=None) -> int:
-        posted, peer = self._now(), self._peer(src, group, group_src)
+        posted, peer = self._now(), self._other("recv", src, group, group_src)
         if self._debug:
             self._debug.receiving(tensor, peer, tag)
         source = torch_dist.recv(tensor, src, group, tag, group_src)
@@ -108,7 +133,7 @@ class Meter(Objects):
         return source
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> Handle:
-        posted, peer = self._now(), self._peer(dst, group, group_dst)
+        posted, peer = self._now(), self._other("isend", dst, group, group_dst)
         if self._debug:
             self._debug.sending(tensor, peer, tag)
         work = torch_dist.isend(tensor, dst, group, tag, group_dst)
@@ -116,7 +141,7 @@ class Meter(Objects):
         return Handle(work, lambda: self._record("send", posted, **what))
 
     def irecv(self, tensor, src=None, group=None, tag=0, group_src=None) -> Handle:
-        posted, peer = self._now(), self._peer(src, group, group_src)
+        posted, peer = self._now(), self._other("irecv", src, group, group_src)
         if self._debug:
             self._debug.receiving(tensor, peer, tag)
         work = torch_dist.irecv(tensor, src, group, tag, group_src)
@@ -134,14 +159,15 @@ class Meter(Objects):
 
     def _nccl_batch(self, ops: list[P2POp]) -> list[Handle]:
         posted = self._now()
+        peers = [self._other(op.name, op.peer, op.group, op.group_peer) for op in ops]
         theirs = [
             torch_dist.P2POp(getattr(torch_dist, op.name), op.tensor, op.peer, op.group, op.tag, op.group_peer)
             for op in ops
         ]
 
         def done() -> None:
-            for op in ops:
-                peer, size = self._peer(op.peer, op.group, op.group_peer), size_of(op.tensor)
+            for op, peer in zip(ops, peers, strict=True):
+                size = size_of(op.tensor)
                 if op.name == "isend":
                     self._record("send", posted, sent=size, messages=1, peer=peer)
                 else:
@@ -153,10 +179,16 @@ class Meter(Objects):
     # Built-in collectives: bytes are charged by the algorithm in course_lib.algorithms.
 
     def _collective(
-        self, kind: str, call: Any, like: Any, group: Any, async_op: bool, root: int | None = None, rounds: Any = None
+        self, kind: str, call: Any, like: Any, group: Any, async_op: bool, root: int | None = None, rounds: Any = None,
+        op: Any = None,
     ) -> Any:  # fmt: skip
         """Do `call`, and write down what the algorithm moves for a tensor `like` this, or the messages in `rounds`."""
         posted = self._now()
+        if self._debug and torch_dist.get_rank(group) >= 0:
+            tensor = [describe(like)] if isinstance(like, torch.Tensor) else []
+            how = [] if op is None else [str(getattr(op, "op", op)).split(".")[-1]]
+            at = [] if root is None else [f"{'src' if kind in ('broadcast', 'scatter') else 'dst'}={root}"]
+            self._debug.calling(f"{kind}({', '.join(tensor + how + at)})", group or torch_dist.group.WORLD)
         work = call()
         ranks, me = torch_dist.get_world_size(group), torch_dist.get_rank(group)
         if me < 0:  # not a member: torch has warned and done nothing
@@ -173,21 +205,21 @@ class Meter(Objects):
         self._record(kind, posted, **what)
         return work
 
-    def _root(self, root: int | None, group: Any, group_root: int | None) -> int:
-        peer = self._peer(root, group, group_root)
-        return 0 if peer is None else peer
+    def _root(self, root: int | None, group: Any, place: int | None, name: str) -> int:
+        return self._peer(0 if root is None and place is None else root, group, place, name)
 
     def all_reduce(self, tensor, op=SUM, group=None, async_op=False):
         call = lambda: torch_dist.all_reduce(tensor, op, group, async_op)  # noqa: E731
-        return self._collective("all_reduce", call, tensor, group, async_op)
+        return self._collective("all_reduce", call, tensor, group, async_op, op=op)
 
     def reduce(self, tensor, dst=None, op=SUM, group=None, async_op=False, group_dst=None):
         call = lambda: torch_dist.reduce(tensor, dst, op, group, async_op, group_dst)  # noqa: E731
-        return self._collective("reduce", call, tensor, group, async_op, self._root(dst, group, group_dst))
+        root = self._root(dst, group, group_dst, "dst")
+        return self._collective("reduce", call, tensor, group, async_op, root, op=op)
 
     def broadcast(self, tensor, src=None, group=None, async_op=False, group_src=None):
         call = lambda: torch_dist.broadcast(tensor, src, group, async_op, group_src)  # noqa: E731
-        return self._collective("broadcast", call, tensor, group, async_op, self._root(src, group, group_src))
+        return self._collective("broadcast", call, tensor, group, async_op, self._root(src, group, group_src, "src"))
 
     def all_gather(self, tensor_list, tensor, group=None, async_op=False):
         call = lambda: torch_dist.all_gather(tensor_list, tensor, group, async_op)  # noqa: E731
@@ -201,19 +233,19 @@ class Meter(Objects):
 
     def gather(self, tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
         call = lambda: torch_dist.gather(tensor, gather_list, dst, group, async_op, group_dst)  # noqa: E731
-        return self._collective("gather", call, tensor, group, async_op, self._root(dst, group, group_dst))
+        return self._collective("gather", call, tensor, group, async_op, self._root(dst, group, group_dst, "dst"))
 
     def scatter(self, tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
         call = lambda: torch_dist.scatter(tensor, scatter_list, src, group, async_op, group_src)  # noqa: E731
-        return self._collective("scatter", call, tensor, group, async_op, self._root(src, group, group_src))
+        return self._collective("scatter", call, tensor, group, async_op, self._root(src, group, group_src, "src"))
 
     def reduce_scatter(self, output, input_list, op=SUM, group=None, async_op=False):
         call = lambda: torch_dist.reduce_scatter(output, input_list, op, group, async_op)  # noqa: E731
-        return self._collective("reduce_scatter", call, output, group, async_op)
+        return self._collective("reduce_scatter", call, output, group, async_op, op=op)
 
     def reduce_scatter_tensor(self, output, input, op=SUM, group=None, async_op=False):
         call = lambda: _scatter_single(output, input, op, group, async_op)  # noqa: E731
-        return self._collective("reduce_scatter", call, output, group, async_op)
+        return self._collective("reduce_scatter", call, output, group, async_op, op=op)
 
     reduce_scatter_single = reduce_scatter_tensor
 

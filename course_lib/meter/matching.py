@@ -1,10 +1,13 @@
-"""With debug=True: sends and receives that do not fit each other are named before gloo sees them.
+"""With debug=True: messages and collectives that do not fit each other are named before gloo sees them.
 
-Each side writes what it brings into the ranks' store, then looks for the other side's. Whoever comes second sees both,
-so a pair that does not fit is never handed to gloo, which would fill the buffer in part or abort the process.
+Each side of a message writes what it brings into the ranks' store, then looks for the other side's. Whoever comes
+second sees both, so a pair that does not fit is never handed to gloo, which would fill the buffer in part or abort the
+process. Of a collective the first rank to come writes down its call, and all others compare theirs with it.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import torch.distributed as torch_dist
@@ -13,10 +16,10 @@ from course_lib.meter.events import describe
 
 
 class MatchCheck:
-    """What this rank has sent and received so far, pair by pair of ranks."""
+    """What this rank has sent and received so far, pair by pair of ranks, and its collectives, group by group."""
 
     def __init__(self) -> None:
-        self._count: dict[tuple, int] = {}
+        self._count: dict[Any, int] = {}
         self._store = torch_dist.distributed_c10d._get_default_store()
 
     def sending(self, tensor: torch.Tensor, dst: int, tag: int) -> None:
@@ -32,6 +35,18 @@ class MatchCheck:
         theirs = self._exchange("recv", src, torch_dist.get_rank(), tag, describe(tensor))
         if theirs is not None and not _fits(describe(tensor), theirs):
             raise ValueError(_misfit(src, theirs, torch_dist.get_rank(), describe(tensor)))
+
+    def calling(self, call: str, group: torch_dist.ProcessGroup) -> None:
+        """Compare a collective with the one that another rank of the group has called. Raises RuntimeError."""
+        number = self._count[group.group_name] = self._count.get(group.group_name, 0) + 1
+        me = torch_dist.get_rank()
+        key = f"course/collective/{group.group_name}/{number}"
+        first, _, theirs = self._store.compare_set(key, "", f"{me} {call}").decode().partition(" ")
+        if theirs != call:
+            raise RuntimeError(
+                f"rank {me} calls {call}, but rank {first} called {theirs} as the same collective "
+                f"(number {number} of their group): all ranks of a group make the same calls in the same order"
+            )
 
     def _exchange(self, side: str, src: int, dst: int, tag: int, mine: str) -> str | None:
         pair = (side, src, dst, tag)

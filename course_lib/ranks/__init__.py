@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from course_lib.meter import Event, sleep
@@ -14,7 +16,17 @@ from course_lib.ranks.failures import deadlock
 from course_lib.ranks.failures import raise_first_failure as _raise_first_failure
 from course_lib.ranks.failures import stack as _stack  # noqa: F401 - for those who run ranks elsewhere
 from course_lib.ranks.launcher import LAUNCHER, Unavailable
-from course_lib.ranks.results import Deadlock, RankFailed, Results, duration, lines_of, print_ranks
+from course_lib.ranks.results import (
+    Deadlock,
+    Misfit,
+    RankFailed,
+    Results,
+    duration,
+    in_a_sentence,
+    lines_of,
+    print_ranks,
+    short,
+)
 
 __all__ = ["Deadlock", "RankFailed", "Results", "Unavailable", "each", "run", "work"]
 
@@ -24,8 +36,9 @@ FLOPS = 1e12  # what `work(flops=...)` takes a device for, in FLOP/s, unless a C
 
 
 def run(
-    fn: Callable, *args: Any, ranks: int | None = None, on: Any = None, timeout: float = 60, debug: bool = False
-) -> Results:
+    fn: Callable, *args: Any, ranks: int | None = None, on: Any = None, timeout: float = 60, debug: bool = False,
+    **unknown: Any,
+) -> Results:  # fmt: skip
     """Call `fn(dist, *args)` on every rank and return what each returned, in rank order.
 
     `on=None` starts real processes that talk through gloo; `on="nccl"` gives each its own GPU; `on=Cluster(...)`
@@ -34,27 +47,35 @@ def run(
 
     Raises RankFailed (Deadlock in the simulator) with the learner's own lines when a rank raises, dies, or has not
     returned after `timeout` seconds; ValueError or TypeError when the call itself makes no sense. Whatever happens,
-    no process is left behind. `debug=True` turns on torch's own checking of collectives and names sends and receives
-    that do not fit each other.
-    """
-    _check_call(fn, ranks, on, timeout)
-    if on in (None, "nccl") and "RANK" in os.environ and "MASTER_ADDR" in os.environ:
-        from course_lib.ranks import torchrun
+    no process is left behind.
 
-        _check_each(args, int(os.environ["WORLD_SIZE"]))
-        args = tuple(_for_rank(argument, int(os.environ["RANK"])) for argument in args)
-        return torchrun.run(fn, args, ranks, on, timeout, debug)
-    ranks = 4 if ranks is None else ranks
-    if on in (None, "nccl"):
-        return _run_real(fn, args, ranks, on, timeout, debug)
-    return _run_simulated(fn, args, ranks, on, timeout)
+    `debug=True` names both sides of messages and collectives that do not fit each other on real ranks. Without it gloo
+    fills a buffer of another dtype, or the beginning of a longer one, and says nothing; or it hangs, or ends the rank.
+    """
+    with in_a_sentence():
+        _check_call(fn, ranks, on, timeout)
+        under_torchrun = on in (None, "nccl") and "RANK" in os.environ and "MASTER_ADDR" in os.environ
+        _check_each(args, int(os.environ["WORLD_SIZE"]) if under_torchrun else 4 if ranks is None else ranks)
+        _check_arguments(fn, args, ranks, unknown)
+        if under_torchrun:
+            from course_lib.ranks import torchrun
+
+            args = tuple(_for_rank(argument, int(os.environ["RANK"])) for argument in args)
+            return torchrun.run(fn, args, ranks, on, timeout, debug)
+        ranks = 4 if ranks is None else ranks
+        if on in (None, "nccl"):
+            return _run_real(fn, args, ranks, on, timeout, debug)
+        return _run_simulated(fn, args, ranks, on, timeout)
 
 
 class each:  # noqa: N801 - reads as a word: run(fn, each(tensors))
     """An argument of `run` that differs from rank to rank: rank r gets `values[r]`, and nothing of the others'."""
 
     def __init__(self, values: Sequence) -> None:
-        self.values = list(values)
+        with in_a_sentence():
+            if not isinstance(values, Iterable):
+                raise TypeError(f"each({short(values)}): give one value for each rank, as in each([1, 2, 3, 4])")
+            self.values = list(values)
 
 
 def _check_each(args: tuple, ranks: int) -> None:
@@ -69,7 +90,6 @@ def _for_rank(argument: Any, rank: int) -> Any:
 
 def _calls(fn: Callable, args: tuple, ranks: int) -> list[bytes]:
     """Return the packed call of each rank; a single one where all are the same."""
-    _check_each(args, ranks)
     if not any(isinstance(argument, each) for argument in args):
         return [packing.pack_call(fn, args)]
     return [
@@ -101,10 +121,48 @@ def _check_call(fn: Any, ranks: Any, on: Any, timeout: Any) -> None:
         raise RuntimeError(f"run() was called inside rank {os.environ['COURSE_RANK']}; call it from the notebook")
     if ranks is not None and (isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1):
         raise ValueError(f"ranks={ranks!r}: the number of ranks is a whole number from 1 on")
+    if isinstance(on, type):
+        raise ValueError(f"on={on.__name__} is a class: write on={on.__name__}(), with parentheses")
     if isinstance(on, str) and on != "nccl" or on is not None and not isinstance(on, str) and not hasattr(on, "link"):
         raise ValueError(f"on={on!r}: use None for real processes with gloo, 'nccl' for GPUs, or a Cluster(...)")
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e7:
         raise ValueError(f"timeout={timeout!r}: give the seconds after which a run counts as hung, such as 60")
+
+
+def _check_arguments(fn: Callable, args: tuple, ranks: int | None, unknown: dict[str, Any]) -> None:
+    """Refuse names that `run` does not know, and arguments that `fn` does not take, before anything starts."""
+    try:
+        signature = inspect.signature(fn, follow_wrapped=False)
+    except (TypeError, ValueError):  # a function in C need not say what it takes
+        signature = inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+    name = getattr(fn, "__name__", "fn")
+    for word, value in unknown.items():
+        near = difflib.get_close_matches(word, ("ranks", "on", "timeout", "debug"), 1, 0.7)
+        if word not in signature.parameters and not near and type(value) is int:
+            near = ["ranks"]  # world_size, nprocs, n
+        hint = f"did you mean {near[0]}={short(value)}?" if near else f"what {name} takes follows it, without names"
+        raise TypeError(f"run takes ranks=, on=, timeout= and debug=, but not {word}=: {hint}")
+    try:
+        signature.bind(None, *args)
+    except TypeError as error:
+        hint = ""
+        if args and type(args[-1]) is int and ranks is None and _takes(signature, len(args)):
+            hint = f"; did you mean ranks={args[-1]}?"
+        call = ", ".join(["dist", *(text if len(text := short(value)) < 30 else "..." for value in args)])
+        raise Misfit(
+            f"run calls fn(dist, *args), here {name}({call}), but {name} takes {signature}: {error}{hint}",
+            None,
+            "TypeError",
+            str(error),
+        ) from None
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 def _check_room(ranks: int, on: Any) -> None:
@@ -158,7 +216,7 @@ def _run_real(fn: Callable, args: tuple, ranks: int, on: str | None, timeout: fl
     show = _Live(ranks)
     children = LAUNCHER.run(jobs, timeout, meet=True, live=show)
     print_ranks([child.text for child in children], shown=show.text)
-    _raise_first_failure(children, timeout)
+    _raise_first_failure(children, timeout, debug=debug)
     answers = [child.answer for child in children]
     LAUNCHER.prepare(answers)
     values = [_value(answer["value"], rank) for rank, answer in enumerate(answers)]

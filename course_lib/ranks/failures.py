@@ -13,7 +13,7 @@ from course_lib.ranks.results import RankFailed, duration, lines_of
 
 
 def raise_first_failure(
-    children: list[Child], timeout: float, simulated: bool = False, alone: bool = False
+    children: list[Child], timeout: float, simulated: bool = False, alone: bool = False, debug: bool = False
 ) -> None:
     """Raise the failure that happened first, if any: an exception, a death, or a hang."""
     dead = [child for child in children if child.answer is None and child.died]
@@ -22,17 +22,24 @@ def raise_first_failure(
     if dead and (not raised or _is_victim(raised[0])):
         child = dead[0]
         who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
-        raise RankFailed(f"{who} {_how_it_died(child)}", None if simulated else child.index, _kind_of_death(child))
+        said = _how_it_died(child, may_differ=not (simulated or alone), debug=debug)
+        raise RankFailed(f"{who} {said}", None if simulated else child.index, _kind_of_death(child))
     raise_raised(raised)
     stuck = [child for child in children if child.answer is None]
     if stuck:
-        raise RankFailed(_hang(stuck, children, timeout, alone), stuck[0].index, "timeout")
+        places = {child.index: stack(child) if child in stuck else None for child in children}
+        raise RankFailed(hang(places, timeout, alone), stuck[0].index, "timeout")
 
 
 def raise_raised(raised: list[dict[str, Any]]) -> None:
-    """Raise the exception that came first, if any; one that only says that another rank went away comes last."""
+    """Raise the exception that came first, if any."""
     if raised:
-        raise _failure_of(min(raised, key=lambda answer: (_is_victim(answer), answer["when"])))
+        raise _failure_of(first(raised))
+
+
+def first(raised: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the exception that came first; one that only says that another rank went away comes last."""
+    return min(raised, key=lambda answer: (_is_victim(answer), answer["when"]))
 
 
 def _is_victim(answer: dict[str, Any]) -> bool:
@@ -61,7 +68,7 @@ def _kind_of_death(child: Child) -> str:
     return "signal" if os.WIFSIGNALED(child.status) else "exit"
 
 
-def _how_it_died(child: Child) -> str:
+def _how_it_died(child: Child, may_differ: bool, debug: bool) -> str:
     last = [line for line in child.text.splitlines() if line.strip()][-3:]
     said = f"; the last it printed was: {' / '.join(last)}" if last else ""
     if os.WIFEXITED(child.status):
@@ -72,30 +79,42 @@ def _how_it_died(child: Child) -> str:
         return f"ran out of memory in C++ (std::bad_alloc){said}"
     reasons = {
         signal.SIGKILL: "was killed (SIGKILL): by the system for lack of memory, or by hand",
-        signal.SIGABRT: "aborted in C++ (SIGABRT): a mismatch of shapes or dtypes between ranks does that",
+        signal.SIGABRT: "aborted in C++ (SIGABRT)",
         signal.SIGSEGV: "crashed in C code (SIGSEGV)",
     }
-    return reasons.get(number, f"was ended by signal {signal.Signals(number).name}") + said
+    reason = reasons.get(number) or f"was ended by signal {signal.Signals(number).name}"
+    if number == signal.SIGABRT and may_differ:
+        said += "; shapes or dtypes that differ between ranks do that"
+        said += "" if debug else ": run(..., debug=True) names both sides"
+    return reason + said + lines_of(stack(child))
 
 
-def _hang(stuck: list[Child], children: list[Child], timeout: float, alone: bool) -> str:
+def hang(places: dict[int, list | None], timeout: float, alone: bool = False) -> str:
+    """Tell where each rank was when time was up: `places` are their frames, None for one that had returned."""
+    if alone:
+        (frames,) = places.values()
+        return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
     lines = [f"still running after {duration(timeout)}, and ended:"]
-    for child in children:
-        frames = stack(child)
-        if alone:
-            return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
-        if child not in stuck:
-            lines.append(f"  rank {child.index} had returned")
+    for rank, frames in places.items():
+        if frames is None:
+            lines.append(f"  rank {rank} had returned")
         elif frames:
-            lines.append(f"  rank {child.index} was at{lines_of(frames, most=2)}")
+            lines.append(f"  rank {rank} was at{lines_of(frames, most=2)}")
         else:
-            lines.append(f"  rank {child.index} was outside your function")
+            lines.append(f"  rank {rank} was outside your function")
     return "\n".join(lines)
 
 
 def stack(child: Child) -> list[tuple[str, int, str]]:
-    """Return the learner's frames in what faulthandler dumped, outermost first."""
-    found = re.findall(r'File "(.*)", line (\d+) in (.*)', child.stack.decode("utf-8", "replace"))
+    """Return the learner's frames in what faulthandler dumped, outermost first.
+
+    They are those of the thread at fault, or of the main thread where that was none of Python's.
+    """
+    dumped = child.stack.decode("utf-8", "replace")
+    _, *threads = re.split(r"^(.*) \(most recent call first\):$", dumped, flags=re.MULTILINE)
+    bodies = dict(zip(threads[::2], threads[1::2], strict=True))  # the main thread, the oldest, comes last
+    at_fault = [body for head, body in bodies.items() if not head.startswith("Thread")] or list(bodies.values()) or [""]
+    found = re.findall(r'File "(.*)", line (\d+) in (.*)', at_fault[-1])
     return [(file, int(line), name) for file, line, name in reversed(found) if not packing.is_library(file)]
 
 

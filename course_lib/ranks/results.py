@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import re
 import reprlib
@@ -96,7 +97,7 @@ class Results(Sequence):
         for previous, rank in zip([-1, *shown], shown, strict=False):
             if rank != previous + 1:
                 lines.append(f"... {rank - previous - 1} more ranks ...")
-            lines.append(f"rank {rank:>{width}} returned {_short(self[rank])}")
+            lines.append(f"rank {rank:>{width}} returned {short(self[rank])}")
         if self.simulated:
             lines.append(f"simulated: {duration(self.seconds)} of virtual time")
         return "\n".join(lines)
@@ -116,8 +117,23 @@ class RankFailed(Exception):  # noqa: N818 - it reads as what happened
         return [f"{type(self).__name__}: {self}"]
 
 
+class Misfit(RankFailed, TypeError):
+    """Arguments that the function does not take; no rank was started."""
+
+
 class Deadlock(RankFailed):
     """Simulated ranks that wait for each other, so that none can ever go on."""
+
+
+@contextlib.contextmanager
+def in_a_sentence() -> Iterator[None]:
+    """Have a notebook show what is refused under `with` as one sentence, without lines of this course."""
+    try:
+        yield
+    except (RuntimeError, TypeError, ValueError) as error:
+        said = [f"{type(error).__name__}: {error}"]
+        error._render_traceback_ = lambda: said
+        raise
 
 
 def duration(seconds: float) -> str:
@@ -128,7 +144,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns" if seconds else "0 s"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a value as one line of moderate length."""
     import torch
 
     if isinstance(value, torch.Tensor) and value.numel() > 32:

@@ -2,6 +2,9 @@
 
 Each run has a process group of its own. What went wrong on any rank is told to all through torchrun's store, so every
 rank raises the same RankFailed; a failing rank closes its connections, which frees those that wait for it.
+
+Two promises are weaker than in a notebook: of a rank that dies (a signal, os._exit) torchrun tells what it knows; and
+one that never comes back is told by the others up to 30 s later, and ended by torchrun once these have ended.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ import contextlib
 import io
 import os
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -21,10 +26,11 @@ import torch.distributed as torch_dist
 from course_lib import meter
 from course_lib.meter import Event
 from course_lib.ranks import packing, worker
-from course_lib.ranks.failures import raise_raised
-from course_lib.ranks.results import RankFailed, Results, duration, print_ranks
+from course_lib.ranks.failures import first, hang, raise_raised
+from course_lib.ranks.results import RankFailed, Results, print_ranks
 
 MOST_PRINTED = 100_000  # characters kept of what one rank prints
+SLACK = 30.0  # seconds for which a rank whose time is up is waited for
 _RUNS = 0
 _STORE: Any = None
 
@@ -45,15 +51,16 @@ def run(
     if backend == "nccl" and torch.cuda.device_count() <= local:
         gpus = torch.cuda.device_count()
         raise ValueError(f"rank {rank} has no GPU of its own: this machine has {gpus}; leave out on='nccl' to use gloo")
-    store, patience = _next_store(timeout), timedelta(seconds=timeout)
+    store, patience = _next_store(timeout), timedelta(seconds=timeout + 1)  # by then a rank has noted where it is
     printed, answer = "", {}
     with _group(backend, store, rank, world, patience, local):
-        with _kept_print() as text:
+        deadline = time.monotonic() + timeout + SLACK
+        with _kept_print() as text, _noted_where(store, rank, timeout):
             answer = _call(fn, args, rank, backend, debug)
         printed = text.kept()
         if "error" in answer:
             torch_dist.destroy_process_group()  # frees the ranks that wait for this one
-        _tell(store, rank, world, answer, timeout)
+        _tell(store, rank, world, answer, timeout, deadline)
         carrier = torch_dist.new_group(backend="gloo") if backend == "nccl" else None
         everything: list = [None] * world
         torch_dist.all_gather_object(everything, packing.pack(answer | {"printed": printed}), carrier)
@@ -72,7 +79,7 @@ def _next_store(timeout: float) -> Any:
     global _RUNS, _STORE
     if _STORE is None:
         _STORE, _, _ = next(torch_dist.rendezvous("env://"))
-    _STORE.set_timeout(timedelta(seconds=timeout + 30))
+    _STORE.set_timeout(timedelta(seconds=timeout + SLACK))
     _RUNS += 1
     return torch_dist.PrefixStore(f"course/{_RUNS}", _STORE)
 
@@ -123,6 +130,28 @@ def _kept_print() -> Iterator[_Text]:
         yield text
 
 
+@contextlib.contextmanager
+def _noted_where(store: Any, rank: int, timeout: float) -> Iterator[None]:
+    """Note for all ranks on which lines this one is, should it still be here when time is up."""
+    thread = threading.get_ident()
+
+    def note() -> None:
+        stack = traceback.extract_stack(sys._current_frames()[thread])
+        ours = max(place for place, frame in enumerate(stack) if frame.filename == __file__)
+        frames = [(frame.filename, frame.lineno, frame.name) for frame in stack[ours:]]
+        theirs = [frame for frame in frames if not packing.is_library(frame[0])]
+        with contextlib.suppress(Exception):  # the store may be gone
+            store.set(f"where {rank}", packing.pack(theirs))
+
+    timer = threading.Timer(timeout, note)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> dict[str, Any]:
     """Call the function as a rank of `run` does: with its own copy of all it uses."""
     os.environ["COURSE_RANK"] = str(rank)
@@ -144,17 +173,30 @@ def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> di
     return answer | {"events": [tuple(event) for event in dist.events], "begin": begin, "end": end}
 
 
-def _tell(store: Any, rank: int, world: int, answer: dict[str, Any], timeout: float) -> None:
+def _tell(store: Any, rank: int, world: int, answer: dict[str, Any], timeout: float, deadline: float) -> None:
     """Tell all ranks how this one ended and hear how they did. Raises the first failure, the same on every rank."""
+    overdue = time.monotonic() > deadline  # the others have given up on this one
     order = store.add("ended", 1)
     failed = {**answer, "when": order, "message": answer["message"][:10_000]} if "error" in answer else None
     store.set(f"rank {rank}", packing.pack(failed))
     heard, late = {}, []
     for other in range(world):
         try:
+            store.wait([f"rank {other}"], timedelta(seconds=max(0.1, deadline - time.monotonic())))
             heard[other] = packing.unpack_plain(store.get(f"rank {other}"))
         except torch_dist.DistStoreError:
             late.append(other)
-    raise_raised([failure for failure in heard.values() if failure is not None])
-    if late:
-        raise RankFailed(f"rank {late[0]} had not returned after {duration(timeout)}", late[0], "timeout")
+    raised = [failure for failure in heard.values() if failure is not None]
+    if raised and "Timed out waiting" not in first(raised)["message"]:  # gloo's words for a hang
+        raise_raised(raised)
+    if raised or late or overdue:
+        places = {other: _where(store, other, heard) for other in range(world)}
+        stuck = [other for other, frames in places.items() if frames is not None] or late or [rank]
+        raise RankFailed(hang(places, timeout), stuck[0], "timeout")
+
+
+def _where(store: Any, rank: int, heard: dict[int, Any]) -> list | None:
+    """Return a rank's lines when time was up; None for one that had returned."""
+    if store.check([f"where {rank}"]):
+        return packing.unpack_plain(store.get(f"where {rank}"))
+    return None if heard.get(rank, ...) is None else []

@@ -31,6 +31,7 @@ def main(link: socket.socket, trace: int, port: int | None = None) -> int:
     _settle(job)
     absent = [name for name in zygote.LATER if name not in sys.modules]
     faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
+    faulthandler.enable(file=trace, all_threads=True)  # a crash may come in a thread of gloo's, without Python
     if job["kind"] == "simulated":
         from course_lib.simulator import world
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Real
 
 from course_lib.hardware import GPU, GPUS, NODES
 from course_lib.meter import Event
-from course_lib.ranks.results import Deadlock
+from course_lib.ranks.results import Deadlock, in_a_sentence
 
 __all__ = ["Cluster", "Deadlock", "Event"]
 
@@ -39,6 +41,11 @@ class Cluster:
     nic_latency: float | None = None
 
     def __post_init__(self) -> None:
+        with in_a_sentence():
+            self._complete()
+
+    def _complete(self) -> None:
+        """Fill in what was not given. Raises ValueError for what makes no sense."""
         gpu = self._gpu()
         peak = gpu and next(gpu.peak(dtype) for dtype in ("bf16", "fp16", "fp32") if dtype in gpu.dtypes)
         self._default(
@@ -50,14 +57,14 @@ class Cluster:
             raise ValueError(f"{given[0]}={getattr(self, given[0])} makes sense only with nodes: Cluster(nodes=2, ...)")
         for name in ("bandwidth", "nic_bandwidth"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value}: give bytes per second, more than 0 (math.inf is allowed)")
+            if value is not None and not (isinstance(value, Real) and value > 0):
+                raise ValueError(f"{name}={value!r}: give bytes per second, more than 0 (math.inf is allowed)")
         for name in ("latency", "nic_latency"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name}={value}: give seconds, 0 or more")
-        if not 0 < self.flops < math.inf:
-            raise ValueError(f"flops={self.flops}: give floating-point operations per second, more than 0")
+            if value is not None and not (isinstance(value, Real) and 0 <= value < math.inf):
+                raise ValueError(f"{name}={value!r}: give seconds, 0 or more")
+        if not (isinstance(self.flops, Real) and 0 < self.flops < math.inf):
+            raise ValueError(f"flops={self.flops!r}: give floating-point operations per second, more than 0")
 
     def _default(self, **values: float | None) -> None:
         for name, value in values.items():
@@ -65,11 +72,15 @@ class Cluster:
                 object.__setattr__(self, name, value)
 
     def _gpu(self) -> GPU | None:
-        if isinstance(self.gpu, str):
-            if self.gpu not in GPUS:
-                raise ValueError(f"gpu={self.gpu!r}: course_lib.hardware has {', '.join(GPUS)}")
-            return GPUS[self.gpu]
-        return self.gpu
+        if self.gpu is None or isinstance(self.gpu, GPU):
+            return self.gpu
+        if not isinstance(self.gpu, str) or self.gpu not in GPUS:
+            names = {name.lower(): repr(name) for name in GPUS}
+            asked = str(self.gpu).lower()
+            near = [name for name in names if name.startswith(asked)] or get_close_matches(asked, names, 1)
+            hint = f"; did you mean {' or '.join(names[name] for name in near)}?" if near else ""
+            raise ValueError(f"gpu={self.gpu!r}: course_lib.hardware has {', '.join(GPUS)}{hint}")
+        return GPUS[self.gpu]
 
     def _fill_nodes(self, gpu: GPU | None) -> None:
         node = next((node for node in NODES.values() if gpu is not None and node.gpu.name == gpu.name), None)
