@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib.checks import check, close, equal, expect, integers, near
+from course_lib.checks import check, close, code_of, equal, expect, integers, near
 from course_lib.overlap import step_seconds
 from course_lib.ranks import RankFailed, Results, each, run, work
 from course_lib.simulator import Cluster
@@ -70,6 +70,22 @@ class Chain(nn.Module):
         return x
 
 
+class Noting(Chain):
+    """Notes, in each forward that is trained on, its rows, the weights and buffers before, and the buffers after."""
+
+    def __init__(self, **built: Any) -> None:
+        super().__init__(**built)
+        self.notes: list = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weights = [parameter.detach().clone() for parameter in self.parameters()]
+        before = [buffer.clone() for buffer in self.buffers()]
+        out = super().forward(x)
+        if torch.is_grad_enabled():
+            self.notes.append((len(x), weights, before, [buffer.clone() for buffer in self.buffers()]))
+        return out
+
+
 class RunningMean(nn.Module):
     """Keeps, in a buffer, the running mean of what passes through it, as batch normalization does."""
 
@@ -123,13 +139,14 @@ def accumulated(dist: Any, answer: Any, buckets: list, microbatches: list, built
 
 
 def looped(
-    dist: Any, answer: Any, x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, built: dict, buffer: bool
+    dist: Any, answer: Any, x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, built: dict, buffer: Any
 ) -> tuple:
-    model = Chain(**built)
-    if buffer:
-        model.layers.insert(1, RunningMean(4))
+    model = Noting(**built)
+    if buffer is not None:
+        model.layers.insert(1, RunningMean(len(buffer)))
+        model.layers[1].mean.copy_(buffer)
     answer(dist, model, x, y, lambda epoch: orders[epoch].clone(), len(orders), batch)
-    return [p.detach() for p in model.parameters()], list(model.buffers())
+    return [p.detach() for p in model.parameters()], list(model.buffers()), model.notes
 
 
 def served(dist: Any, answer: Any, steps: int, bound: int, seconds: list) -> tuple:
@@ -162,15 +179,25 @@ def _run(case: str, *call: Any, ranks: int, on: Any = None, see: str = "", known
             raise
         for words, code, said in known:
             expect(words not in str(failure), f"{case.rstrip(',')}: {said}. {failure}", code, see)
-        kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
-        expect(False, f"{case.rstrip(',')}: {failure}", kinds.get(failure.error, "raised"), see)
+        expect(False, f"{case.rstrip(',')}: {failure}", code_of(failure), see)
 
 
-def _numbers(tensor: Any) -> str:
+def _numbers(tensor: Any, first: int = 0, digits: int = 4) -> str:
     if not isinstance(tensor, torch.Tensor):
         return repr(tensor)
-    values = tensor.flatten().tolist()
-    return "[" + ", ".join(f"{value:.4g}" for value in values[:4]) + (", ...]" if len(values) > 4 else "]")
+    values = tensor.flatten().tolist()[first:]
+    shown = ", ".join(f"{value:.{digits}g}" for value in values[:4])
+    return f"[{'..., ' if first else ''}{shown}{', ...' if len(values) > 4 else ''}]"
+
+
+def _versus(got: Any, says: str, want: torch.Tensor, tolerance: float = 1e-9) -> str:
+    """Return what came and what was wanted, from the first number on in which they differ, with digits to see it."""
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape:
+        return f"{_numbers(got)}; {says} {_numbers(want)}"
+    mine, right = got.double().flatten(), want.double().flatten()
+    first = int(((mine - right).abs() <= tolerance).int().argmin())
+    digits = next((count for count in range(4, 17) if f"{mine[first]:.{count}g}" != f"{right[first]:.{count}g}"), 17)
+    return f"{_numbers(got, first, digits)}; {says} {_numbers(want, first, digits)}"
 
 
 def _ring_bytes(ranks: int, nbytes: int, messages: int) -> int:
@@ -252,8 +279,8 @@ def _averages(answer: Any, examples: list, missing: tuple = (), real: bool = Fal
     )
     expect(
         False,
-        f"{case} the gradient of parameter {place} on rank {rank} is {_numbers(got[rank][place])}; the mean over all "
-        f"{total} examples is {_numbers(want[place])}",
+        f"{case} the gradient of parameter {place} on rank {rank} is "
+        + _versus(got[rank][place], f"the mean over all {total} examples is", want[place], 1e-4),
         "value",
     )
 
@@ -305,6 +332,9 @@ def _reference(x: torch.Tensor, y: torch.Tensor, built: list, steps: int, scale:
     return [p.detach() for p in models[0].parameters()]
 
 
+NARROW = {16: ", as bfloat16 and float16", 32: ", as float32"}
+
+
 def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, skipped: Any = None, real=False) -> None:
     """Judge the weights after three steps; `skipped[rank]` are layers that get no gradient there."""
     steps, widths = 3, SQUARE if tied or skipped else WIDTHS
@@ -315,8 +345,9 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
     start = [p.detach() for p in Chain(**built[0]).parameters()]
     more = (plan(Chain(**built[0])),) if plan else ()
     units = len(more[0]) if plan else len(start)
-    want, summed, once = (
-        _reference(x, y, built, count, scale) for count, scale in ((steps, 1.0), (steps, float(ranks)), (1, 1.0))
+    want, summed, twice, once = (
+        _reference(x, y, built, count, scale)
+        for count, scale in ((steps, 1.0), (steps, float(ranks)), (steps, 1 / ranks), (1, 1.0))
     )
     alone = _reference(x[: 8 // ranks], y[: 8 // ranks], built[:1], steps)
     case = f"on {ranks} {'real ' if real else ''}ranks"
@@ -335,8 +366,8 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
         )
         known = ((OTHER_CALL, "different-buckets", order),)
     elif tied:
-        twice = "its gradient is summed twice in a step: it is one of model.parameters(), so register one hook for it"
-        known = (("changed before its wait()", "tied-twice", twice),)
+        hooked = "its gradient is summed twice in a step: it is one of model.parameters(), so register one hook for it"
+        known = (("changed before its wait()", "tied-twice", hooked),)
 
     def after(count: int, known: tuple) -> Results:
         data = more, _rows(x, ranks), _rows(y, ranks), each(built), count
@@ -362,6 +393,12 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
         "sum",
     )
     expect(
+        not near(got[rank], twice, 1e-9),
+        f"{here} the weights are those of gradients divided by the {ranks} ranks twice: divide once, before the "
+        "all-reduce or after it",
+        "divided-twice",
+    )
+    expect(
         rank != 0 or not near(got[0], alone, 1e-9),
         f"{here} rank 0 has the weights of training alone: the all-reduces did not reach parameter.grad",
         "alone",
@@ -384,32 +421,50 @@ def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, s
         "never-launched",
     )
     place = next(place for place in range(len(want)) if not near(got[rank][place], want[place], 1e-9))
+    if not real:
+        numbers = 2 * (ranks - 1) / ranks * sum(parameter.numel() for parameter in start)  # that a rank sends
+        bits = min((8, 16, 32, 64), key=lambda bits: abs(8 * first.bytes_sent[0] / numbers - bits))
+        expect(
+            bits == 64 or not near(got[rank], want, 1e-2),
+            f"{here} parameter {place} on rank {rank} is "
+            + _versus(got[rank][place], "one process on all rows has", want[place])
+            + f". What is summed has {bits} bits a number{NARROW.get(bits, '')}, and the gradients are 64-bit "
+            "(float64), so digits are lost: sum in the gradients' own dtype",
+            "dtype",
+        )
     expect(
         False,
-        f"{here} parameter {place} on rank {rank} is {_numbers(got[rank][place])}; one process on all rows has "
-        f"{_numbers(want[place])}",
+        f"{here} parameter {place} on rank {rank} is "
+        + _versus(got[rank][place], "one process on all rows has", want[place]),
         "value",
     )
 
 
-def overlap(answer: Any, *more: Any, ranks: int = 2) -> Results:
-    """Return a simulated step: backward takes 3 s, one between each two of 4 layers, and an all-reduce 0.5 s."""
+def overlap(answer: Any, *more: Any, ranks: int = 2, steps: int = 1) -> Results:
+    """Return simulated steps: backward takes 3 s, one between each two of 4 layers, and an all-reduce 0.5 s."""
     built = {"widths": SQUARE, "seed": 5, "seconds": 1.0}
     x, y = _data(8, SQUARE[0], SQUARE[-1])
     data = more, _rows(x, ranks), _rows(y, ranks)
-    return run(trained, answer, *data, built, 1, ranks=ranks, on=SLOW, timeout=REAL_SECONDS)
+    return run(trained, answer, *data, built, steps, ranks=ranks, on=SLOW, timeout=REAL_SECONDS)
 
 
 def _overlaps(name: str, answer: Any, more: tuple, see: str, units: str, bound: float) -> None:
-    """Judge a traced step: the first launch before backward ends, and no launch that holds backward up."""
+    """Judge two traced steps: the first launch before backward ends, no launch that holds backward up, and again."""
     try:
-        trace = overlap(answer, *more)
+        trace = overlap(answer, *more, steps=2)
     except RankFailed as failure:
         expect(False, f"on 2 ranks: {failure}", "raised", see)
-    ended = max(event.end for event in trace.of(0, "work"))
-    launches = [event.posted for event in trace.of(0, "all_reduce")]
+    computed = trace.of(0, "work")
+    half = len(computed) // 2
+    starts = (computed[0].start, computed[half].start, math.inf)
+    backwards = []  # for each step: when it began, its backward ended, its all-reduces began, and it ended
+    for step, began in enumerate(starts[:2]):
+        launches = [event.posted for event in trace.of(0, "all_reduce") if began <= event.posted < starts[step + 1]]
+        ended, over = computed[half * (step + 1) - 1].end, min(starts[step + 1], trace.seconds)
+        backwards.append((ended - began, [time - began for time in launches], over - began))
+    ended, launches, took = backwards[0]
     first = min(launches, default=math.inf)
-    computing = sum(event.end - event.start for event in trace.of(0, "work"))
+    computing = sum(event.end - event.start for event in computed[:half])
     expect(
         first < ended,
         f"backward ended at {ended:g} s of virtual time and the first all-reduce began at {first:g} s, so nothing "
@@ -423,11 +478,21 @@ def _overlaps(name: str, answer: Any, more: tuple, see: str, units: str, bound: 
         "blocking", see,
     )  # fmt: skip
     expect(
-        trace.seconds <= bound,
-        f"backward and all-reduces took {trace.seconds:g} s; {bound:g} s are enough when each starts as soon as the "
-        f"gradients of {units} are there. Yours started at {', '.join(f'{time:g}' for time in launches[:8])} s",
+        took <= bound,
+        f"backward and all-reduces took {took:g} s; {bound:g} s are enough when each starts as soon as the "
+        f"gradients of {units} are there. Yours started at {_times(launches)}",
         "late", see,
     )  # fmt: skip
+    expect(
+        backwards[1][2] <= bound,
+        f"in the second step the all-reduces began at {_times(backwards[1][1])} of backward, and in the first at "
+        f"{_times(launches)}: set back for the next step what you keep of a step (counters, handles, what has come)",
+        "kept-state", see.removesuffix("))") + ", steps=2))",
+    )  # fmt: skip
+
+
+def _times(seconds: list) -> str:
+    return ", ".join(f"{time:g}" for time in seconds[:8]) + " s" if seconds else "no time"
 
 
 @check(value=2, one_each=1, overlap=2)
@@ -531,6 +596,7 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         ([(3,)], 1000, "float32"),
         ([(8,), (8,), (8,), (8,), (8,)], 1, "float32"),
         ([(8,), (16,), (4,), (2,), (2,), (32,), (1,)], 128, "bfloat16"),
+        ([(10,), (15,), (15,)], 100, "float32"),  # the first fits beside the last, and they are no neighbours
     ]
     plans = []
     for shapes, cap, dtype in cases:
@@ -571,6 +637,15 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
             )
     part("order")
     for case, sizes, _, plan in plans:
+        for bucket in plan:
+            between = sorted(set(range(min(bucket), max(bucket))) - set(bucket))
+            expect(
+                not between,
+                f"{case} bucket {bucket} of the plan {plan} holds {max(bucket)} and {min(bucket)} without "
+                f"{', '.join(map(str, between))}: a bucket holds neighbours, so go on only in the bucket that was "
+                "opened last",
+                "no-neighbours",
+            )
         flat = [sorted(bucket, reverse=True) for bucket in plan]
         expect(
             [index for bucket in flat for index in bucket] == list(reversed(range(len(sizes)))),
@@ -638,6 +713,65 @@ def loop_reference(
     return [p.detach() for p in model.parameters()]
 
 
+def _judge_buffers(outcome: Any, built: list) -> None:
+    """Judge the running mean in each forward and at the end: rank 0's at first, then rank 0's or the ranks' mean."""
+    ranks = len(built)
+    own = [start + 10 * rank for rank, start in enumerate(integers(ranks, (4,), "float64"))]
+    case, got, *_ = outcome(0, built, [start.clone() for start in own])
+    case += " the model's buffer (a running mean)"
+    for rank in range(1, ranks):
+        expect(
+            near(got[rank][1], got[0][1], 1e-12),
+            f"{case} ends as {_numbers(got[0][1][0])} on rank 0 and {_numbers(got[rank][1][0])} on rank {rank}: "
+            "buffers have no gradient, so broadcast them too, in every step",
+            "buffers",
+        )
+    steps = [_by_step(notes) for *_, notes in got]
+    moved = all(steps) and any(not near(before, after, 1e-12) for before, after in steps[0])
+    expect(moved, f"{case} is never moved: leave the model in training mode", "buffer-not-used")
+    for rank in range(ranks):
+        expect(
+            near(steps[rank][0][0], own[0], 1e-12),
+            f"{case} with which rank {rank} began is {_numbers(steps[rank][0][0])}; rank 0 came with "
+            f"{_numbers(own[0])}: broadcast buffers too, before the first step",
+            "buffer-start",
+        )
+    for done in range(1, len(steps[0]) + 1):
+        now = [steps[rank][done][0] if done < len(steps[rank]) else got[rank][1][0] for rank in range(ranks)]
+        left = [steps[rank][done - 1][1] for rank in range(ranks)]  # by the forward before
+        for rank in range(1, ranks):
+            expect(
+                near(now[rank], now[0], 1e-12),
+                f"{case} is {_numbers(now[0])} on rank 0 and {_numbers(now[rank])} on rank {rank} after step {done}, "
+                "and equal only at the end: broadcast it in every step",
+                "buffers",
+            )
+        mean = sum(left) / ranks
+        expect(
+            not near(now[0], ranks * mean, 1e-9),
+            f"{case} is {ranks} times the ranks' mean after step {done}, {_numbers(now[0])}: divide by the number of "
+            "ranks what all_reduce adds up",
+            "buffer-sum",
+        )
+        expect(
+            near(now[0], left[0], 1e-9) or near(now[0], mean, 1e-9),
+            f"{case} is {_numbers(now[0])} after step {done}; rank 0's is {_numbers(left[0])}, the mean over the ranks "
+            f"{_numbers(mean)}: take one of these",
+            "buffer-value",
+        )
+
+
+def _by_step(notes: list) -> list:
+    """Return the buffer before and after the forwards of each step: weights change between steps only."""
+    steps: list = []
+    for number, (_, weights, before, after) in enumerate(notes):
+        if number and near(weights, notes[number - 1][1], 0.0):
+            steps[-1][1] = after[0]
+        else:
+            steps.append([before[0], after[0]])
+    return steps
+
+
 LOOPED = {"widths": (3, 4, 2), "seed": 7}  # the model of break_it on rank 0
 
 
@@ -658,10 +792,11 @@ def check_break_it(answer: Any, part: Any) -> str:
         scenarios.append((x, y, orders, want, faulty))
     same, other = [LOOPED] * ranks, [LOOPED | {"seed": 7 + rank} for rank in range(ranks)]
 
-    def outcome(number: int, built: list, buffer: bool = False, real: bool = False) -> tuple:
+    def outcome(number: int, built: list, buffers: Any = None, real: bool = False) -> tuple:
         x, y, orders, *references = scenarios[number]
         case = f"on {len(built)} {'real ' if real else ''}ranks with {len(x)} rows in batches of {batch}"
-        data = (x.clone(), y.clone(), [order.clone() for order in orders], batch, each(built), buffer)
+        data = (x.clone(), y.clone(), [order.clone() for order in orders], batch, each(built))
+        data += (each(buffers or [None] * len(built)),)
         return case, _run(case, looped, answer, *data, ranks=len(built), on=None if real else Cluster()), *references
 
     part("init")
@@ -674,16 +809,42 @@ def check_break_it(answer: Any, part: Any) -> str:
             "first step",
             "different-start",
         )
-    start = [p.detach() for p in Chain(**LOOPED).parameters()]
-    expect(not near(got[0][0], start, 1e-12), f"{case} no weight has changed", "unchanged")
+    own = [[p.detach() for p in Chain(**built).parameters()] for built in other]
+    expect(not near(got[0][0], own[0], 1e-12), f"{case} no weight has changed", "unchanged")
+    means = [sum(same) / ranks for same in zip(*own, strict=True)]
+    for rank, (*_, notes) in enumerate(got):
+        began = notes[0][1] if notes else None
+        of_whom = next((f"the weights of rank {r}" for r in range(1, ranks) if near(began, own[r], 1e-12)), "others")
+        of_whom = "weights of its own" if rank and near(began, own[rank], 1e-12) else of_whom
+        of_whom = "the mean of all ranks' weights" if near(began, means, 1e-12) else of_whom
+        expect(
+            near(began, own[0], 1e-12),
+            f"{case} rank {rank} began with {of_whom}, and those of rank 0 count: dist.broadcast(tensor, 0) for each, "
+            "before the first step",
+            "wrong-start",
+        )
 
     def judge(number: int, built: list, real: bool = False) -> Results:
         case, got, want, faulty = outcome(number, built, real=real)
-        if all(near(mine, want, 1e-9) for mine, _ in got):
+        if all(near(mine, want, 1e-9) for mine, *_ in got):
             return got
         for fault, weights in faulty:
             different = not near(weights, want, 1e-9)
             expect(not (different and near(got[0][0], weights, 1e-9)), f"{case} the loop {FAULTS[fault]}", fault)
+        seen, there = (sum(note[0] for *_, notes in got for note in notes), sum(map(len, scenarios[number][2])))
+        trained_on = f"{case} the ranks have trained on {seen} rows"
+        expect(
+            seen >= there,
+            f"{trained_on}: {there - seen} were left out, as with len(rows) // ranks rows for each. Deal out all of "
+            "them, as rows.tensor_split(ranks) does",
+            "rows-dropped",
+        )
+        expect(
+            seen <= there,
+            f"{trained_on}: {seen - there} came twice, which makes ranks equal, but a row that is repeated counts "
+            "twice. Let ranks have different numbers of rows, also none",
+            "rows-repeated",
+        )
         expect(
             near(got[1][0], got[0][0], 1e-9),
             f"{case} the ranks end with different weights",
@@ -691,13 +852,12 @@ def check_break_it(answer: Any, part: Any) -> str:
         )
         expect(
             False,
-            f"{case} the first weights are {_numbers(got[0][0][0])}; one process has {_numbers(want[0])}",
+            f"{case} the first weights are {_versus(got[0][0][0], 'one process has', want[0])}",
             "value",
         )
 
     part("mean")
-    trace = judge(0, [LOOPED | {"row_seconds": 1.0}] * ranks)
-    rows = [sum(event.end - event.start for event in trace.of(rank, "work")) for rank in range(ranks)]
+    rows = [sum(note[0] for note in notes) for *_, notes in judge(0, same)]
     count, most = len(scenarios[0][0]), max(rows)
     expect(
         most <= count / 2,  # twice a fair share: how rows are dealt out is left open
@@ -712,20 +872,7 @@ def check_break_it(answer: Any, part: Any) -> str:
     part("shuffle")
     judge(3, same)
     part("buffers")
-    case, got, *_ = outcome(0, same, buffer=True)
-    for rank in range(1, ranks):
-        expect(
-            near(got[rank][1], got[0][1], 1e-12),
-            f"{case} the model's buffer (a running mean) ends as {_numbers(got[0][1][0])} on rank 0 and "
-            f"{_numbers(got[rank][1][0])} on rank {rank}: buffers have no gradient, so broadcast them too, in every "
-            "step",
-            "buffers",
-        )
-    expect(
-        not near(got[0][1], [torch.zeros(4, dtype=torch.float64)], 1e-12),
-        f"{case} the model's buffer (a running mean) is still zero: leave the model in training mode",
-        "buffer-not-used",
-    )
+    _judge_buffers(outcome, same)
     return "same start · mean over rows, also in short batches · a new order each epoch · equal buffers"
 
 
@@ -843,19 +990,31 @@ def check_no_sync(answer: Any, part: Any) -> str:
                 expect(not near(mine, [scale * g for g in grads], 1e-9), f"{case} the gradients {said}", code)
             expect(
                 False,
-                f"{case} the first gradient on rank {rank} begins {_numbers(mine[0])}; over all {len(x)} rows it is "
-                f"{_numbers(want[0])}",
+                f"{case} the first gradient on rank {rank} is "
+                + _versus(mine[0], f"over all {len(x)} rows it is", want[0]),
                 "value",
             )
     part("collectives")
-    trace = run(accumulated, answer, buckets, parts, built | {"seconds": 1.0}, ranks=ranks, on=SLOW)
-    computing = sum(event.end - event.start for event in trace.of(0, "work"))
+    timed = built | {"seconds": 1.0, "row_seconds": 0.3}  # no number of rows makes a forward as long as a backward
+    trace = run(accumulated, answer, buckets, parts, timed, ranks=ranks, on=SLOW)
+    spent = [event.end - event.start for event in trace.of(0, "work")]
+    computing = sum(seconds for seconds in spent if close(seconds, 1.0))
     backward = float(len(SQUARE) - 2)
     expect(
         computing >= micro * backward - 1e-9,
         f"{case} and {backward:g} s for a backward rank 0 ran backward for {computing:g} s; {micro} micro-batches take "
         f"{micro * backward:g} s. All rows at once are the batch that does not fit: one backward for each micro-batch",
         "one-backward",
+    )
+    alive = most = 0
+    for seconds in spent:
+        alive = 0 if close(seconds, 1.0) else alive + 1
+        most = max(most, alive)
+    expect(
+        most <= 1,
+        f"{case} rank 0 ran {most} forwards before its first backward, so the activations of {most} micro-batches were "
+        "held at a time: give each micro-batch a backward of its own, which frees them",
+        "one-graph",
     )
     calls = trace.collectives[0].count("all_reduce")
     expect(

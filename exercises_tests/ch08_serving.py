@@ -238,22 +238,23 @@ def _bounds(answer: Any, cases: list) -> None:
 
 
 def operate(answer: Any, histories: list) -> list:
-    """Beside the answer: for each history, what each operation on a new manager returned."""
-    return [_operate(answer, *history) for history in histories]
+    """Beside the answer: for each history, what each operation returned to a new manager and to two that take turns."""
+    return [(*_operate(answer, 1, *history), *_operate(answer, 2, *history)) for history in histories]
 
 
-def _operate(answer: Any, blocks: int, size: int, operations: list) -> list:
-    """Return what each operation returned, as plain data; ends at the first exception."""
-    found: list = []
+def _operate(answer: Any, managers: int, blocks: int, size: int, operations: list) -> list:
+    """Return for each manager what each operation returned, as plain data; ends at the first exception."""
+    found: list = [[] for _ in range(managers)]
+    at = 0
     try:
-        manager = answer(blocks, size)
+        made = [answer(blocks, size) for _ in range(managers)]
         for name, *words in operations:
-            returned = getattr(manager, name)(*words)
-            found.append(_plain(returned))
+            for at, manager in enumerate(made):
+                found[at].append(_plain(getattr(manager, name)(*words)))
     except NotImplementedError:
-        found.append(("unwritten",))
+        found[at].append(("unwritten",))
     except Exception as error:
-        found.append(("raised", f"{type(error).__name__}: {error}"))
+        found[at].append(("raised", f"{type(error).__name__}: {error}"))
     return found
 
 
@@ -354,12 +355,21 @@ def _random_operations(draw: random.Random, blocks: int, size: int, length: int)
 
 
 def _judge_all(answer: Any, part: Any, judge: Callable, parts: dict[str, list]) -> None:
-    """Judge the histories of all parts, which the answer goes through in one process."""
-    found = iter(alone(operate, answer, [history for histories in parts.values() for history in histories]))
+    """Judge the histories of all parts, which the answer goes through in one process; at the end, in turns."""
+    every = [history for histories in parts.values() for history in histories]
+    found = alone(operate, answer, every)
+    results = iter(found)
     for name, histories in parts.items():
         part(name)
         for history in histories:
-            judge(*history, next(found))
+            judge(*history, next(results)[0])
+    for history, (_, *both) in zip(every, found, strict=True):
+        for returned in both:
+            try:
+                judge(*history, returned)
+            except Exception as wrong:  # what was right alone
+                words = "Each alone is right, so they share what they keep: make it in __init__, not in the class body"
+                expect(False, f"two managers take turns with the same requests: {wrong}. {words}", "shared-by-managers")
 
 
 @check(tables=2, budget=1, no_leak=2)

@@ -5,29 +5,11 @@ Each wrong answer names the code that its check gives and words that the sentenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 
+from wrong_answers import collect
 
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 def filled(model) -> list:
@@ -214,12 +196,16 @@ def divides_while_it_flies(dist, model):
     return finish
 
 
-def _starts_in_hooks(dist, model, parameters, emptied=True):
+def _starts_in_hooks(dist, model, parameters, emptied=True, before=False):
     flying = []
+
+    def start(parameter):
+        if before:
+            parameter.grad /= dist.get_world_size()
+        flying.append((parameter, dist.all_reduce(parameter.grad, async_op=True)))
+
     for parameter in parameters:
-        parameter.register_post_accumulate_grad_hook(
-            lambda p: flying.append((p, dist.all_reduce(p.grad, async_op=True)))
-        )
+        parameter.register_post_accumulate_grad_hook(start)
 
     def finish():
         for parameter, handle in flying:
@@ -278,6 +264,11 @@ def one_flat_tensor(dist, model):
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(start)
     return lambda: None
+
+
+@wrong("all_reduce_per_parameter", "divided-twice", "divided by the 4 ranks twice", "once")
+def divides_before_and_after(dist, model):
+    return _starts_in_hooks(dist, model, model.parameters(), before=True)
 
 
 @right("all_reduce_per_parameter")
@@ -380,6 +371,21 @@ def returns_the_parameters(parameters, cap_bytes):
     return [[parameter] for parameter in reversed(parameters)]
 
 
+@wrong("plan_buckets", "no-neighbours", "bucket [2, 0]", "without 1", "go on only in the bucket that was opened last")
+def goes_back_to_earlier_buckets(parameters, cap_bytes):
+    buckets, room = [], []
+    for index in reversed(range(len(parameters))):
+        size = parameters[index].nbytes
+        fits = next((number for number, left in enumerate(room) if size <= left), None)
+        if fits is None:
+            fits = len(buckets)
+            buckets.append([])
+            room.append(cap_bytes)
+        buckets[fits].append(index)
+        room[fits] -= size
+    return buckets
+
+
 @right("plan_buckets")
 def walks_with_a_generator(parameters, cap_bytes):
     plan, last = [], None
@@ -400,6 +406,7 @@ def walks_with_a_generator(parameters, cap_bytes):
 def _bucketed(
     dist, model, buckets, *,
     in_order=True, late=False, divide=True, copy=True, zeros=True, block=False, rest=True, emptied=True, early=False,
+    dtype=None,
 ):  # fmt: skip
     """A bucketed all-reduce with faults to choose from."""
     parameters, ready, flying, launched = list(model.parameters()), set(), [], []
@@ -410,7 +417,7 @@ def _bucketed(
         if not zeros:
             bucket = [i for i in bucket if parameters[i].grad is not None]
         grads = [torch.zeros_like(parameters[i]) if parameters[i].grad is None else parameters[i].grad for i in bucket]
-        flat = torch.cat([grad.flatten() for grad in grads])
+        flat = torch.cat([grad.flatten() for grad in grads]).to(dtype)
         handle = dist.all_reduce(flat, async_op=not block)
         flying.append((bucket, flat, handle))
 
@@ -433,7 +440,8 @@ def _bucketed(
                 handle.wait()
             if copy:
                 for i, piece in zip(bucket, flat.split([parameters[i].numel() for i in bucket]), strict=True):
-                    parameters[i].grad = piece.view_as(parameters[i]) / (dist.get_world_size() if divide else 1)
+                    whole = piece.view_as(parameters[i]).to(parameters[i].dtype)
+                    parameters[i].grad = whole / (dist.get_world_size() if divide else 1)
         for state in (ready, flying, launched) if emptied else (flying, launched):
             state.clear()
 
@@ -504,6 +512,44 @@ def ignores_the_plan(dist, model, buckets):
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(start)
     return finish
+
+
+@wrong("all_reduce_per_bucket", "kept-state", "in the second step", "began at 3, 3, 3, 3 s", "for the next step")
+def counts_down_and_never_up_again(dist, model, buckets):
+    parameters, flying = list(model.parameters()), []
+    left, bucket_of = [len(bucket) for bucket in buckets], {i: k for k, bucket in enumerate(buckets) for i in bucket}
+
+    def launch(bucket):
+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+        flying.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
+
+    def arrived(index):
+        left[bucket_of[index]] -= 1
+        while len(flying) < len(buckets) and left[len(flying)] == 0:
+            launch([parameters[i] for i in buckets[len(flying)]])
+
+    def finish():
+        for bucket in buckets[len(flying) :]:
+            launch([parameters[i] for i in bucket])
+        for bucket, flat, handle in flying:
+            handle.wait()
+            for p, piece in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+                p.grad = piece.view_as(p) / dist.get_world_size()
+        flying.clear()
+
+    for index, parameter in enumerate(parameters):
+        parameter.register_post_accumulate_grad_hook(lambda _, index=index: arrived(index))
+    return finish
+
+
+@wrong("all_reduce_per_bucket", "dtype", "64-bit", "bfloat16", "the gradients' own dtype")
+def buckets_in_bfloat16(dist, model, buckets):
+    return _bucketed(dist, model, buckets, dtype=torch.bfloat16)
+
+
+@wrong("all_reduce_per_bucket", "dtype", "float32", "the gradients' own dtype")
+def buckets_in_float32(dist, model, buckets):
+    return _bucketed(dist, model, buckets, dtype=torch.float32)
 
 
 @wrong("all_reduce_per_bucket", "unchanged", "no weight has changed")
@@ -617,6 +663,131 @@ def never_steps(dist, model, x, y, order, epochs, batch):
         dist.broadcast(thing.data, 0)
 
 
+def _with_buffers(dist, model, x, y, order, epochs, batch, sync, *, start=lambda dist, t: dist.broadcast(t, 0),
+                  first=True, deal=None, at_the_end=False):  # fmt: skip
+    """The loop of the solution, with another start, another way to deal rows out, or another `sync` of buffers."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for thing in (*model.parameters(), *(model.buffers() if first else ())):
+        start(dist, thing.data)
+    for epoch in range(epochs):
+        for rows in order(epoch).split(batch):
+            mine = deal(rows, rank, ranks) if deal else rows.tensor_split(ranks)[rank]
+            optimizer.zero_grad()
+            if len(mine):
+                torch.nn.functional.mse_loss(model(x[mine]), y[mine]).backward()
+            weighs_in_one_tensor(dist, model, len(mine))
+            optimizer.step()
+            for buffer in () if at_the_end else model.buffers():
+                sync(dist, buffer)
+    for buffer in model.buffers() if at_the_end else ():
+        sync(dist, buffer)
+
+
+def _from_rank_0(dist, tensor):
+    dist.broadcast(tensor, 0)
+
+
+def _mean(dist, tensor):
+    dist.all_reduce(tensor)
+    tensor /= dist.get_world_size()
+
+
+@wrong("break_it", "wrong-start", "the mean of all ranks' weights", "dist.broadcast(tensor, 0)", earned=0)
+def starts_from_the_mean(*args):
+    _with_buffers(*args, _from_rank_0, start=_mean)
+
+
+@wrong("break_it", "wrong-start", "the weights of rank 3", "dist.broadcast(tensor, 0)", earned=0)
+def starts_from_the_last_rank(*args):
+    _with_buffers(*args, _from_rank_0, start=lambda dist, tensor: dist.broadcast(tensor, dist.get_world_size() - 1))
+
+
+@wrong("break_it", "wrong-start", "rank 1 began with weights of its own", "dist.broadcast(tensor, 0)", earned=0)
+def makes_weights_equal_at_the_end(dist, model, *args):
+    _with_buffers(dist, model, *args, _from_rank_0, start=lambda dist, tensor: None)
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, 0)
+
+
+@wrong("break_it", "rows-dropped", "22 rows", "trained on 20 rows", "len(rows) // ranks", "tensor_split", earned=2)
+def drops_the_rows_that_do_not_divide(*args):
+    def deal(rows, rank, ranks):
+        count = len(rows) // ranks
+        return rows[rank * count : (rank + 1) * count]
+
+    _with_buffers(*args, _from_rank_0, deal=deal)
+
+
+@wrong("break_it", "rows-repeated", "22 rows", "trained on 24 rows", "counts twice", earned=2)
+def repeats_rows_until_they_divide(*args):
+    def deal(rows, rank, ranks):
+        return torch.cat([rows, rows])[: -(-len(rows) // ranks) * ranks].tensor_split(ranks)[rank]
+
+    _with_buffers(*args, _from_rank_0, deal=deal)
+
+
+@wrong("break_it", "rows-repeated", "22 rows", "trained on 24 rows", "counts twice", earned=2)
+def deals_out_as_the_sampler_of_torch(*args):
+    def deal(rows, rank, ranks):
+        return torch.cat([rows] * ranks)[: -(-len(rows) // ranks) * ranks][rank::ranks]
+
+    _with_buffers(*args, _from_rank_0, deal=deal)
+
+
+@wrong("break_it", "buffers", "after step 1", "equal only at the end", earned=4)
+def makes_buffers_equal_at_the_end(*args):
+    _with_buffers(*args, _from_rank_0, at_the_end=True)
+
+
+@wrong("break_it", "buffer-sum", "4 times", "divide by the number of ranks", earned=4)
+def sums_the_buffers(*args):
+    _with_buffers(*args, lambda dist, buffer: dist.all_reduce(buffer))
+
+
+@wrong("break_it", "buffer-start", "rank 1 began", "broadcast buffers too, before the first step", earned=4)
+def forgets_the_buffers_at_the_start(*args):
+    _with_buffers(*args, _from_rank_0, first=False)
+
+
+@wrong("break_it", "buffer-start", "broadcast buffers too, before the first step", earned=4)
+def forgets_the_buffers_at_the_start_and_averages(*args):
+    _with_buffers(*args, _mean, first=False)
+
+
+@wrong("break_it", "buffer-value", "rank 0's", "the mean", earned=4)
+def sets_the_buffers_to_zero(*args):
+    _with_buffers(*args, lambda dist, buffer: buffer.zero_())
+
+
+@wrong("break_it", "buffer-not-used", "training mode", earned=4)
+def trains_in_evaluation_mode(dist, model, *args):
+    _with_buffers(dist, model.eval(), *args, _from_rank_0)
+
+
+@right("break_it")
+def broadcasts_and_averages(*args):
+    _with_buffers(*args, _mean)
+
+
+@right("break_it")
+def runs_forward_in_two_parts(dist, model, x, y, order, epochs, batch):
+    """Two forwards a step, the second begins with the buffer that the first has left."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for thing in (*model.parameters(), *model.buffers()):
+        dist.broadcast(thing.data, 0)
+    for epoch in range(epochs):
+        for rows in order(epoch).split(batch):
+            mine = rows.tensor_split(dist.get_world_size())[dist.get_rank()]
+            optimizer.zero_grad()
+            for part in (part for part in mine.split(1) if len(part)):
+                (torch.nn.functional.mse_loss(model(x[part]), y[part]) / len(mine)).backward()
+            weighs_in_one_tensor(dist, model, len(mine))
+            optimizer.step()
+            for buffer in model.buffers():
+                dist.broadcast(buffer, 0)
+
+
 @right("break_it")
 def sums_and_averages_buffers(dist, model, x, y, order, epochs, batch):
     _loop(dist, model, x, y, order, epochs, batch, "strided")
@@ -715,6 +886,13 @@ def averages_nothing(dist, model, buckets, microbatches, loss):
 @wrong("no_sync", "last-only", "last micro-batch alone", "added up")
 def uses_the_last_micro_batch_only(dist, model, buckets, microbatches, loss):
     _accumulate(dist, model, buckets, microbatches[-1:], loss)
+
+
+@wrong("no_sync", "one-graph", "3 forwards before its first backward", "a backward of its own", earned=1)
+def adds_up_losses_for_one_backward(dist, model, buckets, microbatches, loss):
+    finish = _bucketed(dist, model, buckets)
+    (sum(loss(model(x), y) for x, y in microbatches) / len(microbatches)).backward()
+    finish()
 
 
 @right("no_sync")

@@ -5,24 +5,13 @@ Each wrong answer names the code that its check gives, words that the sentence h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 
 from course_lib import serving
 from course_lib.models import parameter_count
 from course_lib.serving.caches import KVCache
 from solutions import ch08_serving as solutions
-
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-    earned: int
-
+from wrong_answers import Wrong
 
 # kv_cache_bytes
 
@@ -320,6 +309,26 @@ class Moving(solutions.BlockManager):
         return table
 
 
+class TablesInTheClassBody:
+    """Keeps tables and tokens in the class body, where all managers share them."""
+
+    tables, tokens = {}, {}
+
+    def __init__(self, blocks, size):
+        self.spare, self.size = list(range(blocks)), size
+
+    allocate, append, free = (vars(solutions.BlockManager)[name] for name in ("allocate", "append", "free"))
+
+
+class SpareOnTheClass(solutions.BlockManager):
+    """Sets the list of spare blocks on the class: the last manager that is made gives its own to all."""
+
+    def __init__(self, blocks, size):
+        super().__init__(blocks, size)
+        del self.spare
+        SpareOnTheClass.spare = list(range(blocks))
+
+
 class BlockManagerAsSets:
     """Right: a set of free blocks, and tables handed out as copies."""
 
@@ -458,6 +467,15 @@ class SharingByCounts(serving.BlockManager):
             if not self.count[block]:
                 self.spare.append(block)
         del self.tokens[request]
+
+
+class CountsOnTheClass(SharingByCounts):
+    """Sets the counts of owners on the class, where all managers share them."""
+
+    def __init__(self, blocks, size):
+        super().__init__(blocks, size)
+        del self.count
+        CountsOnTheClass.count = [0] * blocks
 
 
 # continuous_batches
@@ -652,6 +670,8 @@ WRONG = [
     Wrong("BlockManager", Raising, "raised", ("allocate(0, 13) raised MemoryError: no blocks",), 2),
     Wrong("BlockManager", Moving, "moved", ("stay where they are",), 0),
     Wrong("BlockManager", OneSpare, "refuses", ("it takes 3 more and 3 of 3 blocks", "None is for too few blocks"), 2),
+    Wrong("BlockManager", TablesInTheClassBody, "shared-by-managers", ("two managers", "3 blocks for 8 tokens"), 3),
+    Wrong("BlockManager", SpareOnTheClass, "shared-by-managers", ("two managers", "class body", "in __init__"), 3),
     Wrong("BlockManager", Silent, "refuses", ("append(0) returned None, though it takes 0 more",), 0),
     Wrong("SharingBlockManager", WritingWhileShared, "written-while-shared", ("copy it first", "reads a token of"), 1),
     Wrong("SharingBlockManager", FreeingWhileShared, "freed-while-shared", ("when its last owner has left",), 3),
@@ -660,6 +680,7 @@ WRONG = [
     Wrong("SharingBlockManager", CopyingAlways, "needless-copy", ("which nobody shares",), 1),
     Wrong("SharingBlockManager", SameList, "same-list", ("both append to the same list",), 0),
     Wrong("SharingBlockManager", NewThenOld, "pair-reversed", ("returned the pair [2, 1]; (old, new) is [1, 2]",), 1),
+    Wrong("SharingBlockManager", CountsOnTheClass, "shared-by-managers", ("two managers", "in __init__"), 3),
     Wrong("SharingBlockManager", SilentForks, "fork-copies", ("returned None; return the child's table",), 0),
     Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in line"), 1),
     Wrong("continuous_batches", shortest_first, "starves", ("a prompt of 150 tokens waits",), 1),
