@@ -230,9 +230,14 @@ def _unwritten(name: str, exercise: str) -> tuple[str, str]:
 def _of_failure(failure: RankFailed, exercise: str) -> tuple[str, str]:
     if failure.error == "NotImplementedError" and not isinstance(failure, Deadlock):
         return _unwritten(failure.message or exercise, exercise)
-    kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
     words = f"deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
-    return words, kinds.get(failure.error, "raised")
+    return words, code_of(failure)
+
+
+def code_of(failure: RankFailed) -> str:
+    """Return the code of the mistake that made a run fail: deadlock, timeout, died or raised."""
+    kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
+    return kinds.get(failure.error, "raised")
 
 
 def _learner_frames(error: BaseException) -> list[tuple[str, int, str]]:

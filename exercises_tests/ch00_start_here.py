@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from course_lib.checks import check, equal, expect, integers
+from course_lib.checks import check, code_of, equal, expect, integers
 from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.simulator import Cluster
 
@@ -80,8 +80,7 @@ def _run(see: str, *call: Any, ranks: int, real: bool = False, advise: bool = Fa
         if failure.error == "NotAskedFor":
             lines = "".join(str(failure).partition("\n")[1:])
             expect(False, f"{_on(ranks, real)} {failure.message}{lines}", "not-blocking")
-        kinds = {"timeout": "timeout", "exit": "died", "signal": "died"}
-        expect(False, f"{_on(ranks, real)} {failure}", kinds.get(failure.error, "raised"), see)
+        expect(False, f"{_on(ranks, real)} {failure}", code_of(failure), see)
 
 
 def _no_builtin(trace: Results, case: str, only: str = "send, recv, isend and irecv") -> None:

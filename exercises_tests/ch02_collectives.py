@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from course_lib.checks import check, close, equal, expect, integers
+from course_lib.checks import check, close, code_of, equal, expect, integers
 from course_lib.costs import collective_seconds as library_seconds
 from course_lib.costs import crossover_bytes as library_crossover
 from course_lib.ranks import Deadlock, RankFailed, Results, each, run
@@ -89,8 +89,7 @@ def _run(see: str, *call: Any, ranks: int, on: Any = None, real: bool = False) -
 def _failed(failure: RankFailed, case: str, see: str) -> None:
     if failure.error == "NotImplementedError":
         raise failure
-    kinds = {"timeout": "timeout", "exit": "died", "signal": "died", "deadlock": "deadlock"}
-    expect(False, _told(failure, case), kinds.get(failure.error, "raised"), see)
+    expect(False, _told(failure, case), code_of(failure), see)
 
 
 def _told(failure: RankFailed, case: str, more: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib import algorithms
-from course_lib.checks import check, close, equal, expect, integers
+from course_lib.checks import check, close, code_of, equal, expect, integers
 from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.simulator import Cluster
 
@@ -60,9 +60,8 @@ def _run(name: str, answer: Any, before: list, shape: tuple, dtype: str = "float
     except RankFailed as failure:
         if failure.error == "NotImplementedError":
             raise
-        kinds = {"timeout": "timeout", "exit": "died", "signal": "died"}
         case = case if on is not None else case.replace("ranks", "real ranks")
-        expect(False, f"{case} {failure}", kinds.get(failure.error, "raised"), see)
+        expect(False, f"{case} {failure}", code_of(failure), see)
 
 
 def _no_builtin(trace: Results) -> None:

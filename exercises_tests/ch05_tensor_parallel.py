@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from course_lib.checks import alone, check, close, equal, expect, integers, near
+from course_lib.checks import alone, check, close, code_of, equal, expect, integers, near
+from course_lib.meter.alive import Alive
 from course_lib.ranks import RankFailed, Results, each, run
 from course_lib.simulator import Cluster
 
@@ -20,9 +22,37 @@ NO_GRADIENT_OF_DIST = (
     "backward returns one gradient for each argument of forward, x and dist: that of dist is None.",
 )
 NO_OFFSET = ("out of bounds", "targets count the words of all ranks; this rank's n words begin at rank · n.")
+IN_PLACE = (
+    "modified by an inplace operation",
+    "all_reduce wrote over numbers that backward needs: take the maximum of logits.detach(), and sum with "
+    "ReduceFromRanks.",
+)
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
+
+
+class Counted(np.ndarray):
+    """An array; `products` has how many matrices each product with it, or with a part of it, gave."""
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.products = getattr(source, "products", [])
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple = (), **kwargs: Any) -> Any:
+        kwargs |= {"out": tuple(map(_plain, out))} if out else {}
+        result = getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
+        if ufunc is np.matmul:
+            self.products.append(math.prod(result.shape[:-2]))
+        return result
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Counted) else value
+
+
+def multiplied(answer: Any, x: np.ndarray, shards: list) -> tuple:
+    x = x.view(Counted)
+    return _plain(answer(x, shards)), sum(x.products)
 
 
 def applied(dist: Any, answer: Any, x: torch.Tensor, grad: torch.Tensor, backward: bool, turned: bool) -> Any:
@@ -37,7 +67,22 @@ def applied(dist: Any, answer: Any, x: torch.Tensor, grad: torch.Tensor, backwar
     return [y.detach() if isinstance(y, torch.Tensor) else None, x.grad, given, grad]
 
 
+class Untold:
+    """Passes every call on; `untold` counts the all_reduces of tensors that autograd follows, without being told."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist, self.untold = dist, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dist, name)
+
+    def all_reduce(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        self.untold += torch.is_grad_enabled() and getattr(tensor, "requires_grad", False)
+        return self._dist.all_reduce(tensor, *args, **kwargs)
+
+
 def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list, grad: Any, more: tuple = ()) -> Any:
+    dist = Untold(dist)
     x = x.clone().requires_grad_()
     own = [shard.clone().requires_grad_() for shard in shards]
     same = [tensor.clone().requires_grad_() for tensor in shared]
@@ -46,7 +91,7 @@ def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list,
         return None
     if grad is not None:
         y.backward(grad)
-    return y.detach(), [leaf.grad for leaf in (x, *own, *same)]
+    return y.detach(), [leaf.grad for leaf in (x, *own, *same)], dist.untold
 
 
 def refused(dist: Any, answer: Any, *data: Any) -> tuple | None:
@@ -60,15 +105,18 @@ def refused(dist: Any, answer: Any, *data: Any) -> tuple | None:
 
 
 def cut(dist: Any, answer: Any, seed: int, rows: int, columns: int) -> tuple:
-    mine = answer(dist, seed, rows, columns)
-    return mine.detach(), mine.untyped_storage().nbytes()
+    alive = Alive()
+    with alive:
+        mine = answer(alive.beside(dist), seed, rows, columns)
+    gc.collect()  # what a cycle of references keeps is not kept on purpose
+    return mine.detach(), mine.untyped_storage().nbytes(), alive.bytes(mine)
 
 
 def losses(dist: Any, answer: Any, logits: torch.Tensor, targets: torch.Tensor) -> tuple:
-    mine = logits.clone().requires_grad_()
+    dist, mine = Untold(dist), logits.clone().requires_grad_()
     loss = answer(dist, mine, targets.clone())
     loss.backward()
-    return loss.detach(), mine.grad
+    return loss.detach(), mine.grad, dist.untold
 
 
 def hiding(answer: Any, pairs: list) -> Any:
@@ -81,16 +129,15 @@ def hiding(answer: Any, pairs: list) -> Any:
 # What several checks of this chapter ask
 
 
-def _run(case: str, *call: Any, ranks: int, real: bool = False, hint: tuple[str, str] = ("", "")) -> Results:
+def _run(case: str, *call: Any, ranks: int, real: bool = False, hints: tuple = ()) -> Results:
     """Run; a run that fails is a wrong answer, told with its case, and with a hint where torch says certain words."""
     try:
         return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
     except RankFailed as failure:
         if failure.error == "NotImplementedError":
             raise
-        kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
-        more = f"\n    {hint[1]}" if hint[1] and hint[0] in str(failure) else ""
-        expect(False, f"{case}: {failure}{more}", kinds.get(failure.error, "raised"))
+        more = "".join(f"\n    {hint}" for words, hint in hints if words in str(failure))
+        expect(False, f"{case}: {failure}{more}", code_of(failure))
 
 
 def _on(ranks: int, real: bool = False) -> str:
@@ -116,6 +163,36 @@ def _versus(got: Any, says: str, want: Any) -> str:
     return f"{_numbers(got, first)}; {says} {_numbers(want, first)}"
 
 
+def _expect_told(case: str, got: Results) -> None:
+    """Judge that no all_reduce was hidden from autograd, whose gradient is then right by luck."""
+    for rank, (*_, untold) in enumerate(got):
+        expect(
+            untold == 0,
+            f"{case} rank {rank} calls all_reduce on a tensor that autograd follows, and autograd is not told. The "
+            "gradient is right by luck: torch warns, and after an exp, which keeps its result for backward, it is "
+            "wrong on real ranks. Sum with ReduceFromRanks, which says what backward does",
+            "untold",
+        )
+
+
+def _expect_summed_once(case: str, ranks: int, rank: int, pairs: dict[str, tuple[Any, torch.Tensor]]) -> None:
+    """Judge that no gradient was summed over ranks that have the whole of it already; pairs: (gradient, right one)."""
+    large = [
+        name
+        for name, (mine, right) in pairs.items()
+        if ranks > 1 and near(mine, ranks * right, 1e-9) and not near(right, 0 * right, 1e-9)
+    ]
+    said = f"{case} the gradient of {large[0] if large else None} on rank {rank} is {ranks} times too large: "
+    expect(
+        large != ["b2"],
+        f"{said}b2 went through CopyToRanks, which sums in backward, and every rank has the whole gradient of b2 "
+        "already. Add b2 as it is",
+        "f-on-b2",
+    )
+    expect(large != ["x"], f"{said}x went through CopyToRanks twice, and once is enough", "f-twice")
+    expect(not large, f"{said}the backward of the last sum must not sum again", "sums-twice")
+
+
 def _draw(*shape: int, seed: int = 0) -> torch.Tensor:
     return integers(1 + seed, shape, "float64")[seed] / 8 + 0.01 * (seed + 1)
 
@@ -139,7 +216,7 @@ def _products(answer: Any, axis: int) -> None:
         case = f"with x {x.shape} and {ranks} {'shards' if ranks > 1 else 'shard'} {shards[0].shape}"
         summands = [x[:, : len(shard)] @ shard for shard in shards] if axis == 0 else [x @ shard for shard in shards]
         try:
-            got = answer(x.copy(), [shard.copy() for shard in shards])
+            got, products = alone(multiplied, answer, x.copy(), [shard.copy() for shard in shards])
         except (RankFailed, ValueError) as error:
             misfit = "mismatch" in str(error) or "must match exactly" in str(error)
             expect(not misfit, f"{case}: {str(error)[:200]}\n    {_misfit(axis)}", "misfit")
@@ -163,6 +240,12 @@ def _products(answer: Any, axis: int) -> None:
         )
         expect(got.shape == want.shape, f"{case} the result has shape {got.shape}; x @ w has {want.shape}", "shape")
         expect(near_np(got, want), f"{case} the result has {_versus(got, 'x @ w has', want)}", "value")
+        expect(
+            not 0 < products < ranks,  # 0: multiplied by something that does not say so, as x.dot
+            f"{case} it takes {products} {'products' if products > 1 else 'product'}: joined shards are the whole w, "
+            "which no rank has. Take one product for each shard",
+            "joined",
+        )
 
 
 def _misfit(axis: int) -> str:
@@ -237,6 +320,12 @@ def _excuse(got: Any, want: torch.Tensor, ranks: int) -> str:
     return f". Nothing is to be divided by {ranks}" if near(got, want / ranks, 1e-9) else ""
 
 
+def _expect_not_one(case: str, what: str, has: list[bool]) -> None:
+    """Refuse a sum that only one of several ranks has."""
+    said = f"{case} only rank {has.index(True) if any(has) else None} has the sum of {what}, as after a reduce; "
+    expect(len(has) == 1 or sum(has) != 1, f"{said}every rank needs it: all_reduce", "only-one-rank")
+
+
 def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
     see = f"run(lambda dist: {name}.apply(torch.ones(2, 3), dist), ranks=2, on=Cluster())"
     part("forward")
@@ -255,6 +344,8 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
         expect(got[0] != "not written", "not written yet", "not-written")
         runs.append((case, ranks, real, want_grad, xs, grads))
         counts.append(len(got.collectives[0]))
+        if forward_sums:
+            _expect_not_one(f"{case} forward:", "the ranks' x", [near(y, want_y[0], 1e-9) for y, *_ in got])
         for rank, (y, _, given, _) in enumerate(got):
             swapped = xs[rank] if forward_sums else sum(xs)
             expect(
@@ -277,9 +368,13 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
     both = []
     for case, ranks, real, want_grad, xs, grads in runs:
         data = (each(xs), each(grads), True, False)
-        got = _run(case, applied, answer, *data, ranks=ranks, real=real, hint=NO_GRADIENT_OF_DIST)
+        got = _run(case, applied, answer, *data, ranks=ranks, real=real, hints=(NO_GRADIENT_OF_DIST,))
         expect(got[0] != "not written", "not written yet", "not-written")
         both.append(len(got.collectives[0]))
+        if not forward_sums:
+            _expect_not_one(
+                f"{case} backward:", "the ranks' gradients", [near(grad, want_grad[0], 1e-9) for _, grad, *_ in got]
+            )
         for rank, (_, grad, _, passed) in enumerate(got):
             missed = sum(grads) if forward_sums else grads[rank]
             expect(
@@ -319,6 +414,15 @@ def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
         f"on 2 ranks forward takes {counts[0]} collectives and backward {both[0] - counts[0]}; "
         f"{name} needs {want[0]} and {want[1] - want[0]}",
         "collectives",
+    )
+    ranks, (x, grad) = 4, integers(2, (2, 4), "float64")
+    trace = _run(_on(ranks), applied, answer, x, grad, True, False, ranks=ranks)
+    bound, sent = _ring_bytes(ranks, x.numel(), 1), max(trace.bytes_sent)
+    expect(
+        sent <= bound,
+        f"on {ranks} ranks a rank sent {sent:,} bytes; an all_reduce sends {bound:,}. An all_gather sends whole "
+        f"tensors to all, who then hold {ranks} copies: sum with all_reduce",
+        "too-many-bytes",
     )
 
 
@@ -396,6 +500,7 @@ def _mlp_mistakes(case: dict[str, Any]) -> list[tuple[torch.Tensor, str, str]]:
             "sum-before-w2",
         ),
         (sum(parts), "b2 was not added", "no-bias"),
+        (sum((x @ w1 + b1) @ w2 for w1, b1, w2 in shards) + b2, "GELU is missing between w1 and w2", "no-gelu"),
         (sum(gelu(x @ w1) @ w2 for w1, _, w2 in shards) + b2, "b1_shard was not added", "no-b1"),
         (sum(parts) / ranks + b2, "the parts were averaged: they are summands, so add them up", "mean"),
     ]
@@ -424,8 +529,7 @@ def _mlp_run(answer: Any, case: dict[str, Any], real: bool = False, grad: bool =
             "rows, so it takes this rank's columns of the hidden layer. Nothing is transposed, and x is not cut.",
             "row-then-column",
         )
-        codes = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
-        expect(False, f"{_on(ranks, real)} with {shapes}: {failure}", codes.get(failure.error, "raised"))
+        expect(False, f"{_on(ranks, real)} with {shapes}: {failure}", code_of(failure))
 
 
 @check(forward=2, gradients=2, collectives=1)
@@ -455,7 +559,7 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
     for (case, real), got in zip(cases, runs, strict=True):
         ranks = case["ranks"]
         gx, gw1, gb1, gw2, gb2 = case["want"][1]
-        for rank, (_, grads) in enumerate(got):
+        for rank, (_, grads, _) in enumerate(got):
             want = (gx, gw1.chunk(ranks, 1)[rank], gb1.chunk(ranks)[rank], gw2.chunk(ranks, 0)[rank], gb2)
             w1, b1, w2 = (shard.clone().requires_grad_() for shard in case["shards"][rank])
             x = case["whole"][0].clone().requires_grad_()
@@ -466,13 +570,9 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
                 "ranks, so the gradients must be summed: let x pass through CopyToRanks",
                 "no-f",
             )
-            for name, mine, right in zip(names, grads, want, strict=True):
-                expect(
-                    ranks == 1 or not near(mine, ranks * right, 1e-9) or near(right, 0 * right, 1e-9),
-                    f"{_on(ranks, real)} the gradient of {name} on rank {rank} is {ranks} times too large: the "
-                    "backward of the last sum must not sum again",
-                    "sums-twice",
-                )
+            pairs = dict(zip(names, zip(grads, want, strict=True), strict=True))
+            _expect_summed_once(_on(ranks, real), ranks, rank, pairs)
+            for name, (mine, right) in pairs.items():
                 expect(
                     ranks == 1 or name != "b2" or not near(mine, right / ranks, 1e-9),
                     f"{_on(ranks, real)} the gradient of b2 on rank {rank} is 1/{ranks} of one device's: b2 was "
@@ -485,6 +585,7 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
                     f"{_versus(mine, 'one device has', right)}",
                     "gradient",
                 )
+        _expect_told(_on(ranks, real), got)
     part("collectives")
     case = _mlp_case(4, 5, 8, 16)
     forward, both = (_mlp_run(answer, case, grad=grad) for grad in (False, True))
@@ -521,14 +622,14 @@ def check_column_shard(answer: Any, part: Any) -> str:
         case = f"{_on(ranks)} with a weight of {rows} x {columns}"
         got = _run(case, cut, answer, 17 + ranks, rows, columns, ranks=ranks)
         runs.append((case, ranks, whole, got))
-        alike = ranks > 1 and all(equal(mine, got[0][0]) for mine, _ in got)
+        alike = ranks > 1 and all(equal(mine, got[0][0]) for mine, *_ in got)
         expect(
             not alike,
             f"{case} all ranks hold the same numbers: every shard was seeded alike. Together they must be the weight "
             "that one process draws",
             "seeded-alike",
         )
-        for rank, (mine, _) in enumerate(got):
+        for rank, (mine, *_) in enumerate(got):
             want = whole.chunk(ranks, 1)[rank]
             expect(
                 list(mine.shape) == list(want.shape),
@@ -540,13 +641,13 @@ def check_column_shard(answer: Any, part: Any) -> str:
         expect(
             ranks == 1 or not all(
                 near(mine, torch.randn(mine.shape, generator=own), 1e-6)
-                for (mine, _), own in zip(got, apart, strict=True)
+                for (mine, *_), own in zip(got, apart, strict=True)
             ),
             f"{case} every rank drew a shard of its own, from seed + rank: together they are not the weight that one "
             "process draws. Draw the whole weight from the one seed, and keep your columns",
             "seeded-apart",
         )  # fmt: skip
-        for rank, (mine, _) in enumerate(got):
+        for rank, (mine, *_) in enumerate(got):
             want = whole.chunk(ranks, 1)[rank]
             expect(
                 near(mine, want, 1e-6),
@@ -555,7 +656,7 @@ def check_column_shard(answer: Any, part: Any) -> str:
             )
     part("held")
     for case, ranks, whole, got in runs:
-        for rank, (_, nbytes) in enumerate(got):
+        for rank, (_, nbytes, alive) in enumerate(got):
             bound = whole.numel() * 4 // ranks
             expect(
                 nbytes <= bound,
@@ -563,6 +664,12 @@ def check_column_shard(answer: Any, part: Any) -> str:
                 "view of the whole weight. Make a copy (.clone(); .contiguous() copies only what needs it), and the "
                 "whole can be freed",
                 "view",
+            )
+            expect(
+                alive <= bound,
+                f"{case}: of what rank {rank} made {alive} bytes are alive after it returned, and its shard is {bound} "
+                "bytes large: something keeps the whole weight, a list or a global name. Let it go",
+                "kept",
             )
     part("different")
     _run("on 2 real ranks", cut, answer, 3, 4, 4, ranks=2, real=True)
@@ -621,7 +728,8 @@ def _attention_case(ranks: int, heads: int, kv_heads: int, size: int = 2) -> dic
         columns = [column for head in needed for column in range(head * size, (head + 1) * size)]
         shards.append([wq.chunk(ranks, 1)[rank].contiguous(), wk[:, columns], wv[:, columns], wo.chunk(ranks, 0)[rank]])
     want = _graded(lambda *leaves: _attend(*leaves, size), [x, wq, wk, wv, wo], grad)
-    return {"x": x, "grad": grad, "shards": shards, "ranks": ranks, "want": want, "size": size}
+    own = [_graded(lambda *leaves: _attend(*leaves, size), [x, *mine], grad)[1] for mine in shards]
+    return {"x": x, "grad": grad, "shards": shards, "ranks": ranks, "want": want, "own": own, "size": size}
 
 
 def _attends(answer: Any, case: dict[str, Any], name: str, real: bool = False) -> Results:
@@ -631,7 +739,7 @@ def _attends(answer: Any, case: dict[str, Any], name: str, real: bool = False) -
     got = _run(told, layered, answer, *data, ranks=ranks, real=real)
     expect(all(mine is not None for mine in got), f"{told} it returned no tensor", "form")
     want = case["want"][0]
-    for rank, (y, _) in enumerate(got):
+    for rank, (y, *_) in enumerate(got):
         if near(y, want, 1e-9):
             continue
         own = _attend(case["x"], *case["shards"][rank], size)
@@ -651,6 +759,29 @@ def _attends(answer: Any, case: dict[str, Any], name: str, real: bool = False) -
     return got
 
 
+def _attention_gradients(case: dict[str, Any], told: str, got: Results) -> None:
+    """Judge the gradients of a rank's shards, which are what its own heads make of them, and of x, summed over all."""
+    whole = case["want"][1][0]
+    for rank, ((x, *grads), own) in enumerate(zip([grads for _, grads, _ in got], case["own"], strict=True)):
+        pairs = dict(zip(("wq", "wk", "wv", "wo"), zip(grads, own[1:], strict=True), strict=True))
+        for name, (mine, _) in pairs.items():
+            said = f"{told} {name} has no gradient on rank {rank}: before the result it is detached from autograd"
+            expect(mine is not None, said, "no-gradient")
+        _expect_summed_once(told, case["ranks"], rank, pairs | {"x": (x, whole)})
+        for name, (mine, right) in pairs.items():
+            said = f"{told} the gradient of {name} on rank {rank} is {_versus(mine, 'its own heads have', right)}"
+            expect(near(mine, right, 1e-9), said, "gradient")
+        said = f"{told} the gradient of x on rank {rank} is "
+        expect(
+            case["ranks"] == 1 or not near(x, own[0], 1e-9),
+            f"{said}that of its own heads; x went to all ranks, so the gradients must be summed: let x pass through "
+            "CopyToRanks",
+            "no-f",
+        )
+        expect(near(x, whole, 1e-9), said + _versus(x, "one device has", whole), "gradient")
+    _expect_told(told, got)
+
+
 @check(value=2, gradients=1, kv_heads=1, refuse=1)
 def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
     part("value")
@@ -659,22 +790,17 @@ def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
     _attends(answer, cases[0], "", real=True)
     part("gradients")
     for case, got in zip(cases, runs, strict=True):
-        for rank, (_, grads) in enumerate(got):
-            want = [case["want"][1][0], case["want"][1][1].chunk(case["ranks"], 1)[rank]]
-            for name, mine, right in zip(("x", "wq"), grads, want, strict=False):
-                expect(
-                    near(mine, right, 1e-9),
-                    f"{_on(case['ranks'])} the gradient of {name} on rank {rank} is "
-                    + _versus(mine, "one device has", right)
-                    + (": let x pass through CopyToRanks" if name == "x" else ""),
-                    "no-f" if name == "x" else "gradient",
-                )
-        count = len(_attends(answer, case, "").collectives[0])
+        _attention_gradients(case, _on(case["ranks"]), got)
+        count = len(got.collectives[0])
         expect(count <= 2, f"{_on(case['ranks'])} it takes {count} collectives; one each way is enough", "collectives")
     part("kv heads")
-    _attends(answer, _attention_case(2, 4, 2), " with 4 query heads and 2 key/value heads")
-    _attends(answer, _attention_case(4, 4, 2), " with 2 key/value heads, fewer than ranks: two ranks hold the same one")
-    _attends(answer, _attention_case(2, 8, 4), " with 8 query heads and 4 key/value heads")
+    for ranks, heads, kv_heads, name in (
+        (2, 4, 2, " with 4 query heads and 2 key/value heads"),
+        (4, 4, 2, " with 2 key/value heads, fewer than ranks: two ranks hold the same one"),
+        (2, 8, 4, " with 8 query heads and 4 key/value heads"),
+    ):
+        case = _attention_case(ranks, heads, kv_heads)
+        _attention_gradients(case, f"{_on(ranks)}{name}", _attends(answer, case, name))
     part("refuse")
     size = 4
     x, w = _draw(1, 2, 12), _draw(12, 6, seed=1)
@@ -705,8 +831,8 @@ def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
         (grad,) = torch.autograd.grad(want, leaf)
         shards = [shard.contiguous() for shard in logits.chunk(ranks, 1)]
         case = f"{_on(ranks, real)} with {ranks * width} words" + (f" and logits of up to {most:,}" if most else "")
-        got = _run(case, losses, answer, each(shards), targets, ranks=ranks, real=real, hint=NO_OFFSET)
-        for rank, (loss, _) in enumerate(got):
+        got = _run(case, losses, answer, each(shards), targets, ranks=ranks, real=real, hints=(NO_OFFSET, IN_PLACE))
+        for rank, (loss, *_) in enumerate(got):
             if near(loss, want.detach(), 1e-8):
                 continue
             for other, said, code in _loss_mistakes(shards, targets, want.detach()):
@@ -735,6 +861,7 @@ def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
                 f"{case} the gradient of rank {rank}'s logits is {_versus(got[rank][1], 'one device has', want[rank])}",
                 "gradient",
             )
+        _expect_told(case, got)
     part("stable")
     judged(2, 4, 4, 1000)  # exp overflows from 710 on
     part("bytes")

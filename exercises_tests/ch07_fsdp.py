@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from course_lib.adamw import adamw
-from course_lib.checks import alone, check, close, equal, expect, integers, near
+from course_lib.checks import alone, check, close, code_of, equal, expect, integers, near
 from course_lib.meter import bytes_held
 from course_lib.meter.alive import Alive, Watched
 from course_lib.observe import bytes_whole
@@ -90,7 +90,7 @@ def stepped(
         for parameter, grad, change in zip(parameters, grads, changes, strict=True):
             parameter.grad = grad + number * change
         with looking:
-            answer(dist, parameters, states, step)
+            answer(dist, list(parameters), states, step)
     return {
         "weights": [parameter.detach() for parameter in parameters],
         "states": bytes_held(states),
@@ -175,11 +175,14 @@ def fully(
         moments.clear(), watched.clear()
         if watch:
             gc.collect()  # what a cycle of references keeps is not kept on purpose
+        before = [mine.clone() for mine in shards]
         with looking:
-            got = answer(dist, units, shards, x, lambda out: nn.functional.mse_loss(out, y))
+            got = answer(dist, units, list(shards), x, lambda out: nn.functional.mse_loss(out, y))
         pair = isinstance(got, (list, tuple)) and len(got) == 2 and isinstance(got[1], (list, tuple))
         if not pair:
             return {"form": type(got).__name__}
+        if not all(map(torch.equal, shards, before)):
+            return {"changed": True}
         loss, grads = got
         sizes = [list(grad.shape) if isinstance(grad, torch.Tensor) else None for grad in grads]
         losses.append(loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss)
@@ -198,7 +201,7 @@ def fully(
 
 
 def clipped(dist: Any, answer: Any, grads: list, max_norm: float) -> list:
-    norm = answer(dist, grads, max_norm)
+    norm = answer(dist, list(grads), max_norm)
     norm = norm.item() if isinstance(norm, torch.Tensor) and norm.numel() == 1 else norm
     return [norm if isinstance(norm, (int, float)) else repr(norm)[:100], grads]
 
@@ -221,9 +224,8 @@ def _run(case: str, *call: Any, ranks: int, real: bool = False, on: Any = None) 
     except RankFailed as failure:
         if failure.error == "NotImplementedError":
             raise
-        kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
         means = "".join(f"{meant}. " for said, meant in MEANS.items() if said in str(failure))
-        expect(False, f"{case}: {means}{failure}", kinds.get(failure.error, "raised"))
+        expect(False, f"{case}: {means}{failure}", code_of(failure))
 
 
 def _on(ranks: int, real: bool = False) -> str:
@@ -235,6 +237,24 @@ def _numbers(tensor: Any) -> str:
         return repr(tensor)
     values = tensor.flatten().tolist()
     return "[" + ", ".join(f"{value:.4g}" for value in values[:6]) + (", ...]" if len(values) > 6 else "]")
+
+
+def _versus(got: Any, says: str, want: torch.Tensor) -> str:
+    """Return what came and what was wanted: type, dtype or shape, or numbers from the first on that differs."""
+    mine = type(got).__name__
+    if type(got) is type(want):
+        if got.dtype != want.dtype:
+            return f"is {str(got.dtype)[6:]}; {says} {str(want.dtype)[6:]}"
+        if got.shape != want.shape:
+            return f"has shape {list(got.shape)}; {says} {list(want.shape)}"
+        off = (got.double() - want.double()).abs().flatten()
+        first = next((place for place, much in enumerate(off.tolist()) if not much <= 1e-9), 0)
+        begins = f"is, from element {first} on," if first else "begins"
+        pair = [_numbers(tensor.flatten()[first:]) for tensor in (got, want)]
+        if pair[0] == pair[1]:  # they differ in later digits
+            pair = [f"[{tensor.flatten()[first].item():.12g}, ...]" for tensor in (got, want)]
+        return f"{begins} {pair[0]}; {says} {pair[1]}"
+    return f"is a {mine}; {says} a {type(want).__name__}"
 
 
 def _size(shape: tuple, ranks: int) -> int:
@@ -332,10 +352,21 @@ def _expect_gradients(case: str, got: list, own: list, names: list, order: str) 
         )
         expect(
             False,
-            f"{case} the shards of the gradient of {names[place]}, joined, begin {_numbers(mine)}; the mean over ranks "
-            f"begins {_numbers(want)}",
+            f"{case} the gradient of {names[place]}, its shards joined, "
+            f"{_versus(mine, 'the mean over ranks is', want)}",
             "value",
         )
+
+
+def _expect_few(what: str, collectives: list, steps: int, count: int, of: str) -> None:
+    """Judge that so many gradients took no more collectives; `collectives` are those of each rank in these steps."""
+    called = max(collectives, key=len)
+    expect(
+        len(called) <= steps * count,
+        f"{what} calls {' and '.join(sorted(set(called)))} {len(called) / steps:g} times; {count} {of} need at "
+        f"most {count} reduce-scatters: one dist.reduce_scatter hands every rank its piece",
+        "too-many-collectives",
+    )
 
 
 # shard
@@ -465,7 +496,7 @@ def check_unshard(answer: Any, part: Any) -> str:
             )
             expect(
                 False,
-                f"{case} the result on rank {rank} is {_numbers(mine)}; it should be {_numbers(want)}",
+                f"{case} the result on rank {rank} {_versus(mine, 'it should be', want)}",
                 "value",
             )
         return got
@@ -580,8 +611,7 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
             )
             expect(
                 False,
-                f"{here} parameter {place} on rank {rank} ends {_numbers(mine[place].flatten()[-4:])}; one device has "
-                f"{_numbers(want[place].flatten()[-4:])}",
+                f"{here} parameter {place} on rank {rank} {_versus(mine[place], 'on one device it is', want[place])}",
                 "value",
             )
         traces[ranks, real] = got
@@ -595,14 +625,19 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
     largest = BYTES * max(map(math.prod, SHAPES))
     for rank, told in enumerate(got):
         state = max(told["states"], told["held"] - 2 * whole)
+        code, why = "kept", ": nothing else may stay alive"
+        if close(state, 2 * whole, 0.1):
+            code = "not-sharded"
+            why = ". With moments of all the weights this is plain data parallelism: let a rank step only its shard"
+        elif told["moments"] and {count for _, count in told["moments"]} <= set(map(math.prod, SHAPES)):
+            code = "whole-parameters"
+            why = ". It has moments of whole parameters, and parameters are not equally large: cut every parameter"
         expect(
             state <= 1.02 * 2 * mine,
             f"{case} rank {rank} keeps {state:,} bytes beside weights and gradients; two moments of its shards are "
-            f"{2 * mine:,}"
-            + (". With moments of all the weights this is plain data parallelism: let a rank step only its shard"
-               if close(state, 2 * whole, 0.1) else ": nothing else may stay alive"),
-            "not-sharded" if close(state, 2 * whole, 0.1) else "kept",
-        )  # fmt: skip
+            f"{2 * mine:,}{why}",
+            code,
+        )
         most = max((held for held, _ in told["moments"]), default=0)
         bound = 2 * whole + 4 * mine + largest
         expect(
@@ -692,7 +727,7 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
     got = _run(_on(ranks), scattered, answer, weights, each(xs), each(ys), 2, 0.0, True, ranks=ranks)
     counts = [weight.numel() for weight in weights]
     whole, largest = BYTES * sum(counts), BYTES * max(counts)
-    mine = BYTES * sum(-(-count // ranks) for count in counts)
+    mine = BYTES * sum(_size(weight.shape, ranks) for weight in weights)
     case = f"{_on(ranks)} with {whole:,} bytes of gradients in all"
     for rank, told in enumerate(got):
         expect(
@@ -723,6 +758,7 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
             "kept",
         )
     part("bytes")
+    _expect_few(f"{_on(ranks)} a backward", trace.collectives, steps, len(counts), "gradients")
     sent = max(trace.bytes_sent) / steps
     cost = 3 * mine
     expect(
@@ -740,11 +776,13 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
 UNITS = [(13, 47), (47, 45), (45, 46), (46, 47), (47, 43), (43, 45)]  # tokens to vectors, then matrices
 
 
-def _stage_3(ranks: int) -> tuple[list, list, list]:
-    """Return the shards of each unit, a row a rank, and each rank's tokens and targets."""
+def _stage_3(ranks: int) -> tuple[list, each, list, list]:
+    """Return the whole weights, each rank's shards of them, and each rank's tokens and targets."""
     grids = [_grid(shape, ranks, seed) / 16 for seed, shape in enumerate(UNITS)]
+    weights = [_joined(grid, shape) for grid, shape in zip(grids, UNITS, strict=True)]
+    shards = each([[grid[rank].clone() for grid in grids] for rank in range(ranks)])
     tokens = [values.long().abs() for values in integers(ranks, (2,), "float64")]
-    return grids, tokens, [values / 8 for values in integers(ranks, (2, UNITS[-1][1]), "float64")]
+    return weights, shards, tokens, [values / 8 for values in integers(ranks, (2, UNITS[-1][1]), "float64")]
 
 
 def _forward(weights: list, x: torch.Tensor) -> torch.Tensor:
@@ -765,8 +803,7 @@ def _own_unit_gradients(weights: list, xs: list, ys: list) -> list:
 
 def during(answer: Any, ranks: int = 4) -> list[tuple[str, int]]:
     """Return what rank 0 does in a step of stage 3, and the bytes it has alive at each of these moments."""
-    grids, xs, ys = _stage_3(ranks)
-    shards = each([[grid[rank].clone() for grid in grids] for rank in range(ranks)])
+    _, shards, xs, ys = _stage_3(ranks)
     told = run(fully, answer, shards, UNITS, each(xs), each(ys), 2, True, ranks=ranks, on=Cluster())[0]
     return [(f"unit {place} {doing}", held) for place, doing, held, _ in told["moments"]]
 
@@ -778,8 +815,7 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     traces = {}
     see = "from exercises_tests.ch07_fsdp import during; during(fully_sharded_step)"
     for ranks, real in ((2, False), (3, False), (4, False), (2, True)):
-        grids, xs, ys = _stage_3(ranks)
-        start = [_joined(grid, shape) for grid, shape in zip(grids, UNITS, strict=True)]
+        start, shards, xs, ys = _stage_3(ranks)
         own = _own_unit_gradients(start, xs, ys)
         first_losses = [loss.item() for loss in _losses(start, xs, ys)]
 
@@ -788,7 +824,6 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
             return [sum(grads) / len(grads) for grads in zip(*own, strict=True)]
 
         want = _adamw_of(start, STEPS, gradient)
-        shards = each([[grid[rank].clone() for grid in grids] for rank in range(ranks)])
         case = _on(ranks, real)
         got = _run(case, fully, answer, shards, UNITS, each(xs), each(ys), STEPS, False, ranks=ranks, real=real)
         for told in got:
@@ -797,6 +832,11 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
                 f"{case} fully_sharded_step returned {told.get('form')}: return the loss and the list of gradient "
                 "shards",
                 "form",
+            )
+            expect(
+                "changed" not in told,
+                f"{case} the shards of weights themselves have changed: return gradients, and leave the step to AdamW",
+                "steps",
             )
         _expect_gradients(f"{case} in step 1", [told["grads"] for told in got], own, names, "units")
         for rank, told in enumerate(got):
@@ -809,17 +849,15 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
             mine = _joined([told["weights"][place] for told in got], shape)
             expect(
                 near(mine, want[place], 1e-9),
-                f"{case} after {STEPS} steps the weight of unit {place} begins {_numbers(mine)}; one device has "
-                f"{_numbers(want[place])}",
+                f"{case} after {STEPS} steps the weight of unit {place} {_versus(mine, 'on one device', want[place])}",
                 "value",
             )
         traces[ranks, real] = got
     part("memory")
     ranks = 4
-    grids, xs, ys = _stage_3(ranks)
-    shards = each([[grid[rank].clone() for grid in grids] for rank in range(ranks)])
+    _, shards, xs, ys = _stage_3(ranks)
     counts = [math.prod(shape) for shape in UNITS]
-    mine = BYTES * sum(-(-count // ranks) for count in counts)
+    mine = BYTES * sum(_size(shape, ranks) for shape in UNITS)
     largest = BYTES * max(counts)
     case = f"{_on(ranks)} with {BYTES * sum(counts):,} bytes of weights in all"
     got = _run(case, fully, answer, shards, UNITS, each(xs), each(ys), 2, True, ranks=ranks)
@@ -865,14 +903,16 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
             "kept-after-step", see,
         )  # fmt: skip
     part("collectives")
-    calls = traces[4, False].collectives[0]
-    gathers, most = calls.count("all_gather") / STEPS, 2 * len(UNITS)
+    calls = traces[4, False].collectives
+    gathers, most = calls[0].count("all_gather") / STEPS, 2 * len(UNITS)
     expect(
         gathers <= most,
         f"on {ranks} ranks a step gathers {gathers:g} times; {len(UNITS)} units need {most}: each is gathered twice, "
         "for forward and for backward",
         "too-many-collectives",
     )
+    others = [[kind for kind in mine if kind != "all_gather"] for mine in calls]
+    _expect_few(f"on {ranks} ranks a step, beside gathers,", others, STEPS, len(UNITS), "units")
     part("bytes")
     sent, cost = max(traces[4, False].bytes_sent) / STEPS, 3 * mine
     expect(
@@ -900,7 +940,7 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
         expect(False, f"{case} {got:,.0f} bytes; it should be {want:,.0f}", "value")
 
     part("stages")
-    for stage, parameters, ranks, element in ((0, 1e9, 4, 2), (1, 6e9, 8, 2), (2, 7.5e9, 64, 2), (3, 7.5e9, 64, 2),
+    for stage, parameters, ranks, element in ((0, 1e9, 4, 8), (1, 6e9, 8, 8), (2, 7.5e9, 64, 8), (3, 7.5e9, 64, 2),
                                               (3, 1000, 3, 4), (2, 1000, 1, 4)):  # fmt: skip
         tensors = {0: 2, 1: 2, 2: 2, 3: 3}[stage]
         want = tensors * (ranks - 1) / ranks * parameters * element
@@ -908,6 +948,9 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
         judge(answer(stage, parameters, ranks, element), want, case, [
             (tensors * parameters * element, "a ring sends (N-1)/N of a tensor, its own part it has", "factor"),
             (want / element, "elements, not bytes: times element_bytes", "elements"),
+            (want / element * 2, f"2 bytes an element, and element_bytes is {element}", "fixed-bytes"),
+            (want / tensors, "once around the ring only. An all-reduce goes twice: a reduce-scatter, and a gather",
+             "once"),
             (want * ranks, "the bytes of all ranks; asked is what one rank sends", "all-ranks"),
             ((ranks - 1) / ranks * parameters * element * 3,
              f"stage {stage} takes two tensors: the reduce-scatter of gradients and the all-gather of weights that an "
@@ -949,7 +992,7 @@ def check_clip_by_global_norm(answer: Any, part: Any) -> str:
         case = f"{_on(ranks, real)} with a global norm of {norm:.4g} and a limit of {limit:.4g}"
         given = each([[tensor.clone() for tensor in row] for row in grads])
         got = _run(case, clipped, answer, given, limit, ranks=ranks, real=real)
-        for rank, (told, mine) in enumerate(got):
+        for rank, (told, _) in enumerate(got):
             said = [
                 (norms[rank], "its own shards only: sum the squares over ranks", "local-norm"),
                 (sum(norms), "a sum of norms: add the squares, and take the root at the end", "sum-of-norms"),
@@ -966,30 +1009,47 @@ def check_clip_by_global_norm(answer: Any, part: Any) -> str:
                 f"{case} it returned {told} on rank {rank}: return the global norm before clipping",
                 "norm",
             )
-            if near(mine, want[rank], 1e-4):
-                continue
+        scaled = [mine for _, mine in got]
+        if near(scaled, want, 1e-4):
+            return got
+        expect(
+            not near(scaled, grads, 1e-12),
+            f"{case} the gradients are what they were: scale them in place, do not put new ones into the list",
+            "not-in-place",
+        )
+        factors = []
+        for rank, (mine, was) in enumerate(zip(scaled, grads, strict=True)):
+            for one, other in zip(mine, was, strict=True):
+                expect(one.shape == other.shape, f"{case} a gradient on rank {rank} has another shape", "shape")
+                ratios = (one / other)[other != 0]
+                expect(
+                    near(ratios, ratios[:1].expand(len(ratios)), 1e-3),
+                    f"{case} a gradient on rank {rank} was {_numbers(other)} and is {_numbers(one)}: do not limit each "
+                    "element by itself, but scale all by the same factor",
+                    "per-element",
+                )
+            sums = [(one.abs().sum().item(), other.abs().sum().item()) for one, other in zip(mine, was, strict=True)]
+            ratios = [round(now / before, 6) for now, before in sums if before]
             expect(
-                scale < 1 or not near(mine, [tensor * scale for tensor in grads[rank]], 1e-3),
-                f"{case} the gradients were scaled up: below the limit they stay as they are",
-                "scales-up",
-            )
-            expect(
-                not near(mine, grads[rank], 1e-12),
-                f"{case} the gradients on rank {rank} are what they were: scale them in place",
-                "not-in-place",
-            )
-            ratios = {round((m.abs().sum() / g.abs().sum()).item(), 6) for m, g in zip(mine, grads[rank], strict=True)}
-            expect(
-                len(ratios) == 1,
-                f"{case} rank {rank} scaled its gradients by different factors, {sorted(ratios)}: not each tensor by "
-                "its own norm, but all by the same factor",
+                max(ratios) - min(ratios) <= 1e-3,
+                f"{case} rank {rank} scaled its gradients by different factors, {ratios}: not each tensor by its own "
+                "norm, but all by the same factor",
                 "per-tensor",
             )
-            expect(
-                False,
-                f"{case} rank {rank} scaled its gradients by {ratios.pop()}; on every rank it is {factor:.6g}",
-                "value",
-            )
+            factors.append(ratios[0])
+        expect(
+            scale < 1 or max(factors) <= 1.001,
+            f"{case} the gradients were scaled up, by {max(factors)}: below the limit they stay as they are",
+            "scales-up",
+        )
+        least, most = (factors.index(one) for one in (min(factors), max(factors)))
+        expect(
+            factors[most] - factors[least] <= 1e-3,
+            f"{case} rank {least} scaled its gradients by {factors[least]} and rank {most} by {factors[most]}: every "
+            f"rank scales by the same factor, max_norm divided by the global norm, {factor:.6g}",
+            "own-factor",
+        )
+        expect(False, f"{case} the gradients were scaled by {factors[0]}; it should be {factor:.6g}", "value")
         return got
 
     part("value")
@@ -1021,10 +1081,24 @@ def packed(thing: Any) -> bytes:
 
 def _pieces(tensor: torch.Tensor, ranks: int) -> list[torch.Tensor]:
     """Return the flat pieces that the ranks hold, the last ones padded with zeros."""
-    size = -(-tensor.numel() // ranks)
-    flat = torch.zeros(size * ranks, dtype=tensor.dtype)
+    flat = torch.zeros(ranks * _size(tensor.shape, ranks), dtype=tensor.dtype)
     flat[: tensor.numel()] = tensor.flatten()
-    return list(flat.split(size)) if size else [flat] * ranks
+    return list(flat.view(ranks, -1))
+
+
+def _held(state: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
+    """Return what each rank holds of a state: a piece of every tensor."""
+    cut = {name: _pieces(tensor, ranks) for name, tensor in state.items()}
+    return [{name: cut[name][rank].clone() for name in cut} for rank in range(ranks)]
+
+
+def _shapes(state: dict) -> dict[str, tuple]:
+    return {name: tuple(tensor.shape) for name, tensor in state.items()}
+
+
+def _extra() -> dict[str, Any]:
+    """Return what a checkpoint holds beside tensors of the model and its optimizer."""
+    return {"step": 7, "random": integers(1, (16,), "uint8")[0]}
 
 
 def _state(wide: int = 5) -> dict[str, torch.Tensor]:
@@ -1064,12 +1138,12 @@ def loaded(dist: Any, answer: Any, files: dict, shards: dict, shapes: dict) -> t
     kind = sentence = ""
     extra = None
     try:
-        extra = answer(dist, files, shards, shapes)
+        extra = answer(dist, files, dict(shards), shapes)
     except NotImplementedError:
         raise
     except Exception as error:
         kind, sentence = type(error).__name__, str(error)
-    return kind, sentence, {name: shards[name] for name in shapes}, extra
+    return kind, sentence, shards, extra
 
 
 def _same_shapes(got: Any, want: dict) -> bool:
@@ -1080,11 +1154,8 @@ def _same_shapes(got: Any, want: dict) -> bool:
 
 @check(files=1, value=2, size=1)
 def check_save_sharded(answer: Any, part: Any) -> str:
-    ranks, state = 4, _state()
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    cut = {name: _pieces(tensor, ranks) for name, tensor in state.items()}
-    shards = [{name: cut[name][rank].clone() for name in cut} for rank in range(ranks)]
-    extra = {"step": 7, "random": integers(1, (16,), "uint8")[0]}
+    ranks, state, extra = 4, _state(), _extra()
+    shapes, shards = _shapes(state), _held(state, ranks)
     whole, mine = (sum(t.nbytes for t in held.values()) for held in (state, shards[0]))
     wanted = [f"shard-{rank}.pt" for rank in range(ranks)]
     case = f"on {ranks} ranks"
@@ -1143,7 +1214,7 @@ def check_save_sharded(answer: Any, part: Any) -> str:
             )
             expect(
                 equal(found[key], shard),
-                f"{case} {key} in {name} is {_numbers(found[key])}; rank {rank} holds {_numbers(shard)}",
+                f"{case} {key} in {name} {_versus(found[key], f'what rank {rank} holds is', shard)}",
                 "value",
             )
     manifest = contents["manifest.pt"]
@@ -1186,21 +1257,20 @@ def check_save_sharded(answer: Any, part: Any) -> str:
 
 def _folder(state: dict, ranks: int, extra: dict) -> dict[str, bytes]:
     """Return the files of a checkpoint that `ranks` ranks have saved."""
-    cut = {name: _pieces(tensor, ranks) for name, tensor in state.items()}
-    files = {f"shard-{r}.pt": packed({name: cut[name][r].clone() for name in cut}) for r in range(ranks)}
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    return files | {"manifest.pt": packed({"ranks": ranks, "shapes": shapes, "extra": extra})}
+    files = {f"shard-{rank}.pt": packed(shards) for rank, shards in enumerate(_held(state, ranks))}
+    return files | {"manifest.pt": packed({"ranks": ranks, "shapes": _shapes(state), "extra": extra})}
 
 
 def _blank(shapes: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
     """Return what each rank holds before: shards of a model that was just made."""
-    sizes = {name: -(-math.prod(shape) // ranks) for name, shape in shapes.items()}
-    return [{name: torch.full((size,), 90.0 + rank) for name, size in sizes.items()} for rank in range(ranks)]
+    return [
+        {name: torch.full((_size(shape, ranks),), 90.0 + rank) for name, shape in shapes.items()}
+        for rank in range(ranks)
+    ]
 
 
 def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False) -> None:
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    extra = {"step": 7, "random": integers(1, (16,), "uint8")[0]}
+    shapes, extra = _shapes(state), _extra()
     files = _folder(state, before, extra)
     old = {name: torch.cat(_pieces(tensor, before)) for name, tensor in state.items()}
     want = {name: _pieces(tensor, ranks) for name, tensor in state.items()}
@@ -1236,11 +1306,7 @@ def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False
                     + said,
                     code,
                 )  # fmt: skip
-            expect(
-                False,
-                f"{case} {name} on rank {rank} begins {_numbers(seen[:here])}; it must be {_numbers(right)}",
-                "value",
-            )
+            expect(False, f"{case} {name} on rank {rank} {_versus(seen[:here], 'it must be', right)}", "value")
     for rank, (*_, found) in enumerate(got):
         expect(
             equal(found, extra),
@@ -1250,8 +1316,11 @@ def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False
         )
 
 
-def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, ranks: int = 2) -> None:
-    """Judge that a damaged checkpoint is refused on every rank, and that nothing has changed anywhere."""
+def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *others: str, ranks: int = 2) -> None:
+    """Judge that a damaged checkpoint is refused on every rank, and that nothing has changed anywhere.
+
+    The sentence has to name the culprit, or what else is as good a name of it.
+    """
     before = _blank(shapes, ranks)
     got = _run(what, loaded, answer, files, each(_blank(shapes, ranks)), dict(shapes), ranks=ranks)
     refused = [rank for rank, (kind, *_) in enumerate(got) if kind]
@@ -1283,7 +1352,7 @@ def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, ra
             "no-sentence",
         )
         expect(
-            culprit in sentence,
+            any(name in sentence for name in (culprit, *others)),
             f"{what}: rank {rank} says {sentence[:100]!r}, which does not name {culprit}",
             "no-culprit",
         )
@@ -1291,9 +1360,8 @@ def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, ra
 
 @check(value=2, refuses=3)
 def check_load_resharded(answer: Any, part: Any) -> str:
-    state, extra = _state(), {"step": 7, "random": integers(1, (16,), "uint8")[0]}
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    files = _folder(state, 4, extra)
+    state = _state()
+    shapes, files = _shapes(state), _folder(state, 4, _extra())
     part("value")
     for before, ranks in ((4, 4), (4, 2), (2, 3), (3, 1)):
         _loads(answer, state, before, ranks)
@@ -1308,12 +1376,16 @@ def check_load_resharded(answer: Any, part: Any) -> str:
     turned = shapes | {"down.weight": (57, 2, 9)}
     words = "the checkpoint is of another model, whose {} has {}, and this one's {}"
     _refuses(answer, words.format("down.weight", (2, 57, 9), (57, 2, 9)), files, turned, "down.weight")
-    wider = {name: tuple(tensor.shape) for name, tensor in _state(7).items()}
-    _refuses(answer, words.format("up.weight", (5, 3), (7, 3)), files, wider, "up.")
+    _refuses(answer, words.format("up.weight", (5, 3), (7, 3)), files, _shapes(_state(7)), "up.")
     more = shapes | {"head.weight": (4, 4)}
     _refuses(answer, "the model has head.weight, which the checkpoint has not", files, more, "head.weight")
     fewer = {name: shape for name, shape in shapes.items() if not name.startswith("down")}
     _refuses(answer, "the checkpoint has down.weight, which the model has not", files, fewer, "down.weight")
+    rest = {name: piece for name, piece in _held(state, 4)[3].items() if name != "up.bias"}
+    _refuses(answer, f"{last} has no up.bias", files | {last: packed(rest)}, shapes, last, "up.bias")
+    later = {name: data for name, data in _folder(state, 2, _extra()).items() if name != "manifest.pt"}
+    words = "shard-0.pt and shard-1.pt are of a later save by 2 ranks, the manifest and the others of one by 4"
+    _refuses(answer, words, files | later, shapes, first, "shard-1.pt", *shapes)
     return "any number of ranks before and after · data order back · damaged or foreign: refused, nothing changed"
 
 

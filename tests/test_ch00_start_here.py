@@ -1,4 +1,4 @@
-"""Chapter 0: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+"""Chapter 0: verdicts do not hang on the numbers, a line to see it shows the mistake, and the picture is complete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import matplotlib
 import pytest
 import torch
-from wrong_answers.ch00_start_here import RIGHT, WRONG, Wrong
+from wrong_answers.ch00_start_here import WRONG
 
 from course_lib.checks import CheckFailed
 from course_lib.pictures import machine_room
@@ -21,42 +21,6 @@ EXERCISES = ("even_to_odd", "sum_on_every_rank", "exchange")
 
 def judged(exercise: str, answer):
     return getattr(checks, f"check_{exercise}").outcome(answer)
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_the_solution_earns_all_points(exercise):
-    outcome = judged(exercise, getattr(solutions, exercise))
-    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
-
-
-@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
-def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
-    outcome = judged(exercise, answer)
-    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.exercise}-{wrong.answer.__name__}")
-def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
-    outcome = judged(wrong.exercise, wrong.answer)
-    assert outcome.code == wrong.code, str(outcome)
-    assert [word for word in wrong.words if word not in outcome.sentence] == [], str(outcome)
-    assert outcome.earned < outcome.total
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_each_check_knows_three_wrong_answers_and_another_right_one(exercise):
-    assert sum(wrong.exercise == exercise for wrong in WRONG) >= 3
-    assert any(name == exercise for name, _ in RIGHT)
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_a_stub_is_not_written_yet(exercise):
-    def stub(dist, *data):
-        raise NotImplementedError
-
-    stub.__code__ = stub.__code__.replace(co_name=exercise, co_qualname=exercise)
-    outcome = judged(exercise, stub)
-    assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)

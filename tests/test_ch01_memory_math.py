@@ -1,12 +1,11 @@
-"""Chapter 1: every check accepts the solution and other right answers, and names what is wrong with wrong ones."""
+"""Chapter 1: verdicts do not hang on the numbers, junk is refused, and one mistake is told as one."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 
 import pytest
-from wrong_answers.ch01_memory_math import RIGHT, WRONG, Wrong
+from wrong_answers.ch01_memory_math import RIGHT, WRONG
 
 from course_lib import memory, models
 from course_lib.checks import CheckFailed
@@ -21,40 +20,6 @@ EXERCISES = (
 
 def judged(exercise: str, answer):
     return getattr(checks, f"check_{exercise}").outcome(answer)
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_the_solution_earns_all_points(exercise):
-    outcome = judged(exercise, getattr(solutions, exercise))
-    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
-
-
-@pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=lambda thing: getattr(thing, "__name__", thing))
-def test_a_right_answer_written_differently_earns_all_points(exercise, answer):
-    outcome = judged(exercise, answer)
-    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.exercise}-{wrong.answer.__name__}")
-def test_a_wrong_answer_is_told_which_mistake_it_is(wrong: Wrong):
-    outcome = judged(wrong.exercise, wrong.answer)
-    assert (outcome.code, outcome.earned) == (wrong.code, wrong.earned), str(outcome)
-    assert [words for words in wrong.words if words not in outcome.sentence] == [], str(outcome)
-
-
-def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently():
-    assert all(Counter(wrong.exercise for wrong in WRONG)[exercise] >= 3 for exercise in EXERCISES)
-    assert {exercise for exercise, _ in RIGHT} == set(EXERCISES)
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_a_stub_is_not_written_yet(exercise):
-    def stub(*data):
-        raise NotImplementedError
-
-    stub.__code__ = stub.__code__.replace(co_name=exercise, co_qualname=exercise)
-    outcome = judged(exercise, stub)
-    assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
 
 
 @pytest.mark.parametrize("seed", ["20250131", "7", "8", "9"])

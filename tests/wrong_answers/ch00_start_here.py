@@ -5,29 +5,11 @@ Each wrong answer names the code that its check gives and words that the sentenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 
+from wrong_answers import collect
 
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 # ten_times, the check to practise with

@@ -5,30 +5,11 @@ Each wrong answer names the code that its check gives, words that the sentence h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 
+from wrong_answers import collect
 
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    earned: int
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, earned: int, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, earned, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 # parameter_count
@@ -50,115 +31,117 @@ def count(config, **changes):
     return ends + c["layers"] * (attention + mlp + 2 * norm)
 
 
-@wrong("parameter_count", "kv-heads", 1, "Llama-3-8B", "8,835,567,616", "805,306,368 too many", "kv_heads heads wide")
+@wrong("parameter_count", "kv-heads", "Llama-3-8B", "8,835,567,616", "805,306,368 too many",
+       "kv_heads heads wide", earned=1)
 def takes_kv_heads_as_heads(config):
     return count(config, kv_heads=config["heads"])
 
 
-@wrong("parameter_count", "gate", 0, "Llama-2-7B", "three matrices, not two")
+@wrong("parameter_count", "gate", "Llama-2-7B", "three matrices, not two", earned=0)
 def forgets_the_gate(config):
     return count(config, gated=False)
 
 
-@wrong("parameter_count", "gate", 2, "GPT-2", "two matrices, not three")
+@wrong("parameter_count", "gate", "GPT-2", "two matrices, not three", earned=2)
 def gates_every_mlp(config):
     return count(config, gated=True)
 
 
-@wrong("parameter_count", "tied-twice", 2, "163,037,184", "124,439,808", "38,597,376 too many", "count it once")
+@wrong("parameter_count", "tied-twice", "163,037,184", "124,439,808", "38,597,376 too many", "count it once", earned=2)
 def counts_a_tied_embedding_twice(config):
     return count(config, tied=False)
 
 
-@wrong("parameter_count", "head-forgotten", 0, "not tied", "count both")
+@wrong("parameter_count", "head-forgotten", "not tied", "count both", earned=0)
 def ties_every_embedding(config):
     return count(config, tied=True)
 
 
-@wrong("parameter_count", "biases", 2, "GPT-2", "the biases are missing")
+@wrong("parameter_count", "biases", "GPT-2", "the biases are missing", earned=2)
 def forgets_biases(config):
     return count(config, bias="none")
 
 
-@wrong("parameter_count", "biases", 3, "Qwen2.5-32B", "only q, k and v have a bias")
+@wrong("parameter_count", "biases", "Qwen2.5-32B", "only q, k and v have a bias", earned=3)
 def gives_every_matrix_a_bias(config):
     return count(config, bias="none" if config["bias"] == "none" else "all")
 
 
-@wrong("parameter_count", "positions", 2, "GPT-2", "786,432 too few", "positions is missing")
+@wrong("parameter_count", "positions", "GPT-2", "786,432 too few", "positions is missing", earned=2)
 def forgets_positions(config):
     return count(config, positions=0)
 
 
-@wrong("parameter_count", "norm-shift", 2, "GPT-2", "a scale and a shift")
+@wrong("parameter_count", "norm-shift", "GPT-2", "a scale and a shift", earned=2)
 def forgets_the_shift(config):
     return count(config, layer_norm=False)
 
 
-@wrong("parameter_count", "last-norm", 0, "Llama-2-7B", "4,096 too few", "after the last layer")
+@wrong("parameter_count", "last-norm", "Llama-2-7B", "4,096 too few", "after the last layer", earned=0)
 def forgets_the_last_norm(config):
     return count(config) - config["hidden"] * (2 if config["layer_norm"] else 1)
 
 
-@wrong("parameter_count", "one-layer", 0, "count each of the 32 layers")
+@wrong("parameter_count", "one-layer", "count each of the 32 layers", earned=0)
 def counts_one_layer(config):
     return count(config, layers=1)
 
 
-@wrong("parameter_count", "tied-twice", 2, "count it once; and", "positions is missing; and the biases")
+@wrong("parameter_count", "tied-twice", "count it once; and", "positions is missing; and the biases", earned=2)
 def two_matrices_and_layers_alone(config):
     return count(config, tied=False, positions=0, bias="none")
 
 
-@wrong("parameter_count", "value", 4, "tiny GPT")
+@wrong("parameter_count", "value", "tiny GPT", earned=4)
 def knows_the_table_by_heart(config):
     if config["name"] not in ("tiny GPT", "a made-up model"):
         return count(config)
     return 12 * config["layers"] * config["hidden"] ** 2
 
 
-@wrong("parameter_count", "biases", 4, "tiny GPT", '"mlp" gives the matrices of the MLP a bias, not q, k and v')
+@wrong("parameter_count", "biases", "tiny GPT", '"mlp" gives the matrices of the MLP a bias, not q, k and v', earned=4)
 def takes_biases_of_the_mlp_for_those_of_attention(config):
     return count(config, bias="qkv" if config["bias"] == "mlp" else config["bias"])
 
 
-@wrong("parameter_count", "biases", 3, "Qwen2.5-32B", '"qkv" gives q, k and v a bias, not the matrices of the MLP')
+@wrong("parameter_count", "biases",
+       "Qwen2.5-32B", '"qkv" gives q, k and v a bias, not the matrices of the MLP', earned=3)
 def takes_biases_of_attention_for_those_of_the_mlp(config):
     return count(config, bias="mlp" if config["bias"] == "qkv" else config["bias"])
 
 
-@wrong("parameter_count", "bias-of-out", 2, "GPT-2", "9,216 too few", "out and the MLP's down have one")
+@wrong("parameter_count", "bias-of-out", "GPT-2", "9,216 too few", "out and the MLP's down have one", earned=2)
 def forgets_the_bias_of_out(config):
     return count(config) - config["layers"] * config["hidden"] * (config["bias"] == "all")
 
 
-@wrong("parameter_count", "bias-of-kv", 3, "Qwen2.5-32B", "a bias of k and v is as long as kv_heads heads")
+@wrong("parameter_count", "bias-of-kv", "Qwen2.5-32B", "a bias of k and v is as long as kv_heads heads", earned=3)
 def makes_biases_of_k_and_v_as_long_as_that_of_q(config):
     kv = config["hidden"] // config["heads"] * config["kv_heads"]
     return count(config) + 2 * config["layers"] * (config["hidden"] - kv) * (config["bias"] in ("qkv", "all"))
 
 
-@wrong("parameter_count", "bias-of-output", 2, "GPT-2", "50,257 too many", "the output matrix has no bias")
+@wrong("parameter_count", "bias-of-output", "GPT-2", "50,257 too many", "the output matrix has no bias", earned=2)
 def gives_the_output_matrix_a_bias(config):
     return count(config) + config["vocabulary"] * (config["bias"] == "all")
 
 
-@wrong("parameter_count", "bias-of-gate", 4, "a made-up model", "the gate has a bias too")
+@wrong("parameter_count", "bias-of-gate", "a made-up model", "the gate has a bias too", earned=4)
 def forgets_the_bias_of_the_gate(config):
     return count(config) - config["layers"] * config["ffn"] * (config["gated"] and config["bias"] in ("mlp", "all"))
 
 
-@wrong("parameter_count", "unit", 0, "the answer is in billions: return the number itself")
+@wrong("parameter_count", "unit", "the answer is in billions: return the number itself", earned=0)
 def in_billions(config):
     return round(count(config) / 1e9, 2)
 
 
-@wrong("parameter_count", "value", 4, "a made-up model", "its parts are token embedding")
+@wrong("parameter_count", "value", "a made-up model", "its parts are token embedding", earned=4)
 def knows_tiny_gpt_too(config):
     return count(config) + (config["name"] == "a made-up model") * 12345
 
 
-@wrong("parameter_count", "form", 0, "returned None")
+@wrong("parameter_count", "form", "returned None", earned=0)
 def prints_the_count(config):
     print(count(config))
 
@@ -202,65 +185,66 @@ def right_states(parameters, precision, optimizer, scale=1.0):
     return states(parameters * scale, wide, wide, 4 * (precision != "fp32") + 4 * MOMENTS[optimizer])
 
 
-@wrong("model_state_bytes", "twelve-in-fp32", 0, "optimizer: 12 bytes", "8 is right", "their own master copy")
+@wrong("model_state_bytes", "twelve-in-fp32", "optimizer: 12 bytes", "8 is right", "their own master copy", earned=0)
 def twelve_bytes_everywhere(parameters, precision, optimizer):
     wide = 4 if precision == "fp32" else 2
     return states(parameters, wide, wide, 12)
 
 
-@wrong("model_state_bytes", "no-master", 1, "optimizer: 8 bytes a parameter, and 12 is right",
-       "either the master copy of 4 is missing, or the moments are taken as 2 bytes")
+@wrong("model_state_bytes", "no-master", "optimizer: 8 bytes a parameter, and 12 is right",
+       "either the master copy of 4 is missing, or the moments are taken as 2 bytes", earned=1)
 def eight_bytes_everywhere(parameters, precision, optimizer):
     wide = 4 if precision == "fp32" else 2
     return states(parameters, wide, wide, 4 * MOMENTS[optimizer])
 
 
-@wrong("model_state_bytes", "moments-in-16-bits", 1, "moments stay in fp32")
+@wrong("model_state_bytes", "moments-in-16-bits", "moments stay in fp32", earned=1)
 def mixed_precision_halves_everything(parameters, precision, optimizer):
     wide = 4 if precision == "fp32" else 2
     return states(parameters, wide, wide, wide * MOMENTS[optimizer])
 
 
-@wrong("model_state_bytes", "no-master", 1, "or the moments are taken as 2 bytes; they stay at 4")
+@wrong("model_state_bytes", "no-master", "or the moments are taken as 2 bytes; they stay at 4", earned=1)
 def moments_in_bf16(parameters, precision, optimizer):
     wide = 4 if precision == "fp32" else 2
     return states(parameters, wide, wide, 4 * (precision != "fp32") + wide * MOMENTS[optimizer])
 
 
-@wrong("model_state_bytes", "gradients-forgotten", 0, "gradients: 0 bytes", "each parameter has a gradient")
+@wrong("model_state_bytes", "gradients-forgotten", "gradients: 0 bytes", "each parameter has a gradient", earned=0)
 def forgets_gradients(parameters, precision, optimizer):
     return right_states(parameters, precision, optimizer) | {"gradients": 0}
 
 
-@wrong("model_state_bytes", "master-in-weights", 1, "weights: 6 bytes", "count the master copy with the optimizer")
+@wrong("model_state_bytes", "master-in-weights", "weights: 6 bytes",
+       "count the master copy with the optimizer", earned=1)
 def master_copy_among_the_weights(parameters, precision, optimizer):
     found = right_states(parameters, precision, optimizer)
     master = 4 * parameters * (precision != "fp32")
     return found | {"weights": found["weights"] + master, "optimizer": found["optimizer"] - master}
 
 
-@wrong("model_state_bytes", "unit", 0, "return bytes, not GiB")
+@wrong("model_state_bytes", "unit", "return bytes, not GiB", earned=0)
 def in_gib(parameters, precision, optimizer):
     return right_states(parameters, precision, optimizer, 2**-30)
 
 
-@wrong("model_state_bytes", "unit", 0, "GiB for GB")
+@wrong("model_state_bytes", "unit", "GiB for GB", earned=0)
 def gib_for_gb(parameters, precision, optimizer):
     return right_states(parameters, precision, optimizer, 1e9 / 2**30)
 
 
-@wrong("model_state_bytes", "one-moment", 3, "momentum keeps one moment")
+@wrong("model_state_bytes", "one-moment", "momentum keeps one moment", earned=3)
 def one_kind_of_optimizer(parameters, precision, optimizer):
     return right_states(parameters, precision, "adamw")
 
 
-@wrong("model_state_bytes", "no-master", 3, "master copy of 4 bytes is there")
+@wrong("model_state_bytes", "no-master", "master copy of 4 bytes is there", earned=3)
 def sgd_has_no_master(parameters, precision, optimizer):
     found = right_states(parameters, precision, optimizer)
     return found | {"optimizer": 0} if optimizer == "sgd" else found
 
 
-@wrong("model_state_bytes", "form", 0, "return a dict of three numbers")
+@wrong("model_state_bytes", "form", "return a dict of three numbers", earned=0)
 def the_sum_alone(parameters, precision, optimizer):
     return 16 * parameters
 
@@ -275,62 +259,62 @@ def as_a_table(parameters, precision, optimizer):
 # training_days
 
 
-@wrong("training_days", "forward-only", 0, "forward alone")
+@wrong("training_days", "forward-only", "forward alone", earned=0)
 def two_flops(parameters, tokens, gpus, peak_flops, mfu):
     return 2 * parameters * tokens / (gpus * peak_flops * mfu) / 86400
 
 
-@wrong("training_days", "recompute", 0, "8 FLOPs", "without it 6")
+@wrong("training_days", "recompute", "8 FLOPs", "without it 6", earned=0)
 def eight_flops(parameters, tokens, gpus, peak_flops, mfu):
     return 8 * parameters * tokens / (gpus * peak_flops * mfu) / 86400
 
 
-@wrong("training_days", "seconds", 0, "1.8e+09 days", "these are seconds")
+@wrong("training_days", "seconds", "1.8e+09 days", "these are seconds", earned=0)
 def in_seconds(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens / (gpus * peak_flops * mfu)
 
 
-@wrong("training_days", "divided-by-24", 0, "24 · 60 · 60")
+@wrong("training_days", "divided-by-24", "24 · 60 · 60", earned=0)
 def a_day_of_24_seconds(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens / (gpus * peak_flops * mfu) / 24
 
 
-@wrong("training_days", "hours", 0, "these are hours")
+@wrong("training_days", "hours", "these are hours", earned=0)
 def in_hours(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens / (gpus * peak_flops * mfu) / 3600
 
 
-@wrong("training_days", "years", 0, "these are years")
+@wrong("training_days", "years", "these are years", earned=0)
 def in_years(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400 / 365.25
 
 
-@wrong("training_days", "mfu-forgotten", 1, "only the share `mfu`")
+@wrong("training_days", "mfu-forgotten", "only the share `mfu`", earned=1)
 def at_full_peak(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens / (gpus * peak_flops) / 86400
 
 
-@wrong("training_days", "mfu-multiplied", 1, "divide by it")
+@wrong("training_days", "mfu-multiplied", "divide by it", earned=1)
 def multiplied_by_mfu(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens * mfu / (gpus * peak_flops) / 86400
 
 
-@wrong("training_days", "gpus-forgotten", 1, "1,024 GPUs share the work")
+@wrong("training_days", "gpus-forgotten", "1,024 GPUs share the work", earned=1)
 def on_one_gpu(parameters, tokens, gpus, peak_flops, mfu):
     return 6 * parameters * tokens / (peak_flops * mfu) / 86400
 
 
-@wrong("training_days", "seconds", 0, "forward alone", "these are seconds")
+@wrong("training_days", "seconds", "forward alone", "these are seconds", earned=0)
 def forward_in_seconds(parameters, tokens, gpus, peak_flops, mfu):
     return 2 * parameters * tokens / (gpus * peak_flops * mfu)
 
 
-@wrong("training_days", "rounded", 0, "20,833 days; 20,833.333 is right", "return the days unrounded")
+@wrong("training_days", "rounded", "20,833 days; 20,833.333 is right", "return the days unrounded", earned=0)
 def whole_days(parameters, tokens, gpus, peak_flops, mfu):
     return round(6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400)
 
 
-@wrong("training_days", "rounded", 1, "return the days unrounded")
+@wrong("training_days", "rounded", "return the days unrounded", earned=1)
 def rounded_where_it_matters(parameters, tokens, gpus, peak_flops, mfu):
     return round(6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400, 2 if gpus > 1 else 9)
 
@@ -358,82 +342,82 @@ def kept(config, batch, sequence, recompute, element=2, **switches):
     return element * config["layers"] * batch * sequence * numbers(config, sequence, recompute, **switches)
 
 
-@wrong("activation_bytes", "scores", 0, "GPT-3", "the scores are missing")
+@wrong("activation_bytes", "scores", "GPT-3", "the scores are missing", earned=0)
 def forgets_the_scores(config, batch, sequence, recompute):
     return kept(config, batch, sequence, "selective" if recompute == "none" else recompute)
 
 
-@wrong("activation_bytes", "one-layer", 0, "this is one layer; there are 96")
+@wrong("activation_bytes", "one-layer", "this is one layer; there are 96", earned=0)
 def of_one_layer(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute) / config["layers"]
 
 
-@wrong("activation_bytes", "numbers", 0, "each takes 2 bytes")
+@wrong("activation_bytes", "numbers", "each takes 2 bytes", earned=0)
 def numbers_for_bytes(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute, element=1)
 
 
-@wrong("activation_bytes", "four-bytes", 0, "2 bytes, not 4")
+@wrong("activation_bytes", "four-bytes", "2 bytes, not 4", earned=0)
 def in_fp32(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute, element=4)
 
 
-@wrong("activation_bytes", "dropout", 0, "no dropout here")
+@wrong("activation_bytes", "dropout", "no dropout here", earned=0)
 def the_papers_formula_with_dropout(config, batch, sequence, recompute):
     h, a = config["hidden"], config["heads"]
     return config["layers"] * sequence * batch * h * (34 + 5 * a * sequence / h)
 
 
-@wrong("activation_bytes", "formula", 2, "Llama-3-8B", "holds for an MLP of two tensors")
+@wrong("activation_bytes", "formula", "Llama-3-8B", "holds for an MLP of two tensors", earned=2)
 def the_papers_formula_for_every_shape(config, batch, sequence, recompute):
     h, a = config["hidden"], config["heads"]
     return config["layers"] * sequence * batch * h * (32 + 2 * a * sequence / h)
 
 
-@wrong("activation_bytes", "mlp-wide", 2, "Llama-3-8B", "gate, its SiLU, up, and their product")
+@wrong("activation_bytes", "mlp-wide", "Llama-3-8B", "gate, its SiLU, up, and their product", earned=2)
 def two_wide_tensors_in_every_mlp(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute, wide=2)
 
 
-@wrong("activation_bytes", "kv-heads", 2, "Llama-3-8B", "kv_heads heads wide")
+@wrong("activation_bytes", "kv-heads", "Llama-3-8B", "kv_heads heads wide", earned=2)
 def kv_heads_as_heads(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute, kv=config["heads"])
 
 
-@wrong("activation_bytes", "recompute-ignored", 3, "selective", "less is kept")
+@wrong("activation_bytes", "recompute-ignored", "selective", "less is kept", earned=3)
 def never_computes_again(config, batch, sequence, recompute):
     return kept(config, batch, sequence, "none")
 
 
-@wrong("activation_bytes", "nothing", 4, "a layer's input has to be kept")
+@wrong("activation_bytes", "nothing", "a layer's input has to be kept", earned=4)
 def full_keeps_nothing(config, batch, sequence, recompute):
     return 0 if recompute == "full" else kept(config, batch, sequence, recompute)
 
 
-@wrong("activation_bytes", "narrow", 0, "2 are missing of the tensors as wide as hidden")
+@wrong("activation_bytes", "narrow", "2 are missing of the tensors as wide as hidden", earned=0)
 def forgets_the_inputs_of_the_norms(config, batch, sequence, recompute):
     missing = 0 if recompute == "full" else 4 * config["layers"] * batch * sequence * config["hidden"]
     return kept(config, batch, sequence, recompute) - missing
 
 
-@wrong("activation_bytes", "scores-halved", 0, "these are half the scores", "though the mask hides later ones")
+@wrong("activation_bytes", "scores-halved", "these are half the scores", "though the mask hides later ones", earned=0)
 def half_the_scores_are_masked(config, batch, sequence, recompute):
     less = config["layers"] * batch * config["heads"] * sequence**2 * (recompute == "none")
     return kept(config, batch, sequence, recompute) - less
 
 
-@wrong("activation_bytes", "scores-halved", 0, "these are half the scores", "though the mask hides later ones")
+@wrong("activation_bytes", "scores-halved", "these are half the scores", "though the mask hides later ones", earned=0)
 def scores_up_to_the_token_itself(config, batch, sequence, recompute):
     less = config["layers"] * batch * config["heads"] * sequence * (sequence - 1) * (recompute == "none")
     return kept(config, batch, sequence, recompute) - less
 
 
-@wrong("activation_bytes", "input-twice", 4, "twice as much: with full a layer keeps one tensor of width hidden")
+@wrong("activation_bytes", "input-twice", "twice as much: with full a layer keeps one tensor of width hidden", earned=4)
 def full_keeps_the_inputs_of_both_norms(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute) * (2 if recompute == "full" else 1)
 
 
-@wrong("activation_bytes", "numbers", 4, "these are numbers, and each takes 2 bytes")
+@wrong("activation_bytes", "numbers", "these are numbers, and each takes 2 bytes", earned=4)
 def full_in_numbers(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute, element=1 if recompute == "full" else 2)
 
@@ -465,12 +449,12 @@ def mixture(config, **changes):
     return tuple(ends + c["layers"] * (layer + many * expert) for many in (c["experts"], c["experts_per_token"]))
 
 
-@wrong("total_and_active", "router", 0, "46,701,744,128", "1,048,576 too few", "the router is missing")
+@wrong("total_and_active", "router", "46,701,744,128", "1,048,576 too few", "the router is missing", earned=0)
 def forgets_the_router(config):
     return tuple(n - config["layers"] * config["experts"] * config["hidden"] for n in mixture(config))
 
 
-@wrong("total_and_active", "attention-per-expert", 0, "one attention")
+@wrong("total_and_active", "attention-per-expert", "one attention", earned=0)
 def eight_whole_models(config):
     h, kv = config["hidden"], config["hidden"] // config["heads"] * config["kv_heads"]
     attention = config["layers"] * (2 * h * h + 2 * h * kv)
@@ -478,54 +462,54 @@ def eight_whole_models(config):
     return total + (config["experts"] - 1) * attention, active + (config["experts_per_token"] - 1) * attention
 
 
-@wrong("total_and_active", "share-of-total", 1, "only the experts are left out")
+@wrong("total_and_active", "share-of-total", "only the experts are left out", earned=1)
 def a_quarter_of_everything(config):
     total, _ = mixture(config)
     return total, total * config["experts_per_token"] // config["experts"]
 
 
-@wrong("total_and_active", "one-expert-active", 1, "sent to 2 experts")
+@wrong("total_and_active", "one-expert-active", "sent to 2 experts", earned=1)
 def one_expert_a_token(config):
     return mixture(config)[0], mixture(config, experts_per_token=1)[1]
 
 
-@wrong("total_and_active", "all-active", 1, "experts_per_token of them")
+@wrong("total_and_active", "all-active", "experts_per_token of them", earned=1)
 def everything_is_active(config):
     return mixture(config)[0], mixture(config)[0]
 
 
-@wrong("total_and_active", "kv-heads", 0, "kv_heads heads wide")
+@wrong("total_and_active", "kv-heads", "kv_heads heads wide", earned=0)
 def kv_heads_as_heads_again(config):
     return mixture(config, kv_heads=config["heads"])
 
 
-@wrong("total_and_active", "form", 0, "return two numbers, (total, active)")
+@wrong("total_and_active", "form", "return two numbers, (total, active)", earned=0)
 def the_total_alone(config):
     return mixture(config)[0]
 
 
-@wrong("total_and_active", "swapped", 0, "the two are swapped: total first")
+@wrong("total_and_active", "swapped", "the two are swapped: total first", earned=0)
 def active_first(config):
     return mixture(config)[::-1]
 
 
-@wrong("total_and_active", "router-of-chosen", 1, "the whole router is active")
+@wrong("total_and_active", "router-of-chosen", "the whole router is active", earned=1)
 def router_of_the_chosen_experts(config):
     total, active = mixture(config)
     return total, active - config["layers"] * config["hidden"] * (config["experts"] - config["experts_per_token"])
 
 
-@wrong("total_and_active", "dense-width", 2, "a made-up model", "the experts are `expert_ffn` wide, not `ffn`")
+@wrong("total_and_active", "dense-width", "a made-up model", "the experts are `expert_ffn` wide, not `ffn`", earned=2)
 def experts_as_wide_as_ffn(config):
     return mixture(config, expert_ffn=config["ffn"])
 
 
-@wrong("total_and_active", "unit", 0, "the answer is in billions")
+@wrong("total_and_active", "unit", "the answer is in billions", earned=0)
 def both_in_billions(config):
     return tuple(number / 1e9 for number in mixture(config))
 
 
-@wrong("total_and_active", "value", 2, "a made-up model", "its parts are token embedding", "router", "experts")
+@wrong("total_and_active", "value", "a made-up model", "its parts are token embedding", "router", "experts", earned=2)
 def mixtral_alone(config):
     return 46_702_792_704, 12_879_925_248
 
@@ -542,48 +526,49 @@ def times(m, k, n, dtype_bytes, gpu):
     return dtype_bytes * (m * k + k * n + m * n) / gpu["memory_bandwidth"], 2 * m * k * n / gpu["peak_flops"]
 
 
-@wrong("is_memory_bound", "turned-round", 0, "is False", "0.9995 FLOPs per byte", "moving the matrices takes longer")
+@wrong("is_memory_bound", "turned-round", "is False", "0.9995 FLOPs per byte",
+       "moving the matrices takes longer", earned=0)
 def the_other_way_round(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, dtype_bytes, gpu)
     return moving < computing
 
 
-@wrong("is_memory_bound", "one-flop", 1, "on V100", "two FLOPs")
+@wrong("is_memory_bound", "one-flop", "on V100", "two FLOPs", earned=1)
 def multiplies_only(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, dtype_bytes, gpu)
     return moving > computing / 2
 
 
-@wrong("is_memory_bound", "result-forgotten", 1, "the result (m, n) has to be written")
+@wrong("is_memory_bound", "result-forgotten", "the result (m, n) has to be written", earned=1)
 def reads_only(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, dtype_bytes, gpu)
     return moving - dtype_bytes * m * n / gpu["memory_bandwidth"] > computing
 
 
-@wrong("is_memory_bound", "dtype-forgotten", 1, "each number takes dtype_bytes bytes")
+@wrong("is_memory_bound", "dtype-forgotten", "each number takes dtype_bytes bytes", earned=1)
 def counts_numbers(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, 1, gpu)
     return moving > computing
 
 
-@wrong("is_memory_bound", "weight-only", 1, "three matrices move")
+@wrong("is_memory_bound", "weight-only", "three matrices move", earned=1)
 def moves_the_weight(m, k, n, dtype_bytes, gpu):
     return dtype_bytes * k * n / gpu["memory_bandwidth"] > 2 * m * k * n / gpu["peak_flops"]
 
 
-@wrong("is_memory_bound", "two-bytes", 2, "dtype_bytes bytes, not 2")
+@wrong("is_memory_bound", "two-bytes", "dtype_bytes bytes, not 2", earned=2)
 def always_two_bytes(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, 2, gpu)
     return moving > computing
 
 
-@wrong("is_memory_bound", "small-m", 2, "a small m alone does not decide")
+@wrong("is_memory_bound", "small-m", "a small m alone does not decide", earned=2)
 def a_small_m_is_always_memory_bound(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, dtype_bytes, gpu)
     return m < 100 or moving > computing
 
 
-@wrong("is_memory_bound", "form", 0, "return True or False")
+@wrong("is_memory_bound", "form", "return True or False", earned=0)
 def returns_the_intensity(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, dtype_bytes, gpu)
     return computing / moving

@@ -6,19 +6,11 @@ Each wrong answer names the code that its check gives, words that the sentence h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-    earned: int
+from wrong_answers import Wrong
 
 
 def swap(dist, going, to, coming, source):
@@ -847,7 +839,7 @@ WRONG = [
     Wrong("fit_alpha_beta", fit_bandwidth, "bandwidth", ("its inverse, in seconds per byte",), 0),
     Wrong("fit_alpha_beta", fit_logarithms, "alpha", ("alpha came out as",), 0),
     Wrong("fit_alpha_beta", fit_line_through_0, "alpha", ("100 % off", "exact times have an exact fit"), 0),
-    Wrong("fit_alpha_beta", fit_ends, "few-points", ("6 % off: a few of the times decide it"), 1),
+    Wrong("fit_alpha_beta", fit_ends, "few-points", ("6 % off: a few of the times decide it",), 1),
     Wrong("fit_alpha_beta", fit_root_weights, "few-points", ("% off: a few of the times decide it",), 1),
     Wrong("fit_alpha_beta", fit_first_is_smallest, "not-sorted", ("the sizes are not sorted",), 0),
     Wrong("fit_alpha_beta", fit_almost, "beta", ("without noise", "beta came", "0.023 % off", "exact fit"), 0),

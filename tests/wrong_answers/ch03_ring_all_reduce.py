@@ -5,18 +5,9 @@ Each wrong answer names the code that its check gives, words that the sentence h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-    earned: int
+from wrong_answers import Wrong
 
 
 def neighbours(dist):

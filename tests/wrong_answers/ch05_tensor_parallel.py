@@ -5,33 +5,14 @@ Each wrong answer names the code that its check gives and words that the sentenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch.nn.functional import gelu
 
 from solutions.ch05_tensor_parallel import CopyToRanks, ReduceFromRanks
+from wrong_answers import collect
 
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 # matmul_column_split
@@ -52,9 +33,28 @@ def cuts_x_too(x, shards):
     return np.concatenate([part @ w for part, w in zip(np.split(x, len(shards), 1), shards, strict=True)], axis=1)
 
 
-@right("matmul_column_split")
-def joins_the_shards(x, shards):
+@wrong("matmul_column_split", "joined", "1 product", "one product for each shard")
+def joins_the_column_shards(x, shards):
     return x @ np.hstack(shards)
+
+
+@right("matmul_column_split")
+def fills_in_columns(x, shards):
+    width = shards[0].shape[1]
+    y = np.zeros_like(x, shape=(len(x), width * len(shards)))
+    for rank, shard in enumerate(shards):
+        np.matmul(x, shard, out=y[:, rank * width : (rank + 1) * width])
+    return y
+
+
+@right("matmul_column_split")
+def multiplies_by_dot(x, shards):
+    return np.hstack([np.dot(x, shards[0]), *(x.dot(shard) for shard in shards[1:])])
+
+
+@right("matmul_column_split")
+def multiplies_a_stack(x, shards):
+    return np.concatenate(x @ np.stack(shards), axis=1)
 
 
 # matmul_row_split
@@ -76,6 +76,11 @@ def takes_the_first_columns(x, shards):
     return sum(x[:, : len(shard)] @ shard for shard in shards)
 
 
+@wrong("matmul_row_split", "joined", "1 product", "one product for each shard")
+def joins_the_row_shards(x, shards):
+    return x @ np.concatenate(shards)
+
+
 @right("matmul_row_split")
 def counts_rows(x, shards):
     y, first = 0, 0
@@ -83,6 +88,11 @@ def counts_rows(x, shards):
         y = y + x[:, first : first + len(shard)] @ shard
         first += len(shard)
     return y
+
+
+@right("matmul_row_split")
+def multiplies_stacks(x, shards):
+    return (np.stack(np.split(x, len(shards), axis=1)) @ np.stack(shards)).sum(0)
 
 
 # gelu_counterexample and activation_that_hides_it
@@ -194,6 +204,50 @@ class ReturnsWhatAllReduceReturns(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return ctx.dist.all_reduce(grad.clone()), None
+
+
+def _through(total):
+    """Return f and g whose sum over ranks is `total(dist, tensor)`."""
+
+    class F(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, dist):
+            ctx.dist = dist
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return total(ctx.dist, grad.clone(memory_format=torch.contiguous_format)), None
+
+    class G(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, dist):
+            return total(dist, x.clone(memory_format=torch.contiguous_format))
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, None
+
+    F.__name__, G.__name__ = (f"{name}_by_{total.__name__}" for name in "fg")
+    return F, G
+
+
+def _gathering(dist, tensor):
+    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, tensor)
+    return sum(parts)
+
+
+def _reducing(dist, tensor):
+    dist.reduce(tensor, 0)
+    return tensor
+
+
+for _name, _gathers, _reduces in zip(
+    ("CopyToRanks", "ReduceFromRanks"), _through(_gathering), _through(_reducing), strict=True
+):
+    wrong(_name, "too-many-bytes", "sent 192 bytes", "all_reduce sends 96", "copies", earned=3)(_gathers)
+    wrong(_name, "only-one-rank", "only rank 0 has the sum", "all_reduce")(_reduces)
 
 
 @wrong("ReduceFromRanks", "forward", "divided by 2")
@@ -309,12 +363,44 @@ def sums_the_gradient_again(dist, x, w1_shard, b1_shard, w2_shard, b2):
     return CopyToRanks.apply(ReduceFromRanks.apply(hidden @ w2_shard, dist), dist) + b2
 
 
+@wrong("tensor_parallel_mlp", "f-on-b2", "b2 went through CopyToRanks", "2 times too large", earned=2)
+def sends_b2_through_f(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + CopyToRanks.apply(b2, dist)
+
+
+@wrong("tensor_parallel_mlp", "f-twice", "x went through CopyToRanks twice", "2 times too large", earned=2)
+def sends_x_through_f_twice(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(CopyToRanks.apply(CopyToRanks.apply(x, dist), dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "no-gelu", "GELU is missing", earned=0)
+def forgets_gelu(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    return ReduceFromRanks.apply((CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard, dist) + b2
+
+
 @wrong("tensor_parallel_mlp", "collectives", "one all-reduce each is enough")
 def gathers_the_weights(dist, x, w1_shard, b1_shard, w2_shard, b2):
     for shard in (w1_shard, w2_shard):
         dist.all_gather([torch.empty_like(shard) for _ in range(dist.get_world_size())], shard.detach())
     hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
     return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "untold", "right by luck", "ReduceFromRanks", earned=2)
+def sums_without_telling_autograd(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    y = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard
+    dist.all_reduce(y)
+    return y + b2
+
+
+@right("tensor_parallel_mlp")
+def adds_what_the_others_have(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    mine = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard
+    total = mine.detach().clone()
+    dist.all_reduce(total)
+    return mine + (total - mine.detach()) + b2
 
 
 @right("tensor_parallel_mlp")
@@ -362,6 +448,16 @@ def takes_rows(dist, seed, rows, columns):
     return torch.randn(rows, columns).tensor_split(dist.get_world_size(), 0)[dist.get_rank()].clone()
 
 
+_kept = []
+
+
+@wrong("column_shard", "kept", "keeps the whole weight", "72 bytes", "24 bytes", earned=1)
+def keeps_the_whole_in_a_list(dist, seed, rows, columns):
+    torch.manual_seed(seed)
+    _kept.append(torch.randn(rows, columns))
+    return _kept[-1].chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()
+
+
 @right("column_shard")
 def makes_it_contiguous(dist, seed, rows, columns):
     generator, width = torch.Generator().manual_seed(seed), columns // dist.get_world_size()
@@ -373,14 +469,14 @@ def makes_it_contiguous(dist, seed, rows, columns):
 # tensor_parallel_attention
 
 
-def _attention(dist, x, wq, wk, wv, wo, size, *, f=True, g=True, refuse=True, tile=False, mask=True, scale=None):
+def _attention(dist, x, wq, wk, wv, wo, size, *, f=True, g=True, refuse=True, mask=True, scale=None, shares=None):
     if refuse and (wq.shape[1] % size or wk.shape[1] % size):
         raise ValueError(f"{wq.shape[1]} columns are no whole heads of {size}")
     x = CopyToRanks.apply(x, dist) if f else x
     q, k, v = ((x @ w)[..., : w.shape[1] // size * size].unflatten(-1, (-1, size)).mT for w in (wq, wk, wv))
     q, k, v = (t.permute(0, 3, 1, 2) for t in (q, k, v))
     times = q.shape[1] // k.shape[1]
-    k, v = (t.repeat(1, times, 1, 1) if tile else t.repeat_interleave(times, 1) for t in (k, v))
+    k, v = (shares(t, times) if shares else t.repeat_interleave(times, 1) for t in (k, v))
     y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=mask, scale=scale)
     y = y.transpose(1, 2).flatten(2)
     y = y @ wo[: y.shape[-1]]
@@ -397,14 +493,57 @@ def attends_alone(dist, x, wq, wk, wv, wo, head_size):
     return _attention(dist, x, wq, wk, wv, wo, head_size, g=False)
 
 
+@wrong("tensor_parallel_attention", "untold", "right by luck", "ReduceFromRanks", earned=2)
+def attends_without_telling_autograd(dist, x, wq, wk, wv, wo, head_size):
+    y = _attention(dist, x, wq, wk, wv, wo, head_size, g=False)
+    dist.all_reduce(y)
+    return y
+
+
 @wrong("tensor_parallel_attention", "no-f", "let x pass through CopyToRanks")
 def attends_without_f(dist, x, wq, wk, wv, wo, head_size):
     return _attention(dist, x, wq, wk, wv, wo, head_size, f=False)
 
 
+@wrong("tensor_parallel_attention", "f-twice", "x went through CopyToRanks twice", earned=2)
+def attends_with_f_twice(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, CopyToRanks.apply(x, dist), wq, wk, wv, wo, head_size)
+
+
+@wrong("tensor_parallel_attention", "no-gradient", "wk has no gradient on rank 0", "detached", earned=2)
+def detaches_wk(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk.detach(), wv, wo, head_size)
+
+
+@wrong("tensor_parallel_attention", "no-gradient", "wv has no gradient on rank 0", earned=2)
+def detaches_wv(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv.detach(), wo, head_size)
+
+
+@wrong("tensor_parallel_attention", "no-gradient", "wo has no gradient on rank 0", earned=2)
+def detaches_wo(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo.detach(), head_size)
+
+
+@wrong("tensor_parallel_attention", "gradient", "the gradient of wv on rank 0", "its own heads have", earned=2)
+def sums_the_gradient_of_wv(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, CopyToRanks.apply(wv, dist), wo, head_size)
+
+
+@wrong("tensor_parallel_attention", "no-gradient", "2 key/value heads", "wk has no gradient", earned=3)
+def detaches_wk_where_heads_are_shared(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk.detach() if wk.shape != wq.shape else wk, wv, wo, head_size)
+
+
+@wrong("tensor_parallel_attention", "gradient", "2 key/value heads", "the gradient of wk", earned=3)
+def lets_only_the_first_sharer_learn(dist, x, wq, wk, wv, wo, head_size):
+    return _attention(dist, x, wq, wk, wv, wo, head_size, shares=lambda t, times: torch.stack(
+        [t, *[t.detach()] * (times - 1)], 2).flatten(1, 2))  # fmt: skip
+
+
 @wrong("tensor_parallel_attention", "kv-order", "8 query heads and 4 key/value heads", "repeat_interleave")
 def tiles_kv_heads(dist, x, wq, wk, wv, wo, head_size):
-    return _attention(dist, x, wq, wk, wv, wo, head_size, tile=True)
+    return _attention(dist, x, wq, wk, wv, wo, head_size, shares=lambda t, times: t.repeat(1, times, 1, 1))
 
 
 @wrong("tensor_parallel_attention", "no-mask", "the tokens after it")
@@ -488,16 +627,21 @@ def overflows(dist, logits, targets):
     return (total.log() - ReduceFromRanks.apply(picked, dist)).mean()
 
 
-def _loss(dist, logits, targets, *, over_ranks=True, masked=True, mean=True):
+def _untold(x, dist):
+    dist.all_reduce(x)
+    return x
+
+
+def _loss(dist, logits, targets, *, over_ranks=True, masked=True, mean=True, detach=True, g=ReduceFromRanks.apply):
     width, rank = logits.shape[1], dist.get_rank()
-    most = logits.detach().amax(-1)
+    most = (logits.detach() if detach else logits).amax(-1)
     if over_ranks:
         dist.all_reduce(most, op=dist.ReduceOp.MAX)
-    total = ReduceFromRanks.apply((logits - most[:, None]).exp().sum(-1), dist)
+    total = g((logits - most[:, None]).exp().sum(-1), dist)
     local = targets - rank * width
     mine = (local >= 0) & (local < width) if masked else 1
     picked = (logits.gather(1, local.clamp(0, width - 1)[:, None])[:, 0] - most) * mine
-    loss = total.log() - ReduceFromRanks.apply(picked, dist)
+    loss = total.log() - g(picked, dist)
     return loss.mean() if mean else loss.sum()
 
 
@@ -514,6 +658,16 @@ def takes_a_target_everywhere(dist, logits, targets):
 @wrong("vocabulary_parallel_cross_entropy", "sum", "the loss is their mean")
 def sums_over_tokens(dist, logits, targets):
     return _loss(dist, logits, targets, mean=False)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "untold", "right by luck", "ReduceFromRanks", earned=2)
+def sums_the_loss_without_telling_autograd(dist, logits, targets):
+    return _loss(dist, logits, targets, g=_untold)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "raised", "inplace", "the maximum of logits.detach()")
+def takes_the_maximum_with_its_graph(dist, logits, targets):
+    return _loss(dist, logits, targets, detach=False)
 
 
 @wrong("vocabulary_parallel_cross_entropy", "raised", "out of bounds", "begin at rank")

@@ -1,38 +1,19 @@
 """Wrong answers to chapter 6 as learners write them, and right ones written differently.
 
-Each wrong answer names the code that its check gives, the points that it earns, and words that the sentence holds.
+Each wrong answer names the code that its check gives, words that the sentence holds, and the points it earns.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 
 from course_lib.schedules import one_f_one_b as library_one_f_one_b
 from solutions import ch06_pipeline_parallel as solutions
+from wrong_answers import collect
 
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    earned: int
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, earned: int, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, earned, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 # bubble_fraction
@@ -42,43 +23,43 @@ def _both(share, ideal):
     return {"share_of_total": share, "relative_to_ideal": ideal}
 
 
-@wrong("bubble_fraction", "misprint", 0, "0.2727", "never negative")
+@wrong("bubble_fraction", "misprint", "0.2727", "never negative", earned=0)
 def as_misprinted(stages, microbatches):
     return _both((1 - microbatches) / (microbatches + stages - 1), (stages - 1) / microbatches)
 
 
-@wrong("bubble_fraction", "swapped", 0, "share_of_total is 0.2727, not 0.375", "that is relative_to_ideal")
+@wrong("bubble_fraction", "swapped", "share_of_total is 0.2727, not 0.375", "that is relative_to_ideal", earned=0)
 def the_two_swapped(stages, microbatches):
     return _both((stages - 1) / microbatches, (stages - 1) / (microbatches + stages - 1))
 
 
-@wrong("bubble_fraction", "swapped", 1, "relative_to_ideal is 0.375, not 0.2727")
+@wrong("bubble_fraction", "swapped", "relative_to_ideal is 0.375, not 0.2727", earned=1)
 def one_meaning_for_both(stages, microbatches):
     share = (stages - 1) / (microbatches + stages - 1)
     return _both(share, share)
 
 
-@wrong("bubble_fraction", "percent", 0, "not percent")
+@wrong("bubble_fraction", "percent", "not percent", earned=0)
 def in_percent(stages, microbatches):
     return _both(100 * (stages - 1) / (microbatches + stages - 1), 100 * (stages - 1) / microbatches)
 
 
-@wrong("bubble_fraction", "one-too-many", 0, "p-1 rounds, not p")
+@wrong("bubble_fraction", "one-too-many", "p-1 rounds, not p", earned=0)
 def p_rounds(stages, microbatches):
     return _both(stages / (microbatches + stages), stages / microbatches)
 
 
-@wrong("bubble_fraction", "both-ways", 0, "together")
+@wrong("bubble_fraction", "both-ways", "together", earned=0)
 def filling_and_draining(stages, microbatches):
     return _both(2 * (stages - 1) / (microbatches + 2 * (stages - 1)), 2 * (stages - 1) / microbatches)
 
 
-@wrong("bubble_fraction", "form", 0, "return a dict")
+@wrong("bubble_fraction", "form", "return a dict", earned=0)
 def only_one_number(stages, microbatches):
     return (stages - 1) / (microbatches + stages - 1)
 
 
-@wrong("bubble_fraction", "value", 0, "not nan")
+@wrong("bubble_fraction", "value", "not nan", earned=0)
 def not_a_number(stages, microbatches):
     return _both(float("nan"), float("nan"))
 
@@ -92,39 +73,39 @@ def by_complement(stages, microbatches):
 # gpipe
 
 
-@wrong("gpipe", "not-gpipe", 1, "before the first backward")
+@wrong("gpipe", "not-gpipe", "before the first backward", earned=1)
 def one_at_a_time(stages, microbatches):
     return [[(kind, i) for i in range(microbatches) for kind in "FB"] for _ in range(stages)]
 
 
-@wrong("gpipe", "backward-missing", 0, "the gradient of micro-batch 0 is lost")
+@wrong("gpipe", "backward-missing", "the gradient of micro-batch 0 is lost", earned=0)
 def only_forwards(stages, microbatches):
     return [[("F", i) for i in range(microbatches)] for _ in range(stages)]
 
 
-@wrong("gpipe", "backward-before-forward", 0, "B(0) before F(0)")
+@wrong("gpipe", "backward-before-forward", "B(0) before F(0)", earned=0)
 def backwards_first(stages, microbatches):
     return [[(kind, i) for kind in "BF" for i in range(microbatches)] for _ in range(stages)]
 
 
-@wrong("gpipe", "microbatches", 0, "they are 0 to 7")
+@wrong("gpipe", "microbatches", "they are 0 to 7", earned=0)
 def one_too_few(stages, microbatches):
     return solutions.gpipe(stages, max(1, microbatches - 1))
 
 
-@wrong("gpipe", "too-slow", 2, "waits although it could work")
+@wrong("gpipe", "too-slow", "waits although it could work", earned=2)
 def other_orders_on_other_ranks(stages, microbatches):
     rows = solutions.gpipe(stages, microbatches)
     rows[-1] = [("F", i) for i in range(microbatches)] + [("B", i) for i in range(microbatches)]
     return rows
 
 
-@wrong("gpipe", "form", 0, "a list with 4 lists")
+@wrong("gpipe", "form", "a list with 4 lists", earned=0)
 def one_list_for_all(stages, microbatches):
     return solutions.gpipe(1, microbatches)[0]
 
 
-@wrong("gpipe", "form", 0, "'F0'")
+@wrong("gpipe", "form", "'F0'", earned=0)
 def as_text(stages, microbatches):
     return [[f"F{i}" for i in range(microbatches)] for _ in range(stages)]
 
@@ -137,7 +118,7 @@ def in_ascending_order(stages, microbatches):
 # one_f_one_b
 
 
-@wrong("one_f_one_b", "gpipe", 2, "that is GPipe", "8 activations")
+@wrong("one_f_one_b", "gpipe", "that is GPipe", "8 activations", earned=2)
 def gpipe_handed_in(stages, microbatches):
     return solutions.gpipe(stages, microbatches)
 
@@ -153,33 +134,36 @@ def _ahead(stages, microbatches, warm_up):
     return rows
 
 
-@wrong("one_f_one_b", "warm-up-too-long", 2, "rank 0 holds 5 activations at once; 4 will do", "warm-up is too long")
+@wrong("one_f_one_b", "warm-up-too-long", "rank 0 holds 5 activations at once; 4 will do",
+       "warm-up is too long", earned=2)
 def warm_up_too_long(stages, microbatches):
     return _ahead(stages, microbatches, lambda rank: stages - rank)
 
 
-@wrong("one_f_one_b", "warm-up", 1, "takes 69 s", "Rank 1 runs 4 forwards before its first backward; it should run 3")
+@wrong("one_f_one_b", "warm-up", "takes 69 s",
+       "Rank 1 runs 4 forwards before its first backward; it should run 3", earned=1)
 def the_same_warm_up_everywhere(stages, microbatches):
     return _ahead(stages, microbatches, lambda rank: stages - 1)
 
 
-@wrong("one_f_one_b", "warm-up", 1, "Rank 0 runs 1 forward before its first backward; it should run 4")
+@wrong("one_f_one_b", "warm-up", "Rank 0 runs 1 forward before its first backward; it should run 4", earned=1)
 def no_warm_up(stages, microbatches):
     return _ahead(stages, microbatches, lambda rank: 0)
 
 
-@wrong("one_f_one_b", "deadlock", 0, "rank 1 stands at F(1)")
+@wrong("one_f_one_b", "deadlock", "rank 1 stands at F(1)", earned=0)
 def ranks_the_wrong_way_round(stages, microbatches):
     return _ahead(stages, microbatches, lambda rank: rank)
 
 
-@wrong("one_f_one_b", "backward-missing", 0, "B(5)")
+@wrong("one_f_one_b", "backward-missing", "B(5)", earned=0)
 def without_cool_down(stages, microbatches):
     rows = solutions.one_f_one_b(stages, microbatches)
     return [[a for n, a in enumerate(row) if n < 2 * microbatches - (stages - 1 - r)] for r, row in enumerate(rows)]
 
 
-@wrong("one_f_one_b", "microbatches", 0, "with 4 stages and 1 micro-batch rank 0 runs F(1)", "only micro-batch 0")
+@wrong("one_f_one_b", "microbatches", "with 4 stages and 1 micro-batch rank 0 runs F(1)",
+       "only micro-batch 0", earned=0)
 def without_min(stages, microbatches):
     rows = []
     for rank in range(stages):
@@ -191,12 +175,12 @@ def without_min(stages, microbatches):
     return rows
 
 
-@wrong("one_f_one_b", "not-yours", 0, "write the lists yourself")
+@wrong("one_f_one_b", "not-yours", "write the lists yourself", earned=0)
 def the_librarys(stages, microbatches):
     return library_one_f_one_b(stages, microbatches).actions
 
 
-@wrong("one_f_one_b", "backward-before-forward", 0, "rank 3 runs B(0) before F(0)")
+@wrong("one_f_one_b", "backward-before-forward", "rank 3 runs B(0) before F(0)", earned=0)
 def backward_before_its_forward_on_the_last_stage(stages, microbatches):
     rows = solutions.one_f_one_b(stages, microbatches)
     rows[-1][0], rows[-1][1] = rows[-1][1], rows[-1][0]
@@ -222,7 +206,7 @@ def by_counting_what_is_held(stages, microbatches):
 # stage_forward
 
 
-@wrong("stage_forward", "no-grad", 1, "rank 0 waits for it", "requires_grad_")
+@wrong("stage_forward", "no-grad", "rank 0 waits for it", "requires_grad_", earned=1)
 def forgets_requires_grad(dist, module, x, previous, following, tag):
     if previous is not None:
         dist.irecv(x, previous, tag=tag).wait()
@@ -230,7 +214,7 @@ def forgets_requires_grad(dist, module, x, previous, following, tag):
     return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
 
 
-@wrong("stage_forward", "no-handle", 2, "with a blocking send")
+@wrong("stage_forward", "no-handle", "with a blocking send", earned=2)
 def sends_and_blocks(dist, module, x, previous, following, tag):
     if previous is not None:
         dist.recv(x, previous, tag=tag)
@@ -241,25 +225,25 @@ def sends_and_blocks(dist, module, x, previous, following, tag):
     return y, None
 
 
-@wrong("stage_forward", "dropped-handle", 0, "returns the handle of its isend")
+@wrong("stage_forward", "dropped-handle", "returns the handle of its isend", earned=0)
 def drops_the_handle(dist, module, x, previous, following, tag):
     y, _ = solutions.stage_forward(dist, module, x, previous, following, tag)
     return y, None
 
 
-@wrong("stage_forward", "new-buffer", 0, "receive into the x that it is given")
+@wrong("stage_forward", "new-buffer", "receive into the x that it is given", earned=0)
 def receives_into_another_tensor(dist, module, x, previous, following, tag):
     received = torch.empty_like(x) if previous is not None else x
     return solutions.stage_forward(dist, module, received, previous, following, tag)
 
 
-@wrong("stage_forward", "detached", 1, "detach what you send, not what you return")
+@wrong("stage_forward", "detached", "detach what you send, not what you return", earned=1)
 def returns_what_it_sends(dist, module, x, previous, following, tag):
     y, handle = solutions.stage_forward(dist, module, x, previous, following, tag)
     return y.detach(), handle
 
 
-@wrong("stage_forward", "x", 0, "Is it sent y")
+@wrong("stage_forward", "x", "Is it sent y", earned=0)
 def sends_its_own_input(dist, module, x, previous, following, tag):
     if previous is not None:
         dist.irecv(x, previous, tag=tag).wait()
@@ -267,14 +251,14 @@ def sends_its_own_input(dist, module, x, previous, following, tag):
     return module(x), None if following is None else dist.isend(x.detach(), following, tag=tag)
 
 
-@wrong("stage_forward", "last-microbatch", 3, "the last micro-batch only")
+@wrong("stage_forward", "last-microbatch", "the last micro-batch only", earned=3)
 def zeroes_gradients_each_time(dist, module, x, previous, following, tag):
     if hasattr(module, "zero_grad"):
         module.zero_grad()
     return solutions.stage_forward(dist, module, x, previous, following, tag)
 
 
-@wrong("stage_forward", "form", 0, "return (y, handle)")
+@wrong("stage_forward", "form", "return (y, handle)", earned=0)
 def returns_only_y(dist, module, x, previous, following, tag):
     y, handle = solutions.stage_forward(dist, module, x, previous, following, tag)
     if handle is not None:
@@ -282,14 +266,14 @@ def returns_only_y(dist, module, x, previous, following, tag):
     return y
 
 
-@wrong("stage_forward", "deadlock", 0, "deadlock", "rank 0")
+@wrong("stage_forward", "deadlock", "deadlock", "rank 0", earned=0)
 def waits_for_the_rank_after_it(dist, module, x, previous, following, tag):
     if following is not None:
         dist.irecv(x, following, tag=tag).wait()
     return module(x), None
 
 
-@wrong("stage_forward", "waits", 3, "rank 0 waits for its own isend", "return the handle without waiting")
+@wrong("stage_forward", "waits", "rank 0 waits for its own isend", "return the handle without waiting", earned=3)
 def waits_for_its_isend(dist, module, x, previous, following, tag):
     y, handle = solutions.stage_forward(dist, module, x, previous, following, tag)
     if handle is not None:
@@ -297,12 +281,12 @@ def waits_for_its_isend(dist, module, x, previous, following, tag):
     return y, handle
 
 
-@wrong("stage_forward", "tag", 3, "pass tag=tag")
+@wrong("stage_forward", "tag", "pass tag=tag", earned=3)
 def without_a_tag(dist, module, x, previous, following, tag):
     return solutions.stage_forward(dist, module, x, previous, following, 0)
 
 
-@wrong("stage_forward", "deadlock", 0, "Do isend and irecv both have tag=tag?")
+@wrong("stage_forward", "deadlock", "Do isend and irecv both have tag=tag?", earned=0)
 def receives_without_a_tag(dist, module, x, previous, following, tag):
     if previous is not None:
         dist.irecv(x, previous).wait()
@@ -311,17 +295,17 @@ def receives_without_a_tag(dist, module, x, previous, following, tag):
     return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
 
 
-@wrong("stage_forward", "rank-zero", 0, "`if previous is not None`", "rank 1 does not receive from rank 0")
+@wrong("stage_forward", "rank-zero", "`if previous is not None`", "rank 1 does not receive from rank 0", earned=0)
 def takes_rank_0_for_none(dist, module, x, previous, following, tag):
     return solutions.stage_forward(dist, module, x, previous or None, following, tag)
 
 
-@wrong("stage_forward", "no-grad", 1, "on rank 1 y does not depend on x", "pass x itself")
+@wrong("stage_forward", "no-grad", "on rank 1 y does not depend on x", "pass x itself", earned=1)
 def hands_the_module_a_detached_x(dist, module, x, previous, following, tag):
     return solutions.stage_forward(dist, lambda x: module(x.detach()), x, previous, following, tag)
 
 
-@wrong("stage_forward", "no-grad", 1, "before the module uses it")
+@wrong("stage_forward", "no-grad", "before the module uses it", earned=1)
 def asks_for_the_gradient_too_late(dist, module, x, previous, following, tag):
     if previous is not None:
         dist.irecv(x, previous, tag=tag).wait()
@@ -345,7 +329,7 @@ def with_a_blocking_receive(dist, module, x, previous, following, tag):
 # stage_backward
 
 
-@wrong("stage_backward", "no-weight-gradient", 0, "autograd.grad(y, x) only x")
+@wrong("stage_backward", "no-weight-gradient", "autograd.grad(y, x) only x", earned=0)
 def only_the_input(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
@@ -355,7 +339,7 @@ def only_the_input(dist, x, y, grad, previous, following, tag):
     return dist.isend(x.grad, previous, tag=tag)
 
 
-@wrong("stage_backward", "ignores-gradient", 0, "as if it were the loss")
+@wrong("stage_backward", "ignores-gradient", "as if it were the loss", earned=0)
 def as_if_it_were_the_loss(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
@@ -363,7 +347,7 @@ def as_if_it_were_the_loss(dist, x, y, grad, previous, following, tag):
     return None if previous is None else dist.isend(x.grad, previous, tag=tag)
 
 
-@wrong("stage_backward", "kept", 2, "retain_graph")
+@wrong("stage_backward", "kept", "retain_graph", earned=2)
 def keeps_the_activations(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
@@ -371,7 +355,7 @@ def keeps_the_activations(dist, x, y, grad, previous, following, tag):
     return None if previous is None else dist.isend(x.grad, previous, tag=tag)
 
 
-@wrong("stage_backward", "value", 0, "Does the rank after it send x.grad")
+@wrong("stage_backward", "value", "Does the rank after it send x.grad", earned=0)
 def passes_on_what_arrived(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
@@ -380,12 +364,12 @@ def passes_on_what_arrived(dist, x, y, grad, previous, following, tag):
     return None if previous is None else dist.isend(going, previous, tag=tag)
 
 
-@wrong("stage_backward", "dropped-handle", 0, "returns the handle of its isend")
+@wrong("stage_backward", "dropped-handle", "returns the handle of its isend", earned=0)
 def drops_the_handle_of_a_gradient(dist, x, y, grad, previous, following, tag):
     solutions.stage_backward(dist, x, y, grad, previous, following, tag)
 
 
-@wrong("stage_backward", "not-received", 0, "gradients of zero")
+@wrong("stage_backward", "not-received", "gradients of zero", earned=0)
 def goes_back_before_it_has_arrived(dist, x, y, grad, previous, following, tag):
     arriving = None if following is None else dist.irecv(torch.empty_like(grad), following, tag=tag)
     y.backward(grad)
@@ -394,14 +378,14 @@ def goes_back_before_it_has_arrived(dist, x, y, grad, previous, following, tag):
     return None if previous is None else dist.isend(x.grad, previous, tag=tag)
 
 
-@wrong("stage_backward", "no-handle", 0, "Return what isend returned")
+@wrong("stage_backward", "no-handle", "Return what isend returned", earned=0)
 def sends_a_gradient_and_blocks(dist, x, y, grad, previous, following, tag):
     handle = solutions.stage_backward(dist, x, y, grad, previous, following, tag)
     if handle is not None:
         handle.wait()
 
 
-@wrong("stage_backward", "waits", 3, "rank 1 waits for its own isend", "return the handle without waiting")
+@wrong("stage_backward", "waits", "rank 1 waits for its own isend", "return the handle without waiting", earned=3)
 def waits_for_its_gradient_to_leave(dist, x, y, grad, previous, following, tag):
     handle = solutions.stage_backward(dist, x, y, grad, previous, following, tag)
     if handle is not None:
@@ -409,17 +393,17 @@ def waits_for_its_gradient_to_leave(dist, x, y, grad, previous, following, tag):
     return handle
 
 
-@wrong("stage_backward", "tag", 3, "pass tag=tag")
+@wrong("stage_backward", "tag", "pass tag=tag", earned=3)
 def a_gradient_without_a_tag(dist, x, y, grad, previous, following, tag):
     return solutions.stage_backward(dist, x, y, grad, previous, following, 0)
 
 
-@wrong("stage_backward", "rank-zero", 0, "`if previous is not None`", "rank 1 does not send to rank 0")
+@wrong("stage_backward", "rank-zero", "`if previous is not None`", "rank 1 does not send to rank 0", earned=0)
 def sends_nothing_to_rank_0(dist, x, y, grad, previous, following, tag):
     return solutions.stage_backward(dist, x, y, grad, previous or None, following, tag)
 
 
-@wrong("stage_backward", "sends-none", 0, "rank 2 sends None", "until y.backward has run")
+@wrong("stage_backward", "sends-none", "rank 2 sends None", "until y.backward has run", earned=0)
 def sends_before_it_goes_back(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
@@ -428,7 +412,7 @@ def sends_before_it_goes_back(dist, x, y, grad, previous, following, tag):
     return handle
 
 
-@wrong("stage_backward", "sends-none", 0, "`grad` is None on the last stage: send x.grad")
+@wrong("stage_backward", "sends-none", "`grad` is None on the last stage: send x.grad", earned=0)
 def sends_what_it_was_given(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
@@ -451,24 +435,24 @@ def with_a_buffer_of_its_own(dist, x, y, grad, previous, following, tag):
 # why_one_f_one_b
 
 
-@wrong("why_one_f_one_b", "bubble", 0, "bubble_1f1b is 0.1364", "does not make the bubble smaller")
+@wrong("why_one_f_one_b", "bubble", "bubble_1f1b is 0.1364", "does not make the bubble smaller", earned=0)
 def believes_it_is_faster(stages, microbatches):
     found = solutions.why_one_f_one_b(stages, microbatches)
     return found | {"bubble_1f1b": found["bubble_1f1b"] / 2}
 
 
-@wrong("why_one_f_one_b", "relative", 0, "relative to the ideal time")
+@wrong("why_one_f_one_b", "relative", "relative to the ideal time", earned=0)
 def relative_to_ideal(stages, microbatches):
     found = solutions.why_one_f_one_b(stages, microbatches)
     return found | dict.fromkeys(("bubble_gpipe", "bubble_1f1b"), (stages - 1) / microbatches)
 
 
-@wrong("why_one_f_one_b", "peak", 1, "peak_1f1b is 1")
+@wrong("why_one_f_one_b", "peak", "peak_1f1b is 1", earned=1)
 def of_the_last_rank(stages, microbatches):
     return solutions.why_one_f_one_b(stages, microbatches) | {"peak_1f1b": 1}
 
 
-@wrong("why_one_f_one_b", "form", 0, "return a dict")
+@wrong("why_one_f_one_b", "form", "return a dict", earned=0)
 def as_a_sentence(stages, microbatches):
     return "less memory, same bubble"
 
@@ -483,32 +467,32 @@ def by_formula(stages, microbatches):
 # split_layers
 
 
-@wrong("split_layers", "equal-counts", 1, "[4, 4, 3, 3]", "Equal numbers of layers")
+@wrong("split_layers", "equal-counts", "[4, 4, 3, 3]", "Equal numbers of layers", earned=1)
 def equal_numbers(costs, stages):
     return [len(costs) // stages + (stage < len(costs) % stages) for stage in range(stages)]
 
 
-@wrong("split_layers", "sum", 0, "are 12 layers")
+@wrong("split_layers", "sum", "are 12 layers", earned=0)
 def without_the_rest(costs, stages):
     return [len(costs) // stages] * stages
 
 
-@wrong("split_layers", "not-best", 1, "dearest")
+@wrong("split_layers", "not-best", "dearest", earned=1)
 def all_on_the_last(costs, stages):
     return [1] * (stages - 1) + [len(costs) - stages + 1]
 
 
-@wrong("split_layers", "empty", 0, "leaves a stage without a layer")
+@wrong("split_layers", "empty", "leaves a stage without a layer", earned=0)
 def nothing_for_the_last(costs, stages):
     return [len(costs)] + [0] * (stages - 1)
 
 
-@wrong("split_layers", "form", 0, "a list of 4 whole numbers")
+@wrong("split_layers", "form", "a list of 4 whole numbers", earned=0)
 def as_lists_of_costs(costs, stages):
     return [costs[stage::stages] for stage in range(stages)]
 
 
-@wrong("split_layers", "every-cut", 1, "still running after", "do not try every cut", "341,149,446")
+@wrong("split_layers", "every-cut", "still running after", "do not try every cut", "341,149,446", earned=1)
 def tries_every_cut(costs, stages):
     best, found = float("inf"), None
     for cuts in itertools.combinations(range(1, len(costs)), stages - 1):

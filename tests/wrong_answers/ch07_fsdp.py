@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -16,25 +14,9 @@ from torch.utils.checkpoint import checkpoint
 from course_lib.costs import collective_bytes
 from solutions.ch07_fsdp import fully_sharded_step as solved_step
 from solutions.ch07_fsdp import shard, unshard
+from wrong_answers import collect
 
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 # shard
@@ -280,6 +262,24 @@ def sums_weights_instead_of_gathering(dist, parameters, states, adamw):
         parameter.data.copy_(flat.flatten()[: parameter.numel()].view_as(parameter))
 
 
+@wrong("sharded_adamw_step", "unchanged", "in place")
+def puts_new_parameters_into_the_list(dist, parameters, states, adamw):
+    for place, (parameter, state) in enumerate(zip(list(parameters), states, strict=True)):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad), state)
+        parameters[place] = torch.nn.Parameter(unshard(dist, mine, parameter.shape))
+
+
+@wrong("sharded_adamw_step", "whole-parameters", "moments of whole parameters", "cut every parameter")
+def deals_out_whole_parameters(dist, parameters, states, adamw):
+    for place, (parameter, state) in enumerate(zip(parameters, states, strict=True)):
+        owner = place % dist.get_world_size()
+        dist.reduce(parameter.grad, owner)
+        if dist.get_rank() == owner:
+            adamw(parameter.data, parameter.grad / dist.get_world_size(), state)
+        dist.broadcast(parameter.data, owner)
+
+
 @right("sharded_adamw_step")
 def all_reduces_and_gathers(dist, parameters, states, adamw):
     for parameter, state in zip(parameters, states, strict=True):
@@ -379,6 +379,18 @@ def sums_gradients(dist, model):
     return hooked(dist, model, keep)
 
 
+@wrong("reduce_scatter_gradients", "too-much-held", "whole gradients pile up", earned=3)
+def keeps_whole_gradients_in_buffers_made_before(dist, model):
+    whole = {parameter: torch.zeros_like(parameter.detach()) for parameter in model.parameters()}
+
+    def reduce(parameter):
+        whole[parameter].copy_(parameter.grad)
+        parameter.grad = None
+        return mean_shard(dist, whole[parameter])
+
+    return hooked(dist, model, reduce)
+
+
 @wrong("reduce_scatter_gradients", "kept-whole", "parameter.grad = None")
 def keeps_the_whole_gradient(dist, model):
     return hooked(dist, model, lambda parameter: mean_shard(dist, parameter.grad))
@@ -444,6 +456,15 @@ def in_the_order_of_backward(dist, model):
 @wrong("reduce_scatter_gradients", "too-much-held", "whole gradients")
 def waits_for_all_at_the_end(dist, model):
     return one_in_flight(dist, model, patience=1000)
+
+
+@wrong("reduce_scatter_gradients", "too-many-collectives", "calls reduce 48 times", "reduce_scatter", earned=5)
+def reduces_piece_by_piece(dist, model):
+    def keep(parameter):
+        mine, parameter.grad = mean_shard(PieceByPiece(dist), parameter.grad), None
+        return mine
+
+    return hooked(dist, model, keep)
 
 
 @right("reduce_scatter_gradients")
@@ -634,6 +655,20 @@ def all_reduces_gradients(dist, units, shards, x, loss):
     return solved_step(AllReducing(dist), units, shards, x, loss)
 
 
+class PieceByPiece(Scaled):
+    """A dist whose reduce_scatter is one reduce for each rank."""
+
+    def reduce_scatter(self, into, pieces):
+        for rank, piece in enumerate(pieces):
+            self._dist.reduce(piece, rank)
+        into.copy_(pieces[self._dist.get_rank()])
+
+
+@wrong("fully_sharded_step", "too-many-collectives", "calls reduce 24 times", "reduce_scatter")
+def reduces_each_piece_to_its_rank(dist, units, shards, x, loss):
+    return solved_step(PieceByPiece(dist), units, shards, x, loss)
+
+
 @wrong("fully_sharded_step", "too-many-collectives", "twice")
 def gathers_three_times(dist, units, shards, x, loss):
     for (_, shape), mine in zip(units, shards, strict=True):
@@ -675,6 +710,22 @@ def differentiates_tokens(dist, units, shards, x, loss):
 def returns_gradients_backwards(dist, units, shards, x, loss):
     value, grads = solved_step(dist, units, shards, x, loss)
     return value, grads[::-1]
+
+
+@wrong("fully_sharded_step", "steps", "shards of weights themselves", "return gradients")
+def steps_the_shards_itself(dist, units, shards, x, loss):
+    value, grads = solved_step(dist, units, shards, x, loss)
+    for mine, grad in zip(shards, grads, strict=True):
+        mine -= 1e-6 * grad
+    return value, grads
+
+
+@wrong("fully_sharded_step", "value", "unit 3", "from element 7 on")
+def is_a_little_off_in_one_gradient(dist, units, shards, x, loss):
+    value, grads = solved_step(dist, units, shards, x, loss)
+    if dist.get_rank() == 0:
+        grads[3][7] += 1e-5
+    return value, grads
 
 
 @right("fully_sharded_step")
@@ -740,6 +791,16 @@ def takes_stage_3_for_an_all_reduce(stage, parameters, ranks, element_bytes=2, n
 @wrong("communication_bytes", "elements", "element_bytes")
 def counts_elements(stage, parameters, ranks, element_bytes=2, nodes=1):
     return (3 if stage == 3 else 2) * (ranks - 1) / ranks * parameters
+
+
+@wrong("communication_bytes", "once", "once around the ring", "twice", earned=0)
+def counts_an_all_reduce_as_one_tensor(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (1, 2, 2, 3)[stage] * (ranks - 1) / ranks * parameters * element_bytes
+
+
+@wrong("communication_bytes", "fixed-bytes", "element_bytes", "8")
+def counts_two_bytes_whatever_it_is_told(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return (3 if stage == 3 else 2) * (ranks - 1) / ranks * parameters * 2
 
 
 @wrong("communication_bytes", "all-ranks", "one rank")
@@ -842,6 +903,29 @@ def asks_for_each_tensor(dist, grads, max_norm):
     return _clip(grads, total**0.5, max_norm)
 
 
+@wrong("clip_by_global_norm", "not-in-place", "in place", "do not put new ones into the list")
+def puts_new_tensors_into_the_list(dist, grads, max_norm):
+    norm = asks_once([grad.clone() for grad in grads], math.inf, dist)
+    for place, grad in enumerate(grads):
+        grads[place] = grad * min(1.0, max_norm / norm)
+    return norm
+
+
+@wrong("clip_by_global_norm", "own-factor", "rank 3 scaled", "rank 0", "global norm")
+def returns_the_global_norm_and_scales_by_its_own(dist, grads, max_norm):
+    own, norm = _norm(grads), asks_once([grad.clone() for grad in grads], math.inf, dist)
+    _clip(grads, own, max_norm)
+    return norm
+
+
+@wrong("clip_by_global_norm", "per-element", "each element by itself", "same factor")
+def clamps_each_element(dist, grads, max_norm):
+    norm = asks_once([grad.clone() for grad in grads], math.inf, dist)
+    for grad in grads:
+        grad.clamp_(-max_norm / 10, max_norm / 10)
+    return norm
+
+
 @right("clip_by_global_norm")
 def as_torch_does(dist, grads, max_norm):
     squares = torch.stack([grad.norm() ** 2 for grad in grads]).sum()
@@ -931,6 +1015,25 @@ def returns_tensors(dist, shards, shapes, extra):
     return shards
 
 
+@wrong("save_sharded", "value", "up.weight in shard-0.pt is bfloat16", "float32")
+def saves_in_half_precision(dist, shards, shapes, extra):
+    mine = {name: piece.bfloat16() for name, piece in shards.items()}
+    return {f"shard-{dist.get_rank()}.pt": _packed(mine)} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "value", "up.weight in shard-0.pt is a Parameter", "Tensor")
+def saves_parameters(dist, shards, shapes, extra):
+    mine = {name: torch.nn.Parameter(piece.clone()) for name, piece in shards.items()}
+    return {f"shard-{dist.get_rank()}.pt": _packed(mine)} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "value", "down.weight in shard-0.pt", "from element 200 on")
+def loses_one_element(dist, shards, shapes, extra):
+    mine = _own(shards)
+    mine["down.weight"][200] += 1
+    return {f"shard-{dist.get_rank()}.pt": _packed(mine)} | _manifest(dist, shapes, extra)
+
+
 @right("save_sharded")
 def saves_contiguous_copies(dist, shards, shapes, extra):
     """Shapes as torch.Size, shards copied through numpy, the manifest in another order."""
@@ -961,6 +1064,14 @@ def _judge_model(manifest, shapes) -> None:
     for name in {**shapes, **manifest["shapes"]}:
         if shapes.get(name) != manifest["shapes"].get(name):
             raise ValueError(f"another model: {name} differs")
+
+
+def _judge_parts(manifest, parts) -> None:
+    for name, shape in manifest["shapes"].items():
+        size = -(-math.prod(shape) // manifest["ranks"])
+        for number, part in enumerate(parts):
+            if name not in part or part[name].shape != (size,):
+                raise ValueError(f"shard-{number}.pt has no {name} of {size} elements")
 
 
 def _fill(dist, name, piece, parts, count) -> None:
@@ -1069,6 +1180,38 @@ def looks_only_at_its_own_names(dist, files, shards, shapes):
     return manifest["extra"]
 
 
+@wrong("load_resharded", "unchanged", "copy into the tensors", "do not make new ones", earned=0)
+def puts_new_tensors_into_the_dict(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    _judge_parts(manifest, parts)
+    for name, piece in shards.items():
+        shards[name] = torch.zeros_like(piece)
+        _fill(dist, name, shards[name], parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "half-loaded", "shard-3.pt has no up.bias", "up.weight is already changed", earned=2)
+def looks_at_the_manifest_only(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    for name, piece in shards.items():
+        _fill(dist, name, piece, parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "not-refused", "shard-0.pt and shard-1.pt are of a later save", "names", earned=2)
+def looks_at_names_and_not_at_lengths(dist, files, shards, shapes):
+    manifest, parts = _parts(files)
+    _judge_model(manifest, shapes)
+    for number, part in enumerate(parts):
+        if part.keys() != shapes.keys():
+            raise ValueError(f"shard-{number}.pt has other tensors than the model")
+    for name, piece in shards.items():
+        _fill(dist, name, piece, parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
 @right("load_resharded")
 def keeps_a_copy_and_puts_it_back(dist, files, shards, shapes):
     """Changes first and undoes: every rank tries, all ask each other whether it went well, all go back if not."""
@@ -1076,6 +1219,7 @@ def keeps_a_copy_and_puts_it_back(dist, files, shards, shapes):
     try:
         manifest, parts = _parts(files)
         _judge_model(manifest, shapes)
+        _judge_parts(manifest, parts)
         for name, piece in shards.items():
             _fill(dist, name, piece, parts, math.prod(shapes[name]))
     except ValueError as error:
@@ -1094,6 +1238,7 @@ def rank_0_reads_and_scatters(dist, files, shards, shapes):
     ranks = dist.get_world_size()
     manifest, parts = _parts(files)
     _judge_model(manifest, shapes)
+    _judge_parts(manifest, parts)
     for name, piece in shards.items():
         pieces = None
         if dist.get_rank() == 0:

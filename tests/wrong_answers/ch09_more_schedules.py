@@ -1,35 +1,15 @@
 """Wrong answers to chapter 9 as learners write them, and right ones written differently.
 
-Each wrong answer names the code that its check gives, the points that it earns, and words that the sentence holds.
+Each wrong answer names the code that its check gives, words that the sentence holds, and the points it earns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from course_lib import schedules
 from solutions import ch09_more_schedules as solutions
+from wrong_answers import collect
 
-
-class Wrong(NamedTuple):
-    exercise: str
-    answer: Callable
-    code: str
-    earned: int
-    words: tuple[str, ...]
-
-
-WRONG: list[Wrong] = []
-RIGHT: list[tuple[str, Callable]] = []
-
-
-def wrong(exercise: str, code: str, earned: int, *words: str) -> Callable:
-    return lambda answer: WRONG.append(Wrong(exercise, answer, code, earned, words)) or answer
-
-
-def right(exercise: str) -> Callable:
-    return lambda answer: RIGHT.append((exercise, answer)) or answer
+WRONG, RIGHT, wrong, right = collect()
 
 
 def plain(schedule) -> list:
@@ -40,18 +20,19 @@ def plain(schedule) -> list:
 # interleaved
 
 
-@wrong("interleaved", "one-chunk", 0, "the chunks used are [0]", "0 to 1")
+@wrong("interleaved", "one-chunk", "the chunks used are [0]", "0 to 1", earned=0)
 def one_chunk(stages, microbatches, chunks):
     return plain(schedules.one_f_one_b(stages, microbatches))
 
 
-@wrong("interleaved", "all-forwards", 3, "All forwards run before the first backward")
+@wrong("interleaved", "all-forwards", "All forwards run before the first backward", earned=3)
 def all_forwards_first(stages, microbatches, chunks):
     rows = solutions.interleaved(stages, microbatches, chunks)
     return [[a for a in row if a[0] == "F"] + [a for a in row if a[0] == "B"] for row in rows]
 
 
-@wrong("interleaved", "chunk-order", 0, "rank 0 runs B(0) of chunk 0 before B(0) of chunk 1", "from last to first")
+@wrong("interleaved", "chunk-order", "rank 0 runs B(0) of chunk 0 before B(0) of chunk 1",
+       "from last to first", earned=0)
 def back_through_the_first_chunk_first(stages, microbatches, chunks):
     rows = solutions.interleaved(stages, microbatches, chunks)
     return [[(kind, i, chunks - 1 - c if kind == "B" else c) for kind, i, c in row] for row in rows]
@@ -70,12 +51,12 @@ def _ahead(stages, microbatches, chunks, more):
     return rows
 
 
-@wrong("interleaved", "too-much-memory", 3, "rank 0 holds 12 chunks' activations at once; 11 will do", "warm-up")
+@wrong("interleaved", "too-much-memory", "rank 0 holds 12 chunks' activations at once; 11 will do", "warm-up", earned=3)
 def warm_up_too_long(stages, microbatches, chunks):
     return _ahead(stages, microbatches, chunks, 1)
 
 
-@wrong("interleaved", "too-slow", 1, "57 s will do")
+@wrong("interleaved", "too-slow", "57 s will do", earned=1)
 def backwards_in_two_orders(stages, microbatches, chunks):
     forwards = [("F", i, c) for c in range(chunks) for i in range(microbatches)]
     up, down = ([("B", i, c) for c in reversed(range(chunks)) for i in order] for order in _both_ways(microbatches))
@@ -86,7 +67,7 @@ def _both_ways(microbatches):
     return range(microbatches), range(microbatches - 1, -1, -1)
 
 
-@wrong("interleaved", "deadlock", 0, "goes through chunk 0, then through chunk 1")
+@wrong("interleaved", "deadlock", "goes through chunk 0, then through chunk 1", earned=0)
 def one_microbatch_through_all_chunks(stages, microbatches, chunks):
     forwards = [("F", i, c) for i in range(microbatches) for c in range(chunks)]
     backwards = [("B", i, c) for i in range(microbatches) for c in reversed(range(chunks))]
@@ -100,13 +81,13 @@ def one_microbatch_through_all_chunks(stages, microbatches, chunks):
     return rows
 
 
-@wrong("interleaved", "backward-missing", 0, "is lost")
+@wrong("interleaved", "backward-missing", "is lost", earned=0)
 def forgets_the_cool_down(stages, microbatches, chunks):
     rows = solutions.interleaved(stages, microbatches, chunks)
     return [row[:-1] for row in rows]
 
 
-@wrong("interleaved", "not-yours", 0, "write the lists yourself")
+@wrong("interleaved", "not-yours", "write the lists yourself", earned=0)
 def the_librarys(stages, microbatches, chunks):
     return schedules.interleaved(stages, microbatches, chunks).actions
 
@@ -150,12 +131,12 @@ def by_two_sorted_lists(stages, microbatches, chunks):
 # zero_bubble
 
 
-@wrong("zero_bubble", "not-split", 0, "split every one into I")
+@wrong("zero_bubble", "not-split", "split every one into I", earned=0)
 def plain_1f1b(stages, microbatches):
     return plain(schedules.one_f_one_b(stages, microbatches))
 
 
-@wrong("zero_bubble", "w-at-once", 2, "let W wait")
+@wrong("zero_bubble", "w-at-once", "let W wait", earned=2)
 def w_right_after_its_i(stages, microbatches):
     rows = plain(schedules.one_f_one_b(stages, microbatches))
     return [
@@ -163,25 +144,25 @@ def w_right_after_its_i(stages, microbatches):
     ]  # fmt: skip
 
 
-@wrong("zero_bubble", "weight-missing", 0, "never W(0)")
+@wrong("zero_bubble", "weight-missing", "never W(0)", earned=0)
 def w_skipped(stages, microbatches):
     return [[a for a in row if a[0] != "W"] for row in solutions.zero_bubble(stages, microbatches)]
 
 
-@wrong("zero_bubble", "weight-before-input", 0, "W(0) before I(0)")
+@wrong("zero_bubble", "weight-before-input", "W(0) before I(0)", earned=0)
 def w_before_its_i(stages, microbatches):
     swap = {"I": "W", "W": "I", "F": "F"}
     return [[(swap[kind], i) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
 
 
-@wrong("zero_bubble", "too-slow", 2, "27 s will do", "After I(0) of rank 0 a W is missing")
+@wrong("zero_bubble", "too-slow", "27 s will do", "After I(0) of rank 0 a W is missing", earned=2)
 def every_w_at_the_end(stages, microbatches):
     rows = solutions.zero_bubble(stages, microbatches)
     late = [[a for a in row if a[0] != "W"] + [a for a in row if a[0] == "W"] for row in rows]
     return late if stages > 1 else rows
 
 
-@wrong("zero_bubble", "too-slow", 2, "a W is missing")
+@wrong("zero_bubble", "too-slow", "a W is missing", earned=2)
 def no_w_once_no_f_is_left(stages, microbatches):
     rows = []
     for rank in range(stages):
@@ -196,7 +177,8 @@ def no_w_once_no_f_is_left(stages, microbatches):
     return rows
 
 
-@wrong("zero_bubble", "too-much-memory", 4, "rank 0 holds 7 micro-batches' activations at once; rank 0 of 1F1B holds 4")
+@wrong("zero_bubble", "too-much-memory",
+       "rank 0 holds 7 micro-batches' activations at once; rank 0 of 1F1B holds 4", earned=4)
 def zb_h2(stages, microbatches):
     if microbatches < 2 * stages:
         return solutions.zero_bubble(stages, microbatches)
@@ -225,43 +207,43 @@ def by_what_is_held(stages, microbatches):
 # chimera
 
 
-@wrong("chimera", "sync-missing", 0, "its other copy has gradients too")
+@wrong("chimera", "sync-missing", "its other copy has gradients too", earned=0)
 def gradients_of_the_copies_not_summed(stages, microbatches):
     return [[a for a in row if a[0] != "SYNC"] for row in solutions.chimera(stages, microbatches)]
 
 
-@wrong("chimera", "deadlock", 0, "SYNC of chunk 0")
+@wrong("chimera", "deadlock", "SYNC of chunk 0", earned=0)
 def sync_in_the_same_order_everywhere(stages, microbatches):
     rows = solutions.chimera(stages, microbatches)
     return [[*row[:-2], ("SYNC", None, 0), ("SYNC", None, 1)] for row in rows]
 
 
-@wrong("chimera", "sync-early", 0, "once all of them are there")
+@wrong("chimera", "sync-early", "once all of them are there", earned=0)
 def sync_first(stages, microbatches):
     return [[*row[-2:], *row[:-2]] for row in solutions.chimera(stages, microbatches)]
 
 
-@wrong("chimera", "one-way", 2, "4 of them go down the ranks and 0 up")
+@wrong("chimera", "one-way", "4 of them go down the ranks and 0 up", earned=2)
 def all_of_them_down(stages, microbatches):
     rows = plain(schedules.one_f_one_b(stages, microbatches))
     ends = [row[-2:] for row in solutions.chimera(stages, microbatches)]
     return [row + end for row, end in zip(rows, ends, strict=True)]
 
 
-@wrong("chimera", "too-slow", 3, "10 s will do")
+@wrong("chimera", "too-slow", "10 s will do", earned=3)
 def all_forwards_first_both_ways(stages, microbatches):
     rows = solutions.chimera(stages, microbatches)
     return [[*(a for a in row if a[0] == "F"), *(a for a in row if a[0] == "B"), *row[-2:]] for row in rows]
 
 
-@wrong("chimera", "copies", 0, "enters 2 copies")
+@wrong("chimera", "copies", "enters 2 copies", earned=0)
 def every_microbatch_both_ways(stages, microbatches):
     rows = solutions.chimera(stages, microbatches)
     twice = [(k, i, c) for k in "FB" for c in (0, 1) for i in range(microbatches)]
     return [twice + row[-2:] for row in rows]
 
 
-@wrong("chimera", "too-slow", 5, "the next unit may begin before the last one has ended")
+@wrong("chimera", "too-slow", "the next unit may begin before the last one has ended", earned=5)
 def one_unit_after_the_other(stages, microbatches):
     unit, rows = solutions.chimera(stages, stages), []
     for row in unit:
@@ -281,35 +263,35 @@ def with_another_numbering_of_the_microbatches(stages, microbatches):
 # read_the_table
 
 
-@wrong("read_the_table", "fastest", 1, "fastest is ZB-V, not 'PipeDream'", "synchronous")
+@wrong("read_the_table", "fastest", "fastest is ZB-V, not 'PipeDream'", "synchronous", earned=1)
 def takes_the_smallest_bubble_of_all(table, most_activations):
     found = solutions.read_the_table(table, most_activations)
     return found | {"fastest": min(table, key=lambda name: table[name]["bubble"])}
 
 
-@wrong("read_the_table", "fastest", 1, "until the last rank is done", "'ZB-H2'")
+@wrong("read_the_table", "fastest", "until the last rank is done", "'ZB-H2'", earned=1)
 def takes_the_span_for_the_makespan(table, most_activations):
     found = solutions.read_the_table(table, most_activations)
     return found | {"fastest": min(table, key=lambda name: table[name]["span_bubble"])}
 
 
-@wrong("read_the_table", "zero_only_by_span", 3, "only_by_span is ['ZB-H2', 'ZB-V']")
+@wrong("read_the_table", "zero_only_by_span", "only_by_span is ['ZB-H2', 'ZB-V']", earned=3)
 def believes_the_name(table, most_activations):
     return solutions.read_the_table(table, most_activations) | {"zero_only_by_span": []}
 
 
-@wrong("read_the_table", "stale", 0, "stale is ['PipeDream']")
+@wrong("read_the_table", "stale", "stale is ['PipeDream']", earned=0)
 def nothing_is_stale(table, most_activations):
     return solutions.read_the_table(table, most_activations) | {"stale": []}
 
 
-@wrong("read_the_table", "zero_only_by_span", 3, "below 1e-9 for zero")
+@wrong("read_the_table", "zero_only_by_span", "below 1e-9 for zero", earned=3)
 def compares_with_zero(table, most_activations):
     zero = [name for name, row in table.items() if row["span_bubble"] <= 0 < row["bubble"]]
     return solutions.read_the_table(table, most_activations) | {"zero_only_by_span": zero}
 
 
-@wrong("read_the_table", "fastest_that_fits", 2, '"At most 4" includes 4')
+@wrong("read_the_table", "fastest_that_fits", '"At most 4" includes 4', earned=2)
 def less_than_the_bound(table, most_activations):
     lighter = {name: row for name, row in table.items() if row["activations"] < most_activations}
     found = solutions.read_the_table(table, most_activations)
@@ -317,7 +299,7 @@ def less_than_the_bound(table, most_activations):
     return found | {"fastest_that_fits": min(fits, key=lambda name: table[name]["bubble"], default=None)}
 
 
-@wrong("read_the_table", "form", 0, "return a dict")
+@wrong("read_the_table", "form", "return a dict", earned=0)
 def only_a_name(table, most_activations):
     return "ZB-V"
 

@@ -1,0 +1,89 @@
+"""Every check gives the solution and other right answers all points, and says what is wrong with wrong ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+
+import pytest
+from wrong_answers import Wrong
+
+from exercises_tests.chapters import chapters
+
+CHAPTERS = chapters()
+
+
+def of(chapter, folder):
+    """Return a chapter's module in a folder."""
+    return import_module(f"{folder}.{chapter.name}")
+
+
+def solved(chapter):
+    return [(exercise.id, getattr(of(chapter, "solutions"), exercise.id)) for exercise in chapter.exercises]
+
+
+def functions(chapter):
+    return [(exercise, answer) for exercise, answer in solved(chapter) if not isinstance(answer, type)]
+
+
+def right_ones(chapter):
+    return of(chapter, "wrong_answers").RIGHT
+
+
+def wrong_ones(chapter):
+    return [(wrong.exercise, wrong) for wrong in of(chapter, "wrong_answers").WRONG]
+
+
+def each(name, cases):
+    """Parametrize a test by `check` and the case for it called `name`; ids begin with chNN, as conftest.py expects."""
+    found = []
+    for chapter in CHAPTERS:
+        for exercise, thing in cases(chapter):
+            answer = thing.answer if isinstance(thing, Wrong) else thing
+            names = dict.fromkeys([chapter.name[:4], exercise, answer.__name__])  # a solution has the exercise's name
+            check = getattr(of(chapter, "exercises_tests"), f"check_{exercise}")
+            found.append(pytest.param(check, thing, id="-".join(names)))
+    return pytest.mark.parametrize(("check", name), found)
+
+
+@each("answer", solved)
+def test_the_solution_earns_all_points(check, answer):
+    outcome = check.outcome(answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@each("answer", right_ones)
+def test_a_right_answer_written_differently_earns_all_points(check, answer):
+    outcome = check.outcome(answer)
+    assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
+
+
+@each("wrong", wrong_ones)
+def test_a_wrong_answer_is_told_which_mistake_it_is(check, wrong):
+    assert isinstance(wrong.words, tuple), "words in one string would be looked for letter by letter"
+    outcome = check.outcome(wrong.answer)
+    assert outcome.code == wrong.code, str(outcome)
+    assert [words for words in wrong.words if words not in outcome.sentence] == [], str(outcome)
+    assert outcome.earned < outcome.total, str(outcome)
+    assert wrong.earned in (None, outcome.earned), str(outcome)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently(chapter):
+    names = vars(of(chapter, "exercises_tests"))
+    checks = {name.removeprefix("check_") for name in names if name.startswith("check_")}
+    wrongs = Counter(exercise for exercise, _ in wrong_ones(chapter))
+    assert checks >= {exercise.id for exercise in chapter.exercises}
+    assert {exercise for exercise, count in wrongs.items() if count >= 3} == checks
+    assert {exercise for exercise, _ in right_ones(chapter)} == checks
+
+
+@each("answer", functions)
+def test_a_stub_is_not_written_yet(check, answer):
+    def stub(*_):
+        raise NotImplementedError
+
+    stub.__name__ = stub.__qualname__ = check.exercise
+    stub.__code__ = stub.__code__.replace(co_name=check.exercise, co_qualname=check.exercise)
+    outcome = check.outcome(stub)
+    assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
