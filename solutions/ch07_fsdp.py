@@ -106,17 +106,15 @@ def save_sharded(dist, shards, shapes, extra):
 
 def load_resharded(dist, files, shards, shapes):
     """Read and judge everything first, on every rank alike; copy only when nothing can go wrong any more."""
-
-    def read(name):
-        try:
-            return torch.load(io.BytesIO(files[name]))
-        except Exception as error:
-            raise ValueError(f"{name} is missing or damaged: nothing was loaded") from error
-
-    manifest = read("manifest.pt")
-    parts = [read(f"shard-{rank}.pt") for rank in range(manifest["ranks"])]
-    if other := dict(shapes.items() ^ manifest["shapes"].items()):  # what only one of the two has
-        raise ValueError(f"the checkpoint is of another model, {min(other)} differs: nothing was loaded")
+    try:
+        manifest = torch.load(io.BytesIO(files[name := "manifest.pt"]))
+        parts = [torch.load(io.BytesIO(files[name := f"shard-{rank}.pt"])) for rank in range(manifest["ranks"])]
+    except Exception as error:
+        raise ValueError(f"{name} is missing or damaged: nothing was loaded") from error
+    sizes = {key: -(-torch.Size(shape).numel() // len(parts)) for key, shape in manifest["shapes"].items()}
+    other = [f"shard-{rank}.pt" for rank, part in enumerate(parts) if {k: len(p) for k, p in part.items()} != sizes]
+    if other := other or sorted(dict(shapes.items() ^ manifest["shapes"].items())):  # what only one of the two has
+        raise ValueError(f"{other[0]} is of another save or of another model: nothing was loaded")
     for name, piece in shards.items():
         mine = torch.cat([part[name] for part in parts])[dist.get_rank() * len(piece) :][: len(piece)]
         piece[: len(mine)] = mine  # what is left is padding

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from record_rows import definitions
 from wrong_answers.ch07_fsdp import RIGHT
 
 from course_lib.adamw import adamw
@@ -25,6 +28,7 @@ from course_lib.strategies import recorded
 from course_lib.training import new_model, new_optimizer
 from course_lib.zero import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
 from exercises_tests import ch07_fsdp as checks
+from exercises_tests.chapters import find
 from solutions import ch07_fsdp as solutions
 
 
@@ -195,3 +199,47 @@ def test_the_row_of_a_stage_holds_and_sends_what_the_formula_says(stage):
     for part, size in want.items():
         assert getattr(row, part) == pytest.approx(size, rel=0.02), part
     assert row.sent == pytest.approx((3 if stage == 3 else 2) * 3 / 4 * 4 * parameter_count(TINY_GPT), rel=0.02)
+
+
+REPAIRS = {  # of each script that runs and is wrong: words, and what stands in their place when it is right
+    "script_1": {"units=False": "units=True"},
+    "script_2": {'GradScaler("cpu")': 'GradScaler("cpu", enabled=False)'},
+    "script_3": {
+        "model = torch_sharded()\n": "model = torch_sharded()\n"
+        "    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))\n",
+        "{name: parameter.to_local() for name, parameter in model.named_parameters()}": "whole",
+    },
+    "script_4": {
+        "    optimizer = new_optimizer(model)\n": "",
+        "    losses = []\n": "    optimizer, losses = new_optimizer(model), []\n",
+    },
+    "script_5": {"torch.initial_seed()": "0"},
+}
+
+
+def printed_by(script, repairs, capsys):
+    """Return the numbers that a script of the chapter prints, with these words replaced."""
+    source = next(cell.source for cell in find("ch07").notebook.cells if cell.id == script)
+    for wrong, right in repairs.items():
+        assert source.count(wrong) == 1
+        source = source.replace(wrong, right)
+    exec(compile(source, script, "exec"), definitions("ch07"))
+    return [float(n.replace(",", "")) for n in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", capsys.readouterr().out)]
+
+
+def reaches_its_target(script, numbers):
+    """Return whether a script printed what the chapter says that it should."""
+    model = new_model()
+    block, total = (4 * sum(map(torch.numel, part.parameters())) for part in (model.blocks[0], model))
+    if script == "script_1":
+        return numbers[0] == block + total - len(model.blocks) * block  # one block, and the root
+    if script == "script_2":
+        return numbers[-1] < 3.5
+    if script == "script_4":
+        return numbers[0] > numbers[1] > numbers[2] and numbers[3:] == [total / 4, total / 4]
+    return numbers[0] == numbers[1]  # of 240,000 numbers, of 16 rows
+
+
+@pytest.mark.parametrize("script", REPAIRS)
+def test_a_repaired_script_reaches_its_target(script, capsys):
+    assert reaches_its_target(script, printed_by(script, REPAIRS[script], capsys))
