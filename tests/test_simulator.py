@@ -477,6 +477,16 @@ def test_what_gloo_leaves_unsaid_is_refused_in_a_sentence(program, words):
     assert not isinstance(caught.value, Deadlock)
 
 
+def test_a_piece_without_elements_can_be_sent_wherever_it_lies():
+    def empty(dist):
+        piece, other = torch.zeros(0).as_strided((0,), (1,), 3), 1 - dist.get_rank()
+        sending = dist.isend(piece, other)
+        dist.recv(torch.zeros(0), other)
+        sending.wait()
+
+    simulate(empty)
+
+
 def test_another_part_of_the_same_tensor_may_change_before_wait():
     def parts(dist):
         tensor, other = torch.zeros(2), 1 - dist.get_rank()

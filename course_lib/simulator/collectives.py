@@ -183,7 +183,7 @@ def check_tensor(tensor: Any, name: str) -> None:
         raise TypeError(f"{name} takes a tensor, not {type(tensor).__name__}: torch.tensor([...])")
     if not tensor.is_contiguous():
         raise ValueError(f"{name} was given a tensor that is not contiguous (a slice of columns?): use .contiguous()")
-    end = tensor.storage_offset() * tensor.itemsize + tensor.nbytes
+    end = tensor.storage_offset() * tensor.itemsize + tensor.nbytes if tensor.nbytes else 0
     if not tensor.is_cpu or tensor.untyped_storage().nbytes() < end:
         where = "was freed" if tensor.is_cpu else f"is on {tensor.device}: simulated ranks hold theirs on the CPU"
         raise ValueError(f"{name} was given a tensor whose memory {where}")
