@@ -162,14 +162,11 @@ TOTAL = {
         "    except OSError: pass"
     ),
     "counts the processes it may have": on_rank(
-        "count = 0\n"
-        "while True:\n"
-        "    try:\n"
-        "        if not os.fork():\n"
-        "            import time\n"
-        "            time.sleep(1000)\n"
-        "        count += 1\n"
-        "    except OSError: raise ValueError(f'{count} processes')"
+        "import threading, time\n"
+        "threads = [threading.Thread(target=time.sleep, args=(1000,)) for _ in range(10_000)]\n"
+        "for count, thread in enumerate(threads):  # they count as processes do, and start faster than forks\n"
+        "    try: thread.start()\n"
+        "    except RuntimeError: raise ValueError(f'{count} processes')"
     ),
     "starts threads without end": on_rank(
         "import threading, time\n"
