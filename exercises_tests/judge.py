@@ -38,6 +38,7 @@ MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has a
 ROOM = "course-room-"
 MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES = 64 << 20, 1024
+THEIR_SIDE = ("exercises_tests.answer", "exercises_tests.remote")  # what every process of an answer needs of ours
 KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
@@ -111,7 +112,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="submission-", dir=ranks.LAUNCHER.room or None) as folder:
             ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
             ranks.LAUNCHER.waits_fully = True
-            ranks.LAUNCHER.preload = _imported(request["imports"]) + _preload(request["chapter"])
+            ranks.LAUNCHER.preload = THEIR_SIDE + _imported(request["imports"]) + _preload(request["chapter"])
             ranks.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
             found = grade(request)
             ranks.LAUNCHER.stop()  # nothing passes from one submission to the next

@@ -70,7 +70,7 @@ def _settle(job: dict[str, Any]) -> None:
 
 def seed(rank: int) -> None:
     """Start random numbers as a fresh process has them, but repeatably: torch alike on all ranks, the others not."""
-    torch.manual_seed(67280421310721)  # torch's own default seed
+    torch.default_generator.manual_seed(67280421310721)  # torch's own default; devices' generators still have it here
     np.random.seed(rank)
     random.seed(rank)
 

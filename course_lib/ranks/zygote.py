@@ -39,9 +39,12 @@ LATER = (
 """What only some chapters need: imported when nothing is asked for, or once a rank has had to import it itself."""
 
 
+_libc = ctypes.CDLL(None)  # once: every rank would look for it anew
+
+
 def prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        _libc.prctl(option, value, 0, 0, 0)
 
 
 def _children() -> list[int]:
@@ -239,10 +242,10 @@ def import_quietly(name: str) -> None:
 
 def settle() -> None:
     """Do once what every rank would do at first, and keep the collector of rubbish off what is here for good."""
-    from course_lib.ranks import packing, worker
+    from course_lib.ranks import packing
 
     packing.unpack(packing.pack(sys.modules["torch"].ones(2)))
-    worker.seed(0)  # the first time, torch looks for every kind of device
+    sys.modules["torch"].manual_seed(0)  # the first time, torch looks for every kind of device
     gc.collect()
     gc.freeze()
 
@@ -254,13 +257,12 @@ def use_huge_pages() -> None:
     """
     if sys.platform != "linux":
         return
-    libc = ctypes.CDLL(None)
-    libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    _libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     with open("/proc/self/maps") as file:
         spans = re.findall(r"^(\w+)-(\w+) rw-p 00000000 00:00 0 +(?:\[heap\])?$", file.read(), re.MULTILINE)
     for first, last in spans:
         for start in range(-(-int(first, 16) // HUGE) * HUGE, int(last, 16) - HUGE + 1, HUGE):
-            libc.madvise(start, HUGE, MADV_COLLAPSE)
+            _libc.madvise(start, HUGE, MADV_COLLAPSE)
 
 
 def begin(fd: int, user: int) -> socket.socket:
