@@ -727,16 +727,16 @@ def forever(dist):
 def recv(dist):
     if dist.get_rank() == 0:
         dist.recv(torch.ones(1), 1)
-def say(*words):
-    print(*words, flush=True)
+def say(words):
+    sys.stdout.write(f"{words}\\n"); sys.stdout.flush()  # torchrun's Python writes what print is given piece by piece
 def caught(*args, **kwargs):
     try:
         run(*args, **kwargs)
     except (RankFailed, ValueError) as error:
-        sys.stdout.write(f"caught {' / '.join(map(str.strip, str(error).splitlines()))}\\n"); sys.stdout.flush()
+        say("caught " + " / ".join(map(str.strip, str(error).splitlines())))
 result = run(total)
 say(result)
-sys.stdout.write(f"{result[:]} {result.collectives}\\n"); sys.stdout.flush()
+say(f"{result[:]} {result.collectives}")
 caught(fail)
 caught(total, ranks=5)
 caught(recv, timeout=1)
@@ -744,9 +744,9 @@ from course_lib.ranks import torchrun
 torchrun.SLACK = 2.0
 caught(forever, timeout=1)
 torchrun.SLACK = 30.0
-sys.stdout.write(f"again {run(total)[:]}\\n"); sys.stdout.flush()
+say(f"again {run(total)[:]}")
 run(total, ranks=3, on=Cluster())
-sys.stdout.write(f"own {run(lambda dist, mine: mine, each([7, 8]))[:]}\\n"); sys.stdout.flush()
+say(f"own {run(lambda dist, mine: mine, each([7, 8]))[:]}")
 """
 
 
