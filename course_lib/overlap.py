@@ -12,7 +12,7 @@ def step_seconds(
 ) -> float:
     """Return the seconds from the beginning of backward until the last bucket is summed.
 
-    `sizes[i]` is the bytes of parameter i, `seconds[i]` the time its gradient takes to compute, last parameter first.
+    `sizes[i]` is the bytes of parameter i, `seconds[i]` the time its gradient takes; the last parameter's comes first.
     Buckets hold neighbours up to `cap_bytes` (a larger parameter is alone); their all-reduces run one after the other.
     """
     if len(sizes) != len(seconds):
