@@ -45,16 +45,20 @@ WITH_LIMITS = (
 
 
 class Judge:
-    """One judge process; started anew when it dies or takes too long."""
+    """One judge process; started anew when it dies or takes too long. It keeps to `core`, with all it runs, or to all.
 
-    def __init__(self, environ: dict[str, str]) -> None:
+    It and the answers take turns, so a second core only costs them wake-ups; and what spins there slows no other judge.
+    """
+
+    def __init__(self, environ: dict[str, str], core: int | None = None) -> None:
         self._environ, self._process = environ, None
+        self._words = [] if core is None else [str(core)]
 
     def ask(self, request: dict[str, Any]) -> list[dict[str, Any]] | None:
         """Return the results for a submission, or None when the judge died or ran out of time."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "exercises_tests.judge"],
+                [sys.executable, "-m", "exercises_tests.judge", *self._words],
                 env=self._environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 cwd="/", start_new_session=True,
             )  # fmt: skip
@@ -236,8 +240,8 @@ def grade_class(
         waiting.put(item)
     stop = threading.Event()
 
-    def work() -> None:
-        judge_ = Judge(group._environ)
+    def work(core: int | None) -> None:
+        judge_ = Judge(group._environ, core)
         try:
             while not stop.is_set():
                 learner, path = waiting.get_nowait()
@@ -250,7 +254,9 @@ def grade_class(
         finally:
             judge_.close()
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(todo)))]
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
+    places = [cores[number % len(cores)] for number in range(min(jobs, len(todo)))]
+    threads = [threading.Thread(target=work, args=(core,), daemon=True) for core in places]
     about = {"graded with": group.graded_with, "judge": group.judge, "class seed": seed}
     told = 0
     try:
