@@ -2,7 +2,7 @@
 
 Units: FLOP/s, bytes, bytes per second in *one* direction, seconds. GB = 1e9 bytes; a NIC of 400 Gb/s carries 50 GB/s.
 Peaks are dense: where a data sheet says "1,979 TFLOPS with sparsity", the matrices of training get at most half.
-Memory is the data sheet's figure read as decimal GB; drivers report a little more, and take some of it for themselves.
+Memory is the data sheet's figure read as decimal GB; drivers report up to 7 % more, and take some of it for themselves.
 """
 
 from __future__ import annotations

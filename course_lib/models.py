@@ -171,8 +171,8 @@ def _gpt(name: str, hidden: int, layers: int, heads: int, vocabulary: int, posit
 
 
 _GPT2 = (50257, 1024, "Radford et al. 2019, Table 2; config.json of openai-community/gpt2*")
-_LLAMA2 = (32000, "2307.09288, Table 1; config.json of meta-llama/Llama-2-*-hf")
-_LLAMA3 = (8, 128256, "2407.21783, Table 3; config.json of meta-llama/Llama-3.1-*")
+_LLAMA2 = (32000, "2307.09288; config.json of meta-llama/Llama-2-*-hf")
+_LLAMA3 = (8, 128256, "2407.21783, Table 3; vocabulary: config.json of meta-llama/Llama-3.1-*")
 _QWEN = "2412.15115, Table 1; config.json of Qwen/Qwen2.5-*"
 _GRANITE = "config.json of ibm-granite/granite-3.0-2b-base"
 _SMOLLM = "config.json of HuggingFaceTB/SmolLM2-135M"
