@@ -38,7 +38,7 @@ def constrained() -> dict[str, str]:
 
 
 def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "ARGS"))}
     return subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, env=clean,
                           stdin=subprocess.DEVNULL)
 
