@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from exercises_tests import ch03_ring_all_reduce, grader, sandbox
@@ -28,3 +30,17 @@ def test_the_solutions_of_a_chapter_get_full_marks_from_the_judge(chapter):
 def test_the_meters_that_a_check_knows_by_formula_are_those_that_are_measured(ranks):
     by_formula = ch03_ring_all_reduce._same_meters(ranks, 24 * ranks, "CAB")
     assert by_formula == ch03_ring_all_reduce.three_meters(ranks, 24 * ranks, "CAB")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell a process's cores")
+def test_a_judge_keeps_to_its_core():
+    core = max(os.sched_getaffinity(0))
+    group = grader.Class(ROOT, "one core", sandboxed=False)
+    judge = grader.Judge(group._environ, core)
+    try:
+        judge.ask(group.request(chapters()[0], {}, [], "nobody"))
+        cores = os.sched_getaffinity(judge._process.pid)
+    finally:
+        judge.close()
+        group.close()
+    assert cores == {core}

@@ -119,8 +119,8 @@ def training_memory(
     micro-batches: the first as much as the whole model for one, whatever p is, and 1 + (p-1)/(p·chunks) times that
     interleaved (2205.05198, section 4.2.3). `microbatches` per step: None is enough to fill the pipeline (one where
     there is none); with more than one, gradients stay alive from the first backward on. `dropout`: masks of one byte,
-    as on GPUs. Not counted: the tokens, gaps of the allocator, NCCL's buffers, and the copies as large as the
-    weights that AdamW's `foreach` makes in its step on GPUs. ValueError names the field and what is allowed.
+    as on GPUs. Not counted: the tokens, gaps of the allocator, NCCL's buffers, and copies as large as the
+    weights in AdamW's step on GPUs (`foreach`, as torch documents it). ValueError names the field and what is allowed.
     """
     check_layout(
         shape, batch, sequence, dp=dp, tp=tp, pp=pp, stage=stage, chunks=chunks, ep=ep, microbatches=microbatches

@@ -158,6 +158,7 @@ def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> di
     try:
         dist = meter.dist.CURRENT = meter.Meter(debug=debug)
         own_fn, own_args = packing.unpack(packing.pack_call(fn, args))
+        torch.manual_seed(worker.TORCH_SEED)  # GPUs too, since this process lives on from run to run
         worker.seed(rank)
         dist.begin = begin = time.monotonic()
         value = own_fn(dist, *own_args)

@@ -22,6 +22,8 @@ import torch.distributed as torch_dist
 from course_lib import meter
 from course_lib.ranks import packing, wire, zygote
 
+TORCH_SEED = 67280421310721  # torch's own default
+
 
 def main(link: socket.socket, trace: int, port: int | None = None) -> int:
     """Serve one job and return the exit code. `port` is the listening socket of rank 0's store."""
@@ -69,8 +71,11 @@ def _settle(job: dict[str, Any]) -> None:
 
 
 def seed(rank: int) -> None:
-    """Start random numbers as a fresh process has them, but repeatably: torch alike on all ranks, the others not."""
-    torch.default_generator.manual_seed(67280421310721)  # torch's own default; devices' generators still have it here
+    """Start random numbers as a fresh process has them, but repeatably: torch alike on all ranks, the others not.
+
+    For a process just forked, in which no GPU has drawn a number yet; torch.manual_seed would take it milliseconds.
+    """
+    torch.default_generator.manual_seed(TORCH_SEED)
     np.random.seed(rank)
     random.seed(rank)
 

@@ -39,7 +39,7 @@ LATER = (
 """What only some chapters need: imported when nothing is asked for, or once a rank has had to import it itself."""
 
 
-_libc = ctypes.CDLL(None)  # once: every rank would look for it anew
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # once: every rank would look for it anew
 
 
 def prctl(option: int, value: int) -> None:
@@ -242,10 +242,10 @@ def import_quietly(name: str) -> None:
 
 def settle() -> None:
     """Do once what every rank would do at first, and keep the collector of rubbish off what is here for good."""
-    from course_lib.ranks import packing
+    from course_lib.ranks import packing, worker
 
     packing.unpack(packing.pack(sys.modules["torch"].ones(2)))
-    sys.modules["torch"].manual_seed(0)  # the first time, torch looks for every kind of device
+    sys.modules["torch"].manual_seed(worker.TORCH_SEED)  # looks for devices, and leaves to GPUs what they start from
     gc.collect()
     gc.freeze()
 
