@@ -426,6 +426,10 @@ def no_such_rank(dist):
     dist.send(torch.zeros(1), 2)
 
 
+def tag_in_words(dist):
+    dist.isend(torch.zeros(1), 1 - dist.get_rank(), tag="gradients")
+
+
 def no_tensor(dist):
     dist.send(1.0, 1 - dist.get_rank())
 
@@ -464,6 +468,7 @@ def not_in_torch(dist):
         (without_memory, "irecv was given a tensor whose memory is on meta: simulated ranks hold theirs on the CPU"),
         (to_itself, "rank 0 cannot send to or receive from itself"),
         (no_such_rank, "dst=2: there is no such rank; ranks are 0 to 1"),
+        (tag_in_words, "tag='gradients': a tag is a whole number"),
         (no_tensor, "send takes a tensor, not float"),
         (too_few_buffers, "tensor_list has 1 tensors; it needs one for each of 2 ranks"),
         (not_a_member, "rank 1 is not in this group"),

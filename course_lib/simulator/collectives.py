@@ -10,9 +10,9 @@ import torch.distributed as torch_dist
 
 from course_lib import algorithms
 from course_lib.meter import Event, describe, size_of
-from course_lib.simulator.engine import copy
 from course_lib.simulator.handle import CollectiveHandle
 from course_lib.simulator.meeting import Group, Meeting, name_of
+from course_lib.simulator.posting import check_tensor, copy, snapshot
 from course_lib.simulator.runners import Agent
 
 SUM = torch_dist.ReduceOp.SUM
@@ -30,13 +30,12 @@ class Collectives:
         `like` is the tensor whose size the algorithm is charged for; `changes` are buffers that only results touch.
         """
         meeting = self._meet(group, f"{kind}({signature})")
-        copies = meeting.inputs[self.me.index] = [tensor.detach().clone() for tensor in brings]
+        copies = meeting.inputs[self.me.index] = [snapshot(tensor) for tensor in brings]
         elements, itemsize = (like.numel(), like.element_size()) if like is not None else (0, 1)
         asked = (kind, group.rank(), group.size(), elements, itemsize, root)
         spent = algorithms.charge(*asked) if rounds is None else algorithms.total(iter(rounds))
         messages = algorithms.messages(*asked) if rounds is None else iter(rounds)
-        key = ("collective", group.number, meeting.number)
-        agent = Agent(self.me.index, self.me.clock, kind, messages, group.ranks, key, meeting)
+        agent = Agent(self.me.index, self.me.clock, kind, messages, group.ranks, meeting)
         self.engine.start(agent, (self.me.index, group.number))
         peer = group.ranks[root] if kind in ("broadcast", "reduce", "scatter", "gather") else None
 
@@ -48,8 +47,8 @@ class Collectives:
             )
 
         if async_op:
-            unchanged = [*zip(brings, copies, strict=True), *((t, t.detach().clone()) for t in changes)]
-            return CollectiveHandle(self, agent, unchanged, finish)
+            unchanged = [*zip(brings, copies, strict=True), *((tensor, snapshot(tensor)) for tensor in changes)]
+            return CollectiveHandle(self.me, agent, unchanged, finish)
         self.engine.wait(self.me, agent)
         finish()
         return None
@@ -175,18 +174,6 @@ class Collectives:
                 raise ValueError(f"all_to_all_single: {name} has {rows} rows, which cannot be cut into {parts}")
             pieces.append(list(tensor.split(sizes or [rows // ranks] * ranks)))
         return self.all_to_all(*pieces, group, async_op)
-
-
-def check_tensor(tensor: Any, name: str) -> None:
-    """Raise TypeError or ValueError unless `tensor` is one that can be sent."""
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} takes a tensor, not {type(tensor).__name__}: torch.tensor([...])")
-    if not tensor.is_contiguous():
-        raise ValueError(f"{name} was given a tensor that is not contiguous (a slice of columns?): use .contiguous()")
-    end = tensor.storage_offset() * tensor.itemsize + tensor.nbytes if tensor.nbytes else 0
-    if not tensor.is_cpu or tensor.untyped_storage().nbytes() < end:
-        where = "was freed" if tensor.is_cpu else f"is on {tensor.device}: simulated ranks hold theirs on the CPU"
-        raise ValueError(f"{name} was given a tensor whose memory {where}")
 
 
 def _for_all(tensors: Any, group: Group, name: str, what: str) -> list[torch.Tensor]:

@@ -23,11 +23,11 @@ import torch.distributed as torch_dist
 
 from course_lib.meter import P2POp
 from course_lib.objects import Objects
-from course_lib.simulator.collectives import Collectives, check_tensor
+from course_lib.simulator.collectives import Collectives
 from course_lib.simulator.engine import Engine
-from course_lib.simulator.handle import Handle
 from course_lib.simulator.meeting import Arrival, Group, Meeting
-from course_lib.simulator.runners import Posting, Rank
+from course_lib.simulator.messages import Messages
+from course_lib.simulator.runners import Rank
 
 
 class SimulatedDist(Collectives, Objects):
@@ -40,7 +40,9 @@ class SimulatedDist(Collectives, Objects):
         self.engine, self.me, self.meetings, self.events = engine, me, meetings, events
         self.world = Group(tuple(engine.places), 0, me.index, engine.places)
         self.group = type("group", (), {"WORLD": self.world})
-        self.open_handles: dict[Handle, None] = {}
+        messages = Messages(self, engine, me)
+        self.send, self.recv = messages.send, messages.recv
+        self.isend, self.irecv, self.batch_isend_irecv = messages.isend, messages.irecv, messages.batch_isend_irecv
         self.calls: dict[Any, int] = {}
         """How many collectives of each group this rank has called."""
 
@@ -101,46 +103,6 @@ class SimulatedDist(Collectives, Objects):
         if rank is not None and (type(rank) is not int or rank not in group.places):
             raise ValueError(f"{name}={rank!r}: there is no such rank; ranks are {group.text()}")
         return rank
-
-    # Point-to-point
-
-    def _post(self, kind, tensor, peer, group, place, tag, blocking) -> Posting:
-        """Post one side of a message."""
-        group = self.world if group is None else self._group(group)
-        if place is not None or type(peer) is not int or peer not in group.places:
-            peer = self._rank_in(group, peer, place, "dst" if kind == "send" else "src")
-        me, engine = self.me, self.engine
-        if peer is None and kind == "send":
-            raise ValueError("a send needs dst, the rank that receives")
-        if peer == me.index:
-            raise ValueError(f"rank {peer} cannot send to or receive from itself")
-        check_tensor(tensor, kind if blocking else f"i{kind}")
-        engine.turn(me)
-        before = tensor.detach().clone() if kind == "send" and not blocking else None
-        posting = Posting(kind, me.index, peer, tag, group.number, tensor.nbytes, tensor, me.clock, blocking, before)
-        engine.post(posting)
-        return posting
-
-    def send(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> None:
-        self.engine.wait(self.me, self._post("send", tensor, dst, group, group_dst, tag, True))
-
-    def recv(self, tensor, src=None, group=None, tag=0, group_src=None) -> int:
-        posting = self._post("recv", tensor, src, group, group_src, tag, True)
-        self.engine.wait(self.me, posting)
-        return posting.peer
-
-    def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> Handle:
-        posting = self._post("send", tensor, dst, group, group_dst, tag, False)
-        return Handle(self, posting, tensor, posting.data)
-
-    def irecv(self, tensor, src=None, group=None, tag=0, group_src=None) -> Handle:
-        check_tensor(tensor, "irecv")  # before a copy of it is made
-        before = tensor.detach().clone()
-        posting = self._post("recv", tensor, src, group, group_src, tag, False)
-        return Handle(self, posting, tensor, before)
-
-    def batch_isend_irecv(self, p2p_op_list: list[P2POp]) -> list[Handle]:
-        return [getattr(self, op.name)(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
 
     # Groups
 

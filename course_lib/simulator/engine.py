@@ -21,15 +21,18 @@ same events every time. When nobody can run and someone has not returned, that i
 from __future__ import annotations
 
 import heapq
-from array import array
+import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from course_lib.meter import describe
+from course_lib.simulator.posting import Channel, Posting, copy, snapshot
 from course_lib.simulator.randomness import RandomNumbers
 from course_lib.simulator.report import frames_of
-from course_lib.simulator.runners import Agent, Posting, Rank, Runner
+from course_lib.simulator.runners import Agent, Rank, Runner
+
+_packed = struct.Struct("7d").pack
 
 
 class Engine:
@@ -41,15 +44,16 @@ class Engine:
         link: Callable[[int, int], tuple[float, float]],
         nics: Callable[[int, int], tuple[int, int] | None] | None = None,
     ) -> None:
-        self.ranks = [Rank(index) for index in range(ranks)]
+        self.ranks = [Rank(index, self) for index in range(ranks)]
         self.link, self.nics = link, nics
         self.nic_out_free: dict[int, float] = {}
         self.nic_in_free: dict[int, float] = {}
         self.current = self.ranks[0]
         self.out_free = [0.0] * ranks
         self.in_free = [0.0] * ranks
-        self.transfers = array("d")
-        """Source, destination, when each posted, start, end and bytes of each message, one message after another."""
+        self.transfers = bytearray()
+        """Source, destination, when each posted, start, end and bytes of each message,
+        as doubles, one message after another."""
         self.on_deadlock: Callable[[], None] = lambda: None
         self.places = {rank: rank for rank in range(ranks)}
         """Each rank's place in the world, for all its groups to share."""
@@ -58,29 +62,30 @@ class Engine:
         self.stopped = False
         """Set when the simulation is given up: a rank that then gets the baton ends its thread."""
         self._random: RandomNumbers | None = None
-        self._ready: list[tuple[float, int, int, Runner]] = []
+        self.ready: list[tuple[float, int, int, Runner]] = []
+        """A heap of all that could run now."""
         self._order = 0
-        self._sends: dict[tuple, deque[Posting]] = {}
-        self._recvs: dict[tuple, deque[Posting]] = {}
-        self._from_any: dict[int, list[Posting]] = {}
+        self._channels: dict[tuple, Channel] = {}
+        self._any = False
+        """Whether some rank has ever received from anyone."""
         self._queues: dict[tuple, deque[Agent]] = {}
 
     # Turns
 
     def _push(self, runner: Runner) -> None:
         self._order += 1
-        heapq.heappush(self._ready, (runner.clock, runner.index, self._order, runner))
+        heapq.heappush(self.ready, (runner.clock, runner.index, self._order, runner))
 
     def turn(self, rank: Rank) -> None:
         """Let everyone with a lower clock go first."""
-        if self._ready and self._ready[0][0] < rank.clock:
+        if self.ready and self.ready[0][0] < rank.clock:
             self._push(rank)
             self._switch(rank)
 
     def _next(self) -> Rank | None:
         """Return the rank that runs next, after the parts of collectives that come before it; None if nobody can."""
-        while self._ready:
-            runner = heapq.heappop(self._ready)[3]
+        while self.ready:
+            runner = heapq.heappop(self.ready)[3]
             if isinstance(runner, Rank):
                 return runner
             self._step(runner)
@@ -162,10 +167,10 @@ class Engine:
         self.turn(rank)
         if thing.end is not None and thing.end <= rank.clock:
             return True
-        if self._ready:
-            rank.clock = max(rank.clock, self._ready[0][0])
+        if self.ready:
+            rank.clock = max(rank.clock, self.ready[0][0])
             self._order += 1  # behind all others of that time: who asks again and again must not keep them waiting
-            heapq.heappush(self._ready, (rank.clock, len(self.ranks), self._order, rank))
+            heapq.heappush(self.ready, (rank.clock, len(self.ranks), self._order, rank))
             self._switch(rank)
         elif thing.end is not None:
             rank.clock = thing.end
@@ -173,70 +178,69 @@ class Engine:
             self.wait(rank, thing)  # nobody else can run: this reports the deadlock
         return thing.end is not None and thing.end <= rank.clock
 
-    # Point-to-point
+    # Messages
+
+    def channel(self, src: int | None, dst: int, tag: int, group: int) -> Channel:
+        """Return the channel from one rank to another; from anyone, if `src` is None."""
+        key = (src, dst, tag, group)
+        if key not in self._channels:
+            self._channels[key] = self._new_channel(*key)
+            self._any |= src is None
+        return self._channels[key]
+
+    def _new_channel(self, src: int | None, dst: int, tag: int, group: int) -> Channel:
+        if src is None:
+            return Channel(src, dst, tag, group)
+        return Channel(src, dst, tag, group, *self.link(src, dst), self.nics(src, dst) if self.nics else None)
 
     def post(self, posting: Posting) -> None:
         """Post one side of a transfer; where the other side is there, the transfer gets its start and end."""
-        if posting.kind == "send":
-            key = (posting.rank, posting.peer, posting.tag, posting.group)
-            waiting = self._recvs.get(key)
-            recv = waiting.popleft() if waiting else self._take_any(posting) if self._from_any else None
-            if recv is not None:
-                self._transfer(posting, recv)
-            else:
-                self._sends.setdefault(key, deque()).append(posting)
-        elif posting.peer is None:
-            send = self._earliest_for(posting)
-            if send is not None:
-                self._transfer(send, posting)
-            else:
-                self._from_any.setdefault(posting.rank, []).append(posting)
+        channel = posting.channel
+        waiting = channel.waiting
+        sends = posting.kind == "send"
+        if waiting and waiting[0].kind != posting.kind:
+            other = waiting.pop(0)
         else:
-            key = (posting.peer, posting.rank, posting.tag, posting.group)
-            waiting = self._sends.get(key)
-            if waiting:
-                self._transfer(waiting.popleft(), posting)
-            else:
-                self._recvs.setdefault(key, deque()).append(posting)
+            other = self._anyone(channel, sends) if self._any else None
+        if other is None:
+            waiting.append(posting)
+        elif sends:
+            self._transfer(posting, other)
+        else:
+            self._transfer(other, posting)
 
-    def _take_any(self, send: Posting) -> Posting | None:
-        waiting = self._from_any.get(send.peer, ())
-        for recv in waiting:
-            if (recv.tag, recv.group) == (send.tag, send.group):
-                waiting.remove(recv)
-                return recv
-        return None
-
-    def _earliest_for(self, recv: Posting) -> Posting | None:
-        fitting = [
-            queue for (_, dst, tag, group), queue in self._sends.items()
-            if queue and (dst, tag, group) == (recv.rank, recv.tag, recv.group)
-        ]  # fmt: skip
-        return min(fitting, key=lambda queue: (queue[0].time, queue[0].rank)).popleft() if fitting else None
+    def _anyone(self, channel: Channel, sends: bool) -> Posting | None:
+        """Return the other side of a message where the receiver takes it from anyone, if it is there."""
+        to = (channel.dst, channel.tag, channel.group)
+        if sends:
+            waiting = self._channels[None, *to].waiting if (None, *to) in self._channels else []
+        elif channel.src is None:
+            sending = [
+                other.waiting for (src, *its), other in self._channels.items()
+                if src is not None and tuple(its) == to and other.waiting and other.waiting[0].kind == "send"
+            ]  # fmt: skip
+            waiting = min(sending, key=lambda waiting: (waiting[0].time, waiting[0].channel.src), default=[])
+        else:
+            waiting = []
+        return waiting.pop(0) if waiting else None
 
     def _transfer(self, send: Posting, recv: Posting) -> None:
+        channel, nbytes = send.channel, send.nbytes
+        src, dst, nics = channel.src, channel.dst, channel.nics
         if send.tensor is not None:
-            if send.nbytes != recv.nbytes or send.tensor.dtype is not recv.tensor.dtype:
+            if nbytes != recv.nbytes or send.tensor.dtype is not recv.tensor.dtype:
                 raise self._misfit(send, recv)
             _deliver(send, recv)
-        src, dst = send.rank, recv.rank
-        start = send.time if send.time > recv.time else recv.time
-        if self.out_free[src] > start:
-            start = self.out_free[src]
-        if self.in_free[dst] > start:
-            start = self.in_free[dst]
-        nics = self.nics(src, dst) if self.nics else None
-        if nics:
+        start = max(send.time, recv.time, self.out_free[src], self.in_free[dst])
+        if nics is not None:
             start = max(start, self.nic_out_free.get(nics[0], 0.0), self.nic_in_free.get(nics[1], 0.0))
-        latency, bandwidth = self.link(src, dst)
-        end = start + (latency + send.nbytes / bandwidth)
-        self.out_free[src] = self.in_free[dst] = end
-        if nics:
+        end = start + (channel.latency + nbytes / channel.bandwidth)
+        self.out_free[src] = self.in_free[dst] = send.end = recv.end = end
+        if nics is not None:
             self.nic_out_free[nics[0]] = self.nic_in_free[nics[1]] = end
-        send.end = recv.end = end
-        recv.peer = src
+        recv.channel = channel
         if send.tensor is not None:
-            self.transfers.extend((src, dst, send.time, recv.time, start, end, send.nbytes))
+            self.transfers += _packed(src, dst, send.time, recv.time, start, end, nbytes)
         if send.waiter is not None:
             self.notify(send)
         if recv.waiter is not None:
@@ -245,13 +249,13 @@ class Engine:
     def _misfit(self, send: Posting, recv: Posting) -> ValueError:
         """Return the refusal of a message; it has the line at which the side that came first waits, if it waits."""
         error = ValueError(
-            f"rank {send.rank} sends {describe(send.tensor)}, but rank {recv.rank} receives into "
+            f"rank {send.channel.src} sends {describe(send.tensor)}, but rank {send.channel.dst} receives into "
             f"{describe(recv.tensor)}: both sides need the same dtype and number of elements"
         )
-        first = send if self.current.index == recv.rank else recv
-        waiting = self.ranks[first.rank]
-        if first.blocking and waiting.waits_for is first:
-            error.other = (first.rank, "waits to send" if first is send else "waits to receive", frames_of(waiting))
+        first = send if self.current is recv.rank else recv
+        if first.blocking and first.rank.waits_for is first:
+            what = "waits to send" if first is send else "waits to receive"
+            error.other = (first.rank.index, what, frames_of(first.rank))
         return error
 
     # Built-in collectives
@@ -266,12 +270,17 @@ class Engine:
 
     def _step(self, agent: Agent) -> None:
         """Let an agent post rounds until it has to wait or others come before it."""
+        channels = agent.meeting.channels
         if agent.begin is None:
             agent.begin = agent.clock
         for messages in agent.rounds:
             now = agent.clock
             for kind, peer, nbytes in messages:
-                posting = Posting(kind, agent.index, agent.ranks[peer], agent.key, None, nbytes, None, now)
+                there = agent.ranks[peer]
+                way = (agent.index, there) if kind == "send" else (there, agent.index)
+                if way not in channels:
+                    channels[way] = self._new_channel(*way, 0, 0)
+                posting = Posting(agent, kind, channels[way], nbytes, now)
                 self.post(posting)
                 if posting.end is None:
                     posting.waiter = agent
@@ -280,7 +289,7 @@ class Engine:
                     agent.clock = posting.end
             if agent.missing:
                 return
-            if self._ready and self._ready[0][0] < agent.clock:
+            if self.ready and self.ready[0][0] < agent.clock:
                 self._push(agent)
                 return
         agent.end = agent.clock
@@ -295,17 +304,7 @@ class Engine:
 
 def _deliver(send: Posting, recv: Posting) -> None:
     """Bring the bytes over: into the buffer of a receiver that is blocked, or to where its wait() will find them."""
-    brought = send.tensor if send.blocking else send.data
     if recv.blocking:
-        copy(recv.tensor, brought)
+        copy(recv.tensor, send.tensor if send.blocking else send.before)
     else:
-        recv.data = brought.detach().clone() if send.blocking else brought
-
-
-def copy(into: Any, value: Any) -> None:
-    """Fill a tensor with the elements of another, whatever their shapes."""
-    if into.requires_grad or value.requires_grad:
-        into, value = into.detach(), value.detach()
-    if into.shape != value.shape:
-        into, value = into.view(-1), value.reshape(-1)
-    into.copy_(value)
+        recv.data = snapshot(send.tensor) if send.blocking else send.before

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as torch_dist
 
+from course_lib.simulator.posting import Channel
+
 ReduceOp = torch_dist.ReduceOp
 
 
@@ -60,6 +62,8 @@ class Meeting:
     signatures: dict[int, str] = field(default_factory=dict)
     inputs: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     arrivals: list[Arrival] = field(default_factory=list)
+    channels: dict[tuple[int, int], Channel] = field(default_factory=dict)
+    """The ways that its own messages have taken, by source and destination."""
     created: Any = None
     """For new_group: what the members make their new group of."""
     left: int = 0

@@ -53,7 +53,7 @@ class RandomNumbers:
 
     def save(self, rank: Rank) -> None:
         """Keep what the rank that gives the baton away has made of torch's state."""
-        if self._loaded is self._fresh and self._head and self._now == self._head:
+        if self._loaded is self._fresh and self._head and self._now.tobytes() == self._head:
             return
         state = self.generator.get_state()
         if not torch.equal(state, self._loaded):

@@ -7,7 +7,8 @@ import traceback
 from typing import Any
 
 from course_lib.ranks import packing
-from course_lib.simulator.runners import Agent, Posting, Rank
+from course_lib.simulator.posting import Posting
+from course_lib.simulator.runners import Agent, Rank
 
 
 def frames_of(rank: Rank) -> list[tuple[str, int, str]]:

@@ -1,4 +1,4 @@
-"""What the engine moves: ranks, their parts in built-in collectives, and the two sides of each message."""
+"""Who takes turns: ranks, and their parts in built-in collectives."""
 
 from __future__ import annotations
 
@@ -13,23 +13,6 @@ import torch
 from course_lib.algorithms import Round
 
 
-class Posting:
-    """One side of a point-to-point transfer; `end` is None until the other side has posted too."""
-
-    __slots__ = (
-        "kind", "rank", "peer", "tag", "group", "nbytes", "tensor", "time", "end", "waiter", "data", "blocking",
-    )  # fmt: skip
-
-    def __init__(self, kind, rank, peer, tag, group, nbytes, tensor, time, blocking=False, data=None) -> None:
-        self.kind, self.rank, self.peer, self.tag, self.group = kind, rank, peer, tag, group
-        self.nbytes, self.time, self.blocking = nbytes, time, blocking
-        self.tensor = tensor
-        """The learner's tensor; None in a collective, whose values travel in its Meeting."""
-        self.data = data
-        """What was in the tensor when it was posted without blocking; for an irecv, later, what has arrived."""
-        self.end = self.waiter = None
-
-
 class Runner:
     """Something with a clock that can wait: a rank, or one rank's part in a built-in collective."""
 
@@ -42,8 +25,11 @@ class Runner:
 class Rank(Runner):
     """A rank: a thread that runs the learner's function while it holds the baton."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, engine: Any) -> None:
         super().__init__(index)
+        self.engine = engine
+        self.open_handles: dict[Any, None] = {}
+        """The operations it has begun and not waited for, in order."""
         self.gate = threading.Lock()
         self.gate.acquire()
         self.thread: threading.Thread | None = None
@@ -59,12 +45,11 @@ class Agent(Runner):
     """One rank's part in one built-in collective: posts a round of messages, waits for them, posts the next."""
 
     def __init__(
-        self, index: int, posted: float, name: str, rounds: Iterator[Round], ranks: tuple[int, ...], key: tuple,
-        meeting: Any,
+        self, index: int, posted: float, name: str, rounds: Iterator[Round], ranks: tuple[int, ...], meeting: Any,
     ) -> None:  # fmt: skip
         super().__init__(index, posted)
         self.posted, self.name, self.rounds = posted, name, rounds
-        self.ranks, self.key, self.meeting = ranks, key, meeting
+        self.ranks, self.meeting = ranks, meeting
         self.queue: tuple = ()
         self.begin: float | None = None
         self.end: float | None = None

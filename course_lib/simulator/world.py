@@ -20,7 +20,6 @@ from course_lib.ranks import packing, wire, worker
 from course_lib.simulator import Cluster, report
 from course_lib.simulator.dist import SimulatedDist
 from course_lib.simulator.engine import Engine
-from course_lib.simulator.handle import Handle
 from course_lib.simulator.meeting import Meeting
 from course_lib.simulator.runners import Rank
 
@@ -92,8 +91,8 @@ class World:
         dist = SimulatedDist(self.engine, rank, self._meetings, self.events)
         try:
             value = fn(dist, *args)
-            if dist.open_handles:
-                names = _names(dist.open_handles)
+            if rank.open_handles:
+                names = _names(rank.open_handles)
                 raise RuntimeError(f"returned without wait() on {names}: keep the handle and wait for it")
             answer = self.values[rank.index] = worker.give_back(value, rank.index)
         except BaseException as error:
@@ -120,12 +119,12 @@ class World:
             "values": [value["value"] for value in self.values],
             "seconds": max(rank.clock for rank in self.engine.ranks),
             "events": [tuple(event) for event in self.events],
-            "transfers": self.engine.transfers.tobytes(),
+            "transfers": bytes(self.engine.transfers),
             "printed": self.printed,
         }
 
 
-def _names(handles: Iterable[Handle]) -> str:
+def _names(handles: Iterable[Any]) -> str:
     """Return the operations that were not waited for, equal ones counted: 3 isends to rank 2."""
     counts = Counter(tuple(handle.name.partition(" ")) for handle in handles)
     return ", ".join("".join(name) if n == 1 else f"{n} {name[0]}s{name[1]}{name[2]}" for name, n in counts.items())
