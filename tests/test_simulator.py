@@ -295,6 +295,168 @@ def test_is_completed_lets_time_pass_and_tells_when_it_is_over():
     assert trace.of(1, "work")[0].start == 8
 
 
+def test_ranks_that_ask_at_the_same_time_each_learn_when_their_own_message_has_ended():
+    def poll(dist):
+        me, size = dist.get_rank(), 1 + dist.get_rank()
+        sending = dist.isend(torch.zeros(size), me ^ 1)
+        receiving = dist.irecv(torch.zeros(1 + (me ^ 1)), me ^ 1)
+        while not receiving.is_completed():
+            pass
+        receiving.wait()
+        work(1)
+        sending.wait()
+
+    trace = simulate(poll, ranks=4)
+    ends = {event.rank: event.end for event in trace.events if event.kind == "recv"}
+    assert len(set(ends.values())) == 4
+    assert {rank: trace.of(rank, "work")[0].start for rank in range(4)} == ends
+
+
+def test_asking_takes_no_longer_than_what_it_asks_about_where_others_are_busy_for_longer():
+    def poll(dist):
+        if dist.get_rank() == 2:
+            return work(100)
+        if dist.get_rank() == 0:
+            return dist.send(torch.zeros(1), 1)
+        handle = dist.irecv(torch.zeros(1), 0)
+        while not handle.is_completed():
+            pass
+        handle.wait()
+        work(1)
+
+    trace = simulate(poll, ranks=3)
+    assert trace.of(1, "work")[0].start == trace.of(0, "send")[0].end
+
+
+def test_who_asks_once_and_then_sends_has_lost_no_time_and_nor_has_who_waits_for_it():
+    def poll(dist):
+        if dist.get_rank() == 2:
+            work(100)
+            return dist.send(torch.zeros(1), 1)
+        handle = dist.irecv(torch.zeros(1), dist.get_rank() + 1)
+        if dist.get_rank() == 1 and not handle.is_completed():
+            dist.send(torch.zeros(1), 0)
+        while not handle.is_completed():
+            pass
+        handle.wait()
+        work(1)
+
+    trace = simulate(poll, ranks=3)
+    assert [trace.of(rank, "work")[0].start for rank in (0, 1)] == [5, 105]
+
+
+def test_who_asks_about_two_operations_in_turn_learns_of_the_first_that_ends():
+    def poll(dist):
+        me = dist.get_rank()
+        if me:
+            work([0, 7, 2][me])
+            return dist.send(torch.zeros(1), 0)
+        handles = [dist.irecv(torch.zeros(1), src) for src in (1, 2)]
+        while not any(handle.is_completed() for handle in handles):
+            pass
+        work(1)
+        for handle in handles:
+            handle.wait()
+
+    assert simulate(poll, ranks=3).of(0, "work")[0].start == 2 + 5
+
+
+def test_working_between_two_questions_takes_its_own_time_only():
+    def poll(dist):
+        if dist.get_rank() == 0:
+            work(3)
+            return dist.send(torch.zeros(1), 1)
+        handle = dist.irecv(torch.zeros(1), 0)
+        while not handle.is_completed():
+            work(3)
+        handle.wait()
+
+    assert [event.start for event in simulate(poll).of(1, "work")] == [0, 3, 6]
+
+
+def test_ranks_that_ask_a_few_times_before_they_send_are_no_deadlock():
+    def poll(dist):
+        other = 1 - dist.get_rank()
+        receiving = dist.irecv(torch.zeros(1), other)
+        answers = [receiving.is_completed() for _ in range(3)]
+        sending = dist.isend(torch.zeros(1), other)
+        receiving.wait()
+        sending.wait()
+        return answers[:2]
+
+    assert simulate(poll)[:] == [[False, False]] * 2
+
+
+def test_a_collective_can_be_asked_whether_it_has_ended():
+    def poll(dist):
+        work(dist.get_rank())
+        handle = dist.all_reduce(torch.zeros(1), async_op=True)
+        while not handle.is_completed():
+            pass
+        handle.wait()
+        work(1)
+
+    asked = simulate(poll)
+    waited = simulate(lambda dist: (work(dist.get_rank()), dist.all_reduce(torch.zeros(1)), work(1)))
+    assert [asked.of(rank, "work")[-1].start for rank in (0, 1)] == [
+        waited.of(rank, "work")[-1].start for rank in (0, 1)
+    ]
+
+
+def test_a_receive_from_anyone_takes_no_message_of_a_collective():
+    def mixed(dist):
+        buffer = torch.zeros(1)
+        if dist.get_rank() == 0:
+            work(1)
+            dist.barrier()
+            return dist.send(torch.ones(1), 1)
+        handle = dist.irecv(buffer)
+        work(2)
+        dist.barrier()
+        handle.wait()
+        return buffer.item()
+
+    assert simulate(mixed)[1] == 1
+
+
+def test_a_message_that_was_refused_leaves_nothing_to_wait_for():
+    def refused(dist):
+        other = 1 - dist.get_rank()
+        if dist.get_rank() == 0:
+            return dist.isend(torch.zeros(2), other)
+        work(1)
+        with pytest.raises(ValueError, match="both sides need the same"):
+            dist.irecv(torch.zeros(3), other)
+        dist.get_rank()
+
+    with pytest.raises(RankFailed, match=r"rank 0 .*returned without wait\(\) on isend to rank 1"):
+        simulate(refused)
+
+
+def test_a_tag_is_any_whole_number_and_nothing_else():
+    def tagged(dist):
+        message(dist, 0, 1)
+        if dist.get_rank() == 0:
+            dist.send(torch.ones(1), 1, tag=1)
+            dist.send(torch.ones(1), 1, tag=1.0)
+        else:
+            dist.recv(torch.ones(1), 0, tag=np.int64(1))
+            dist.recv(torch.ones(1), 0, tag=1)
+
+    with pytest.raises(RankFailed, match="rank 0 raised TypeError: tag=1.0: a tag is a whole number"):
+        simulate(tagged)
+
+
+def test_all_ranks_asking_for_what_nobody_sends_is_a_deadlock():
+    def poll(dist):
+        handle = dist.irecv(torch.zeros(1), 1 - dist.get_rank())
+        while not handle.is_completed():
+            pass
+
+    with pytest.raises(Deadlock, match="They wait in a circle: 0 -> 1 -> 0"):
+        simulate(poll)
+
+
 def test_asking_forever_for_what_never_comes_is_a_deadlock():
     def poll(dist):
         handle = dist.irecv(torch.zeros(1), 1 - dist.get_rank()) if dist.get_rank() == 0 else None
@@ -426,6 +588,10 @@ def no_such_rank(dist):
     dist.send(torch.zeros(1), 2)
 
 
+def group_of_numbers(dist):
+    dist.isend(torch.zeros(1), 1 - dist.get_rank(), group=[0, 1])
+
+
 def tag_in_words(dist):
     dist.isend(torch.zeros(1), 1 - dist.get_rank(), tag="gradients")
 
@@ -468,6 +634,7 @@ def not_in_torch(dist):
         (without_memory, "irecv was given a tensor whose memory is on meta: simulated ranks hold theirs on the CPU"),
         (to_itself, "rank 0 cannot send to or receive from itself"),
         (no_such_rank, "dst=2: there is no such rank; ranks are 0 to 1"),
+        (group_of_numbers, r"group=\[0, 1\] is not a group: use what dist.new_group returned"),
         (tag_in_words, "tag='gradients': a tag is a whole number"),
         (no_tensor, "send takes a tensor, not float"),
         (too_few_buffers, "tensor_list has 1 tensors; it needs one for each of 2 ranks"),

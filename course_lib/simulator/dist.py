@@ -8,6 +8,7 @@ Where it differs from torch.distributed on gloo, by intent:
 - all_to_all takes pieces of unequal sizes, as NCCL does; gloo takes them in all_to_all_single only.
 - Tensors must be contiguous everywhere; gloo refuses only some of the others.
 - Results of irecv and of async_op=True appear at wait(). On gloo they appear some time before it.
+- is_completed() lets virtual time pass when it is asked again: until one of the rank's operations ends.
 - Buffers must not be changed before wait(), and every handle must be waited for; gloo sends what is there, or hangs.
 - `reduce` leaves the tensor of every rank but dst as it was; gloo leaves partial sums in it.
 - Reductions add in rank order; gloo's order depends on its algorithm. Integers in floating point come out alike.
@@ -31,7 +32,7 @@ from course_lib.simulator.runners import Rank
 
 
 class SimulatedDist(Collectives, Objects):
-    """torch.distributed as one simulated rank sees it: who it is, messages, and groups; the rest is inherited."""
+    """torch.distributed as one simulated rank sees it: who it is, and groups. Messages go through `Messages`."""
 
     ReduceOp, P2POp = torch_dist.ReduceOp, P2POp
     GroupMember = torch_dist.GroupMember

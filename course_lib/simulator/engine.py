@@ -15,12 +15,14 @@ The cost model, all of it:
 
 Invariants: exactly one rank runs at any moment; it has the lowest clock of all that could run (among equals: the one
 that runs goes on, then the lowest rank). So postings happen in order of virtual time, and the same program makes the
-same events every time. When nobody can run and someone has not returned, that is a deadlock.
+same events every time. When nobody can run and someone has not returned, that is a deadlock; who only asks
+`is_completed`, again and again, cannot run for ever on that.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -32,6 +34,8 @@ from course_lib.simulator.randomness import RandomNumbers
 from course_lib.simulator.report import frames_of
 from course_lib.simulator.runners import Agent, Rank, Runner
 
+NO_GROUP = -1  # in the place of a group's number: messages of a built-in collective, which no receive of a rank takes
+PATIENCE = 1_000  # how often a rank may ask in a row while nobody can run, before that counts as waiting for ever
 _packed = struct.Struct("7d").pack
 
 
@@ -66,15 +70,18 @@ class Engine:
         """A heap of all that could run now."""
         self._order = 0
         self._channels: dict[tuple, Channel] = {}
+        self._asking: dict[Rank, None] = {}
+        """The ranks that ask whether something has ended and have let go of the baton, in the order of their asking."""
         self._any = False
         """Whether some rank has ever received from anyone."""
         self._queues: dict[tuple, deque[Agent]] = {}
 
     # Turns
 
-    def _push(self, runner: Runner) -> None:
-        self._order += 1
-        heapq.heappush(self.ready, (runner.clock, runner.index, self._order, runner))
+    def _push(self, runner: Runner, at: float | None = None) -> None:
+        """Let `runner` go on at its clock, or at a later time; what was pushed for it before counts no longer."""
+        self._order = runner.entry = self._order + 1
+        heapq.heappush(self.ready, (runner.clock if at is None else at, runner.index, self._order, runner))
 
     def turn(self, rank: Rank) -> None:
         """Let everyone with a lower clock go first."""
@@ -85,10 +92,19 @@ class Engine:
     def _next(self) -> Rank | None:
         """Return the rank that runs next, after the parts of collectives that come before it; None if nobody can."""
         while self.ready:
-            runner = heapq.heappop(self.ready)[3]
+            at, _, entry, runner = heapq.heappop(self.ready)
+            if entry != runner.entry:
+                continue
+            if self._asking and runner in self._asking:
+                del self._asking[runner]
+                runner.clock = at
             if isinstance(runner, Rank):
                 return runner
             self._step(runner)
+        for rank in self._asking:  # nobody else can run: perhaps it does something else after so many answers of no
+            if rank.asks < PATIENCE:
+                del self._asking[rank]
+                return rank
         return None
 
     def _switch(self, rank: Rank) -> None:
@@ -163,20 +179,33 @@ class Engine:
             self._push(waiter)
 
     def poll(self, rank: Rank, thing: Any) -> bool:
-        """Return whether `thing` has ended by now; asking lets time pass up to the next thing that happens."""
+        """Return whether `thing` has ended by now.
+
+        Who asks again, with nothing done in between, lets time pass until one of its own operations ends: before that
+        no answer to it can be another.
+        """
         self.turn(rank)
         if thing.end is not None and thing.end <= rank.clock:
             return True
-        if self.ready:
-            rank.clock = max(rank.clock, self.ready[0][0])
-            self._order += 1  # behind all others of that time: who asks again and again must not keep them waiting
-            heapq.heappush(self.ready, (rank.clock, len(self.ranks), self._order, rank))
-            self._switch(rank)
-        elif thing.end is not None:
-            rank.clock = thing.end
-        else:
-            self.wait(rank, thing)  # nobody else can run: this reports the deadlock
+        state = rank.clock, len(rank.open_handles)
+        rank.asks = rank.asks + 1 if state == rank.asked else 1
+        rank.asked = state
+        if rank.asks == 1:
+            return False
+        rank.waits_for, rank.alarm = thing, math.inf
+        self._asking[rank] = None
+        for handle in rank.open_handles:
+            if handle.end is not None and handle.end > rank.clock:
+                self._wake(rank, handle.end)
+        self._switch(rank)
+        rank.waits_for = None
         return thing.end is not None and thing.end <= rank.clock
+
+    def _wake(self, runner: Runner, at: float) -> None:
+        """One of the operations of `runner` ends at this time: if it is asking about such things, wake it then."""
+        if runner in self._asking and at < runner.alarm:
+            runner.alarm = at
+            self._push(runner, at)
 
     # Messages
 
@@ -245,6 +274,9 @@ class Engine:
             self.notify(send)
         if recv.waiter is not None:
             self.notify(recv)
+        if self._asking:
+            self._wake(send.rank, end)
+            self._wake(recv.rank, end)
 
     def _misfit(self, send: Posting, recv: Posting) -> ValueError:
         """Return the refusal of a message; it has the line at which the side that came first waits, if it waits."""
@@ -279,7 +311,7 @@ class Engine:
                 there = agent.ranks[peer]
                 way = (agent.index, there) if kind == "send" else (there, agent.index)
                 if way not in channels:
-                    channels[way] = self._new_channel(*way, 0, 0)
+                    channels[way] = self._new_channel(*way, 0, NO_GROUP)
                 posting = Posting(agent, kind, channels[way], nbytes, now)
                 self.post(posting)
                 if posting.end is None:
@@ -295,6 +327,7 @@ class Engine:
         agent.end = agent.clock
         if agent.waiter is not None:
             self.notify(agent)
+        self._wake(self.ranks[agent.index], agent.end)
         waiting = self._queues[agent.queue]
         waiting.popleft()
         if waiting:

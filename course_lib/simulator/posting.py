@@ -35,12 +35,14 @@ class Posting:
         self.rank, self.kind, self.channel, self.nbytes, self.time = rank, kind, channel, nbytes, time
         """`rank` is who posted it: a Rank, or its Agent in a collective, whose values travel in its Meeting."""
         self.tensor, self.blocking = tensor, blocking
-        """The learner's tensor, and whether the learner's own line waits for it; None and True in a collective."""
+        """The learner's tensor, and whether the learner's own line waits for it; None and True in a collective.
+
+        After `wait` the tensor is let go of.
+        """
         self.end = self.waiter = self.data = None
         """`data` is what has arrived for an irecv."""
         if not blocking:
             self._version, self.before = version(tensor), snapshot(tensor)
-            rank.open_handles[self] = None
 
     @property
     def peer(self) -> int | None:
@@ -105,13 +107,15 @@ def copy(into: torch.Tensor, value: torch.Tensor) -> None:
     if into.requires_grad or value.requires_grad:
         into, value = into.detach(), value.detach()
     try:
-        into.copy_(value)  # with as many elements, all that this can add or drop is dimensions of 1
+        into.copy_(value)  # for as many elements, other shapes that torch takes here differ by dimensions of 1
     except RuntimeError:
+        if into.shape == value.shape:
+            raise
         into.view(-1).copy_(value.reshape(-1))
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors of one dtype and shape hold the same bits."""
+    """Return whether two tensors of one dtype and shape hold equal numbers, or the same bits."""
     if torch.equal(one, other):
         return True
     one, other = (tensor.detach().contiguous().view(-1).view(torch.uint8) for tensor in (one, other))

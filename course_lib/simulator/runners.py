@@ -20,6 +20,8 @@ class Runner:
         self.index, self.clock = index, clock
         self.missing = 0
         """How many of the things it waits for have no end yet."""
+        self.entry = 0
+        """The number of its place among those who are ready."""
 
 
 class Rank(Runner):
@@ -30,6 +32,12 @@ class Rank(Runner):
         self.engine = engine
         self.open_handles: dict[Any, None] = {}
         """The operations it has begun and not waited for, in order."""
+        self.asked: tuple[float, int] | None = None
+        """Its clock and how many operations were open when it last asked whether one has ended."""
+        self.asks = 0
+        """How often in a row it has asked in that state."""
+        self.alarm = 0.0
+        """While it asks: when the first of its operations ends, as far as that is known."""
         self.gate = threading.Lock()
         self.gate.acquire()
         self.thread: threading.Thread | None = None
