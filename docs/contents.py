@@ -7,7 +7,7 @@ from pathlib import Path
 
 from exercises_tests.chapters import ROOT, chapters, tagged
 
-HEAD = "| chapter | question | exercises | core, minutes (estimated) |\n|---|---|---|---|"
+HEAD = "| chapter | question | exercises | minutes for the core exercises (estimated) |\n|---|---|---|---|"
 
 
 def question(chapter) -> str:
