@@ -387,6 +387,123 @@ def test_ranks_that_ask_a_few_times_before_they_send_are_no_deadlock():
     assert simulate(poll)[:] == [[False, False]] * 2
 
 
+def test_who_is_told_no_because_nobody_can_run_goes_on_after_what_the_others_have_done():
+    def poll(dist):
+        handle = dist.irecv(torch.zeros(1), 1 - dist.get_rank())
+        if dist.get_rank() == 0:
+            work(100)
+            while not handle.is_completed():
+                pass
+            work(1)
+        else:
+            for _ in range(5):
+                handle.is_completed()
+        dist.isend(torch.zeros(1), 1 - dist.get_rank()).wait()
+        handle.wait()
+
+    trace = simulate(poll)
+    assert [event.start for event in trace.of(0, "work")] == [0, 105]
+    assert trace.of(1, "send")[0].posted == 100
+
+
+def test_to_ask_once_about_each_of_two_operations_takes_no_time():
+    def poll(dist):
+        if dist.get_rank():
+            work(100)
+            return dist.send(torch.zeros(1), 0)
+        handles = [dist.irecv(torch.zeros(1), src) for src in (1, 2)]
+        answers = [handle.is_completed() for handle in handles]
+        work(10)
+        for handle in handles:
+            handle.wait()
+        return answers
+
+    trace = simulate(poll, ranks=3)
+    assert trace[0] == [False, False]
+    assert trace.of(0, "work")[0].start == 0
+
+
+@pytest.mark.parametrize("between", ["a message", "a collective"])
+def test_to_do_something_between_two_questions_makes_the_second_a_first_one(between):
+    def poll(dist):
+        me = dist.get_rank()
+        alone = [dist.new_group([rank]) for rank in range(3)][me]
+        if me == 1:
+            return dist.recv(torch.zeros(1), 0)
+        if me == 2:
+            work(100)
+            return dist.send(torch.zeros(1), 0)
+        handle, sending = dist.irecv(torch.zeros(1), 2), dist.isend(torch.zeros(1), 1)
+        work(5)
+        handle.is_completed()
+        sending.wait() if between == "a message" else dist.barrier(alone)
+        handle.is_completed()
+        work(1)
+        sending.wait()
+        handle.wait()
+
+    assert [event.start for event in simulate(poll, ranks=3).of(0, "work")] == [0, 5]
+
+
+def test_to_ask_before_each_of_many_sends_that_take_no_time_is_no_deadlock():
+    def poll(dist):
+        if dist.get_rank():
+            for _ in range(1100):
+                dist.recv(torch.zeros(1), 0)
+            return dist.send(torch.zeros(1), 0)
+        handle = dist.irecv(torch.zeros(1), 1)
+        for _ in range(1100):
+            handle.is_completed()
+            dist.send(torch.zeros(1), 1)
+        handle.wait()
+
+    assert simulate(poll, on=Cluster(latency=0, bandwidth=math.inf)).messages_sent == [1100, 1]
+
+
+def test_asking_between_things_that_take_no_time_keeps_nobody_from_running():
+    def poll(dist):
+        alone = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()]
+        if dist.get_rank():
+            return dist.send(torch.zeros(1), 0)
+        handle = dist.irecv(torch.zeros(1), 1)
+        while not handle.is_completed():
+            dist.barrier(alone)
+        handle.wait()
+
+    assert simulate(poll).seconds == 5
+
+
+@pytest.mark.parametrize("ask", [False, True])
+def test_to_ask_until_it_has_ended_moves_no_message_of_others(ask):
+    def poll(dist):
+        me = dist.get_rank()
+        if me == 0:
+            arriving, sending = dist.irecv(torch.zeros(9), 3), dist.isend(torch.zeros(1), 4)
+            while ask and not sending.is_completed():
+                pass
+            sending.wait()
+            work(200)
+            return arriving.wait()
+        if me == 3:
+            return dist.send(torch.zeros(9), 0)
+        if me == 4:
+            work(2)
+            return dist.recv(torch.zeros(1), 0)
+        if me < 3:
+            work(60 if me == 1 else 8)
+            handles = [dist.isend(torch.zeros(1), 5, tag=me - 1)]
+            if me == 2:
+                work(52)
+                handles.append(dist.isend(torch.zeros(1), 5))
+        else:
+            handles = [dist.irecv(torch.zeros(1), src, tag=tag) for src, tag in ((1, 0), (2, 0), (2, 1))]
+        for handle in handles:
+            handle.wait()
+
+    trace = simulate(poll, ranks=6)
+    assert [(event.peer, event.start) for event in trace.of(5, "recv")] == [(2, 8), (2, 60), (1, 65)]
+
+
 def test_a_collective_can_be_asked_whether_it_has_ended():
     def poll(dist):
         work(dist.get_rank())

@@ -135,6 +135,7 @@ class SimulatedDist(Collectives, Objects):
 
     def _meet(self, group: Group, signature: str) -> Meeting:
         """Return the meeting that this call belongs to: the n-th calls of all members of a group are one collective."""
+        self.me.acts()
         self.engine.turn(self.me)
         number = self.calls[group.number] = self.calls.get(group.number, 0) + 1
         meeting = self.meetings.setdefault((group.number, number), Meeting(group, number))

@@ -85,9 +85,16 @@ class Engine:
 
     def turn(self, rank: Rank) -> None:
         """Let everyone with a lower clock go first."""
-        if self.ready and self.ready[0][0] < rank.clock:
+        if self._before(rank.clock):
             self._push(rank)
             self._switch(rank)
+
+    def _before(self, clock: float) -> bool:
+        """Return whether someone can run at an earlier time."""
+        ready = self.ready
+        while ready and ready[0][2] != ready[0][3].entry:
+            heapq.heappop(ready)
+        return bool(ready) and ready[0][0] < clock
 
     def _next(self) -> Rank | None:
         """Return the rank that runs next, after the parts of collectives that come before it; None if nobody can."""
@@ -102,8 +109,10 @@ class Engine:
                 return runner
             self._step(runner)
         for rank in self._asking:  # nobody else can run: perhaps it does something else after so many answers of no
-            if rank.asks < PATIENCE:
+            if rank.vain < PATIENCE:
                 del self._asking[rank]
+                rank.vain += 1
+                rank.clock = max(other.clock for other in self.ranks)  # what they have done is past
                 return rank
         return None
 
@@ -160,6 +169,8 @@ class Engine:
 
     def wait(self, rank: Rank, thing: Any) -> None:
         """Block a rank until a posting or an agent has ended; its clock is then not before that end."""
+        if rank.asked:
+            rank.acts()
         if thing.end is None:
             thing.waiter = rank
             rank.missing = 1
@@ -187,10 +198,10 @@ class Engine:
         self.turn(rank)
         if thing.end is not None and thing.end <= rank.clock:
             return True
-        state = rank.clock, len(rank.open_handles)
-        rank.asks = rank.asks + 1 if state == rank.asked else 1
-        rank.asked = state
-        if rank.asks == 1:
+        rank.noes = rank.noes + 1 if rank.clock == rank.noes_at else 1
+        rank.noes_at = rank.clock
+        if thing not in rank.asked and rank.noes < PATIENCE:  # what takes no time must not keep others waiting for ever
+            rank.asked.add(thing)
             return False
         rank.waits_for, rank.alarm = thing, math.inf
         self._asking[rank] = None
@@ -321,7 +332,7 @@ class Engine:
                     agent.clock = posting.end
             if agent.missing:
                 return
-            if self.ready and self.ready[0][0] < agent.clock:
+            if self._before(agent.clock):
                 self._push(agent)
                 return
         agent.end = agent.clock

@@ -49,6 +49,8 @@ class Messages:
         ready = engine.ready
         if ready and ready[0][0] < me.clock:  # `turn` asks the same; the call would be for nothing nearly always
             engine.turn(me)
+        if me.asked:
+            me.acts()
         posting = Posting(me, kind, channel, nbytes, me.clock, tensor, blocking)
         engine.post(posting)
         if not blocking:

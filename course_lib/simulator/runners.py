@@ -32,10 +32,12 @@ class Rank(Runner):
         self.engine = engine
         self.open_handles: dict[Any, None] = {}
         """The operations it has begun and not waited for, in order."""
-        self.asked: tuple[float, int] | None = None
-        """Its clock and how many operations were open when it last asked whether one has ended."""
-        self.asks = 0
-        """How often in a row it has asked in that state."""
+        self.asked: set[Any] = set()
+        """What it has asked about, and was told that it has not ended, since it last did anything else."""
+        self.vain = 0
+        """How often since then it was told so because nobody could run."""
+        self.noes, self.noes_at = 0, 0.0
+        """How often it was told so at the time `noes_at`."""
         self.alarm = 0.0
         """While it asks: when the first of its operations ends, as far as that is known."""
         self.gate = threading.Lock()
@@ -47,6 +49,11 @@ class Rank(Runner):
         """The state of torch's generator when this rank last gave the baton away."""
         self.python: random.Random | None = None
         self.legacy: np.random.RandomState | None = None
+
+    def acts(self) -> None:
+        """Note that it does something else than ask."""
+        self.asked.clear()
+        self.vain = 0
 
 
 class Agent(Runner):

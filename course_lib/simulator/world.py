@@ -73,6 +73,7 @@ class World:
         """Move the clock of the rank that holds the baton."""
         rank = self.engine.current
         begin = rank.clock
+        rank.acts()
         rank.clock += seconds if seconds is not None else flops / self.cluster.flops
         self.events.append(Event(rank.index, "work", begin, rank.clock, begin))
 
