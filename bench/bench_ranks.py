@@ -145,7 +145,7 @@ class Turns:
 
 
 def ring_in_turns(ranks: int) -> None:
-    """Run the ring on bare threads, all on one core, as the simulator's are."""
+    """Run the ring on bare threads, all on one core and without preemption, as the simulator's are."""
     gates, boxes = [threading.Lock() for _ in range(ranks)], [None] * ranks
 
     def live(rank: int) -> None:
@@ -157,6 +157,7 @@ def ring_in_turns(ranks: int) -> None:
     def start() -> None:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # of this thread, and those it starts
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         threads = [threading.Thread(target=live, args=(rank,)) for rank in range(ranks)]
         for gate, thread in zip(gates, threads, strict=True):
             gate.acquire()

@@ -540,11 +540,11 @@ def test_a_message_that_was_refused_leaves_nothing_to_wait_for():
     def refused(dist):
         other = 1 - dist.get_rank()
         if dist.get_rank() == 0:
-            return dist.isend(torch.zeros(2), other)
-        work(1)
+            dist.isend(torch.zeros(2), other)
+            return dist.recv(torch.zeros(1), other)  # so rank 1 returns first, and would be the one that is named
         with pytest.raises(ValueError, match="both sides need the same"):
             dist.irecv(torch.zeros(3), other)
-        dist.get_rank()
+        dist.send(torch.zeros(1), other)
 
     with pytest.raises(RankFailed, match=r"rank 0 .*returned without wait\(\) on isend to rank 1"):
         simulate(refused)

@@ -35,7 +35,7 @@ from course_lib.simulator.report import frames_of
 from course_lib.simulator.runners import Agent, Rank, Runner
 
 NO_GROUP = -1  # in the place of a group's number: messages of a built-in collective, which no receive of a rank takes
-PATIENCE = 1_000  # how often a rank may ask in a row while nobody can run, before that counts as waiting for ever
+PATIENCE = 1_000  # answers of no: at one time, before time passes; while nobody can run, before that is a deadlock
 _packed = struct.Struct("7d").pack
 
 

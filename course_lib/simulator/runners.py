@@ -21,7 +21,7 @@ class Runner:
         self.missing = 0
         """How many of the things it waits for have no end yet."""
         self.entry = 0
-        """The number of its place among those who are ready."""
+        """The number of its one entry in the engine's `ready` that counts."""
 
 
 class Rank(Runner):
