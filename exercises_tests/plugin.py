@@ -5,6 +5,7 @@ says in a sentence which are not JSON, as nbval would in twenty frames):
 
 - a check cell, or one that needs an exercise, fails when it raises, whatever its `raises-exception` tag says;
 - an error counts also where nbval cannot see it (nbval reads iopub only; here the execute reply counts too);
+- a kernel that dies while it starts, as one does whose port another process took, is started again;
 - a dead kernel is noticed within a second, not after the cell timeout of 2,000 s;
 - a cell whose timeout fired fails, also when it swallowed the interrupt;
 - after a dead kernel or a timeout each remaining cell fails with a sentence that says why;
@@ -34,6 +35,7 @@ except ImportError as missing:  # said when a chapter is collected: other people
     RunningKernel, IPyNbFile, IPyNbCell = object, pytest.File, pytest.Item
 
 POLL_SECONDS = 0.5
+STARTS = 3  # of a kernel: ports are chosen before it uses them, and another process may take one in between
 INTERNALS = {
     IPyNbFile: ("setup", "collect", "teardown", "get_kernel_message"),
     IPyNbCell: ("setup", "runtest", "raise_cell_error"),
@@ -155,7 +157,13 @@ class CourseNotebook(IPyNbFile):
 
     def setup(self):
         with environment(COURSE_PROGRESS="off", PYTEST_CURRENT_TEST=None):
-            super().setup()
+            for more in range(STARTS - 1, -1, -1):
+                try:
+                    super().setup()
+                    break
+                except RuntimeError as error:
+                    if not more or "died" not in str(error):
+                        raise
         self.kernel = WatchedKernel(self.kernel)
 
     def collect(self):

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from exercises_tests import plugin
 
 COURSE = {"course": {"chapter": "ch99_small", "title": "A small chapter", "version": 1}}
-SECONDS = 120
+SECONDS = 600
 
 
 def cell(name: str, source: str, *tags: str):
@@ -63,6 +63,24 @@ def test_a_dead_kernel_fails_its_cell_and_the_rest_at_once(tmp_path):
     assert states(results) == {"ends": "failure", "after": "failure", "last": "failure"}
     assert "kernel died in this cell" in results["ends"].sentence
     assert results["last"].sentence == "not run: the kernel died in cell ends"
+
+
+PORT_TAKEN = """import nbval.kernel as kernel
+start, failures = kernel.start_new_kernel, [RuntimeError("Kernel died before replying to kernel_info")] * {times}
+
+def start_new_kernel(*args, **more):
+    if failures:
+        raise failures.pop()
+    return start(*args, **more)
+
+kernel.start_new_kernel = start_new_kernel
+"""
+
+
+@pytest.mark.parametrize(("times", "state"), [(2, "passed"), (3, "error")])
+def test_a_kernel_that_dies_while_it_starts_is_started_twice_more(tmp_path, times, state):
+    (tmp_path / "conftest.py").write_text(PORT_TAKEN.format(times=times))
+    assert states(run(tmp_path, cell("one", "1"))) == {"one": state}
 
 
 def test_an_error_that_the_kernel_does_not_show_still_fails(tmp_path):
