@@ -62,7 +62,7 @@ def one_run(number: int) -> str:
     on = Cluster() if number // len(kinds) % 2 and program is not starting_a_child else None
     args = (os.getpid(),) if program is interrupted else ()
     try:
-        run(program, *args, ranks=2, on=on, timeout=0.3 if program is hanging else 60)
+        run(program, *args, ranks=2, on=on, timeout=0.3 if program is hanging and on is None else 60)
     except Deadlock:
         return "deadlock"
     except RankFailed as failure:

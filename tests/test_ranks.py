@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.ranks import RankFailed, each, run, work
+from course_lib import ranks
+from course_lib.ranks import RankFailed, each, failures, launcher, run, watch, work
 from course_lib.simulator import Cluster
 
 ROOT = Path(__file__).resolve().parent.parent
-LONG = 60  # seconds after which something counts as hung
+LONG = 300  # seconds after which something counts as hung
 SCALE = 3.0
 
 
@@ -318,6 +319,27 @@ def reduce_what_differs(dist):
     dist.all_reduce(torch.ones(4, dtype=torch.float64 if dist.get_rank() else torch.float32))
 
 
+def test_a_death_is_named_though_the_other_rank_that_noticed_it_is_heard_first(monkeypatch):
+    def die(dist):
+        if dist.get_rank() == 1:
+            os.kill(os.getppid(), signal.SIGSTOP)  # who would tell of the death stands still
+            os._exit(3)
+        dist.barrier()
+
+    def go_on(answer):
+        os.kill(zygote, signal.SIGCONT)
+        return failures.is_victim(answer)
+
+    run(total, ranks=2)
+    zygote = launcher.LAUNCHER._zygote.pid
+    monkeypatch.setattr(watch, "is_victim", go_on)
+    at_last = threading.Timer(LONG, os.kill, (zygote, signal.SIGCONT))
+    at_last.start()
+    with pytest.raises(RankFailed, match="rank 1 ended its process with exit code 3"):
+        run(die, ranks=2)
+    at_last.cancel()
+
+
 def test_an_abort_in_gloo_shows_the_line_and_leads_to_debug():
     hint = re.escape("; shapes or dtypes that differ between ranks do that: run(..., debug=True) names both sides")
     with pytest.raises(RankFailed, match=rf"SIGABRT.*{hint}\n    line \d+ of .*, in reduce_what_differs: dist"):
@@ -534,6 +556,15 @@ def test_a_timeout_that_is_none_is_refused(timeout):
 def test_more_ranks_than_memory_holds_are_refused_with_what_fits():
     with pytest.raises(ValueError, match=r"ranks=1000000: .* need about .* GB.*use at most \d+, or simulate them"):
         run(total, ranks=1_000_000)
+
+
+def test_a_container_has_free_what_its_limit_leaves_and_what_it_only_keeps_of_files(tmp_path):
+    files = {"max": "3000", "current": "2500", "stat": "anon 100\ninactive_file 300\nactive_file 50\nslab 9"}
+    for name, text in files.items():
+        (tmp_path / f"memory.{name}").write_text(text + "\n")
+    assert ranks._free_bytes(str(tmp_path)) == 850
+    (tmp_path / "memory.max").write_text("max\n")
+    assert ranks._free_bytes(str(tmp_path)) > 1e6
 
 
 def test_what_cannot_be_called_is_refused():

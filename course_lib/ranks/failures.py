@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_lib.ranks import packing
-from course_lib.ranks.launcher import Child
 from course_lib.ranks.results import RankFailed, duration, lines_of
+
+if TYPE_CHECKING:
+    from course_lib.ranks.watch import Child
 
 
 def raise_first_failure(
@@ -18,8 +20,8 @@ def raise_first_failure(
     """Raise the failure that happened first, if any: an exception, a death, or a hang."""
     dead = [child for child in children if child.answer is None and child.died]
     raised = [child.answer for child in children if child.answer and "error" in child.answer]
-    raised.sort(key=lambda answer: (_is_victim(answer), answer["when"]))
-    if dead and (not raised or _is_victim(raised[0])):
+    raised.sort(key=lambda answer: (is_victim(answer), answer["when"]))
+    if dead and (not raised or is_victim(raised[0])):
         child = dead[0]
         who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
         said = _how_it_died(child, may_differ=not (simulated or alone), debug=debug)
@@ -39,10 +41,10 @@ def raise_raised(raised: list[dict[str, Any]]) -> None:
 
 def first(raised: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the exception that came first; one that only says that another rank went away comes last."""
-    return min(raised, key=lambda answer: (_is_victim(answer), answer["when"]))
+    return min(raised, key=lambda answer: (is_victim(answer), answer["when"]))
 
 
-def _is_victim(answer: dict[str, Any]) -> bool:
+def is_victim(answer: dict[str, Any]) -> bool:
     """Return whether an exception only says, or was raised because, another rank went away."""
     words = ("connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket")
     kinds = ("RuntimeError", "DistBackendError", "DistNetworkError")

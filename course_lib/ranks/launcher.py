@@ -111,13 +111,13 @@ class Launcher:
         which is raised again once every process is gone. `live(text)` is called with whole lines that child 0 prints.
         A `broker` reads the children's links itself from `begin(children)` on, and says when all is `over`.
         """
-        if not self._lock.acquire(blocking=False):
-            raise RuntimeError("another run() of this notebook is still going on; wait for it or interrupt it")
-        try:
-            with Interrupts() as interrupts:
+        with Interrupts() as interrupts:
+            if not self._lock.acquire(blocking=False):
+                raise RuntimeError("another run() of this notebook is still going on; wait for it or interrupt it")
+            try:
                 return self._run(jobs, timeout, meet, live, broker, interrupts)
-        finally:
-            self._lock.release()
+            finally:
+                self._lock.release()
 
     def _run(self, jobs: list, timeout: float, meet: bool, live: Any, broker: Any, interrupts: Interrupts) -> list:
         children: list[Child] = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.ranks import packing, wire
+from course_lib.ranks.failures import is_victim
 
 MOST_PRINTED = 100_000  # bytes kept of what one rank prints
 
@@ -92,6 +93,8 @@ class Watch:
                 self._loop(time.monotonic() + 2, until=lambda: all(c.status is not None for c in self.children))
             elif self._failed():  # others may have failed before: hear them out
                 self._loop(time.monotonic() + 0.1, until=lambda: False)
+                if all(is_victim(child.answer) for child in self.children if child.answer and "error" in child.answer):
+                    self._loop(time.monotonic() + 1, until=self._died)  # victims can be heard before their cause
             elif self.broker is None or not self.broker.over():
                 self._ask_where()
             self._loop(time.monotonic(), until=lambda: False)  # what is still in the pipes
@@ -107,6 +110,9 @@ class Watch:
             if not ready and time.monotonic() >= deadline:
                 return
 
+    def _died(self) -> bool:
+        return any(child.status is not None for child in self.children)
+
     def _failed(self) -> bool:
         return any(c.status is not None if c.answer is None else "error" in c.answer for c in self.children)
 
@@ -120,16 +126,19 @@ class Watch:
     def _ask_where(self) -> None:
         """Time is up: ask each child that has not answered what it is doing."""
         waiting = [child for child in self.children if child.answer is None]
+
+        def silent() -> list[Child]:
+            return [c for c in waiting if c.status is None and not (c.where if c.simulated else c.stack)]
+
         for child in waiting:
             with contextlib.suppress(OSError):
                 wire.put(child.link, wire.WHERE)
         for _ in range(20):  # one that has only just been started does not listen yet
-            silent = [c for c in waiting if c.status is None and not (c.where if c.simulated else c.stack)]
-            if not silent:
+            if not silent():
                 break
             with contextlib.suppress(Unavailable):
-                self.launcher._ask({"where": [child.pid for child in silent if not child.stack]})
-            self._loop(time.monotonic() + 0.1, until=lambda: all(c.where or c.stack for c in waiting))
+                self.launcher._ask({"where": [child.pid for child in silent() if not child.stack]})
+            self._loop(time.monotonic() + 0.1, until=lambda: not silent())
         self._loop(time.monotonic() + 0.1, until=lambda: False)  # a stack arrives in several pieces
 
     def _from_zygote(self, _: Any, __: Any) -> None:
