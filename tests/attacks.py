@@ -5,6 +5,12 @@ A submission's other cell is right, so it earns that cell's points and no more.
 
 from __future__ import annotations
 
+import os
+
+LEFT_BEHIND = f"left behind by a test of process {os.getpid()}"
+"""What a process that an attack leaves behind has in its command line."""
+DEADLY = ("kills all around it", "ends the process it came from")
+"""Attacks of DOUBLE that must never run outside a sandbox; none of TOTAL may."""
 LAZY = "\ndef total(dist, mine):\n    return mine\n"
 """Neither a message nor a sum: what is left of `total` when the attack before it does not work."""
 
@@ -153,7 +159,7 @@ TOTAL = {
     ),
     "leaves a process behind": on_rank(
         "import subprocess\n"
-        "words = [sys.executable, '-c', 'import time; time.sleep(1000)  # left behind']\n"
+        f"words = [sys.executable, '-c', 'import time; time.sleep(1000)  # {LEFT_BEHIND}']\n"
         "subprocess.Popen(words, start_new_session=True)"
     ),
     "forks without end": on_rank(
