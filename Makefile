@@ -43,7 +43,7 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
 	$(call HAS,tests)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests $(ARGS)
+	$(BIN)/python -m pytest -n 2 tests $(ARGS)
 
 test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in chromium, if that is installed
 	$(call HAS,tests)

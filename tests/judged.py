@@ -22,7 +22,7 @@ class Judged:
         return self.properties.get("sentence")
 
 
-def judge(notebook: Path, *options: str, seconds: float = 120) -> dict[str, Judged]:
+def judge(notebook: Path, *options: str, seconds: float = 600) -> dict[str, Judged]:
     """Return the result of each code cell by its name, after running the notebook in its own folder."""
     results = notebook.parent / "results.xml"
     done = subprocess.run(

