@@ -127,7 +127,7 @@ def whole_weights(results: Sequence[dict[str, Any]]) -> torch.Tensor:
     return torch.cat([torch.cat(parts)[:size] for parts, size in zip(shards, sizes, strict=True)])
 
 
-def far_from_one_device(strategy: Callable, ranks: int, on: Any = None, steps: int = 10) -> float:
+def far_from_one_device(strategy: Callable, ranks: int, on: Any = None, steps: int = 5) -> float:
     """Return by how much any weight differs from that of torch's AdamW on one device, after `steps` steps in fp64."""
     together = run(train_stage, strategy, steps, torch.float64, ranks=ranks, on=on)
     return (whole_weights(together) - _alone(steps)).abs().max().item()
