@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import attacked_course
@@ -331,7 +332,7 @@ def test_an_exercise_whose_own_solution_fails_is_not_graded(tmp_path):
     assert "not graded" in (out / "grades.csv").read_text()
 
 
-SLOW = attacked_course.TOTAL.replace("return result", "__import__('time').sleep(1)\n    return result")
+SLOW = attacked_course.TOTAL.replace("return result", "__import__('time').sleep(0.3)\n    return result")
 
 
 @pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL"])
@@ -348,6 +349,7 @@ def test_ended_halfway_a_class_is_graded_to_the_end_by_the_same_command(tmp_path
         while running.poll() is None:
             if len(read_json(out / "grades.json").get("submissions", [])) >= 1:
                 break
+            time.sleep(0.05)
         if end == "SIGTERM":
             running.terminate()
         else:  # the whole group, as a terminal does
