@@ -195,7 +195,7 @@ def test_64_stages_and_512_microbatches_are_replayed_at_once(order):
     schedule = order(64, 512)
     begin = time.process_time()
     play(schedule)
-    assert time.process_time() - begin < 20  # 0.4 to 0.7 s where this was written; each cell in turn would take minutes
+    assert time.process_time() - begin < 20  # 0.4 to 0.7 s where this was written
 
 
 def test_schedules_import_neither_torch_nor_numpy():
