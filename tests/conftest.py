@@ -9,7 +9,7 @@ from hypothesis import settings
 
 os.environ["COURSE_PROGRESS"] = "off"
 os.environ.setdefault("MPLBACKEND", "Agg")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it puts into the background
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("course", deadline=None, derandomize=True)  # a busy machine, or luck, fails no test
 settings.load_profile("course")

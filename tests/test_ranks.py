@@ -315,10 +315,6 @@ def test_a_crash_shows_the_learners_line(number):
         run(die, ranks=2)
 
 
-def reduce_what_differs(dist):
-    dist.all_reduce(torch.ones(4, dtype=torch.float64 if dist.get_rank() else torch.float32))
-
-
 def test_a_death_is_named_though_the_other_rank_that_noticed_it_is_heard_first(monkeypatch):
     def die(dist):
         if dist.get_rank() == 1:
@@ -334,10 +330,15 @@ def test_a_death_is_named_though_the_other_rank_that_noticed_it_is_heard_first(m
     zygote = launcher.LAUNCHER._zygote.pid
     monkeypatch.setattr(watch, "is_victim", go_on)
     at_last = threading.Timer(LONG, os.kill, (zygote, signal.SIGCONT))
+    at_last.daemon = True
     at_last.start()
     with pytest.raises(RankFailed, match="rank 1 ended its process with exit code 3"):
         run(die, ranks=2)
     at_last.cancel()
+
+
+def reduce_what_differs(dist):
+    dist.all_reduce(torch.ones(4, dtype=torch.float64 if dist.get_rank() else torch.float32))
 
 
 def test_an_abort_in_gloo_shows_the_line_and_leads_to_debug():

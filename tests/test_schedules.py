@@ -193,9 +193,12 @@ def test_the_fused_block_takes_what_it_is_said_to_take():
 @pytest.mark.parametrize("order", [gpipe, one_f_one_b, zb_h2])
 def test_64_stages_and_512_microbatches_are_replayed_at_once(order):
     schedule = order(64, 512)
-    begin = time.process_time()
-    play(schedule)
-    assert time.process_time() - begin < 20  # 0.4 to 0.7 s where this was written
+    seconds = []
+    for _ in range(3):  # the best of three: a busy machine slows some of them
+        begin = time.process_time()
+        play(schedule)
+        seconds.append(time.process_time() - begin)
+    assert min(seconds) < 2  # 0.4 to 0.7 s where this was written
 
 
 def test_schedules_import_neither_torch_nor_numpy():

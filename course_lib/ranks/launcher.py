@@ -17,9 +17,10 @@ from course_lib.ranks import packing
 from course_lib.ranks.interrupts import Interrupts
 from course_lib.ranks.watch import Child, Unavailable, Watch, note_death
 
-DEFAULTS = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # or else, without a network: a warning that the loopback has no name
+ENVIRON = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # or else, without a network, a warning that the loopback has no name
+"""Variables of the ranks' environment that the notebook's own go before."""
 if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
-    DEFAULTS["THP_MEM_ALLOC_ENABLE"] = "1"  # torch's switch: a new tensor's memory comes 2 MiB at a time, not 4 KiB
+    ENVIRON["THP_MEM_ALLOC_ENABLE"] = "1"  # torch's switch: a new tensor's memory comes 2 MiB at a time, not 4 KiB
 
 
 class Launcher:
@@ -51,7 +52,7 @@ class Launcher:
     def _start_zygote(self) -> None:
         self.stop()
         ours, theirs = socket.socketpair()
-        environ = DEFAULTS | os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environ = ENVIRON | os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._zygote = subprocess.Popen(
             self.command(str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
