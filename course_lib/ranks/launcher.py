@@ -11,9 +11,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 from course_lib.ranks import packing
+from course_lib.ranks.failures import interrupted
 from course_lib.ranks.interrupts import Interrupts
 from course_lib.ranks.watch import Child, Unavailable, Watch, note_death
 
@@ -44,6 +46,7 @@ class Launcher:
         while not self._ready:  # it imports torch, for seconds: an interrupt ends the waiting, not the zygote
             select.select([fd for fd in (self._control, interrupts.bell) if fd is not None], [], [])
             if interrupts.noted:
+                interrupts.words = "interrupted while torch was being imported for the ranks; the next run can use it"
                 raise KeyboardInterrupt
             for notice in self._hear():
                 self._check(notice, "ranks cannot be started")
@@ -125,6 +128,7 @@ class Launcher:
 
     def _run(self, jobs: list, timeout: float, meet: bool, live: Any, broker: Any, interrupts: Interrupts) -> list:
         children: list[Child] = []
+        begin = time.monotonic()
         try:
             self._start(interrupts)
             self._runs += 1
@@ -134,6 +138,9 @@ class Launcher:
             for index, job in enumerate(jobs):
                 self._fork(index, children, job["kind"])
             Watch(self, children, timeout, live, broker, interrupts).until_done(jobs)
+            if interrupts.noted:
+                interrupts.words = interrupted(children, time.monotonic() - begin)
+                interrupts.printed = [child.text for child in children]
         finally:
             self._end(children)
         return children
