@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from course_lib.ranks import packing
+from course_lib.ranks.launcher import LAUNCHER
 from course_lib.ranks.results import Deadlock, Interrupted, RankFailed, lines_of
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
@@ -192,7 +193,8 @@ def check(**points: int) -> Callable:
             try:
                 for answer in answers:
                     expect(callable(answer), f"{exercise} is {answer!r}, not a function", "not-callable")
-                found.sentence = judge(*answers, part)
+                with LAUNCHER.sharing():
+                    found.sentence = judge(*answers, part)
                 part.close()
                 missing = [name for name in worth if name not in found.passed]
                 assert not missing, f"check_{exercise} never judged {missing}"

@@ -41,6 +41,15 @@ class Child:
     """Whether it was gone before the run ended it."""
 
     @property
+    def reusable(self) -> bool:
+        """Whether it is the process of a simulation that has left nothing behind and waits for another one."""
+        return self.status is None and self.answer is not None and self.answer.get("left") == ""
+
+    def renewed(self) -> Child:
+        """Return the same process as a child from which nothing has arrived yet."""
+        return Child(self.index, self.pid, self.simulated, self.link, self.out, self.trace)
+
+    @property
     def text(self) -> str:
         text = self.printed.decode("utf-8", "replace")
         return text + (f"\n... {self.unshown:,} bytes more\n" if self.unshown else "")
@@ -90,6 +99,8 @@ class Watch:
                 self.stopping = True
                 self.selector.unregister(self.interrupts.bell)  # it has rung
                 self._ask_where(times=4)
+            elif all(child.reusable for child in self.children):
+                pass
             elif all(child.answer is not None for child in self.children):
                 for child in self.children:
                     with contextlib.suppress(OSError):
