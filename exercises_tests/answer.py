@@ -42,7 +42,7 @@ class Answer:
         return self._elsewhere(self, *args)
 
     def __alone__(self, drive: Any, *data: Any) -> Any:
-        """Return `drive(function, *data)` from a process of its own (see course_lib.checks.alone)."""
+        """Return `drive(function, *data)` from a process of its own (see exercises_tests.judging.alone)."""
         return self._elsewhere(drive, self, *data)
 
     def _elsewhere(self, fn: Any, *args: Any) -> Any:

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from course_lib.checks import check, code_of, equal, expect, integers
 from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.simulator import Cluster
+from exercises_tests.judging import check, code_of, expect
+from exercises_tests.values import equal, integers
 
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung
 ISEND = "Start the send with isend, receive, then wait."

@@ -11,10 +11,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from course_lib import costs, memory, models
-from course_lib.checks import check, close, expect
 from course_lib.costs import matmul_intensity, ridge_point
 from course_lib.hardware import A100, GPU, H100, V100
 from course_lib.models import MODELS, ModelShape, norm_parameters
+from exercises_tests.judging import check, expect
+from exercises_tests.values import close
 
 MOST_AT_ONCE = 3  # mistakes in one answer that are recognized together
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from course_lib.checks import check, close, code_of, equal, expect, integers
 from course_lib.costs import collective_seconds as library_seconds
 from course_lib.costs import crossover_bytes as library_crossover
 from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.simulator import Cluster
+from exercises_tests.judging import check, code_of, expect
+from exercises_tests.values import close, equal, integers
 
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung
 STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count rounds

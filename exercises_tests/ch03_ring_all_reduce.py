@@ -4,185 +4,30 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from course_lib import algorithms
-from course_lib.checks import check, close, code_of, equal, expect, integers
-from course_lib.ranks import Deadlock, RankFailed, Results, each, run
+from course_lib.ranks import RankFailed, Results, each, run
 from course_lib.simulator import Cluster
+from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, check
+from exercises_tests.values import close, count, equal, integers, ring_bytes, versus
 
-STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count the steps
-WIRE = Cluster(latency=0.0, bandwidth=1.0)  # each byte takes one second: virtual seconds count bytes in a row
-SIMULATED = Cluster()
 EMPTY = -100  # what ranks hold before an all-gather where others' chunks will be
 MOST_DIGITS = 9  # ranks that the digits of a number can tell apart
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
-EVEN = ((3, (6,)),)  # for other dtypes
+CIRCLE = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
 
-def in_place(dist: Any, answer: Any, mine: torch.Tensor) -> tuple:
-    returned = answer(dist, mine)
-    return mine, returned if isinstance(returned, torch.Tensor) else None
-
-
-def _case(ranks: int, shape: tuple) -> str:
-    elements = math.prod(shape)
-    return (
-        f"on {ranks} {'rank' if ranks == 1 else 'ranks'} with {elements} {'element' if elements == 1 else 'elements'}"
-    )
-
-
-def _see(name: str, ranks: int, shape: tuple, dtype: str = "float32", picture: bool = False) -> str:
-    """Return a line that shows the tensors of a case as the check saw them; with `picture` also whose parts are in."""
-    own = ", only_own=True" if name == "all_gather_ring" else ""
-    kind = f', dtype="{dtype}"' if dtype != "float32" else ""
-    see = f"tensors_after({name}, ranks={ranks}, shape={shape}{kind}{own})"
-    if picture and ranks <= MOST_DIGITS:
-        return f"print({see}); shards(steps_of({name}, ranks={ranks}{own})[-1])"
-    return see
-
-
-def _run(name: str, answer: Any, before: list, shape: tuple, dtype: str = "float32", on: Any = SIMULATED) -> Results:
-    """Run an answer on tensors; a run that fails is a wrong answer, told with its case."""
-    ranks = len(before)
-    case, see = _case(ranks, shape), _see(name, ranks, shape, dtype)
-    case += "" if dtype == "float32" else f" of {dtype}"
-    try:
-        return run(in_place, answer, each(before), ranks=ranks, on=on, timeout=20)
-    except Deadlock as stuck:
-        tip = "\nStart the send with isend, receive, then wait." if "wait in a circle" in str(stuck) else ""
-        expect(False, f"{case} a deadlock: {stuck}{tip}", "deadlock", see)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        case = case if on is not None else case.replace("ranks", "real ranks")
-        expect(False, f"{case} {failure}", code_of(failure), see)
-
-
-def _no_builtin(trace: Results) -> None:
-    used = {kind for kinds in trace.collectives for kind in kinds if kind != "barrier"}
-    names = ", ".join(f"dist.{kind}" for kind in sorted(used))
-    expect(not used, f"it calls {names}: use only send, recv, isend and irecv", "built-in")
-
-
-def _look_at(name: str, ranks: int, shape: tuple, trace: Results, want: list, before: list) -> None:
-    """Judge the values; `want` holds for each rank a tensor, or (piece, chunk number) where only a chunk counts."""
-    case, see = _case(ranks, shape), _see(name, ranks, shape, str(before[0].dtype).removeprefix("torch."))
-    elements = math.prod(shape)
-    got = [_chunk(mine, place, ranks) for (mine, _), (_, place) in zip(trace, want, strict=True)]
-    given = [_chunk(mine, place, ranks) for mine, (_, place) in zip(before, want, strict=True)]
-    wrong = [rank for rank in range(ranks) if not equal(got[rank], want[rank][0])]
-    if not wrong:
-        return
-    rank = wrong[0]
-    piece, place = want[rank]
-    untouched = all(map(equal, got, given)) and all(map(equal, (mine for mine, _ in trace), before))
-    expect(
-        not (untouched and any(not equal(a, b) for a, (b, _) in zip(given, want, strict=True))),
-        f"{case} the tensors that the ranks were given are unchanged: write into them (copy_, +=); "
-        "making or returning a new tensor is not in place",
-        "not-in-place", see,
-    )  # fmt: skip
-    expect(
-        ranks == 1 or not got[rank].is_floating_point() or not equal(got[rank] * ranks, piece),
-        f"{case} rank {rank} holds the mean, not the sum: do not divide by {ranks}",
-        "mean", see,
-    )  # fmt: skip
-    if elements % ranks and name == "ring_all_reduce":  # which may cut its chunks as it likes
-        _look_at_rest(case, see, ranks, elements, got, want, given)
-    if place is not None:
-        _look_for_another_chunk(case, _see(name, ranks, shape, picture=True), ranks, trace, want)
-        _look_for_one_part(case, _see(name, ranks, shape, picture=True), ranks, rank, got, want, before)
-    what = "the tensor" if place is None else f"chunk {place}"
-    expect(
-        elements % ranks == 0 or name == "ring_all_reduce",
-        f"{case} {what} on rank {rank} is {_short(got[rank])}; it should be {_short(piece)}. {ranks} does not divide "
-        f"{elements}: let chunk r be tensor.view(-1).tensor_split({ranks})[r]",
-        "uneven-chunks", see,
-    )  # fmt: skip
-    correct = ""
-    if place is None and elements and elements % ranks == 0:
-        pairs = zip(got[rank].view(-1).tensor_split(ranks), piece.view(-1).tensor_split(ranks), strict=True)
-        chunks = [str(chunk) for chunk, pair in enumerate(pairs) if equal(*pair)]
-        correct = f" (correct so far: {'chunk ' + ', '.join(chunks) if chunks else 'none of the chunks'})"
-    if elements % ranks == 0:
-        see = _see(name, ranks, shape, str(before[0].dtype).removeprefix("torch."), picture=True)
-    expect(
-        False,
-        f"{case} {what} on rank {rank} is {_short(got[rank])}; it should be {_short(piece)}{correct}",
-        "value", see,
-    )  # fmt: skip
-
-
-def _chunk(tensor: torch.Tensor, place: int | None, ranks: int) -> torch.Tensor:
-    return tensor if place is None else tensor.view(-1).tensor_split(ranks)[place]
-
-
-def _look_at_rest(case: str, see: str, ranks: int, elements: int, got: list, want: list, given: list) -> None:
-    """Refuse a sum that is right but for what is left over where `ranks` does not divide `elements`."""
-    rest = elements % ranks
-    whole = elements - rest
-    front = [equal(a.view(-1)[:whole], b.view(-1)[:whole]) for a, (b, _) in zip(got, want, strict=True)]
-    back = [equal(a.view(-1)[whole:], b.view(-1)[whole:]) for a, b in zip(got, given, strict=True)]
-    expect(
-        not (all(front) and all(back)),
-        f"{case} the last {rest} {'stays' if rest == 1 else 'stay'} as given: {ranks} does not divide {elements}, "
-        "and what is left over belongs to some chunk too",
-        "rest-dropped", see,
-    )  # fmt: skip
-
-
-def _look_for_another_chunk(case: str, see: str, ranks: int, trace: Results, want: list) -> None:
-    """Refuse a reduce-scatter that is right but leaves each sum one rank away from where it belongs."""
-    for shift in range(1, ranks):
-        others = [want[(rank + shift) % ranks] for rank in range(ranks)]
-        pairs = zip(trace, others, strict=True)
-        expect(
-            not all(equal(_chunk(mine, place, ranks), piece) for (mine, _), (piece, place) in pairs),
-            f"{case} rank 0 ends with the sum of chunk {shift % ranks}, rank 1 with that of chunk "
-            f"{(1 + shift) % ranks}: rank r must end with chunk r, so start with another chunk",
-            "other-chunk", see,
-        )  # fmt: skip
-
-
-def _look_for_one_part(case: str, see: str, ranks: int, rank: int, got: list, want: list, before: list) -> None:
-    """Refuse a reduce-scatter that passes chunks on without adding."""
-    piece, place = want[rank]
-    parts = [_chunk(tensor, place, ranks) for tensor in before]
-    expect(
-        not got[rank].numel() or not any(equal(got[rank], part) for part in parts),
-        f"{case} chunk {place} on rank {rank} is {_short(got[rank])}, which is a single rank's part: nothing was "
-        f"added; it should be {_short(piece)}",
-        "not-added", see,
-    )  # fmt: skip
-
-
-def _look_at_gathering(answer: Any, ranks: int, shape: tuple, trace: Results, want: list, before: list) -> None:
-    """Refuse an all-gather that adds to what is there, or that starts with a chunk which its rank does not hold."""
-    if all(equal(mine, whole) for (mine, _), (whole, _) in zip(trace, want, strict=True)) or math.prod(shape) < ranks:
-        return
-    case, see = _case(ranks, shape), _see("all_gather_ring", ranks, shape, picture=True)
-    mine, whole = trace[0][0], want[0][0]
-    if mine.shape == whole.shape:
-        added = (mine - whole).flatten().tolist()
-        expect(
-            not (all(number % EMPTY == 0 for number in added) and min(added) < EMPTY),
-            f"{case} the tensor on rank 0 is {_short(mine)}; it should be {_short(whole)}: the old contents were "
-            "added: replace them",
-            "added", see,
-        )  # fmt: skip
-    first = _first_sent(answer, ranks)
-    shifts = {(chunk - rank) % ranks for rank, chunk in enumerate(first) if chunk is not None}
-    expect(
-        len(shifts) != 1 or shifts == {0},
-        f"{case} rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk",
-        "not-own-chunk", see,
-    )  # fmt: skip
+def in_place(dist: Any, answer: Any, mine: torch.Tensor) -> torch.Tensor:
+    answer(dist, mine)
+    return mine
 
 
 class _FirstSent:
@@ -209,6 +54,189 @@ def _watch_first(dist: Any, answer: Any, tensor: torch.Tensor) -> Any:
     return watched.first
 
 
+# What ranks are given, and what they must hold: one tensor for each rank
+
+
+def _as_given(tensors: list) -> list:
+    return tensors
+
+
+def _only_own_chunk(tensors: list) -> list:
+    """Return what ranks hold before an all-gather: their own chunk, and EMPTY where others' will be."""
+    given = [torch.full_like(tensor, EMPTY) for tensor in tensors]
+    for mine, chunk in zip(_own_chunks(given), _own_chunks(tensors), strict=True):
+        mine.copy_(chunk)
+    return given
+
+
+def _sum_everywhere(tensors: list) -> list:
+    return [torch.stack(tensors).sum(0).to(tensors[0].dtype)] * len(tensors)
+
+
+def _all_chunks(given: list) -> list:
+    return [torch.cat(_own_chunks(given)).view(given[0].shape)] * len(given)
+
+
+def _own_chunks(tensors: list, shift: int = 0) -> list:
+    """Return chunk r of rank r's tensor, or of the tensor of each rank the chunk so many places further."""
+    ranks = len(tensors)
+    return [tensor.view(-1).tensor_split(ranks)[(rank + shift) % ranks] for rank, tensor in enumerate(tensors)]
+
+
+@dataclass
+class Ring:
+    """An answer to one of the three exercises: what it is given, what ranks must hold, how often a chunk goes round."""
+
+    name: str
+    answer: Any
+    wanted: Callable
+    given: Callable = _as_given
+    rounds: int = 1
+
+    def judge(self, part: Any, *dtypes: str) -> None:
+        part("value")
+        self.judge_values(*SIZES[0])
+        self.judge_values(*SIZES[0], real=True)
+        part("any P")
+        for ranks, shape in SIZES[1:]:
+            self.judge_values(ranks, shape)
+        for dtype in dtypes:
+            self.judge_values(3, (6,), dtype)
+        part("bytes")
+        for ranks, elements in ((4, 1024), (3, 100)):
+            self.judge_bytes(ranks, elements)
+        part("steps")
+        self.judge_steps(4, 1024)
+
+    def judge_values(self, ranks: int, shape: tuple, dtype: str = "float32", real: bool = False) -> None:
+        kind, of = (f', dtype="{dtype}"', f" of {dtype}") if dtype != "float32" else ("", "")
+        own = ", only_own=True" if self.name == "all_gather_ring" else ""
+        see = f"tensors_after({self.name}, ranks={ranks}, shape={shape}{kind}{own})"
+        picture = f"print({see}); shards(steps_of({self.name}, ranks={ranks}{own})[-1])"
+        case = Case(ranks, f"with {count(math.prod(shape), 'element')}{of}", real, see=see)
+        before = self.given(integers(ranks, shape, dtype))
+        want = self.wanted(before)
+        trace = case.run(in_place, self.answer, each(before), hints=[CIRCLE])
+        for rank, (mine, right) in enumerate(zip(self.counted(trace), self.counted(want), strict=True)):
+            if not equal(mine, right):
+                what = f"chunk {rank}" if self.name == "reduce_scatter_ring" else "the tensor"
+                mistakes = self.mistakes(rank, list(trace), want, before, picture if ranks <= MOST_DIGITS else see)
+                case.same(mine, right, f"{what} on rank {rank}", *mistakes)
+        if not real:
+            case.no_builtin(trace)
+
+    def counted(self, tensors: Any) -> list:
+        """Return what counts of each rank's tensor: all of it, or its own chunk."""
+        return _own_chunks(tensors) if self.name == "reduce_scatter_ring" else list(tensors)
+
+    def mistakes(self, rank: int, trace: list, want: list, before: list, picture: str) -> Iterator[Mistake]:
+        """Yield what may be wrong with the tensor of a rank; `picture` is a line that draws whose parts are in it."""
+        ranks, elements = len(before), before[0].numel()
+        rest = elements % ranks
+        mine, right, given = (self.counted(tensors)[rank] for tensors in (trace, want, before))
+        differs = versus(mine, "it should be", right)
+        if self.name == "all_gather_ring" and elements >= ranks:
+            yield from self.mistakes_of_gathering(mine, right, differs, ranks, picture)
+        yield Mistake(
+            "not-in-place",
+            equal(trace, before),
+            "and all others are unchanged: write into them (copy_, +=); making or returning a new tensor is not in "
+            "place",
+        )
+        yield Mistake("mean", right / ranks, f"holds the mean, not the sum: do not divide by {ranks}")
+        if rest and self.name == "ring_all_reduce":  # which may cut its chunks as it likes
+            yield Mistake(
+                "rest-dropped",
+                torch.cat([right.view(-1)[:-rest], given.view(-1)[-rest:]]).view(right.shape),
+                f"is the sum, but the last {rest} {'stays' if rest == 1 else 'stay'} as given: {ranks} does not divide "
+                f"{elements}, and what is left over belongs to some chunk too",
+            )
+        if self.name == "reduce_scatter_ring":
+            for shift in range(1, ranks):
+                yield Mistake(
+                    "other-chunk",
+                    equal(_own_chunks(trace, shift), _own_chunks(want, shift)),
+                    f"is not the sum: rank 0 ends with the sum of chunk {shift}, rank 1 with that of chunk "
+                    f"{(shift + 1) % ranks}: rank r must end with chunk r, so start with another chunk",
+                    picture,
+                )
+            for other in range(ranks):
+                part = _own_chunks(before, rank - other)[other]
+                yield Mistake("not-added", part, f"{differs}. It is a single rank's part: nothing was added", picture)
+        if rest and self.name != "ring_all_reduce":
+            cut = f"let chunk r be tensor.view(-1).tensor_split({ranks})[r]"
+            yield Mistake("uneven-chunks", True, f"{differs}. {ranks} does not divide {elements}: {cut}")
+        if not rest and self.name != "reduce_scatter_ring":
+            pairs = zip(mine.view(-1).tensor_split(ranks), right.view(-1).tensor_split(ranks), strict=True)
+            chunks = [str(chunk) for chunk, pair in enumerate(pairs) if equal(*pair)]
+            correct = f"chunk {', '.join(chunks)}" if chunks else "none of the chunks"
+            yield Mistake("value", True, f"{differs} (correct so far: {correct})", picture)
+        yield Mistake("value", True, differs, None if rest else picture)
+
+    def mistakes_of_gathering(self, mine: Any, right: Any, differs: str, ranks: int, see: str) -> Iterator[Mistake]:
+        """Yield those of an all-gather: to add to what is there, to start with a chunk which the rank does not hold."""
+        added = (mine - right).flatten().tolist() if mine.shape == right.shape else [0]
+        twice = all(number % EMPTY == 0 for number in added) and min(added) < EMPTY
+        yield Mistake("added", twice, f"{differs}: the old contents were added: replace them", see)
+        first = _first_sent(self.answer, ranks)
+        shifts = {(chunk - rank) % ranks for rank, chunk in enumerate(first) if chunk is not None}
+        said = f"is not complete: rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk"
+        yield Mistake("not-own-chunk", len(shifts) == 1 and shifts != {0}, said, see)
+
+    def judge_bytes(self, ranks: int, elements: int) -> None:
+        """Judge what each rank sends: at most one chunk in each step."""
+        see = f"run({self.name}, torch.ones({elements}), ranks={ranks}, on=Cluster()).bytes_sent"
+        case = Case(ranks, f"with {elements:,} elements", see=see)
+        trace = case.run(in_place, self.answer, each(integers(ranks, (elements,))), hints=[CIRCLE])
+        sent, bound = trace.bytes_sent, ring_bytes(ranks, elements, self.rounds)
+        if max(sent) <= bound:
+            return
+        moved = list(map(sum, zip(sent, trace.bytes_received, strict=True)))
+        *_, second, most = sorted(moved)
+        busiest, least = moved.index(most), moved.index(min(moved))
+        case.expect(
+            ranks < 4 or most < 2 * second,
+            f"rank {busiest} sent and received {most:,} bytes and rank {least} {moved[least]:,}; in a ring each sends "
+            f"{bound:,} and receives as much. Everything goes through rank {busiest}: let each rank send to its "
+            "right-hand neighbour only",
+            "through-one-rank",
+        )
+        head = f"rank {sent.index(max(sent))} sent {{seen}} bytes; a ring sends {{bound}}"
+        if max(event.sent for event in trace.events) >= 4 * elements:
+            whole = f"{head}. You are passing the whole tensor on: pass one chunk"
+            case.at_most(max(sent), bound, whole, "whole-tensor")
+        case.at_most(max(sent), bound, head, "too-many-bytes")
+
+    def judge_steps(self, ranks: int, elements: int) -> None:
+        """Judge the longest chain of messages in virtual time, whether all links are busy at once, and the peers."""
+        see = f"timeline(run({self.name}, torch.ones({elements}), ranks={ranks}, on=Cluster()))"
+        case = Case(ranks, on=STEPS, see=see)
+        given = each(integers(ranks, (elements,)))
+        want = self.rounds * (ranks - 1)
+        trace = case.run(in_place, self.answer, given, hints=[CIRCLE])
+        twice = "; a rank that sends and only then receives makes two steps of one" if trace.seconds == 2 * want else ""
+        case.at_most(
+            trace.seconds,
+            want,
+            "it took {seen} messages one after the other; a ring takes {bound}: in every step all ranks send to the "
+            f"right and receive from the left at the same time{twice}",
+            "too-many-steps",
+        )
+        case.at_most(
+            replace(case, on=WIRE).run(in_place, self.answer, given, hints=[CIRCLE]).seconds,
+            ring_bytes(ranks, elements, self.rounds),
+            "the bytes took as long as {seen} bytes in a row; a ring needs {bound}: links stand idle while others work",
+            "idle-links",
+        )
+        for rank, peer in [(event.rank, event.peer) for event in trace.events if event.kind == "send"]:
+            case.expect(
+                (peer - rank) % ranks in (1, ranks - 1),
+                f"rank {rank} sends to rank {peer}: in a ring each rank talks to its neighbours only, so that one link "
+                "a rank is enough",
+                "not-a-ring",
+            )
+
+
 def _first_sent(answer: Any, ranks: int) -> list[int | None]:
     """Return the number of the chunk that each rank sends first; None where that was not one chunk."""
     try:
@@ -218,163 +246,21 @@ def _first_sent(answer: Any, ranks: int) -> list[int | None]:
     return [one[0] if isinstance(one, list) and len(one) == 2 and one[0] == one[1] else None for one in seen]
 
 
-def _short(tensor: torch.Tensor) -> str:
-    values = tensor.flatten().tolist()
-    return "[" + ", ".join(f"{value:g}" for value in values[:8]) + (", ...]" if len(values) > 8 else "]")
-
-
-def _values(name: str, answer: Any, cases: Any, wanted: Any, given: Any, dtype: str = "float32") -> None:
-    for ranks, shape in cases:
-        before = given(integers(ranks, shape, dtype))
-        want = wanted(before)
-        trace = _run(name, answer, before, shape, dtype)
-        if name == "all_gather_ring":
-            _look_at_gathering(answer, ranks, shape, trace, want, before)
-        _look_at(name, ranks, shape, trace, want, before)
-        _no_builtin(trace)
-
-
-def _real(name: str, answer: Any, wanted: Any, given: Any, ranks: int = 4, shape: tuple = (8,)) -> None:
-    before = given(integers(ranks, shape))
-    want = wanted(before)
-    _look_at(name, ranks, shape, _run(name, answer, before, shape, on=None), want, before)
-
-
-def _few_bytes(name: str, answer: Any, rounds: int) -> None:
-    """Judge what each rank sends: at most one chunk in each of `rounds` times P-1 steps."""
-    for ranks, elements in ((4, 1024), (3, 100)):
-        tensors = integers(ranks, (elements,))
-        whole = 4 * elements
-        bound = rounds * (ranks - 1) * 4 * math.ceil(elements / ranks)
-        trace = _run(name, answer, tensors, (elements,))
-        sent, moved = trace.bytes_sent, list(map(sum, zip(trace.bytes_sent, trace.bytes_received, strict=True)))
-        if max(sent) <= bound:
-            continue
-        see = f"run({name}, torch.ones({elements}), ranks={ranks}, on=Cluster()).bytes_sent"
-        least, second, most = moved.index(min(moved)), *sorted(moved)[-2:]
-        busiest = moved.index(most)
-        expect(
-            ranks < 4 or most < 2 * second,
-            f"on {ranks} ranks rank {busiest} sent and received {most:,} bytes and rank {least} {moved[least]:,}; in a "
-            f"ring each sends {bound:,} and receives as much. Everything goes through rank {busiest}: "
-            "let each rank send to its right-hand neighbour only",
-            "through-one-rank", see,
-        )  # fmt: skip
-        head = f"on {ranks} ranks with {elements:,} elements rank {sent.index(max(sent))} sent {max(sent):,} bytes"
-        expect(
-            max(event.sent for event in trace.events) < whole,
-            f"{head}; a ring sends {bound:,}. You are passing the whole tensor on: pass one chunk",
-            "whole-tensor", see,
-        )  # fmt: skip
-        expect(False, f"{head}; a ring sends {bound:,}", "too-many-bytes", see)
-
-
-def _few_steps(name: str, answer: Any, rounds: int, ranks: int = 4, elements: int = 1024) -> None:
-    """Judge the longest chain of messages, counted in virtual time, that all links are busy at once, and the peers."""
-    tensors = integers(ranks, (elements,))
-    want = rounds * (ranks - 1)
-    trace = _run(name, answer, tensors, (elements,), on=STEPS)
-    steps = trace.seconds
-    see = f"timeline(run({name}, torch.ones({elements}), ranks={ranks}, on=Cluster()))"
-    twice = "; a rank that sends and only then receives makes two steps of one" if steps == 2 * want else ""
-    expect(
-        steps <= want,
-        f"on {ranks} ranks it took {steps:g} messages one after the other; a ring takes {want}: in every step all "
-        f"ranks send to the right and receive from the left at the same time{twice}",
-        "too-many-steps", see,
-    )  # fmt: skip
-    busy = _run(name, answer, tensors, (elements,), on=WIRE).seconds
-    bound = want * 4 * math.ceil(elements / ranks)
-    expect(
-        busy <= bound,
-        f"on {ranks} ranks the bytes took as long as {busy:,.0f} bytes in a row; a ring needs {bound:,}: links stand "
-        "idle while others work",
-        "idle-links", see,
-    )  # fmt: skip
-    pairs = [(event.rank, event.peer) for event in trace.events if event.kind == "send"]
-    far = [(rank, peer) for rank, peer in pairs if (peer - rank) % ranks not in (1, ranks - 1)]
-    expect(
-        not far,
-        f"rank {far[0][0] if far else 0} sends to rank {far[0][1] if far else 0}: in a ring each rank talks to its "
-        "neighbours only, so that one link a rank is enough",
-        "not-a-ring", see,
-    )  # fmt: skip
-
-
-def _as_given(tensors: list) -> list:
-    return tensors
-
-
-def _sum_everywhere(tensors: list) -> list:
-    return [(torch.stack(tensors).sum(0).to(tensors[0].dtype), None)] * len(tensors)
-
-
-def _sum_of_own_chunk(tensors: list) -> list:
-    total, _ = _sum_everywhere(tensors)[0]
-    return list(zip(total.view(-1).tensor_split(len(tensors)), range(len(tensors)), strict=True))
-
-
-def _only_own_chunk(tensors: list) -> list:
-    """Return what ranks hold before an all-gather: their own chunk, and EMPTY where others' will be."""
-    given = []
-    for rank, tensor in enumerate(tensors):
-        mine = torch.full_like(tensor, EMPTY)
-        mine.view(-1).tensor_split(len(tensors))[rank].copy_(tensor.view(-1).tensor_split(len(tensors))[rank])
-        given.append(mine)
-    return given
-
-
-def _all_chunks(given: list) -> list:
-    pieces = [tensor.view(-1).tensor_split(len(given))[rank] for rank, tensor in enumerate(given)]
-    return [(torch.cat(pieces).view(given[0].shape), None)] * len(given)
-
-
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_reduce_scatter_ring(answer: Any, part: Any) -> str:
-    name = "reduce_scatter_ring"
-    part("value")
-    _values(name, answer, SIZES[:1], _sum_of_own_chunk, _as_given)
-    _real(name, answer, _sum_of_own_chunk, _as_given)
-    part("any P")
-    _values(name, answer, SIZES[1:], _sum_of_own_chunk, _as_given)
-    _values(name, answer, EVEN, _sum_of_own_chunk, _as_given, "int64")
-    part("bytes")
-    _few_bytes(name, answer, rounds=1)
-    part("steps")
-    _few_steps(name, answer, rounds=1)
+    Ring("reduce_scatter_ring", answer, _sum_everywhere).judge(part, "int64")
     return "rank r ends with the sum of chunk r on 1, 2, 3, 4, 5 and 7 ranks · (P-1)/P·S bytes per rank · P-1 steps"
 
 
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_all_gather_ring(answer: Any, part: Any) -> str:
-    name = "all_gather_ring"
-    part("value")
-    _values(name, answer, SIZES[:1], _all_chunks, _only_own_chunk)
-    _real(name, answer, _all_chunks, _only_own_chunk)
-    part("any P")
-    _values(name, answer, SIZES[1:], _all_chunks, _only_own_chunk)
-    _values(name, answer, EVEN, _all_chunks, _only_own_chunk, "int64")
-    part("bytes")
-    _few_bytes(name, answer, rounds=1)
-    part("steps")
-    _few_steps(name, answer, rounds=1)
+    Ring("all_gather_ring", answer, _all_chunks, _only_own_chunk).judge(part, "int64")
     return "every rank ends with every chunk on 1, 2, 3, 4, 5 and 7 ranks · (P-1)/P·S bytes per rank · P-1 steps"
 
 
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_ring_all_reduce(answer: Any, part: Any) -> str:
-    name = "ring_all_reduce"
-    part("value")
-    _values(name, answer, SIZES[:1], _sum_everywhere, _as_given)
-    _real(name, answer, _sum_everywhere, _as_given)
-    part("any P")
-    _values(name, answer, SIZES[1:], _sum_everywhere, _as_given)
-    for dtype in ("int64", "float64", "bfloat16"):
-        _values(name, answer, EVEN, _sum_everywhere, _as_given, dtype)
-    part("bytes")
-    _few_bytes(name, answer, rounds=2)
-    part("steps")
-    _few_steps(name, answer, rounds=2)
+    Ring("ring_all_reduce", answer, _sum_everywhere, rounds=2).judge(part, "int64", "float64", "bfloat16")
     return "sums correctly on 1, 2, 3, 4, 5 and 7 ranks · 2(P-1)/P·S bytes per rank · 2(P-1) steps"
 
 
@@ -390,10 +276,11 @@ def ring_steps(ranks: int) -> list[list[list[list[int]]]]:
     held = [[{rank} for _ in range(ranks)] for rank in range(ranks)]
     steps = [_as_lists(held)]
     for rounds in zip(*(algorithms.all_reduce(rank, list(range(1, ranks + 1))) for rank in range(ranks)), strict=True):
-        sent = [(peer, size - 1, set(held[rank][size - 1])) for rank, messages in enumerate(rounds)
-                for kind, peer, size in messages if kind == "send"]  # fmt: skip
-        for peer, chunk, what in sent:
-            held[peer][chunk] |= what
+        before = [[set(cell) for cell in row] for row in held]
+        for rank, messages in enumerate(rounds):
+            for kind, peer, size in messages:
+                if kind == "send":
+                    held[peer][size - 1] |= before[rank][size - 1]
         steps.append(_as_lists(held))
     return steps
 
@@ -438,11 +325,6 @@ def steps_of(answer: Any, ranks: int = 4, only_own: bool = False) -> list[list[l
     return [[[_parts_in(value, ranks) for value in copies[step]] for copies in padded] for step in range(count)]
 
 
-def _after(dist: Any, answer: Any, mine: torch.Tensor) -> torch.Tensor:
-    answer(dist, mine)
-    return mine
-
-
 def tensors_after(
     answer: Any, ranks: int = 4, shape: tuple = (8,), dtype: str = "float32", only_own: bool = False
 ) -> Results:
@@ -451,7 +333,7 @@ def tensors_after(
     With `only_own` each rank begins with chunk r and -100 elsewhere, as the check of an all-gather lets it.
     """
     before = integers(ranks, shape, dtype)
-    return run(_after, answer, each(_only_own_chunk(before) if only_own else before), ranks=ranks, on=SIMULATED)
+    return run(in_place, answer, each(_only_own_chunk(before) if only_own else before), ranks=ranks, on=Cluster())
 
 
 def _parts_in(value: int, ranks: int) -> list[int] | str:
@@ -526,38 +408,34 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
         for _ in range(2):
             names = "".join(shuffle.sample("ABC", 3))
             meters = _same_meters(ranks, 24 * ranks, names)
-            costs = {name: max(meter["sent"]) / meter["bytes"] for name, meter in meters.items()}
-            cases.append((ranks, meters, names[0], costs))
-    answers = [answer(meters) for _, meters, _, _ in cases]
+            cases.append((Case(ranks, see=f"which_is_the_ring({meters!r})"), meters, names[0]))
+    answers = [answer(meters) for _, meters, _ in cases]
     part("ring")
-    for (ranks, meters, ring, _), got in zip(cases, answers, strict=True):
-        see = f"which_is_the_ring({meters!r})"
-        expect(
+    for (case, meters, ring), got in zip(cases, answers, strict=True):
+        case.expect(
             isinstance(got, tuple) and len(got) == 2,
             f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})",
-            "form", see,
-        )  # fmt: skip
-        readings = "; ".join(
-            f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items()
+            "form",
         )
-        expect(
+        sent = "; ".join(f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items())
+        case.expect(
             equal(got[0], ring),
-            f"on {ranks} ranks the ring was {ring!r}, not {got[0]!r} ({readings}): in a ring every rank sends "
-            f"{2 * (ranks - 1)} messages of 1/{ranks} of the tensor",
-            "wrong-ring", see,
-        )  # fmt: skip
+            f"the ring was {ring!r}, not {got[0]!r} ({sent}): in a ring every rank sends {2 * (case.ranks - 1)} "
+            f"messages of 1/{case.ranks} of the tensor",
+            "wrong-ring",
+        )
     part("cost")
-    for (ranks, meters, _, costs), (_, got) in zip(cases, answers, strict=True):
-        see = f"which_is_the_ring({meters!r})"
-        expect(
-            isinstance(got, dict) and got.keys() == costs.keys(),
+    for (case, meters, _), (_, got) in zip(cases, answers, strict=True):
+        case.expect(
+            isinstance(got, dict) and got.keys() == meters.keys(),
             f"give a cost for each of 'A', 'B' and 'C', not {got!r}",
-            "form", see,
-        )  # fmt: skip
-        for name, want in costs.items():
-            expect(
+            "form",
+        )
+        for name, meter in meters.items():
+            want = max(meter["sent"]) / meter["bytes"]
+            case.expect(
                 close(got[name], want, 1e-6),
-                f"on {ranks} ranks the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}",
-                "wrong-cost", see,
-            )  # fmt: skip
+                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}",
+                "wrong-cost",
+            )
     return "finds the ring on 2, 3, 4 and 8 ranks from what was sent, and what each costs its busiest rank"

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib.checks import check, close, code_of, equal, expect, integers, near
 from course_lib.overlap import step_seconds
 from course_lib.ranks import RankFailed, Results, each, run, work
 from course_lib.simulator import Cluster
+from exercises_tests.judging import check, code_of, expect
+from exercises_tests.values import close, equal, integers, near
 
 PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from course_lib.checks import alone, check, close, code_of, equal, expect, integers, near
 from course_lib.meter.alive import Alive
 from course_lib.ranks import RankFailed, Results, each, run
 from course_lib.simulator import Cluster
+from exercises_tests.judging import alone, check, code_of, expect
+from exercises_tests.values import close, equal, integers, near
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 REAL_SECONDS = 20  # after which a run on real ranks counts as hung

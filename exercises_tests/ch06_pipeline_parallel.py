@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from course_lib.checks import check, close, equal, expect, near
 from course_lib.ranks import Deadlock, RankFailed, Results, each, run
 from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, play
 from course_lib.schedules.actions import Action, Schedule
 from course_lib.schedules.executor import run_pipeline
 from course_lib.simulator import Cluster
+from exercises_tests.judging import check, expect
+from exercises_tests.values import close, equal, near
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 CASES = ((4, 8), (3, 5), (2, 6), (1, 3), (4, 1), (5, 3), (8, 16))  # stages, micro-batches

@@ -14,12 +14,13 @@ import torch
 from torch import nn
 
 from course_lib.adamw import adamw
-from course_lib.checks import alone, check, close, code_of, equal, expect, integers, near
 from course_lib.meter import bytes_held
 from course_lib.meter.alive import Alive, Watched
 from course_lib.observe import bytes_whole
 from course_lib.ranks import RankFailed, Results, each, run, work
 from course_lib.simulator import Cluster
+from exercises_tests.judging import alone, check, code_of, expect
+from exercises_tests.values import close, equal, integers, near
 
 PRELOAD = (  # what answers want: once, not in every rank
     "torch.fx.experimental.symbolic_shapes",

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from course_lib.checks import alone, check, close, equal, expect
 from course_lib.hardware import GPUS
 from course_lib.llama import tiny_llama
 from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
 from course_lib.serving.real import ModelWorker
+from exercises_tests.judging import alone, check, expect
+from exercises_tests.values import close, equal
 
 SEED = int(os.environ.get("COURSE_SEED", "0"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.checks import check, expect
 from course_lib.schedules import Played, ScheduleError, both_ways, comparison, looped, play, zb_h1
 from course_lib.schedules.actions import Action, Schedule
+from exercises_tests.judging import check, expect
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 LOOPED = ((4, 8, 2), (2, 4, 3), (3, 6, 2), (2, 2, 2), (4, 4, 1), (1, 3, 2))  # stages, micro-batches, chunks

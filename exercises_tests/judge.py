@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from course_lib import ranks
-from course_lib.checks import Outcome
 from course_lib.ranks import launcher, packing, results, wire
 from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
 from exercises_tests import remote, sandbox
 from exercises_tests.answer import Answer
 from exercises_tests.apart import PROCESSES, SCRATCH
 from exercises_tests.cells import CELL, borrows, names_defined, without_magic
+from exercises_tests.judging import Outcome
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MESSAGE = 64 << 20  # bytes of one message from an answer

@@ -10,7 +10,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 NAME = "ch97_attacked"
 CHECKS = '''
-from course_lib.checks import alone, check, equal, expect, integers
+from exercises_tests.judging import alone, check, expect
+from exercises_tests.values import equal, integers
 from course_lib.ranks import each, run
 from course_lib.simulator import Cluster
 

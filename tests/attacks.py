@@ -24,12 +24,14 @@ def on_rank(body: str) -> str:
 TOTAL = {
     # the checker
     "redefines the check": "def check_total(*answers):\n    print('✓ total   2 of 2 points')\n" + LAZY,
-    "patches expect": "import course_lib.checks\ncourse_lib.checks.expect = lambda *words, **more: None\n" + LAZY,
+    "patches expect": "import exercises_tests.judging as here\nhere.expect = lambda *words, **more: None\n" + LAZY,
     "patches the chapter's check": (
         "import exercises_tests.ch97_attacked as here\nhere.expect = lambda *words: None\n"
         "here.check_total = lambda answer: None\n" + LAZY
     ),
-    "patches Outcome": "from course_lib.checks import Outcome\nOutcome.earned = property(lambda self: 99)\n" + LAZY,
+    "patches Outcome": (
+        "from exercises_tests.judging import Outcome\nOutcome.earned = property(lambda self: 99)\n" + LAZY
+    ),
     "patches torch.equal": "torch.equal = lambda *two: True\ntorch.Tensor.__eq__ = lambda *two: True\n" + LAZY,
     "says it is borrowed and right": LAZY + "total.__borrowed__ = False\ntotal.outcome = lambda *answers: None\n",
     "prints the line of a right answer": on_rank("print('✓ total   sums          2 of 2 points')"),
@@ -47,7 +49,7 @@ TOTAL = {
     ),
     "guesses the seed": on_rank(
         "os.environ.setdefault('COURSE_SEED', '0')\n"
-        "from course_lib.checks import integers\n"
+        "from exercises_tests.values import integers\n"
         "return sum(integers(dist.get_world_size(), (4,)))"
     ),
     "returns an object that equals everything": (

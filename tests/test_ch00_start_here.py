@@ -9,11 +9,11 @@ import pytest
 import torch
 from wrong_answers.ch00_start_here import WRONG
 
-from course_lib.checks import CheckFailed
 from course_lib.pictures import machine_room
 from course_lib.ranks import RankFailed, run
 from course_lib.simulator import Cluster
 from exercises_tests import ch00_start_here as checks
+from exercises_tests.judging import CheckFailed
 from solutions import ch00_start_here as solutions
 
 EXERCISES = ("even_to_odd", "sum_on_every_rank", "exchange")

@@ -8,9 +8,9 @@ import pytest
 from wrong_answers.ch01_memory_math import RIGHT, WRONG
 
 from course_lib import memory, models
-from course_lib.checks import CheckFailed
 from course_lib.models import MODELS
 from exercises_tests import ch01_memory_math as checks
+from exercises_tests.judging import CheckFailed
 from solutions import ch01_memory_math as solutions
 
 EXERCISES = (

@@ -11,9 +11,12 @@ import pytest
 import torch
 
 from course_lib import checks
-from course_lib.checks import CheckFailed, alone, borrow, check, close, compare, equal, expect, integers, solution
+from course_lib.checks import borrow, compare, solution
 from course_lib.ranks import run
 from course_lib.simulator import Cluster
+from exercises_tests import judging
+from exercises_tests.judging import CheckFailed, alone, check, expect
+from exercises_tests.values import close, equal, integers
 
 
 @check(value=2, any_size=1)
@@ -99,7 +102,7 @@ def test_something_that_is_no_function_is_refused_by_name():
 
 
 def test_a_fault_of_the_check_itself_is_not_blamed_on_the_answer(monkeypatch):
-    monkeypatch.setattr(checks.packing, "is_library", lambda filename: True)  # as if the check were the course's own
+    monkeypatch.setattr(judging.packing, "is_library", lambda filename: True)  # as if the check were the course's own
     with pytest.raises(TypeError):
         check_double.outcome(lambda: None)
 
@@ -110,14 +113,14 @@ def test_a_check_that_forgets_a_part_is_a_defect(monkeypatch):
         part("value")
         return "fine"
 
-    monkeypatch.setattr(checks.packing, "is_library", lambda filename: True)
+    monkeypatch.setattr(judging.packing, "is_library", lambda filename: True)
     with pytest.raises(AssertionError, match=r"never judged \['bytes'\]"):
         check_short.outcome(double)
 
 
 @pytest.mark.parametrize("condition", [None, 1, "yes", [True], float("nan"), torch.tensor(True)])
 def test_only_true_is_true_to_expect(condition):
-    with pytest.raises(checks._Wrong):
+    with pytest.raises(judging._Wrong):
         expect(condition, "no", "no")
 
 

@@ -1,0 +1,334 @@
+"""The vocabulary of all checks: a case that runs, compares and refuses; parts with points; one sentence when wrong.
+
+How a check is written so that it cannot be fooled stands in CONTRIBUTING.md; in short: work out what is expected before
+calling the answer, judge only plain data that came back, and write every comparison so that NaN fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import textwrap
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, NoReturn
+
+from course_lib.checks import raiser, remember
+from course_lib.ranks import Deadlock, RankFailed, Results, packing, run
+from course_lib.ranks.launcher import LAUNCHER
+from course_lib.ranks.results import Interrupted, lines_of
+from course_lib.simulator import Cluster
+from exercises_tests.values import amount, on_ranks, same, versus
+
+WIDTH = 104
+SECONDS = 20  # after which a run counts as hung
+STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count the steps
+WIRE = Cluster(latency=0.0, bandwidth=1.0)  # each byte takes one second: virtual seconds count bytes in a row
+
+
+@dataclass
+class Outcome:
+    """What a check found: points by part, and for a wrong answer the sentence, a stable code, and how to see it."""
+
+    exercise: str
+    points: dict[str, int]
+    passed: list[str] = field(default_factory=list)
+    sentence: str = ""
+    code: str = ""
+    """Empty when all is right; else the stable name of the mistake."""
+    see: str = ""
+    borrowed: bool = False
+
+    @property
+    def earned(self) -> int:
+        return 0 if self.borrowed else sum(self.points[part] for part in self.passed)
+
+    @property
+    def total(self) -> int:
+        return sum(self.points.values())
+
+    @property
+    def marks(self) -> str:
+        """Return each part with its mark: passed, failed, or not tried."""
+        marks, failed = [], bool(self.code)
+        for part in self.points:
+            if part in self.passed:
+                marks.append(f"{part} ✓")
+            else:
+                marks.append(f"{part} {'✗' if failed else '–'}")
+                failed = False
+        return " ".join(marks)
+
+    def __str__(self) -> str:
+        score = f"{self.earned} of {self.total} points"
+        if self.borrowed:
+            score += " (borrowed)"
+        elif self.code:
+            score += f" ({self.marks})"
+        head = f"{'✗' if self.code else '✓'} {self.exercise}   "
+        first, *rest = self.sentence.split("\n")
+        lines = textwrap.wrap(first, WIDTH, initial_indent=head, subsequent_indent="    ") + rest
+        if len(lines) == 1 and not self.code and len(lines[0]) + len(score) + 10 <= WIDTH:
+            return f"{lines[0]}          {score}"
+        lines.append(f"    {score}")
+        if self.see:
+            lines.append(f"    See it: {self.see}")
+        return "\n".join(lines)
+
+
+class CheckFailed(AssertionError):
+    """A wrong answer, shown as one sentence. `outcome` has the parts earned and the code of the mistake."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(str(outcome))
+        self.outcome = outcome
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class _Wrong(Exception):  # noqa: N818
+    def __init__(self, sentence: str, code: str, see: str) -> None:
+        super().__init__(sentence)
+        self.code, self.see = code, see
+
+
+def expect(condition: Any, sentence: str, code: str, see: str = "") -> None:
+    """Refuse the answer with `sentence` unless `condition` is True (NumPy's counts, anything else does not).
+
+    `code` names the mistake for good; `see` is a line the learner can run to see it.
+    """
+    numpys = type(condition).__module__ == "numpy" and type(condition).__name__ in ("bool", "bool_")
+    if not ((type(condition) is bool or numpys) and condition):
+        raise _Wrong(sentence, code, see)
+
+
+# A case: run or refuse; the same, or which mistake; at most
+
+
+class Mistake(NamedTuple):
+    """A mistake is the value it leads to: an answer that gives `value` has made it.
+
+    Where no one value tells, `value` is True or False: whether the check itself has seen this mistake.
+    """
+
+    code: str
+    value: Any
+    says: str
+    """What follows the name of the thing: "the result on rank 2" + "is the mean: do not divide"."""
+    see: str | None = None
+    """Another line to see it than the case's."""
+
+
+class Hint(NamedTuple):
+    """What a failed run means that says certain words. With a code it is a known mistake, and said first; else last."""
+
+    words: str
+    says: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an answer is run on. All that it refuses begins with its words, "on 4 ranks" and the label."""
+
+    ranks: int = 0
+    """0 where the answer runs on no ranks: then the label is all the words."""
+    label: str = ""
+    real: bool = False
+    """On real ranks, no simulated ones."""
+    on: Cluster | None = None
+    see: str = ""
+    """A line that the learner can run to see a mistake."""
+    seconds: float = SECONDS
+    words: str = ""
+    """All the words of the case, where the number of ranks and the label do not say it."""
+
+    def __str__(self) -> str:
+        ranks = on_ranks(self.ranks, self.real) if self.ranks else ""
+        return self.words or f"{ranks} {self.label}".strip()
+
+    def also(self, words: str, **changes: Any) -> Case:
+        """Return the same case with more words, as in case.also("after 10 steps")."""
+        return replace(self, words=f"{self} {words}", **changes)
+
+    def run(self, drive: Callable, *data: Any, hints: Sequence[Hint] = ()) -> Results:
+        """Run `drive` with an answer and data on the ranks; a run that fails is a wrong answer."""
+        try:
+            on = None if self.real else self.on or Cluster()
+            return run(drive, *data, ranks=self.ranks, on=on, timeout=self.seconds)
+        except RankFailed as failure:
+            self.failed(failure, hints)
+
+    def failed(self, failure: RankFailed, hints: Sequence[Hint] = ()) -> NoReturn:
+        """Refuse an answer whose run failed; a stub that is not written yet is told as such."""
+        if failure.error == "NotImplementedError":
+            raise failure
+        meant = [hint for hint in hints if hint.words in str(failure)]
+        for hint in meant:
+            if hint.code:
+                raise _Wrong(f"{str(self).rstrip(',:')}: {hint.says}. {failure}", hint.code, self.see)
+        happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
+        self.refuse("\n".join([happened, *(hint.says for hint in meant)]), code_of(failure))
+
+    def expect(self, condition: Any, sentence: str, code: str, see: str | None = None) -> None:
+        """Refuse the answer with the case and `sentence` unless `condition` is True."""
+        expect(condition, f"{self} {sentence}".strip(), code, self.see if see is None else see)
+
+    def refuse(self, sentence: str, code: str, see: str | None = None) -> NoReturn:
+        raise _Wrong(f"{self} {sentence}".strip(), code, self.see if see is None else see)
+
+    def same(
+        self,
+        got: Any,
+        want: Any,
+        what: str,
+        *mistakes: Mistake,
+        says: str = "it should be",
+        code: str = "value",
+        tolerance: float = 0.0,
+        see: str | None = None,
+    ) -> None:
+        """Refuse what is not `want` as the first of the mistakes that it is, or else with what differs.
+
+        `what` names the thing in the sentence. With tolerance 0 type and dtype count too. A mistake that would lead to
+        `want` as well, as a mean on one rank does, is none.
+        """
+        if same(got, want, tolerance):
+            return
+        for mistake in mistakes:
+            made = mistake.value
+            if not isinstance(made, bool):
+                made = same(got, made, tolerance) and not same(made, want, tolerance)
+            if made:
+                self.refuse(f"{what} {mistake.says}", mistake.code, see if mistake.see is None else mistake.see)
+        self.refuse(f"{what} {versus(got, says, want, tolerance)}", code, see)
+
+    def at_most(self, seen: Any, bound: float, sentence: str, code: str, see: str | None = None) -> None:
+        """Refuse more than `bound`, and what is no number; {seen} and {bound} in the sentence are the two."""
+        number = isinstance(seen, (int, float)) and not isinstance(seen, bool)
+        told = sentence.replace("{seen}", amount(seen)).replace("{bound}", amount(bound))
+        self.expect(number and seen <= bound, told, code, see)
+
+    def no_builtin(self, trace: Results, only: str = "send, recv, isend and irecv") -> None:
+        """Refuse an answer that calls built-in collectives where it is to send messages itself."""
+        used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
+        names = ", ".join(f"dist.{kind}" for kind in used)
+        self.expect(not used, f"it calls {names}: use only {only}", "built-in", see="")
+
+
+# A check and its parts
+
+
+class Parts:
+    """Hands out the parts of a check in order: `part("bytes")` says that what follows is judged as that part."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome, self._current = outcome, None
+
+    def __call__(self, name: str) -> None:
+        assert name in self._outcome.points, f"{name} is no part of check_{self._outcome.exercise}"
+        self.close()
+        self._current = name
+
+    def close(self) -> None:
+        if self._current is not None:
+            self._outcome.passed.append(self._current)
+            self._current = None
+
+
+def check(**points: int) -> Callable:
+    """Make a check out of `def check_exercise(answer, part) -> str`, whose parts have these points.
+
+    The function calls `part(name)` before each part (underscores in names read as spaces), `expect` for each demand,
+    and returns the sentence for a right answer. Called as `check_exercise(answer)` it prints that line or raises
+    CheckFailed; `check_exercise.outcome(answer)` returns the Outcome and neither prints nor records.
+    """
+
+    def wrap(judge: Callable) -> Callable:
+        exercise = judge.__name__.removeprefix("check_")
+        worth = {name.replace("_", " "): value for name, value in points.items()}
+
+        def outcome(*answers: Any) -> Outcome:
+            found = Outcome(exercise, worth, borrowed=any(getattr(a, "__borrowed__", False) for a in answers))
+            part = Parts(found)
+            try:
+                for answer in answers:
+                    expect(callable(answer), f"{exercise} is {answer!r}, not a function", "not-callable")
+                with LAUNCHER.sharing():
+                    found.sentence = judge(*answers, part)
+                part.close()
+                missing = [name for name in worth if name not in found.passed]
+                assert not missing, f"check_{exercise} never judged {missing}"
+            except _Wrong as wrong:
+                found.sentence, found.code, found.see = str(wrong), wrong.code, wrong.see
+            except RankFailed as failure:
+                found.sentence, found.code = _of_failure(failure, exercise)
+            except NotImplementedError as error:
+                name = raiser(error)
+                found.sentence, found.code = _unwritten(name, exercise)
+            except Exception as error:
+                frames = _learner_frames(error)
+                if not frames:
+                    raise  # a fault of the check, not of the answer
+                found.sentence = f"raised {type(error).__name__}: {error}" + lines_of(frames)
+                found.code = "raised"
+            return found
+
+        @functools.wraps(judge)
+        def checked(*answers: Any) -> None:
+            try:
+                found = outcome(*answers)
+            except KeyboardInterrupt as error:
+                if isinstance(error, Interrupted):
+                    raise
+                raise Interrupted(f"check_{exercise} was interrupted") from None
+            _record(judge.__module__.rsplit(".", 1)[-1], found)
+            if found.code:
+                raise CheckFailed(found)
+            print(found)
+
+        checked.outcome, checked.exercise, checked.points = outcome, exercise, worth
+        return checked
+
+    return wrap
+
+
+def _record(chapter: str, found: Outcome) -> None:
+    state = "borrowed" if found.borrowed else "passed" if not found.code else "tried"
+    remember(chapter, found.exercise, state, found.earned, found.total)
+
+
+def _unwritten(name: str, exercise: str) -> tuple[str, str]:
+    if name == exercise:
+        return "not written yet", "not-written"
+    return f"needs {name}: write it, or borrow it", "needs"
+
+
+def _of_failure(failure: RankFailed, exercise: str) -> tuple[str, str]:
+    if failure.error == "NotImplementedError" and not isinstance(failure, Deadlock):
+        return _unwritten(failure.message or exercise, exercise)
+    words = f"deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
+    return words, code_of(failure)
+
+
+def code_of(failure: RankFailed) -> str:
+    """Return the code of the mistake that made a run fail: deadlock, timeout, died or raised."""
+    kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
+    return kinds.get(failure.error, "raised")
+
+
+def _learner_frames(error: BaseException) -> list[tuple[str, int, str]]:
+    stack = traceback.extract_tb(error.__traceback__)
+    return [(f.filename, f.lineno or 0, f.name) for f in stack if not packing.is_library(f.filename)]
+
+
+def alone(drive: Callable, answer: Any, *data: Any) -> Any:
+    """Return `drive(answer, *data)`, worked out where the learner's code lives: here, or elsewhere when it is graded.
+
+    For answers that are classes or that hand out objects: `drive` is a function of the check's module that uses the
+    answer and returns plain data. It runs beside the learner's code, so it must know nothing of what is expected.
+    """
+    elsewhere = getattr(answer, "__alone__", None)
+    return drive(answer, *data) if elsewhere is None else elsewhere(drive, *data)
