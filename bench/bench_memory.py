@@ -22,7 +22,7 @@ import psutil
 from nbclient import NotebookClient
 from tqdm import tqdm
 
-from exercises_tests.chapters import ChapterError, find, solved
+from exercises_tests.tools.chapters import ChapterError, find, solved
 
 MEBIBYTE = 1 << 20
 FOUR_RANKS = """import torch

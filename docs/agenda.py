@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from contents import minutes
 
-from exercises_tests.chapters import ROOT, Chapter, chapters
+from exercises_tests.tools.chapters import ROOT, Chapter, chapters
 
 PAGE = ROOT / "docs" / "instructor.md"
 WORDS_A_MINUTE = 200  # of the text in sight; the minutes of an exercise begin when its text has been read

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from exercises_tests import grader, judge, sandbox
-from exercises_tests.chapters import ROOT
+from exercises_tests.grading import grader, judge, sandbox
+from exercises_tests.tools.chapters import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 import attacked_course  # noqa: E402

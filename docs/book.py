@@ -22,8 +22,8 @@ from nbformat import NotebookNode
 from tqdm import tqdm
 from traitlets.config import Config
 
-from exercises_tests.chapters import ROOT, Chapter, ChapterError, chapters, find, solved, tagged, tags
-from exercises_tests.copies import write
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find, solved, tagged, tags
+from exercises_tests.tools.copies import write
 
 TEMPLATES = Path(__file__).with_name("templates")
 WIDGET = "application/vnd.jupyter.widget-view+json"

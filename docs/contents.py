@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from exercises_tests.chapters import ROOT, chapters, tagged
+from exercises_tests.tools.chapters import ROOT, chapters, tagged
 
 HEAD = "| chapter | question | exercises | minutes for the core exercises (estimated) |\n|---|---|---|---|"
 

@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from exercises_tests.chapters import ROOT, ChapterError
+from exercises_tests.tools.chapters import ROOT, ChapterError
 
 FILES = (
     "README.md", "CONTRIBUTING.md", "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml",

@@ -18,8 +18,8 @@ from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from exercises_tests.chapters import ROOT, ChapterError, find, tags
-from exercises_tests.copies import write
+from exercises_tests.tools.chapters import ROOT, ChapterError, find, tags
+from exercises_tests.tools.copies import write
 
 FULL, PICTURE = 28, 20  # lines of a slide, and those that a picture takes
 

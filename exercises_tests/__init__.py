@@ -1,1 +1,1 @@
-"""The checks a learner calls, the pytest plugin that mends nbval, and the grader."""
+"""The checks a learner calls; `tools/` keeps a learner's folder, `grading/` judges what is handed in."""

@@ -8,10 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-from exercises_tests.catch_up import catch_up
-from exercises_tests.chapters import ROOT, ChapterError, chapters, find, solved
-from exercises_tests.copies import shown, to_work, update, write
-from exercises_tests.script import write_script
+from exercises_tests.tools.catch_up import catch_up
+from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
+from exercises_tests.tools.copies import shown, to_work, update, write
+from exercises_tests.tools.script import write_script
 
 FAILED = 2
 
@@ -20,9 +20,9 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     """Run one command; return its exit code: 0, or 2 after one sentence on stderr."""
     try:
         if argv[:1] in (["grade"], ["submit"]):  # they have options of their own
-            from exercises_tests import grading
+            from exercises_tests.grading import commands
 
-            return grading.main(argv) or 0
+            return commands.main(argv) or 0
         options, rest = parser().parse_known_args(argv)
         if rest and options.command != "lab":
             parser().error(f"unrecognized arguments: {' '.join(rest)}")

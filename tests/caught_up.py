@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from exercises_tests.catch_up import catch_up
-from exercises_tests.chapters import ROOT, Chapter, overlay, read
-from exercises_tests.copies import write
+from exercises_tests.tools.catch_up import catch_up
+from exercises_tests.tools.chapters import ROOT, Chapter, overlay, read
+from exercises_tests.tools.copies import write
 
 
 def learners_folder(root: Path) -> Path:

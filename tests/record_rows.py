@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from course_lib.strategies import CLUSTERS, Row, data_parallel, measure, one_device, record  # noqa: E402
 from course_lib.zero import zero_1, zero_2, zero_3  # noqa: E402
-from exercises_tests.chapters import find, solved, tags  # noqa: E402
+from exercises_tests.tools.chapters import find, solved, tags  # noqa: E402
 
 
 def definitions(chapter: str) -> dict:

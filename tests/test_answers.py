@@ -11,7 +11,7 @@ from importlib import import_module
 import pytest
 from wrong_answers import Wrong
 
-from exercises_tests.chapters import chapters
+from exercises_tests.tools.chapters import chapters
 
 CHAPTERS = chapters()
 

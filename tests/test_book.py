@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from small_course import ANSWER, NAME, cells, code, make_course, save
 
-from exercises_tests.chapters import ROOT, ChapterError, chapters, find
+from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find
 
 CHAPTERS = chapters()
 LINKS = "[Next](ch99_more.ipynb#title), [other](a.ipynb)"

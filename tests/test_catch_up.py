@@ -8,7 +8,7 @@ import pytest
 from small_course import ANSWER, NAME, edit, make_course, sources
 
 from exercises_tests.__main__ import main
-from exercises_tests.cells import borrows
+from exercises_tests.grading.cells import borrows
 
 
 @pytest.fixture

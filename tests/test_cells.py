@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exercises_tests.cells import binds, borrows, names_defined, needed, statements, without_magic
+from exercises_tests.grading.cells import binds, borrows, names_defined, needed, statements, without_magic
 
 CELLS = {
     "ring": "from math import ceil\nSIZE = size()\n\ndef ring(dist, x):\n    return halves(x)[:SIZE]",

@@ -28,7 +28,7 @@ from course_lib.strategies import recorded
 from course_lib.training import new_model, new_optimizer
 from course_lib.zero import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
 from exercises_tests import ch07_fsdp as checks
-from exercises_tests.chapters import find
+from exercises_tests.tools.chapters import find
 from solutions import ch07_fsdp as solutions
 
 

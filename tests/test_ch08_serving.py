@@ -9,7 +9,7 @@ from course_lib.costs import ridge_point
 from course_lib.hardware import GPUS
 from course_lib.models import MODELS, parameter_count
 from exercises_tests import ch08_serving as checks
-from exercises_tests.chapters import find
+from exercises_tests.tools.chapters import find
 from solutions import ch08_serving as solutions
 
 EXERCISES = (

@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_markdown_cell
 from small_course import ANSWER, NAME, cells, code, make_course, save
 
-from exercises_tests.chapters import ChapterError, answers_of, find, overlay, read, solved
+from exercises_tests.tools.chapters import ChapterError, answers_of, find, overlay, read, solved
 
 
 @pytest.fixture

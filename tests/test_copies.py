@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell
 from small_course import ANSWER, NAME, STUB, cells, edit, make_course, new_version, save, sources
 
 from exercises_tests.__main__ import main
-from exercises_tests.chapters import find
+from exercises_tests.tools.chapters import find
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import yaml
 
-from exercises_tests.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT
 
 WORKFLOW = yaml.safe_load((ROOT / "docs" / "grade-workflow.yml").read_text(encoding="utf-8"))
 STEPS = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]

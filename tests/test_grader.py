@@ -17,10 +17,10 @@ import attacked_course
 import pytest
 from attacks import DEADLY, DOUBLE, LAZY, LEFT_BEHIND, TOTAL
 
-from exercises_tests import apart, grader, grading, judge, remote, sandbox
-from exercises_tests.chapters import ChapterError, find
-from exercises_tests.gradebook import read_json
-from exercises_tests.submissions import submissions, why_none
+from exercises_tests.grading import commands, grader, judge, namespaces, remote, sandbox
+from exercises_tests.grading.gradebook import read_json
+from exercises_tests.grading.submissions import submissions, why_none
+from exercises_tests.tools.chapters import ChapterError, find
 
 UNUSUAL = {
     "a callable object": (
@@ -63,7 +63,7 @@ UNUSUAL["a value of the course that it needs"] = (
 UNUSUAL["what acts, when it is called"] = "from course_lib.checks import compare\n" + attacked_course.TOTAL.replace(
     "return result", "compare(1, 2)\n    return result"
 )
-WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parent.parent))
+WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parents[2]))
 needs_sandbox = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 SECONDS = 8  # that one run may take; a right answer needs a small part of one, also on a busy machine
 FILES = {
@@ -80,8 +80,8 @@ TOLD = {
     "is made by a demo": ("total = run(print)\n", "run does nothing while an exercise cell is loaded"),
     "nests deeply": (attacked_course.TOTAL + f"x = print({3000 * '-'}1)\n", "RecursionError"),
     "patches the loading": (
-        "from exercises_tests import answer, rehearsal\nanswer.load = answer._run = None\n"
-        "rehearsal.Rehearsal.refuse = lambda *words: None\nrun(print)\n" + LAZY, "on 2 ranks the total is not"
+        "from exercises_tests import answer, loading\nanswer.load = answer._run = None\n"
+        "loading.Loading.refuse = lambda *words: None\nrun(print)\n" + LAZY, "on 2 ranks the total is not"
     ),
     "breaks below a demo": (
         "run(print)\n" + attacked_course.TOTAL.replace("mine):", "mine, more=1 / 0):"), "ZeroDivisionError"
@@ -222,13 +222,13 @@ def test_a_submission_that_hung_once_is_given_half_the_time_afterwards(graded):
 @needs_sandbox
 def test_the_processes_of_all_ranks_of_a_submission_are_limited_together(graded):
     count = re.search(r"(\d+) processes", of(graded, "counts the processes it may have", "total")["sentence"])
-    assert 1 < int(count[1]) <= apart.PROCESSES
+    assert 1 < int(count[1]) <= namespaces.PROCESSES
 
 
 @needs_sandbox
 def test_a_judge_stays_small_whatever_an_answer_sends(tmp_path):
     root = attacked_course.make(tmp_path / "course")
-    group = grader.Class(root, "class", SECONDS)
+    group = grader.Grading(root, "class", SECONDS)
     judge_ = grader.Judge(group._environ)
     try:
         chapter = group.known[attacked_course.NAME]
@@ -330,9 +330,9 @@ def test_what_the_grader_fails_at_is_told_costs_nobody_else_and_is_no_success(tm
     whole["metadata"]["bob"] = 1
     path.write_text(json.dumps(whole))
     monkeypatch.setattr(grader, "answers_of", fail_once)
-    monkeypatch.setattr("exercises_tests.grading.ROOT", root)
+    monkeypatch.setattr("exercises_tests.grading.commands.ROOT", root)
     words = ["grade", str(folder), "--out", str(out), "--jobs", "1"]
-    assert grading.main(words + (["--without-sandbox"] if WHY_NOT else [])) == 1
+    assert commands.main(words + (["--without-sandbox"] if WHY_NOT else [])) == 1
     said = capsys.readouterr()
     assert "1 of them could not be graded" in said.err and "Traceback" not in said.err + said.out
     ann, bob = json.loads((out / "grades.json").read_text())["submissions"]
@@ -452,8 +452,8 @@ def test_a_link_in_the_place_of_a_learners_folder_is_told(tmp_path):
 
 def test_the_last_line_and_the_csv_say_which_judge_graded(tmp_path, monkeypatch, capsys):
     root, folder, out = small_class(tmp_path)
-    monkeypatch.setattr(grading, "ROOT", root)
-    assert grading.main(["grade", str(folder), "--out", str(out), "--without-sandbox"]) == 0
+    monkeypatch.setattr(commands, "ROOT", root)
+    assert commands.main(["grade", str(folder), "--out", str(out), "--without-sandbox"]) == 0
     said = capsys.readouterr()
     assert "without a sandbox (not asked for)" in said.out.splitlines()[-1]
     assert "Not protected against" in said.out.splitlines()[-1]
@@ -478,9 +478,9 @@ def test_a_learner_is_judged_in_a_sandbox_where_there_is_one_and_told_where_not(
     work = attacked_course.submit(root, "work", {"total": needs_files}, file=f"{attacked_course.NAME}.ipynb")
     if not sandboxed:
         monkeypatch.setattr(grader.sandbox, "why_not", lambda room: "none here")
-    monkeypatch.setattr(grading, "ROOT", root)
-    monkeypatch.setattr(grading, "find", lambda name: find(name, root))
-    assert grading.main(["submit", work.stem]) == 0
+    monkeypatch.setattr(commands, "ROOT", root)
+    monkeypatch.setattr(commands, "find", lambda name: find(name, root))
+    assert commands.main(["submit", work.stem]) == 0
     said = capsys.readouterr().out
     assert ("1 of 3 points" if sandboxed else "3 of 3 points") in said
     assert ("Graded without a sandbox (none here)" in said) == (not sandboxed)
@@ -489,9 +489,9 @@ def test_a_learner_is_judged_in_a_sandbox_where_there_is_one_and_told_where_not(
 def test_the_folder_one_is_in_can_be_graded_and_none_cannot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ChapterError, match="holds no .*<learner>/.*ipynb to grade"):
-        grading.main(["grade", "."])
+        commands.main(["grade", "."])
     with pytest.raises(ChapterError, match="Name the folder"):
-        grading.main(["grade", ""])
+        commands.main(["grade", ""])
 
 
 def test_root_does_not_grade_without_a_sandbox(tmp_path, monkeypatch):

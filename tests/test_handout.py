@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from exercises_tests.chapters import ROOT, ChapterError, chapters
+from exercises_tests.tools.chapters import ROOT, ChapterError, chapters
 
 
 @pytest.fixture

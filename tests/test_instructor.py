@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from exercises_tests.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT
 
 
 @pytest.fixture

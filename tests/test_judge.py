@@ -6,15 +6,16 @@ import os
 
 import pytest
 
-from exercises_tests import ch03_ring_all_reduce, grader, sandbox
-from exercises_tests.chapters import ROOT, chapters, solutions
+from exercises_tests import ch03_ring_all_reduce
+from exercises_tests.grading import grader, sandbox
+from exercises_tests.tools.chapters import ROOT, chapters, solutions
 
 WHY_NOT = sandbox.why_not(str(ROOT))
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
 def test_the_solutions_of_a_chapter_get_full_marks_from_the_judge(chapter):
-    group = grader.Class(ROOT, "reference", sandboxed=not WHY_NOT)
+    group = grader.Grading(ROOT, "reference", sandboxed=not WHY_NOT)
     judge = grader.Judge(group._environ)
     try:
         results = judge.ask(group.request(chapter, solutions(chapter), [], "the course"))
@@ -35,7 +36,7 @@ def test_the_meters_that_a_check_knows_by_formula_are_those_that_are_measured(ra
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell a process's cores")
 def test_a_judge_keeps_to_its_core():
     core = max(os.sched_getaffinity(0))
-    group = grader.Class(ROOT, "one core", sandboxed=False)
+    group = grader.Grading(ROOT, "one core", sandboxed=False)
     judge = grader.Judge(group._environ, core)
     try:
         judge.ask(group.request(chapters()[0], {}, [], "nobody"))

@@ -14,7 +14,7 @@ import pytest
 from judged import judge
 from unsolved import fails
 
-from exercises_tests.chapters import ROOT, Chapter, chapters, solutions, solved, tagged, tags
+from exercises_tests.tools.chapters import ROOT, Chapter, chapters, solutions, solved, tagged, tags
 
 CHAPTERS = chapters()
 RUN_SECONDS = 900

@@ -84,7 +84,7 @@ def test_constraints_hold_no_address_and_no_local_build():
 
 def test_the_pytest_plugin_is_installed_under_its_entry_point():
     found = {point.name: point.value for point in importlib.metadata.entry_points(group="pytest11")}
-    assert found["course"] == "exercises_tests.plugin"
+    assert found["course"] == "exercises_tests.tools.plugin"
 
 
 def test_importing_the_packages_costs_nothing():

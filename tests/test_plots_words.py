@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from course_lib import pictures, plots
 from course_lib.meter import Event
 from course_lib.plots import Picture, as_html, say, words_of
-from exercises_tests.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT
 
 
 @pytest.fixture(autouse=True)

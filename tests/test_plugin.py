@@ -12,7 +12,7 @@ import pytest
 from judged import Judged, judge
 from nbformat.v4 import new_code_cell, new_notebook
 
-from exercises_tests import plugin
+from exercises_tests.tools import plugin
 
 COURSE = {"course": {"chapter": "ch99_small", "title": "A small chapter", "version": 1}}
 SECONDS = 600
@@ -169,7 +169,7 @@ def test_an_nbval_whose_internals_moved_is_named(monkeypatch):
 WITHOUT_NBVAL = """import sys
 import pytest
 sys.modules["nbval"] = None
-sys.exit(pytest.main(["--nbval-lax", "small.ipynb", "-p", "no:cacheprovider", "-p", "exercises_tests.plugin"]))
+sys.exit(pytest.main(["--nbval-lax", "small.ipynb", "-p", "no:cacheprovider", "-p", "exercises_tests.tools.plugin"]))
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from exercises_tests.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT
 
 
 def test_the_table_of_chapters_is_what_the_notebooks_say():

@@ -11,8 +11,8 @@ import sys
 import pytest
 from small_course import ANSWER, NAME, cells, edit, make_course, save, sources
 
-from exercises_tests import chapters, copies
 from exercises_tests.__main__ import main
+from exercises_tests.tools import chapters, copies
 
 
 @pytest.fixture

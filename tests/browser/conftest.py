@@ -16,7 +16,7 @@ import psutil
 import pytest
 from opened import PROJECTOR, SEEN
 
-from exercises_tests.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 NOT_COPIED = (".*", "build", "work", "tests", "wheelhouse", "submissions", "grades", "*.egg-info", "__pycache__")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from exercises_tests.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT
 
 SEEN = ROOT / "build" / "screenshots"
 PROJECTOR = {"width": 1280, "height": 720}

@@ -11,8 +11,8 @@ import pytest
 from opened import PROJECTOR, SEEN, Opened, data, outputs, plain
 
 from course_lib.plots import SMALLEST
-from exercises_tests.chapters import chapters, solutions, solved
-from exercises_tests.copies import write
+from exercises_tests.tools.chapters import chapters, solutions, solved
+from exercises_tests.tools.copies import write
 
 CHAPTERS = {chapter.name: chapter for chapter in chapters()}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}

@@ -1,7 +1,7 @@
 """The process in a sandbox from which each submission's place is forked: torch is imported once for a whole class.
 
-It never runs an answer. What it forks for a submission has namespaces of its own (exercises_tests/apart.py), sees
-nothing of this process, and is gone when the next one begins.
+It never runs an answer. What it forks for a submission has namespaces of its own (namespaces.py), sees nothing of this
+process, and is gone when the next one begins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import traceback
 
 from course_lib.ranks import zygote
-from exercises_tests import apart
+from exercises_tests.grading import namespaces
 
 MOST_MEMORY = 3 << 30  # bytes that all processes of a submission may hold together
 LOOK_EVERY = 0.25  # seconds: what can be had beyond the limit is what can be filled in that time
@@ -34,10 +34,10 @@ class Keeper(zygote.Zygote):
         self._itself = os.pidfd_open(os.getpid())
 
     def new_process(self) -> int:
-        return apart.fork_first(self._itself)
+        return namespaces.fork_first(self._itself)
 
     def confine(self, kind: str) -> None:
-        apart.alone(meets_others=kind == "real")
+        namespaces.alone(meets_others=kind == "real")
 
 
 class Nest:
@@ -119,11 +119,11 @@ def _be_a_place(link: int) -> None:
         zygote.close_all_but(0, 1, 2, link)
         control = socket.socket(fileno=link)
         try:
-            apart.apart()
+            namespaces.apart()
         except OSError as error:
             control.sendall(json.dumps({"broken": f"a submission cannot be put apart: {error}"}).encode() + b"\n")
             return
-        apart.hide()
+        namespaces.hide()
         control.sendall(b'{"ready": 1}\n')
         Keeper(control).serve()
     except BaseException:

@@ -26,10 +26,10 @@ from typing import Any
 from course_lib import ranks
 from course_lib.ranks import launcher, packing, results, wire
 from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
-from exercises_tests import remote, sandbox
-from exercises_tests.answer import Answer
-from exercises_tests.apart import PROCESSES, SCRATCH
-from exercises_tests.cells import CELL, borrows, names_defined, without_magic
+from exercises_tests.grading import remote, sandbox
+from exercises_tests.grading.answer import Answer
+from exercises_tests.grading.cells import CELL, borrows, names_defined, without_magic
+from exercises_tests.grading.namespaces import PROCESSES, SCRATCH
 from exercises_tests.judging import Outcome
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
@@ -38,7 +38,8 @@ MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has a
 ROOM = "course-room-"
 MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES = 64 << 20, 1024
-THEIR_SIDE = ("exercises_tests.answer", "exercises_tests.remote")  # what every process of an answer needs of ours
+THEIR_SIDE = ("exercises_tests.grading.answer", "exercises_tests.grading.remote")
+"""What every process of an answer needs of the course."""
 KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
@@ -209,7 +210,7 @@ def room(root: Path | None = None) -> dict[str, str]:
     base = "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()  # a sandbox puts a new /tmp in place
     _tidy(Path(base))
     folder = tempfile.mkdtemp(prefix=f"{ROOM}{os.getpid()}-", dir=base)
-    here = Path(__file__).resolve().parent.parent
+    here = Path(__file__).resolve().parents[2]
     for package in ("course_lib", "exercises_tests"):
         shutil.copytree(here / package, Path(folder, package), ignore=shutil.ignore_patterns("__pycache__"))
     for check in (root / "exercises_tests").glob("ch*.py") if root else ():

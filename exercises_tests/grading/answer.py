@@ -16,8 +16,8 @@ from typing import Any
 
 from course_lib import ranks
 from course_lib.ranks import packing
-from exercises_tests.cells import binds, filename, needed, statements
-from exercises_tests.rehearsal import Rehearsal
+from exercises_tests.grading.cells import binds, filename, needed, statements
+from exercises_tests.grading.loading import Loading
 
 PATIENCE = 20.0  # seconds that one plain call may take
 AWAITS = (
@@ -74,12 +74,12 @@ def load(name: str, cells: tuple[tuple[str, str], ...], imports: str) -> Any:
     parsed = dict(_parsed(name, cells))
     chosen, names = needed(name, parsed)
     failure: Exception | None = None
-    with Rehearsal() as rehearsal:
+    with Loading() as loading:
         exec(compile(imports, filename("imports"), "exec"), namespace)
-        rehearsal.hold(namespace)
+        loading.hold(namespace)
         for cell in filter(chosen.__contains__, parsed):
             try:
-                failure = _run(cell, parsed[cell], namespace, name, names, rehearsal) or failure
+                failure = _run(cell, parsed[cell], namespace, name, names, loading) or failure
             except Exception:  # another exercise's cell loses its own points, and is missed only where it is used
                 if cell == name:
                     raise
@@ -99,7 +99,7 @@ def _parsed(name: str, cells: tuple[tuple[str, str], ...]) -> Iterator[tuple[str
 
 
 def _run(
-    cell: str, body: list[ast.stmt], namespace: dict[str, Any], name: str, names: set[str], rehearsal: Rehearsal
+    cell: str, body: list[ast.stmt], namespace: dict[str, Any], name: str, names: set[str], loading: Loading
 ) -> Exception | None:
     """Run a cell statement by statement; return the first failure that was passed over.
 
@@ -114,8 +114,8 @@ def _run(
                 raise SyntaxError(AWAITS, (filename(cell), statement.lineno, None, None))
             exec(code, namespace)
         except Exception as error:
-            if binds(statement) & ({name} if rehearsal.met else names):
+            if binds(statement) & ({name} if loading.met else names):
                 raise
             passed_over = passed_over or error
-        rehearsal.hold(namespace)
+        loading.hold(namespace)
     return passed_over

@@ -6,7 +6,7 @@ import itertools
 import os
 from pathlib import Path
 
-from exercises_tests.chapters import ChapterError
+from exercises_tests.tools.chapters import ChapterError
 
 MOST_FOLDERS = 1000  # of one learner that are looked into for a notebook that lies too deep
 

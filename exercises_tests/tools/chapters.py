@@ -2,7 +2,7 @@
 
 The pristine chapters in notebooks/ are the source; solutions/<chapter>.py holds the answers. An exercise is a cell
 tagged `exercise` whose id is the name of the function it asks for; points, minutes and level stand in the metadata of
-its check cell. Learners work on copies in work/ (see exercises_tests/copies.py).
+its check cell. Learners work on copies in work/ (see exercises_tests/tools/copies.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class ChapterError(Exception):

@@ -18,16 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from exercises_tests.chapters import (
-    ROOT,
-    Chapter,
-    ChapterError,
-    answers_of,
-    chapters,
-    overlay,
-    read,
-    tagged,
-)
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, overlay, read, tagged
 
 KEPT = ("exercise", "prediction")  # the tags of cells that a learner fills in
 

@@ -38,13 +38,13 @@ def acts(thing: Any) -> bool:
     return module.startswith(DRAW) or thing.__name__ in ACT.get(module, ())
 
 
-class Rehearsal:
+class Loading:
     """The loading of cells, as a context; `met` says whether any line has tried to act."""
 
     def __init__(self) -> None:
         self.over, self.met = False, False
 
-    def __enter__(self) -> Rehearsal:
+    def __enter__(self) -> Loading:
         self._kept = ranks.run, ranks.LAUNCHER
         ranks.run, ranks.LAUNCHER = _StandIn(ranks.run, self), _Nobody(self)
         return self
@@ -68,21 +68,21 @@ class Rehearsal:
 class _StandIn:
     """A function of the course that waits until the cells are loaded."""
 
-    def __init__(self, real: Any, rehearsal: Rehearsal) -> None:
+    def __init__(self, real: Any, loading: Loading) -> None:
         functools.update_wrapper(self, real)
-        self._real, self._rehearsal = real, rehearsal
+        self._real, self._loading = real, loading
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._rehearsal.over:
-            self._rehearsal.refuse(self.__name__)
+        if not self._loading.over:
+            self._loading.refuse(self.__name__)
         return self._real(*args, **kwargs)
 
 
 class _Nobody:
     """Stands in for the launcher: what starts ranks in some other way comes to it."""
 
-    def __init__(self, rehearsal: Rehearsal) -> None:
-        self._rehearsal = rehearsal
+    def __init__(self, loading: Loading) -> None:
+        self._loading = loading
 
     def __getattr__(self, name: str) -> Any:
-        self._rehearsal.refuse("starting ranks")
+        self._loading.refuse("starting ranks")

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exercises_tests.chapters import ROOT, ChapterError, find
-from exercises_tests.gradebook import read_json
-from exercises_tests.grader import SECONDS, Class, Judge, grade_class
+from exercises_tests.grading.gradebook import read_json
+from exercises_tests.grading.grader import SECONDS, Grading, Judge, grade_class
+from exercises_tests.tools.chapters import ROOT, ChapterError, find
 
 
 def show(record: dict[str, Any]) -> str:
@@ -77,7 +77,7 @@ def _submit(name: str) -> int:
     path = ROOT / "work" / f"{chapter.name}.ipynb"
     if not path.exists():
         raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
-    group = Class(ROOT, "submit", own=True)
+    group = Grading(ROOT, "submit", own=True)
     group.has_solutions = (ROOT / "solutions").is_dir()  # a handout has none
     judge_ = Judge(group._environ)
     try:

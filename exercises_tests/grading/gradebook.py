@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from exercises_tests.chapters import ChapterError
+from exercises_tests.tools.chapters import ChapterError
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -1,7 +1,7 @@
 """Grades a folder of submissions, several at once, and goes on where an interrupted grading stopped.
 
-Takes only the exercise cells out of each notebook, by id, and has a judge (exercises_tests/judge.py) check them. What
-grading protects against, and what it does not, stands in docs/grading.md.
+Takes only the exercise cells out of each notebook, by id, and has a judge (judge.py) check them. What grading protects
+against, and what it does not, stands in docs/grading.md.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from exercises_tests import judge, sandbox
-from exercises_tests.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, parse, solutions, tagged
-from exercises_tests.gradebook import read_json, slug, write_csv, write_json, write_page
-from exercises_tests.submissions import submissions, why_none
+from exercises_tests.grading import judge, sandbox
+from exercises_tests.grading.gradebook import read_json, slug, write_csv, write_json, write_page
+from exercises_tests.grading.submissions import submissions, why_none
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, parse, solutions, tagged
 
 MOST_BYTES = 20 << 20  # of one notebook
 SECONDS = 20.0  # that one run of an answer may take
@@ -58,7 +58,7 @@ class Judge:
         """Return the results for a submission, or None when the judge died or ran out of time."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "exercises_tests.judge", *self._words],
+                [sys.executable, "-m", "exercises_tests.grading.judge", *self._words],
                 env=self._environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 cwd="/", start_new_session=True,
             )  # fmt: skip
@@ -80,7 +80,7 @@ class Judge:
             process.wait()
 
 
-class Class:
+class Grading:
     """Some judges that share the work of grading, and what has been graded so far."""
 
     def __init__(
@@ -248,7 +248,7 @@ def grade_class(
     kept = read_json(out / "grades.json")
     seed = seed or kept.get("class seed") or secrets.token_hex(8)
     done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
-    group = Class(root, seed, seconds, sandboxed)
+    group = Grading(root, seed, seconds, sandboxed)
     records: dict[tuple[str, str], dict[str, Any]] = {}
     waiting: queue.Queue = queue.Queue()
     for item in todo:
@@ -300,7 +300,7 @@ def _tell(told: int, count: int, total: int) -> int:
     return count
 
 
-def _unchanged(group: Class, done: dict, learner: str, path: Path) -> dict[str, Any] | None:
+def _unchanged(group: Grading, done: dict, learner: str, path: Path) -> dict[str, Any] | None:
     """Return an earlier record of the same answers to the same chapter with the same seed, if there is one."""
     earlier = done.get((learner, path.name))
     if not earlier or not earlier.get("digest") or any(not result["graded"] for result in earlier["results"]):

@@ -239,7 +239,7 @@ def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
     """Run a simulation with every rank in a process of its own; return it as `Launcher.simulate` does."""
     count, calls = job["ranks"], job["calls"]
     broker = Broker(count, Cluster(**job["cluster"]))
-    each = {**job, "kind": "exercises_tests.remote:live", "calls": None, "cluster": None}
+    each = {**job, "kind": "exercises_tests.grading.remote:live", "calls": None, "cluster": None}
     jobs = [each | {"rank": rank, "call": calls[rank % len(calls)]} for rank in range(count)]
     try:
         children = launcher.run(jobs, timeout, broker=broker)

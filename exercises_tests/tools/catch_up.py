@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from exercises_tests.chapters import ROOT, ChapterError, find, overlay, tagged
-from exercises_tests.copies import back_up, shown, write
-from exercises_tests.script import is_stub, learners_copy, parsed
+from exercises_tests.tools.chapters import ROOT, ChapterError, find, overlay, tagged
+from exercises_tests.tools.copies import back_up, shown, write
+from exercises_tests.tools.script import is_stub, learners_copy, parsed
 
 BORROWED = '{name} = borrow("{name}")\n# To write it yourself, put this in place of the line above:\n{stub}'
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from exercises_tests.chapters import ROOT, Chapter, ChapterError, find, read, tagged, tags
-from exercises_tests.copies import copies, digest, shown, write
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find, read, tagged, tags
+from exercises_tests.tools.copies import copies, digest, shown, write
 
 MARK = "# Written by make script; it is not overwritten once edited (digest {}).\n"
 

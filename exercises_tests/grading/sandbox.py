@@ -18,8 +18,8 @@ from pathlib import Path
 
 from course_lib.ranks import RankFailed
 from course_lib.ranks.launcher import Launcher
-from exercises_tests import nest
-from exercises_tests.apart import SCRATCH, SCRATCH_BYTES, SHM_BYTES
+from exercises_tests.grading import sandbox_server
+from exercises_tests.grading.namespaces import SCRATCH, SCRATCH_BYTES, SHM_BYTES
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/hosts", "/etc/nsswitch.conf")
 FIRST_USER = 61_000  # as root, each judge's sandbox runs as a user of its own from here on: limits do not bind root
@@ -32,7 +32,7 @@ def why_not(room: str) -> str:
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
     try:
-        command = [*prefix(room), sys.executable, "-m", "exercises_tests.apart", *_user()]
+        command = [*prefix(room), sys.executable, "-m", "exercises_tests.grading.namespaces", *_user()]
         probe = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start ({error})"
@@ -88,20 +88,21 @@ class SandboxLauncher(Launcher):
         gone = super()._gone()
         if not full:
             return gone
-        most = f"{nest.MOST_MEMORY >> 30} GiB"
+        most = f"{sandbox_server.MOST_MEMORY >> 30} GiB"
         return RankFailed(f"its processes held more than {most} of memory together and were ended", None, "memory")
 
 
 class Sandbox:
-    """A bubblewrap sandbox with a nest in it; stands in for the process of the zygote whose place is open."""
+    """A bubblewrap sandbox with its server; stands in for the process of the fork server whose place is open."""
 
     def __init__(self, room: str) -> None:
         self._control, theirs = socket.socketpair()
         with theirs:
             fd = theirs.fileno()
-            command = [*prefix(room), sys.executable, "-m", "exercises_tests.nest", str(fd), *(_user() or ["0"])]
+            server = [sys.executable, "-m", "exercises_tests.grading.sandbox_server", str(fd), *(_user() or ["0"])]
             self.process = subprocess.Popen(
-                command, pass_fds=[fd], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+                [*prefix(room), *server], pass_fds=[fd], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
 
     def open(self, modules: tuple[str, ...], link: socket.socket) -> None:
