@@ -24,8 +24,7 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # solutions/ is a plain folder
 
-from course_lib.ranks import run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, run
 from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
 
 MEBIBYTE = 1 << 20

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from course_lib.ranks import packing
+from course_lib.engine import packing
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 _BORROWED: dict[Path, ModuleType] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -30,6 +31,32 @@ def new_model(seed: int = 0, dtype: torch.dtype = torch.float32) -> GPT:
 def new_optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
     """Return the optimizer of the course: AdamW."""
     return torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+
+
+@torch.no_grad()
+def adamw(
+    weight: torch.Tensor,
+    grad: torch.Tensor,
+    state: dict[str, Any],
+    rate: float = PEAK,
+    betas: tuple[float, float] = (0.9, 0.95),
+    epsilon: float = 1e-8,
+    decay: float = 0.1,
+) -> None:
+    """Step one tensor, so that whoever holds a part of the weights can step just that part.
+
+    Changes `weight` in place as `new_optimizer` would; its two moments live in `state`, empty before the first step.
+
+    Every element is stepped by itself, so parts of a tensor give the parts of the result (Loshchilov and Hutter,
+    1711.05101, algorithm 2).
+    """
+    if not state:
+        state.update(steps=0, mean=torch.zeros_like(weight), square=torch.zeros_like(weight))
+    state["steps"] += 1
+    state["mean"].lerp_(grad, 1 - betas[0])
+    state["square"].mul_(betas[1]).addcmul_(grad, grad, value=1 - betas[1])
+    mean, square = state["mean"] / (1 - betas[0] ** state["steps"]), state["square"] / (1 - betas[1] ** state["steps"])
+    weight.mul_(1 - rate * decay).addcdiv_(mean, square.sqrt_().add_(epsilon), value=-rate)
 
 
 def learning_rate(step: int, steps: int) -> float:

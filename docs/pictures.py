@@ -9,9 +9,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 
+from course_lib import Cluster, run
 from course_lib.plots import timeline
-from course_lib.ranks import run
-from course_lib.simulator import Cluster
 from solutions.ch00_start_here import sum_on_every_rank
 from solutions.ch03_ring_all_reduce import ring_all_reduce
 

@@ -10,9 +10,7 @@ from typing import Any
 
 import torch
 
-from course_lib import algorithms
-from course_lib.ranks import RankFailed, Results, each, run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, Results, algorithms, each, run
 from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, check
 from exercises_tests.values import close, count, equal, integers, ring_bytes, versus
 

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib.overlap import step_seconds
-from course_lib.ranks import RankFailed, Results, each, run, work
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, Results, each, run, work
+from course_lib.lessons.overlap import step_seconds
 from exercises_tests.judging import check, code_of, expect
 from exercises_tests.values import close, equal, integers, near
 

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from course_lib.meter.alive import Alive
-from course_lib.ranks import RankFailed, Results, each, run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, Results, each, run
+from course_lib.engine.storages import Alive
 from exercises_tests.judging import alone, check, code_of, expect
 from exercises_tests.values import close, equal, integers, near
 

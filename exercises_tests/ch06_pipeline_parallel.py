@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
-from course_lib.ranks import Deadlock, RankFailed, Results, each, run
+from course_lib import Cluster, Deadlock, RankFailed, Results, each, run
 from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, play
 from course_lib.schedules.actions import Action, Schedule
 from course_lib.schedules.executor import run_pipeline
-from course_lib.simulator import Cluster
 from exercises_tests.judging import check, expect
 from exercises_tests.values import close, equal, near
 

@@ -13,12 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib.adamw import adamw
-from course_lib.meter import bytes_held
-from course_lib.meter.alive import Alive, Watched
-from course_lib.observe import bytes_whole
-from course_lib.ranks import RankFailed, Results, each, run, work
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, Results, bytes_held, each, run, work
+from course_lib.engine.storages import Alive, Watched
+from course_lib.lessons.torch_wrappers import bytes_whole
+from course_lib.training import adamw
 from exercises_tests.judging import alone, check, code_of, expect
 from exercises_tests.values import close, equal, integers, near
 

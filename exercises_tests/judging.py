@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
+from course_lib import Cluster, Deadlock, RankFailed, Results, run
 from course_lib.checks import raiser, remember
-from course_lib.ranks import Deadlock, RankFailed, Results, packing, run
-from course_lib.ranks.launcher import LAUNCHER
-from course_lib.ranks.results import Interrupted, lines_of
-from course_lib.simulator import Cluster
+from course_lib.engine import packing
+from course_lib.engine.processes.launcher import LAUNCHER
+from course_lib.results import Interrupted, lines_of
 from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104

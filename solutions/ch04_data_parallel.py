@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.overlap import step_seconds
+from course_lib.lessons.overlap import step_seconds
 
 
 def average_gradients(dist, model, examples):

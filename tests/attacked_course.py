@@ -13,7 +13,7 @@ CHECKS = '''
 from exercises_tests.judging import alone, check, expect
 from exercises_tests.values import equal, integers
 from course_lib.ranks import each, run
-from course_lib.simulator import Cluster
+from course_lib import Cluster
 
 
 def total_of(dist, answer, mine):
@@ -68,7 +68,7 @@ def notebook(cells: dict[str, str]) -> dict:
     whole = [
         code(
             "import torch\nfrom course_lib.checks import borrow\nfrom course_lib.plots import timeline\n"
-            "from course_lib.ranks import run\nfrom course_lib.simulator import Cluster\n"
+            "from course_lib import run\nfrom course_lib import Cluster\n"
             f"from exercises_tests.{NAME} import check_double, check_total",
             "imports",
             "imports",

@@ -74,7 +74,7 @@ TOTAL = {
         "        return space['total'](dist, mine)"
     ),
     "patches the simulator": (
-        "import course_lib.simulator.engine as engine, course_lib.meter as meter\n"
+        "import course_lib.engine.simulated.clock as engine, course_lib.meter as meter\n"
         "engine.Engine.post = lambda self, posting: posting\nmeter.Event.sent = 32\n" + LAZY
     ),
     "patches the rank's dist": on_rank(

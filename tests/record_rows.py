@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from course_lib.strategies import CLUSTERS, Row, data_parallel, measure, one_device, record  # noqa: E402
-from course_lib.zero import zero_1, zero_2, zero_3  # noqa: E402
+from course_lib.lessons.running_table import CLUSTERS, Row, data_parallel, measure, one_device, record  # noqa: E402
+from course_lib.lessons.zero_stages import zero_1, zero_2, zero_3  # noqa: E402
 from exercises_tests.tools.chapters import find, solved, tags  # noqa: E402
 
 

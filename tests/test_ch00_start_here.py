@@ -9,9 +9,8 @@ import pytest
 import torch
 from wrong_answers.ch00_start_here import WRONG
 
-from course_lib.pictures import machine_room
-from course_lib.ranks import RankFailed, run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, run
+from course_lib.plots.drawings import machine_room
 from exercises_tests import ch00_start_here as checks
 from exercises_tests.judging import CheckFailed
 from solutions import ch00_start_here as solutions

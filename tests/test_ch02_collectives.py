@@ -16,8 +16,7 @@ from wrong_answers.ch02_collectives import (
     tree_from_0,
 )
 
-from course_lib.ranks import run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, run
 from exercises_tests import ch02_collectives as checks
 from exercises_tests.judging import CheckFailed
 from solutions import ch02_collectives as solutions

@@ -9,10 +9,9 @@ import pytest
 import torch
 from wrong_answers.ch03_ring_all_reduce import WRONG
 
-from course_lib.pictures import star_and_ring
+from course_lib import Cluster, RankFailed, run
 from course_lib.plots import shards
-from course_lib.ranks import RankFailed, run
-from course_lib.simulator import Cluster
+from course_lib.plots.drawings import star_and_ring
 from exercises_tests import ch03_ring_all_reduce as checks
 from exercises_tests.judging import CheckFailed
 from solutions import ch03_ring_all_reduce as solutions

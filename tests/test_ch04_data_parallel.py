@@ -6,11 +6,9 @@ import pytest
 import torch
 from wrong_answers.ch04_data_parallel import WRONG
 
-from course_lib import training
+from course_lib import Cluster, each, run, training
 from course_lib.costs import collective_seconds
-from course_lib.overlap import step_seconds
-from course_lib.ranks import each, run
-from course_lib.simulator import Cluster
+from course_lib.lessons.overlap import step_seconds
 from exercises_tests import ch04_data_parallel as checks
 from solutions import ch04_data_parallel as solutions
 
@@ -87,7 +85,7 @@ def test_step_seconds_agrees_with_the_simulator():
 
 
 def _step(dist, sizes, spent, buckets):
-    from course_lib.ranks import work
+    from course_lib import work
 
     handles = []
     for bucket in buckets:

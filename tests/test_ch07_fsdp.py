@@ -13,20 +13,17 @@ import torch
 from record_rows import definitions
 from wrong_answers.ch07_fsdp import RIGHT
 
-from course_lib.adamw import adamw
+from course_lib import Cluster, bytes_held, run, work
 from course_lib.costs import collective_seconds
+from course_lib.engine.storages import Alive
+from course_lib.lessons.overlap import forward_seconds
+from course_lib.lessons.running_table import recorded
+from course_lib.lessons.torch_wrappers import observe
+from course_lib.lessons.zero_stages import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
 from course_lib.memory import model_state_bytes
-from course_lib.meter import bytes_held
-from course_lib.meter.alive import Alive
 from course_lib.models import TINY_GPT, parameter_count
-from course_lib.observe import observe
-from course_lib.overlap import forward_seconds
 from course_lib.plots import ladder, ladder_text, words_of
-from course_lib.ranks import run, work
-from course_lib.simulator import Cluster
-from course_lib.strategies import recorded
-from course_lib.training import new_model, new_optimizer
-from course_lib.zero import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
+from course_lib.training import adamw, new_model, new_optimizer
 from exercises_tests import ch07_fsdp as checks
 from exercises_tests.tools.chapters import find
 from solutions import ch07_fsdp as solutions

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import checks
+from course_lib import Cluster, checks, run
 from course_lib.checks import borrow, compare, solution
-from course_lib.ranks import run
-from course_lib.simulator import Cluster
 from exercises_tests import judging
 from exercises_tests.judging import CheckFailed, alone, check, expect
 from exercises_tests.values import close, equal, integers

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from course_lib import Cluster, run, work
 from course_lib.costs import collective_seconds, hierarchical_all_reduce_seconds
 from course_lib.hardware import A100, DGX_1, DGX_H100, H100, L40S, Link
-from course_lib.ranks import run, work
-from course_lib.simulator import Cluster
 
 FAST, SLOW = 1.0, 10.0  # seconds a message takes inside a node and between nodes
 

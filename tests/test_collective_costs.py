@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from course_lib import Cluster, run
 from course_lib.costs import (
     ALGORITHMS,
     algorithm_bandwidth,
@@ -18,8 +19,6 @@ from course_lib.costs import (
     tree_rounds,
 )
 from course_lib.hardware import DGX_H100, Link
-from course_lib.ranks import run
-from course_lib.simulator import Cluster
 
 LATENCY, BANDWIDTH = 3e-6, 7e9
 LINKS = Cluster(bandwidth=BANDWIDTH, latency=LATENCY)

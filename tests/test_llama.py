@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from course_lib import run
 from course_lib.llama import TINY_LLAMA, Llama, Tokenizer, language_model, tiny_llama
 from course_lib.models import parameter_count
-from course_lib.ranks import run
 from course_lib.serving.caches import BlockPool, KVCache
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "smollm2.json").read_text())

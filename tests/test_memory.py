@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from course_lib.gpt import GPT, next_token_loss
 from course_lib.hardware import A100, GPUS, H100
+from course_lib.lessons.memory_step import MeasuredStep, measure_step, saved_for_backward
 from course_lib.memory import (
     PRECISIONS,
     activation_bytes,
@@ -24,7 +25,6 @@ from course_lib.memory import (
     training_memory,
 )
 from course_lib.models import MODELS, TINY_GPT, parameter_count
-from course_lib.steps import MeasuredStep, measure_step, saved_for_backward
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,9 @@ import re
 import pytest
 import torch
 
-from course_lib import algorithms
-from course_lib.meter import P2POp, bytes_held, describe, size_of
-from course_lib.ranks import RankFailed, run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, algorithms, bytes_held, run
+from course_lib.engine.meter import P2POp
+from course_lib.events import describe, size_of
 
 ENGINES = pytest.mark.parametrize("on", [None, Cluster()], ids=["gloo", "simulated"])
 

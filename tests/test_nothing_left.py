@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.ranks import Deadlock, RankFailed, run
-from course_lib.simulator import Cluster
+from course_lib import Cluster, Deadlock, RankFailed, run
 
 RUNS = int(os.environ.get("COURSE_RUNS", "60"))
 GROWTH = 30e6  # bytes the process may grow by, whatever the number of runs

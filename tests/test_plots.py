@@ -12,11 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 
-from course_lib import plots
-from course_lib.meter import Event
+from course_lib import Cluster, Event, plots, run, work
 from course_lib.plots.time import look
-from course_lib.ranks import run, work
-from course_lib.simulator import Cluster
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ import matplotlib.pyplot as plt
 import pytest
 
 from course_lib.hardware import A100, H100
+from course_lib.lessons.memory_step import MeasuredStep
 from course_lib.memory import training_memory
 from course_lib.models import MODELS
 from course_lib.plots import memory_bars, memory_timeline, roofline
 from course_lib.plots.memory import PARTS, unit_of
 from course_lib.plots.roof import flops_text
-from course_lib.steps import MeasuredStep
 
 matplotlib.use("Agg")
 

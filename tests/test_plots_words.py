@@ -12,9 +12,9 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from course_lib import pictures, plots
-from course_lib.meter import Event
+from course_lib import Event, plots
 from course_lib.plots import Picture, as_html, say, words_of
+from course_lib.plots import drawings as pictures
 from exercises_tests.tools.chapters import ROOT
 
 

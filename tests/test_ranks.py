@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import ranks
-from course_lib.ranks import RankFailed, each, failures, launcher, run, watch, work
-from course_lib.simulator import Cluster
+from course_lib import Cluster, RankFailed, each, ranks, run, work
+from course_lib.engine.processes import failures, launcher, watch
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = 300  # seconds after which something counts as hung
@@ -215,7 +214,7 @@ def test_rank_0_is_heard_while_it_runs(tmp_path):
     process = script(
         tmp_path,
         "import sys\n"
-        "from course_lib.ranks import run\n"
+        "from course_lib import run\n"
         "def speak(dist):\n"
         "    print('now', flush=True)\n"
         "    while True: pass\n"
@@ -542,7 +541,7 @@ def test_a_rank_that_kills_the_helper_is_survived():
 
 
 def test_a_script_needs_no_main_guard(tmp_path):
-    text = "from course_lib.ranks import run\nprint(run(lambda dist: dist.get_rank(), ranks=2)[:])\n"
+    text = "from course_lib import run\nprint(run(lambda dist: dist.get_rank(), ranks=2)[:])\n"
     process = script(tmp_path, text)
     out, _ = process.communicate(timeout=LONG)
     assert out == "[0, 1]\n"
@@ -758,8 +757,8 @@ def test_debug_lets_right_collectives_through_in_groups_of_their_own():
 
 TORCHRUN = """
 import sys, time, torch
-from course_lib.ranks import RankFailed, each, run
-from course_lib.simulator import Cluster
+from course_lib import RankFailed, each, run
+from course_lib import Cluster
 COUNT = {"calls": 0}
 def total(dist):
     COUNT["calls"] += 1

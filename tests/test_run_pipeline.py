@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib import Cluster, RankFailed, run
 from course_lib.gpt import GPT, next_token_loss, pipeline_stage
 from course_lib.models import ModelShape
-from course_lib.ranks import RankFailed, run
 from course_lib.schedules import (
     chimera,
     dual_pipe_v,
@@ -27,7 +27,6 @@ from course_lib.schedules import (
 )
 from course_lib.schedules.executor import run_pipeline
 from course_lib.schedules.split import backward_input
-from course_lib.simulator import Cluster
 
 FREE = Cluster(latency=0.0, bandwidth=math.inf)
 WIDTH = 6

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.ranks import Deadlock, RankFailed, each, run
-from course_lib.ranks.launcher import LAUNCHER
-from course_lib.simulator import Cluster
+from course_lib import Cluster, Deadlock, RankFailed, each, run
+from course_lib.engine.processes.launcher import LAUNCHER
 
 COUNT = 0
 

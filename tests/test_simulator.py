@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import algorithms
-from course_lib.ranks import Deadlock, RankFailed, run, work
-from course_lib.simulator import Cluster
+from course_lib import Cluster, Deadlock, RankFailed, algorithms, run, work
 
 SECONDS = Cluster(latency=1.0, bandwidth=1.0, flops=10.0)
 STEPS = Cluster(latency=1.0, bandwidth=math.inf)

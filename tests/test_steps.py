@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from course_lib.meter import bytes_held
-from course_lib.steps import PARTS, measure_step, saved_for_backward
+from course_lib import bytes_held
+from course_lib.lessons.memory_step import PARTS, measure_step, saved_for_backward
 
 
 class Two(torch.nn.Module):
@@ -111,7 +111,7 @@ def test_saved_bytes_count_a_storage_once_and_leave_out_what_was_there():
 
 def test_the_profiler_writes_no_log_of_its_own():
     code = (
-        "import torch; from course_lib.steps import measure_step; m = torch.nn.Linear(2, 2);"
+        "import torch; from course_lib.lessons.memory_step import measure_step; m = torch.nn.Linear(2, 2);"
         "measure_step(m, torch.optim.SGD(m.parameters(), 0.1), lambda m: m(torch.ones(2)).sum())"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600)

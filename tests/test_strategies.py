@@ -7,11 +7,9 @@ import pytest
 import torch
 from record_rows import MEASURED
 
+from course_lib import run
 from course_lib.costs import collective_seconds, step_flops
-from course_lib.memory import model_state_bytes
-from course_lib.models import TINY_GPT, parameter_count
-from course_lib.ranks import run
-from course_lib.strategies import (
+from course_lib.lessons.running_table import (
     BATCH,
     LENGTH,
     ONE_NODE,
@@ -23,6 +21,8 @@ from course_lib.strategies import (
     recorded,
     table,
 )
+from course_lib.memory import model_state_bytes
+from course_lib.models import TINY_GPT, parameter_count
 
 matplotlib.use("Agg")
 
@@ -88,7 +88,7 @@ def test_a_table_has_a_line_for_each_row_and_fits_a_page():
 
 
 def test_bars_have_one_bar_a_row_and_name_their_units():
-    from course_lib.strategy_plots import strategy_bars
+    from course_lib.plots.running_table import strategy_bars
 
     rows = recorded("ch06")
     held, spent = strategy_bars(rows)

@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import ipywidgets
 import matplotlib.pyplot as plt
 
-from course_lib import widgets
+from course_lib.plots import sliders as widgets
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from course_lib.schedules.rules import check_ranks, name_of
 
 
 class Span(NamedTuple):
-    """One action of one rank in time, with the fields of `course_lib.meter.Event` that a timeline draws.
+    """One action of one rank in time, with the fields of `course_lib.events.Event` that a timeline draws.
 
     `posted` is when the rank had finished what came before: between `posted` and `start` it waited.
     """

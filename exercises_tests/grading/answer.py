@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from course_lib import ranks
-from course_lib.ranks import packing
+from course_lib.engine import packing
 from exercises_tests.grading.cells import binds, filename, needed, statements
 from exercises_tests.grading.loading import Loading
 

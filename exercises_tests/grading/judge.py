@@ -23,12 +23,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from course_lib import ranks
-from course_lib.ranks import launcher, packing, results, wire
-from course_lib.ranks.zygote import PR_SET_PDEATHSIG, prctl
-from exercises_tests.grading import remote, sandbox
+from course_lib import ranks, results
+from course_lib.engine import packing
+from course_lib.engine.processes import launcher, wire
+from course_lib.engine.processes.fork_server import PR_SET_PDEATHSIG, prctl
 from exercises_tests.grading.answer import Answer
 from exercises_tests.grading.cells import CELL, borrows, names_defined, without_magic
+from exercises_tests.grading.commands import remote, sandbox
 from exercises_tests.grading.namespaces import PROCESSES, SCRATCH
 from exercises_tests.judging import Outcome
 

@@ -16,12 +16,12 @@ from course_lib import ranks
 ACT = {
     "course_lib.checks": {"compare", "progress", "solution"},
     "course_lib.ranks": {"run"},
-    "course_lib.steps": {"measure_step"},
-    "course_lib.strategies": {"measure"},
+    "course_lib.lessons.memory_step": {"measure_step"},
+    "course_lib.lessons.running_table": {"measure"},
     "course_lib.training": {"train"},
 }
 """Functions by module; all of those that draw, and all checks, come on top."""
-DRAW = ("course_lib.pictures", "course_lib.plots", "course_lib.strategy_plots", "course_lib.widgets")
+DRAW = ("course_lib.plots.drawings", "course_lib.plots", "course_lib.plots.running_table", "course_lib.plots.sliders")
 
 
 class Demo(Exception):  # noqa: N818 - no mistake, unless a definition wants the value

@@ -18,14 +18,15 @@ from typing import Any
 import torch
 import torch.distributed as torch_dist
 
-from course_lib import ranks
-from course_lib.meter import Event, P2POp
-from course_lib.objects import Objects
-from course_lib.ranks import packing, wire, worker
-from course_lib.ranks.launcher import Child
-from course_lib.simulator import Cluster, world
-from course_lib.simulator.dist import SimulatedDist
-from course_lib.simulator.meeting import Group
+from course_lib import Cluster, Event, ranks
+from course_lib.engine import packing
+from course_lib.engine.meter import P2POp
+from course_lib.engine.processes import rank as worker
+from course_lib.engine.processes import wire
+from course_lib.engine.processes.launcher import Child
+from course_lib.engine.simulated import world
+from course_lib.engine.simulated.dist import SimulatedDist
+from course_lib.engine.simulated.groups import Group
 
 MOST_HANDLES = 100_000  # operations under way that one rank may have
 MOST_HELD = 256 << 20  # bytes of tensors that all ranks of a run may have under way
@@ -315,7 +316,7 @@ class RemoteHandle:
         return self._number is None or self._dist._ask("is_completed", (self._number,), {})["value"]
 
 
-class RemoteDist(Objects):
+class RemoteDist:
     """torch.distributed for a rank whose judge is elsewhere: every call is a question and its answer."""
 
     ReduceOp, P2POp, GroupMember = torch_dist.ReduceOp, P2POp, torch_dist.GroupMember

@@ -16,9 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from course_lib.ranks import RankFailed
-from course_lib.ranks.launcher import Launcher
-from exercises_tests.grading import sandbox_server
+from course_lib import RankFailed
+from course_lib.engine.processes.launcher import Launcher
+from exercises_tests.grading.commands import sandbox_server
 from exercises_tests.grading.namespaces import SCRATCH, SCRATCH_BYTES, SHM_BYTES
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/hosts", "/etc/nsswitch.conf")

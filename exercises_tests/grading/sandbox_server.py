@@ -16,8 +16,8 @@ import socket
 import sys
 import traceback
 
-from course_lib.ranks import zygote
-from exercises_tests.grading import namespaces
+from course_lib.engine.processes import fork_server as zygote
+from exercises_tests.grading.commands import namespaces
 
 MOST_MEMORY = 3 << 30  # bytes that all processes of a submission may hold together
 LOOK_EVERY = 0.25  # seconds: what can be had beyond the limit is what can be filled in that time

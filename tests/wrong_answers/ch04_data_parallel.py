@@ -925,7 +925,7 @@ def as_large_as_the_largest(sizes, seconds, ranks, latency, bandwidth):
 
 @wrong("best_bucket_bytes", "seconds", "not the seconds")
 def returns_the_seconds(sizes, seconds, ranks, latency, bandwidth):
-    from course_lib.overlap import step_seconds
+    from course_lib.lessons.overlap import step_seconds
 
     return min(step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in sizes)
 
@@ -937,7 +937,7 @@ def returns_a_plan(sizes, seconds, ranks, latency, bandwidth):
 
 @right("best_bucket_bytes")
 def scans_finely(sizes, seconds, ranks, latency, bandwidth):
-    from course_lib.overlap import step_seconds
+    from course_lib.lessons.overlap import step_seconds
 
     total = sum(sizes)
     caps = [total * place / 400 for place in range(1, 401)]

@@ -1,0 +1,161 @@
+"""Turns a function, its arguments and its results into bytes and back; tensors as plain bytes, not shared memory.
+
+Functions and classes of a notebook or a script travel by value (cloudpickle), so a rank never imports the script.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import site
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import torch
+
+_LIBRARIES = tuple(
+    str(Path(folder).resolve())
+    for folder in {
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        Path(__file__).parent.parent,
+        Path(__file__).parent.parent.parent / "exercises_tests",
+    }
+)
+
+
+def is_library(filename: str) -> bool:
+    """Return whether a source file belongs to Python, an installed package or this course, not to the learner."""
+    return filename.startswith("<frozen") or str(Path(filename).resolve()).startswith(_LIBRARIES)
+
+
+class NotPlainData(pickle.UnpicklingError):
+    """What came back holds more than numbers, text, containers and tensors."""
+
+
+def tensor_from_bytes(dtype: str, shape: tuple[int, ...], data: bytes, requires_grad: bool) -> torch.Tensor:
+    """Rebuild a tensor on this process's default device."""
+    kind = getattr(torch, dtype)
+    if not isinstance(kind, torch.dtype):
+        raise NotPlainData(f"torch.{dtype} is not a dtype")
+    if data:
+        cpu = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(kind).reshape(shape)
+    else:
+        cpu = torch.empty(shape, dtype=kind, device="cpu")
+    return cpu.to(torch.get_default_device()).requires_grad_(requires_grad)
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> tuple:
+    cpu = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    flat = cpu.reshape(-1).view(torch.uint8) if cpu.numel() else torch.empty(0, dtype=torch.uint8)
+    dtype = str(cpu.dtype).removeprefix("torch.")
+    return dtype, tuple(cpu.shape), flat.numpy().tobytes(), tensor.requires_grad and tensor.is_leaf
+
+
+class _Packer(cloudpickle.Pickler):
+    def reducer_override(self, thing: Any) -> Any:
+        if type(thing) is torch.Tensor and thing.layout is torch.strided and not thing.is_quantized:
+            return tensor_from_bytes, _tensor_bytes(thing)
+        return super().reducer_override(thing)
+
+
+def pack(thing: Any) -> bytes:
+    """Return `thing` as bytes. Raises whatever the pickling of `thing` raises."""
+    buffer = io.BytesIO()
+    _Packer(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(thing)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """Rebuild what `pack` packed."""
+    return pickle.loads(data)
+
+
+_PLAIN = {
+    ("course_lib.engine.packing", "tensor_from_bytes"): tensor_from_bytes,
+    ("builtins", "complex"): complex,
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
+    ("builtins", "slice"): slice,
+    ("builtins", "bytearray"): bytearray,
+    ("collections", "OrderedDict"): dict,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy._core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,
+    ("numpy._core.multiarray", "scalar"): np._core.multiarray.scalar,
+    ("numpy._core.numeric", "_frombuffer"): np._core.numeric._frombuffer,
+}
+
+
+class _PlainUnpacker(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _PLAIN[module, name]
+        except KeyError:
+            raise NotPlainData(
+                f"the answer returned a {module}.{name}; return tensors, numbers, text, lists, tuples or dicts"
+            ) from None
+
+
+def unpack_plain(data: bytes) -> Any:
+    """Rebuild what `pack` packed, if it is plain data; runs no code that came with it. Raises NotPlainData."""
+    return _PlainUnpacker(io.BytesIO(data)).load()
+
+
+def pack_call(fn: Any, args: tuple) -> bytes:
+    """Return a call as bytes, the learner's own modules by value. Raises TypeError that names what cannot travel."""
+    own = {module for module in map(_module_of, (fn, *args)) if module is not None}
+    registered = cloudpickle.list_registry_pickle_by_value()
+    own = [module for module in own if module.__name__ not in registered]
+    for module in own:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return pack((fn, args))
+    except Exception as error:
+        raise TypeError(_what_cannot_travel(fn, args, error)) from None
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _module_of(thing: Any) -> ModuleType | None:
+    """Return the learner's module that a function or class comes from, or None if it need not travel by value."""
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
+    filename = getattr(module, "__file__", None)
+    if module is None or module.__name__ == "__main__" or filename is None or is_library(filename):
+        return None
+    return module
+
+
+def _what_cannot_travel(fn: Any, args: tuple, error: Exception) -> str:
+    """Name the smallest part of a call that cannot be packed."""
+    name = getattr(fn, "__name__", repr(fn))
+    reason = f"{type(error).__name__}: {error}"
+    for place, argument in enumerate(args):
+        if not _can_travel(argument):
+            return f"argument {place + 1} of {name}, a {type(argument).__name__}, cannot be sent to a rank ({reason})"
+    code = getattr(fn, "__code__", None)
+    if code is not None:
+        cells = dict(zip(code.co_freevars, (cell.cell_contents for cell in fn.__closure__ or ()), strict=False))
+        used = {key: fn.__globals__[key] for key in code.co_names if key in fn.__globals__} | cells
+        for key, value in used.items():
+            if not _can_travel(value):
+                return (
+                    f"{name} uses {key}, a {type(value).__name__}, which cannot be sent to a rank ({reason}); "
+                    f"make {key} inside {name} instead"
+                )
+    return f"{name} cannot be sent to a rank ({reason})"
+
+
+def _can_travel(thing: Any) -> bool:
+    try:
+        pack(thing)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,148 @@
+"""What a failed run says: which rank failed first, how, and on which lines of the learner's."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+from course_lib.engine import packing
+from course_lib.results import RankFailed, duration, lines_of
+
+if TYPE_CHECKING:
+    from course_lib.engine.processes.watch import Child
+
+
+def raise_first_failure(
+    children: list[Child], timeout: float, simulated: bool = False, alone: bool = False, debug: bool = False
+) -> None:
+    """Raise the failure that happened first, if any: an exception, a death, or a hang."""
+    dead = [child for child in children if child.answer is None and child.died]
+    raised = [child.answer for child in children if child.answer and "error" in child.answer]
+    raised.sort(key=lambda answer: (is_victim(answer), answer["when"]))
+    if dead and (not raised or is_victim(raised[0])):
+        child = dead[0]
+        who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
+        said = _how_it_died(child, may_differ=not (simulated or alone), debug=debug)
+        raise RankFailed(f"{who} {said}", None if simulated else child.index, _kind_of_death(child))
+    raise_raised(raised)
+    stuck = [child for child in children if child.answer is None]
+    if stuck:
+        places = {child.index: stack(child) if child in stuck else None for child in children}
+        raise RankFailed(hang(places, timeout, alone), stuck[0].index, "timeout")
+
+
+def raise_raised(raised: list[dict[str, Any]]) -> None:
+    """Raise the exception that came first, if any."""
+    if raised:
+        raise _failure_of(first(raised))
+
+
+def first(raised: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the exception that came first; one that only says that another rank went away comes last."""
+    return min(raised, key=lambda answer: (is_victim(answer), answer["when"]))
+
+
+def is_victim(answer: dict[str, Any]) -> bool:
+    """Return whether an exception only says, or was raised because, another rank went away."""
+    words = ("connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket")
+    kinds = ("RuntimeError", "DistBackendError", "DistNetworkError")
+    raised = [(answer["error"], answer["message"]), *answer.get("behind", ())]
+    return any(kind in kinds and any(word in text.lower() for word in words) for kind, text in raised)
+
+
+def _failure_of(answer: dict[str, Any]) -> RankFailed:
+    rank, error, message, frames = answer["rank"], answer["error"], answer["message"], answer["frames"]
+    if error == "NotImplementedError" and not message:
+        name = frames[-1][2] if frames else "an exercise"
+        return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
+    who = "" if rank is None else f"rank {rank} "
+    said = f"{who}raised {error}" + (f": {message}" if message else "")
+    said += lines_of(frames)
+    if answer.get("other"):  # a message has two sides, and the other one is waiting on a line of its own
+        other, waits, lines = answer["other"]
+        said += f"\n  rank {other} {waits}{lines_of(lines, most=2)}" if lines else ""
+    return RankFailed(said, rank, error, message)
+
+
+def _kind_of_death(child: Child) -> str:
+    return "signal" if os.WIFSIGNALED(child.status) else "exit"
+
+
+def _how_it_died(child: Child, may_differ: bool, debug: bool) -> str:
+    last = [line for line in child.text.splitlines() if line.strip()][-3:]
+    said = f"; the last it printed was: {' / '.join(last)}" if last else ""
+    if os.WIFEXITED(child.status):
+        code = os.WEXITSTATUS(child.status)
+        return f"ended its process with exit code {code} (os._exit, or a crash below Python){said}"
+    number = os.WTERMSIG(child.status)
+    if number == signal.SIGABRT and "bad_alloc" in child.text:
+        return f"ran out of memory in C++ (std::bad_alloc){said}"
+    reasons = {
+        signal.SIGKILL: "was killed (SIGKILL): by the system for lack of memory, or by hand",
+        signal.SIGABRT: "aborted in C++ (SIGABRT)",
+        signal.SIGSEGV: "crashed in C code (SIGSEGV)",
+    }
+    reason = reasons.get(number) or f"was ended by signal {signal.Signals(number).name}"
+    if number == signal.SIGABRT and may_differ:
+        said += "; shapes or dtypes that differ between ranks do that"
+        said += "" if debug else ": run(..., debug=True) names both sides"
+    return reason + said + lines_of(stack(child))
+
+
+def hang(places: dict[int, list | None], timeout: float, alone: bool = False) -> str:
+    """Tell where each rank was when time was up: `places` are their frames, None for one that had returned."""
+    if alone:
+        (frames,) = places.values()
+        return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
+    return "\n".join([f"still running after {duration(timeout)}, and ended:", *_places(places)])
+
+
+def _places(places: dict[int, list | None]) -> list[str]:
+    lines = []
+    for rank, frames in places.items():
+        if frames is None:
+            lines.append(f"  rank {rank} had returned")
+        elif frames:
+            lines.append(f"  rank {rank} was at{lines_of(frames, most=2)}")
+        else:
+            lines.append(f"  rank {rank} was outside your function")
+    return lines
+
+
+def interrupted(children: list[Child], seconds: float) -> str:
+    """Tell where each rank was when its run was interrupted by hand."""
+    head = f"interrupted after {duration(seconds)}, and ended"
+    if children and children[0].simulated:
+        where = children[0].where
+        return f"{head}: rank {where['rank']} was at{lines_of(where['frames'], most=2)}" if where else head
+    return "\n".join([f"{head}:", *_places({c.index: stack(c) if c.answer is None else None for c in children})])
+
+
+def stack(child: Child) -> list[tuple[str, int, str]]:
+    """Return the learner's frames in what faulthandler dumped, outermost first.
+
+    They are those of the thread at fault, or of the main thread where that was none of Python's.
+    """
+    dumped = child.stack.decode("utf-8", "replace")
+    _, *threads = re.split(r"^(.*) \(most recent call first\):$", dumped, flags=re.MULTILINE)
+    bodies = dict(zip(threads[::2], threads[1::2], strict=True))  # the main thread, the oldest, comes last
+    at_fault = [body for head, body in bodies.items() if not head.startswith("Thread")] or list(bodies.values()) or [""]
+    found = re.findall(r'File "(.*)", line (\d+) in (.*)', at_fault[-1])
+    return [(file, int(line), name) for file, line, name in reversed(found) if not packing.is_library(file)]
+
+
+def deadlock(answer: dict[str, Any], most: int = 8) -> str:
+    """Tell a deadlock: who waits for what on which line, and the circle."""
+    lines = ["no rank can go on, and none of them ever will:"]
+    for rank, reason, frames in answer["waiting"][:most]:
+        lines.append(f"  rank {rank} waits {reason}{lines_of(frames, most=1)}")
+    if len(answer["waiting"]) > most:
+        lines.append(f"  ... {len(answer['waiting']) - most} more ranks wait")
+    if answer["cycle"]:
+        lines.append(f"They wait in a circle: {' -> '.join(map(str, answer['cycle']))}.")
+    elif answer["returned"]:
+        returned = ", ".join(map(str, answer["returned"][:most])) + (", ..." if len(answer["returned"]) > most else "")
+        lines.append(f"Already returned: rank {returned}.")
+    return "\n".join(lines)

@@ -1,0 +1,306 @@
+"""The process from which ranks are forked: it has imported torch, holds no threads and no GPU, and buries its dead.
+
+It lives in a session of its own, so a Ctrl-C or an interrupted cell never reaches it or a rank, and it ends itself and
+every rank when the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MADV_COLLAPSE, HUGE = 25, 2 << 20  # since Linux 6.1; bytes of a huge page
+PRELOAD = (
+    "numpy",
+    "torch",
+    "torch.distributed",
+    "course_lib.engine.processes.rank",
+    "course_lib.engine.simulated.world",
+)
+LATER = (
+    "torch.fx.experimental.symbolic_shapes",  # backward(gradient) imports it, and sympy with it: over 2 s
+    "torch._dynamo",  # the first optimizer or DDP of a process imports it: over 1 s in every rank of every run
+    "torch.distributed.tensor.debug",  # CommDebugMode
+    "torch.distributed.tensor.parallel",
+)
+"""What only some chapters need: imported when nothing is asked for, or once a rank has had to import it itself."""
+
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # once: every rank would look for it anew
+
+
+def prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        _libc.prctl(option, value, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """Return the process ids of all children, also those that orphaned grandchildren became."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # no such file outside Linux
+        return []
+
+
+class Zygote:
+    """Forks a child for each request on `control` and reports each death on it."""
+
+    later = LATER
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.parent = os.getppid()
+        self.alive: set[int] = set()
+        self.rest = b""
+        """The beginning of a request whose end has not come yet."""
+        self.listener: socket.socket | None = None
+        """The listening socket that the next rank 0 takes for the store through which ranks meet."""
+
+    def serve(self) -> None:
+        wake, wake_write = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        later = [name for name in self.later if name not in sys.modules]
+        while os.getppid() == self.parent:
+            readable, _, _ = select.select([self.control, wake], [], [], 1.0)
+            if wake in readable:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 4096)
+            self.bury()
+            if later and not readable and not self.alive:
+                import_quietly(later.pop(0))
+                if not later:
+                    settle()
+                    use_huge_pages()
+            if self.control in readable and not self.obey():
+                break
+        for pid in self.alive:
+            self.kill(pid)
+        while self.alive:  # what a rank has started becomes ours only once the rank is gone
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.alive.pop(), 0)
+        self.bury_strays()
+
+    def say(self, **message: int) -> None:
+        with contextlib.suppress(OSError):  # the other side is gone: serve() notices
+            self.control.sendall(json.dumps(message).encode() + b"\n")
+
+    def obey(self) -> bool:
+        """Carry out the requests that have come; return False when there will be no more."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.control, 65536, 8)
+        except OSError:
+            return False
+        if not data:
+            return False
+        *requests, self.rest = (self.rest + data).split(b"\n")
+        for request in requests:
+            self.carry_out(json.loads(request), fds)
+        return True
+
+    def carry_out(self, request: dict, fds: list[int]) -> None:
+        """Kill, ask where, listen, import or fork. Of requests that arrive together at most one has fds: a fork."""
+        if "kill" in request:
+            for pid in set(request["kill"]) & self.alive:
+                self.kill(pid)
+            self.say(killed=request["run"])
+        elif "where" in request:
+            for pid in set(request["where"]) & self.alive:
+                os.kill(pid, signal.SIGUSR1)
+        elif "listen" in request:
+            self.listen(request["listen"])
+        elif "import" in request:
+            for name in set(request["import"]) & set(self.later):
+                import_quietly(name)
+            settle()
+        else:
+            self.fork(fds, request.get("kind", ""))
+
+    def listen(self, ranks: int) -> None:
+        """Open a port of the system's choice on loopback, here where the ranks will be."""
+        try:
+            self.listener = socket.create_server(("127.0.0.1", 0), backlog=max(128, ranks))
+        except OSError as error:
+            self.say(failed=error.errno or 0)
+        else:
+            self.say(port=self.listener.getsockname()[1])
+
+    def fork(self, fds: list[int], kind: str) -> None:
+        listener, self.listener = self.listener, None
+        try:
+            pid = self.new_process()
+        except OSError as error:
+            self.say(failed=error.errno or 0)
+            pid = -1
+        if pid == 0:
+            _become_a_rank(fds, listener, self.confine, kind)
+        if listener is not None:
+            listener.close()
+        for fd in fds:
+            os.close(fd)
+        if pid > 0:
+            self.alive.add(pid)
+            self.say(pid=pid)
+
+    def new_process(self) -> int:
+        """Fork; those who run strangers' code do it in another way."""
+        return os.fork()
+
+    def confine(self, kind: str) -> None:
+        """In the child, before its job arrives: give up what it must not have. Here that is nothing."""
+
+    def kill(self, pid: int) -> None:
+        for group in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                group(pid, signal.SIGKILL)
+
+    def bury(self) -> None:
+        """Report each dead child, after ending whatever it left in its process group."""
+        while True:
+            try:
+                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if dead is None:
+                return
+            pid = dead.si_pid
+            if pid in self.alive:  # the zombie still holds its pid, so the group cannot be another's
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            if pid in self.alive:
+                self.alive.discard(pid)
+                if not self.alive:
+                    self.bury_strays()
+                self.say(dead=pid, status=status)
+
+    def bury_strays(self) -> None:
+        """End every process that a rank left behind, whatever session it moved to."""
+        patience = time.monotonic() + 2.0
+        while (strays := [pid for pid in _children() if pid not in self.alive]) and time.monotonic() < patience:
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in strays:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
+def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Callable, kind: str) -> None:
+    """In the child: fds are the link to the notebook, where to print, and where to dump a stack."""
+    code = 1
+    try:
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        link, out, trace = fds
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        confine(kind)
+        close_all_but(0, 1, 2, link, trace, *([listener.fileno()] if listener else []))
+        from course_lib.engine.processes import rank as worker
+
+        code = worker.main(socket.socket(fileno=link), trace, listener.detach() if listener else None)
+    except BaseException:
+        traceback.print_exc()  # a fault of ours: it goes where the rank prints, and so to the notebook
+    finally:
+        os._exit(code)
+
+
+def close_all_but(*kept: int) -> None:
+    """Close every inherited file: a rank shares nothing with the zygote or with other ranks."""
+    low = 0
+    for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        if low < fd:  # Python 3.11 takes an empty range for everything
+            os.closerange(low, fd)
+        low = fd + 1
+
+
+def import_quietly(name: str) -> None:
+    """Import what ranks will want; one that cannot be imported is their own affair."""
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
+
+
+def settle() -> None:
+    """Do once what every rank would do at first, and keep the collector of rubbish off what is here for good."""
+    from course_lib.engine import packing
+    from course_lib.engine.processes import rank as worker
+
+    packing.unpack(packing.pack(sys.modules["torch"].ones(2)))
+    sys.modules["torch"].manual_seed(worker.TORCH_SEED)  # looks for devices, and leaves to GPUs what they start from
+    gc.collect()
+    gc.freeze()
+
+
+def use_huge_pages() -> None:
+    """Make forks cheap: most of what one costs is the copy of the page tables, and a huge page has one entry for 512.
+
+    Takes a third of a second. Older kernels refuse: then pages stay small.
+    """
+    if sys.platform != "linux":
+        return
+    _libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    with open("/proc/self/maps") as file:
+        spans = re.findall(r"^(\w+)-(\w+) rw-p 00000000 00:00 0 +(?:\[heap\])?$", file.read(), re.MULTILINE)
+    for first, last in spans:
+        for start in range(-(-int(first, 16) // HUGE) * HUGE, int(last, 16) - HUGE + 1, HUGE):
+            _libc.madvise(start, HUGE, MADV_COLLAPSE)
+
+
+def begin(fd: int, user: int) -> socket.socket:
+    """Import what ranks will want, with nothing of the notebook's terminal; return the socket to serve on.
+
+    Becomes `user` unless that is 0: root, who starts strangers' code, is above all limits.
+    """
+    control = socket.socket(fileno=fd)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(null, number)
+    if user:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until a rank has its faulthandler
+    try:
+        for name in PRELOAD:
+            importlib.import_module(name)
+    except Exception as error:  # without it every launch would pay for these imports, so it must not pass in silence
+        control.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode() + b"\n")
+        raise SystemExit(1) from None
+    sys.modules["torch"].set_num_threads(1)
+    return control
+
+
+def main() -> None:
+    """Serve on the socket that the first argument names; further ones are modules to import."""
+    control = begin(int(sys.argv[1]), 0)
+    for name in sys.argv[2:]:
+        import_quietly(name)
+    settle()
+    control.sendall(b'{"ready": 1}\n')
+    Zygote(control).serve()
+
+
+if __name__ == "__main__":
+    main()

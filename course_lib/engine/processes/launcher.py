@@ -1,0 +1,254 @@
+"""The notebook's side of a run: start the zygote once, one process a rank, collect what they send, end them all."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from course_lib.engine import packing
+from course_lib.engine.processes.failures import interrupted
+from course_lib.engine.processes.interrupts import Interrupts
+from course_lib.engine.processes.watch import Child, Unavailable, Watch, note_death
+
+SOON = 5.0  # seconds after which a simulation in a used process is given up and run again alone
+ENVIRON = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # or else, without a network, a warning that the loopback has no name
+"""Variables of the ranks' environment that the notebook's own go before."""
+if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
+    ENVIRON["THP_MEM_ALLOC_ENABLE"] = "1"  # torch's switch: a new tensor's memory comes 2 MiB at a time, not 4 KiB
+
+
+class Launcher:
+    """Owns the zygote. One run at a time; every way out of `children` leaves no process behind."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._zygote: subprocess.Popen | None = None
+        self._control: socket.socket | None = None
+        self._owner = 0
+        self._ready = False
+        self._heard = b""
+        self._runs = 0
+        self._sharing = 0
+        """How many `sharing` blocks are under way, one within the other."""
+        self._kept: Child | None = None
+        """A simulation's process that can take another one."""
+        atexit.register(self.stop)
+
+    # The zygote
+
+    def _start(self, interrupts: Interrupts) -> None:
+        if self._zygote is None or self._owner != os.getpid() or self._zygote.poll() is not None:
+            self._start_zygote()
+        while not self._ready:  # it imports torch, for seconds: an interrupt ends the waiting, not the zygote
+            select.select([fd for fd in (self._control, interrupts.bell) if fd is not None], [], [])
+            if interrupts.noted:
+                interrupts.words = "interrupted while torch was being imported for the ranks; the next run can use it"
+                raise KeyboardInterrupt
+            for notice in self._hear():
+                self._check(notice, "ranks cannot be started")
+                self._ready = self._ready or "ready" in notice
+
+    def _start_zygote(self) -> None:
+        self.stop()
+        ours, theirs = socket.socketpair()
+        environ = ENVIRON | os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        self._zygote = subprocess.Popen(
+            self.command(str(theirs.fileno())),
+            pass_fds=[theirs.fileno()],
+            env=environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._control, self._owner, self._ready, self._heard = ours, os.getpid(), False, b""
+
+    def command(self, fd: str) -> list[str]:
+        """Return the command that starts the zygote, which hears its requests on `fd`."""
+        return [sys.executable, "-m", "course_lib.engine.processes.fork_server", fd]
+
+    def stop(self) -> None:
+        """End the zygote and all it started; the next run starts a new one."""
+        zygote, control, self._zygote, self._control = self._zygote, self._control, None, None
+        if control is not None:
+            control.close()
+        if zygote is not None and self._owner == os.getpid():
+            try:
+                zygote.wait(5)
+            except subprocess.TimeoutExpired:
+                zygote.kill()
+                zygote.wait()
+
+    def _ask(self, request: dict[str, Any], fds: list[int] | None = None) -> None:
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], fds or [])
+        except OSError:
+            raise self._gone() from None
+
+    def _gone(self) -> Unavailable:
+        self.stop()
+        return Unavailable("the process that starts ranks is gone; run the cell again to start a new one")
+
+    def _hear(self) -> list[dict[str, Any]]:
+        """Return the zygote's next notices; blocks until there is one."""
+        while b"\n" not in self._heard:
+            try:
+                piece = self._control.recv(65536)
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                raise self._gone()
+            self._heard += piece
+        *lines, self._heard = self._heard.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    # A run
+
+    def run(
+        self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None, broker: Any = None
+    ) -> list[Child]:
+        """Run one job a process and return the children, each with its answer or its exit status.
+
+        With `meet` they find each other at a port on loopback, which each job gets as "port".
+
+        Ends early when one fails, after `timeout` seconds (then `where` says what each was doing), or on an interrupt,
+        which is raised again once every process is gone. `live(text)` is called with whole lines that child 0 prints.
+        A `broker` reads the children's links itself from `begin(children)` on, and says when all is `over`.
+        """
+        with Interrupts() as interrupts:
+            if not self._lock.acquire(blocking=False):
+                raise RuntimeError("another run() of this notebook is still going on; wait for it or interrupt it")
+            try:
+                return self._run(jobs, timeout, meet, live, broker, interrupts)
+            finally:
+                self._lock.release()
+
+    def _run(self, jobs: list, timeout: float, meet: bool, live: Any, broker: Any, interrupts: Interrupts) -> list:
+        kept, self._kept = self._kept, None
+        children: list[Child] = [kept.renewed()] if kept and jobs[0].get("shared") else []
+        if kept and not children:
+            self._end([kept])
+        begin = time.monotonic()
+        try:
+            self._start(interrupts)
+            self._runs += 1
+            if meet:
+                port = self._listen(len(jobs))
+                jobs = [job | {"port": port} for job in jobs]
+            for index, job in enumerate(jobs[len(children) :], len(children)):
+                self._fork(index, children, job["kind"])
+            Watch(self, children, timeout, live, broker, interrupts).until_done(jobs)
+            if interrupts.noted:
+                interrupts.words = interrupted(children, time.monotonic() - begin)
+                interrupts.printed = [child.text for child in children]
+            if children[0].reusable:
+                self._kept = children[0]
+        finally:
+            self._end([child for child in children if child is not self._kept])
+        return children
+
+    def simulate(self, job: dict[str, Any], timeout: float) -> Child:
+        """Run a whole simulation in one process and return that child.
+
+        Within `sharing` that may be the process of an earlier one. If it does not end well there, and soon, it is run
+        again in a process of its own, so that what is told of it does not depend on what was run before.
+        """
+        job = job | {"shared": self._sharing > 0}
+        if self._kept is not None:
+            (child,) = self.run([job], min(timeout, SOON))
+            if child.answer is not None and "error" not in child.answer:
+                return child
+        (child,) = self.run([job], timeout)
+        return child
+
+    @contextlib.contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Let the simulations under `with` take turns in one process, for as long as they leave nothing behind."""
+        self._sharing += 1
+        try:
+            yield
+        finally:
+            self._sharing -= 1
+            if not self._sharing and self._kept is not None:
+                kept, self._kept = self._kept, None
+                self._end([kept])
+
+    def unpack(self, data: bytes) -> Any:
+        """Rebuild what a rank returned."""
+        return packing.unpack(data)
+
+    def prepare(self, answers: list[dict[str, Any]]) -> None:
+        """Have the zygote import what ranks had to import themselves, for seconds, so that the next ones need not."""
+        wanted = sorted({name for answer in answers for name in answer.get("imported", ())})
+        if wanted:
+            with contextlib.suppress(Unavailable):
+                self._ask({"import": wanted})
+
+    def _listen(self, ranks: int) -> int:
+        self._ask({"listen": ranks})
+        while True:
+            for notice in self._hear():
+                self._check(notice, "the port at which ranks meet could not be opened")
+                if "port" in notice:
+                    return notice["port"]
+
+    def _check(self, notice: dict[str, Any], what: str) -> None:
+        if "broken" in notice:
+            self.stop()
+            raise Unavailable(f"ranks cannot be started here: {notice['broken']}")
+        if "failed" in notice:
+            raise Unavailable(f"{what}: {os.strerror(notice['failed'])}")
+
+    def _fork(self, index: int, children: list[Child], kind: str) -> None:
+        link, theirs = socket.socketpair()
+        out, out_write = os.pipe()
+        trace, trace_write = os.pipe()
+        child = Child(index, 0, kind == "simulated", link, out, trace)
+        children.append(child)
+        fds = [theirs.fileno(), out_write, trace_write]
+        try:
+            self._ask({"run": self._runs, "kind": kind}, fds)
+            while not child.pid:
+                for notice in self._hear():
+                    self._check(notice, f"rank {index} could not be started")
+                    child.pid = notice.get("pid", child.pid)
+                    note_death(children, notice)
+        finally:
+            theirs.close()
+            os.close(out_write)
+            os.close(trace_write)
+
+    def _end(self, children: list[Child]) -> None:
+        """Make sure that every child is gone, and close what led to it."""
+        try:
+            if self._control is not None and any(child.pid and child.status is None for child in children):
+                self._ask({"run": self._runs, "kill": [child.pid for child in children if child.status is None]})
+                while any(child.pid and child.status is None for child in children):
+                    for notice in self._hear():
+                        note_death(children, notice)
+            if any(not child.pid for child in children):
+                self.stop()  # which process belongs to whom is unknown
+        except Unavailable:
+            pass  # the zygote takes its ranks with it
+        except BaseException:  # a second Ctrl-C, perhaps halfway through a notice
+            self.stop()
+            raise
+        finally:
+            for child in children:
+                with contextlib.suppress(OSError):
+                    child.link.shutdown(socket.SHUT_RDWR)
+                child.link.close()
+                os.close(child.out)
+                os.close(child.trace)
+
+
+LAUNCHER = Launcher()

@@ -1,0 +1,203 @@
+"""`run` under torchrun: the ranks are the processes that torchrun started, and all of them call `run` together.
+
+Each run has a process group of its own. What went wrong on any rank is told to all through torchrun's store, so every
+rank raises the same RankFailed; a failing rank closes its connections, which frees those that wait for it.
+
+Two promises are weaker than in a notebook: of a rank that dies (a signal, os._exit) torchrun tells what it knows; and
+one that never comes back is told by the others up to 30 s later, and ended by torchrun once these have ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as torch_dist
+
+from course_lib.engine import meter, packing
+from course_lib.engine.processes import rank as worker
+from course_lib.engine.processes.failures import first, hang, raise_raised
+from course_lib.events import Event
+from course_lib.results import RankFailed, Results, print_ranks
+
+MOST_PRINTED = 100_000  # characters kept of what one rank prints
+SLACK = 30.0  # seconds for which a rank whose time is up is waited for
+_RUNS = 0
+_STORE: Any = None
+
+
+def run(
+    fn: Callable, args: tuple, ranks: int | None, on: str | None, timeout: float = 60, debug: bool = False
+) -> Results:
+    """Call `fn(dist, *args)` on this rank and return the results of all. Raises as `ranks.run` does, on every rank."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if ranks is not None and ranks != world:
+        raise ValueError(
+            f"ranks={ranks}, but torchrun started {world}: leave ranks out, or start torchrun with {ranks} processes"
+        )
+    if torch_dist.is_initialized():
+        raise RuntimeError("run() makes the process group itself under torchrun: leave out your init_process_group")
+    backend = on or "gloo"
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    if backend == "nccl" and torch.cuda.device_count() <= local:
+        gpus = torch.cuda.device_count()
+        raise ValueError(f"rank {rank} has no GPU of its own: this machine has {gpus}; leave out on='nccl' to use gloo")
+    store, patience = _next_store(timeout), timedelta(seconds=timeout + 1)  # by then a rank has noted where it is
+    printed, answer = "", {}
+    with _group(backend, store, rank, world, patience, local):
+        deadline = time.monotonic() + timeout + SLACK
+        with _kept_print() as text, _noted_where(store, rank, timeout):
+            answer = _call(fn, args, rank, backend, debug)
+        printed = text.kept()
+        if "error" in answer:
+            torch_dist.destroy_process_group()  # frees the ranks that wait for this one
+        _tell(store, rank, world, answer, timeout, deadline)
+        carrier = torch_dist.new_group(backend="gloo") if backend == "nccl" else None
+        everything: list = [None] * world
+        torch_dist.all_gather_object(everything, packing.pack(answer | {"printed": printed}), carrier)
+    answers = [packing.unpack(data) for data in everything]
+    texts = [answer["printed"] for answer in answers]
+    if rank == 0:
+        print_ranks(texts)
+    events = [Event._make(event) for answer in answers for event in answer["events"]]
+    values = [packing.unpack(answer["value"]) for answer in answers]
+    seconds = max(answer["end"] - answer["begin"] for answer in answers)
+    return Results(values, seconds, events, texts, shown=rank == 0)
+
+
+def _next_store(timeout: float) -> Any:
+    """Return a store for this run alone, on all ranks the same."""
+    global _RUNS, _STORE
+    if _STORE is None:
+        _STORE, _, _ = next(torch_dist.rendezvous("env://"))
+    _STORE.set_timeout(timedelta(seconds=timeout + SLACK))
+    _RUNS += 1
+    return torch_dist.PrefixStore(f"course/{_RUNS}", _STORE)
+
+
+@contextlib.contextmanager
+def _group(backend: str, store: Any, rank: int, world: int, patience: timedelta, local: int) -> Iterator[None]:
+    """Make the process group of one run, and leave none behind."""
+    device = None
+    if backend == "nccl":
+        device = torch.device("cuda", local)
+        torch.cuda.set_device(device)
+        torch.set_default_device(device)
+    elif os.environ.get("LOCAL_WORLD_SIZE") == str(world):  # one machine: a VPN must not matter
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+    torch_dist.init_process_group(
+        backend, store=store, rank=rank, world_size=world, timeout=patience, device_id=device
+    )
+    try:
+        torch_dist.barrier()  # the clocks of all ranks begin here
+        yield
+    finally:
+        if torch_dist.is_initialized():
+            torch_dist.destroy_process_group()
+        if device is not None:
+            torch.set_default_device(None)
+
+
+class _Text(io.TextIOBase):
+    """Keeps the beginning of what is written to it."""
+
+    def __init__(self) -> None:
+        self._text, self._more = "", 0
+
+    def write(self, text: str) -> int:
+        kept = text[: max(0, MOST_PRINTED - len(self._text))]
+        self._text += kept
+        self._more += len(text) - len(kept)
+        return len(text)
+
+    def kept(self) -> str:
+        return self._text + (f"\n... {self._more:,} characters more\n" if self._more else "")
+
+
+@contextlib.contextmanager
+def _kept_print() -> Iterator[_Text]:
+    text = _Text()
+    with contextlib.redirect_stdout(text):
+        yield text
+
+
+@contextlib.contextmanager
+def _noted_where(store: Any, rank: int, timeout: float) -> Iterator[None]:
+    """Note for all ranks on which lines this one is, should it still be here when time is up."""
+    thread = threading.get_ident()
+
+    def note() -> None:
+        stack = traceback.extract_stack(sys._current_frames()[thread])
+        ours = max(place for place, frame in enumerate(stack) if frame.filename == __file__)
+        frames = [(frame.filename, frame.lineno, frame.name) for frame in stack[ours:]]
+        theirs = [frame for frame in frames if not packing.is_library(frame[0])]
+        with contextlib.suppress(Exception):  # the store may be gone
+            store.set(f"where {rank}", packing.pack(theirs))
+
+    timer = threading.Timer(timeout, note)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> dict[str, Any]:
+    """Call the function as a rank of `run` does: with its own copy of all it uses."""
+    os.environ["COURSE_RANK"] = str(rank)
+    try:
+        dist = meter.CURRENT = meter.Meter(debug=debug)
+        own_fn, own_args = packing.unpack(packing.pack_call(fn, args))
+        torch.manual_seed(worker.TORCH_SEED)  # GPUs too, since this process lives on from run to run
+        worker.seed(rank)
+        dist.begin = begin = time.monotonic()
+        value = own_fn(dist, *own_args)
+        if backend == "nccl":
+            torch.cuda.synchronize()
+        end = time.monotonic()
+    except Exception as error:
+        return worker.failure(error, rank)
+    finally:
+        del os.environ["COURSE_RANK"]
+        meter.CURRENT = None
+    answer = worker.give_back(value, rank)
+    return answer | {"events": [tuple(event) for event in dist.events], "begin": begin, "end": end}
+
+
+def _tell(store: Any, rank: int, world: int, answer: dict[str, Any], timeout: float, deadline: float) -> None:
+    """Tell all ranks how this one ended and hear how they did. Raises the first failure, the same on every rank."""
+    overdue = time.monotonic() > deadline  # the others have given up on this one
+    order = store.add("ended", 1)
+    failed = {**answer, "when": order, "message": answer["message"][:10_000]} if "error" in answer else None
+    store.set(f"rank {rank}", packing.pack(failed))
+    heard, late = {}, []
+    for other in range(world):
+        try:
+            store.wait([f"rank {other}"], timedelta(seconds=max(0.1, deadline - time.monotonic())))
+            heard[other] = packing.unpack_plain(store.get(f"rank {other}"))
+        except torch_dist.DistStoreError:
+            late.append(other)
+    raised = [failure for failure in heard.values() if failure is not None]
+    if raised and "Timed out waiting" not in first(raised)["message"]:  # gloo's words for a hang
+        raise_raised(raised)
+    if raised or late or overdue:
+        places = {other: _where(store, other, heard) for other in range(world)}
+        stuck = [other for other, frames in places.items() if frames is not None] or late or [rank]
+        raise RankFailed(hang(places, timeout), stuck[0], "timeout")
+
+
+def _where(store: Any, rank: int, heard: dict[int, Any]) -> list | None:
+    """Return a rank's lines when time was up; None for one that had returned."""
+    if store.check([f"where {rank}"]):
+        return packing.unpack_plain(store.get(f"where {rank}"))
+    return None if heard.get(rank, ...) is None else []

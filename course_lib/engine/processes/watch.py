@@ -1,0 +1,202 @@
+"""What arrives from the processes of one run, until they are done, one fails, time is up, or an interrupt comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.engine import packing
+from course_lib.engine.processes import wire
+from course_lib.engine.processes.failures import is_victim
+
+MOST_PRINTED = 100_000  # bytes kept of what one rank prints
+
+
+@dataclass
+class Child:
+    """One process of a run, and what has arrived from it."""
+
+    index: int
+    pid: int
+    simulated: bool
+    link: socket.socket
+    out: int
+    trace: int
+    inbox: wire.Inbox = field(default_factory=wire.Inbox)
+    printed: bytearray = field(default_factory=bytearray)
+    unshown: int = 0
+    """Bytes printed beyond MOST_PRINTED."""
+    stack: bytearray = field(default_factory=bytearray)
+    """What faulthandler dumped when time was up."""
+    where: dict[str, Any] | None = None
+    """What a simulation said when time was up."""
+    answer: dict[str, Any] | None = None
+    status: int | None = None
+    """The exit status as os.waitpid gives it, once the process is gone."""
+    died: bool = False
+    """Whether it was gone before the run ended it."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it is the process of a simulation that has left nothing behind and waits for another one."""
+        return self.status is None and self.answer is not None and self.answer.get("left") == ""
+
+    def renewed(self) -> Child:
+        """Return the same process as a child from which nothing has arrived yet."""
+        return Child(self.index, self.pid, self.simulated, self.link, self.out, self.trace)
+
+    @property
+    def text(self) -> str:
+        text = self.printed.decode("utf-8", "replace")
+        return text + (f"\n... {self.unshown:,} bytes more\n" if self.unshown else "")
+
+
+class Unavailable(RuntimeError):
+    """The process that starts ranks cannot be started."""
+
+
+def note_death(children: list[Child], notice: dict[str, Any]) -> None:
+    for child in children:
+        if child.pid and child.pid == notice.get("dead"):
+            child.status = notice["status"]
+
+
+class Watch:
+    """Reads everything that the children of one run send until they are done, one fails, or time is up."""
+
+    def __init__(self, launcher, children: list[Child], timeout: float, live: Any, broker: Any, interrupts) -> None:
+        self.launcher, self.children, self.live, self.broker = launcher, children, live, broker
+        self.interrupts = interrupts
+        self.deadline = time.monotonic() + timeout
+        self.selector = selectors.DefaultSelector()
+        self.shown = 0
+        self.stopping = False
+        """Whether an interrupt has been heeded: what follows is short and is not cut off by it."""
+
+    def until_done(self, jobs: list[dict[str, Any]]) -> None:
+        with self.selector:
+            self.selector.register(self.launcher._control, selectors.EVENT_READ, (self._from_zygote, None))
+            if self.interrupts.bell is not None:
+                self.selector.register(self.interrupts.bell, selectors.EVENT_READ, (lambda *_: None, None))
+            for child in self.children:
+                if self.broker is None:
+                    self.selector.register(child.link, selectors.EVENT_READ, (self._from_link, child))
+                self.selector.register(child.out, selectors.EVENT_READ, (self._from_out, child))
+                self.selector.register(child.trace, selectors.EVENT_READ, (self._from_trace, child))
+            if self.broker is not None:
+                self.selector.register(self.broker.bell, selectors.EVENT_READ, (self._from_broker, None))
+            for child, job in zip(self.children, jobs, strict=True):
+                with contextlib.suppress(OSError):  # it died at once: its exit status will tell
+                    wire.put(child.link, wire.JOB, packing.pack(job))
+            if self.broker is not None:
+                self.broker.begin(self.children)
+            self._loop(self.deadline, until=self._over)
+            if self.interrupts.noted:
+                self.stopping = True
+                self.selector.unregister(self.interrupts.bell)  # it has rung
+                self._ask_where(times=4)
+            elif all(child.reusable for child in self.children):
+                pass
+            elif all(child.answer is not None for child in self.children):
+                for child in self.children:
+                    with contextlib.suppress(OSError):
+                        wire.put(child.link, wire.LEAVE)
+                self._loop(time.monotonic() + 2, until=lambda: all(c.status is not None for c in self.children))
+            elif self._failed():  # others may have failed before: hear them out
+                self._loop(time.monotonic() + 0.1, until=lambda: False)
+                if all(is_victim(child.answer) for child in self.children if child.answer and "error" in child.answer):
+                    self._loop(time.monotonic() + 1, until=self._died)  # victims can be heard before their cause
+            elif self.broker is None or not self.broker.over():
+                self._ask_where()
+            self._loop(time.monotonic(), until=lambda: False)  # what is still in the pipes
+        for child in self.children:
+            child.died = child.status is not None
+
+    def _loop(self, deadline: float, until: Any) -> None:
+        while not until() and (self.stopping or not self.interrupts.noted):
+            ready = self.selector.select(max(0.0, deadline - time.monotonic()))
+            for key, _ in ready:
+                handle, child = key.data
+                handle(key.fileobj, child)
+            if not ready and time.monotonic() >= deadline:
+                return
+
+    def _died(self) -> bool:
+        return any(child.status is not None for child in self.children)
+
+    def _failed(self) -> bool:
+        return any(c.status is not None if c.answer is None else "error" in c.answer for c in self.children)
+
+    def _over(self) -> bool:
+        if time.monotonic() >= self.deadline or any(c.status is not None and c.answer is None for c in self.children):
+            return True
+        if self.broker is not None:
+            return self.broker.over()
+        return self._failed() or all(child.answer is not None for child in self.children)
+
+    def _ask_where(self, times: int = 20) -> None:
+        """Time is up: ask each child that has not answered what it is doing, at most so many tenths of a second."""
+        waiting = [child for child in self.children if child.answer is None]
+
+        def silent() -> list[Child]:
+            return [c for c in waiting if c.status is None and not (c.where if c.simulated else c.stack)]
+
+        for child in waiting:
+            with contextlib.suppress(OSError):
+                wire.put(child.link, wire.WHERE)
+        for _ in range(times):  # one that has only just been started does not listen yet
+            if not silent():
+                break
+            with contextlib.suppress(Unavailable):
+                self.launcher._ask({"where": [child.pid for child in silent() if not child.stack]})
+            self._loop(time.monotonic() + 0.1, until=lambda: not silent())
+        self._loop(time.monotonic() + 0.1, until=lambda: False)  # a stack arrives in several pieces
+
+    def _from_zygote(self, _: Any, __: Any) -> None:
+        for notice in self.launcher._hear():
+            note_death(self.children, notice)
+
+    def _from_link(self, link: socket.socket, child: Child) -> None:
+        try:
+            piece = link.recv(1 << 20)
+        except OSError:
+            piece = b""
+        if not piece:
+            self.selector.unregister(link)
+        try:
+            for kind, body in child.inbox.add(piece):
+                if kind in (wire.DONE, wire.FAILED):
+                    child.answer = packing.unpack_plain(body)
+                elif kind == wire.HERE:
+                    child.where = packing.unpack_plain(body)
+        except Exception as error:  # code in the rank wrote into its link
+            message = f"what it sent back is damaged ({type(error).__name__}: {error})"
+            child.answer = {"error": "ValueError", "message": message, "frames": [], "rank": child.index, "when": 0.0}
+
+    def _from_broker(self, bell: int, _: Any) -> None:
+        self.selector.unregister(bell)  # it has rung; `over` tells the rest
+
+    def _from_out(self, out: int, child: Child) -> None:
+        piece = os.read(out, 1 << 16)
+        if not piece:
+            self.selector.unregister(out)
+        room = MOST_PRINTED - len(child.printed)
+        child.printed += piece[:room]
+        child.unshown += len(piece[room:])
+        if child.index == 0 and self.live:
+            whole = child.printed.rfind(b"\n") + 1
+            if whole > self.shown:
+                text = child.printed[self.shown : whole].decode("utf-8", "replace")
+                self.shown = whole
+                self.live(text)
+
+    def _from_trace(self, trace: int, child: Child) -> None:
+        piece = os.read(trace, 1 << 16)
+        if not piece:
+            self.selector.unregister(trace)
+        child.stack += piece[: MOST_PRINTED - len(child.stack)]

@@ -1,0 +1,187 @@
+"""Messages of simulated ranks: send, recv, isend, irecv; each side of one is a posting, and a handle of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from course_lib.engine.meter import P2POp
+
+
+class Channel:
+    """The way of all messages from one rank to another in one group and with one tag, first in, first out."""
+
+    __slots__ = ("src", "dst", "tag", "group", "latency", "bandwidth", "nics", "waiting")
+
+    def __init__(self, src, dst, tag, group, latency=0.0, bandwidth=1.0, nics=None) -> None:
+        self.src, self.dst, self.tag, self.group = src, dst, tag, group
+        """`src` is None where a rank receives from anyone."""
+        self.latency, self.bandwidth, self.nics = latency, bandwidth, nics
+        self.waiting: list[Posting] = []
+        """The sides posted so far whose other sides are not: sends only, or receives only."""
+
+
+class Posting:
+    """One side of a transfer, and what isend and irecv return; `end` is None until the other side has posted too.
+
+    Results appear at wait(), and the buffer must stay untouched until then.
+    """
+
+    __slots__ = (
+        "rank", "kind", "channel", "nbytes", "time", "tensor", "blocking", "before", "data", "end", "waiter",
+        "_version",
+    )  # fmt: skip
+
+    def __init__(self, rank, kind, channel, nbytes, time, tensor=None, blocking=True) -> None:
+        self.rank, self.kind, self.channel, self.nbytes, self.time = rank, kind, channel, nbytes, time
+        """`rank` is who posted it: a Rank, or its Agent in a collective, whose values travel in its Meeting."""
+        self.tensor, self.blocking = tensor, blocking
+        """The learner's tensor, and whether the learner's own line waits for it; None and True in a collective.
+
+        After `wait` the tensor is let go of.
+        """
+        self.end = self.waiter = self.data = None
+        """`data` is what has arrived for an irecv."""
+        if not blocking:
+            self._version, self.before = version(tensor), snapshot(tensor)
+
+    @property
+    def peer(self) -> int | None:
+        """The other side's rank; None while a receive from anyone waits."""
+        return self.channel.dst if self.kind == "send" else self.channel.src
+
+    @property
+    def name(self) -> str:
+        """The operation as a sentence names it."""
+        if self.peer is None:
+            return f"i{self.kind}"
+        return f"i{self.kind} {'to' if self.kind == 'send' else 'from'} rank {self.peer}"
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Block until the operation has ended; then its results are there."""
+        tensor, rank = self.tensor, self.rank
+        if tensor is None:  # waited for already
+            return True
+        rank.engine.wait(rank, self)
+        if version(tensor) != self._version and not same_bits(tensor, self.before):
+            raise RuntimeError(f"the buffer of {self.name} was changed before its wait(): wait first, then change it")
+        del rank.open_handles[self]
+        if self.data is not None:
+            copy(tensor, self.data)
+        self.tensor = self.before = self.data = None
+        return True
+
+    def is_completed(self) -> bool:
+        """Return whether the operation has ended by this rank's clock; results still need `wait`."""
+        return self.tensor is None or self.rank.engine.poll(self.rank, self)
+
+
+def check_tensor(tensor: Any, name: str) -> int:
+    """Return the bytes of a tensor. Raises TypeError or ValueError unless it is one that can be sent."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} takes a tensor, not {type(tensor).__name__}: torch.tensor([...])")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} was given a tensor that is not contiguous (a slice of columns?): use .contiguous()")
+    nbytes = tensor.nbytes
+    held = tensor.untyped_storage().nbytes() if tensor.is_cpu else -1
+    if nbytes and held < tensor.storage_offset() * tensor.itemsize + nbytes or held < 0:
+        where = "was freed" if tensor.is_cpu else f"is on {tensor.device}: simulated ranks hold theirs on the CPU"
+        raise ValueError(f"{name} was given a tensor whose memory {where}")
+    return nbytes
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Return torch's count of in-place changes, which all views of one tensor share."""
+    try:
+        return tensor._version
+    except RuntimeError:  # made in inference mode
+        return -1
+
+
+def snapshot(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy that autograd does not follow."""
+    return (tensor.detach() if tensor.requires_grad else tensor).clone()
+
+
+def copy(into: torch.Tensor, value: torch.Tensor) -> None:
+    """Fill a tensor with the elements of another that has as many, whatever their shapes."""
+    if into.requires_grad or value.requires_grad:
+        into, value = into.detach(), value.detach()
+    try:
+        into.copy_(value)  # for as many elements, other shapes that torch takes here differ by dimensions of 1
+    except RuntimeError:
+        if into.shape == value.shape:
+            raise
+        into.view(-1).copy_(value.reshape(-1))
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors of one dtype and shape hold equal numbers, or the same bits."""
+    if torch.equal(one, other):
+        return True
+    one, other = (tensor.detach().contiguous().view(-1).view(torch.uint8) for tensor in (one, other))
+    return torch.equal(one, other)  # NaN equals itself here
+
+
+class Messages:
+    """The half of SimulatedDist that holds the point-to-point operations.
+
+    It is no base class of that, because a class with a `__getattr__` finds all its attributes more slowly.
+    """
+
+    def __init__(self, dist: Any, engine: Any, me: Any) -> None:
+        self._dist, self._engine, self._me = dist, engine, me
+        self._channels: dict[tuple, Channel] = {}
+        """The channel that arguments mean, for all arguments that have been looked at once."""
+
+    def send(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> None:
+        self._engine.wait(self._me, self._post("send", tensor, dst, group, tag, group_dst, True))
+
+    def recv(self, tensor, src=None, group=None, tag=0, group_src=None) -> int:
+        posting = self._post("recv", tensor, src, group, tag, group_src, True)
+        self._engine.wait(self._me, posting)
+        return posting.channel.src
+
+    def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> Posting:
+        return self._post("send", tensor, dst, group, tag, group_dst, False)
+
+    def irecv(self, tensor, src=None, group=None, tag=0, group_src=None) -> Posting:
+        return self._post("recv", tensor, src, group, tag, group_src, False)
+
+    def batch_isend_irecv(self, p2p_op_list: list[P2POp]) -> list[Posting]:
+        return [getattr(self._dist, op.name)(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+
+    def _post(self, kind, tensor, peer, group, tag, place, blocking) -> Posting:
+        """Post one side of a message."""
+        me, engine = self._me, self._engine
+        try:
+            channel = self._channels[kind, type(peer), peer, group, type(tag), tag, place]
+        except (KeyError, TypeError):  # not seen before, or something that cannot be right
+            channel = self._channel(kind, peer, group, tag, place)
+        nbytes = check_tensor(tensor, kind if blocking else "i" + kind)
+        ready = engine.ready
+        if ready and ready[0][0] < me.clock:  # `turn` asks the same; the call would be for nothing nearly always
+            engine.turn(me)
+        if me.asked:
+            me.acts()
+        posting = Posting(me, kind, channel, nbytes, me.clock, tensor, blocking)
+        engine.post(posting)
+        if not blocking:
+            me.open_handles[posting] = None
+        return posting
+
+    def _channel(self, kind, peer, group, tag, place) -> Channel:
+        """Return the channel that arguments mean. Raises ValueError or TypeError for those that mean none."""
+        me, asked = self._me.index, (kind, type(peer), peer, group, type(tag), tag, place)
+        group = self._dist._group(group)
+        peer = self._dist._rank_in(group, peer, place, "dst" if kind == "send" else "src")
+        if peer is None and kind == "send":
+            raise ValueError("a send needs dst, the rank that receives")
+        if peer == me:
+            raise ValueError(f"rank {peer} cannot send to or receive from itself")
+        if not hasattr(tag, "__index__"):
+            raise TypeError(f"tag={tag!r}: a tag is a whole number")
+        src, dst = (me, peer) if kind == "send" else (peer, me)
+        channel = self._channels[asked] = self._engine.channel(src, dst, int(tag), group.number)
+        return channel

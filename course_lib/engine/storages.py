@@ -1,0 +1,137 @@
+"""How many bytes of tensors a rank holds: of things that are named, or of all that some code has made."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+def bytes_held(*things: Any) -> int:
+    """Return the bytes of storage that `things` keep alive; without arguments, that all tensors of this process do.
+
+    Things are tensors, modules, optimizers, and lists, tuples, sets or dicts of them. A storage that several views
+    share counts once and in full, one that was resized counts as it is now, and a freed one counts nothing. Raises
+    RuntimeError without arguments on a simulated rank, whose process holds the tensors of all ranks.
+    """
+    if not things:
+        world = sys.modules.get("course_lib.engine.simulated.world")
+        if world is not None and world.CURRENT is not None:
+            raise RuntimeError(
+                "bytes_held() on a simulated rank would count the tensors of all ranks, which share one process: "
+                "say whose bytes you mean, as in bytes_held(model, optimizer)"
+            )
+        things = tuple(thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor))
+    return sum(storages_of(*things).values())
+
+
+def storages_of(*things: Any) -> dict[int, int]:
+    """Return the bytes of every storage that `things` keep alive, by the storage's own number."""
+    storages: dict[int, int] = {}
+    seen: set[int] = set()
+
+    def visit(thing: Any) -> None:
+        if id(thing) in seen:
+            return
+        seen.add(id(thing))
+        if isinstance(thing, torch.Tensor):
+            mine = getattr(thing, "_local_tensor", thing)  # a DTensor's own storage is one in name only
+            if mine.layout is torch.strided and mine.device.type != "meta":
+                storage = mine.untyped_storage()
+                storages[storage._cdata] = storage.nbytes()
+            if thing.is_leaf and thing.grad is not None:
+                visit(thing.grad)
+        elif isinstance(thing, torch.nn.Module):
+            for child in (*thing.parameters(), *thing.buffers()):
+                visit(child)
+        elif isinstance(thing, torch.optim.Optimizer):
+            visit(dict(thing.state))
+        elif isinstance(thing, dict):
+            for child in thing.values():
+                visit(child)
+        elif isinstance(thing, (list, tuple, set, frozenset)):
+            for child in thing:
+                visit(child)
+
+    for thing in things:
+        visit(thing)
+    return storages
+
+
+class Alive(TorchDispatchMode):
+    """Notes every storage that is made under `with alive:`, without keeping it; `bytes()` says what is left of them.
+
+    A storage counts once and in full for as long as anything holds it, also autograd or a view of one element, and with
+    the size that it has now. What a collective itself makes does not count where the code calls `alive.beside(dist)`.
+    On real ranks gloo's threads hold the tensors of a collective for a moment longer than it takes: simulate.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[int, Watched] = {}
+        self._away = 0
+
+    def beside(self, dist: Any) -> Any:
+        """Return a `dist` with the same names, whose calls are not watched."""
+        return _Beside(dist, self)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in () if self._away else tree_leaves(out):
+            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and tensor.device.type != "meta":
+                watched = Watched(tensor)
+                self._seen.setdefault(watched.number, watched)
+        return out
+
+    def bytes(self, *things: Any) -> int:
+        """Return the bytes that are alive now, together with those of `things` (as in `bytes_held`), each once."""
+        self._seen = {number: watched for number, watched in self._seen.items() if watched.nbytes is not None}
+        alive = {number: watched.nbytes for number, watched in self._seen.items()}
+        return sum((alive | storages_of(*things)).values())
+
+
+class _Beside:
+    """Passes every call on, and lets `alive` look away meanwhile."""
+
+    def __init__(self, thing: Any, alive: Alive) -> None:
+        self._thing, self._alive = thing, alive
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._thing, name)
+        if isinstance(found, type) or not callable(found):
+            return found
+
+        @functools.wraps(found)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._alive._away += 1
+            try:
+                result = found(*args, **kwargs)
+            finally:
+                self._alive._away -= 1
+            return _Beside(result, self._alive) if hasattr(result, "wait") else result
+
+        return call
+
+
+class Watched:
+    """A tensor's storage, looked at without being kept."""
+
+    _free = staticmethod(torch.UntypedStorage._free_weak_ref)  # at the end of a process `torch` may be gone first
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.number = tensor.untyped_storage()._weak_ref()  # nothing else gets this number while the reference lives
+
+    @property
+    def nbytes(self) -> int | None:
+        """The bytes it has now, None once nobody holds it."""
+        if torch.UntypedStorage._expired(self.number):
+            return None
+        return torch.UntypedStorage._new_with_weak_ptr(self.number).nbytes()
+
+    def __del__(self) -> None:
+        self._free(self.number)

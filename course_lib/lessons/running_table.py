@@ -1,0 +1,246 @@
+"""The running table: what one step of the tiny GPT costs each rank under a strategy, measured on a simulated cluster.
+
+A strategy is a function `strategy(dist, model)` that is called once on every rank with the same untrained GPT. It keeps
+what its rank needs of the model and returns `(step, module, optimizer)`: what trains on one global batch and returns
+the loss, and the two things whose bytes are counted; a fourth thing holds the gradients where `parameter.grad` does
+not. `measure` turns a strategy into a `Row`; `table` shows rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from course_lib import text
+from course_lib.cluster import Cluster
+from course_lib.engine.storages import bytes_held
+from course_lib.gpt import next_token_loss
+from course_lib.models import TINY_GPT
+from course_lib.ranks import run, work
+from course_lib.results import Results, duration
+from course_lib.training import new_model, new_optimizer
+
+ONE_NODE = Cluster(bandwidth=10e9, latency=5e-6, flops=1e12)
+"""Four devices of 1 TFLOP/s in one machine: links of 10 GB/s, 5 µs a message."""
+FOUR_NODES = Cluster(bandwidth=1e9, latency=30e-6, flops=1e12)
+"""The same four devices in four machines: links of 1 GB/s (8 Gb/s), 30 µs a message."""
+CLUSTERS = {"one node": ONE_NODE, "four nodes": FOUR_NODES}
+RECORDED = Path(__file__).parent / "data" / "rows.json"
+BATCH, LENGTH = 32, 64  # the global batch: rows, and tokens a row
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a strategy costs. Bytes are those of the rank that holds or sends most; `loss` is that of the third step.
+
+    `communicating`: the share of the step in which a rank's messages are on their way. `waiting`: the share in which a
+    rank does not compute; what of communicating is hidden behind computing is not in it.
+    """
+
+    strategy: str
+    cluster: str
+    ranks: int
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    sent: int
+    collectives_per_layer: float
+    seconds: float
+    tokens_per_second: float
+    communicating: float
+    waiting: float
+    loss: float
+
+    def __str__(self) -> str:
+        return table([self])
+
+
+class Computing(TorchDispatchMode):
+    """Spends virtual time for each matrix product that a simulated rank computes, forward and backward."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        count = flop_registry.get(func._overloadpacket)
+        if count is not None and args[0].device.type != "meta":
+            work(flops=count(*args, **(kwargs or {}), out_val=out))
+        return out
+
+
+class Saved:
+    """Counts the bytes that autograd keeps for backward, without parameters: `most` is the most alive at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self._users: dict[int, int] = {}
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept.tensor)
+
+    def pack(self, tensor: torch.Tensor) -> _Kept:
+        """Count a tensor that autograd saves."""
+        return _Kept(self, tensor)
+
+    def add(self, tensor: torch.Tensor, users: int) -> None:
+        storage = tensor.untyped_storage()
+        before = self._users.get(storage._cdata, 0)
+        self._users[storage._cdata] = before + users
+        if before == 0 or before + users == 0:
+            self.now += users * storage.nbytes()
+            self.most = max(self.most, self.now)
+
+
+class _Kept:
+    """One saved tensor; it counts until autograd lets go of it."""
+
+    def __init__(self, saved: Saved, tensor: torch.Tensor) -> None:
+        self.tensor, self._saved = tensor, saved
+        self._counts = not (tensor.is_leaf and tensor.requires_grad) and not _is_weight(tensor)
+        if self._counts:
+            saved.add(tensor, 1)
+
+    def __del__(self) -> None:
+        if self._counts:
+            self._saved.add(self.tensor, -1)
+
+
+def _is_weight(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor._base, torch.nn.Parameter)  # a transposed weight, for instance
+
+
+def train_a_little(dist: Any, strategy: Callable, steps: int, shape: tuple[int, int]) -> dict[str, Any]:
+    """On one rank: set up a strategy, train `steps` steps, and tell what the rank holds."""
+    saved = Saved()
+    with Computing(), saved.hooks:
+        step, module, optimizer, *gradients = strategy(dist, new_model())
+        losses = [step(*text.batch(number, *shape)) for number in range(steps)]
+    parameters = list(module.parameters())
+    return {
+        "weights": bytes_held([parameter.detach() for parameter in parameters]),
+        "gradients": bytes_held([p.grad for p in parameters if p.grad is not None], *gradients),
+        "optimizer": bytes_held(optimizer),
+        "activations": saved.most,
+        "losses": [None if loss is None else float(loss) for loss in losses],
+    }
+
+
+def measure(
+    name: str, strategy: Callable, ranks: int = 4, cluster: str = "one node", batch: int = BATCH, length: int = LENGTH
+) -> Row:
+    """Return the row of a strategy on `ranks` simulated ranks of one of the CLUSTERS.
+
+    Setting up is left out: what three steps cost and one does not, halved, is the cost of a step.
+    """
+    on, tokens = CLUSTERS[cluster], batch * length
+    one, three = (run(train_a_little, strategy, steps, (batch, length), ranks=ranks, on=on) for steps in (1, STEPS))
+    more = STEPS - 1
+    seconds = (three.seconds - one.seconds) / more
+    spent = [_spent(trace) for trace in (one, three)]
+    computing, communicating = ((after - before) / more / ranks for before, after in zip(*spent, strict=True))
+    held = {part: max(rank[part] for rank in three) for part in ("weights", "gradients", "optimizer", "activations")}
+    sent = max(after - before for before, after in zip(one.bytes_sent, three.bytes_sent, strict=True))
+    calls = max(len(after) - len(before) for before, after in zip(one.collectives, three.collectives, strict=True))
+    losses = [rank["losses"][-1] for rank in three if rank["losses"][-1] is not None]
+    return Row(
+        name, cluster, ranks, **held, sent=sent // more, collectives_per_layer=calls / more / TINY_GPT.layers,
+        seconds=seconds, tokens_per_second=tokens / seconds, communicating=communicating / seconds,
+        waiting=1 - computing / seconds, loss=sum(losses) / len(losses),
+    )  # fmt: skip
+
+
+def _spent(trace: Results) -> tuple[float, float]:
+    """Return the seconds of all ranks in which they compute, and in which messages of theirs are on the way."""
+    computing = communicating = 0.0
+    for rank in range(len(trace)):
+        reach = 0.0
+        for event in trace.of(rank):
+            if event.kind == "work":
+                computing += event.end - event.start
+            elif event.end > reach:
+                communicating += event.end - max(event.start, reach)
+                reach = event.end
+    return computing, communicating
+
+
+# Strategies that every chapter compares with
+
+
+def mine_of(dist: Any, batch: torch.Tensor) -> torch.Tensor:
+    """Return this rank's rows of a global batch, which is what data parallelism does to it."""
+    return batch.tensor_split(dist.get_world_size())[dist.get_rank()]
+
+
+def one_device(dist: Any, model: torch.nn.Module) -> tuple:
+    """Train on the whole batch, alone."""
+    return data_parallel(lambda dist, model: lambda: None)(dist, model)
+
+
+def data_parallel(prepare: Callable) -> Callable:
+    """Return the strategy in which a rank trains on its rows; `prepare(dist, model)` returns what follows backward."""
+
+    def strategy(dist: Any, model: torch.nn.Module) -> tuple:
+        finish, optimizer = prepare(dist, model), new_optimizer(model)
+
+        def step(tokens: torch.Tensor, targets: torch.Tensor) -> float:
+            loss = next_token_loss(model(mine_of(dist, tokens)), mine_of(dist, targets))
+            optimizer.zero_grad()
+            loss.backward()
+            finish()
+            optimizer.step()
+            return loss.item()
+
+        return step, model, optimizer
+
+    return strategy
+
+
+# Showing rows
+
+
+def recorded(before: str) -> list[Row]:
+    """Return the rows that the chapters before `before` (such as "ch05") have measured."""
+    known = json.loads(RECORDED.read_text())
+    return [Row(**row) for chapter, rows in sorted(known.items()) if chapter < before for row in rows]
+
+
+def record(chapter: str, rows: Iterable[Row]) -> None:
+    """Write the rows of a chapter beside those of the others."""
+    known = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    known[chapter] = [asdict(row) for row in rows]
+    RECORDED.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+
+
+COLUMNS = (
+    ("strategy", "strategy", str),
+    ("cluster", "cluster", str),
+    ("ranks", "P", str),
+    ("weights", "weights", "bytes"),
+    ("gradients", "grads", "bytes"),
+    ("optimizer", "optim.", "bytes"),
+    ("activations", "activ.", "bytes"),
+    ("sent", "sent", "bytes"),
+    ("collectives_per_layer", "coll.", "{:g}".format),
+    ("seconds", "step", duration),
+    ("tokens_per_second", "tokens/s", "{:,.0f}".format),
+    ("waiting", "waiting", "{:.0%}".format),
+    ("loss", "loss", "{:.4f}".format),
+)
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Return rows as a text table; bytes are kB (1,000 bytes) per rank, `sent` and `step` are per step."""
+    lines = [[head for _, head, _ in COLUMNS]]
+    for row in rows:
+        values = [(getattr(row, field), form) for field, _, form in COLUMNS]
+        lines.append([f"{value / 1000:,.0f}" if form == "bytes" else form(value) for value, form in values])
+    widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
+    aligned = [" ".join(f"{cell:{'<' if place < 2 else '>'}{width}}" for place, (cell, width) in
+                         enumerate(zip(line, widths, strict=True))) for line in lines]  # fmt: skip
+    told = "kB of weights, gradients, optimizer, activations held and sent per step by a rank; collectives per layer"
+    return "\n".join([*aligned, told])
