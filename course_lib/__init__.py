@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from course_lib.cluster import Cluster
     from course_lib.engine.storages import bytes_held
     from course_lib.events import Event
-    from course_lib.ranks import each, run, work
+    from course_lib.ranks import each, one_process, run, work
     from course_lib.results import Deadlock, RankFailed, Results
 
 _HOME = {
-    "run": "ranks", "each": "ranks", "work": "ranks",
+    "run": "ranks", "each": "ranks", "work": "ranks", "one_process": "ranks",
     "Results": "results", "RankFailed": "results", "Deadlock": "results",
     "Cluster": "cluster", "Event": "events", "bytes_held": "engine.storages",
 }
-__all__ = ["Cluster", "Deadlock", "Event", "RankFailed", "Results", "bytes_held", "each", "run", "work"]
+__all__ = ["Cluster", "Deadlock", "Event", "RankFailed", "Results", "bytes_held", "each", "one_process", "run",
+           "work"]
 
 
 def __getattr__(name: str):

@@ -1,4 +1,4 @@
-"""Run a function on N real processes, from a notebook cell or a script."""
+"""Run a function on N ranks, real or simulated, from a notebook cell or a script."""
 
 from __future__ import annotations
 
@@ -6,38 +6,14 @@ import contextlib
 import difflib
 import inspect
 import os
-import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from course_lib.engine import packing
-from course_lib.engine.meter import sleep
-from course_lib.engine.processes.failures import deadlock
-from course_lib.engine.processes.failures import raise_first_failure as _raise_first_failure
-from course_lib.engine.processes.failures import stack as _stack  # noqa: F401 - for those who run ranks elsewhere
-from course_lib.engine.processes.launcher import LAUNCHER
-from course_lib.engine.processes.watch import Unavailable
-from course_lib.events import Event
-from course_lib.results import (
-    Deadlock,
-    Interrupted,
-    Misfit,
-    RankFailed,
-    Results,
-    duration,
-    in_a_sentence,
-    lines_of,
-    print_ranks,
-    short,
-)
-
-__all__ = ["Deadlock", "RankFailed", "Results", "Unavailable", "each", "run", "work"]
-
-BYTES_PER_RANK = 40e6  # resident memory that one idle rank adds, measured with torch 2.13 on Linux
-MOST_SIMULATED = 4096
-FLOPS = 1e12  # what `work(flops=...)` takes a device for, in FLOP/s, unless a Cluster says otherwise
+from course_lib.engine import current, packing, runs
+from course_lib.engine.meter import FLOPS
+from course_lib.engine.processes import launcher
+from course_lib.results import Misfit, Results, in_a_sentence, short
 
 
 def run(
@@ -69,8 +45,8 @@ def run(
             return torchrun.run(fn, args, ranks, on, timeout, debug)
         ranks = 4 if ranks is None else ranks
         if on in (None, "nccl"):
-            return _run_real(fn, args, ranks, on, timeout, debug)
-        return _run_simulated(fn, args, ranks, on, timeout)
+            return runs.real(_calls(fn, args, ranks), ranks, on, timeout, debug)
+        return runs.simulated(_calls(fn, args, ranks), ranks, on, timeout)
 
 
 class each:  # noqa: N801 - reads as a word: run(fn, each(tensors))
@@ -112,11 +88,23 @@ def work(seconds: float | None = None, *, flops: float | None = None) -> None:
     amount = seconds if seconds is not None else flops
     if not amount >= 0:
         raise ValueError(f"work was given {amount}: it takes a number that is not negative")
-    world = sys.modules.get("course_lib.engine.simulated.world")
-    if world is not None and world.CURRENT is not None:
-        world.CURRENT.work(seconds, flops)
-        return
-    sleep(seconds if seconds is not None else flops / FLOPS)
+    rank = current.rank()
+    if rank is not None:
+        rank.work(seconds, flops)
+    else:
+        time.sleep(seconds if seconds is not None else flops / FLOPS)
+
+
+@contextlib.contextmanager
+def one_process() -> Iterator[None]:
+    """Let the simulated runs under `with` share one process, one after the other, which is several times as fast.
+
+    Each is as if alone: own copies, fresh random numbers. One that fails is run once more in a process of its own, and
+    after one that leaves something behind (a thread, a changed setting of torch, ...) a new process is taken. Checks
+    run under it; use it where a cell runs dozens of simulations.
+    """
+    with launcher.LAUNCHER.sharing():
+        yield
 
 
 def _check_call(fn: Any, ranks: Any, on: Any, timeout: Any) -> None:
@@ -170,130 +158,3 @@ def _takes(signature: inspect.Signature, count: int) -> bool:
     return True
 
 
-def _check_room(ranks: int, on: Any) -> None:
-    if on == "nccl":
-        import torch
-
-        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if gpus < ranks:
-            raise ValueError(
-                f"ranks={ranks} on NCCL needs {ranks} GPUs, one a rank, and this machine has {gpus}; "
-                "leave out on='nccl' to run on CPU processes with gloo"
-            )
-    free = _free_bytes()
-    if ranks * BYTES_PER_RANK > free:
-        raise ValueError(
-            f"ranks={ranks}: so many processes need about {ranks * BYTES_PER_RANK / 1e9:,.1f} GB, "
-            f"and {free / 1e9:,.1f} GB are free; use at most {int(free // BYTES_PER_RANK)}, "
-            "or simulate them with on=Cluster()"
-        )
-
-
-def _free_bytes(container: str = "/sys/fs/cgroup") -> float:
-    """Return the memory that new processes may take: what Linux calls available, within a container's limit."""
-    free = float("inf")
-    with contextlib.suppress(OSError, TypeError, ValueError):
-        free = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024
-        limit, used, parts = (Path(container, f"memory.{name}").read_text() for name in ("max", "current", "stat"))
-        files = re.findall(r"^(?:in)?active_file (\d+)$", parts, re.MULTILINE)  # read from disk: given up when needed
-        free = min(free, int(limit) - int(used) + sum(map(int, files)))
-    return free
-
-
-def _job(kind: str, **more: Any) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "folder": os.getcwd(),
-        "environ": dict(os.environ),
-        "path": list(sys.path),
-        "argv": list(sys.argv),
-        **more,
-    }
-
-
-def _run_real(fn: Callable, args: tuple, ranks: int, on: str | None, timeout: float, debug: bool) -> Results:
-    _check_room(ranks, on)
-    calls = _calls(fn, args, ranks)
-    job = _job("real", ranks=ranks, backend=on or "gloo", timeout=timeout, debug=debug)
-    jobs = [job | {"rank": rank, "call": calls[rank % len(calls)]} for rank in range(ranks)]
-    show = _Live(ranks)
-    try:
-        children = LAUNCHER.run(jobs, timeout, meet=True, live=show)
-    except Interrupted as stopped:
-        print_ranks(stopped.printed, shown=show.text)
-        raise
-    print_ranks([child.text for child in children], shown=show.text)
-    _raise_first_failure(children, timeout, debug=debug)
-    answers = [child.answer for child in children]
-    LAUNCHER.prepare(answers)
-    values = [_value(answer["value"], rank) for rank, answer in enumerate(answers)]
-    begin = min(answer["begin"] for answer in answers)
-    shifts = [answer["begin"] - begin for answer in answers]
-    events = [
-        event._replace(start=event.start + shift, end=event.end + shift, posted=event.posted + shift)
-        for answer, shift in zip(answers, shifts, strict=True)
-        for event in map(Event._make, answer["events"])
-    ]
-    return Results(values, max(a["end"] for a in answers) - begin, events, [child.text for child in children])
-
-
-def _run_simulated(fn: Callable, args: tuple, ranks: int, cluster: Any, timeout: float) -> Results:
-    if ranks > MOST_SIMULATED:
-        raise ValueError(f"ranks={ranks}: the simulator takes at most {MOST_SIMULATED:,}")
-    cluster.check(ranks)
-    job = _job("simulated", calls=_calls(fn, args, ranks), ranks=ranks, cluster=cluster.describe())
-    child = LAUNCHER.simulate(job, timeout)
-    answer = child.answer or {}
-    printed = answer.get("printed") or (child.where or {}).get("printed") or [""] * ranks
-    shown = os.environ.get("RANK", "0") == "0"  # under torchrun every rank simulates, and rank 0 shows it
-    if shown:
-        print_ranks(printed)
-    if child.text.strip():  # what C code or a child process printed, past Python's sys.stdout
-        print(child.text.rstrip())
-    if answer.get("error") == "Deadlock":
-        raise Deadlock(deadlock(answer), error="deadlock")
-    if child.where:
-        raise RankFailed(
-            f"the simulation was still going on after {duration(timeout)}: rank {child.where['rank']} was at"
-            + lines_of(child.where["frames"]),
-            child.where["rank"],
-            "timeout",
-        )
-    _raise_first_failure([child], timeout, simulated=True)
-    LAUNCHER.prepare([answer])
-    values = [_value(value, rank) for rank, value in enumerate(answer["values"])]
-
-    return Results(values, answer["seconds"], lambda: _simulated_events(answer), printed, True, shown)
-
-
-def _simulated_events(answer: dict[str, Any]) -> list[Event]:
-    """Return the events of a simulation: each message is one of its sender's and one of its receiver's."""
-    import numpy as np
-
-    events = [Event._make(event) for event in answer["events"]]
-    for src, dst, asked, awaited, start, end, size in np.frombuffer(answer["transfers"]).reshape(-1, 7).tolist():
-        src, dst, size = int(src), int(dst), int(size)
-        events.append(Event(src, "send", start, end, asked, sent=size, messages=1, peer=dst))
-        events.append(Event(dst, "recv", start, end, awaited, received=size, peer=src))
-    return events
-
-
-def _value(data: bytes, rank: int | None) -> Any:
-    """Rebuild what a rank returned."""
-    try:
-        return LAUNCHER.unpack(data)
-    except Exception as error:
-        who = "it" if rank is None else f"rank {rank}"
-        raise RankFailed(f"{who} returned what cannot be used here: {error}", rank, type(error).__name__) from None
-
-
-class _Live:
-    """Shows rank 0's lines as they come: they come first anyway, and a long run shows that it lives."""
-
-    def __init__(self, ranks: int) -> None:
-        self.text, self._width = "", len(str(ranks - 1))
-
-    def __call__(self, text: str) -> None:
-        self.text += text
-        for line in text.splitlines():
-            print(f"rank {0:>{self._width}} | {line}", flush=True)

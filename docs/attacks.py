@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from exercises_tests.grading.commands import grader, judge, sandbox
+from exercises_tests.grading import grader, judge, sandbox
 from exercises_tests.tools.chapters import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))

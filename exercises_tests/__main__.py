@@ -20,7 +20,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     """Run one command; return its exit code: 0, or 2 after one sentence on stderr."""
     try:
         if argv[:1] in (["grade"], ["submit"]):  # they have options of their own
-            from exercises_tests.grading.commands import commands
+            from exercises_tests.grading import commands
 
             return commands.main(argv) or 0
         options, rest = parser().parse_known_args(argv)

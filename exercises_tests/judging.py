@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
-from course_lib import Cluster, Deadlock, RankFailed, Results, run
+from course_lib import Cluster, Deadlock, RankFailed, Results, one_process, run
 from course_lib.checks import raiser, remember
 from course_lib.engine import packing
-from course_lib.engine.processes.launcher import LAUNCHER
 from course_lib.results import Interrupted, lines_of
 from exercises_tests.values import amount, on_ranks, same, versus
 
@@ -256,7 +255,7 @@ def check(**points: int) -> Callable:
             try:
                 for answer in answers:
                     expect(callable(answer), f"{exercise} is {answer!r}, not a function", "not-callable")
-                with LAUNCHER.sharing():
+                with one_process():
                     found.sentence = judge(*answers, part)
                 part.close()
                 missing = [name for name in worth if name not in found.passed]

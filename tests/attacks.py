@@ -74,15 +74,15 @@ TOTAL = {
         "        return space['total'](dist, mine)"
     ),
     "patches the simulator": (
-        "import course_lib.engine.simulated.clock as engine, course_lib.meter as meter\n"
-        "engine.Engine.post = lambda self, posting: posting\nmeter.Event.sent = 32\n" + LAZY
+        "import course_lib.engine.simulated.clock as clock, course_lib.events as events\n"
+        "clock.Clock.post = lambda self, posting: posting\nevents.Event.sent = 32\n" + LAZY
     ),
     "patches the rank's dist": on_rank(
         "type(dist)._ask = lambda *words: {'value': None, 'tensors': []}\ndist.isend(mine, 1 - dist.get_rank() % 2)"
     ),
     "patches what is sent back": (
-        "from course_lib.ranks import worker\n"
-        "worker.give_back = lambda value, rank: {'value': b''}\n" + LAZY
+        "from course_lib.engine import outcome, packing\n"
+        "outcome.pack = lambda ended: packing.pack(('Returned', {'value': b''}))\n" + LAZY
     ),
     # data past dist: the ranks send zeros of the right size and meet elsewhere
     "ranks meet in a file": on_rank(
@@ -296,8 +296,9 @@ DOUBLE = {
         "    return functools.reduce(lambda inner, turn: [inner, inner], range(60), [])\n"
     ),
     "says its end is odd": (
-        "from course_lib.ranks import worker\ndef double(numbers):\n"
-        "    worker.give_back = lambda value, rank: {'error': [['x'] * 9] * 9, 'frames': 5, 'when': 'never'}\n"
+        "from course_lib.engine import outcome, packing\ndef double(numbers):\n"
+        "    odd = {'error': [['x'] * 9] * 9, 'frames': 5, 'when': 'never'}\n"
+        "    outcome.pack = lambda ended: packing.pack(('Failed', odd))\n"
         "    return numbers\n"
     ),
     "is no function": "double = 5\n",

@@ -17,7 +17,7 @@ import attacked_course
 import pytest
 from attacks import DEADLY, DOUBLE, LAZY, LEFT_BEHIND, TOTAL
 
-from exercises_tests.grading.commands import commands, grader, judge, namespaces, remote, sandbox
+from exercises_tests.grading import commands, grader, judge, namespaces, remote, sandbox
 from exercises_tests.grading.gradebook import read_json
 from exercises_tests.grading.submissions import submissions, why_none
 from exercises_tests.tools.chapters import ChapterError, find
@@ -43,7 +43,8 @@ DEMOS = {
     "draws": "timeline(run(total, torch.ones(4), on=Cluster()));\n",
     "imports what acts": "from course_lib.ranks import run\nfrom course_lib.plots.sliders import explore\n"
     "import course_lib.ranks as more\nrun(print)\nmore.run(total, torch.ones(4))\nexplore(print)\n",
-    "measures": "from course_lib.lessons.running_table import CLUSTERS, measure\ntable = [measure(print) for _ in CLUSTERS]\n"
+    "measures": "from course_lib.lessons.running_table import CLUSTERS, measure\n"
+    "table = [measure(print) for _ in CLUSTERS]\n"
     "best = max(table)\n",
     "fails": "total(None, torch.ones(4))\nassert double([1]) == 3\n",
     "awaits": "import asyncio\nawait asyncio.sleep(0)\n",

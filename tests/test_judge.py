@@ -7,7 +7,7 @@ import os
 import pytest
 
 from exercises_tests import ch03_ring_all_reduce
-from exercises_tests.grading.commands import grader, sandbox
+from exercises_tests.grading import grader, sandbox
 from exercises_tests.tools.chapters import ROOT, chapters, solutions
 
 WHY_NOT = sandbox.why_not(str(ROOT))

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import Cluster, RankFailed, each, ranks, run, work
+from course_lib import Cluster, RankFailed, each, run, work
+from course_lib.engine import runs
 from course_lib.engine.processes import failures, launcher, watch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -322,13 +323,13 @@ def test_a_death_is_named_though_the_other_rank_that_noticed_it_is_heard_first(m
         dist.barrier()
 
     def go_on(answer):
-        os.kill(zygote, signal.SIGCONT)
+        os.kill(fork_server, signal.SIGCONT)
         return failures.is_victim(answer)
 
     run(total, ranks=2)
-    zygote = launcher.LAUNCHER._zygote.pid
+    fork_server = launcher.LAUNCHER._fork_server.pid
     monkeypatch.setattr(watch, "is_victim", go_on)
-    at_last = threading.Timer(LONG, os.kill, (zygote, signal.SIGCONT))
+    at_last = threading.Timer(LONG, os.kill, (fork_server, signal.SIGCONT))
     at_last.daemon = True
     at_last.start()
     with pytest.raises(RankFailed, match="rank 1 ended its process with exit code 3"):
@@ -478,7 +479,7 @@ def test_what_ranks_printed_before_an_interrupt_is_shown(capsys):
 
 INTERRUPTED = """
 import sys
-from course_lib.ranks import run
+from course_lib import run
 def hang(dist):
     print("started", flush=True)
     while True: pass
@@ -506,7 +507,7 @@ def test_a_signal_to_the_whole_process_group_is_an_interrupt_also_while_starting
 
 KILLED = """
 import os
-from course_lib.ranks import run
+from course_lib import run
 def hang(dist):
     import subprocess
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -580,9 +581,9 @@ def test_a_container_has_free_what_its_limit_leaves_and_what_it_only_keeps_of_fi
     files = {"max": "3000", "current": "2500", "stat": "anon 100\ninactive_file 300\nactive_file 50\nslab 9"}
     for name, text in files.items():
         (tmp_path / f"memory.{name}").write_text(text + "\n")
-    assert ranks._free_bytes(str(tmp_path)) == 850
+    assert runs._free_bytes(str(tmp_path)) == 850
     (tmp_path / "memory.max").write_text("max\n")
-    assert ranks._free_bytes(str(tmp_path)) > 1e6
+    assert runs._free_bytes(str(tmp_path)) > 1e6
 
 
 def test_what_cannot_be_called_is_refused():
@@ -757,8 +758,7 @@ def test_debug_lets_right_collectives_through_in_groups_of_their_own():
 
 TORCHRUN = """
 import sys, time, torch
-from course_lib import RankFailed, each, run
-from course_lib import Cluster
+from course_lib import Cluster, RankFailed, each, run
 COUNT = {"calls": 0}
 def total(dist):
     COUNT["calls"] += 1
@@ -789,7 +789,7 @@ say(f"{result[:]} {result.collectives}")
 caught(fail)
 caught(total, ranks=5)
 caught(recv, timeout=1)
-from course_lib.ranks import torchrun
+from course_lib.engine.processes import torchrun
 torchrun.SLACK = 2.0
 caught(forever, timeout=1)
 torchrun.SLACK = 30.0

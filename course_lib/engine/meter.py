@@ -16,19 +16,7 @@ SUM = torch_dist.ReduceOp.SUM
 # torch 2.13 renamed these two, and warns at their old names.
 _gather_single = getattr(torch_dist, "all_gather_single", torch_dist.all_gather_into_tensor)
 _scatter_single = getattr(torch_dist, "reduce_scatter_single", torch_dist.reduce_scatter_tensor)
-
-
-CURRENT: Meter | None = None
-"""The meter of the rank that this process is, if it is one."""
-
-
-def sleep(seconds: float) -> None:
-    """Sleep, and write it down as work where this process is a rank."""
-    meter = CURRENT
-    begin = meter._now() if meter else 0.0
-    time.sleep(seconds)
-    if meter:
-        meter._record("work", begin)
+FLOPS = 1e12  # of a device, in FLOP/s, for `work(flops=...)` on a real rank
 
 
 class Handle:
@@ -79,11 +67,21 @@ class Meter:
     def __getattr__(self, name: str) -> Any:
         return getattr(torch_dist, name)
 
-    def _now(self) -> float:
+    # What code asks that has no dist (engine/current.py)
+
+    simulated = False
+
+    def now(self) -> float:
         return time.monotonic() - self.begin
 
+    def work(self, seconds: float | None, flops: float | None) -> None:
+        """Sleep, and write it down as work."""
+        begin = self.now()
+        time.sleep(seconds if seconds is not None else flops / FLOPS)
+        self._record("work", begin)
+
     def _record(self, kind: str, posted: float, **what: Any) -> None:
-        self.events.append(Event(torch_dist.get_rank(), kind, posted, self._now(), posted, **what))
+        self.events.append(Event(torch_dist.get_rank(), kind, posted, self.now(), posted, **what))
 
     # Point-to-point: bytes are measured.
 
@@ -117,14 +115,14 @@ class Meter:
         return peer
 
     def send(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> None:
-        posted, peer = self._now(), self._other("send", dst, group, group_dst)
+        posted, peer = self.now(), self._other("send", dst, group, group_dst)
         if self._debug:
             self._debug.sending(tensor, peer, tag)
         torch_dist.send(tensor, dst, group, tag, group_dst)
         self._record("send", posted, sent=size_of(tensor), messages=1, peer=peer)
 
     def recv(self, tensor, src=None, group=None, tag=0, group_src=None) -> int:
-        posted, peer = self._now(), self._other("recv", src, group, group_src)
+        posted, peer = self.now(), self._other("recv", src, group, group_src)
         if self._debug:
             self._debug.receiving(tensor, peer, tag)
         source = torch_dist.recv(tensor, src, group, tag, group_src)
@@ -132,7 +130,7 @@ class Meter:
         return source
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> Handle:
-        posted, peer = self._now(), self._other("isend", dst, group, group_dst)
+        posted, peer = self.now(), self._other("isend", dst, group, group_dst)
         if self._debug:
             self._debug.sending(tensor, peer, tag)
         work = torch_dist.isend(tensor, dst, group, tag, group_dst)
@@ -140,7 +138,7 @@ class Meter:
         return Handle(work, lambda: self._record("send", posted, **what))
 
     def irecv(self, tensor, src=None, group=None, tag=0, group_src=None) -> Handle:
-        posted, peer = self._now(), self._other("irecv", src, group, group_src)
+        posted, peer = self.now(), self._other("irecv", src, group, group_src)
         if self._debug:
             self._debug.receiving(tensor, peer, tag)
         work = torch_dist.irecv(tensor, src, group, tag, group_src)
@@ -157,7 +155,7 @@ class Meter:
         return [getattr(self, op.name)(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
 
     def _nccl_batch(self, ops: list[P2POp]) -> list[Handle]:
-        posted = self._now()
+        posted = self.now()
         peers = [self._other(op.name, op.peer, op.group, op.group_peer) for op in ops]
         theirs = [
             torch_dist.P2POp(getattr(torch_dist, op.name), op.tensor, op.peer, op.group, op.tag, op.group_peer)
@@ -182,7 +180,7 @@ class Meter:
         op: Any = None,
     ) -> Any:  # fmt: skip
         """Do `call`, and write down what the algorithm moves for a tensor `like` this, or the messages in `rounds`."""
-        posted = self._now()
+        posted = self.now()
         if self._debug and torch_dist.get_rank(group) >= 0:
             tensor = [describe(like)] if isinstance(like, torch.Tensor) else []
             how = [] if op is None else [str(getattr(op, "op", op)).split(".")[-1]]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from course_lib.engine import current
 
 
 def bytes_held(*things: Any) -> int:
@@ -20,8 +21,7 @@ def bytes_held(*things: Any) -> int:
     RuntimeError without arguments on a simulated rank, whose process holds the tensors of all ranks.
     """
     if not things:
-        world = sys.modules.get("course_lib.engine.simulated.world")
-        if world is not None and world.CURRENT is not None:
+        if (rank := current.rank()) is not None and rank.simulated:
             raise RuntimeError(
                 "bytes_held() on a simulated rank would count the tensors of all ranks, which share one process: "
                 "say whose bytes you mean, as in bytes_held(model, optimizer)"

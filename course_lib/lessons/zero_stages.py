@@ -1,6 +1,6 @@
 """The ZeRO stages as strategies of the running table, each made of what chapter 7's exercises do.
 
-Every maker takes the exercises' functions and returns a strategy (see `course_lib.lessons.running_table`). What a rank holds
+Every maker takes the exercises' functions and returns a strategy (see running_table.py). What a rank holds
 between steps is what the stage leaves whole, and 1/P of the rest.
 """
 

@@ -14,8 +14,8 @@ import linecache
 from collections.abc import Iterator
 from typing import Any
 
-from course_lib import ranks
-from course_lib.engine import packing
+from course_lib.engine import packing, runs
+from course_lib.engine.processes import failures, launcher
 from exercises_tests.grading.cells import binds, filename, needed, statements
 from exercises_tests.grading.loading import Loading
 
@@ -46,11 +46,11 @@ class Answer:
         return self._elsewhere(drive, self, *data)
 
     def _elsewhere(self, fn: Any, *args: Any) -> Any:
-        job = ranks._job("alone", call=packing.pack_call(fn, args))
-        patience = min(PATIENCE, getattr(ranks.LAUNCHER, "seconds", PATIENCE))
-        (child,) = ranks.LAUNCHER.run([job], patience)
-        ranks._raise_first_failure([child], patience, alone=True)
-        return ranks._value(child.answer["value"], None)
+        job = runs.job("alone", call=packing.pack_call(fn, args))
+        patience = min(PATIENCE, getattr(launcher.LAUNCHER, "seconds", PATIENCE))
+        (child,) = launcher.LAUNCHER.run([job], patience)
+        failures.raise_first_failure([child], patience, alone=True)
+        return runs.value(child.outcome.value, None)
 
 
 class _NoShell:

@@ -24,7 +24,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from exercises_tests.grading.commands import judge, sandbox
+from exercises_tests.grading import judge, sandbox
 from exercises_tests.grading.gradebook import read_json, slug, write_csv, write_json, write_page
 from exercises_tests.grading.submissions import submissions, why_none
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, parse, solutions, tagged

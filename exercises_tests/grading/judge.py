@@ -1,8 +1,8 @@
 """The process that grades one submission after another: it runs the checks, and never anything of a learner's.
 
 Reads one request a line on standard input and writes one reply a line on what was standard output. Everything of the
-learner's runs in processes that the zygote forks, with limits on time, memory, processes, files and output, in an empty
-folder, without `solutions/` and `tests/` on the module path; what comes back is plain data or it is refused.
+learner's runs in processes that the fork server forks, with limits on time, memory, processes, files and output, in an
+empty folder, without `solutions/` and `tests/` on the module path; what comes back is plain data or it is refused.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from course_lib import ranks, results
-from course_lib.engine import packing
+from course_lib import results
+from course_lib.engine import outcome, packing
 from course_lib.engine.processes import launcher, wire
 from course_lib.engine.processes.fork_server import PR_SET_PDEATHSIG, prctl
+from course_lib.engine.processes.watch import Child
+from exercises_tests.grading import remote, sandbox
 from exercises_tests.grading.answer import Answer
 from exercises_tests.grading.cells import CELL, borrows, names_defined, without_magic
-from exercises_tests.grading.commands import remote, sandbox
 from exercises_tests.grading.namespaces import PROCESSES, SCRATCH
 from exercises_tests.judging import Outcome
 
@@ -47,7 +48,7 @@ KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 class GradingLauncher(sandbox.SandboxLauncher):
     """A launcher whose every process has limits, an empty folder, and an environment that says nothing.
 
-    With `apart` its zygote lives in a sandbox, and each process of an answer in a place of its own within that.
+    With `apart` its fork server lives in a sandbox, and each process of an answer in a place of its own within that.
     """
 
     apart = False
@@ -57,15 +58,18 @@ class GradingLauncher(sandbox.SandboxLauncher):
     seconds = 20.0
     """The most that one run may take; a submission that has used it up once gets half of it afterwards."""
 
-    def _start_zygote(self) -> None:
+    def _start_fork_server(self) -> None:
         start = sandbox.SandboxLauncher if self.apart else launcher.Launcher
-        start._start_zygote(self)
+        start._start_fork_server(self)
 
     def command(self, fd: str) -> list[str]:
         return [*super().command(fd), *self.preload]
 
-    def simulate(self, job: dict[str, Any], timeout: float) -> launcher.Child:
+    def simulate(self, job: dict[str, Any], timeout: float) -> Child:
         return remote.simulate(self, job, min(timeout, self.seconds))
+
+    def outcome(self, body: bytes, child: Child) -> outcome.Outcome:
+        return remote.believed(body, None if child.kind == "alone" else child.index)
 
     def unpack(self, data: bytes) -> Any:
         """Rebuild plain data of a bounded size; refuse all else."""
@@ -87,11 +91,7 @@ class GradingLauncher(sandbox.SandboxLauncher):
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
         limit, begin = min(timeout, self.seconds), time.monotonic()
         try:
-            children = super().run([job | confined for job in jobs], limit, meet, broker=broker)
-            for child in children:
-                if child.answer is not None and broker is None:
-                    child.answer = remote.believed(child.answer, None if jobs[0]["kind"] == "alone" else child.index)
-            return children
+            return super().run([job | confined for job in jobs], limit, meet, broker=broker)
         finally:
             if self.waits_fully and time.monotonic() - begin >= limit:
                 self.waits_fully, self.seconds = False, self.seconds / 2
@@ -108,18 +108,18 @@ def main() -> None:
     os.environ["COURSE_PROGRESS"] = "off"
     wire.MOST_BYTES = MOST_MESSAGE
     results.source_line = _line_of_a_cell
-    ranks.LAUNCHER = GradingLauncher()
+    launcher.LAUNCHER = GradingLauncher()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a judge whose grader is gone has nobody to tell
     for line in sys.stdin:
         request = json.loads(line)
-        with tempfile.TemporaryDirectory(prefix="submission-", dir=ranks.LAUNCHER.room or None) as folder:
-            ranks.LAUNCHER.apart, ranks.LAUNCHER.seconds = request["sandbox"], request["seconds"]
-            ranks.LAUNCHER.waits_fully = True
-            ranks.LAUNCHER.preload = THEIR_SIDE + _imported(request["imports"]) + _preload(request["chapter"])
-            ranks.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
+        with tempfile.TemporaryDirectory(prefix="submission-", dir=launcher.LAUNCHER.room or None) as folder:
+            launcher.LAUNCHER.apart, launcher.LAUNCHER.seconds = request["sandbox"], request["seconds"]
+            launcher.LAUNCHER.waits_fully = True
+            launcher.LAUNCHER.preload = THEIR_SIDE + _imported(request["imports"]) + _preload(request["chapter"])
+            launcher.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
             found = grade(request)
-            ranks.LAUNCHER.stop()  # nothing passes from one submission to the next
+            launcher.LAUNCHER.stop()  # nothing passes from one submission to the next
         replies.write(json.dumps(found) + "\n")
         replies.flush()
 

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from course_lib import ranks
+from course_lib.engine.processes import launcher
 
 ACT = {
     "course_lib.checks": {"compare", "progress", "solution"},
@@ -21,7 +22,7 @@ ACT = {
     "course_lib.training": {"train"},
 }
 """Functions by module; all of those that draw, and all checks, come on top."""
-DRAW = ("course_lib.plots.drawings", "course_lib.plots", "course_lib.plots.running_table", "course_lib.plots.sliders")
+DRAW = "course_lib.plots"
 
 
 class Demo(Exception):  # noqa: N818 - no mistake, unless a definition wants the value
@@ -45,12 +46,12 @@ class Loading:
         self.over, self.met = False, False
 
     def __enter__(self) -> Loading:
-        self._kept = ranks.run, ranks.LAUNCHER
-        ranks.run, ranks.LAUNCHER = _StandIn(ranks.run, self), _Nobody(self)
+        self._kept = ranks.run, launcher.LAUNCHER
+        ranks.run, launcher.LAUNCHER = _StandIn(ranks.run, self), _Nobody(self)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        ranks.run, ranks.LAUNCHER = self._kept
+        ranks.run, launcher.LAUNCHER = self._kept
         del self._kept  # a stand-in may travel on to ranks; a launcher cannot
         self.over = True
 

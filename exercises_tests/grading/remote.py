@@ -13,20 +13,25 @@ import itertools
 import math
 import os
 import threading
+import time
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as torch_dist
 
-from course_lib import Cluster, Event, ranks
-from course_lib.engine import packing
+from course_lib import Cluster, Event, RankFailed
+from course_lib.engine import current, outcome, packing
 from course_lib.engine.meter import P2POp
-from course_lib.engine.processes import rank as worker
-from course_lib.engine.processes import wire
-from course_lib.engine.processes.launcher import Child
-from course_lib.engine.simulated import world
+from course_lib.engine.outcome import Failed, Outcome, Returned, Simulated
+from course_lib.engine.processes import failures, wire
+from course_lib.engine.processes.watch import Child
+from course_lib.engine.seeds import seed
 from course_lib.engine.simulated.dist import SimulatedDist
 from course_lib.engine.simulated.groups import Group
+from course_lib.engine.simulated.messages import NO_POLLING
+from course_lib.engine.simulated.world import World
+from course_lib.results import duration, lines_of
 
 MOST_HANDLES = 100_000  # operations under way that one rank may have
 MOST_HELD = 256 << 20  # bytes of tensors that all ranks of a run may have under way
@@ -71,11 +76,11 @@ def check_size(thing: Any) -> Any:
 # On the judge's side
 
 
-class Broker(world.World):
+class Broker(World):
     """A simulation that does for ranks in other processes what they ask for."""
 
-    def __init__(self, ranks_: int, cluster: Cluster) -> None:
-        super().__init__(ranks_, cluster)
+    def __init__(self, ranks: int, cluster: Cluster) -> None:
+        super().__init__(ranks, cluster)
         self._numbers = itertools.count()
         self._closing = threading.Event()
         self._held = 0
@@ -83,28 +88,25 @@ class Broker(world.World):
 
     def begin(self, children: list[Child]) -> None:
         """Start serving the ranks, the one with the lowest clock at a time."""
-        for rank, child in zip(self.engine.ranks, children, strict=True):
+        for rank, child in zip(self.clock.ranks, children, strict=True):
             rank.thread = threading.Thread(target=self._live, args=(rank, self._serve, (child,)), daemon=True)
             rank.thread.start()
-        self.engine.begin()
+        self.clock.begin()
 
-    def over(self) -> bool:
-        return self.outcome is not None
-
-    def answer(self) -> dict[str, Any]:
-        answer = super().answer()
-        if "values" in answer:  # what ranks return arrives packed, and was packed once more on the way
-            answer["values"] = [packing.unpack_plain(value) for value in answer["values"]]
-        return answer
+    def outcome(self) -> Outcome:
+        ended = super().outcome()
+        if isinstance(ended, Simulated):  # what ranks return arrives packed, and was packed once more on the way
+            ended.values = [packing.unpack_plain(value) for value in ended.values]
+        return ended
 
     def close(self) -> None:
         """End the threads of ranks that will not go on."""
-        self.engine.stopped = True
+        self.clock.stopped = True
         self._closing.set()
-        for rank in self.engine.ranks:
+        for rank in self.clock.ranks:
             with contextlib.suppress(RuntimeError):  # a rank in the middle of a call may have handed it the baton
                 rank.gate.release()
-        for rank in self.engine.ranks:
+        for rank in self.clock.ranks:
             if rank.thread is not None:
                 rank.thread.join(5)
         os.close(self.bell)
@@ -118,13 +120,10 @@ class Broker(world.World):
             while True:
                 kind, body = wire.get(child.link)
                 if kind == wire.DONE:
-                    child.answer = believed(packing.unpack_plain(body), child.index)
-                    if "error" in child.answer:
-                        raise worker.Told(child.answer)
-                    return child.answer["value"]
-                if kind == wire.FAILED:
-                    child.answer = believed(packing.unpack_plain(body), child.index)
-                    raise worker.Told(child.answer)
+                    child.outcome = believed(body, child.index)
+                    if isinstance(child.outcome, Failed):
+                        raise outcome.Told(child.outcome)
+                    return child.outcome.value
                 try:
                     reply = self._do(dist, handles, groups, *check_size(packing.unpack_plain(body)))
                 except Exception as error:
@@ -147,8 +146,6 @@ class Broker(world.World):
                 if not torch.equal(tensor.view(-1).view(torch.uint8), content.view(-1).view(torch.uint8)):
                     tensor.copy_(content)  # it was changed over there: the handle finds out
             return _changes(handle.wait, (), {}, tensors)
-        if name == "is_completed":
-            return {"value": handles[args[0]][0].is_completed()}
         if name not in CALLS:
             raise AttributeError(f"dist.{name} is not simulated")
         tensors = tensors_in((args, kwargs))
@@ -164,7 +161,7 @@ class Broker(world.World):
             self._held -= size
             raise
         value = reply["value"]
-        if hasattr(value, "is_completed"):
+        if hasattr(value, "wait"):
             reply["value"], reply["handle"] = None, next(self._numbers)
             handles[reply["handle"]] = (value, tensors)
             return reply
@@ -181,37 +178,37 @@ def _bytes_of(tensors: list[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def believed(answer: Any, index: int) -> dict[str, Any]:
-    """Return what a process reported of its end, with nothing in it but text and numbers of the right kind."""
+def believed(body: bytes, index: int | None) -> Returned | Failed:
+    """Return how a process says that it ended, with nothing in it but text and numbers of the right kind."""
     try:
-        check_size(answer)
-        if "error" in answer:
-            return _told(answer, index)
-        if not isinstance(answer["value"], bytes):
+        kind, fields = check_size(packing.unpack_plain(body))
+        if kind == "Failed":
+            return _told(fields, index)
+        if not isinstance(fields["value"], bytes):
             raise TypeError("no value")
-        begin, end = (float(answer.get(name, 0.0)) for name in ("begin", "end"))
-        events = [Event(*event) for event in answer.get("events", ())]
+        begin, end = (float(fields.get(name, 0.0)) for name in ("begin", "end"))
+        events = [Event(*event) for event in fields.get("events", ())]
         if not all(_is_an_event_of(index, event) for event in events) or not math.isfinite(end - begin):
             raise TypeError("no events")
-        return {"value": answer["value"], "begin": begin, "end": end, "events": [tuple(event) for event in events]}
+        return Returned(fields["value"], begin, end, [tuple(event) for event in events])
     except Exception as error:  # code in the rank wrote into its link
-        return _told({"error": "ValueError", "message": f"what it sent back is damaged ({error})"[:300]}, index)
+        return Failed("ValueError", f"what it sent back is damaged ({error})"[:300], [], index)
 
 
-def _is_an_event_of(index: int, event: Event) -> bool:
+def _is_an_event_of(index: int | None, event: Event) -> bool:
     times = (event.start, event.end, event.posted)
     known = event.rank == index and all(isinstance(value, (int, float, str, type(None))) for value in event)
     return known and all(isinstance(value, (int, float)) and math.isfinite(value) for value in times)
 
 
-def _told(answer: dict[str, Any], index: int) -> dict[str, Any]:
-    frames = [(str(file), int(line), str(name)) for file, line, name in answer.get("frames", ())][:50]
-    behind = [(str(error)[:200], str(message)[:2000]) for error, message in answer.get("behind", ())][:10]
-    error, message, when = str(answer.get("error"))[:200], str(answer.get("message"))[:2000], answer.get("when")
+def _told(fields: dict[str, Any], index: int | None) -> Failed:
+    frames = [(str(file), int(line), str(name)) for file, line, name in fields.get("frames", ())][:50]
+    behind = [(str(error)[:200], str(message)[:2000]) for error, message in fields.get("behind", ())][:10]
+    error, message, when = str(fields.get("error"))[:200], str(fields.get("message"))[:2000], fields.get("when")
     if error == "Deadlock":
         error = "RuntimeError"
     when = when if isinstance(when, float) and math.isfinite(when) else 0.0
-    return {"error": error, "message": message, "frames": frames, "rank": index, "when": when, "behind": behind}
+    return Failed(error, message, frames, index, when, behind)
 
 
 def _changes(call: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> dict[str, Any]:
@@ -239,30 +236,29 @@ def _decode(thing: Any, groups: list) -> Any:
 def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
     """Run a simulation with every rank in a process of its own; return it as `Launcher.simulate` does."""
     count, calls = job["ranks"], job["calls"]
-    broker = Broker(count, Cluster(**job["cluster"]))
+    broker = Broker(count, job["cluster"])
     each = {**job, "kind": "exercises_tests.grading.remote:live", "calls": None, "cluster": None}
     jobs = [each | {"rank": rank, "call": calls[rank % len(calls)]} for rank in range(count)]
     try:
         children = launcher.run(jobs, timeout, broker=broker)
-        if broker.outcome is None or any(child.died and child.answer is None for child in children):
+        if not broker.over or any(child.died and child.outcome is None for child in children):
             if not any(child.died for child in children):
                 _raise_still_running(broker, children, timeout)
-            ranks._raise_first_failure(children, timeout)
-        answer = broker.answer()
+            failures.raise_first_failure(children, timeout)
+        ended = broker.outcome()
     finally:
         broker.close()
     first = children[0]
-    first.answer = answer | {"printed": [child.text for child in children]}
+    first.outcome = replace(ended, printed=[child.text for child in children])
     first.printed, first.unshown = bytearray(), 0
     return first
 
 
 def _raise_still_running(broker: Broker, children: list[Child], timeout: float) -> None:
-    rank = broker.engine.current.index
-    frames = ranks._stack(children[rank])
-    raise ranks.RankFailed(
-        f"the simulation was still going on after {ranks.duration(timeout)}: rank {rank} was at"
-        f"{ranks.lines_of(frames)}",
+    rank = broker.clock.current.index
+    frames = failures.stack(children[rank])
+    raise RankFailed(
+        f"the simulation was still going on after {duration(timeout)}: rank {rank} was at{lines_of(frames)}",
         rank,
         "timeout",
     )
@@ -271,18 +267,18 @@ def _raise_still_running(broker: Broker, children: list[Child], timeout: float) 
 # On the rank's side
 
 
-def live(job: dict[str, Any], link: Any) -> dict[str, Any]:
+def live(job: dict[str, Any], link: Any) -> Outcome:
     """Be one rank: call the learner's function with a `dist` that asks the judge for everything."""
     rank = job["rank"]
     try:
-        worker.seed(rank)
+        seed(rank)
         dist = RemoteDist(link, rank)
-        world.CURRENT = dist
+        current.set_rank(dist)
         fn, args = packing.unpack(job["call"])
         value = fn(dist, *args)
     except BaseException as error:
-        return worker.failure(error, rank)
-    return worker.give_back(value, rank)
+        return outcome.failed(error, rank)
+    return outcome.returned(value, rank)
 
 
 class RemoteGroup:
@@ -313,7 +309,7 @@ class RemoteHandle:
         return True
 
     def is_completed(self) -> bool:
-        return self._number is None or self._dist._ask("is_completed", (self._number,), {})["value"]
+        raise RuntimeError(NO_POLLING)
 
 
 class RemoteDist:
@@ -325,6 +321,12 @@ class RemoteDist:
         self._link = link
         self.group = type("group", (), {"WORLD": None})
         self._rank = rank
+
+    simulated = True
+
+    def now(self) -> float:
+        """Return the time of the wall: the virtual one is the judge's."""
+        return time.monotonic()
 
     def work(self, seconds: float | None, flops: float | None) -> None:
         self._ask("work", (seconds, flops), {})

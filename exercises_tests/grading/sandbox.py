@@ -18,7 +18,7 @@ from pathlib import Path
 
 from course_lib import RankFailed
 from course_lib.engine.processes.launcher import Launcher
-from exercises_tests.grading.commands import sandbox_server
+from exercises_tests.grading import sandbox_server
 from exercises_tests.grading.namespaces import SCRATCH, SCRATCH_BYTES, SHM_BYTES
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/hosts", "/etc/nsswitch.conf")
@@ -67,24 +67,24 @@ def prefix(room: str) -> list[str]:
 
 
 class SandboxLauncher(Launcher):
-    """A launcher whose zygote, and so every rank, lives in a sandbox: one sandbox a judge, a place a submission."""
+    """A launcher whose fork server, and so every rank, is in a sandbox: one sandbox a judge, a place a submission."""
 
     room = os.environ.get("PYTHONPATH", "")
     preload: tuple[str, ...] = ()
     """Modules to import once for all ranks."""
     _sandbox: Sandbox | None = None
 
-    def _start_zygote(self) -> None:
+    def _start_fork_server(self) -> None:
         self.stop()
         if self._sandbox is None or self._sandbox.process.poll() is not None:
             self._sandbox = Sandbox(self.room)
         self._control, theirs = socket.socketpair()
         with theirs:
             self._sandbox.open(self.preload, theirs)
-        self._zygote, self._owner, self._ready, self._heard = self._sandbox, os.getpid(), False, b""
+        self._fork_server, self._owner, self._ready, self._heard = self._sandbox, os.getpid(), False, b""
 
     def _gone(self) -> Exception:
-        full = self._zygote is not None and self._zygote is self._sandbox and self._sandbox.overfull()
+        full = self._fork_server is not None and self._fork_server is self._sandbox and self._sandbox.overfull()
         gone = super()._gone()
         if not full:
             return gone
@@ -106,7 +106,7 @@ class Sandbox:
             )
 
     def open(self, modules: tuple[str, ...], link: socket.socket) -> None:
-        """Have a place made, whose zygote hears its requests on `link`."""
+        """Have a place made, whose fork server hears its requests on `link`."""
         with contextlib.suppress(OSError):  # it is gone: the other end of the link tells
             socket.send_fds(self._control, [json.dumps({"open": modules}).encode()], [link.fileno()])
 

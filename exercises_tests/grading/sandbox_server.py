@@ -16,15 +16,15 @@ import socket
 import sys
 import traceback
 
-from course_lib.engine.processes import fork_server as zygote
-from exercises_tests.grading.commands import namespaces
+from course_lib.engine.processes import fork_server
+from exercises_tests.grading import namespaces
 
 MOST_MEMORY = 3 << 30  # bytes that all processes of a submission may hold together
 LOOK_EVERY = 0.25  # seconds: what can be had beyond the limit is what can be filled in that time
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Keeper(zygote.Zygote):
+class Keeper(fork_server.ForkServer):
     """The first process of a submission's place: forks each of its processes into namespaces of its own."""
 
     later = ()
@@ -72,9 +72,9 @@ class Nest:
         self.overfull = False
         if new := [name for name in modules if name not in sys.modules]:
             for name in new:
-                zygote.import_quietly(name)
-            zygote.settle()
-            zygote.use_huge_pages()
+                fork_server.import_quietly(name)
+            fork_server.settle()
+            fork_server.use_huge_pages()
         self.place = os.fork()
         if self.place == 0:
             _be_a_place(link)
@@ -115,8 +115,8 @@ def _read(pid: str, name: str) -> str:
 def _be_a_place(link: int) -> None:
     """In the child: move into new namespaces and fork for the judge on `link` until it is closed."""
     try:
-        zygote.prctl(zygote.PR_SET_PDEATHSIG, signal.SIGKILL)
-        zygote.close_all_but(0, 1, 2, link)
+        fork_server.prctl(fork_server.PR_SET_PDEATHSIG, signal.SIGKILL)
+        fork_server.close_all_but(0, 1, 2, link)
         control = socket.socket(fileno=link)
         try:
             namespaces.apart()
@@ -134,9 +134,9 @@ def _be_a_place(link: int) -> None:
 
 def main() -> None:
     """Serve on the socket that the first argument names, as the user that the second names (0: as who one is)."""
-    control = zygote.begin(int(sys.argv[1]), int(sys.argv[2]))
-    zygote.settle()
-    zygote.use_huge_pages()
+    control = fork_server.begin(int(sys.argv[1]), int(sys.argv[2]))
+    fork_server.settle()
+    fork_server.use_huge_pages()
     Nest(control).serve()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_lib.engine import packing
+from course_lib.engine.outcome import Deadlocked, Failed
 from course_lib.results import RankFailed, duration, lines_of
 
 if TYPE_CHECKING:
@@ -18,50 +19,49 @@ def raise_first_failure(
     children: list[Child], timeout: float, simulated: bool = False, alone: bool = False, debug: bool = False
 ) -> None:
     """Raise the failure that happened first, if any: an exception, a death, or a hang."""
-    dead = [child for child in children if child.answer is None and child.died]
-    raised = [child.answer for child in children if child.answer and "error" in child.answer]
-    raised.sort(key=lambda answer: (is_victim(answer), answer["when"]))
-    if dead and (not raised or is_victim(raised[0])):
+    dead = [child for child in children if child.outcome is None and child.died]
+    raised = [child.outcome for child in children if isinstance(child.outcome, Failed)]
+    if dead and all(map(is_victim, raised)):
         child = dead[0]
         who = "it" if alone else "a simulated rank" if simulated else f"rank {child.index}"
         said = _how_it_died(child, may_differ=not (simulated or alone), debug=debug)
         raise RankFailed(f"{who} {said}", None if simulated else child.index, _kind_of_death(child))
     raise_raised(raised)
-    stuck = [child for child in children if child.answer is None]
+    stuck = [child for child in children if child.outcome is None]
     if stuck:
         places = {child.index: stack(child) if child in stuck else None for child in children}
         raise RankFailed(hang(places, timeout, alone), stuck[0].index, "timeout")
 
 
-def raise_raised(raised: list[dict[str, Any]]) -> None:
+def raise_raised(raised: list[Failed]) -> None:
     """Raise the exception that came first, if any."""
     if raised:
         raise _failure_of(first(raised))
 
 
-def first(raised: list[dict[str, Any]]) -> dict[str, Any]:
+def first(raised: list[Failed]) -> Failed:
     """Return the exception that came first; one that only says that another rank went away comes last."""
-    return min(raised, key=lambda answer: (is_victim(answer), answer["when"]))
+    return min(raised, key=lambda failure: (is_victim(failure), failure.when))
 
 
-def is_victim(answer: dict[str, Any]) -> bool:
+def is_victim(failure: Failed) -> bool:
     """Return whether an exception only says, or was raised because, another rank went away."""
     words = ("connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket")
     kinds = ("RuntimeError", "DistBackendError", "DistNetworkError")
-    raised = [(answer["error"], answer["message"]), *answer.get("behind", ())]
+    raised = [(failure.error, failure.message), *failure.behind]
     return any(kind in kinds and any(word in text.lower() for word in words) for kind, text in raised)
 
 
-def _failure_of(answer: dict[str, Any]) -> RankFailed:
-    rank, error, message, frames = answer["rank"], answer["error"], answer["message"], answer["frames"]
+def _failure_of(failure: Failed) -> RankFailed:
+    rank, error, message, frames = failure.rank, failure.error, failure.message, failure.frames
     if error == "NotImplementedError" and not message:
         name = frames[-1][2] if frames else "an exercise"
         return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
     who = "" if rank is None else f"rank {rank} "
     said = f"{who}raised {error}" + (f": {message}" if message else "")
     said += lines_of(frames)
-    if answer.get("other"):  # a message has two sides, and the other one is waiting on a line of its own
-        other, waits, lines = answer["other"]
+    if failure.other:  # a message has two sides, and the other one is waiting on a line of its own
+        other, waits, lines = failure.other
         said += f"\n  rank {other} {waits}{lines_of(lines, most=2)}" if lines else ""
     return RankFailed(said, rank, error, message)
 
@@ -116,8 +116,8 @@ def interrupted(children: list[Child], seconds: float) -> str:
     head = f"interrupted after {duration(seconds)}, and ended"
     if children and children[0].simulated:
         where = children[0].where
-        return f"{head}: rank {where['rank']} was at{lines_of(where['frames'], most=2)}" if where else head
-    return "\n".join([f"{head}:", *_places({c.index: stack(c) if c.answer is None else None for c in children})])
+        return f"{head}: rank {where.rank} was at{lines_of(where.frames, most=2)}" if where else head
+    return "\n".join([f"{head}:", *_places({c.index: stack(c) if c.outcome is None else None for c in children})])
 
 
 def stack(child: Child) -> list[tuple[str, int, str]]:
@@ -133,16 +133,16 @@ def stack(child: Child) -> list[tuple[str, int, str]]:
     return [(file, int(line), name) for file, line, name in reversed(found) if not packing.is_library(file)]
 
 
-def deadlock(answer: dict[str, Any], most: int = 8) -> str:
+def deadlock(found: Deadlocked, most: int = 8) -> str:
     """Tell a deadlock: who waits for what on which line, and the circle."""
     lines = ["no rank can go on, and none of them ever will:"]
-    for rank, reason, frames in answer["waiting"][:most]:
+    for rank, reason, frames in found.waiting[:most]:
         lines.append(f"  rank {rank} waits {reason}{lines_of(frames, most=1)}")
-    if len(answer["waiting"]) > most:
-        lines.append(f"  ... {len(answer['waiting']) - most} more ranks wait")
-    if answer["cycle"]:
-        lines.append(f"They wait in a circle: {' -> '.join(map(str, answer['cycle']))}.")
-    elif answer["returned"]:
-        returned = ", ".join(map(str, answer["returned"][:most])) + (", ..." if len(answer["returned"]) > most else "")
+    if len(found.waiting) > most:
+        lines.append(f"  ... {len(found.waiting) - most} more ranks wait")
+    if found.cycle:
+        lines.append(f"They wait in a circle: {' -> '.join(map(str, found.cycle))}.")
+    elif found.returned:
+        returned = ", ".join(map(str, found.returned[:most])) + (", ..." if len(found.returned) > most else "")
         lines.append(f"Already returned: rank {returned}.")
     return "\n".join(lines)

@@ -56,7 +56,7 @@ def _children() -> list[int]:
         return []
 
 
-class Zygote:
+class ForkServer:
     """Forks a child for each request on `control` and reports each death on it."""
 
     later = LATER
@@ -82,7 +82,7 @@ class Zygote:
             if wake in readable:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 4096)
-            self.bury()
+            self.reap()
             if later and not readable and not self.alive:
                 import_quietly(later.pop(0))
                 if not later:
@@ -95,7 +95,7 @@ class Zygote:
         while self.alive:  # what a rank has started becomes ours only once the rank is gone
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self.alive.pop(), 0)
-        self.bury_strays()
+        self.kill_strays()
 
     def say(self, **message: int) -> None:
         with contextlib.suppress(OSError):  # the other side is gone: serve() notices
@@ -170,7 +170,7 @@ class Zygote:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 group(pid, signal.SIGKILL)
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """Report each dead child, after ending whatever it left in its process group."""
         while True:
             try:
@@ -187,10 +187,10 @@ class Zygote:
             if pid in self.alive:
                 self.alive.discard(pid)
                 if not self.alive:
-                    self.bury_strays()
+                    self.kill_strays()
                 self.say(dead=pid, status=status)
 
-    def bury_strays(self) -> None:
+    def kill_strays(self) -> None:
         """End every process that a rank left behind, whatever session it moved to."""
         patience = time.monotonic() + 2.0
         while (strays := [pid for pid in _children() if pid not in self.alive]) and time.monotonic() < patience:
@@ -216,9 +216,9 @@ def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Call
         os.dup2(out, 2)
         confine(kind)
         close_all_but(0, 1, 2, link, trace, *([listener.fileno()] if listener else []))
-        from course_lib.engine.processes import rank as worker
+        from course_lib.engine.processes import rank
 
-        code = worker.main(socket.socket(fileno=link), trace, listener.detach() if listener else None)
+        code = rank.main(socket.socket(fileno=link), trace, listener.detach() if listener else None, LATER)
     except BaseException:
         traceback.print_exc()  # a fault of ours: it goes where the rank prints, and so to the notebook
     finally:
@@ -226,7 +226,7 @@ def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Call
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every inherited file: a rank shares nothing with the zygote or with other ranks."""
+    """Close every inherited file: a rank shares nothing with the fork server or with other ranks."""
     low = 0
     for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         if low < fd:  # Python 3.11 takes an empty range for everything
@@ -242,11 +242,10 @@ def import_quietly(name: str) -> None:
 
 def settle() -> None:
     """Do once what every rank would do at first, and keep the collector of rubbish off what is here for good."""
-    from course_lib.engine import packing
-    from course_lib.engine.processes import rank as worker
+    from course_lib.engine import packing, seeds
 
     packing.unpack(packing.pack(sys.modules["torch"].ones(2)))
-    sys.modules["torch"].manual_seed(worker.TORCH_SEED)  # looks for devices, and leaves to GPUs what they start from
+    sys.modules["torch"].manual_seed(seeds.TORCH_SEED)  # looks for devices, and leaves to GPUs what they start from
     gc.collect()
     gc.freeze()
 
@@ -299,7 +298,7 @@ def main() -> None:
         import_quietly(name)
     settle()
     control.sendall(b'{"ready": 1}\n')
-    Zygote(control).serve()
+    ForkServer(control).serve()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The notebook's side of a run: start the zygote once, one process a rank, collect what they send, end them all."""
+"""The notebook's side of a run: start the fork server, fork a process a rank, collect what they send, end them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from course_lib.engine import packing
+from course_lib.engine import outcome, packing
+from course_lib.engine.outcome import Outcome, Simulated
 from course_lib.engine.processes.failures import interrupted
 from course_lib.engine.processes.interrupts import Interrupts
 from course_lib.engine.processes.watch import Child, Unavailable, Watch, note_death
@@ -28,11 +29,11 @@ if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
 
 
 class Launcher:
-    """Owns the zygote. One run at a time; every way out of `children` leaves no process behind."""
+    """Owns the fork server. One run at a time; every way out of `children` leaves no process behind."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._zygote: subprocess.Popen | None = None
+        self._fork_server: subprocess.Popen | None = None
         self._control: socket.socket | None = None
         self._owner = 0
         self._ready = False
@@ -44,12 +45,12 @@ class Launcher:
         """A simulation's process that can take another one."""
         atexit.register(self.stop)
 
-    # The zygote
+    # The fork server
 
     def _start(self, interrupts: Interrupts) -> None:
-        if self._zygote is None or self._owner != os.getpid() or self._zygote.poll() is not None:
-            self._start_zygote()
-        while not self._ready:  # it imports torch, for seconds: an interrupt ends the waiting, not the zygote
+        if self._fork_server is None or self._owner != os.getpid() or self._fork_server.poll() is not None:
+            self._start_fork_server()
+        while not self._ready:  # it imports torch, for seconds: an interrupt ends the waiting, not the fork server
             select.select([fd for fd in (self._control, interrupts.bell) if fd is not None], [], [])
             if interrupts.noted:
                 interrupts.words = "interrupted while torch was being imported for the ranks; the next run can use it"
@@ -58,11 +59,11 @@ class Launcher:
                 self._check(notice, "ranks cannot be started")
                 self._ready = self._ready or "ready" in notice
 
-    def _start_zygote(self) -> None:
+    def _start_fork_server(self) -> None:
         self.stop()
         ours, theirs = socket.socketpair()
         environ = ENVIRON | os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        self._zygote = subprocess.Popen(
+        self._fork_server = subprocess.Popen(
             self.command(str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
             env=environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -73,20 +74,20 @@ class Launcher:
         self._control, self._owner, self._ready, self._heard = ours, os.getpid(), False, b""
 
     def command(self, fd: str) -> list[str]:
-        """Return the command that starts the zygote, which hears its requests on `fd`."""
+        """Return the command that starts the fork server, which hears its requests on `fd`."""
         return [sys.executable, "-m", "course_lib.engine.processes.fork_server", fd]
 
     def stop(self) -> None:
-        """End the zygote and all it started; the next run starts a new one."""
-        zygote, control, self._zygote, self._control = self._zygote, self._control, None, None
+        """End the fork server and all it started; the next run starts a new one."""
+        fork_server, control, self._fork_server, self._control = self._fork_server, self._control, None, None
         if control is not None:
             control.close()
-        if zygote is not None and self._owner == os.getpid():
+        if fork_server is not None and self._owner == os.getpid():
             try:
-                zygote.wait(5)
+                fork_server.wait(5)
             except subprocess.TimeoutExpired:
-                zygote.kill()
-                zygote.wait()
+                fork_server.kill()
+                fork_server.wait()
 
     def _ask(self, request: dict[str, Any], fds: list[int] | None = None) -> None:
         try:
@@ -99,7 +100,7 @@ class Launcher:
         return Unavailable("the process that starts ranks is gone; run the cell again to start a new one")
 
     def _hear(self) -> list[dict[str, Any]]:
-        """Return the zygote's next notices; blocks until there is one."""
+        """Return the fork server's next notices; blocks until there is one."""
         while b"\n" not in self._heard:
             try:
                 piece = self._control.recv(65536)
@@ -165,7 +166,7 @@ class Launcher:
         job = job | {"shared": self._sharing > 0}
         if self._kept is not None:
             (child,) = self.run([job], min(timeout, SOON))
-            if child.answer is not None and "error" not in child.answer:
+            if isinstance(child.outcome, Simulated):
                 return child
         (child,) = self.run([job], timeout)
         return child
@@ -182,13 +183,17 @@ class Launcher:
                 kept, self._kept = self._kept, None
                 self._end([kept])
 
+    def outcome(self, body: bytes, child: Child) -> Outcome:
+        """Rebuild how a child says that it ended. Raises an exception of some kind when it says nothing that can be."""
+        return outcome.unpack(body)
+
     def unpack(self, data: bytes) -> Any:
         """Rebuild what a rank returned."""
         return packing.unpack(data)
 
-    def prepare(self, answers: list[dict[str, Any]]) -> None:
-        """Have the zygote import what ranks had to import themselves, for seconds, so that the next ones need not."""
-        wanted = sorted({name for answer in answers for name in answer.get("imported", ())})
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        """Have the fork server import what ranks had to import themselves, for seconds, so the next ones need not."""
+        wanted = sorted({name for one in outcomes for name in one.imported})
         if wanted:
             with contextlib.suppress(Unavailable):
                 self._ask({"import": wanted})
@@ -212,7 +217,7 @@ class Launcher:
         link, theirs = socket.socketpair()
         out, out_write = os.pipe()
         trace, trace_write = os.pipe()
-        child = Child(index, 0, kind == "simulated", link, out, trace)
+        child = Child(index, 0, kind, link, out, trace)
         children.append(child)
         fds = [theirs.fileno(), out_write, trace_write]
         try:
@@ -238,7 +243,7 @@ class Launcher:
             if any(not child.pid for child in children):
                 self.stop()  # which process belongs to whom is unknown
         except Unavailable:
-            pass  # the zygote takes its ranks with it
+            pass  # the fork server takes its ranks with it
         except BaseException:  # a second Ctrl-C, perhaps halfway through a notice
             self.stop()
             raise
@@ -252,3 +257,4 @@ class Launcher:
 
 
 LAUNCHER = Launcher()
+"""What starts the ranks of this process; whoever runs them in another way (the grader does) puts its own in place."""

@@ -17,15 +17,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as torch_dist
 
-from course_lib.engine import meter, packing
-from course_lib.engine.processes import rank as worker
+from course_lib.engine import current, outcome, packing, seeds
+from course_lib.engine.outcome import Failed, Returned
 from course_lib.engine.processes.failures import first, hang, raise_raised
+from course_lib.engine.processes.rank import call
 from course_lib.events import Event
 from course_lib.results import RankFailed, Results, print_ranks
 
@@ -52,25 +54,24 @@ def run(
         gpus = torch.cuda.device_count()
         raise ValueError(f"rank {rank} has no GPU of its own: this machine has {gpus}; leave out on='nccl' to use gloo")
     store, patience = _next_store(timeout), timedelta(seconds=timeout + 1)  # by then a rank has noted where it is
-    printed, answer = "", {}
     with _group(backend, store, rank, world, patience, local):
         deadline = time.monotonic() + timeout + SLACK
         with _kept_print() as text, _noted_where(store, rank, timeout):
-            answer = _call(fn, args, rank, backend, debug)
-        printed = text.kept()
-        if "error" in answer:
+            ended = _call(fn, args, rank, backend, debug)
+        if isinstance(ended, Failed):
             torch_dist.destroy_process_group()  # frees the ranks that wait for this one
-        _tell(store, rank, world, answer, timeout, deadline)
+        _tell(store, rank, world, ended, timeout, deadline)
+        ended.printed = text.kept()
         carrier = torch_dist.new_group(backend="gloo") if backend == "nccl" else None
         everything: list = [None] * world
-        torch_dist.all_gather_object(everything, packing.pack(answer | {"printed": printed}), carrier)
-    answers = [packing.unpack(data) for data in everything]
-    texts = [answer["printed"] for answer in answers]
+        torch_dist.all_gather_object(everything, outcome.pack(ended), carrier)
+    outcomes = [outcome.unpack(data) for data in everything]
+    texts = [one.printed for one in outcomes]
     if rank == 0:
         print_ranks(texts)
-    events = [Event._make(event) for answer in answers for event in answer["events"]]
-    values = [packing.unpack(answer["value"]) for answer in answers]
-    seconds = max(answer["end"] - answer["begin"] for answer in answers)
+    events = [Event._make(event) for one in outcomes for event in one.events]
+    values = [packing.unpack(one.value) for one in outcomes]
+    seconds = max(one.end - one.begin for one in outcomes)
     return Results(values, seconds, events, texts, shown=rank == 0)
 
 
@@ -152,43 +153,37 @@ def _noted_where(store: Any, rank: int, timeout: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> dict[str, Any]:
+def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> Returned | Failed:
     """Call the function as a rank of `run` does: with its own copy of all it uses."""
     os.environ["COURSE_RANK"] = str(rank)
     try:
-        dist = meter.CURRENT = meter.Meter(debug=debug)
-        own_fn, own_args = packing.unpack(packing.pack_call(fn, args))
-        torch.manual_seed(worker.TORCH_SEED)  # GPUs too, since this process lives on from run to run
-        worker.seed(rank)
-        dist.begin = begin = time.monotonic()
-        value = own_fn(dist, *own_args)
-        if backend == "nccl":
-            torch.cuda.synchronize()
-        end = time.monotonic()
+        packed = packing.pack_call(fn, args)
+        torch.manual_seed(seeds.TORCH_SEED)  # GPUs too, since this process lives on from run to run
+        seeds.seed(rank)
+        return call(packed, rank, backend, debug)
     except Exception as error:
-        return worker.failure(error, rank)
+        return outcome.failed(error, rank)
     finally:
         del os.environ["COURSE_RANK"]
-        meter.CURRENT = None
-    answer = worker.give_back(value, rank)
-    return answer | {"events": [tuple(event) for event in dist.events], "begin": begin, "end": end}
+        current.set_rank(None)
 
 
-def _tell(store: Any, rank: int, world: int, answer: dict[str, Any], timeout: float, deadline: float) -> None:
+def _tell(store: Any, rank: int, world: int, ended: Returned | Failed, timeout: float, deadline: float) -> None:
     """Tell all ranks how this one ended and hear how they did. Raises the first failure, the same on every rank."""
     overdue = time.monotonic() > deadline  # the others have given up on this one
     order = store.add("ended", 1)
-    failed = {**answer, "when": order, "message": answer["message"][:10_000]} if "error" in answer else None
-    store.set(f"rank {rank}", packing.pack(failed))
+    failed = isinstance(ended, Failed)
+    told = replace(ended, when=order, message=ended.message[:10_000]) if failed else Returned(b"")
+    store.set(f"rank {rank}", outcome.pack(told))
     heard, late = {}, []
     for other in range(world):
         try:
             store.wait([f"rank {other}"], timedelta(seconds=max(0.1, deadline - time.monotonic())))
-            heard[other] = packing.unpack_plain(store.get(f"rank {other}"))
+            heard[other] = outcome.unpack(store.get(f"rank {other}"))
         except torch_dist.DistStoreError:
             late.append(other)
-    raised = [failure for failure in heard.values() if failure is not None]
-    if raised and "Timed out waiting" not in first(raised)["message"]:  # gloo's words for a hang
+    raised = [one for one in heard.values() if isinstance(one, Failed)]
+    if raised and "Timed out waiting" not in first(raised).message:  # gloo's words for a hang
         raise_raised(raised)
     if raised or late or overdue:
         places = {other: _where(store, other, heard) for other in range(world)}
@@ -200,4 +195,4 @@ def _where(store: Any, rank: int, heard: dict[int, Any]) -> list | None:
     """Return a rank's lines when time was up; None for one that had returned."""
     if store.check([f"where {rank}"]):
         return packing.unpack_plain(store.get(f"where {rank}"))
-    return None if heard.get(rank, ...) is None else []
+    return None if isinstance(heard.get(rank), Returned) else []

@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.engine import packing
+from course_lib.engine import outcome, packing
+from course_lib.engine.outcome import Failed, Outcome, Simulated, Unfinished
 from course_lib.engine.processes import wire
 from course_lib.engine.processes.failures import is_victim
 
@@ -23,7 +24,8 @@ class Child:
 
     index: int
     pid: int
-    simulated: bool
+    kind: str
+    """What it was asked for: "real", "simulated", "alone", or a function of whoever runs ranks in yet another way."""
     link: socket.socket
     out: int
     trace: int
@@ -33,22 +35,27 @@ class Child:
     """Bytes printed beyond MOST_PRINTED."""
     stack: bytearray = field(default_factory=bytearray)
     """What faulthandler dumped when time was up."""
-    where: dict[str, Any] | None = None
+    where: Unfinished | None = None
     """What a simulation said when time was up."""
-    answer: dict[str, Any] | None = None
+    outcome: Outcome | None = None
+    """How it says that it ended, None as long as it has not said so."""
     status: int | None = None
     """The exit status as os.waitpid gives it, once the process is gone."""
     died: bool = False
     """Whether it was gone before the run ended it."""
 
     @property
+    def simulated(self) -> bool:
+        return self.kind == "simulated"
+
+    @property
     def reusable(self) -> bool:
         """Whether it is the process of a simulation that has left nothing behind and waits for another one."""
-        return self.status is None and self.answer is not None and self.answer.get("left") == ""
+        return self.status is None and isinstance(self.outcome, Simulated) and self.outcome.left == ""
 
     def renewed(self) -> Child:
         """Return the same process as a child from which nothing has arrived yet."""
-        return Child(self.index, self.pid, self.simulated, self.link, self.out, self.trace)
+        return Child(self.index, self.pid, self.kind, self.link, self.out, self.trace)
 
     @property
     def text(self) -> str:
@@ -80,7 +87,7 @@ class Watch:
 
     def until_done(self, jobs: list[dict[str, Any]]) -> None:
         with self.selector:
-            self.selector.register(self.launcher._control, selectors.EVENT_READ, (self._from_zygote, None))
+            self.selector.register(self.launcher._control, selectors.EVENT_READ, (self._from_fork_server, None))
             if self.interrupts.bell is not None:
                 self.selector.register(self.interrupts.bell, selectors.EVENT_READ, (lambda *_: None, None))
             for child in self.children:
@@ -102,16 +109,16 @@ class Watch:
                 self._ask_where(times=4)
             elif all(child.reusable for child in self.children):
                 pass
-            elif all(child.answer is not None for child in self.children):
+            elif all(child.outcome is not None for child in self.children):
                 for child in self.children:
                     with contextlib.suppress(OSError):
                         wire.put(child.link, wire.LEAVE)
                 self._loop(time.monotonic() + 2, until=lambda: all(c.status is not None for c in self.children))
             elif self._failed():  # others may have failed before: hear them out
                 self._loop(time.monotonic() + 0.1, until=lambda: False)
-                if all(is_victim(child.answer) for child in self.children if child.answer and "error" in child.answer):
+                if all(is_victim(child.outcome) for child in self.children if isinstance(child.outcome, Failed)):
                     self._loop(time.monotonic() + 1, until=self._died)  # victims can be heard before their cause
-            elif self.broker is None or not self.broker.over():
+            elif self.broker is None or not self.broker.over:
                 self._ask_where()
             self._loop(time.monotonic(), until=lambda: False)  # what is still in the pipes
         for child in self.children:
@@ -130,18 +137,18 @@ class Watch:
         return any(child.status is not None for child in self.children)
 
     def _failed(self) -> bool:
-        return any(c.status is not None if c.answer is None else "error" in c.answer for c in self.children)
+        return any(c.status is not None if c.outcome is None else isinstance(c.outcome, Failed) for c in self.children)
 
     def _over(self) -> bool:
-        if time.monotonic() >= self.deadline or any(c.status is not None and c.answer is None for c in self.children):
+        if time.monotonic() >= self.deadline or any(c.status is not None and c.outcome is None for c in self.children):
             return True
         if self.broker is not None:
-            return self.broker.over()
-        return self._failed() or all(child.answer is not None for child in self.children)
+            return self.broker.over
+        return self._failed() or all(child.outcome is not None for child in self.children)
 
     def _ask_where(self, times: int = 20) -> None:
         """Time is up: ask each child that has not answered what it is doing, at most so many tenths of a second."""
-        waiting = [child for child in self.children if child.answer is None]
+        waiting = [child for child in self.children if child.outcome is None]
 
         def silent() -> list[Child]:
             return [c for c in waiting if c.status is None and not (c.where if c.simulated else c.stack)]
@@ -157,7 +164,7 @@ class Watch:
             self._loop(time.monotonic() + 0.1, until=lambda: not silent())
         self._loop(time.monotonic() + 0.1, until=lambda: False)  # a stack arrives in several pieces
 
-    def _from_zygote(self, _: Any, __: Any) -> None:
+    def _from_fork_server(self, _: Any, __: Any) -> None:
         for notice in self.launcher._hear():
             note_death(self.children, notice)
 
@@ -170,13 +177,13 @@ class Watch:
             self.selector.unregister(link)
         try:
             for kind, body in child.inbox.add(piece):
-                if kind in (wire.DONE, wire.FAILED):
-                    child.answer = packing.unpack_plain(body)
+                if kind == wire.DONE:
+                    child.outcome = self.launcher.outcome(body, child)
                 elif kind == wire.HERE:
-                    child.where = packing.unpack_plain(body)
+                    child.where = outcome.unpack(body)
         except Exception as error:  # code in the rank wrote into its link
             message = f"what it sent back is damaged ({type(error).__name__}: {error})"
-            child.answer = {"error": "ValueError", "message": message, "frames": [], "rank": child.index, "when": 0.0}
+            child.outcome = Failed("ValueError", message, [], child.index)
 
     def _from_broker(self, bell: int, _: Any) -> None:
         self.selector.unregister(bell)  # it has rung; `over` tells the rest

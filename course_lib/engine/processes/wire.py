@@ -6,7 +6,7 @@ import socket
 import struct
 
 HEADER = struct.Struct("!cQ")
-JOB, DONE, FAILED, LEAVE, WHERE, HERE, CALL, RETURN = b"J", b"D", b"F", b"L", b"W", b"H", b"C", b"R"
+JOB, DONE, LEAVE, WHERE, HERE, CALL, RETURN = b"J", b"D", b"L", b"W", b"H", b"C", b"R"
 MOST_BYTES = 8 << 30  # of one message; whoever serves strangers sets it lower
 
 

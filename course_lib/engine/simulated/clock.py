@@ -1,4 +1,4 @@
-"""The virtual clock: who runs next, when a message moves, and who waits for whom.
+"""The virtual clock: when a message moves, and what a built-in collective costs. Whose turn it is: turns.py.
 
 The cost model, all of it:
 
@@ -15,32 +15,26 @@ The cost model, all of it:
 
 Invariants: exactly one rank runs at any moment; it has the lowest clock of all that could run (among equals: the one
 that runs goes on, then the lowest rank). So postings happen in order of virtual time, and the same program makes the
-same events every time. When nobody can run and someone has not returned, that is a deadlock; who only asks
-`is_completed`, again and again, cannot run for ever on that.
+same events every time. When nobody can run and someone has not returned, that is a deadlock.
 """
 
 from __future__ import annotations
 
-import heapq
-import math
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from course_lib.engine.simulated.deadlock import frames_of
 from course_lib.engine.simulated.messages import Channel, Posting, copy, snapshot
-from course_lib.engine.simulated.randomness import RandomNumbers
-from course_lib.engine.simulated.turns import Agent, Rank, Runner
+from course_lib.engine.simulated.turns import Agent, Turns
 from course_lib.events import describe
 
 NO_GROUP = -1  # in the place of a group's number: messages of a built-in collective, which no receive of a rank takes
-PATIENCE = 1_000  # answers of no: at one time, before time passes; while nobody can run, before that is a deadlock
 _packed = struct.Struct("7d").pack
 
 
-class Engine:
-    """Moves messages between ranks on a virtual clock and passes the baton."""
+class Clock(Turns):
+    """Moves messages between ranks in virtual time, and lets them take turns by it."""
 
     def __init__(
         self,
@@ -48,179 +42,24 @@ class Engine:
         link: Callable[[int, int], tuple[float, float]],
         nics: Callable[[int, int], tuple[int, int] | None] | None = None,
     ) -> None:
-        self.ranks = [Rank(index, self) for index in range(ranks)]
+        """`link` and `nics` are those of a Cluster: (latency, bandwidth) and ports from one rank to another."""
+        super().__init__(ranks)
         self.link, self.nics = link, nics
         self.nic_out_free: dict[int, float] = {}
         self.nic_in_free: dict[int, float] = {}
-        self.current = self.ranks[0]
         self.out_free = [0.0] * ranks
         self.in_free = [0.0] * ranks
         self.transfers = bytearray()
         """Source, destination, when each posted, start, end and bytes of each message,
         as doubles, one message after another."""
-        self.on_deadlock: Callable[[], None] = lambda: None
         self.places = {rank: rank for rank in range(ranks)}
         """Each rank's place in the world, for all its groups to share."""
         self.groups = 0
         """How many groups have been made beside the world."""
-        self.stopped = False
-        """Set when the simulation is given up: a rank that then gets the baton ends its thread."""
-        self._random: RandomNumbers | None = None
-        self.ready: list[tuple[float, int, int, Runner]] = []
-        """A heap of all that could run now."""
-        self._order = 0
         self._channels: dict[tuple, Channel] = {}
-        self._asking: dict[Rank, None] = {}
-        """The ranks that ask whether something has ended and have let go of the baton, in the order of their asking."""
         self._any = False
         """Whether some rank has ever received from anyone."""
         self._queues: dict[tuple, deque[Agent]] = {}
-
-    # Turns
-
-    def _push(self, runner: Runner, at: float | None = None) -> None:
-        """Let `runner` go on at its clock, or at a later time; what was pushed for it before counts no longer."""
-        self._order = runner.entry = self._order + 1
-        heapq.heappush(self.ready, (runner.clock if at is None else at, runner.index, self._order, runner))
-
-    def turn(self, rank: Rank) -> None:
-        """Let everyone with a lower clock go first."""
-        if self._before(rank.clock):
-            self._push(rank)
-            self._switch(rank)
-
-    def _before(self, clock: float) -> bool:
-        """Return whether someone can run at an earlier time."""
-        ready = self.ready
-        while ready and ready[0][2] != ready[0][3].entry:
-            heapq.heappop(ready)
-        return bool(ready) and ready[0][0] < clock
-
-    def _next(self) -> Rank | None:
-        """Return the rank that runs next, after the parts of collectives that come before it; None if nobody can."""
-        while self.ready:
-            at, _, entry, runner = heapq.heappop(self.ready)
-            if entry != runner.entry:
-                continue
-            if self._asking and runner in self._asking:
-                del self._asking[runner]
-                runner.clock = at
-            if isinstance(runner, Rank):
-                return runner
-            self._step(runner)
-        for rank in self._asking:  # nobody else can run: perhaps it does something else after so many answers of no
-            if rank.vain < PATIENCE:
-                del self._asking[rank]
-                rank.vain += 1
-                rank.clock = max(other.clock for other in self.ranks)  # what they have done is past
-                return rank
-        return None
-
-    def _switch(self, rank: Rank) -> None:
-        """Give the baton away; return when `rank` has it again."""
-        following = self._next()
-        if following is rank:
-            return
-        if self._random:
-            self._random.save(rank)
-        if following is None:
-            self.on_deadlock()
-        else:
-            self._hand_to(following)
-        self.take(rank)
-
-    def take(self, rank: Rank) -> None:
-        """Block until `rank` gets the baton."""
-        rank.gate.acquire()
-        if self.stopped:
-            raise SystemExit
-        if self._random:
-            self._random.load(rank)
-
-    def _hand_to(self, rank: Rank) -> None:
-        self.current = rank
-        rank.gate.release()
-
-    def share_out_random_numbers(self) -> None:
-        """Give each rank random numbers of its own; for a process that does nothing but this simulation."""
-        self._random = RandomNumbers(self.ranks, lambda: self.current)
-
-    def take_back_random_numbers(self) -> None:
-        """Let `random` and `numpy.random` be what they were before."""
-        self._random.close()
-
-    def begin(self) -> None:
-        """Hand the baton to rank 0; all others are ready at time 0."""
-        for rank in self.ranks[1:]:
-            self._push(rank)
-        self._hand_to(self.ranks[0])
-
-    def finish(self, rank: Rank) -> bool:
-        """Take `rank` out for good; return whether it was the last."""
-        rank.finished = True
-        if self._random:
-            self._random.save(rank)
-        following = self._next()
-        if following is not None:
-            self._hand_to(following)
-        elif all(other.finished for other in self.ranks):
-            return True
-        else:
-            self.on_deadlock()
-        return False
-
-    # Waiting
-
-    def wait(self, rank: Rank, thing: Any) -> None:
-        """Block a rank until a posting or an agent has ended; its clock is then not before that end."""
-        if rank.asked:
-            rank.acts()
-        if thing.end is None:
-            thing.waiter = rank
-            rank.missing = 1
-            rank.waits_for = thing
-            self._switch(rank)
-            rank.waits_for = None
-        elif thing.end > rank.clock:
-            rank.clock = thing.end
-
-    def notify(self, thing: Any) -> None:
-        """Tell the one that waits for `thing` that it has an end now."""
-        waiter, thing.waiter = thing.waiter, None
-        waiter.missing -= 1
-        if thing.end > waiter.clock:
-            waiter.clock = thing.end
-        if not waiter.missing:
-            self._push(waiter)
-
-    def poll(self, rank: Rank, thing: Any) -> bool:
-        """Return whether `thing` has ended by now.
-
-        Who asks again, with nothing done in between, lets time pass until one of its own operations ends: before that
-        no answer to it can be another.
-        """
-        self.turn(rank)
-        if thing.end is not None and thing.end <= rank.clock:
-            return True
-        rank.noes = rank.noes + 1 if rank.clock == rank.noes_at else 1
-        rank.noes_at = rank.clock
-        if thing not in rank.asked and rank.noes < PATIENCE:  # what takes no time must not keep others waiting for ever
-            rank.asked.add(thing)
-            return False
-        rank.waits_for, rank.alarm = thing, math.inf
-        self._asking[rank] = None
-        for handle in rank.open_handles:
-            if handle.end is not None and handle.end > rank.clock:
-                self._wake(rank, handle.end)
-        self._switch(rank)
-        rank.waits_for = None
-        return thing.end is not None and thing.end <= rank.clock
-
-    def _wake(self, runner: Runner, at: float) -> None:
-        """One of the operations of `runner` ends at this time: if it is asking about such things, wake it then."""
-        if runner in self._asking and at < runner.alarm:
-            runner.alarm = at
-            self._push(runner, at)
 
     # Messages
 
@@ -289,9 +128,6 @@ class Engine:
             self.notify(send)
         if recv.waiter is not None:
             self.notify(recv)
-        if self._asking:
-            self._wake(send.rank, end)
-            self._wake(recv.rank, end)
 
     def _misfit(self, send: Posting, recv: Posting) -> ValueError:
         """Return the refusal of a message; it has the line at which the side that came first waits, if it waits."""
@@ -313,15 +149,15 @@ class Engine:
         waiting.append(agent)
         agent.queue = queue
         if len(waiting) == 1:
-            self._push(agent)
+            self.push(agent)
 
-    def _step(self, agent: Agent) -> None:
+    def step(self, agent: Agent) -> None:
         """Let an agent post rounds until it has to wait or others come before it."""
         channels = agent.meeting.channels
         if agent.begin is None:
-            agent.begin = agent.clock
+            agent.begin = agent.now
         for messages in agent.rounds:
-            now = agent.clock
+            now = agent.now
             for kind, peer, nbytes in messages:
                 there = agent.ranks[peer]
                 way = (agent.index, there) if kind == "send" else (there, agent.index)
@@ -332,22 +168,21 @@ class Engine:
                 if posting.end is None:
                     posting.waiter = agent
                     agent.missing += 1
-                elif posting.end > agent.clock:
-                    agent.clock = posting.end
+                elif posting.end > agent.now:
+                    agent.now = posting.end
             if agent.missing:
                 return
-            if self._before(agent.clock):
-                self._push(agent)
+            if self.before(agent.now):
+                self.push(agent)
                 return
-        agent.end = agent.clock
+        agent.end = agent.now
         if agent.waiter is not None:
             self.notify(agent)
-        self._wake(self.ranks[agent.index], agent.end)
         waiting = self._queues[agent.queue]
         waiting.popleft()
         if waiting:
-            waiting[0].clock = max(waiting[0].clock, agent.end)
-            self._push(waiting[0])
+            waiting[0].now = max(waiting[0].now, agent.end)
+            self.push(waiting[0])
 
 
 def _deliver(send: Posting, recv: Posting) -> None:

@@ -10,7 +10,7 @@ import torch.distributed as torch_dist
 
 from course_lib import algorithms
 from course_lib.engine.simulated.groups import Group, Meeting, name_of
-from course_lib.engine.simulated.messages import check_tensor, copy, same_bits, snapshot, version
+from course_lib.engine.simulated.messages import NO_POLLING, check_tensor, copy, same_bits, snapshot, version
 from course_lib.engine.simulated.turns import Agent, Rank
 from course_lib.events import Event, describe, size_of
 
@@ -29,16 +29,11 @@ class CollectiveHandle:
         self._buffers = [(tensor, version(tensor), before) for tensor, before in buffers]
         rank.open_handles[self] = None
 
-    @property
-    def end(self) -> float | None:
-        """When the operation ends, as far as that is known."""
-        return self._agent.end
-
     def wait(self, timeout: Any = None) -> bool:
         """Block until the operation has ended; then its results are there."""
         if self not in self.rank.open_handles:
             return True
-        self.rank.engine.wait(self.rank, self._agent)
+        self.rank.clock.wait(self.rank, self._agent)
         if any(version(tensor) != was and not same_bits(tensor, before) for tensor, was, before in self._buffers):
             raise RuntimeError(f"the buffer of {self.name} was changed before its wait(): wait first, then change it")
         del self.rank.open_handles[self]
@@ -48,8 +43,7 @@ class CollectiveHandle:
         return True
 
     def is_completed(self) -> bool:
-        """Return whether the operation has ended by this rank's clock; results still need `wait`."""
-        return self not in self.rank.open_handles or self.rank.engine.poll(self.rank, self._agent)
+        raise RuntimeError(NO_POLLING)
 
 
 class Collectives:
@@ -69,8 +63,8 @@ class Collectives:
         asked = (kind, group.rank(), group.size(), elements, itemsize, root)
         spent = algorithms.charge(*asked) if rounds is None else algorithms.total(iter(rounds))
         messages = algorithms.messages(*asked) if rounds is None else iter(rounds)
-        agent = Agent(self.me.index, self.me.clock, kind, messages, group.ranks, meeting)
-        self.engine.start(agent, (self.me.index, group.number))
+        agent = Agent(self.me.index, self.me.now, kind, messages, group.ranks, meeting)
+        self.clock.start(agent, (self.me.index, group.number))
         peer = group.ranks[root] if kind in ("broadcast", "reduce", "scatter", "gather") else None
 
         def finish() -> None:
@@ -83,7 +77,7 @@ class Collectives:
         if async_op:
             unchanged = [*zip(brings, copies, strict=True), *((tensor, snapshot(tensor)) for tensor in changes)]
             return CollectiveHandle(self.me, agent, unchanged, finish)
-        self.engine.wait(self.me, agent)
+        self.clock.wait(self.me, agent)
         finish()
         return None
 

@@ -7,6 +7,7 @@ import traceback
 from typing import Any
 
 from course_lib.engine import packing
+from course_lib.engine.outcome import Deadlocked
 from course_lib.engine.simulated.messages import Posting
 from course_lib.engine.simulated.turns import Agent, Rank
 
@@ -18,7 +19,7 @@ def frames_of(rank: Rank) -> list[tuple[str, int, str]]:
     return [(f.filename, f.lineno, f.name) for f in stack if not packing.is_library(f.filename)]
 
 
-def deadlock(ranks: list[Rank]) -> dict[str, Any]:
+def found(ranks: list[Rank]) -> Deadlocked:
     """Return what the notebook shows of a deadlock."""
     waiting, edges = [], {}
     for rank in ranks:
@@ -26,7 +27,7 @@ def deadlock(ranks: list[Rank]) -> dict[str, Any]:
             reason, edges[rank.index] = _reason(rank.waits_for)
             waiting.append((rank.index, reason, frames_of(rank)))
     returned = [rank.index for rank in ranks if rank.finished]
-    return {"error": "Deadlock", "waiting": waiting, "cycle": _cycle(edges), "returned": returned}
+    return Deadlocked(waiting, _cycle(edges), returned)
 
 
 def _reason(thing: Any) -> tuple[str, list[int]]:

@@ -8,7 +8,7 @@ Where it differs from torch.distributed on gloo, by intent:
 - all_to_all takes pieces of unequal sizes, as NCCL does; gloo takes them in all_to_all_single only.
 - Tensors must be contiguous everywhere; gloo refuses only some of the others.
 - Results of irecv and of async_op=True appear at wait(). On gloo they appear some time before it.
-- is_completed() lets virtual time pass when it is asked again: until one of the rank's operations ends.
+- is_completed() is refused: asking takes no virtual time, so a loop that asks would never end.
 - Buffers must not be changed before wait(), and every handle must be waited for; gloo sends what is there, or hangs.
 - `reduce` leaves the tensor of every rank but dst as it was; gloo leaves partial sums in it.
 - Reductions add in rank order; gloo's order depends on its algorithm. Integers in floating point come out alike.
@@ -23,7 +23,7 @@ from typing import Any
 import torch.distributed as torch_dist
 
 from course_lib.engine.meter import P2POp
-from course_lib.engine.simulated.clock import Engine
+from course_lib.engine.simulated.clock import Clock
 from course_lib.engine.simulated.collectives import Collectives
 from course_lib.engine.simulated.groups import Arrival, Group, Meeting
 from course_lib.engine.simulated.messages import Messages
@@ -36,11 +36,11 @@ class SimulatedDist(Collectives):
     ReduceOp, P2POp = torch_dist.ReduceOp, P2POp
     GroupMember = torch_dist.GroupMember
 
-    def __init__(self, engine: Engine, me: Rank, meetings: dict[tuple, Meeting], events: list) -> None:
-        self.engine, self.me, self.meetings, self.events = engine, me, meetings, events
-        self.world = Group(tuple(engine.places), 0, me.index, engine.places)
+    def __init__(self, clock: Clock, me: Rank, meetings: dict[tuple, Meeting], events: list) -> None:
+        self.clock, self.me, self.meetings, self.events = clock, me, meetings, events
+        self.world = Group(tuple(clock.places), 0, me.index, clock.places)
         self.group = type("group", (), {"WORLD": self.world})
-        messages = Messages(self, engine, me)
+        messages = Messages(self, clock, me)
         self.send, self.recv = messages.send, messages.recv
         self.isend, self.irecv, self.batch_isend_irecv = messages.isend, messages.irecv, messages.batch_isend_irecv
         self.calls: dict[Any, int] = {}
@@ -116,16 +116,16 @@ class SimulatedDist(Collectives):
             raise ValueError(f"new_group({list(members)}): give different ranks out of {self.world.text()}")
         meeting = self._meet(self.world, f"new_group({list(members)})")
         if meeting.created is None:
-            self.engine.groups += 1
-            meeting.created = (members, self.engine.groups, {rank: place for place, rank in enumerate(members)})
+            self.clock.groups += 1
+            meeting.created = (members, self.clock.groups, {rank: place for place, rank in enumerate(members)})
         arrival = Arrival("new_group", meeting)
         meeting.arrivals.append(arrival)
         if meeting.complete():  # the last one has come: all go on from here, as they do at torch's store
             for waiting in meeting.arrivals:
-                waiting.end = self.me.clock
+                waiting.end = self.me.now
                 if waiting.waiter is not None:
-                    self.engine.notify(waiting)
-        self.engine.wait(self.me, arrival)
+                    self.clock.notify(waiting)
+        self.clock.wait(self.me, arrival)
         self._leave(meeting)
         if self.me.index not in members:
             return self.GroupMember.NON_GROUP_MEMBER
@@ -134,8 +134,7 @@ class SimulatedDist(Collectives):
 
     def _meet(self, group: Group, signature: str) -> Meeting:
         """Return the meeting that this call belongs to: the n-th calls of all members of a group are one collective."""
-        self.me.acts()
-        self.engine.turn(self.me)
+        self.clock.turn(self.me)
         number = self.calls[group.number] = self.calls.get(group.number, 0) + 1
         meeting = self.meetings.setdefault((group.number, number), Meeting(group, number))
         meeting.arrive(self.me.index, signature)

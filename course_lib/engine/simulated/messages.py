@@ -8,6 +8,11 @@ import torch
 
 from course_lib.engine.meter import P2POp
 
+NO_POLLING = (
+    "is_completed() is not simulated: asking takes no virtual time, so a loop that asks would never end; "
+    "call wait(), or run on real ranks"
+)
+
 
 class Channel:
     """The way of all messages from one rank to another in one group and with one tag, first in, first out."""
@@ -63,7 +68,7 @@ class Posting:
         tensor, rank = self.tensor, self.rank
         if tensor is None:  # waited for already
             return True
-        rank.engine.wait(rank, self)
+        rank.clock.wait(rank, self)
         if version(tensor) != self._version and not same_bits(tensor, self.before):
             raise RuntimeError(f"the buffer of {self.name} was changed before its wait(): wait first, then change it")
         del rank.open_handles[self]
@@ -73,8 +78,7 @@ class Posting:
         return True
 
     def is_completed(self) -> bool:
-        """Return whether the operation has ended by this rank's clock; results still need `wait`."""
-        return self.tensor is None or self.rank.engine.poll(self.rank, self)
+        raise RuntimeError(NO_POLLING)
 
 
 def check_tensor(tensor: Any, name: str) -> int:
@@ -130,8 +134,8 @@ class Messages:
     It is no base class of that, because a class with a `__getattr__` finds all its attributes more slowly.
     """
 
-    def __init__(self, dist: Any, engine: Any, me: Any) -> None:
-        self._dist, self._engine, self._me = dist, engine, me
+    def __init__(self, dist: Any, clock: Any, me: Any) -> None:
+        self._dist, self._engine, self._me = dist, clock, me
         self._channels: dict[tuple, Channel] = {}
         """The channel that arguments mean, for all arguments that have been looked at once."""
 
@@ -154,19 +158,17 @@ class Messages:
 
     def _post(self, kind, tensor, peer, group, tag, place, blocking) -> Posting:
         """Post one side of a message."""
-        me, engine = self._me, self._engine
+        me, clock = self._me, self._engine
         try:
             channel = self._channels[kind, type(peer), peer, group, type(tag), tag, place]
         except (KeyError, TypeError):  # not seen before, or something that cannot be right
             channel = self._channel(kind, peer, group, tag, place)
         nbytes = check_tensor(tensor, kind if blocking else "i" + kind)
-        ready = engine.ready
-        if ready and ready[0][0] < me.clock:  # `turn` asks the same; the call would be for nothing nearly always
-            engine.turn(me)
-        if me.asked:
-            me.acts()
-        posting = Posting(me, kind, channel, nbytes, me.clock, tensor, blocking)
-        engine.post(posting)
+        ready = clock.ready
+        if ready and ready[0][0] < me.now:  # `turn` asks the same; the call would be for nothing nearly always
+            clock.turn(me)
+        posting = Posting(me, kind, channel, nbytes, me.now, tensor, blocking)
+        clock.post(posting)
         if not blocking:
             me.open_handles[posting] = None
         return posting

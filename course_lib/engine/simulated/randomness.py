@@ -20,7 +20,7 @@ HEAD = 256  # bytes; a whole generator has 2.5 kB
 
 
 class RandomNumbers:
-    """The generators of all ranks, seeded as `ranks.worker.seed` does. Ranks that drew nothing share one torch state.
+    """The generators of all ranks, seeded as `engine.seeds.seed` does. Ranks that drew nothing share one torch state.
 
     Invariant: whenever the baton passes, `_loaded` is what torch's generator holds. Copying the state at every turn
     would cost as much as the turn itself, so for a rank that has not drawn yet the first bytes of the generator tell

@@ -1,10 +1,15 @@
-"""Who takes turns: ranks, and their parts in built-in collectives."""
+"""Whose turn it is: exactly one rank runs at any moment, the one whose virtual time is the lowest.
+
+Each rank is a thread that holds the baton while it runs. Greenlets would switch faster, but torch keeps the modes of
+autograd by thread, and ranks would change them for each other; processes would need a message for every question.
+"""
 
 from __future__ import annotations
 
+import heapq
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,32 +19,22 @@ from course_lib.algorithms import Round
 
 
 class Runner:
-    """Something with a clock that can wait: a rank, or one rank's part in a built-in collective."""
+    """Something with a time of its own that can wait: a rank, or one rank's part in a built-in collective."""
 
-    def __init__(self, index: int, clock: float = 0.0) -> None:
-        self.index, self.clock = index, clock
+    def __init__(self, index: int, now: float = 0.0) -> None:
+        self.index, self.now = index, now
         self.missing = 0
         """How many of the things it waits for have no end yet."""
-        self.entry = 0
-        """The number of its one entry in the engine's `ready` that counts."""
 
 
 class Rank(Runner):
     """A rank: a thread that runs the learner's function while it holds the baton."""
 
-    def __init__(self, index: int, engine: Any) -> None:
+    def __init__(self, index: int, clock: Any) -> None:
         super().__init__(index)
-        self.engine = engine
+        self.clock = clock
         self.open_handles: dict[Any, None] = {}
         """The operations it has begun and not waited for, in order."""
-        self.asked: set[Any] = set()
-        """What it has asked about, and was told that it has not ended, since it last did anything else."""
-        self.vain = 0
-        """How often since then it was told so because nobody could run."""
-        self.noes, self.noes_at = 0, 0.0
-        """How often it was told so at the time `noes_at`."""
-        self.alarm = 0.0
-        """While it asks: when the first of its operations ends, as far as that is known."""
         self.gate = threading.Lock()
         self.gate.acquire()
         self.thread: threading.Thread | None = None
@@ -50,18 +45,13 @@ class Rank(Runner):
         self.python: random.Random | None = None
         self.legacy: np.random.RandomState | None = None
 
-    def acts(self) -> None:
-        """Note that it does something else than ask."""
-        self.asked.clear()
-        self.vain = 0
-
 
 class Agent(Runner):
     """One rank's part in one built-in collective: posts a round of messages, waits for them, posts the next."""
 
     def __init__(
-        self, index: int, posted: float, name: str, rounds: Iterator[Round], ranks: tuple[int, ...], meeting: Any,
-    ) -> None:  # fmt: skip
+        self, index: int, posted: float, name: str, rounds: Iterator[Round], ranks: tuple[int, ...], meeting: Any
+    ) -> None:
         super().__init__(index, posted)
         self.posted, self.name, self.rounds = posted, name, rounds
         self.ranks, self.meeting = ranks, meeting
@@ -69,3 +59,112 @@ class Agent(Runner):
         self.begin: float | None = None
         self.end: float | None = None
         self.waiter: Runner | None = None
+
+
+class Turns:
+    """Passes the baton from rank to rank, and lets their agents act in between."""
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks = [Rank(index, self) for index in range(ranks)]
+        self.current = self.ranks[0]
+        self.ready: list[tuple[float, int, int, Runner]] = []
+        """A heap of all that could run now."""
+        self.on_deadlock: Callable[[], None] = lambda: None
+        self.stopped = False
+        """Set when the simulation is given up: a rank that then gets the baton ends its thread."""
+        self.random: Any = None
+        """The RandomNumbers that change hands with the baton, if this process does nothing but this simulation."""
+        self._order = 0
+
+    def step(self, agent: Agent) -> None:
+        """Let an agent act until it has to wait or others come before it."""
+        raise NotImplementedError
+
+    def push(self, runner: Runner) -> None:
+        """Let `runner` go on when its time is the lowest."""
+        self._order += 1
+        heapq.heappush(self.ready, (runner.now, runner.index, self._order, runner))
+
+    def turn(self, rank: Rank) -> None:
+        """Let everyone whose time is lower go first."""
+        if self.before(rank.now):
+            self.push(rank)
+            self._switch(rank)
+
+    def before(self, now: float) -> bool:
+        """Return whether someone can run at an earlier time."""
+        return bool(self.ready) and self.ready[0][0] < now
+
+    def _next(self) -> Rank | None:
+        """Return the rank that runs next, after the agents that come before it; None if nobody can."""
+        while self.ready:
+            runner = heapq.heappop(self.ready)[3]
+            if isinstance(runner, Rank):
+                return runner
+            self.step(runner)
+        return None
+
+    def _switch(self, rank: Rank) -> None:
+        """Give the baton away; return when `rank` has it again."""
+        following = self._next()
+        if following is rank:
+            return
+        if self.random:
+            self.random.save(rank)
+        if following is None:
+            self.on_deadlock()
+        else:
+            self._hand_to(following)
+        self.take(rank)
+
+    def take(self, rank: Rank) -> None:
+        """Block until `rank` gets the baton."""
+        rank.gate.acquire()
+        if self.stopped:
+            raise SystemExit
+        if self.random:
+            self.random.load(rank)
+
+    def _hand_to(self, rank: Rank) -> None:
+        self.current = rank
+        rank.gate.release()
+
+    def begin(self) -> None:
+        """Hand the baton to rank 0; all others are ready at time 0."""
+        for rank in self.ranks[1:]:
+            self.push(rank)
+        self._hand_to(self.ranks[0])
+
+    def finish(self, rank: Rank) -> bool:
+        """Take `rank` out for good; return whether it was the last."""
+        rank.finished = True
+        if self.random:
+            self.random.save(rank)
+        following = self._next()
+        if following is not None:
+            self._hand_to(following)
+        elif all(other.finished for other in self.ranks):
+            return True
+        else:
+            self.on_deadlock()
+        return False
+
+    def wait(self, rank: Rank, thing: Any) -> None:
+        """Block a rank until a posting or an agent has ended; its time is then not before that end."""
+        if thing.end is None:
+            thing.waiter = rank
+            rank.missing = 1
+            rank.waits_for = thing
+            self._switch(rank)
+            rank.waits_for = None
+        elif thing.end > rank.now:
+            rank.now = thing.end
+
+    def notify(self, thing: Any) -> None:
+        """Tell the one that waits for `thing` that it has an end now."""
+        waiter, thing.waiter = thing.waiter, None
+        waiter.missing -= 1
+        if thing.end > waiter.now:
+            waiter.now = thing.end
+        if not waiter.missing:
+            self.push(waiter)

@@ -13,23 +13,23 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from course_lib.cluster import Cluster
-from course_lib.engine import packing
-from course_lib.engine.processes import rank as worker
+from course_lib.engine import current, outcome, packing
+from course_lib.engine.outcome import Deadlocked, Failed, Outcome, Simulated, Unfinished
 from course_lib.engine.processes import wire
-from course_lib.engine.simulated import deadlock as report
-from course_lib.engine.simulated.clock import Engine
+from course_lib.engine.seeds import seed
+from course_lib.engine.simulated import deadlock
+from course_lib.engine.simulated.clock import Clock
 from course_lib.engine.simulated.dist import SimulatedDist
 from course_lib.engine.simulated.groups import Meeting
 from course_lib.engine.simulated.leftovers import Baseline
+from course_lib.engine.simulated.randomness import RandomNumbers
 from course_lib.engine.simulated.turns import Rank
 from course_lib.events import Event
 
 M_ARENA_MAX = -8  # glibc's number for it
-CURRENT: World | None = None
-"""The simulation that this process is, if it is one."""
 BASELINE = Baseline()
 """How this process was before its first simulation, if it may have several."""
 MOST_PRINTED = 100_000  # characters kept of what one rank prints
@@ -38,16 +38,17 @@ MOST_PRINTED = 100_000  # characters kept of what one rank prints
 class World:
     """One simulation: its ranks, what they printed and returned, and how it ended."""
 
-    def __init__(self, ranks: int, cluster: Cluster) -> None:
+    def __init__(self, ranks: int, cluster: Any) -> None:
         self.cluster = cluster
-        self.engine = Engine(ranks, cluster.link, cluster.nics_between if cluster.nodes else None)
-        self.engine.on_deadlock = lambda: self._end(report.deadlock(self.engine.ranks))
+        self.clock = Clock(ranks, cluster.link, cluster.nics_between if cluster.nodes else None)
+        self.clock.on_deadlock = lambda: self._end(deadlock.found(self.clock.ranks))
         self.events: list[Event] = []
-        self.values: list[Any] = [None] * ranks
+        self.values: list[bytes] = [b""] * ranks
+        """What each rank returned, packed."""
         self._printed = [""] * ranks
         self._unkept = [0] * ranks
-        self.outcome: dict[str, Any] | None = None
-        """None while it runs; then empty, or how it failed."""
+        self.over = False
+        self.failure: Failed | Deadlocked | None = None
         self._meetings: dict[tuple, Meeting] = {}
         self.bell, self._ring = os.pipe()
 
@@ -55,7 +56,7 @@ class World:
 
     def write(self, text: str) -> int:
         """Stand in for sys.stdout and sys.stderr: text belongs to the rank that holds the baton."""
-        rank = self.engine.current.index
+        rank = self.clock.current.index
         kept = text[: max(0, MOST_PRINTED - len(self._printed[rank]))]
         self._printed[rank] += kept
         self._unkept[rank] += len(text) - len(kept)
@@ -75,67 +76,71 @@ class World:
             for text, unkept in zip(self._printed, self._unkept, strict=True)
         ]
 
+    # What code asks that has no dist (engine/current.py)
+
+    simulated = True
+
+    def now(self) -> float:
+        return self.clock.current.now
+
     def work(self, seconds: float | None, flops: float | None) -> None:
-        """Move the clock of the rank that holds the baton."""
-        rank = self.engine.current
-        begin = rank.clock
-        rank.acts()
-        rank.clock += seconds if seconds is not None else flops / self.cluster.flops
-        self.events.append(Event(rank.index, "work", begin, rank.clock, begin))
+        """Move the time of the rank that holds the baton."""
+        rank = self.clock.current
+        begin = rank.now
+        rank.now += seconds if seconds is not None else flops / self.cluster.flops
+        self.events.append(Event(rank.index, "work", begin, rank.now, begin))
 
     def run(self, calls: list[tuple[Any, tuple]], link: socket.socket) -> None:
         """Run every rank to its end; answer the notebook when it asks where they are."""
-        for rank, (fn, args) in zip(self.engine.ranks, calls, strict=True):
+        for rank, (fn, args) in zip(self.clock.ranks, calls, strict=True):
             rank.thread = threading.Thread(target=self._live, args=(rank, fn, args), daemon=True)
             rank.thread.start()
-        self.engine.begin()
+        self.clock.begin()
         while self.bell not in (ready := select.select([self.bell, link], [], [])[0]):
             if link in ready and wire.get(link)[0] == wire.WHERE:
-                wire.put(link, wire.HERE, packing.pack(self._where()))
+                wire.put(link, wire.HERE, outcome.pack(self._where()))
 
     def _live(self, rank: Rank, fn: Any, args: tuple) -> None:
-        self.engine.take(rank)
-        dist = SimulatedDist(self.engine, rank, self._meetings, self.events)
+        self.clock.take(rank)
+        dist = SimulatedDist(self.clock, rank, self._meetings, self.events)
         try:
             value = fn(dist, *args)
             if rank.open_handles:
                 names = _names(rank.open_handles)
                 raise RuntimeError(f"returned without wait() on {names}: keep the handle and wait for it")
-            answer = self.values[rank.index] = worker.give_back(value, rank.index)
+            ended = outcome.returned(value, rank.index)
         except BaseException as error:
-            answer = worker.failure(error, rank.index)
-        if "error" in answer:
-            self._end(answer)
-        elif self.engine.finish(rank):
-            self._end({})
+            ended = outcome.failed(error, rank.index)
+        if isinstance(ended, Failed):
+            self._end(ended)
+            return
+        self.values[rank.index] = ended.value
+        if self.clock.finish(rank):
+            self._end(None)
 
-    def _end(self, outcome: dict[str, Any]) -> None:
-        if self.outcome is None:
-            self.outcome = outcome
+    def _end(self, failure: Failed | Deadlocked | None) -> None:
+        if not self.over:
+            self.over, self.failure = True, failure
             os.write(self._ring, b"!")
 
-    def _where(self) -> dict[str, Any]:
-        rank = self.engine.current
-        return {"rank": rank.index, "frames": report.frames_of(rank), "printed": self.printed}
+    def _where(self) -> Unfinished:
+        rank = self.clock.current
+        return Unfinished(rank.index, deadlock.frames_of(rank), self.printed)
 
-    def answer(self) -> dict[str, Any]:
-        """Return what the notebook gets once the simulation is over."""
-        if self.outcome:
-            return self.outcome | {"printed": self.printed}
-        return {
-            "values": [value["value"] for value in self.values],
-            "seconds": max(rank.clock for rank in self.engine.ranks),
-            "events": [tuple(event) for event in self.events],
-            "transfers": bytes(self.engine.transfers),
-            "printed": self.printed,
-        }
+    def outcome(self) -> Outcome:
+        """Return how the simulation ended, once it is over."""
+        if self.failure is not None:
+            return replace(self.failure, printed=self.printed)
+        seconds = max(rank.now for rank in self.clock.ranks)
+        events = [tuple(event) for event in self.events]
+        return Simulated(self.values, seconds, events, bytes(self.clock.transfers), self.printed)
 
 
     def close(self) -> None:
         """After a simulation that ended well: take back what it has changed in this process."""
-        for rank in self.engine.ranks:
+        for rank in self.clock.ranks:
             rank.thread.join()
-        self.engine.take_back_random_numbers()
+        self.clock.random.close()
         os.close(self.bell)
         os.close(self._ring)
 
@@ -146,32 +151,32 @@ def _names(handles: Iterable[Any]) -> str:
     return ", ".join("".join(name) if n == 1 else f"{n} {name[0]}s{name[1]}{name[2]}" for name, n in counts.items())
 
 
-def simulate(job: dict[str, Any], link: socket.socket) -> dict[str, Any]:
-    """Run a simulation in this process and return what the notebook gets."""
-    global CURRENT
+def simulate(job: dict[str, Any], link: socket.socket) -> Outcome:
+    """Run a simulation in this process and return how it ended."""
     os.environ["COURSE_RANK"] = "(simulated)"
     if not BASELINE.taken:
         _settle_on_one_core()
     if job["shared"] and not BASELINE.taken:
         BASELINE.take()
-    worker.seed(0)
+    seed(0)
     stdout, stderr = sys.stdout, sys.stderr
     try:
-        CURRENT = World(job["ranks"], Cluster(**job["cluster"]))
+        world = World(job["ranks"], job["cluster"])
+        current.set_rank(world)
         calls = [_own_copy(job["calls"][rank % len(job["calls"])]) for rank in range(job["ranks"])]
-        CURRENT.engine.share_out_random_numbers()
-        sys.stdout = sys.stderr = CURRENT
-        CURRENT.run(calls, link)
+        world.clock.random = RandomNumbers(world.clock.ranks, lambda: world.clock.current)
+        sys.stdout = sys.stderr = world
+        world.run(calls, link)
     except BaseException as error:
-        return worker.failure(error, 0)
+        return outcome.failed(error, 0)
     finally:
         sys.stdout, sys.stderr = stdout, stderr
-    answer = CURRENT.answer()
-    if "error" not in answer and BASELINE.taken:
-        CURRENT.close()
-        CURRENT = None
-        answer["left"] = BASELINE.changed()
-    return answer
+    ended = world.outcome()
+    if isinstance(ended, Simulated) and BASELINE.taken:
+        world.close()
+        current.set_rank(None)
+        ended.left = BASELINE.changed()
+    return ended
 
 
 def _settle_on_one_core() -> None:

@@ -1,0 +1,140 @@
+"""How a rank, or a whole simulation, ended: as typed data that crosses from its process to the notebook.
+
+Not as exceptions: an exception of a learner's own class cannot be rebuilt in the notebook, and a traceback not at all.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.engine import packing
+
+Frame = tuple[str, int, str]  # file, line, function
+MOST_BEHIND = 10  # exceptions in a chain of causes that are kept
+
+
+@dataclass
+class Returned:
+    """A rank's function returned. `value` is packed; times are those of the rank's own clock, in seconds."""
+
+    value: bytes
+    begin: float = 0.0
+    end: float = 0.0
+    events: list[tuple] = field(default_factory=list)
+    printed: str = ""
+    """Filled in under torchrun only: elsewhere what a rank prints arrives by a pipe."""
+    imported: list[str] = field(default_factory=list)
+    """Slow modules that the rank had to import itself."""
+
+
+@dataclass
+class Failed:
+    """A rank, or a simulation, raised."""
+
+    error: str
+    """The name of the exception's class."""
+    message: str
+    frames: list[Frame]
+    """The learner's own lines, outermost first."""
+    rank: int | None
+    when: float = 0.0
+    behind: list[tuple[str, str]] = field(default_factory=list)
+    """Class and message of each exception that this one was raised from, or while handling."""
+    other: tuple[int, str, list[Frame]] | None = None
+    """A message has two sides: the rank at the other one, what it waits for, and its lines."""
+    printed: list[str] = field(default_factory=list)
+    """What each simulated rank printed."""
+    imported: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Simulated:
+    """A simulation in which every rank returned. `values` are packed; each message is 7 doubles of `transfers`."""
+
+    values: list[bytes]
+    seconds: float
+    events: list[tuple]
+    transfers: bytes
+    printed: list[str]
+    left: str | None = None
+    """What it left behind in its process, "" for nothing; None where that was not looked for."""
+    imported: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Deadlocked:
+    """A simulation in which no rank can ever go on."""
+
+    waiting: list[tuple[int, str, list[Frame]]]
+    """Each waiting rank, what it waits for in words, and its lines."""
+    cycle: list[int]
+    """Ranks that wait for each other in a circle, the first one again at the end; empty if there is none."""
+    returned: list[int]
+    printed: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Unfinished:
+    """Where a simulation is that was asked because time is up: whose turn it is, and that rank's lines."""
+
+    rank: int
+    frames: list[Frame]
+    printed: list[str]
+
+
+Outcome = Returned | Failed | Simulated | Deadlocked
+_KINDS = {kind.__name__: kind for kind in (Returned, Failed, Simulated, Deadlocked, Unfinished)}
+
+
+def returned(value: Any, rank: int | None) -> Returned | Failed:
+    """Return how a rank ended that returned `value`: failed, if that cannot be sent back."""
+    try:
+        return Returned(packing.pack(value))
+    except Exception as error:
+        message = f"a returned {type(value).__name__} cannot be sent back ({type(error).__name__}: {error})"
+        return failed(TypeError(f"{message}; return tensors, numbers, text, lists or dicts"), rank)
+
+
+class Told(Exception):  # noqa: N818
+    """A failure that another process has put into words already."""
+
+    def __init__(self, failure: Failed) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failed(error: BaseException, rank: int | None) -> Failed:
+    """Return how a rank ended that raised: what, when, and on which of the learner's own lines."""
+    if isinstance(error, Told):
+        return error.failure
+    frames = [
+        (frame.filename, frame.lineno or 0, frame.name)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not packing.is_library(frame.filename)
+    ]
+    if isinstance(error, SyntaxError) and error.filename and not packing.is_library(error.filename):
+        frames.append((error.filename, error.lineno or 0, ""))
+    other = getattr(error, "other", None)
+    return Failed(type(error).__name__, str(error).strip(), frames, rank, time.monotonic(), _behind(error), other)
+
+
+def _behind(error: BaseException) -> list[tuple[str, str]]:
+    behind: list[tuple[str, str]] = []
+    while (error := error.__cause__ or error.__context__) is not None and len(behind) < MOST_BEHIND:
+        behind.append((type(error).__name__, str(error)))
+    return behind
+
+
+def pack(outcome: Outcome | Unfinished) -> bytes:
+    """Return an outcome as bytes: the name of its kind and its fields, which are plain data."""
+    return packing.pack((type(outcome).__name__, vars(outcome)))
+
+
+def unpack(data: bytes) -> Outcome | Unfinished:
+    """Rebuild an outcome. Raises an exception of some kind when the bytes hold none."""
+    kind, fields = packing.unpack_plain(data)
+    return _KINDS[kind](**fields)
