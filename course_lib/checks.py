@@ -10,11 +10,15 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from course_lib.ranks import packing
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
+_BORROWED: dict[Path, ModuleType] = {}
+"""Modules of solutions that were borrowed from. They are not in sys.modules, so that what they define travels to ranks
+by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
 PROGRESS = ".progress.json"
 
 
@@ -60,15 +64,15 @@ def _find(name: str) -> Path:
 def borrow(name: str) -> Callable:
     """Return the solution of an exercise, so that the chapter can go on; it counts as borrowed, 0 points."""
     path = _find(name)
-    module = sys.modules.get(f"solutions.{path.stem}")
-    if module is None:
-        spec = importlib.util.spec_from_file_location(f"solutions.{path.stem}", path)
+    if path not in _BORROWED:
+        spec = importlib.util.spec_from_file_location(f"borrowed.{path.stem}", path)
         module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-    answer = getattr(module, name)
+        _BORROWED[path] = module
+    answer = getattr(_BORROWED[path], name)
     answer.__borrowed__ = True
-    print(f"borrowed {name}: the chapter goes on, its points stay open")
+    if os.environ.get("RANK", "0") == "0":  # under torchrun every rank borrows, and one says so
+        print(f"borrowed {name}: the chapter goes on, its points stay open")
     return answer
 
 

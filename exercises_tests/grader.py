@@ -150,7 +150,7 @@ class Class:
 
     def grade(self, judge_: Judge, learner: str, path: Path) -> dict[str, Any]:
         """Return the record of one notebook: points, parts, codes, and a remark where something was odd."""
-        record = {"learner": learner, "file": path.name, "chapter": "", "earned": 0, "points": 0, "results": []}
+        record = _empty_record(learner, path)
         try:
             if path.name == learner and path.is_dir():
                 raise ChapterError(why_none(path))
@@ -162,7 +162,7 @@ class Class:
                 )
             notebook = parse(path)
             name = notebook.metadata.get("course", {}).get("chapter") if _has_course(notebook) else None
-            if name not in self.known:
+            if not isinstance(name, str) or name not in self.known:
                 raise ChapterError(f"{path.name} is no chapter of this course: its metadata name {name!r}.")
         except ChapterError as error:
             return record | {"remark": str(error).replace(str(path.parent) + os.sep, ""), "seed": None, "digest": ""}
@@ -193,6 +193,16 @@ class Class:
             "seed": request["seed"],
             "digest": _digest(request),
         }
+
+
+def _fault(learner: str, path: Path, error: Exception) -> dict[str, Any]:
+    """Return the record of a notebook that the grader itself, not the answer, failed to grade."""
+    remark = f"not graded: the grader failed ({type(error).__name__}: {error})"
+    return _empty_record(learner, path) | {"remark": remark, "seed": None, "digest": "", "fault": True}
+
+
+def _empty_record(learner: str, path: Path) -> dict[str, Any]:
+    return {"learner": learner, "file": path.name, "chapter": "", "earned": 0, "points": 0, "results": []}
 
 
 def _has_course(notebook: Any) -> bool:
@@ -230,6 +240,11 @@ def grade_class(
 ) -> list[dict[str, Any]]:
     """Grade all submissions and write the grade book; what an earlier, interrupted run graded is not graded again."""
     todo = submissions(folder)
+    if not (root / "solutions").is_dir():
+        raise ChapterError(
+            "There is no solutions/ here, so this is a handout for learners: grade a class in the whole course, and "
+            "your own chapter with make submit CHAPTER=ch03."
+        )
     kept = read_json(out / "grades.json")
     seed = seed or kept.get("class seed") or secrets.token_hex(8)
     done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
@@ -245,9 +260,11 @@ def grade_class(
         try:
             while not stop.is_set():
                 learner, path = waiting.get_nowait()
-                records[learner, path.name] = _unchanged(group, done, learner, path) or group.grade(
-                    judge_, learner, path
-                )
+                try:
+                    record = _unchanged(group, done, learner, path) or group.grade(judge_, learner, path)
+                except Exception as error:  # nobody else's grade depends on what one submission holds
+                    record = _fault(learner, path, error)
+                records[learner, path.name] = record
                 progress.update()
         except queue.Empty:
             pass

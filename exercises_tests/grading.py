@@ -65,8 +65,11 @@ def _grade(options: argparse.Namespace) -> int:
         remark = f"   {record['remark']}" if record["remark"] else ""
         print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
     about = read_json(out / "grades.json")
+    faults = sum(record.get("fault", False) for record in records)
     print(f"{len(records)} notebooks: {out}/grades.csv, grades.json and feedback/. {about['graded with']}")
-    return 0
+    if faults:
+        print(f"{faults} of them could not be graded, see the remarks: run the command again.", file=sys.stderr)
+    return 1 if faults else 0
 
 
 def _submit(name: str) -> int:

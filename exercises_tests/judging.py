@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from course_lib.checks import raiser, remember
 from course_lib.ranks import Deadlock, RankFailed, Results, packing, run
-from course_lib.ranks.results import lines_of
+from course_lib.ranks.launcher import LAUNCHER
+from course_lib.ranks.results import Interrupted, lines_of
 from course_lib.simulator import Cluster
 from exercises_tests.values import amount, on_ranks, same, versus
 
@@ -257,7 +258,8 @@ def check(**points: int) -> Callable:
             try:
                 for answer in answers:
                     expect(callable(answer), f"{exercise} is {answer!r}, not a function", "not-callable")
-                found.sentence = judge(*answers, part)
+                with LAUNCHER.sharing():
+                    found.sentence = judge(*answers, part)
                 part.close()
                 missing = [name for name in worth if name not in found.passed]
                 assert not missing, f"check_{exercise} never judged {missing}"
@@ -278,7 +280,12 @@ def check(**points: int) -> Callable:
 
         @functools.wraps(judge)
         def checked(*answers: Any) -> None:
-            found = outcome(*answers)
+            try:
+                found = outcome(*answers)
+            except KeyboardInterrupt as error:
+                if isinstance(error, Interrupted):
+                    raise
+                raise Interrupted(f"check_{exercise} was interrupted") from None
             _record(judge.__module__.rsplit(".", 1)[-1], found)
             if found.code:
                 raise CheckFailed(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,18 @@ def test_a_borrowed_answer_works_and_earns_nothing(capsys):
     outcome = check_which_is_the_ring.outcome(answer)
     assert (outcome.code, outcome.earned, outcome.borrowed) == ("", 0, True)
     assert "0 of 3 points (borrowed)" in str(outcome)
+
+
+@pytest.mark.parametrize("cluster", [None, Cluster()], ids=["real", "simulated"])
+def test_a_function_that_uses_a_borrowed_one_runs_where_solutions_cannot_be_imported(cluster, monkeypatch):
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if not Path(place, "solutions").is_dir()])
+    total, exchange = borrow("sum_on_every_rank"), borrow("exchange")
+
+    def both(dist):
+        other = exchange(dist, torch.tensor([dist.get_rank()]), 1 - dist.get_rank())
+        return total(dist, other).item()
+
+    assert run(both, ranks=2, on=cluster)[:] == [1, 1]
 
 
 def test_borrowing_what_does_not_exist_lists_what_does():

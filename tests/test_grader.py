@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,6 +67,9 @@ WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parent.parent))
 needs_sandbox = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 SECONDS = 8  # that one run may take; a right answer needs a small part of one, also on a busy machine
 FILES = {
+    "a chapter that is a list": json.dumps(
+        {"cells": [], "metadata": {"course": {"chapter": []}}, "nbformat": 4, "nbformat_minor": 5}
+    ),
     "invalid JSON": "{nope",
     "no notebook": "[]",
     "not UTF-8": b"\xff\xfe\x00",
@@ -310,6 +314,37 @@ def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path
     assert [record["earned"] for record in again] == [3, 2]
     assert [request["cells"]["double"] for request in asked[-1:]] == ["double = 5\n"]
     assert len(asked) == 2  # the reference, and bob
+
+
+def test_what_the_grader_fails_at_is_told_costs_nobody_else_and_is_no_success(tmp_path, monkeypatch, capsys):
+    root, folder, out = small_class(tmp_path)
+    answers_of = grader.answers_of
+
+    def fail_once(notebook, names):
+        if "bob" in notebook.metadata:
+            raise KeyError("bob")
+        return answers_of(notebook, names)
+
+    path = next((folder / "bob").glob("*.ipynb"))
+    whole = json.loads(path.read_text())
+    whole["metadata"]["bob"] = 1
+    path.write_text(json.dumps(whole))
+    monkeypatch.setattr(grader, "answers_of", fail_once)
+    monkeypatch.setattr("exercises_tests.grading.ROOT", root)
+    words = ["grade", str(folder), "--out", str(out), "--jobs", "1"]
+    assert grading.main(words + (["--without-sandbox"] if WHY_NOT else [])) == 1
+    said = capsys.readouterr()
+    assert "1 of them could not be graded" in said.err and "Traceback" not in said.err + said.out
+    ann, bob = json.loads((out / "grades.json").read_text())["submissions"]
+    assert (ann["earned"], bob["earned"]) == (3, 0)
+    assert bob["remark"] == "not graded: the grader failed (KeyError: 'bob')"
+
+
+def test_a_class_is_not_graded_in_a_handout(tmp_path):
+    root, folder, out = small_class(tmp_path)
+    shutil.rmtree(root / "solutions")
+    with pytest.raises(ChapterError, match="There is no solutions/ here, so this is a handout"):
+        grader.grade_class(folder, out, jobs=1, root=root, sandboxed=not WHY_NOT)
 
 
 def test_a_second_interruption_loses_nothing_that_the_first_run_graded(tmp_path):

@@ -453,11 +453,28 @@ def test_an_interrupt_ends_all_ranks_and_the_next_run_works(tmp_path):
 
     watcher = threading.Thread(target=interrupt)
     watcher.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         run(hang, tmp_path, ranks=2)
     watcher.join()
     assert gone([int(path.read_text()) for path in tmp_path.iterdir()])
     assert run(total, ranks=2)[0] == 3.0
+    (shown,) = caught.value._render_traceback_()
+    assert re.match(r"KeyboardInterrupt: interrupted after .*s, and ended:\n  rank 0 was at\n", shown)
+    assert shown.count("in hang: ") == 2 and "course_lib" not in shown and len(shown.splitlines()) == 5
+
+
+def test_what_ranks_printed_before_an_interrupt_is_shown(capsys):
+    def speak_and_hang(dist, parent):
+        print("so far", dist.get_rank(), flush=True)
+        dist.barrier()
+        if dist.get_rank() == 1:
+            os.kill(parent, signal.SIGINT)
+        while True:
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        run(speak_and_hang, os.getpid(), ranks=2)
+    assert capsys.readouterr().out == "rank 0 | so far 0\nrank 1 | so far 1\n"
 
 
 INTERRUPTED = """

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from caught_up import caught_up, learners_folder
+
 from exercises_tests.chapters import ROOT, chapters, solved
 from exercises_tests.copies import write
 from exercises_tests.script import write_script
@@ -61,13 +63,12 @@ def test_the_slurm_file_starts_one_torchrun_on_each_node(tmp_path):
         "--rdzv-endpoint=node1:20007", f"{DEMOS[0].name}.py"]
 
 
-def test_the_demos_of_chapters_3_4_and_7_run_on_two_nodes(tmp_path):
-    (tmp_path / "work").mkdir()
-    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+def test_the_demos_of_chapters_3_4_and_7_run_on_two_nodes_also_with_borrowed_answers(tmp_path):
+    learners_folder(tmp_path)
     (tmp_path / "all.py").write_text(ALL)
     scripts: dict[int, list[str]] = {}
     for chapter in DEMOS:
-        write(tmp_path / "work" / f"{chapter.name}.ipynb", solved(chapter))
+        caught_up(chapter, tmp_path)
         write_script(chapter.name, tmp_path)
         slurm = (tmp_path / "work" / f"{chapter.name}.slurm").read_text()
         assert "#SBATCH --nodes=2\n" in slurm

@@ -20,6 +20,7 @@ from course_lib.ranks.failures import stack as _stack  # noqa: F401 - for those 
 from course_lib.ranks.launcher import LAUNCHER, Unavailable
 from course_lib.ranks.results import (
     Deadlock,
+    Interrupted,
     Misfit,
     RankFailed,
     Results,
@@ -214,7 +215,11 @@ def _run_real(fn: Callable, args: tuple, ranks: int, on: str | None, timeout: fl
     job = _job("real", ranks=ranks, backend=on or "gloo", timeout=timeout, debug=debug)
     jobs = [job | {"rank": rank, "call": calls[rank % len(calls)]} for rank in range(ranks)]
     show = _Live(ranks)
-    children = LAUNCHER.run(jobs, timeout, meet=True, live=show)
+    try:
+        children = LAUNCHER.run(jobs, timeout, meet=True, live=show)
+    except Interrupted as stopped:
+        print_ranks(stopped.printed, shown=show.text)
+        raise
     print_ranks([child.text for child in children], shown=show.text)
     _raise_first_failure(children, timeout, debug=debug)
     answers = [child.answer for child in children]

@@ -96,7 +96,11 @@ def hang(places: dict[int, list | None], timeout: float, alone: bool = False) ->
     if alone:
         (frames,) = places.values()
         return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
-    lines = [f"still running after {duration(timeout)}, and ended:"]
+    return "\n".join([f"still running after {duration(timeout)}, and ended:", *_places(places)])
+
+
+def _places(places: dict[int, list | None]) -> list[str]:
+    lines = []
     for rank, frames in places.items():
         if frames is None:
             lines.append(f"  rank {rank} had returned")
@@ -104,7 +108,16 @@ def hang(places: dict[int, list | None], timeout: float, alone: bool = False) ->
             lines.append(f"  rank {rank} was at{lines_of(frames, most=2)}")
         else:
             lines.append(f"  rank {rank} was outside your function")
-    return "\n".join(lines)
+    return lines
+
+
+def interrupted(children: list[Child], seconds: float) -> str:
+    """Tell where each rank was when its run was interrupted by hand."""
+    head = f"interrupted after {duration(seconds)}, and ended"
+    if children and children[0].simulated:
+        where = children[0].where
+        return f"{head}: rank {where['rank']} was at{lines_of(where['frames'], most=2)}" if where else head
+    return "\n".join([f"{head}:", *_places({c.index: stack(c) if c.answer is None else None for c in children})])
 
 
 def stack(child: Child) -> list[tuple[str, int, str]]:

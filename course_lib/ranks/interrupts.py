@@ -7,15 +7,20 @@ import signal
 import threading
 from typing import Any
 
+from course_lib.ranks.results import Interrupted
+
 
 class Interrupts:
-    """Entered, it notes a first SIGINT and rings `bell`, a file to select on; left, it passes it on. A second raises.
+    """Defers a first SIGINT until the block ends; `bell` is a file that wakes a select. A second SIGINT is passed on.
 
+    At the end the handler that was there before gets the signal; where it raises KeyboardInterrupt, as Python's and a
+    notebook's do, that becomes an `Interrupted` with `words` and `printed`, which whoever waited has filled in.
     Python delivers signals to the main thread only; entered anywhere else, this does nothing and `bell` is None.
     """
 
     def __init__(self) -> None:
         self.noted = False
+        self.words, self.printed = "interrupted", []
         self.bell: int | None = None
         self._ring: int | None = None
         self._before: Any = None
@@ -41,4 +46,7 @@ class Interrupts:
         os.close(self.bell)
         os.close(self._ring)
         if self.noted:
-            self._before(signal.SIGINT, None)
+            try:
+                self._before(signal.SIGINT, None)
+            except KeyboardInterrupt:
+                raise Interrupted(self.words, self.printed) from None

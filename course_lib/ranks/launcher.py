@@ -11,12 +11,16 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from course_lib.ranks import packing
+from course_lib.ranks.failures import interrupted
 from course_lib.ranks.interrupts import Interrupts
 from course_lib.ranks.watch import Child, Unavailable, Watch, note_death
 
+SOON = 5.0  # seconds after which a simulation in a used process is given up and run again alone
 ENVIRON = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # or else, without a network, a warning that the loopback has no name
 """Variables of the ranks' environment that the notebook's own go before."""
 if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
@@ -34,6 +38,10 @@ class Launcher:
         self._ready = False
         self._heard = b""
         self._runs = 0
+        self._sharing = 0
+        """How many `sharing` blocks are under way, one within the other."""
+        self._kept: Child | None = None
+        """A simulation's process that can take another one."""
         atexit.register(self.stop)
 
     # The zygote
@@ -44,6 +52,7 @@ class Launcher:
         while not self._ready:  # it imports torch, for seconds: an interrupt ends the waiting, not the zygote
             select.select([fd for fd in (self._control, interrupts.bell) if fd is not None], [], [])
             if interrupts.noted:
+                interrupts.words = "interrupted while torch was being imported for the ranks; the next run can use it"
                 raise KeyboardInterrupt
             for notice in self._hear():
                 self._check(notice, "ranks cannot be started")
@@ -124,24 +133,54 @@ class Launcher:
                 self._lock.release()
 
     def _run(self, jobs: list, timeout: float, meet: bool, live: Any, broker: Any, interrupts: Interrupts) -> list:
-        children: list[Child] = []
+        kept, self._kept = self._kept, None
+        children: list[Child] = [kept.renewed()] if kept and jobs[0].get("shared") else []
+        if kept and not children:
+            self._end([kept])
+        begin = time.monotonic()
         try:
             self._start(interrupts)
             self._runs += 1
             if meet:
                 port = self._listen(len(jobs))
                 jobs = [job | {"port": port} for job in jobs]
-            for index, job in enumerate(jobs):
+            for index, job in enumerate(jobs[len(children) :], len(children)):
                 self._fork(index, children, job["kind"])
             Watch(self, children, timeout, live, broker, interrupts).until_done(jobs)
+            if interrupts.noted:
+                interrupts.words = interrupted(children, time.monotonic() - begin)
+                interrupts.printed = [child.text for child in children]
+            if children[0].reusable:
+                self._kept = children[0]
         finally:
-            self._end(children)
+            self._end([child for child in children if child is not self._kept])
         return children
 
     def simulate(self, job: dict[str, Any], timeout: float) -> Child:
-        """Run a whole simulation in one process and return that child."""
+        """Run a whole simulation in one process and return that child.
+
+        Within `sharing` that may be the process of an earlier one. If it does not end well there, and soon, it is run
+        again in a process of its own, so that what is told of it does not depend on what was run before.
+        """
+        job = job | {"shared": self._sharing > 0}
+        if self._kept is not None:
+            (child,) = self.run([job], min(timeout, SOON))
+            if child.answer is not None and "error" not in child.answer:
+                return child
         (child,) = self.run([job], timeout)
         return child
+
+    @contextlib.contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Let the simulations under `with` take turns in one process, for as long as they leave nothing behind."""
+        self._sharing += 1
+        try:
+            yield
+        finally:
+            self._sharing -= 1
+            if not self._sharing and self._kept is not None:
+                kept, self._kept = self._kept, None
+                self._end([kept])
 
     def unpack(self, data: bytes) -> Any:
         """Rebuild what a rank returned."""

@@ -117,6 +117,17 @@ class RankFailed(Exception):  # noqa: N818 - it reads as what happened
         return [f"{type(self).__name__}: {self}"]
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run that was interrupted by hand: one sentence with the line of each rank; `printed` is what each printed."""
+
+    def __init__(self, sentence: str, printed: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.printed = list(printed)
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
 class Misfit(RankFailed, TypeError):
     """Arguments that the function does not take; no rank was started."""
 

@@ -41,6 +41,15 @@ class Child:
     """Whether it was gone before the run ended it."""
 
     @property
+    def reusable(self) -> bool:
+        """Whether it is the process of a simulation that has left nothing behind and waits for another one."""
+        return self.status is None and self.answer is not None and self.answer.get("left") == ""
+
+    def renewed(self) -> Child:
+        """Return the same process as a child from which nothing has arrived yet."""
+        return Child(self.index, self.pid, self.simulated, self.link, self.out, self.trace)
+
+    @property
     def text(self) -> str:
         text = self.printed.decode("utf-8", "replace")
         return text + (f"\n... {self.unshown:,} bytes more\n" if self.unshown else "")
@@ -65,6 +74,8 @@ class Watch:
         self.deadline = time.monotonic() + timeout
         self.selector = selectors.DefaultSelector()
         self.shown = 0
+        self.stopping = False
+        """Whether an interrupt has been heeded: what follows is short and is not cut off by it."""
 
     def until_done(self, jobs: list[dict[str, Any]]) -> None:
         with self.selector:
@@ -85,8 +96,12 @@ class Watch:
                 self.broker.begin(self.children)
             self._loop(self.deadline, until=self._over)
             if self.interrupts.noted:
-                return
-            if all(child.answer is not None for child in self.children):
+                self.stopping = True
+                self.selector.unregister(self.interrupts.bell)  # it has rung
+                self._ask_where(times=4)
+            elif all(child.reusable for child in self.children):
+                pass
+            elif all(child.answer is not None for child in self.children):
                 for child in self.children:
                     with contextlib.suppress(OSError):
                         wire.put(child.link, wire.LEAVE)
@@ -102,7 +117,7 @@ class Watch:
             child.died = child.status is not None
 
     def _loop(self, deadline: float, until: Any) -> None:
-        while not until() and not self.interrupts.noted:
+        while not until() and (self.stopping or not self.interrupts.noted):
             ready = self.selector.select(max(0.0, deadline - time.monotonic()))
             for key, _ in ready:
                 handle, child = key.data
@@ -123,8 +138,8 @@ class Watch:
             return self.broker.over()
         return self._failed() or all(child.answer is not None for child in self.children)
 
-    def _ask_where(self) -> None:
-        """Time is up: ask each child that has not answered what it is doing."""
+    def _ask_where(self, times: int = 20) -> None:
+        """Time is up: ask each child that has not answered what it is doing, at most so many tenths of a second."""
         waiting = [child for child in self.children if child.answer is None]
 
         def silent() -> list[Child]:
@@ -133,7 +148,7 @@ class Watch:
         for child in waiting:
             with contextlib.suppress(OSError):
                 wire.put(child.link, wire.WHERE)
-        for _ in range(20):  # one that has only just been started does not listen yet
+        for _ in range(times):  # one that has only just been started does not listen yet
             if not silent():
                 break
             with contextlib.suppress(Unavailable):

@@ -26,14 +26,26 @@ TORCH_SEED = 67280421310721  # torch's own default
 
 
 def main(link: socket.socket, trace: int, port: int | None = None) -> int:
-    """Serve one job and return the exit code. `port` is the listening socket of rank 0's store."""
-    kind, body = wire.get(link)
-    assert kind == wire.JOB
-    job = packing.unpack(body)
-    _settle(job)
-    absent = [name for name in zygote.LATER if name not in sys.modules]
+    """Serve jobs until the notebook wants no more, and return the exit code.
+
+    `port` is the listening socket of rank 0's store. More than one job comes only to a simulation that has told that it
+    leaves nothing behind.
+    """
     faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
     faulthandler.enable(file=trace, all_threads=True)  # a crash may come in a thread of gloo's, without Python
+    kind, body = wire.get(link)
+    while kind == wire.JOB:
+        _serve(packing.unpack(body), link, port)
+        kind = wire.LEAVE  # until then it stays: a rank that left early would break its peers' connections
+        with contextlib.suppress(EOFError, OSError):
+            kind, body = wire.get(link)
+    return 0
+
+
+def _serve(job: dict[str, Any], link: socket.socket, port: int | None) -> None:
+    """Do one job and send its answer."""
+    _settle(job)
+    absent = [name for name in zygote.LATER if name not in sys.modules]
     if job["kind"] == "simulated":
         from course_lib.simulator import world
 
@@ -49,9 +61,6 @@ def main(link: socket.socket, trace: int, port: int | None = None) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     wire.put(link, wire.FAILED if "error" in answer else wire.DONE, packing.pack(answer))
-    with contextlib.suppress(EOFError, OSError):
-        wire.get(link)  # stay until all are done: a rank that left early would break its peers' connections
-    return 0
 
 
 def _settle(job: dict[str, Any]) -> None:

@@ -145,6 +145,10 @@ class Engine:
         """Give each rank random numbers of its own; for a process that does nothing but this simulation."""
         self._random = RandomNumbers(self.ranks, lambda: self.current)
 
+    def take_back_random_numbers(self) -> None:
+        """Let `random` and `numpy.random` be what they were before."""
+        self._random.close()
+
     def begin(self) -> None:
         """Hand the baton to rank 0; all others are ready at time 0."""
         for rank in self.ranks[1:]:

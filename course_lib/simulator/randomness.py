@@ -36,10 +36,11 @@ class RandomNumbers:
         for rank in ranks:
             rank.state = self._fresh
             rank.python, rank.legacy = random.Random(rank.index), np.random.RandomState(rank.index)
-        _forward(random, random._inst, lambda: current().python)
-        _forward(np.random, np.random.mtrand._rand, lambda: current().legacy)
+        self._own: list[tuple[Any, str, Any]] = []
+        self._forward(random, random._inst, lambda: current().python)
+        self._forward(np.random, np.random.mtrand._rand, lambda: current().legacy)
         for name, method in (("seed", "seed"), ("ranf", "random_sample"), ("sample", "random_sample")):
-            setattr(np.random, name, _ask(lambda: current().legacy, method))  # plain functions, not methods of _rand
+            self._replace(np.random, name, _ask(lambda: current().legacy, method))  # functions, not methods of _rand
 
     def _learn_head(self) -> bytes:
         """Return the first bytes of the generator in its fresh state; none if they do not tell draws on this torch."""
@@ -50,6 +51,20 @@ class RandomNumbers:
             self.generator.set_state(self._fresh)
             tells = tells and self._now == head
         return head if tells else b""
+
+    def _forward(self, module: Any, owner: Any, generator: Callable[[], Any]) -> None:
+        for name, value in list(vars(module).items()):
+            if getattr(value, "__self__", None) is owner:
+                self._replace(module, name, _ask(generator, name))
+
+    def _replace(self, module: Any, name: str, function: Callable) -> None:
+        self._own.append((module, name, getattr(module, name)))
+        setattr(module, name, function)
+
+    def close(self) -> None:
+        """Give `random` and `numpy.random` their own functions back."""
+        for module, name, function in self._own:
+            setattr(module, name, function)
 
     def save(self, rank: Rank) -> None:
         """Keep what the rank that gives the baton away has made of torch's state."""
@@ -64,12 +79,6 @@ class RandomNumbers:
         if rank.state is not self._loaded:
             self.generator.set_state(rank.state)
             self._loaded = rank.state
-
-
-def _forward(module: Any, owner: Any, generator: Callable[[], Any]) -> None:
-    for name, value in list(vars(module).items()):
-        if getattr(value, "__self__", None) is owner:
-            setattr(module, name, _ask(generator, name))
 
 
 def _ask(generator: Callable[[], Any], name: str) -> Callable:

@@ -1,0 +1,28 @@
+"""A learner's folder in which every exercise of a chapter has been borrowed: for the tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from exercises_tests.catch_up import catch_up
+from exercises_tests.chapters import ROOT, Chapter, overlay, read
+from exercises_tests.copies import write
+
+
+def learners_folder(root: Path) -> Path:
+    """Return `root` as a course with chapters, solutions to borrow from, and an empty work/."""
+    for name in ("notebooks", "solutions"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "work").mkdir()
+    return root
+
+
+def caught_up(chapter: Chapter, root: Path) -> Chapter:
+    """Return the copy in work/ after `make catch-up`, with the extra exercises borrowed as their last hint says."""
+    path = root / "work" / f"{chapter.name}.ipynb"
+    write(path, chapter.notebook)
+    catch_up(chapter.name, root)
+    extra = [exercise.id for exercise in chapter.exercises if exercise.level != "core"]
+    write(path, overlay(read(path), {name: f'{name} = borrow("{name}")' for name in extra}))
+    return read(path)
