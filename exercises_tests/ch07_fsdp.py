@@ -482,16 +482,16 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
             code = "whole-parameters"
             why = ". It has moments of whole parameters, and parameters are not equally large: cut every parameter"
         keeps = f"rank {rank} keeps {{seen}} bytes beside weights and gradients; two moments of its shards are"
-        case.at_most(state, 2 * mine, f"{keeps} {{bound}}{why}", code, SLACK)
+        case.at_most(state, 2 * mine, f"{keeps} {{bound}}{why}", code, slack=SLACK)
         case.at_most(max((held for held, _ in told["moments"]), default=0), 2 * whole + 4 * mine + largest,
             f"rank {rank} had {{seen}} bytes alive inside the step; weights, gradients, moments, shards of weights and "
             "gradients and the largest parameter are {bound}: go through one parameter after the other",
-            "too-much-at-once", SLACK)
+            "too-much-at-once", slack=SLACK)
     part("bytes")
     sent, cost = max(traces[4, False].bytes_sent) / STEPS, 3 * mine
     Case(ranks).at_most(sent, 3 * cost,
         f"a rank sent {{seen}} bytes a step; a reduce-scatter and an all_gather send {2 * cost:,}, an all_reduce and "
-        "an all_gather {bound}: gather weights with dist.all_gather", "too-many-bytes", SLACK)
+        "an all_gather {bound}: gather weights with dist.all_gather", "too-many-bytes", slack=SLACK)
     told = "2Ψ(N-1)/N sent, as by data parallelism"
     if sent > SLACK * 2 * cost:
         told = "3Ψ(N-1)/N sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
@@ -560,7 +560,7 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
             "its shard is there", "kept-whole")
         case.at_most(told["shards"], mine,
             f"the shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a larger "
-            "storage, which lives as long as they do. Copy", "view", SLACK)
+            "storage, which lives as long as they do. Copy", "view", slack=SLACK)
         place, most = max(told["moments"], key=lambda moment: moment[1])
         bound = mine + 1.5 * largest  # the half is for activations
         case.at_most(most - whole, bound,
@@ -575,7 +575,7 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
     reduced = close(sent, 2 * cost, 0.1)
     more = ", an all-reduce twice that: use dist.reduce_scatter" if reduced else ""
     said = f"a rank sent {{seen}} bytes a backward; a reduce-scatter sends {{bound}}{more}"
-    Case(ranks).at_most(sent, cost, said, "all-reduce" if reduced else "too-many-bytes", SLACK)
+    Case(ranks).at_most(sent, cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
     return "mean gradient shards on 2, 3 and 4 ranks · during backward · one whole gradient at a time · Ψ(N-1)/N sent"
 
 
@@ -680,7 +680,7 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
                 f"moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
         case.at_most(told["views"], mine,
             f"the gradient shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a "
-            "larger storage. Copy", "view", SLACK)
+            "larger storage. Copy", "view", slack=SLACK)
         why = ". The loss was returned with its graph, which keeps the output: detach it" if told["graph"] else ""
         case.expect(told["held"] <= SLACK * 4 * mine and told["kept"] <= SLACK * 3 * mine,
             f"rank {rank} holds {told['held']:,} bytes between steps; shards of weights, gradients and moments are "
@@ -697,7 +697,7 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     reduced = close(sent, 4 * cost, 0.1)
     more = ", with an all_reduce of gradients it is a third more: use dist.reduce_scatter" if reduced else ""
     said = f"a rank sent {{seen}} bytes a step; two gathers and a reduce-scatter send {{bound}}{more}"
-    case.at_most(sent, 3 * cost, said, "all-reduce" if reduced else "too-many-bytes", SLACK)
+    case.at_most(sent, 3 * cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
     return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · one whole unit at a time · 3Ψ(N-1)/N"
 
 

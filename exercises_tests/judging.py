@@ -206,7 +206,7 @@ class Case:
         self.refuse(f"{what} {versus(got, says, want, tolerance)}", code, see)
 
     def at_most(
-        self, seen: Any, bound: float, sentence: str, code: str, slack: float = 1.0, see: str | None = None
+        self, seen: Any, bound: float, sentence: str, code: str, see: str | None = None, slack: float = 1.0
     ) -> None:
         """Refuse more than `slack` times `bound`, and what is no number; the sentence may name {seen} and {bound}."""
         number = isinstance(seen, (int, float)) and not isinstance(seen, bool)
