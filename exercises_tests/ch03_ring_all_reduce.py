@@ -135,29 +135,20 @@ class Ring:
         differs = versus(mine, "it should be", right)
         if self.name == "all_gather_ring" and elements >= ranks:
             yield from self.mistakes_of_gathering(mine, right, differs, ranks, picture)
-        yield Mistake(
-            "not-in-place",
-            equal(trace, before),
+        yield Mistake("not-in-place", equal(trace, before),
             "and all others are unchanged: write into them (copy_, +=); making or returning a new tensor is not in "
-            "place",
-        )
+            "place")
         yield Mistake("mean", right / ranks, f"holds the mean, not the sum: do not divide by {ranks}")
         if rest and self.name == "ring_all_reduce":  # which may cut its chunks as it likes
-            yield Mistake(
-                "rest-dropped",
+            yield Mistake("rest-dropped",
                 torch.cat([right.view(-1)[:-rest], given.view(-1)[-rest:]]).view(right.shape),
                 f"is the sum, but the last {rest} {'stays' if rest == 1 else 'stay'} as given: {ranks} does not divide "
-                f"{elements}, and what is left over belongs to some chunk too",
-            )
+                f"{elements}, and what is left over belongs to some chunk too")
         if self.name == "reduce_scatter_ring":
             for shift in range(1, ranks):
-                yield Mistake(
-                    "other-chunk",
-                    equal(_own_chunks(trace, shift), _own_chunks(want, shift)),
+                yield Mistake("other-chunk", equal(_own_chunks(trace, shift), _own_chunks(want, shift)),
                     f"is not the sum: rank 0 ends with the sum of chunk {shift}, rank 1 with that of chunk "
-                    f"{(shift + 1) % ranks}: rank r must end with chunk r, so start with another chunk",
-                    picture,
-                )
+                    f"{(shift + 1) % ranks}: rank r must end with chunk r, so start with another chunk", picture)
             for other in range(ranks):
                 part = _own_chunks(before, rank - other)[other]
                 yield Mistake("not-added", part, f"{differs}. It is a single rank's part: nothing was added", picture)
@@ -192,13 +183,10 @@ class Ring:
         moved = list(map(sum, zip(sent, trace.bytes_received, strict=True)))
         *_, second, most = sorted(moved)
         busiest, least = moved.index(most), moved.index(min(moved))
-        case.expect(
-            ranks < 4 or most < 2 * second,
+        case.expect(ranks < 4 or most < 2 * second,
             f"rank {busiest} sent and received {most:,} bytes and rank {least} {moved[least]:,}; in a ring each sends "
             f"{bound:,} and receives as much. Everything goes through rank {busiest}: let each rank send to its "
-            "right-hand neighbour only",
-            "through-one-rank",
-        )
+            "right-hand neighbour only", "through-one-rank")
         head = f"rank {sent.index(max(sent))} sent {{seen}} bytes; a ring sends {{bound}}"
         if max(event.sent for event in trace.events) >= 4 * elements:
             whole = f"{head}. You are passing the whole tensor on: pass one chunk"
@@ -213,26 +201,17 @@ class Ring:
         want = self.rounds * (ranks - 1)
         trace = case.run(in_place, self.answer, given, hints=[CIRCLE])
         twice = "; a rank that sends and only then receives makes two steps of one" if trace.seconds == 2 * want else ""
-        case.at_most(
-            trace.seconds,
-            want,
+        case.at_most(trace.seconds, want,
             "it took {seen} messages one after the other; a ring takes {bound}: in every step all ranks send to the "
-            f"right and receive from the left at the same time{twice}",
-            "too-many-steps",
-        )
-        case.at_most(
-            replace(case, on=WIRE).run(in_place, self.answer, given, hints=[CIRCLE]).seconds,
+            f"right and receive from the left at the same time{twice}", "too-many-steps")
+        case.at_most(replace(case, on=WIRE).run(in_place, self.answer, given, hints=[CIRCLE]).seconds,
             ring_bytes(ranks, elements, self.rounds),
-            "the bytes took as long as {seen} bytes in a row; a ring needs {bound}: links stand idle while others work",
-            "idle-links",
-        )
+            "the bytes took as long as {seen} bytes in a row; a ring needs {bound}: links stand idle while others "
+            "work", "idle-links")
         for rank, peer in [(event.rank, event.peer) for event in trace.events if event.kind == "send"]:
-            case.expect(
-                (peer - rank) % ranks in (1, ranks - 1),
+            case.expect((peer - rank) % ranks in (1, ranks - 1),
                 f"rank {rank} sends to rank {peer}: in a ring each rank talks to its neighbours only, so that one link "
-                "a rank is enough",
-                "not-a-ring",
-            )
+                "a rank is enough", "not-a-ring")
 
 
 def _first_sent(answer: Any, ranks: int) -> list[int | None]:
@@ -410,30 +389,18 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
     answers = [answer(meters) for _, meters, _ in cases]
     part("ring")
     for (case, meters, ring), got in zip(cases, answers, strict=True):
-        case.expect(
-            isinstance(got, tuple) and len(got) == 2,
-            f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})",
-            "form",
-        )
+        case.expect(isinstance(got, tuple) and len(got) == 2,
+            f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})", "form")
         sent = "; ".join(f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items())
-        case.expect(
-            equal(got[0], ring),
+        case.expect(equal(got[0], ring),
             f"the ring was {ring!r}, not {got[0]!r} ({sent}): in a ring every rank sends {2 * (case.ranks - 1)} "
-            f"messages of 1/{case.ranks} of the tensor",
-            "wrong-ring",
-        )
+            f"messages of 1/{case.ranks} of the tensor", "wrong-ring")
     part("cost")
     for (case, meters, _), (_, got) in zip(cases, answers, strict=True):
-        case.expect(
-            isinstance(got, dict) and got.keys() == meters.keys(),
-            f"give a cost for each of 'A', 'B' and 'C', not {got!r}",
-            "form",
-        )
+        case.expect(isinstance(got, dict) and got.keys() == meters.keys(),
+            f"give a cost for each of 'A', 'B' and 'C', not {got!r}", "form")
         for name, meter in meters.items():
             want = max(meter["sent"]) / meter["bytes"]
-            case.expect(
-                close(got[name], want, 1e-6),
-                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}",
-                "wrong-cost",
-            )
+            case.expect(close(got[name], want, 1e-6),
+                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}", "wrong-cost")
     return "finds the ring on 2, 3, 4 and 8 ranks from what was sent, and what each costs its busiest rank"

@@ -17,8 +17,8 @@ from course_lib import Cluster, RankFailed, Results, bytes_held, each, run, work
 from course_lib.engine.storages import Alive, Watched
 from course_lib.lessons.torch_wrappers import bytes_whole
 from course_lib.training import adamw
-from exercises_tests.judging import alone, check, code_of, expect
-from exercises_tests.values import close, equal, integers, near
+from exercises_tests.judging import Case, Hint, Mistake, alone, check
+from exercises_tests.values import amount, close, count, draw, equal, integers, near, numbers, ring_bytes
 
 PRELOAD = (  # what answers want: once, not in every rank
     "torch.fx.experimental.symbolic_shapes",
@@ -26,11 +26,21 @@ PRELOAD = (  # what answers want: once, not in every rank
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint.state_dict",
 )
-REAL_SECONDS = 20  # after which a run on real ranks counts as hung
 SLOW = Cluster(latency=0.1, bandwidth=math.inf)
+RUNS = ((2, False), (3, False), (4, False), (2, True))  # ranks, and whether they are real
 EPSILON = 0.1  # of AdamW: with its usual 1e-8 a gradient N times too large would give the same step
 STEPS = 10
 BYTES = 8  # of a float64
+EXACT = 1e-9  # sums of a few dozen float64 of about 1 in another order differ by less
+SLACK = 1.02  # for a few numbers beside the tensors
+MEANS = (  # where torch's words send a reader to the wrong line
+    Hint("grad can be implicitly created only for scalar outputs",
+        "backward of a unit needs the gradient of its output: the x.grad of the unit after it, which is None if that "
+        "one's kept input had no requires_grad_()", "raised"),
+    Hint("does not require grad and does not have a grad_fn",
+        "what was computed under torch.no_grad() has no graph: requires_grad_() the last output before the loss, and "
+        "the weight and kept input before a unit computes again", "raised"),
+)
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
@@ -195,8 +205,8 @@ def fully(
         seen["graph"] = isinstance(loss, torch.Tensor) and loss.requires_grad
         del got, loss, grads, grad
     seen["kept"] = alive.bytes(shards, states)
-    numbers = [float(loss) if isinstance(loss, (int, float)) else None for loss in losses]
-    return {"weights": shards, "losses": numbers, **seen}
+    losses = [float(loss) if isinstance(loss, (int, float)) else None for loss in losses]
+    return {"weights": shards, "losses": losses, **seen}
 
 
 def clipped(dist: Any, answer: Any, grads: list, max_norm: float) -> list:
@@ -206,54 +216,6 @@ def clipped(dist: Any, answer: Any, grads: list, max_norm: float) -> list:
 
 
 # What several checks of this chapter ask
-
-
-MEANS = {  # what torch says, where it sends a reader to the wrong line
-    "grad can be implicitly created only for scalar outputs": "backward of a unit needs the gradient of its output: "
-    "the x.grad of the unit after it, which is None if that one's kept input had no requires_grad_()",
-    "does not require grad and does not have a grad_fn": "what was computed under torch.no_grad() has no graph: "
-    "requires_grad_() the last output before the loss, and the weight and kept input before a unit computes again",
-}
-
-
-def _run(case: str, *call: Any, ranks: int, real: bool = False, on: Any = None) -> Results:
-    """Run; a run that fails is a wrong answer, told with its case."""
-    try:
-        return run(*call, ranks=ranks, on=None if real else on or Cluster(), timeout=REAL_SECONDS)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        means = "".join(f"{meant}. " for said, meant in MEANS.items() if said in str(failure))
-        expect(False, f"{case}: {means}{failure}", code_of(failure))
-
-
-def _on(ranks: int, real: bool = False) -> str:
-    return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
-
-
-def _numbers(tensor: Any) -> str:
-    if not isinstance(tensor, torch.Tensor):
-        return repr(tensor)
-    values = tensor.flatten().tolist()
-    return "[" + ", ".join(f"{value:.4g}" for value in values[:6]) + (", ...]" if len(values) > 6 else "]")
-
-
-def _versus(got: Any, says: str, want: torch.Tensor) -> str:
-    """Return what came and what was wanted: type, dtype or shape, or numbers from the first on that differs."""
-    mine = type(got).__name__
-    if type(got) is type(want):
-        if got.dtype != want.dtype:
-            return f"is {str(got.dtype)[6:]}; {says} {str(want.dtype)[6:]}"
-        if got.shape != want.shape:
-            return f"has shape {list(got.shape)}; {says} {list(want.shape)}"
-        off = (got.double() - want.double()).abs().flatten()
-        first = next((place for place, much in enumerate(off.tolist()) if not much <= 1e-9), 0)
-        begins = f"is, from element {first} on," if first else "begins"
-        pair = [_numbers(tensor.flatten()[first:]) for tensor in (got, want)]
-        if pair[0] == pair[1]:  # they differ in later digits
-            pair = [f"[{tensor.flatten()[first].item():.12g}, ...]" for tensor in (got, want)]
-        return f"{begins} {pair[0]}; {says} {pair[1]}"
-    return f"is a {mine}; {says} a {type(want).__name__}"
 
 
 def _size(shape: tuple, ranks: int) -> int:
@@ -268,13 +230,28 @@ def _grid(shape: tuple, ranks: int, seed: int = 0, padding: float = 0.0, dtype: 
     return grid
 
 
+def _pieces(tensor: torch.Tensor, ranks: int) -> list[torch.Tensor]:
+    """Return the flat pieces that the ranks hold, the last ones padded with zeros."""
+    flat = torch.zeros(ranks * _size(tensor.shape, ranks), dtype=tensor.dtype)
+    flat[: tensor.numel()] = tensor.flatten()
+    return list(flat.view(ranks, -1))
+
+
+def _bytes_of(shapes: list, ranks: int) -> tuple[int, int, int]:
+    """Return the bytes of all tensors of these shapes, of a rank's shards of them, and of the largest."""
+    sizes = [BYTES * math.prod(shape) for shape in shapes]
+    return sum(sizes), BYTES * sum(_size(shape, ranks) for shape in shapes), max(sizes)
+
+
 def _joined(rows: Any, shape: tuple) -> torch.Tensor:
     """Return the tensor that these shards, one for each rank, are the parts of."""
     return torch.cat(list(rows))[: math.prod(shape)].reshape(shape)
 
 
-def _draw(shape: tuple, seed: int) -> torch.Tensor:
-    return integers(1 + seed, shape, "float64")[seed] / 8 + 0.01 * (seed + 1)
+def _patched(tensors: list) -> torch.Tensor:
+    """Return the tensor of which each rank's part is that of its own tensor in the list."""
+    pieces = [_pieces(tensor, len(tensors))[rank] for rank, tensor in enumerate(tensors)]
+    return _joined(pieces, tensors[0].shape)
 
 
 def _adamw_of(weights: list, steps: int, gradient: Any, fresh: bool = False) -> list:
@@ -290,235 +267,140 @@ def _adamw_of(weights: list, steps: int, gradient: Any, fresh: bool = False) -> 
     return [leaf.detach() for leaf in leaves]
 
 
-def _expect_gradients(case: str, got: list, own: list, names: list, order: str) -> None:
+def _expect_gradients(case: Case, got: list, own: list, names: list, order: str) -> None:
     """Judge gradient shards, `got[rank][place]`, against each rank's whole gradients, `own[rank][place]`."""
-    ranks, count = len(own), len(own[0])
-    shapes = [tuple(grad.shape) for grad in own[0]]
+    ranks, shapes = len(own), [tuple(grad.shape) for grad in own[0]]
+    sizes = [[_size(shape, ranks)] for shape in shapes]
     for rank, grads in enumerate(got):
-        expect(
-            len(grads) == count and all(isinstance(grad, torch.Tensor) for grad in grads),
-            f"{case} rank {rank} returned {len(grads)} gradients"
-            + ("" if len(grads) != count else ", not all of them tensors")
-            + f"; there are {count}, one for each of {order}",
-            "form",
-        )
-    sizes = [grad.numel() for grad in got[0]]
-    wanted = [_size(shape, ranks) for shape in shapes]
-    expect(
-        sizes != [math.prod(shape) for shape in shapes] or sizes == wanted,
-        f"{case} the gradient of {names[0]} that rank 0 returned has all of its {sizes[0]:,} elements: that is plain "
-        f"data parallelism. Its shard has {wanted[0]:,}",
-        "not-sharded",
-    )
-    for rank, grads in enumerate(got):
+        case.expect(len(grads) == len(shapes) and all(isinstance(grad, torch.Tensor) for grad in grads),
+            f"rank {rank} returned {len(grads)} gradients; there are {len(shapes)}, each a tensor, one for each of "
+            f"{order}", "form")
+        whole = [grad.numel() for grad in grads] == list(map(math.prod, shapes))
+        case.expect(not whole,
+            f"the gradient of {names[0]} that rank {rank} returned has all of its {grads[0].numel():,} elements: that "
+            f"is plain data parallelism. Its shard has {sizes[0][0]:,}", "not-sharded")
         shaped = [list(grad.shape) for grad in grads]
-        expect(
-            shaped == [[size] for size in wanted],
-            f"{case} the gradients on rank {rank} have shapes {shaped[:3]} and so on; the shards have "
-            f"{[[size] for size in wanted][:3]}"
-            + (f": return them in the order of {order}" if sorted(shaped) == sorted([s] for s in wanted) else ""),
-            "order" if sorted(shaped) == sorted([s] for s in wanted) else "shape",
-        )
+        said = f"the gradients on rank {rank} have shapes {shaped[:3]} and so on; the shards have {sizes[:3]}"
+        right = shaped == sizes
+        case.expect(right or sorted(shaped) != sorted(sizes), f"{said}: return them in the order of {order}", "order")
+        case.expect(right, said, "shape")
     for place, shape in enumerate(shapes):
-        rows = [grads[place] for grads in got]
-        want = sum(grads[place] for grads in own) / ranks
-        mine = _joined(rows, shape)
-        if near(mine, want, 1e-9):
-            padding = torch.cat(rows)[math.prod(shape) :]
-            expect(
-                near(padding, torch.zeros_like(padding), 1e-12),
-                f"{case} the padding of the gradient of {names[place]} holds {_numbers(padding)}; it must stay zeros, "
-                "or clipping by the norm would count it",
-                "padding",
-            )
-            continue
-        expect(
-            not near(mine, want * ranks, 1e-9),
-            f"{case} the gradient of {names[place]} is the sum over ranks: divide by the number of ranks, {ranks}",
-            "sum",
-        )
-        size = wanted[place]
-        flat = [grads[place].flatten() for grads in own]
-        flat = [whole[rank * size : (rank + 1) * size] for rank, whole in enumerate(flat)]
-        parts = [
-            near(row[: len(part)], part, 1e-9) or near(row[: len(part)] * ranks, part, 1e-9)
-            for row, part in zip(rows, flat, strict=True)
-        ]
-        expect(
-            not all(parts),
-            f"{case} each rank holds a part of its own gradient of {names[place]}; it needs the mean over ranks",
-            "alone",
-        )
-        expect(
-            False,
-            f"{case} the gradient of {names[place]}, its shards joined, "
-            f"{_versus(mine, 'the mean over ranks is', want)}",
-            "value",
-        )
+        rows, whole = [grads[place] for grads in got], [grads[place] for grads in own]
+        want, parts = sum(whole) / ranks, _patched(whole)
+        says = "is on each rank a part of its own gradient; it needs the mean over ranks"
+        case.same(_joined(rows, shape), want, f"the gradient of {names[place]}, its shards joined,",
+            Mistake("sum", want * ranks, f"is the sum over ranks: divide by the number of ranks, {ranks}"),
+            *(Mistake("alone", own_part, says) for own_part in (parts, parts / ranks)), says="the mean over ranks is",
+            tolerance=EXACT)
+        padding = torch.cat(rows)[math.prod(shape) :]
+        case.expect(near(padding, torch.zeros_like(padding), 1e-12),
+            f"the padding of the gradient of {names[place]} holds {numbers(padding)}; it must stay zeros, or clipping "
+            "by the norm would count it", "padding")
 
 
-def _expect_few(what: str, collectives: list, steps: int, count: int, of: str) -> None:
+def _expect_few(case: Case, collectives: list, steps: int, most: int, of: str) -> None:
     """Judge that so many gradients took no more collectives; `collectives` are those of each rank in these steps."""
     called = max(collectives, key=len)
-    expect(
-        len(called) <= steps * count,
-        f"{what} calls {' and '.join(sorted(set(called)))} {len(called) / steps:g} times; {count} {of} need at "
-        f"most {count} reduce-scatters: one dist.reduce_scatter hands every rank its piece",
-        "too-many-collectives",
-    )
+    case.at_most(len(called) / steps, most,
+        f"calls {' and '.join(sorted(set(called)))} {{seen}} times; {{bound}} {of} need at most {{bound}} "
+        "reduce-scatters: one dist.reduce_scatter hands every rank its piece", "too-many-collectives")
 
 
 # shard
 
 
+def _judge_shards(answer: Any, shape: tuple, ranks: int, dtype: str = "float64") -> list[int]:
+    """Return the bytes that each shard keeps alive."""
+    tensor = integers(1, shape, dtype)[0].abs() + 1  # no zero that could be taken for padding
+    flat, elements, size = tensor.flatten(), tensor.numel(), _size(shape, ranks)
+    see = "[shard(torch.arange(13.0), rank, 4) for rank in range(4)]"
+    case = Case(label=f"with shape {shape} on {count(ranks, 'rank')}", see=see)
+    pieces, held = zip(*alone(cut, answer, tensor.clone(), ranks), strict=True)
+    for rank, piece in enumerate(pieces):
+        case.expect(isinstance(piece, torch.Tensor), f"rank {rank} has no tensor", "form")
+        case.expect(piece.dtype == tensor.dtype,
+            f"the shard of a {dtype} tensor is {str(piece.dtype)[6:]}: keep the dtype, the padding's too", "form",
+            see=f"shard(torch.arange(13.0, dtype=torch.{dtype}), 3, 4)")
+        case.expect(piece.dim() == 1,
+            f"rank {rank}'s shard has shape {tuple(piece.shape)}: it should have one dimension. Flatten first, so that "
+            "any shape can be cut", "not-flat")
+    lengths = [len(piece) for piece in pieces]
+    case.expect(len(set(lengths)) == 1,
+        f"the shards have {', '.join(map(str, lengths))} elements; collectives need equal pieces: pad the last ones to "
+        f"{size}", "uneven")
+    case.expect(sum(lengths) >= elements,
+        f"the {ranks} shards have {lengths[0]} elements each, {sum(lengths)} in all, and {elements} are there: the "
+        "size of a shard is rounded up", "lost")
+    case.at_most(lengths[0], size, "a shard has {seen} elements; {bound} are enough", "too-long")
+    joined = torch.cat(pieces)
+    case.expect(near(joined[:elements], flat, 0),
+        f"the shards are {numbers(joined)} one after the other; the tensor is {numbers(flat)}: rank 0 has the first "
+        "elements, neighbours stay together, and zeros come at the end", "order")
+    padding = joined[elements:]
+    zeros = near(padding, torch.zeros_like(padding), 0)
+    case.expect(zeros, f"the padding holds {numbers(padding)}; fill it with zeros", "padding")
+    return list(held)
+
+
 @check(value=1, padding=1, owned=1)
 def check_shard(answer: Any, part: Any) -> str:
-    see = "[shard(torch.arange(13.0), rank, 4) for rank in range(4)]"
     cases = [((6,), 3), ((4, 6), 4), ((2, 3, 2), 1), ((13,), 4), ((7, 3), 4), ((3,), 4), ((), 2)]
-
-    def judge(shape: tuple, ranks: int, dtype: str = "float64") -> list:
-        tensor = integers(1, shape, dtype)[0].abs() + 1  # no zero that could be taken for padding
-        flat, count, size = tensor.flatten(), tensor.numel(), _size(shape, ranks)
-        case = f"with shape {shape} on {_on(ranks)[3:]}"
-        got = alone(cut, answer, tensor.clone(), ranks)
-        pieces = [piece for piece, _ in got]
-        for rank, piece in enumerate(pieces):
-            expect(isinstance(piece, torch.Tensor), f"{case} rank {rank} has no tensor", "form", see)
-            expect(
-                piece.dtype == tensor.dtype,
-                f"{case} the shard of a {dtype} tensor is {str(piece.dtype)[6:]}: keep the dtype, the padding's too",
-                "form", f"shard(torch.arange(13.0, dtype=torch.{dtype}), 3, 4)",
-            )  # fmt: skip
-            expect(
-                piece.dim() == 1,
-                f"{case} rank {rank}'s shard has shape {tuple(piece.shape)}: it should have one dimension. Flatten "
-                "first, so that any shape can be cut",
-                "not-flat", see,
-            )  # fmt: skip
-        lengths = [len(piece) for piece in pieces]
-        expect(
-            len(set(lengths)) == 1,
-            f"{case} the shards have {', '.join(map(str, lengths))} elements; collectives need equal pieces: pad the "
-            f"last ones to {size}",
-            "uneven", see,
-        )  # fmt: skip
-        expect(
-            sum(lengths) >= count,
-            f"{case} the {ranks} shards have {lengths[0]} elements each, {sum(lengths)} in all, and {count} are there: "
-            "the size of a shard is rounded up",
-            "lost", see,
-        )  # fmt: skip
-        expect(
-            lengths[0] == size,
-            f"{case} a shard has {lengths[0]} elements; {size} are enough",
-            "too-long", see,
-        )  # fmt: skip
-        joined = torch.cat(pieces)
-        misplaced = sorted(joined.tolist()) == sorted([*flat.tolist(), *[0.0] * (len(joined) - count)])
-        expect(
-            near(joined[:count], flat, 0) or not misplaced or len(joined) == count,
-            f"{case} the shards are {_numbers(joined)} one after the other; the tensor is {_numbers(flat)}: rank 0 has "
-            "the first elements, neighbours stay together, and zeros come at the end",
-            "order", see,
-        )  # fmt: skip
-        expect(
-            near(joined[:count], flat, 0),
-            f"{case} the shards are {_numbers(joined)} one after the other; the tensor is {_numbers(flat)}: rank 0 has "
-            "the first elements, and neighbours stay together",
-            "order", see,
-        )  # fmt: skip
-        expect(
-            near(joined[count:], joined.new_zeros(len(joined) - count), 0),
-            f"{case} the padding holds {_numbers(joined[count:])}; fill it with zeros",
-            "padding", see,
-        )  # fmt: skip
-        return got
-
     part("value")
-    for case in cases[:3]:
-        judge(*case)
+    for shape, ranks in cases[:3]:
+        _judge_shards(answer, shape, ranks)
     part("padding")
-    found = [judge(*case) for case in cases[3:]]
-    judge((13,), 4, "bfloat16")
+    found = [_judge_shards(answer, shape, ranks) for shape, ranks in cases[3:]]
+    _judge_shards(answer, (13,), 4, "bfloat16")
     part("owned")
-    for (shape, ranks), got in zip(cases[3:], found, strict=True):
-        size = _size(shape, ranks)
-        for rank, (_, held) in enumerate(got):
-            expect(
-                held <= BYTES * size,
-                f"with shape {shape} on {ranks} ranks rank {rank}'s shard has {BYTES * size} bytes and keeps {held} "
-                "alive: a view keeps the whole storage it looks into. Return a copy",
-                "view", "shard(torch.arange(13.0), 0, 4).untyped_storage().nbytes()",
-            )  # fmt: skip
+    for (shape, ranks), held in zip(cases[3:], found, strict=True):
+        for rank, kept in enumerate(held):
+            Case(label=f"with shape {shape} on {ranks} ranks").at_most(kept, BYTES * _size(shape, ranks),
+                f"rank {rank}'s shard has {{bound}} bytes and keeps {{seen}} alive: a view keeps the whole storage it "
+                "looks into. Return a copy", "view", see="shard(torch.arange(13.0), 0, 4).untyped_storage().nbytes()")
     return "equal parts of any shape on 1 to 4 ranks · zeros at the end · nothing else kept alive"
 
 
 # unshard
 
 
+def _judge_whole(
+    answer: Any, shape: tuple, ranks: int, real: bool = False, dtype: str = "float64", padding: float = 0.0
+) -> Results:
+    grid = _grid(shape, ranks, padding=padding, dtype=dtype)
+    if math.prod(shape) and not padding:
+        grid.view(-1)[math.prod(shape) - 1] = 0  # a zero that is no padding
+    want = _joined(grid, shape)
+    case = Case(ranks, f"with shape {shape}" + (f" and padding of {padding:g}" if padding else ""), real)
+    got = case.run(gathered, answer, each(list(grid.clone())), shape)
+    for rank, mine in enumerate(got):
+        case.expect(isinstance(mine, torch.Tensor), f"rank {rank} got no tensor", "form")
+        front = grid.view(-1)[grid.numel() - want.numel() :].view(shape)
+        case.same(mine, want, f"the result on rank {rank}",
+            Mistake("only-on-rank-0", equal(got[0], want),
+                "is not the whole tensor that rank 0 has: every rank needs it"),
+            Mistake("shape", mine.shape != want.shape, f"has shape {tuple(mine.shape)}; it should be {shape}"),
+            Mistake("own-part-only", grid[rank].repeat(ranks)[: want.numel()].view(shape),
+                "is its own shard over and over: the others' come by a collective"),
+            Mistake("padding", front, f"is {numbers(mine)}: elements were dropped in front. The padding is at the end"))
+    return got
+
+
 @check(value=2, padding=1, bytes=1)
 def check_unshard(answer: Any, part: Any) -> str:
-    def judge(shape: tuple, ranks: int, real: bool = False, dtype: str = "float64", padding: float = 0.0) -> Results:
-        grid = _grid(shape, ranks, padding=padding, dtype=dtype)
-        if math.prod(shape) and not padding:
-            grid.view(-1)[math.prod(shape) - 1] = 0  # a zero that is no padding
-        want = _joined(grid, shape)
-        case = f"{_on(ranks, real)} with shape {shape}"
-        if padding:
-            case += f" and padding of {padding:g}"
-        got = _run(case, gathered, answer, each(list(grid.clone())), shape, ranks=ranks, real=real)
-        for rank, mine in enumerate(got):
-            if isinstance(mine, torch.Tensor) and equal(mine, want):
-                continue
-            expect(isinstance(mine, torch.Tensor), f"{case} rank {rank} got no tensor", "form")
-            expect(
-                rank == 0 or not equal(got[0], want),
-                f"{case} rank 0 has the whole tensor and rank {rank} has not: every rank needs it",
-                "only-on-rank-0",
-            )
-            expect(
-                mine.shape == want.shape,
-                f"{case} the result has shape {tuple(mine.shape)}; it should be {tuple(want.shape)}",
-                "shape",
-            )
-            alone_ = grid[rank].repeat(ranks)[: want.numel()].view(shape)
-            expect(
-                ranks == 1 or not equal(mine, alone_),
-                f"{case} rank {rank} has its own shard over and over: the others' come by a collective",
-                "own-part-only",
-            )
-            front = grid.view(-1)[grid.numel() - want.numel() :].view(shape)
-            expect(
-                not equal(mine, front),
-                f"{case} the result is {_numbers(mine)}: elements were dropped in front. The padding is at the end",
-                "padding",
-            )
-            expect(
-                False,
-                f"{case} the result on rank {rank} {_versus(mine, 'it should be', want)}",
-                "value",
-            )
-        return got
-
     part("value")
-    trace = judge((2, 6), 4)
-    judge((3, 2), 1)
-    judge((4,), 2, real=True, dtype="float32")
+    _judge_whole(answer, (2, 6), 4)
+    _judge_whole(answer, (3, 2), 1)
+    _judge_whole(answer, (4,), 2, real=True, dtype="float32")
     part("padding")
-    judge((4,), 3)
-    judge((5, 3), 4, padding=7.0)
-    judge((), 2)
-    judge((3, 3), 2, real=True, padding=7.0)
+    _judge_whole(answer, (4,), 3)
+    _judge_whole(answer, (5, 3), 4, padding=7.0)
+    _judge_whole(answer, (), 2)
+    _judge_whole(answer, (3, 3), 2, real=True, padding=7.0)
     part("bytes")
-    trace = judge((50, 7), 4)
-    size = BYTES * _size((50, 7), 4)
-    most = max(trace.bytes_sent)
-    expect(
-        most <= 3 * size,
-        f"on 4 ranks with shards of {size} bytes a rank sent {most:,} bytes; a ring sends {3 * size:,}: call "
-        "dist.all_gather once",
-        "too-many-bytes",
-    )
+    trace = _judge_whole(answer, (50, 7), 4)
+    Case(4, f"with shards of {BYTES * _size((50, 7), 4)} bytes").at_most(max(trace.bytes_sent),
+        ring_bytes(4, 50 * 7, 1, BYTES), "a rank sent {seen} bytes; a ring sends {bound}: call dist.all_gather once",
+        "too-many-bytes")
     return "the whole tensor on every rank, without the padding · (P-1)·shard bytes sent"
 
 
@@ -529,132 +411,87 @@ SHAPES = [(37, 29), (29,), (29, 31), (31,), (23, 37), (12, 5)]  # only the last 
 
 
 def _stage_1(ranks: int) -> tuple[list, list, list]:
-    weights = [_draw(shape, seed) for seed, shape in enumerate(SHAPES)]
+    weights = [draw(shape, seed) for seed, shape in enumerate(SHAPES)]
     drawn = [integers(2 * ranks, shape, "float64") for shape in SHAPES]
     grads = [[tensors[rank] / 8 for tensors in drawn] for rank in range(ranks)]
     changes = [[tensors[ranks + rank] / 16 for tensors in drawn] for rank in range(ranks)]
     return weights, grads, changes
 
 
+def _stage_1_by(members: list, scale: float, ranks: int, fresh: bool = False) -> list:
+    """Return the weights after AdamW's steps with the gradients of some of the ranks, added up and scaled."""
+    weights, grads, changes = _stage_1(ranks)
+
+    def gradient(step: int, _: list) -> list:
+        return [
+            sum(grads[r][place] + step * changes[r][place] for r in members) * scale for place in range(len(SHAPES))
+        ]
+
+    return _adamw_of(weights, STEPS, gradient, fresh)
+
+
+def _judge_stage_1(answer: Any, ranks: int, real: bool) -> Results:
+    weights, grads, changes = _stage_1(ranks)
+    everyone = list(range(ranks))
+    want, summed = _stage_1_by(everyone, 1 / ranks, ranks), _stage_1_by(everyone, 1.0, ranks)
+    forgot = _stage_1_by(everyone, 1 / ranks, ranks, fresh=True)
+    own = [_stage_1_by([rank], 1.0, ranks) for rank in everyone]
+    case = Case(ranks, real=real)
+    got = case.run(stepped, answer, weights, each(grads), each(changes), STEPS, False, hints=MEANS)
+    for rank, told in enumerate(got):
+        mine = told["weights"]
+        for place, shape in enumerate(SHAPES):
+            patched = _patched([steps[place] for steps in own])
+            here = [want[place] if one == rank else weights[place] for one in everyone]
+            case.also(f"after {STEPS} steps").same(mine[place], want[place], f"parameter {place} on rank {rank}",
+                Mistake("unchanged", weights[place], "has not changed: change parameter.data in place"),
+                Mistake("sum", summed[place], "is that of summed gradients: divide by the number of ranks"),
+                Mistake("forgets-moments", forgot[place],
+                    "is that of an AdamW that begins anew in every step: its moments live in `states`"),
+                Mistake("alone", own[rank][place], "is that of training alone: the rank stepped with its own gradient"),
+                Mistake("alone", patched,
+                    "was stepped in parts, each with its own gradient on the rank that holds it: it needs the mean "
+                    "over ranks, by a reduce-scatter"),
+                Mistake("not-gathered", _patched(here),
+                    "has this rank's part stepped, and the parts of other ranks are as they were: gather them"),
+                Mistake("padding", near(mine[-1], want[-1], EXACT),
+                    f"is wrong, and the one of shape {SHAPES[-1]} is right: {ranks} ranks do not divide the elements "
+                    f"of shape {shape}, and padding got into it. Drop what stands after the last element"),
+                says="on one device it is", tolerance=EXACT)
+    return got
+
+
 @check(value=3, memory=2, bytes=1)
 def check_sharded_adamw_step(answer: Any, part: Any) -> str:
     part("value")
-    traces = {}
-    for ranks, real in ((2, False), (3, False), (4, False), (2, True)):
-        weights, grads, changes = _stage_1(ranks)
-        steps, case = STEPS, _on(ranks, real)
-
-        def gradient(members: list, scale: float, grads: list = grads, changes: list = changes) -> Any:
-            """Return the gradients that AdamW would see from these ranks: their sum times `scale`."""
-            return lambda step, _: [
-                sum(grads[r][place] + step * changes[r][place] for r in members) * scale for place in range(len(SHAPES))
-            ]
-
-        everyone = list(range(ranks))
-        want = _adamw_of(weights, steps, gradient(everyone, 1 / ranks))
-        summed = _adamw_of(weights, steps, gradient(everyone, 1.0))
-        forgot = _adamw_of(weights, steps, gradient(everyone, 1 / ranks), fresh=True)
-        own = [_adamw_of(weights, steps, gradient([rank], 1.0)) for rank in range(ranks)]
-        patched = [torch.cat([own[rank][index].flatten()[rank * size :][:size] for rank in range(ranks)]).view(shape)
-                   for index, shape in enumerate(SHAPES) for size in [_size(shape, ranks)]]  # fmt: skip
-        got = _run(
-            case, stepped, answer, weights, each(grads), each(changes), steps, False, ranks=ranks, real=real
-        )  # fmt: skip
-        here = f"{case} after {steps} steps"
-        for rank, told in enumerate(got):
-            mine = told["weights"]
-            if near(mine, want, 1e-9):
-                continue
-            expect(
-                not near(mine, weights, 1e-12),
-                f"{here} no weight has changed: change parameter.data in place",
-                "unchanged",
-            )
-            words = [
-                (summed, "are those of summed gradients: divide by the number of ranks", "sum"),
-                (forgot, "are those of an AdamW that begins anew in every step: its moments live in `states`",
-                 "forgets-moments"),
-                (own[rank], "are those of training alone: the rank stepped with its own gradient", "alone"),
-            ]  # fmt: skip
-            for other, said, code in words:
-                expect(not near(mine, other, 1e-9), f"{here} the weights on rank {rank} {said}", code)
-            expect(
-                not near(mine, patched, 1e-9),
-                f"{here} each part of the weights was stepped with its own gradient on the rank that holds it: it "
-                "needs the mean over ranks, by a reduce-scatter",
-                "alone",
-            )
-            starts = [rank * _size(shape, ranks) for shape in SHAPES]
-            parts = [slice(start, start + _size(shape, ranks)) for start, shape in zip(starts, SHAPES, strict=True)]
-            stepped_own = all(
-                near(m.flatten()[p], w.flatten()[p], 1e-9) for m, w, p in zip(mine, want, parts, strict=True)
-            )
-            still = all(
-                near(torch.cat([m.flatten()[: p.start], m.flatten()[p.stop :]]),
-                     torch.cat([w.flatten()[: p.start], w.flatten()[p.stop :]]), 1e-12)
-                for m, w, p in zip(mine, weights, parts, strict=True)
-            )  # fmt: skip
-            expect(
-                not (stepped_own and still),
-                f"{here} rank {rank} has stepped its own part, and the parts of other ranks are as they were: gather "
-                "them",
-                "not-gathered",
-            )
-            place = next(place for place in range(len(want)) if not near(mine[place], want[place], 1e-9))
-            expect(
-                not near(mine[-1], want[-1], 1e-9),
-                f"{here} the parameter of shape {SHAPES[-1]} is right on rank {rank}, and the one of shape "
-                f"{SHAPES[place]}, whose elements {ranks} ranks do not divide, is not: padding got into it. Drop what "
-                "stands after the last element",
-                "padding",
-            )
-            expect(
-                False,
-                f"{here} parameter {place} on rank {rank} {_versus(mine[place], 'on one device it is', want[place])}",
-                "value",
-            )
-        traces[ranks, real] = got
+    traces = {where: _judge_stage_1(answer, *where) for where in RUNS}
     part("memory")
     ranks = 4
     weights, grads, changes = _stage_1(ranks)
-    case = f"{_on(ranks)} with {sum(map(math.prod, SHAPES)):,} parameters in float64"
-    got = _run(case, stepped, answer, weights, each(grads), each(changes), 2, True, ranks=ranks)
-    whole = BYTES * sum(map(math.prod, SHAPES))
-    mine = BYTES * sum(_size(shape, ranks) for shape in SHAPES)
-    largest = BYTES * max(map(math.prod, SHAPES))
-    for rank, told in enumerate(got):
+    whole, mine, largest = _bytes_of(SHAPES, ranks)
+    case = Case(ranks, f"with {whole // BYTES:,} parameters in float64")
+    for rank, told in enumerate(case.run(stepped, answer, weights, each(grads), each(changes), 2, True, hints=MEANS)):
         state = max(told["states"], told["held"] - 2 * whole)
         code, why = "kept", ": nothing else may stay alive"
         if close(state, 2 * whole, 0.1):
             code = "not-sharded"
             why = ". With moments of all the weights this is plain data parallelism: let a rank step only its shard"
-        elif told["moments"] and {count for _, count in told["moments"]} <= set(map(math.prod, SHAPES)):
+        elif told["moments"] and {elements for _, elements in told["moments"]} <= set(map(math.prod, SHAPES)):
             code = "whole-parameters"
             why = ". It has moments of whole parameters, and parameters are not equally large: cut every parameter"
-        expect(
-            state <= 1.02 * 2 * mine,
-            f"{case} rank {rank} keeps {state:,} bytes beside weights and gradients; two moments of its shards are "
-            f"{2 * mine:,}{why}",
-            code,
-        )
-        most = max((held for held, _ in told["moments"]), default=0)
-        bound = 2 * whole + 4 * mine + largest
-        expect(
-            most <= 1.02 * bound,
-            f"{case} rank {rank} had {most:,} bytes alive inside the step; weights, gradients, moments, shards of "
-            f"weights and gradients and the largest parameter are {bound:,}: go through one parameter after the other",
-            "too-much-at-once",
-        )
+        keeps = f"rank {rank} keeps {{seen}} bytes beside weights and gradients; two moments of its shards are"
+        case.at_most(state, 2 * mine, f"{keeps} {{bound}}{why}", code, slack=SLACK)
+        case.at_most(max((held for held, _ in told["moments"]), default=0), 2 * whole + 4 * mine + largest,
+            f"rank {rank} had {{seen}} bytes alive inside the step; weights, gradients, moments, shards of weights and "
+            "gradients and the largest parameter are {bound}: go through one parameter after the other",
+            "too-much-at-once", slack=SLACK)
     part("bytes")
     sent, cost = max(traces[4, False].bytes_sent) / STEPS, 3 * mine
-    expect(
-        sent <= 1.02 * 3 * cost,
-        f"on 4 ranks a rank sent {sent:,.0f} bytes a step; a reduce-scatter and an all_gather send "
-        f"{2 * cost:,}, an all_reduce and an all_gather {3 * cost:,}: gather weights with dist.all_gather",
-        "too-many-bytes",
-    )
+    Case(ranks).at_most(sent, 3 * cost,
+        f"a rank sent {{seen}} bytes a step; a reduce-scatter and an all_gather send {2 * cost:,}, an all_reduce and "
+        "an all_gather {bound}: gather weights with dist.all_gather", "too-many-bytes", slack=SLACK)
     told = "2Ψ(N-1)/N sent, as by data parallelism"
-    if sent > 1.02 * 2 * cost:
+    if sent > SLACK * 2 * cost:
         told = "3Ψ(N-1)/N sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
     return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · moments of its shard only · {told}"
 
@@ -663,11 +500,12 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
 
 
 WIDTHS = (11, 23, 23, 23, 23, 23, 23)
+NAMES = [f"layer {layer}'s {kind}" for layer in range(len(WIDTHS) - 1) for kind in ("weight", "bias")]
 
 
 def _stage_2(ranks: int) -> tuple[list, list, list]:
     shapes = [shape for into, out in zip(WIDTHS, WIDTHS[1:], strict=False) for shape in ((out, into), (out,))]
-    weights = [_draw(shape, seed) / 8 for seed, shape in enumerate(shapes)]
+    weights = [draw(shape, seed) / 8 for seed, shape in enumerate(shapes)]
     rows = integers(2 * ranks, (2, WIDTHS[-1]), "float64")
     return weights, [row[:, : WIDTHS[0]] / 8 for row in rows[:ranks]], [row / 8 for row in rows[ranks:]]
 
@@ -678,94 +516,64 @@ def _own_gradients(weights: list, x: torch.Tensor, y: torch.Tensor) -> list:
     return [parameter.grad for parameter in model.parameters()]
 
 
+def _judge_stage_2(answer: Any, ranks: int, real: bool) -> Results:
+    steps, (weights, xs, ys) = 3, _stage_2(ranks)
+    case = Case(ranks, real=real, on=SLOW if ranks == 4 else None)
+    data = weights, each(xs), each(ys), steps, 0.0 if real else 1.0, False
+    got = case.run(scattered, answer, *data, hints=MEANS)
+    for told in got:
+        case.expect("form" not in told,
+            f"reduce_scatter_gradients returned {told.get('form')}: return a function without arguments that returns "
+            "the list of gradient shards", "no-function")
+    for step in range(steps):
+        found = [told["grads"][step] for told in got]
+        case.expect(step == 0 or len(found[0]) != (step + 1) * len(weights),
+            f"the second step returned {len(found[0])} gradients for {len(weights)} parameters: forget those of a step "
+            "when they have been handed out", "not-cleared")
+        stepped_weights = [weight * (1 + step / 4) for weight in weights]
+        own = [_own_gradients(stepped_weights, x, y) for x, y in zip(xs, ys, strict=True)]
+        _expect_gradients(case.also(f"in step {step + 1}"), found, own, NAMES, "model.parameters()")
+    return got
+
+
 @check(value=2, order=1, memory=2, bytes=1)
 def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
     part("value")
-    steps, traces = 3, {}
-    for ranks, real in ((2, False), (3, False), (4, False), (2, True)):
-        weights, xs, ys = _stage_2(ranks)
-        names = [f"layer {place // 2}'s {'bias' if place % 2 else 'weight'}" for place in range(len(weights))]
-        own = [[_own_gradients([weight * (1 + step / 4) for weight in weights], x, y)
-                for x, y in zip(xs, ys, strict=True)] for step in range(steps)]  # fmt: skip
-        case = _on(ranks, real)
-        on = SLOW if ranks == 4 else None
-        got = _run(
-            case, scattered, answer, weights, each(xs), each(ys), steps, 0.0 if real else 1.0, False, ranks=ranks,
-            real=real, on=on,
-        )  # fmt: skip
-        for told in got:
-            expect(
-                "form" not in told,
-                f"reduce_scatter_gradients returned {told.get('form')}: return a function without arguments that "
-                "returns the list of gradient shards",
-                "no-function",
-            )
-        for step in range(steps):
-            found = [told["grads"][step] for told in got]
-            expect(
-                step == 0 or len(found[0]) != (step + 1) * len(weights),
-                f"{case} the second step returned {len(found[0])} gradients for {len(weights)} parameters: forget "
-                "those of a step when they have been handed out",
-                "not-cleared",
-            )
-            _expect_gradients(f"{case} in step {step + 1}", found, own[step], names, "model.parameters()")
-        traces[ranks, real] = got
+    trace = {where: _judge_stage_2(answer, *where) for where in RUNS}[4, False]
     part("order")
-    ranks, trace = 4, traces[4, False]
+    ranks, steps = 4, 3
     calls = [event for event in trace.of(0) if event.charged or event.kind in ("send", "recv")]
     ended = sorted(event.end for event in trace.of(0, "work"))[len(WIDTHS) - 3]  # of the first step
     first = min((event.posted for event in calls), default=math.inf)
-    expect(
-        first < ended,
-        f"{_on(ranks)} backward ended at {ended:.3g} s and the first collective began at {first:.3g} s: reduce each "
-        "gradient in a hook, when backward has just made it, and while it runs on to earlier layers",
-        "after-backward",
-    )
+    Case(ranks).expect(first < ended,
+        f"backward ended at {ended:.3g} s and the first collective began at {first:.3g} s: reduce each gradient in a "
+        "hook, when backward has just made it, and while it runs on to earlier layers", "after-backward")
     part("memory")
     weights, xs, ys = _stage_2(ranks)
-    got = _run(_on(ranks), scattered, answer, weights, each(xs), each(ys), 2, 0.0, True, ranks=ranks)
-    counts = [weight.numel() for weight in weights]
-    whole, largest = BYTES * sum(counts), BYTES * max(counts)
-    mine = BYTES * sum(_size(weight.shape, ranks) for weight in weights)
-    case = f"{_on(ranks)} with {whole:,} bytes of gradients in all"
-    for rank, told in enumerate(got):
-        expect(
-            told["whole"] == 0,
-            f"{case} rank {rank} still holds {told['whole']:,} bytes in parameter.grad after backward: set "
-            "parameter.grad = None once its shard is there",
-            "kept-whole",
-        )
-        expect(
-            told["shards"] <= 1.02 * mine,
-            f"{case} the shards on rank {rank} have {mine:,} bytes and keep {told['shards']:,} alive: they are views "
-            "into a larger storage, which lives as long as they do. Copy",
-            "view",
-        )
+    whole, mine, largest = _bytes_of([weight.shape for weight in weights], ranks)
+    case = Case(ranks, f"with {whole:,} bytes of gradients in all")
+    for rank, told in enumerate(case.run(scattered, answer, weights, each(xs), each(ys), 2, 0.0, True, hints=MEANS)):
+        case.at_most(told["whole"], 0,
+            f"rank {rank} still holds {{seen}} bytes in parameter.grad after backward: set parameter.grad = None once "
+            "its shard is there", "kept-whole")
+        case.at_most(told["shards"], mine,
+            f"the shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a larger "
+            "storage, which lives as long as they do. Copy", "view", slack=SLACK)
         place, most = max(told["moments"], key=lambda moment: moment[1])
-        bound = whole + mine + 1.5 * largest  # the half is for activations
-        expect(
-            most <= bound,
-            f"{case} rank {rank} held {most - whole:,} bytes beside the weights when backward reached layer "
-            f"{place - 1}; its shards and the largest whole gradient are {mine + largest:,}: whole gradients pile up. "
-            "Reduce each in its own hook, drop it, and have no more than one on its way",
-            "too-much-held",
-        )
-        expect(
-            told["all"] <= whole + 1.02 * mine + 0.1 * largest,
-            f"{case} rank {rank} holds {told['all'] - whole:,} bytes beside the weights after backward; its shards are "
-            f"{mine:,}",
-            "kept",
-        )
+        bound = mine + 1.5 * largest  # the half is for activations
+        case.at_most(most - whole, bound,
+            f"rank {rank} held {{seen}} bytes beside the weights when backward reached layer {place - 1}; its shards "
+            f"and the largest whole gradient are {mine + largest:,}: whole gradients pile up. Reduce each in its own "
+            "hook, drop it, and have no more than one on its way", "too-much-held")
+        case.at_most(told["all"] - whole, SLACK * mine + 0.1 * largest,
+            f"rank {rank} holds {{seen}} bytes beside the weights after backward; its shards are {mine:,}", "kept")
     part("bytes")
-    _expect_few(f"{_on(ranks)} a backward", trace.collectives, steps, len(counts), "gradients")
-    sent = max(trace.bytes_sent) / steps
-    cost = 3 * mine
-    expect(
-        sent <= 1.02 * cost,
-        f"{_on(ranks)} a rank sent {sent:,.0f} bytes a backward; a reduce-scatter sends {cost:,}"
-        + (", an all-reduce twice that: use dist.reduce_scatter" if close(sent, 2 * cost, 0.1) else ""),
-        "all-reduce" if close(sent, 2 * cost, 0.1) else "too-many-bytes",
-    )
+    _expect_few(Case(ranks, "a backward"), trace.collectives, steps, len(weights), "gradients")
+    sent, cost = max(trace.bytes_sent) / steps, 3 * mine
+    reduced = close(sent, 2 * cost, 0.1)
+    more = ", an all-reduce twice that: use dist.reduce_scatter" if reduced else ""
+    said = f"a rank sent {{seen}} bytes a backward; a reduce-scatter sends {{bound}}{more}"
+    Case(ranks).at_most(sent, cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
     return "mean gradient shards on 2, 3 and 4 ranks · during backward · one whole gradient at a time · Ψ(N-1)/N sent"
 
 
@@ -807,264 +615,203 @@ def during(answer: Any, ranks: int = 4) -> list[tuple[str, int]]:
     return [(f"unit {place} {doing}", held) for place, doing, held, _ in told["moments"]]
 
 
+def _judge_stage_3(answer: Any, ranks: int, real: bool) -> Results:
+    start, shards, xs, ys = _stage_3(ranks)
+    own = _own_unit_gradients(start, xs, ys)
+    first_losses = [loss.item() for loss in _losses(start, xs, ys)]
+
+    def gradient(step: int, weights: list) -> list:
+        own = _own_unit_gradients([weight.detach() for weight in weights], xs, ys)
+        return [sum(grads) / len(grads) for grads in zip(*own, strict=True)]
+
+    want = _adamw_of(start, STEPS, gradient)
+    case = Case(ranks, real=real)
+    got = case.run(fully, answer, shards, UNITS, each(xs), each(ys), STEPS, False, hints=MEANS)
+    for told in got:
+        case.expect("form" not in told,
+            f"fully_sharded_step returned {told.get('form')}: return the loss and the list of gradient shards", "form")
+        case.expect("changed" not in told,
+            "the shards of weights themselves have changed: return gradients, and leave the step to AdamW", "steps")
+    names = [f"unit {place}" for place in range(len(UNITS))]
+    _expect_gradients(case.also("in step 1"), [told["grads"] for told in got], own, names, "units")
+    for rank, told in enumerate(got):
+        says, loss = "that of its rows is", told["losses"][0]
+        case.same(loss, first_losses[rank], f"the loss on rank {rank}", says=says, code="loss", tolerance=EXACT)
+    for place, shape in enumerate(UNITS):
+        mine = _joined([told["weights"][place] for told in got], shape)
+        what = f"the weight of {names[place]}"
+        case.also(f"after {STEPS} steps").same(mine, want[place], what, says="on one device it is", tolerance=EXACT)
+    return got
+
+
 @check(value=3, memory=3, collectives=1, bytes=1)
 def check_fully_sharded_step(answer: Any, part: Any) -> str:
     part("value")
-    names = [f"unit {place}" for place in range(len(UNITS))]
-    traces = {}
-    see = "from exercises_tests.ch07_fsdp import during; during(fully_sharded_step)"
-    for ranks, real in ((2, False), (3, False), (4, False), (2, True)):
-        start, shards, xs, ys = _stage_3(ranks)
-        own = _own_unit_gradients(start, xs, ys)
-        first_losses = [loss.item() for loss in _losses(start, xs, ys)]
-
-        def gradient(step: int, weights: list, xs: list = xs, ys: list = ys) -> list:
-            own = _own_unit_gradients([weight.detach() for weight in weights], xs, ys)
-            return [sum(grads) / len(grads) for grads in zip(*own, strict=True)]
-
-        want = _adamw_of(start, STEPS, gradient)
-        case = _on(ranks, real)
-        got = _run(case, fully, answer, shards, UNITS, each(xs), each(ys), STEPS, False, ranks=ranks, real=real)
-        for told in got:
-            expect(
-                "form" not in told,
-                f"{case} fully_sharded_step returned {told.get('form')}: return the loss and the list of gradient "
-                "shards",
-                "form",
-            )
-            expect(
-                "changed" not in told,
-                f"{case} the shards of weights themselves have changed: return gradients, and leave the step to AdamW",
-                "steps",
-            )
-        _expect_gradients(f"{case} in step 1", [told["grads"] for told in got], own, names, "units")
-        for rank, told in enumerate(got):
-            expect(
-                isinstance(told["losses"][0], float) and close(told["losses"][0], first_losses[rank], 1e-9, 1e-9),
-                f"{case} the loss on rank {rank} is {told['losses'][0]}; that of its rows is {first_losses[rank]:.6g}",
-                "loss",
-            )
-        for place, shape in enumerate(UNITS):
-            mine = _joined([told["weights"][place] for told in got], shape)
-            expect(
-                near(mine, want[place], 1e-9),
-                f"{case} after {STEPS} steps the weight of unit {place} {_versus(mine, 'on one device', want[place])}",
-                "value",
-            )
-        traces[ranks, real] = got
+    trace = {where: _judge_stage_3(answer, *where) for where in RUNS}[4, False]
     part("memory")
     ranks = 4
     _, shards, xs, ys = _stage_3(ranks)
-    counts = [math.prod(shape) for shape in UNITS]
-    mine = BYTES * sum(_size(shape, ranks) for shape in UNITS)
-    largest = BYTES * max(counts)
-    case = f"{_on(ranks)} with {BYTES * sum(counts):,} bytes of weights in all"
-    got = _run(case, fully, answer, shards, UNITS, each(xs), each(ys), 2, True, ranks=ranks)
+    whole, mine, largest = _bytes_of(UNITS, ranks)
+    needed = 4 * mine + largest  # weights, gradients, two moments; and one whole unit
+    bound = needed + largest / 2  # the half is for activations
+    see = "from exercises_tests.ch07_fsdp import during; during(fully_sharded_step)"
+    case = Case(ranks, f"with {whole:,} bytes of weights in all", see=see)
     keepers = (
         "What may hold it: its name, also one left over from the forward loop (del), or the name of the unit's output, "
         "whose graph has it",
         "Autograd keeps what it needs for backward (compute forward under torch.no_grad())",
     )
+    got = case.run(fully, answer, shards, UNITS, each(xs), each(ys), 2, True, hints=MEANS)
     for rank, told in enumerate(got):
-        bound = 4 * mine + largest  # weights, gradients, two moments; and one whole unit
         place, _, held, _ = told["moments"][0]
-        expect(
-            held <= bound + largest / 2,  # the half is for activations
-            f"{case} rank {rank} had {held:,} bytes alive when unit {place} began; its shards and the largest unit are "
-            f"{bound:,}. With all weights whole this is plain data parallelism: gather a unit only when its turn comes",
-            "gathered-early", see,
-        )  # fmt: skip
+        case.at_most(held, bound,
+            f"rank {rank} had {{seen}} bytes alive when unit {place} began; its shards and the largest unit are "
+            f"{needed:,}. With all weights whole this is plain data parallelism: gather a unit only when its turn "
+            "comes", "gathered-early")
         for place, doing, held, others in told["moments"]:
-            expect(
-                not others,
-                f"{case} while unit {place} {doing}, the whole weight of unit {others[0] if others else ''} is still "
-                f"alive: free it before the next gather. {keepers[doing == 'computes']}. A view keeps all of its "
-                "storage",
-                "kept", see,
-            )  # fmt: skip
-            expect(
-                held <= bound + largest / 2,
-                f"{case} while unit {place} {doing}, rank {rank} has {held:,} bytes alive; shards of weights, "
-                f"gradients and moments and the largest unit are {bound:,}: something whole is kept",
-                "too-much-held", see,
-            )  # fmt: skip
-        expect(
-            told["views"] <= 1.02 * mine,
-            f"{case} the gradient shards on rank {rank} have {mine:,} bytes and keep {told['views']:,} alive: they are "
-            "views into a larger storage. Copy",
-            "view", see,
-        )  # fmt: skip
-        expect(
-            told["held"] <= 1.02 * 4 * mine and told["kept"] <= 1.02 * 3 * mine,
-            f"{case} rank {rank} holds {told['held']:,} bytes between steps; shards of weights, gradients and moments "
-            f"are {4 * mine:,}"
-            + (". The loss was returned with its graph, which keeps the output: detach it" if told["graph"] else ""),
-            "kept-after-step", see,
-        )  # fmt: skip
+            if others:
+                case.refuse(
+                    f"while unit {place} {doing}, the whole weight of unit {others[0]} is still alive: free it before "
+                    f"the next gather. {keepers[doing == 'computes']}. A view keeps all of its storage", "kept")
+            case.at_most(held, bound,
+                f"while unit {place} {doing}, rank {rank} has {{seen}} bytes alive; shards of weights, gradients and "
+                f"moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
+        case.at_most(told["views"], mine,
+            f"the gradient shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a "
+            "larger storage. Copy", "view", slack=SLACK)
+        why = ". The loss was returned with its graph, which keeps the output: detach it" if told["graph"] else ""
+        case.expect(told["held"] <= SLACK * 4 * mine and told["kept"] <= SLACK * 3 * mine,
+            f"rank {rank} holds {told['held']:,} bytes between steps; shards of weights, gradients and moments are "
+            f"{4 * mine:,}{why}", "kept-after-step")
     part("collectives")
-    calls = traces[4, False].collectives
-    gathers, most = calls[0].count("all_gather") / STEPS, 2 * len(UNITS)
-    expect(
-        gathers <= most,
-        f"on {ranks} ranks a step gathers {gathers:g} times; {len(UNITS)} units need {most}: each is gathered twice, "
-        "for forward and for backward",
-        "too-many-collectives",
-    )
+    case, calls = Case(ranks), trace.collectives
+    case.at_most(calls[0].count("all_gather") / STEPS, 2 * len(UNITS),
+        f"a step gathers {{seen}} times; {len(UNITS)} units need {{bound}}: each is gathered twice, for forward and "
+        "for backward", "too-many-collectives")
     others = [[kind for kind in mine if kind != "all_gather"] for mine in calls]
-    _expect_few(f"on {ranks} ranks a step, beside gathers,", others, STEPS, len(UNITS), "units")
+    _expect_few(case.also("a step, beside gathers,"), others, STEPS, len(UNITS), "units")
     part("bytes")
-    sent, cost = max(traces[4, False].bytes_sent) / STEPS, 3 * mine
-    expect(
-        sent <= 1.02 * 3 * cost,
-        f"on {ranks} ranks a rank sent {sent:,.0f} bytes a step; two gathers and a reduce-scatter send {3 * cost:,}"
-        + (", with an all_reduce of gradients it is a third more: use dist.reduce_scatter"
-           if close(sent, 4 * cost, 0.1) else ""),
-        "all-reduce" if close(sent, 4 * cost, 0.1) else "too-many-bytes",
-    )  # fmt: skip
+    sent, cost = max(trace.bytes_sent) / STEPS, 3 * mine
+    reduced = close(sent, 4 * cost, 0.1)
+    more = ", with an all_reduce of gradients it is a third more: use dist.reduce_scatter" if reduced else ""
+    said = f"a rank sent {{seen}} bytes a step; two gathers and a reduce-scatter send {{bound}}{more}"
+    case.at_most(sent, 3 * cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
     return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · one whole unit at a time · 3Ψ(N-1)/N"
 
 
 # communication_bytes
 
 
+def _judge_bytes(case: Case, got: Any, want: float, *mistakes: Mistake) -> None:
+    number = isinstance(got, (int, float)) and not isinstance(got, bool)
+    case.expect(number, f"it returned {got!r}: return a number of bytes", "form")
+    known = [mistake._replace(says=f"is {got:,.0f}: {mistake.says}") for mistake in mistakes]
+    case.same(float(got), want, "the number of bytes", *known, tolerance=max(1.0, 1e-6 * want))
+
+
 @check(stages=2, hybrid=1)
 def check_communication_bytes(answer: Any, part: Any) -> str:
-    def judge(got: Any, want: float, case: str, mistakes: list) -> None:
-        number = isinstance(got, (int, float)) and not isinstance(got, bool)
-        expect(number, f"{case} it returned {got!r}: return a number of bytes", "form")
-        if close(got, want, 1e-6, 1):
-            return
-        for other, said, code in mistakes:
-            expect(close(other, want, 1e-6, 1) or not close(got, other, 1e-6, 1), f"{case} {got:,.0f}: {said}", code)
-        expect(False, f"{case} {got:,.0f} bytes; it should be {want:,.0f}", "value")
-
     part("stages")
-    for stage, parameters, ranks, element in ((0, 1e9, 4, 8), (1, 6e9, 8, 8), (2, 7.5e9, 64, 8), (3, 7.5e9, 64, 2),
-                                              (3, 1000, 3, 4), (2, 1000, 1, 4)):  # fmt: skip
+    cases = [(0, 1e9, 4, 8), (1, 6e9, 8, 8), (2, 7.5e9, 64, 8), (3, 7.5e9, 64, 2), (3, 1000, 3, 4), (2, 1000, 1, 4)]
+    for stage, parameters, ranks, element in cases:
         tensors = {0: 2, 1: 2, 2: 2, 3: 3}[stage]
-        want = tensors * (ranks - 1) / ranks * parameters * element
-        case = f"at stage {stage} with {parameters:,.0f} parameters of {element} bytes on {_on(ranks)[3:]}:"
-        judge(answer(stage, parameters, ranks, element), want, case, [
-            (tensors * parameters * element, "a ring sends (N-1)/N of a tensor, its own part it has", "factor"),
-            (want / element, "elements, not bytes: times element_bytes", "elements"),
-            (want / element * 2, f"2 bytes an element, and element_bytes is {element}", "fixed-bytes"),
-            (want / tensors, "once around the ring only. An all-reduce goes twice: a reduce-scatter, and a gather",
-             "once"),
-            (want * ranks, "the bytes of all ranks; asked is what one rank sends", "all-ranks"),
-            ((ranks - 1) / ranks * parameters * element * 3,
-             f"stage {stage} takes two tensors: the reduce-scatter of gradients and the all-gather of weights that an "
-             "all-reduce is made of", "stage-2"),
-            ((ranks - 1) / ranks * parameters * element * 2,
-             "stage 3 takes three tensors: weights are gathered twice, for forward and for backward, and gradients "
-             "reduce-scattered", "stage-3"),
-        ])  # fmt: skip
+        once = (ranks - 1) / ranks * parameters * element
+        want = tensors * once
+        label = f"at stage {stage} with {parameters:,.0f} parameters of {element} bytes on {count(ranks, 'rank')}"
+        _judge_bytes(Case(label=label), answer(stage, parameters, ranks, element), want,
+            Mistake("factor", tensors * parameters * element, "a ring sends (N-1)/N of a tensor, its own part it has"),
+            Mistake("elements", want / element, "elements, not bytes: times element_bytes"),
+            Mistake("fixed-bytes", want / element * 2, f"2 bytes an element, and element_bytes is {element}"),
+            Mistake("once", once,
+                "once around the ring only. An all-reduce goes twice: a reduce-scatter, and a gather"),
+            Mistake("all-ranks", want * ranks, "the bytes of all ranks; asked is what one rank sends"),
+            Mistake("stage-2", 3 * once,
+                f"stage {stage} takes two tensors: the reduce-scatter of gradients and the all-gather of weights that "
+                "an all-reduce is made of"),
+            Mistake("stage-3", 2 * once,
+                "stage 3 takes three tensors: weights are gathered twice, for forward and for backward, and gradients "
+                "reduce-scattered"))
     part("hybrid")
     for parameters, ranks, element, nodes in ((8e9, 16, 2, 2), (7.5e9, 64, 2, 8)):
         inside, size = ranks // nodes, parameters * element
         within, across = 3 * (inside - 1) / inside * size, 2 * (nodes - 1) / nodes * size
-        case = f"at stage 3 with {parameters:,.0f} parameters of {element} bytes on {nodes} nodes of {inside} ranks:"
-        judge(answer(3, parameters, ranks, element, nodes), within + across / inside, case, [
-            (3 * (ranks - 1) / ranks * size, "weights are sharded over all ranks; shard them inside a node only",
-             "not-hybrid"),
-            (within, "nothing is said between nodes: each rank has to all-reduce its gradient shard with those of "
-             "other nodes", "nothing-across"),
-            (within + across, "whole gradients between nodes; a rank has only a shard left to all-reduce there",
-             "whole-across"),
-        ])  # fmt: skip
+        label = f"at stage 3 with {parameters:,.0f} parameters of {element} bytes on {nodes} nodes of {inside} ranks"
+        want = within + across / inside
+        _judge_bytes(Case(label=label), answer(3, parameters, ranks, element, nodes), want,
+            Mistake("not-hybrid", 3 * (ranks - 1) / ranks * size,
+                "weights are sharded over all ranks; shard them inside a node only"),
+            Mistake("nothing-across", within,
+                "nothing is said between nodes: each rank has to all-reduce its gradient shard with those of other "
+                "nodes"),
+            Mistake("whole-across", within + across,
+                "whole gradients between nodes; a rank has only a shard left to all-reduce there"))
     return "2, 2, 2 and 3 tensors times (N-1)/N · hybrid: inside a node, and a shard across"
 
 
 # clip_by_global_norm
 
 
+def _judge_clipping(answer: Any, ranks: int, scale: float, real: bool = False) -> Results:
+    drawn = [integers(ranks, shape, "float64") for shape in ((7,), (12,), (3,))]
+    grads = [[tensors[rank] * (rank + 1) * 0.5 for tensors in drawn] for rank in range(ranks)]
+    norms = [math.sqrt(sum(tensor.square().sum().item() for tensor in row)) for row in grads]
+    norm = math.hypot(*norms)
+    limit, factor = scale * norm, min(1.0, scale)
+    case = Case(ranks, f"with a global norm of {norm:.4g} and a limit of {limit:.4g}", real)
+    got = case.run(clipped, answer, each([[tensor.clone() for tensor in row] for row in grads]), limit)
+    for rank, (told, _) in enumerate(got):
+        seen = f"is {amount(told)}"
+        case.same(told, norm, f"the norm on rank {rank}",
+            Mistake("local-norm", norms[rank], f"{seen}, that of its own shards only: sum the squares over ranks"),
+            Mistake("sum-of-norms", sum(norms),
+                f"{seen}, a sum of norms: add the squares, and take the root at the end"),
+            Mistake("no-root", norm**2, f"{seen}, the square of the norm: take the square root"),
+            says="return the global norm before clipping,", code="norm", tolerance=1e-5 * norm)
+    scaled = [mine for _, mine in got]
+    if near(scaled, [[tensor * factor for tensor in row] for row in grads], 1e-4):
+        return got
+    still = near(scaled, grads, 1e-12)
+    case.expect(not still, "the gradients are what they were: scale them in place, do not put new ones into the list",
+        "not-in-place")
+    factors = [_one_factor(case, rank, mine, grads[rank]) for rank, mine in enumerate(scaled)]
+    case.expect(scale < 1 or max(factors) <= 1.001,
+        f"the gradients were scaled up, by {max(factors)}: below the limit they stay as they are", "scales-up")
+    least, most = (factors.index(one) for one in (min(factors), max(factors)))
+    case.expect(factors[most] - factors[least] <= 1e-3,
+        f"rank {least} scaled its gradients by {factors[least]} and rank {most} by {factors[most]}: every rank scales "
+        f"by the same factor, max_norm divided by the global norm, {factor:.6g}", "own-factor")
+    case.refuse(f"the gradients were scaled by {factors[0]}; it should be {factor:.6g}", "value")
+
+
+def _one_factor(case: Case, rank: int, mine: list, were: list) -> float:
+    """Return by what a rank has scaled its gradients; refuse different factors."""
+    factors = []
+    for now, before in zip(mine, were, strict=True):
+        case.expect(now.shape == before.shape, f"a gradient on rank {rank} has another shape", "shape")
+        ratios = (now / before)[before != 0]
+        case.expect(near(ratios, ratios[:1].expand(len(ratios)), 1e-3),
+            f"a gradient on rank {rank} was {numbers(before)} and is {numbers(now)}: do not limit each element by "
+            "itself, but scale all by the same factor", "per-element")
+        factors += [round(ratio, 6) for ratio in ratios[:1].tolist()]
+    case.expect(max(factors) - min(factors) <= 1e-3,
+        f"rank {rank} scaled its gradients by different factors, {factors}: not each tensor by its own norm, but all "
+        "by the same factor", "per-tensor")
+    return factors[0]
+
+
 @check(value=2, small=1, collectives=1)
 def check_clip_by_global_norm(answer: Any, part: Any) -> str:
-    def judge(ranks: int, scale: float, real: bool = False) -> Results:
-        drawn = [integers(ranks, shape, "float64") for shape in ((7,), (12,), (3,))]
-        grads = [[tensors[rank] * (rank + 1) * 0.5 for tensors in drawn] for rank in range(ranks)]
-        squares = [[tensor.square().sum().item() for tensor in row] for row in grads]
-        norm = math.sqrt(sum(map(sum, squares)))
-        norms = [math.sqrt(sum(row)) for row in squares]
-        limit = scale * norm
-        factor = min(1.0, limit / norm)
-        want = [[tensor * factor for tensor in row] for row in grads]
-        case = f"{_on(ranks, real)} with a global norm of {norm:.4g} and a limit of {limit:.4g}"
-        given = each([[tensor.clone() for tensor in row] for row in grads])
-        got = _run(case, clipped, answer, given, limit, ranks=ranks, real=real)
-        for rank, (told, _) in enumerate(got):
-            said = [
-                (norms[rank], "its own shards only: sum the squares over ranks", "local-norm"),
-                (sum(norms), "a sum of norms: add the squares, and take the root at the end", "sum-of-norms"),
-                (norm**2, "the square of the norm: take the square root", "no-root"),
-            ]
-            for other, words, code in said:
-                expect(
-                    close(other, norm, 1e-5) or not close(told, other, 1e-5),
-                    f"{case} the norm on rank {rank} is {told:.6g}, that of {words}" if isinstance(told, float) else "",
-                    code,
-                )
-            expect(
-                close(told, norm, 1e-5),
-                f"{case} it returned {told} on rank {rank}: return the global norm before clipping",
-                "norm",
-            )
-        scaled = [mine for _, mine in got]
-        if near(scaled, want, 1e-4):
-            return got
-        expect(
-            not near(scaled, grads, 1e-12),
-            f"{case} the gradients are what they were: scale them in place, do not put new ones into the list",
-            "not-in-place",
-        )
-        factors = []
-        for rank, (mine, was) in enumerate(zip(scaled, grads, strict=True)):
-            for one, other in zip(mine, was, strict=True):
-                expect(one.shape == other.shape, f"{case} a gradient on rank {rank} has another shape", "shape")
-                ratios = (one / other)[other != 0]
-                expect(
-                    near(ratios, ratios[:1].expand(len(ratios)), 1e-3),
-                    f"{case} a gradient on rank {rank} was {_numbers(other)} and is {_numbers(one)}: do not limit each "
-                    "element by itself, but scale all by the same factor",
-                    "per-element",
-                )
-            sums = [(one.abs().sum().item(), other.abs().sum().item()) for one, other in zip(mine, was, strict=True)]
-            ratios = [round(now / before, 6) for now, before in sums if before]
-            expect(
-                max(ratios) - min(ratios) <= 1e-3,
-                f"{case} rank {rank} scaled its gradients by different factors, {ratios}: not each tensor by its own "
-                "norm, but all by the same factor",
-                "per-tensor",
-            )
-            factors.append(ratios[0])
-        expect(
-            scale < 1 or max(factors) <= 1.001,
-            f"{case} the gradients were scaled up, by {max(factors)}: below the limit they stay as they are",
-            "scales-up",
-        )
-        least, most = (factors.index(one) for one in (min(factors), max(factors)))
-        expect(
-            factors[most] - factors[least] <= 1e-3,
-            f"{case} rank {least} scaled its gradients by {factors[least]} and rank {most} by {factors[most]}: every "
-            f"rank scales by the same factor, max_norm divided by the global norm, {factor:.6g}",
-            "own-factor",
-        )
-        expect(False, f"{case} the gradients were scaled by {factors[0]}; it should be {factor:.6g}", "value")
-        return got
-
     part("value")
-    trace = judge(4, 0.25)
-    judge(3, 0.5)
-    judge(2, 0.1, real=True)
+    trace = _judge_clipping(answer, 4, 0.25)
+    _judge_clipping(answer, 3, 0.5)
+    _judge_clipping(answer, 2, 0.1, real=True)
     part("small")
-    judge(4, 3.0)
+    _judge_clipping(answer, 4, 3.0)
     part("collectives")
     calls = trace.collectives[0]
-    expect(
-        len(calls) <= 1,
-        f"on 4 ranks with 3 tensors it took {len(calls)} collectives ({', '.join(calls)}); add the squares of all "
-        "tensors first, then one all_reduce of one number",
-        "too-many-collectives",
-    )
+    Case(4, "with 3 tensors").at_most(len(calls), 1,
+        f"it took {{seen}} collectives ({', '.join(calls)}); add the squares of all tensors first, then one all_reduce "
+        "of one number", "too-many-collectives")
     return "one factor for all shards of all ranks, from one all-reduce of one number"
 
 
@@ -1076,13 +823,6 @@ def packed(thing: Any) -> bytes:
     file = io.BytesIO()
     torch.save(thing, file)
     return file.getvalue()
-
-
-def _pieces(tensor: torch.Tensor, ranks: int) -> list[torch.Tensor]:
-    """Return the flat pieces that the ranks hold, the last ones padded with zeros."""
-    flat = torch.zeros(ranks * _size(tensor.shape, ranks), dtype=tensor.dtype)
-    flat[: tensor.numel()] = tensor.flatten()
-    return list(flat.view(ranks, -1))
 
 
 def _held(state: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
@@ -1157,101 +897,64 @@ def check_save_sharded(answer: Any, part: Any) -> str:
     shapes, shards = _shapes(state), _held(state, ranks)
     whole, mine = (sum(t.nbytes for t in held.values()) for held in (state, shards[0]))
     wanted = [f"shard-{rank}.pt" for rank in range(ranks)]
-    case = f"on {ranks} ranks"
+    case = Case(ranks)
 
     part("files")
-    got = _run(case, saved, answer, each(shards), dict(shapes), dict(extra), ranks=ranks)
+    got = case.run(saved, answer, each(shards), dict(shapes), dict(extra))
     folder: dict[str, bytes] = {}
     for rank, files in enumerate(got):
-        expect(
-            isinstance(files, dict),
-            f"{case} rank {rank} returned {files}: return {{file name: bytes}}, the files that this rank writes",
-            "form",
-        )
+        case.expect(isinstance(files, dict),
+            f"rank {rank} returned {files}: return {{file name: bytes}}, the files that this rank writes", "form")
         twice = sorted(set(files) & set(folder))
-        expect(
-            not twice,
-            f"{case} rank {rank} writes {twice[:1]}, and so does a rank before it: in one folder the last one wins. "
-            "Name a file after its rank; only rank 0 writes manifest.pt",
-            "one-name",
-        )
+        case.expect(not twice,
+            f"rank {rank} writes {twice[:1]}, and so does a rank before it: in one folder the last one wins. Name a "
+            "file after its rank; only rank 0 writes manifest.pt", "one-name")
         folder |= files
     writers = [rank for rank, files in enumerate(got) if files]
-    expect(
-        writers != [0] or len(folder.get(wanted[0], b"")) > 0.9 * whole or wanted[1] in folder,
-        f"{case} only rank 0 writes: {sorted(folder)}. It holds {mine:,} of {whole:,} bytes, so "
-        f"{1 - mine / whole:.0%} of the training is lost. Every rank writes what it holds",
-        "rank-0-shard",
-    )
+    case.expect(writers != [0] or len(folder.get(wanted[0], b"")) > 0.9 * whole or wanted[1] in folder,
+        f"only rank 0 writes: {sorted(folder)}. It holds {mine:,} of {whole:,} bytes, so {1 - mine / whole:.0%} of the "
+        "training is lost. Every rank writes what it holds", "rank-0-shard")
     missing = [name for name in (*wanted, "manifest.pt") if name not in folder]
-    expect(not missing, f"{case} the files are {sorted(folder)}: {', '.join(missing)} missing", "missing-file")
-    expect(
-        set(folder) == {*wanted, "manifest.pt"},
-        f"{case} the files are {sorted(folder)}; wanted are {', '.join(wanted)} and manifest.pt",
-        "more-files",
-    )
+    case.expect(not missing, f"the files are {sorted(folder)}: {', '.join(missing)} missing", "missing-file")
+    case.expect(set(folder) == {*wanted, "manifest.pt"},
+        f"the files are {sorted(folder)}; wanted are {', '.join(wanted)} and manifest.pt", "more-files")
     part("value")
     try:
         contents = run(opened, folder, ranks=1, on=Cluster())[0]
     except RankFailed as failure:
-        expect(False, f"{case} the files cannot be read back: {failure}", "unreadable")
+        case.refuse(f"the files cannot be read back: {failure}", "unreadable")
     for rank, name in enumerate(wanted):
         found = contents[name]
-        expect(
-            isinstance(found, dict),
-            f"{case} {name} read back with torch.load(..., weights_only=True) is {str(found)[:100]}: write the dict of "
-            "shards with torch.save",
-            "unreadable",
-        )
+        case.expect(isinstance(found, dict),
+            f"{name} read back with torch.load(..., weights_only=True) is {str(found)[:100]}: write the dict of shards "
+            "with torch.save", "unreadable")
         lost = [key for key in shapes if key not in found]
-        expect(not lost, f"{case} {name} does not hold {lost[:1]}: write every shard under its own name", "lost")
+        case.expect(not lost, f"{name} does not hold {lost[:1]}: write every shard under its own name", "lost")
         for key, shard in shards[rank].items():
-            expect(
-                not (rank and equal(found[key], shards[0][key]) and not equal(shard, shards[0][key])),
-                f"{case} {name} holds rank 0's shard of {key}: write what this rank holds",
-                "rank-0-shard",
-            )
-            expect(
-                equal(found[key], shard),
-                f"{case} {key} in {name} {_versus(found[key], f'what rank {rank} holds is', shard)}",
-                "value",
-            )
-    manifest = contents["manifest.pt"]
-    expect(
-        isinstance(manifest, dict) and {"ranks", "shapes", "extra"} <= set(manifest),
-        f"{case} manifest.pt is {str(manifest)[:100]}: write a dict of ranks, shapes and extra",
-        "manifest",
-    )
-    expect(
-        manifest["ranks"] == ranks and _same_shapes(manifest["shapes"], shapes),
-        f"{case} the manifest says ranks = {manifest['ranks']!r} and shapes = {str(manifest['shapes'])[:80]}; there "
-        f"are {ranks} ranks, and `shapes` are those of the whole tensors",
-        "manifest",
-    )
-    expect(
-        equal(manifest["extra"], extra),
-        f"{case} the manifest's extra is {str(manifest['extra'])[:80]}: write the one that was given, or training "
-        "begins again at the first batch",
-        "extra",
-    )
-    _run("on 2 real ranks", saved, answer, each(shards[:2]), shapes, extra, ranks=2, real=True)
+            case.same(found[key], shard, f"{key} in {name}",
+                Mistake("rank-0-shard", shards[0][key], f"holds rank 0's shard: write what rank {rank} holds"),
+                says=f"what rank {rank} holds is")
+    _judge_manifest(case, contents["manifest.pt"], shapes, extra)
+    Case(2, real=True).run(saved, answer, each(shards[:2]), shapes, extra)
     part("size")
-    most = max(len(folder[name]) for name in wanted)
-    allowed = mine + 1024 * (len(shapes) + 2)
-    expect(
-        most <= allowed,
-        f"{case} a rank's file has {most:,} bytes; its shards have {mine:,}, the whole state {whole:,}. A shard is a "
-        "view, and torch.save writes the whole storage under a view: clone it first",
-        "whole-storage",
-        "torch.arange(1000)[:10].untyped_storage().nbytes()",
-    )
-    sent = max(got.bytes_sent)
-    expect(
-        sent <= 4096,
-        f"{case} a rank sent {sent:,} bytes: nothing need be gathered, every rank writes its own file",
-        "gathered",
-    )
+    case.at_most(max(len(folder[name]) for name in wanted), mine + 1024 * (len(shapes) + 2),
+        f"a rank's file has {{seen}} bytes; its shards have {mine:,}, the whole state {whole:,}. A shard is a view, "
+        "and torch.save writes the whole storage under a view: clone it first", "whole-storage",
+        see="torch.arange(1000)[:10].untyped_storage().nbytes()")
+    case.at_most(max(got.bytes_sent), 4096,
+        "a rank sent {seen} bytes: nothing need be gathered, every rank writes its own file", "gathered")
     return "a file a rank, with its shard and nothing else · a manifest · nothing gathered"
+
+
+def _judge_manifest(case: Case, manifest: Any, shapes: dict, extra: dict) -> None:
+    case.expect(isinstance(manifest, dict) and {"ranks", "shapes", "extra"} <= set(manifest),
+        f"manifest.pt is {str(manifest)[:100]}: write a dict of ranks, shapes and extra", "manifest")
+    case.expect(manifest["ranks"] == case.ranks and _same_shapes(manifest["shapes"], shapes),
+        f"the manifest says ranks = {manifest['ranks']!r} and shapes = {str(manifest['shapes'])[:80]}; there are "
+        f"{case.ranks} ranks, and `shapes` are those of the whole tensors", "manifest")
+    case.expect(equal(manifest["extra"], extra),
+        f"the manifest's extra is {str(manifest['extra'])[:80]}: write the one that was given, or training begins "
+        "again at the first batch", "extra")
 
 
 def _folder(state: dict, ranks: int, extra: dict) -> dict[str, bytes]:
@@ -1270,91 +973,64 @@ def _blank(shapes: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
 
 def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False) -> None:
     shapes, extra = _shapes(state), _extra()
-    files = _folder(state, before, extra)
-    old = {name: torch.cat(_pieces(tensor, before)) for name, tensor in state.items()}
-    want = {name: _pieces(tensor, ranks) for name, tensor in state.items()}
-    case = f"saved on {before} ranks and loaded on {ranks}{' real ones' if real else ''}"
-    start, given = _blank(shapes, ranks), each(_blank(shapes, ranks))
-    got = _run(case, loaded, answer, files, given, dict(shapes), ranks=ranks, real=real)
-    for rank, (kind, sentence, mine, _) in reversed(list(enumerate(got))):
-        expect(not kind, f"{case}: rank {rank} raised {kind}: {sentence}", "raised")
+    case = Case(ranks, real=real, words=f"saved on {before} ranks and loaded on {ranks}{' real ones' if real else ''}")
+    start = _blank(shapes, ranks)
+    got = case.run(loaded, answer, _folder(state, before, extra), each(_blank(shapes, ranks)), dict(shapes))
+    for rank, (kind, sentence, mine, found) in reversed(list(enumerate(got))):
+        case.expect(not kind, f"rank {rank} raised {kind}: {sentence}", "raised")
         for name, tensor in state.items():
-            size = want[name][0].numel()
-            here = max(0, min(size, tensor.numel() - rank * size))  # without padding, which may hold anything
-            right, seen = want[name][rank][:here], mine[name]
-            if isinstance(seen, torch.Tensor) and seen.shape == (size,) and equal(seen[:here], right):
-                continue
-            expect(
-                not equal(seen, start[rank][name]),
-                f"{case} {name} on rank {rank} is what it was: copy into the tensors of `shards`, do not make new ones",
-                "unchanged",
-            )
-            split, file = old[name].tensor_split(ranks)[rank], old[name].view(before, -1)[rank % before]
-            wrong = [
-                (split, "the padding of the old shards was counted when the joined pieces were cut anew: rank r's part "
-                 "begins at r times the length of its shard", "padding"),
-                (file, f"that is what shard-{rank}.pt holds: with another number of ranks a rank's part lies in other "
-                 "files", "own-file"),
-            ]  # fmt: skip
-            for other, said, code in wrong:
-                count = min(here, len(other))
-                expect(
-                    before == ranks or count == 0 or equal(other[:count], right[:count]) or rank >= before
-                    or not equal(seen[:count], other[:count]),
-                    f"{case} {name} on rank {rank} begins {_numbers(seen[:here])}; it must be {_numbers(right)}: "
-                    + said,
-                    code,
-                )  # fmt: skip
-            expect(False, f"{case} {name} on rank {rank} {_versus(seen[:here], 'it must be', right)}", "value")
-    for rank, (*_, found) in enumerate(got):
-        expect(
-            equal(found, extra),
-            f"{case} rank {rank} returned {str(found)[:60]}: return the manifest's extra, or training begins again at "
-            "the first batch",
-            "extra",
-        )
+            old, want = torch.cat(_pieces(tensor, before)), _pieces(tensor, ranks)[rank]
+            here = max(0, min(len(want), tensor.numel() - rank * len(want)))  # without padding, which may hold anything
+            seen, right = mine[name], want[:here]
+            case.expect(isinstance(seen, torch.Tensor) and seen.shape == want.shape,
+                f"{name} on rank {rank} is no shard of {len(want)} elements any more", "value")
+            split, file = old.tensor_split(ranks)[rank], _pieces(tensor, before)[rank % before]
+            begins = f"begins {numbers(seen[:here])}; it must be {numbers(right)}: "
+            case.same(seen[:here], right, f"{name} on rank {rank}",
+                Mistake("unchanged", start[rank][name][:here],
+                    "is what it was: copy into the tensors of `shards`, do not make new ones"),
+                Mistake("padding", rank < before != ranks and _begins(seen[:here], split, right),
+                    f"{begins}the padding of the old shards was counted when the joined pieces were cut anew: rank r's "
+                    "part begins at r times the length of its shard"),
+                Mistake("own-file", rank < before != ranks and _begins(seen[:here], file, right),
+                    f"{begins}that is what shard-{rank}.pt holds: with another number of ranks a rank's part lies in "
+                    "other files"),
+                says="it must be")
+        case.expect(equal(found, extra),
+            f"rank {rank} returned {str(found)[:60]}: return the manifest's extra, or training begins again at the "
+            "first batch", "extra")
 
 
-def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *others: str, ranks: int = 2) -> None:
-    """Judge that a damaged checkpoint is refused on every rank, and that nothing has changed anywhere.
+def _begins(seen: torch.Tensor, other: torch.Tensor, right: torch.Tensor) -> bool:
+    """Return whether what is seen begins as another tensor does, and that is not right."""
+    both = min(len(seen), len(other))
+    return equal(seen[:both], other[:both]) and not equal(other[:both], right[:both])
+
+
+def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *others: str) -> None:
+    """Judge that a damaged checkpoint is refused on both ranks, and that nothing has changed anywhere.
 
     The sentence has to name the culprit, or what else is as good a name of it.
     """
-    before = _blank(shapes, ranks)
-    got = _run(what, loaded, answer, files, each(_blank(shapes, ranks)), dict(shapes), ranks=ranks)
+    case, before = Case(2, words=f"{what}:"), _blank(shapes, 2)
+    got = case.run(loaded, answer, files, each(_blank(shapes, 2)), dict(shapes))
     refused = [rank for rank, (kind, *_) in enumerate(got) if kind]
-    expect(
-        bool(refused),
-        f"{what}: it was loaded as if all were well. Raise ValueError with a sentence that names {culprit}",
-        "not-refused",
-    )
-    went_on = [rank for rank in range(ranks) if rank not in refused]
-    expect(
-        not went_on,
-        f"{what}: rank {refused[0]} refused and rank {went_on[0] if went_on else 0} went on: every rank must look at "
-        "every file, or ask the others, before it changes anything",
-        "some-ranks",
-    )
+    case.expect(bool(refused),
+        f"it was loaded as if all were well. Raise ValueError with a sentence that names {culprit}", "not-refused")
+    case.expect(len(refused) == 2,
+        f"rank {refused[0]} refused and rank {1 - refused[0]} went on: every rank must look at every file, or ask the "
+        "others, before it changes anything", "some-ranks")
     for rank, (_, _, shards, _) in enumerate(got):
         for name, shard in shards.items():
-            expect(
-                equal(shard, before[rank][name]),
-                f"{what}: rank {rank} refused, but {name} is already changed: a model half loaded is worse than none. "
-                "Read and judge everything first, and copy only then",
-                "half-loaded",
-            )
+            case.expect(equal(shard, before[rank][name]),
+                f"rank {rank} refused, but {name} is already changed: a model half loaded is worse than none. Read and "
+                "judge everything first, and copy only then", "half-loaded")
     for rank, (kind, sentence, _, _) in enumerate(got):
-        expect(
-            kind == "ValueError" and len(sentence.split()) >= 3 and "\n" not in sentence.strip(),
-            f"{what}: rank {rank} raised {kind}: {sentence[:80]!r}. Raise ValueError with one sentence that says what "
-            "is wrong",
-            "no-sentence",
-        )
-        expect(
-            any(name in sentence for name in (culprit, *others)),
-            f"{what}: rank {rank} says {sentence[:100]!r}, which does not name {culprit}",
-            "no-culprit",
-        )
+        case.expect(kind == "ValueError" and len(sentence.split()) >= 3 and "\n" not in sentence.strip(),
+            f"rank {rank} raised {kind}: {sentence[:80]!r}. Raise ValueError with one sentence that says what is "
+            "wrong", "no-sentence")
+        case.expect(any(name in sentence for name in (culprit, *others)),
+            f"rank {rank} says {sentence[:100]!r}, which does not name {culprit}", "no-culprit")
 
 
 @check(value=2, refuses=3)
@@ -1432,11 +1108,8 @@ def scripted(dist: Any, answer: Any, seed: int, x: torch.Tensor, y: torch.Tensor
     return got, model.rows, max(model.whole, default=-1), sorted(set(model.dtypes))
 
 
-def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list, scale: float) -> dict:
-    """Return the weights after the steps in which rank r sees `rows[r][step]`: computed in bf16, kept in fp32.
-
-    `scale`: what the gradients are multiplied with while their norm is clipped.
-    """
+def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list) -> dict:
+    """Return the weights after the steps in which rank r sees `rows[r][step]`: computed in bf16, kept in fp32."""
     model = Stream(seed)
     weights = [p.detach().clone() for p in model.parameters()]
     for step in range(len(rows[0])):
@@ -1447,122 +1120,94 @@ def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list, s
             out = torch.func.functional_call(model, named, (x[mine[step]].bfloat16(),))
             nn.functional.mse_loss(out.float(), y[mine[step]]).backward()
             total = [t + h.grad.float() / len(rows) for t, h in zip(total, half, strict=True)]
-        norm = scale * math.sqrt(sum(float((t * t).sum()) for t in total))
+        norm = math.sqrt(sum(float((t * t).sum()) for t in total))
         weights = [w - RATE * t * min(1.0, CLIP / norm) for w, t in zip(weights, total, strict=True)]
     return dict(zip(dict(model.named_parameters()), weights, strict=True))
 
 
 @check(wrapped=1, optimizer=1, scaler=1, checkpoint=1, sampler=1)
 def check_fix_this_script(answer: Any, part: Any) -> str:
-    ranks, seed = 4, 3
-    generator = torch.Generator().manual_seed(int(os.environ.get("COURSE_SEED", "0")) + 1)
+    seed, generator = 3, torch.Generator().manual_seed(int(os.environ.get("COURSE_SEED", "0")) + 1)
     x = torch.randn(ROWS, 17, generator=generator)
     x[:, 0] = torch.arange(ROWS)
     y = 8 * torch.randn(ROWS, 4, generator=generator)  # far off, so that every gradient is clipped
     start = {name: p.detach() for name, p in Stream(seed).named_parameters()}
-    total, unit = sum(4 * p.numel() for p in start.values()), 4 * start["blocks.0.weight"].numel()
-    root, steps = 4 * start["head.weight"].numel(), EPOCHS * ROWS // ranks // BATCH
-    case = f"on {ranks} real ranks"
-    got = _run(case, scripted, answer, seed, x.clone(), y.clone(), EPOCHS, BATCH, ranks=ranks, real=True)
+    case = Case(4, real=True)
+    got = case.run(scripted, answer, seed, x.clone(), y.clone(), EPOCHS, BATCH)
+    final, rows = got[0][0], [mine for _, mine, _, _ in got]
     part("wrapped")
-    whole, dtypes = max(peak for _, _, peak, _ in got), got[0][3]
-    expect(whole >= 0, f"{case} the model was never called: train it", "not-trained")
-    half = dtypes == ["bfloat16"]
-    allowed = (unit + root) // (2 if half else 1)
-    expect(
-        whole < total // (2 if half else 1),
-        f"{case} all {whole:,} bytes of weights were whole on a rank at once; one block and what belongs to no block "
-        f"are {allowed:,}. fully_shard was not called, or for the root only, which gathers the whole model as one "
-        "unit: call it for each block of model.blocks first, and then for the model",
-        "root-only",
-    )
-    expect(
-        whole <= allowed,
-        f"{case} {whole:,} bytes of weights were whole on a rank at once; one block and what belongs to no block are "
-        f"{allowed:,}: let each block be freed after its forward",
-        "not-freed",
-    )
-    expect(
-        half,
-        f"{case} the blocks compute in {', '.join(dtypes)}: give fully_shard a MixedPrecisionPolicy with "
-        "param_dtype=torch.bfloat16, for every block and for the root",
-        "not-bf16",
-    )
-    rows = [mine for _, mine, _, _ in got]
-    final = got[0][0]
-    expect(
-        isinstance(final, dict) and set(final) == set(start),
-        f"{case} rank 0 returned {sorted(final) if isinstance(final, dict) else final}; the weights by name are asked "
-        f"for: {', '.join(start)}",
-        "form",
-    )
-    have = sum(tensor.numel() for tensor in final.values())
+    _judge_wrapping(case, start, max(peak for _, _, peak, _ in got), got[0][3])
+    case.expect(isinstance(final, dict) and set(final) == set(start),
+        f"rank 0 returned {sorted(final) if isinstance(final, dict) else final}; the weights by name are asked for: "
+        f"{', '.join(start)}", "form")
+    have, total = (sum(tensor.numel() for tensor in weights.values()) for weights in (final, start))
     part("optimizer")
     same = all(equal(final[name].flatten(), start[name].flatten()[: final[name].numel()]) for name in start)
-    expect(
-        not same,
-        f"{case} no weight has changed: fully_shard puts new parameters into the model, and an optimizer that was "
-        "built before holds the old ones. Build it after sharding",
-        "optimizer-first",
-    )
+    case.expect(not same,
+        "no weight has changed: fully_shard puts new parameters into the model, and an optimizer that was built before "
+        "holds the old ones. Build it after sharding", "optimizer-first")
     part("scaler")
-    if any(len(mine) != len(rows[0]) or any(not one for one in mine) for mine in rows):
-        taken = [len(mine) for mine in rows]
-        expect(False, f"{case} the ranks took {taken} steps with rows: all must take equally many", "steps")
-    right, scaled = (_script_reference(seed, x, y, rows, scale) for scale in (1.0, 2.0**16))
-    moved = math.sqrt(sum(float(((right[name] - start[name]) ** 2).sum()) for name in start))
-
-    def far(want: dict) -> float:
-        """Return how far rank 0's weights, or as much of them as it returned, are from these, as a share of the way."""
-        pairs = [(final[name].flatten().float(), want[name].flatten()) for name in start]
-        return math.sqrt(sum(float(((a - b[: len(a)]) ** 2).sum()) for a, b in pairs)) / moved
-
-    away, little = far(right), far(start)
-    expect(
-        not little < 0.05 or little > 0.5 * have / sum(p.numel() for p in start.values()),
-        f"{case} after {steps} steps the weights have moved {little * moved:.2g}; without a scaler they move "
-        f"{moved:.2g}. A gradient scaler multiplies the loss by {2**16:,}, and clipping sees gradients that are as "
-        "much too large. bf16 has the range of fp32 and needs no scaler",
-        "scaler",
-    )
-    expect(
-        away < 0.05,
-        f"{case} after {steps} steps the weights are {away:.0%} of the way off those of gradient descent on the rows "
-        f"seen, with learning rate {RATE} and the global norm clipped to {CLIP:g}: take the mean squared error of "
-        "model(x).float(), clip, step, and clear the gradients in every step",
-        "value",
-    )
+    taken = [sum(map(bool, mine)) for mine in rows]
+    equally = all(len(mine) == taken[0] == steps for mine, steps in zip(rows, taken, strict=True))
+    case.expect(equally, f"the ranks took {taken} steps with rows: all must take equally many", "steps")
+    right = _script_reference(seed, x, y, rows)
+    moved = _distance(right, start)
+    away, little = _distance(final, right) / moved, _distance(final, start) / moved
+    after = case.also(f"after {EPOCHS * ROWS // 4 // BATCH} steps")
+    after.expect(not little < 0.05 or little > 0.5 * have / total,
+        f"the weights have moved {little * moved:.2g}; without a scaler they move {moved:.2g}. A gradient scaler "
+        f"multiplies the loss by {2**16:,}, and clipping sees gradients that are as much too large. bf16 has the range "
+        "of fp32 and needs no scaler", "scaler")
+    after.expect(away < 0.05,
+        f"the weights are {away:.0%} of the way off those of gradient descent on the rows seen, with learning rate "
+        f"{RATE} and the global norm clipped to {CLIP:g}: take the mean squared error of model(x).float(), clip, step, "
+        "and clear the gradients in every step", "value")
     part("checkpoint")
-    expect(
-        have == sum(p.numel() for p in start.values()),
-        f"{case} what rank 0 returned has {have:,} of {sum(p.numel() for p in start.values()):,} numbers: rank 0's "
-        "shard only. Gather the full state dict, with all ranks taking part",
-        "rank-0-shard",
-    )
-    expect(
-        all(equal(list(final[name].shape), list(start[name].shape)) for name in start),
-        f"{case} the weights that rank 0 returned have other shapes than the model's",
-        "shape",
-    )
+    case.expect(have == total,
+        f"what rank 0 returned has {have:,} of {total:,} numbers: rank 0's shard only. Gather the full state dict, "
+        "with all ranks taking part", "rank-0-shard")
+    case.expect(all(final[name].shape == start[name].shape for name in start),
+        "the weights that rank 0 returned have other shapes than the model's", "shape")
     part("sampler")
-    epochs = [
-        [[row for one in mine[e * len(mine) // EPOCHS : (e + 1) * len(mine) // EPOCHS] for row in one] for mine in rows]
-        for e in range(EPOCHS)
-    ]
-    for number, dealt in enumerate(epochs):
-        seen = sorted(row for mine in dealt for row in mine)
-        missed = sorted(set(range(ROWS)) - set(seen))
-        expect(
-            not missed,
-            f"{case} in epoch {number} rows {missed[:4]}{' and more' if len(missed) > 4 else ''} of {ROWS} were seen "
-            "by no rank and others twice: each rank shuffled in another order. The sampler's seed must be the same on "
-            "every rank",
-            "sampler-seed",
-        )
-        expect(len(seen) == ROWS, f"{case} in epoch {number} {len(seen)} rows were seen, of {ROWS}", "rows")
-    expect(
-        epochs[0] != epochs[1] or epochs[0] != epochs[2],
-        f"{case} every epoch deals the rows out in the same order: call sampler.set_epoch(epoch)",
-        "same-order",
-    )
+    _judge_sampling(case, rows)
     return "a block at a time · weights that move, as they must · all of them saved · every row once an epoch"
+
+
+def _distance(weights: dict, others: dict) -> float:
+    """Return how far weights, or as much of them as there is, are from others."""
+    pairs = [(weights[name].flatten().float(), other.flatten()) for name, other in others.items()]
+    return math.sqrt(sum(float(((one - other[: len(one)]) ** 2).sum()) for one, other in pairs))
+
+
+def _judge_wrapping(case: Case, start: dict, whole: int, dtypes: list) -> None:
+    """Judge the bytes of weights that were whole on a rank at once, and the dtypes that blocks computed in."""
+    half = dtypes == ["bfloat16"]
+    size = 2 if half else 4
+    allowed = size * (start["blocks.0.weight"].numel() + start["head.weight"].numel())
+    case.expect(whole >= 0, "the model was never called: train it", "not-trained")
+    case.expect(whole < size * sum(p.numel() for p in start.values()),
+        f"all {whole:,} bytes of weights were whole on a rank at once; one block and what belongs to no block are "
+        f"{allowed:,}. fully_shard was not called, or for the root only, which gathers the whole model as one unit: "
+        "call it for each block of model.blocks first, and then for the model", "root-only")
+    case.at_most(whole, allowed,
+        "{seen} bytes of weights were whole on a rank at once; one block and what belongs to no block are {bound}: let "
+        "each block be freed after its forward", "not-freed")
+    case.expect(half,
+        f"the blocks compute in {', '.join(dtypes)}: give fully_shard a MixedPrecisionPolicy with "
+        "param_dtype=torch.bfloat16, for every block and for the root", "not-bf16")
+
+
+def _judge_sampling(case: Case, rows: list) -> None:
+    """Judge which rows each rank was given in each step."""
+    cuts = [epoch * len(rows[0]) // EPOCHS for epoch in range(EPOCHS + 1)]
+    epochs = [[sum(mine[begin:end], []) for mine in rows] for begin, end in zip(cuts, cuts[1:], strict=False)]
+    for number, dealt in enumerate(epochs):
+        seen = sum(dealt, [])
+        missed = sorted(set(range(ROWS)) - set(seen))
+        case.expect(not missed,
+            f"in epoch {number} rows {missed[:4]}{' and more' if len(missed) > 4 else ''} of {ROWS} were seen by no "
+            "rank and others twice: each rank shuffled in another order. The sampler's seed must be the same on every "
+            "rank", "sampler-seed")
+        case.expect(len(seen) == ROWS, f"in epoch {number} {len(seen)} rows were seen, of {ROWS}", "rows")
+    case.expect(epochs[0] != epochs[1] or epochs[0] != epochs[2],
+        "every epoch deals the rows out in the same order: call sampler.set_epoch(epoch)", "same-order")

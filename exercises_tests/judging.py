@@ -204,11 +204,13 @@ class Case:
                 self.refuse(f"{what} {mistake.says}", mistake.code, see if mistake.see is None else mistake.see)
         self.refuse(f"{what} {versus(got, says, want, tolerance)}", code, see)
 
-    def at_most(self, seen: Any, bound: float, sentence: str, code: str, see: str | None = None) -> None:
-        """Refuse more than `bound`, and what is no number; {seen} and {bound} in the sentence are the two."""
+    def at_most(
+        self, seen: Any, bound: float, sentence: str, code: str, see: str | None = None, slack: float = 1.0
+    ) -> None:
+        """Refuse more than `slack` times `bound`, and what is no number; the sentence may name {seen} and {bound}."""
         number = isinstance(seen, (int, float)) and not isinstance(seen, bool)
         told = sentence.replace("{seen}", amount(seen)).replace("{bound}", amount(bound))
-        self.expect(number and seen <= bound, told, code, see)
+        self.expect(number and seen <= slack * bound, told, code, see)
 
     def no_builtin(self, trace: Results, only: str = "send, recv, isend and irecv") -> None:
         """Refuse an answer that calls built-in collectives where it is to send messages itself."""

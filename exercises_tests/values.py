@@ -47,7 +47,7 @@ def same(got: Any, want: Any, tolerance: float) -> bool:
     """Return whether plain data is equal, or where a tolerance is given near or close."""
     if not tolerance or not isinstance(want, (list, tuple, torch.Tensor, np.ndarray, float)):
         return equal(got, want)
-    return close(got, want, tolerance, tolerance) if isinstance(want, float) else near(got, want, tolerance)
+    return close(got, want, 0.0, tolerance) if isinstance(want, float) else near(got, want, tolerance)
 
 
 def _tensor(value: Any) -> Any:
@@ -89,7 +89,8 @@ def versus(got: Any, says: str, want: Any, tolerance: float = 0.0) -> str:
     """Return what came and what was wanted: type, shape or dtype, or numbers from the first on that differs."""
     got, want = _tensor(got), _tensor(want)
     if not (isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)):
-        return f"is {numbers(got)}; {says} {numbers(want)}"
+        words = numbers if amount(got) == amount(want) else amount  # they may differ in later digits
+        return f"is {words(got)}; {says} {words(want)}"
     if type(got) is not type(want):
         return f"is a {type(got).__name__}; {says} a {type(want).__name__}"
     if got.shape != want.shape:
@@ -105,9 +106,9 @@ def versus(got: Any, says: str, want: Any, tolerance: float = 0.0) -> str:
 
 
 def amount(value: Any) -> str:
-    """Return a number with commas, and with few digits after the point."""
+    """Return a number with commas and with few digits after the point, anything else as `numbers` does."""
     if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else shown(value)
+        return f"{value:,}" if type(value) is int else numbers(value)
     return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1000 else f"{value:.4g}"
 
 
