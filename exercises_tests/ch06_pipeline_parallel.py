@@ -8,38 +8,24 @@ from typing import Any
 
 import torch
 
-from course_lib import Cluster, Deadlock, RankFailed, Results, each, run
+from course_lib import Results, each
 from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, play
 from course_lib.schedules.actions import Action, Schedule
 from course_lib.schedules.executor import run_pipeline
-from exercises_tests.judging import check, expect
-from exercises_tests.values import close, equal, near
+from exercises_tests.judging import Case, Hint, Mistake, check
+from exercises_tests.values import amount, count, draw, equal, integers, shown, versus
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 CASES = ((4, 8), (3, 5), (2, 6), (1, 3), (4, 1), (5, 3), (8, 16))  # stages, micro-batches
+TOO_SLOW = ("Some rank waits although it could work", "too-slow")
+RANKS = 3  # where one forward or backward is looked at
 COSTS = {"forward": 1, "backward": 1, "weight": 1}  # a whole backward takes two forwards
-REAL_SECONDS = 20
-SPLIT_SECONDS = 10
 
 
-def _sizes(stages: int, microbatches: int) -> str:
-    return (
-        f"with {stages} {'stage' if stages == 1 else 'stages'} and "
-        f"{microbatches} {'micro-batch' if microbatches == 1 else 'micro-batches'}"
-    )
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _shown(value: Any, most: int = 60) -> str:
-    text = repr(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+def _with(p: int, m: int, see: str = "") -> Case:
+    """Return a case of p stages and m micro-batches."""
+    batches = "1 micro-batch" if m == 1 else f"{m} micro-batches"
+    return Case(label=f"with {count(p, 'stage')} and {batches}", see=see)
 
 
 # bubble_fraction
@@ -47,188 +33,132 @@ def _number(value: Any) -> str:
 
 @check(share_of_total=1, relative_to_ideal=1, any_sizes=1)
 def check_bubble_fraction(answer: Any, part: Any) -> str:
-    names = ("share_of_total", "relative_to_ideal")
-    for label, name, cases in (
-        ("share of total", names[0], ((4, 8),)),
-        ("relative to ideal", names[1], ((4, 8),)),
-        ("any sizes", None, ((1, 5), (8, 1), (3, 2), (16, 64))),
-    ):
-        part(label)
-        for stages, microbatches in cases:
-            idle = stages - 1
-            want = {names[0]: idle / (microbatches + idle), names[1]: idle / microbatches}
-            got, case = answer(stages, microbatches), _sizes(stages, microbatches)
-            expect(
-                isinstance(got, dict) and set(got) == set(names),
-                f"it returned {_shown(got)}: return a dict with share_of_total and relative_to_ideal",
-                "form",
-            )
-            for key in names if name is None else (name,):
-                _one_bubble(case, key, got[key], want, stages, microbatches)
+    part("share of total")
+    _judge_bubble(answer, "share_of_total", 4, 8)
+    part("relative to ideal")
+    _judge_bubble(answer, "relative_to_ideal", 4, 8)
+    part("any sizes")
+    for p, m in ((1, 5), (8, 1), (3, 2), (16, 64)):
+        _judge_bubble(answer, "share_of_total", p, m)
+        _judge_bubble(answer, "relative_to_ideal", p, m)
     return "(p-1)/(m+p-1) of all time, (p-1)/m of the ideal time, for 1 to 16 stages and 1 to 64 micro-batches"
 
 
-def _one_bubble(case: str, key: str, got: Any, want: dict, stages: int, microbatches: int) -> None:
-    if close(got, want[key]):
-        return
-    other = next(name for name in want if name != key)
-    here = f"{case} {key} is {_number(want[key])}, not {_number(got)}"
-    for mistake, value, words in (
-        ("swapped", want[other], f"that is {other}: they differ in what the idle time is divided by"),
-        ("misprint", (1 - microbatches) / (microbatches + stages - 1), "a share is never negative: stages wait, "
-                                                                       "not micro-batches"),
-        ("percent", 100 * want[key], "return a fraction, not percent"),
-        ("one-too-many", stages / (microbatches + stages), "the first stage never waits for itself: p-1 rounds, not p"),
-        ("both-ways", 2 * (stages - 1) / (microbatches + 2 * (stages - 1)),
-         "filling and draining cost p-1 rounds together: a rank that starts late ends early"),
-    ):  # fmt: skip
-        expect(not close(got, value), f"{here}: {words}", mistake)
-    expect(False, f"{here}. Draw it: of the m + p - 1 rounds a rank works in m", "value")
+def _judge_bubble(answer: Any, name: str, p: int, m: int) -> None:
+    case, found, idle = _with(p, m), answer(p, m), p - 1
+    wanted = {"share_of_total": idle / (m + idle), "relative_to_ideal": idle / m}
+    form = f"it returned {shown(found)}: return a dict with share_of_total and relative_to_ideal"
+    case.expect(isinstance(found, dict) and found.keys() == wanted.keys(), form, "form")
+    want, ((other, value),) = wanted.pop(name), wanted.items()
+    mistakes = (
+        Mistake("swapped", value, f"that is {other}: they differ in what the idle time is divided by"),
+        Mistake("misprint", (1 - m) / (m + idle), "a share is never negative: stages wait, not micro-batches"),
+        Mistake("percent", 100 * want, "return a fraction, not percent"),
+        Mistake("one-too-many", p / (m + p), "the first stage never waits for itself: p-1 rounds, not p"),
+        Mistake("both-ways", 2 * idle / (m + 2 * idle), "filling and draining cost p-1 rounds together, not each"),
+        Mistake("value", True, "draw it: of the m + p - 1 rounds a rank works in m"),
+    )
+    case.same(found[name], want, f"{name} is {want:.4g}, not {amount(found[name])}:", *mistakes, tolerance=1e-9)
 
 
 # gpipe and one_f_one_b
 
 
-def _played(name: str, answer: Any, stages: int, microbatches: int) -> Played:
+def _replays(name: str, answer: Any) -> dict[tuple[int, int], Played]:
+    return {sizes: _played(name, answer, *sizes) for sizes in CASES}
+
+
+def _played(name: str, answer: Any, p: int, m: int) -> Played:
     """Return the replay of an answer's lists. What is not a valid schedule is a wrong answer."""
-    rows, case = answer(stages, microbatches), _sizes(stages, microbatches)
-    see = f"validate({name}({stages}, {microbatches}))"
-    library = isinstance(rows, Schedule) or isinstance(rows, list) and any(
-        isinstance(action, Action) for row in rows if isinstance(row, list) for action in row
-    )  # fmt: skip
-    expect(not library, f"{case} it returned a schedule of course_lib's: write the lists yourself", "not-yours")
-    expect(
-        isinstance(rows, list) and len(rows) == stages and all(isinstance(row, list) for row in rows),
-        f"{case} it returned {_shown(rows)}: return a list with {stages} lists, one a rank",
-        "form",
-    )
+    rows, case = answer(p, m), _with(p, m)
+    lists = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+    library = isinstance(rows, Schedule) or lists and any(isinstance(action, Action) for row in rows for action in row)
+    case.expect(not library, "it returned a schedule of course_lib's: write the lists yourself", "not-yours")
+    form = f"it returned {shown(rows)}: return a list with {p} lists, one a rank"
+    case.expect(lists and len(rows) == p, form, "form")
+    there = "only micro-batch 0" if m == 1 else f"only micro-batches 0 to {m - 1}"
     for rank, row in enumerate(rows):
-        most = 2 * microbatches
-        beyond = [action for action in row if _is_forward(action) and action[1] >= microbatches]
-        there = "only micro-batch 0" if microbatches == 1 else f"only micro-batches 0 to {microbatches - 1}"
-        expect(
-            not beyond,
-            f"{case} rank {rank} runs F({beyond[0][1] if beyond else ''}), and there is {there}: never run more "
-            "forwards ahead than there are micro-batches",
-            "microbatches",
-        )
-        expect(
-            len(row) <= most,
-            f"{case} rank {rank} has {len(row)} actions; each micro-batch takes an F and a B, {most} in all",
-            "too-many",
-        )
         for action in row:
-            expect(
-                isinstance(action, tuple) and len(action) == 2 and action[0] in ("F", "B"),
-                f"{case} rank {rank} has the action {_shown(action, 40)}: write ('F', 0) or ('B', 0)",
-                "form",
+            fine = isinstance(action, tuple) and len(action) == 2 and action[0] in ("F", "B")
+            form = f"rank {rank} has the action {shown(action, 40)}: write ('F', 0) or ('B', 0)"
+            case.expect(fine, form, "form")
+            kind, number = action
+            case.expect(
+                kind == "B" or type(number) is not int or number < m,
+                f"rank {rank} runs F({number}), and there is {there}: never run more forwards ahead than there are "
+                "micro-batches",
+                "microbatches",
             )
+        most = "each micro-batch takes an F and a B, {bound} in all"
+        case.at_most(len(row), 2 * m, f"rank {rank} has {{seen}} actions; {most}", "too-many")
     try:
-        return play([[tuple(action) for action in row] for row in rows], **COSTS, place=looped(stages))
+        played = play([[tuple(action) for action in row] for row in rows], **COSTS, place=looped(p))
     except ScheduleError as broken:
-        expect(False, f"{case} {broken}", broken.code, see)
-
-
-def _is_forward(action: Any) -> bool:
-    return isinstance(action, tuple) and len(action) == 2 and action[0] == "F" and type(action[1]) is int
-
-
-def _complete(played: Played, stages: int, microbatches: int) -> None:
+        case.refuse(str(broken), broken.code, f"validate({name}({p}, {m}))")
     seen = played.schedule.microbatches
-    expect(
-        seen == microbatches,
-        f"{_sizes(stages, microbatches)} the highest micro-batch is {seen - 1}; they are 0 to {microbatches - 1}",
-        "microbatches",
-    )
+    case.expect(seen == m, f"the highest micro-batch is {seen - 1}; they are 0 to {m - 1}", "microbatches")
+    return played
 
 
-def _makespan(name: str, played: Played, stages: int, microbatches: int) -> None:
-    want = 3 * (microbatches + stages - 1)
-    expect(
-        played.seconds <= want,
-        f"{_sizes(stages, microbatches)} a replay takes {played.seconds:g} s (F 1 s, B 2 s); {want} s will do. "
-        "Some rank "
-        "waits although it could work",
-        "too-slow", f"timeline(play({name}({stages}, {microbatches})))",
-    )  # fmt: skip
-
-
-def _warm_up(played: Played, stages: int, microbatches: int) -> None:
-    """Where a replay takes too long, name the rank that begins to go back too early or too late."""
-    best = 3 * (microbatches + stages - 1)
-    for rank, row in enumerate(played.schedule.actions):
-        first, want = [action.kind for action in row].index("B"), min(stages - rank, microbatches)
-        expect(
-            played.seconds <= best or first == want,
-            f"{_sizes(stages, microbatches)} a replay takes {played.seconds:g} s (F 1 s, B 2 s); {best} s will "
-            "do. Rank "
-            f"{rank} runs {_many(first, 'forward')} before its first backward; it should run {want}, one for each "
-            "rank from it to the last",
-            "warm-up", f"timeline(play(one_f_one_b({stages}, {microbatches})))",
-        )  # fmt: skip
+def _judge_makespan(name: str, p: int, m: int, played: Played, why: str, code: str) -> None:
+    said = f"a replay takes {{seen}} s (F 1 s, B 2 s); {{bound}} s will do. {why}"
+    _with(p, m, f"timeline(play({name}({p}, {m})))").at_most(played.seconds, 3 * (m + p - 1), said, code)
 
 
 @check(valid=1, order=1, makespan=1)
 def check_gpipe(answer: Any, part: Any) -> str:
     part("valid")
-    replays = {case: _played("gpipe", answer, *case) for case in CASES}
-    for (stages, microbatches), played in replays.items():
-        _complete(played, stages, microbatches)
+    replays = _replays("gpipe", answer)
     part("order")
-    for (stages, microbatches), played in replays.items():
+    for sizes, played in replays.items():
         for rank, row in enumerate(played.schedule.actions):
-            kinds = "".join(action.kind for action in row)
-            expect(
-                "BF" not in kinds,
-                f"{_sizes(stages, microbatches)} rank {rank} runs {' '.join(map(str, row))}: in GPipe all "
-                "forwards come "
-                "before the first backward",
+            _with(*sizes).expect(
+                "BF" not in "".join(action.kind for action in row),
+                f"rank {rank} runs {' '.join(map(str, row))}: in GPipe all forwards come before the first backward",
                 "not-gpipe",
             )
     part("makespan")
-    for case, played in replays.items():
-        _makespan("gpipe", played, *case)
+    for sizes, played in replays.items():
+        _judge_makespan("gpipe", *sizes, played, *TOO_SLOW)
     return "all forwards, then all backwards · (m+p-1) rounds · m activations on every rank · for 1 to 8 stages"
 
 
 @check(valid=1, makespan=1, memory=3)
 def check_one_f_one_b(answer: Any, part: Any) -> str:
     part("valid")
-    replays = {case: _played("one_f_one_b", answer, *case) for case in CASES}
-    for case, played in replays.items():
-        _complete(played, *case)
+    replays = _replays("one_f_one_b", answer)
+    holds = {(p, m): [min(p - rank, m) for rank in range(p)] for p, m in CASES}  # and runs forwards before a backward
     part("makespan")
-    for case, played in replays.items():
-        _warm_up(played, *case)
-        _makespan("one_f_one_b", played, *case)
+    for sizes, played in replays.items():
+        for rank, (row, want) in enumerate(zip(played.schedule.actions, holds[sizes], strict=True)):
+            first = [action.kind for action in row].index("B")
+            runs = f"Rank {rank} runs {count(first, 'forward')} before its first backward"
+            why = f"{runs}; it should run {want}, one for each rank from it to the last"
+            if first != want:
+                _judge_makespan("one_f_one_b", *sizes, played, why, "warm-up")
+        _judge_makespan("one_f_one_b", *sizes, played, *TOO_SLOW)
     part("memory")
-    for (stages, microbatches), played in replays.items():
-        peaks = played.peak_activations
-        want = [min(stages - rank, microbatches) for rank in range(stages)]
-        see = f"play(one_f_one_b({stages}, {microbatches}))"
-        case = _sizes(stages, microbatches)
-        expect(
-            peaks == want or peaks != [microbatches] * stages,
-            f"{case} every rank holds {_many(microbatches, 'activation')} at once: that is GPipe. In 1F1B rank r "
-            "holds at most p - r: as soon as its first backward can run, forwards and backwards take turns",
-            "gpipe", see,
-        )  # fmt: skip
+    for (p, m), played in replays.items():
+        case, peaks, want = _with(p, m, f"play(one_f_one_b({p}, {m}))"), played.peak_activations, holds[p, m]
+        case.expect(
+            peaks == want or peaks != [m] * p,
+            f"every rank holds {count(m, 'activation')} at once: that is GPipe. In 1F1B rank r holds at most p - r: as "
+            "soon as its first backward can run, forwards and backwards take turns",
+            "gpipe",
+        )
         for rank, (got, bound) in enumerate(zip(peaks, want, strict=True)):
-            expect(
-                got <= bound,
-                f"{case} rank {rank} holds {_many(got, 'activation')} at once; {bound} will do, with the same bubble. "
-                f"Its warm-up is too long: before its first backward it needs {_many(bound, 'forward')}",
-                "warm-up-too-long", see,
-            )  # fmt: skip
+            why = f"Its warm-up is too long: before its first backward it needs {count(bound, 'forward')}"
+            said = f"rank {rank} holds {{seen}} activations at once; {{bound}} will do, with the same bubble. {why}"
+            case.at_most(got, bound, said, "warm-up-too-long")
     return "the bubble of GPipe · at most p - r activations on rank r, whatever m · for 1 to 8 stages"
 
 
 # stage_forward and stage_backward: what runs on the ranks, beside the learner's code
 
 
-def _neighbours(dist: Any, begin: int = 0) -> tuple:
+def _neighbours(dist: Any) -> tuple:
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    return rank - 1 if rank > begin else None, rank + 1 if rank < ranks - 1 else None
+    return rank - 1 if rank > 0 else None, rank + 1 if rank < ranks - 1 else None
 
 
 def _linear(weight: torch.Tensor) -> torch.nn.Module:
@@ -238,78 +168,66 @@ def _linear(weight: torch.Tensor) -> torch.nn.Module:
     return module
 
 
-def forward_once(dist: Any, answer: Any, weight: Any, x: Any, begin: int = 0) -> Any:
-    """Do one forward in a pipeline of which rank `begin` is the first; x is full of zeros on the others."""
-    if dist.get_rank() < begin:
-        return None
-    previous, following = _neighbours(dist, begin)
+def _ended(handle: Any) -> dict:
+    """Wait for what an answer returned as its handle, and return what that was."""
+    waits = hasattr(handle, "wait")
+    if waits:
+        handle.wait()
+    return {"waits": waits, "handle": shown(handle)}
+
+
+def forward_once(dist: Any, answer: Any, weight: Any, x: Any) -> Any:
+    """Do one forward; x is full of zeros on all ranks but the first."""
+    previous, following = _neighbours(dist)
     got = answer(dist, _linear(weight), x, previous, following, 4)
     if not isinstance(got, tuple) or len(got) != 2 or not isinstance(got[0], torch.Tensor):
-        return {"form": _shown(got)}
-    waits = hasattr(got[1], "wait")
-    if waits:
-        got[1].wait()
-    return {
-        "y": got[0].detach(), "tracked": got[0].requires_grad, "x": x.detach(), "x_tracked": x.requires_grad,
-        "depends": previous is None or _depends(got[0], x), "waits": waits, "handle": _shown(got[1]),
-    }  # fmt: skip
+        return {"form": shown(got)}
+    (y, handle), depends = got, previous is None
+    if y.requires_grad and x.requires_grad and not depends:
+        depends = torch.autograd.grad(y.sum(), x, retain_graph=True, allow_unused=True)[0] is not None
+    ended = _ended(handle)
+    tracked = {"tracked": y.requires_grad, "x_tracked": x.requires_grad, "depends": depends}
+    return {"y": y.detach(), "x": x.detach(), **tracked, **ended}
 
 
-def _depends(y: torch.Tensor, x: torch.Tensor) -> bool:
-    if not (y.requires_grad and x.requires_grad):
-        return False
-    return torch.autograd.grad(y.sum(), x, retain_graph=True, allow_unused=True)[0] is not None
-
-
-def backward_once(dist: Any, answer: Any, weight: Any, x: Any, target: Any, begin: int = 0) -> Any:
-    """Do one backward in a pipeline of which rank `begin` is the first; only the last one is given a target."""
-    if dist.get_rank() < begin:
-        return None
-    previous, following = _neighbours(dist, begin)
+def backward_once(dist: Any, answer: Any, weight: Any, x: Any, target: Any) -> Any:
+    """Do one backward; only the last rank is given a target."""
+    previous, following = _neighbours(dist)
     module, x = _linear(weight), x.clone().requires_grad_(previous is not None)
     y = module(x)
     grad = torch.zeros_like(y)
     if following is None:
         y, grad = (y * target).sum(), None
-    handle = answer(dist, x, y, grad, previous, following, 5)
-    waits = hasattr(handle, "wait")
-    if waits:
-        handle.wait()
+    ended = _ended(answer(dist, x, y, grad, previous, following, 5))
     try:
         torch.autograd.grad(y, [module.weight], None if following is None else torch.ones_like(y))
         kept = True
     except RuntimeError:
         kept = False
-    return {"x": x.grad, "weight": module.weight.grad, "waits": waits, "handle": _shown(handle), "kept": kept}
+    return {"x": x.grad, "weight": module.weight.grad, "kept": kept, **ended}
 
 
 def two_forwards(dist: Any, answer: Any, xs: list) -> Any:
     """Send two micro-batches at once; the second rank, whose xs are full of zeros, takes the later one first."""
-    module, found, handles = _linear(torch.eye(3, dtype=torch.double)), {}, []
-    for place in (0, 1) if dist.get_rank() == 0 else (1, 0):
-        if dist.get_rank() == 0:
-            handles.append(answer(dist, module, xs[place].clone(), None, 1, 4 + 2 * place)[1])
-        else:
-            y, _ = answer(dist, module, xs[place].clone(), 0, None, 4 + 2 * place)
-            found[place] = y.detach()
-    for handle in handles:
-        handle.wait()
-    return [found[place] for place in sorted(found)]
+    module, sends = _linear(torch.eye(3, dtype=torch.double)), dist.get_rank() == 0
+    got = {}
+    for place in (0, 1) if sends else (1, 0):
+        got[place] = answer(dist, module, xs[place], *((None, 1) if sends else (0, None)), 4 + 2 * place)
+    for _, handle in got.values():
+        _ended(handle)
+    return [got[place][0].detach() for place in (0, 1)]
 
 
 def two_backwards(dist: Any, answer: Any, xs: list) -> Any:
     """Send two gradients, 2x each, at once; the first rank, whose xs are full of zeros, takes the later one first."""
-    found, handles = {}, []
-    for place in (0, 1) if dist.get_rank() == 1 else (1, 0):
-        x = xs[place].clone().requires_grad_()
-        if dist.get_rank() == 1:
-            handles.append(answer(dist, x, x.square().sum(), None, 0, None, 5 + 2 * place))
-        else:
-            answer(dist, x, x * 1.0, torch.zeros_like(x), None, 1, 5 + 2 * place)
-            found[place] = x.grad
+    sends, handles = dist.get_rank() == 1, []
+    for place in (0, 1) if sends else (1, 0):
+        x = xs[place].requires_grad_()
+        y, grad, *neighbours = (x.square().sum(), None, 0, None) if sends else (x * 1.0, torch.zeros_like(x), None, 1)
+        handles.append(answer(dist, x, y, grad, *neighbours, 5 + 2 * place))
     for handle in handles:
-        handle.wait()
-    return [found[place] for place in sorted(found)]
+        _ended(handle)
+    return [x.grad for x in xs]
 
 
 def split_once(dist: Any, answer: Any, costs: list, stages: int) -> Any:
@@ -320,35 +238,27 @@ def whole_step(dist: Any, answer: Any, which: str, weight: Any, xs: list, target
     """Do one step of 1F1B; the first rank alone is given inputs and the last one targets: others get zeros."""
     module = torch.nn.Sequential(_linear(weight), torch.nn.Tanh())
     schedule = one_f_one_b(dist.get_world_size(), len(xs))
-    given = {which: answer}
-    run_pipeline(dist, [module], xs, targets, torch.nn.functional.mse_loss, schedule, **given)
+    run_pipeline(dist, [module], xs, targets, torch.nn.functional.mse_loss, schedule, **{which: answer})
     return module[0].weight.grad
 
 
 # What they are given and must give, worked out here
 
 
-def _zeros(like: Any) -> Any:
-    """Return what a rank is given that may know the shape and not the numbers."""
-    return [torch.zeros_like(one) for one in like] if isinstance(like, list) else torch.zeros_like(like)
-
-
 def _only(rank: int, value: Any, ranks: int) -> each:
-    """Return an argument that holds `value` on one rank, and zeros on the others."""
-    return each([value if here == rank else _zeros(value) for here in range(ranks)])
+    """Return an argument that holds `value` on one rank, and zeros on the others, which tell the shape alone."""
+    zeros = [torch.zeros_like(one) for one in value] if isinstance(value, list) else torch.zeros_like(value)
+    return each([value if here == rank else zeros for here in range(ranks)])
 
 
-def _weights(ranks: int, width: int) -> list:
-    places = range(width)
-    numbers = [[[(3 * i + 5 * j + rank) % 4 - 1.0 for j in places] for i in places] for rank in range(ranks)]
+def _weights(ranks: int) -> list:
+    numbers = [[[(3 * i + 5 * j + rank) % 4 - 1.0 for j in range(3)] for i in range(3)] for rank in range(ranks)]
     return [torch.tensor(square, dtype=torch.double) for square in numbers]
 
 
-def _inputs(count: int, width: int, seed: int, sizes: tuple[int, ...] = (2,)) -> list:
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randint(-3, 4, (sizes[i % len(sizes)], width), generator=generator).double() for i in range(count)
-    ]  # fmt: skip
+def _microbatches(number: int, seed: int) -> list:
+    """Return micro-batches of 2 and of 3 examples in turn."""
+    return [draw((2 + place % 2, 3), seed + place) for place in range(number)]
 
 
 def _wanted_gradients(weights: list, xs: list, targets: list, only: int | None = None) -> list:
@@ -364,256 +274,190 @@ def _wanted_gradients(weights: list, xs: list, targets: list, only: int | None =
     return list(torch.autograd.grad(loss, leaves))
 
 
-def _run(
-    name: str, see: str, *call: Any, ranks: int, real: bool = False, stuck_because: Callable | None = None
-) -> Results:
-    """Run a drive. What goes wrong on the ranks is a wrong answer; `stuck_because` may know why they stand still."""
-    case = f"on {ranks} {'real ' if real else ''}ranks"
-    try:
-        return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
-    except Deadlock as stuck:
-        if stuck_because is not None:
-            stuck_because()
-        met = "waits to send" in str(stuck) and "waits to receive" in str(stuck)
-        hint = "\nDo isend and irecv both have tag=tag?" if met else ""
-        expect(False, f"{case} a deadlock: {stuck}{hint}", "deadlock", see)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        if failure.error == "RuntimeError" and "without wait()" in str(failure):
-            text = f"{case} a handle was dropped: {name} returns the handle of its isend and waits for its irecv"
-            expect(False, f"{text} ({failure.message})", "dropped-handle", see)
-        expect(
-            name != "stage_backward" or "not NoneType" not in str(failure.message),
-            f"{case} rank {failure.rank} sends None: x.grad is None until y.backward has run, and `grad` is None on "
-            "the last stage: send x.grad, after y.backward",
-            "sends-none",
+class Stage:
+    """An answer to one of the two exercises: a forward sends to the next rank, a backward to the previous one."""
+
+    def __init__(self, which: str, answer: Any) -> None:
+        self.which, self.answer, self.step = which, answer, 1 if which == "forward" else -1
+        meet = "receive from" if which == "forward" else "send to"
+        self.hints = [
+            Hint(
+                "without wait()",
+                f"a handle was dropped: stage_{which} returns the handle of its isend and waits for its irecv",
+                "dropped-handle",
+            ),
+            Hint(
+                "Already returned: rank 1, 2.",  # so they met, and only rank 0 waits for its neighbour
+                f"rank 1 does not {meet} rank 0. `if previous:` is false for rank 0: write `if previous is not None`",
+                "rank-zero",
+            ),
+            Hint("waits to send", "Do isend and irecv both have tag=tag?"),
+        ]
+        for rank in range(RANKS if which == "backward" else 0):
+            none = f"rank {rank} raised TypeError: isend takes a tensor, not None"
+            why = "x.grad is None until y.backward has run, and `grad` is None on the last stage"
+            says = f"rank {rank} sends None: {why}: send x.grad, after y.backward"
+            self.hints.append(Hint(none, says, "sends-none"))
+
+    def judge_messages(self, trace: Results, size: int) -> None:
+        """Judge what each rank returned as the handle, and that one message went from each rank to its neighbour."""
+        case, want = Case(RANKS), []
+        for rank, seen in enumerate(trace):
+            said = f"rank {rank} returned {seen['handle']} as the handle."
+            if 0 <= rank + self.step < RANKS:
+                want.append((rank, rank + self.step, size))
+                alone = "with a blocking send this rank could do nothing else until the next one receives"
+                case.expect(seen["waits"] is True, f"{said} Return what isend returned: {alone}", "no-handle")
+            else:
+                nothing = f"It sends nothing, so stage_{self.which} has to return None there"
+                case.expect(seen["waits"] is False, f"{said} {nothing}", "form")
+        got = sorted((event.rank, event.peer, event.sent) for event in trace.events if event.kind == "send")
+        arrows = ", ".join(f"{source} -> {target} ({sent} bytes)" for source, target, sent in got) or "none"
+        neighbour = "next" if self.step == 1 else "previous"
+        case.expect(
+            got == want,
+            f"the messages were {arrows}; it takes one of {size} bytes from each rank to the {neighbour} one",
+            "messages",
         )
-        expect(False, f"{case} {failure}", {"timeout": "timeout", "exit": "died"}.get(failure.error, "raised"), see)
 
+    def judge_pipeline(self, two: Callable) -> None:
+        self.judge_two_at_once(two)
+        for ranks, microbatches in ((3, 5), (1, 2), (4, 4)):
+            self.judge_gradients(ranks, microbatches)
+        self.judge_gradients(3, 4, real=True)
 
-def _one_message(trace: Results, ranks: int, step: int, size: int) -> None:
-    got = sorted((event.rank, event.peer, event.sent) for event in trace.events if event.kind == "send")
-    want = sorted((rank, rank + step, size) for rank in range(ranks) if 0 <= rank + step < ranks)
-    arrows = ", ".join(f"{source} -> {target} ({count} bytes)" for source, target, count in got) or "none"
-    which = "next" if step == 1 else "previous"
-    expect(
-        got == want,
-        f"on {ranks} ranks the messages were {arrows}; it takes one of {size} bytes from each rank to the {which} one",
-        "messages",
-    )
-
-
-def _handles(trace: Results, name: str, step: int) -> None:
-    for rank, seen in enumerate(trace):
-        sends = 0 <= rank + step < len(trace)
-        expect(
-            seen["waits"] is sends,
-            f"rank {rank} returned {seen['handle']} as the handle. "
-            + ("Return what isend returned: with a blocking send this rank could do nothing else until the next "
-               "one receives"
-               if sends else f"It sends nothing, so {name} has to return None there"),
-            "no-handle" if sends else "form",
-        )  # fmt: skip
-
-
-def _zero_is_a_rank(drive: Callable, answer: Any, data: tuple, ranks: int, does: str) -> None:
-    """Refuse an answer that takes rank 0 for None: it is one that works where the first stage stands on rank 1."""
-    try:
-        shifted = [each([argument.values[0], *argument.values]) for argument in data]
-        run(drive, answer, *shifted, 1, ranks=ranks + 1, on=Cluster())
-    except RankFailed:
-        return
-    expect(
-        False,
-        f"rank 1 does not {does} rank 0. `if previous:` is false for rank 0: write `if previous is not None`",
-        "rank-zero",
-    )
-
-
-def _two_at_once(answer: Any, drive: Callable, name: str, sender: int, gain: int) -> None:
-    """Two messages under way at the same time: none may be waited for, and each must find its own receive."""
-
-    def waits() -> None:
-        expect(
-            False,
+    def judge_two_at_once(self, two: Callable) -> None:
+        """Judge two messages under way at the same time: none may be waited for, and each must find its receive."""
+        sender, gain = (0, 1) if self.which == "forward" else (1, 2)
+        xs, case = integers(2, (2, 3), "float64"), Case(2)
+        want = [gain * x for x in xs]
+        waits = Hint(
+            "no rank can go on",
             f"rank {sender} waits for its own isend before it returns: return the handle without waiting. In 1F1B two "
             "neighbours send to each other at once, and both would stand still",
             "waits",
         )
-
-    xs = _inputs(2, 3, 5)
-    want = [gain * x for x in xs]
-    trace = _run(name, "", drive, answer, _only(sender, xs, 2), ranks=2, stuck_because=waits)
-    got = trace[1 - sender]
-    expect(
-        not equal(got, want[::-1]),
-        f"rank {1 - sender} asked for the later of two messages and was given the earlier one: pass tag=tag to isend "
-        "and to irecv",
-        "tag",
-    )
-    shown = [_tensor(one) for one in got]
-    expect(
-        equal(got, want),
-        f"of two messages under way at once rank {1 - sender} made {shown}; it is {[_tensor(one) for one in want]}",
-        "tag",
-    )
-
-
-def _gradients(name: str, answer: Any, which: str, ranks: int, count: int, real: bool = False) -> None:
-    weights, width = _weights(ranks, 3), 3
-    xs, targets = _inputs(count, width, 1, (2, 3)), _inputs(count, width, 2, (2, 3))
-    want, last = _wanted_gradients(weights, xs, targets), _wanted_gradients(weights, xs, targets, count - 1)
-    data = (which, each(weights), _only(0, xs, ranks), _only(ranks - 1, targets, ranks))
-    trace = _run(name, "", whole_step, answer, *data, ranks=ranks, real=real)
-    case = f"in 1F1B with {ranks} {'real ' if real else ''}ranks and {count} micro-batches"
-    for rank, got in reversed(list(enumerate(trace))):
-        if near(got, want[rank], 1e-12):
-            continue
-        expect(got is not None, f"{case} the weights of rank {rank} have no gradient", "no-weight-gradient")
-        expect(
-            not near(got, last[rank], 1e-12),
-            f"{case} rank {rank} ends with the gradient of the last micro-batch only: gradients of all of them "
-            "add up, so "
-            "nothing may set them to zero in between",
-            "last-microbatch",
+        trace = case.run(two, self.answer, _only(sender, xs, 2), hints=[waits, *self.hints])
+        case.same(
+            trace[1 - sender],
+            want,
+            f"what rank {1 - sender} received of two messages under way",
+            Mistake("tag", want[::-1], "is the earlier where it asked for the later: pass tag=tag to isend and irecv"),
+            code="tag",
         )
-        off = (got - want[rank]).abs().max().item() if got.shape == want[rank].shape else float("nan")
-        expect(False, f"{case} the gradient of rank {rank} is off by {off:.3g} from that of one process", "gradient")
+
+    def judge_gradients(self, ranks: int, microbatches: int, real: bool = False) -> None:
+        weights, xs, targets = _weights(ranks), _microbatches(microbatches, 0), _microbatches(microbatches, 10)
+        want, last = _wanted_gradients(weights, xs, targets), _wanted_gradients(weights, xs, targets, microbatches - 1)
+        case = Case(ranks, f"in 1F1B with {microbatches} micro-batches", real)
+        data = (each(weights), _only(0, xs, ranks), _only(ranks - 1, targets, ranks))
+        trace = case.run(whole_step, self.answer, self.which, *data, hints=self.hints)
+        again = "gradients of all of them add up, so nothing may set them to zero in between"
+        for rank in reversed(range(ranks)):
+            mistakes = (
+                Mistake("no-weight-gradient", None, "is missing"),
+                Mistake("last-microbatch", last[rank], f"is that of the last micro-batch only: {again}"),
+            )
+            what = f"the gradient on rank {rank}"
+            case.same(
+                trace[rank], want[rank], what, *mistakes, says="of one process it is", code="gradient", tolerance=1e-12
+            )
 
 
 @check(value=1, ready_for_backward=1, messages=1, pipeline=2)
 def check_stage_forward(answer: Any, part: Any) -> str:
-    ranks, name = 3, "stage_forward"
-    weights, (first,) = _weights(ranks, 3), _inputs(1, 3, 0)
-    wanted, x = [], first
+    stage, case = Stage("forward", answer), Case(RANKS)
+    weights, (first,) = _weights(RANKS), integers(1, (2, 3), "float64")
+    wanted = [first]  # x on each rank, and y on the one before it
     for weight in weights:
-        wanted.append((x, x @ weight.T))
-        x = wanted[-1][1]
+        wanted.append(wanted[-1] @ weight.T)
     part("value")
-    data = (each(weights), _only(0, first, ranks))
-    trace = _run(
-        name, "", forward_once, answer, *data, ranks=ranks,
-        stuck_because=lambda: _zero_is_a_rank(forward_once, answer, data, ranks, "receive from"),
-    )  # fmt: skip
+    trace = case.run(forward_once, answer, each(weights), _only(0, first, RANKS), hints=stage.hints)
     for rank, seen in enumerate(trace):
-        expect("form" not in seen, f"rank {rank} returned {seen.get('form')}: return (y, handle)", "form")
-        x, y = wanted[rank]
-        here = f"on 3 ranks rank {rank}"
-        expect(
-            rank == 0 or not equal(seen["x"], torch.zeros_like(x)) or not equal(seen["y"], y),
-            f"{here} received into a tensor of its own: receive into the x that it is given, whose gradient is "
-            "asked for "
-            "in the backward",
-            "new-buffer",
+        x, y = wanted[rank : rank + 2]
+        case.expect("form" not in seen, f"rank {rank} returned {seen.get('form')}: return (y, handle)", "form")
+        differs = versus(seen["x"], "the previous stage made", x)
+        case.same(
+            seen["x"],
+            x,
+            f"x on rank {rank}",
+            Mistake(
+                "new-buffer",
+                equal(seen["x"], torch.zeros_like(x)) and equal(seen["y"], y),
+                "is unchanged: receive into the x that it is given, not into a tensor of your own: the gradient of x "
+                "is asked for in the backward",
+            ),
+            Mistake("x", True, f"{differs}. Is it sent y, and is the irecv waited for?"),
         )
-        expect(
-            equal(seen["x"], x),
-            f"{here} has x = {seen['x'].tolist()}; the previous stage made {x.tolist()}. Is it sent y, and is "
-            "the irecv "
-            "waited for?",
-            "x",
-        )
-        expect(equal(seen["y"], y), f"{here} returned y = {seen['y'].tolist()}; module(x) is {y.tolist()}", "value")
+        case.same(seen["y"], y, f"y on rank {rank}", says="module(x) is")
     part("ready for backward")
     for rank, seen in enumerate(trace):
-        expect(
+        case.expect(
             seen["tracked"] is True,
             f"rank {rank} returned a y that has forgotten how it was made: detach what you send, not what you return",
             "detached",
         )
-        expect(
+        case.expect(
             rank == 0 or seen["x_tracked"] is True,
-            f"on rank {rank} x will have no gradient after backward, and rank {rank - 1} waits for it: "
-            "x.requires_grad_() "
-            "before the module uses it",
+            f"x on rank {rank} will have no gradient after backward, and rank {rank - 1} waits for it: "
+            "x.requires_grad_() before the module uses it",
             "no-grad",
         )
-        expect(
+        case.expect(
             seen["depends"] is True,
             f"on rank {rank} y does not depend on x, so x gets no gradient: x.requires_grad_() before the module uses "
             "it, and pass x itself to the module, not a copy",
             "no-grad",
         )
     part("messages")
-    _handles(trace, name, 1)
-    _one_message(trace, ranks, 1, 8 * first.numel())
+    stage.judge_messages(trace, 8 * first.numel())
     part("pipeline")
-    _two_at_once(answer, two_forwards, name, 0, 1)
-    for sizes in ((3, 5), (1, 2), (4, 4)):
-        _gradients(name, answer, "forward", *sizes)
-    _gradients(name, answer, "forward", 3, 4, real=True)
+    stage.judge_pipeline(two_forwards)
     return "y on 1, 3 and 4 ranks, ready for backward · one message a stage · gradients of one process in 1F1B"
 
 
 @check(value=2, activations=1, pipeline=2)
 def check_stage_backward(answer: Any, part: Any) -> str:
-    ranks, name = 3, "stage_backward"
-    weights, xs, (target,) = _weights(ranks, 3), _inputs(ranks, 3, 3), _inputs(1, 3, 4)
-    wanted, grad = [None] * ranks, target
-    for rank in reversed(range(ranks)):
-        wanted[rank] = (grad @ weights[rank], grad.T @ xs[rank], grad)
-        grad = wanted[rank][0]
+    stage, case = Stage("backward", answer), Case(RANKS)
+    weights, (*xs, grad) = _weights(RANKS), integers(RANKS + 1, (2, 3), "float64")
     part("value")
-    data = (each(weights), each(xs), _only(ranks - 1, target, ranks))
-    trace = _run(
-        name, "", backward_once, answer, *data, ranks=ranks,
-        stuck_because=lambda: _zero_is_a_rank(backward_once, answer, data, ranks, "send to"),
-    )  # fmt: skip
-    for rank, seen in reversed(list(enumerate(trace))):
-        here, (x, weight, arrived) = f"on 3 ranks rank {rank}", wanted[rank]
-        expect(
-            seen["weight"] is not None,
-            f"{here} has no gradient for its weights: y.backward(grad) gives x and the weights theirs, "
-            "autograd.grad(y, x) "
-            "only x",
-            "no-weight-gradient",
+    data = (each(weights), each(xs), _only(RANKS - 1, grad, RANKS))
+    trace = case.run(backward_once, answer, *data, hints=stage.hints)
+    for rank in reversed(range(RANKS)):
+        seen, want = trace[rank], grad.T @ xs[rank]
+        differs = versus(seen["weight"], "it should be", want)
+        mistakes = (
+            Mistake("no-weight-gradient", None, "is missing: y.backward(grad) makes it, autograd.grad(y, x) only x's"),
+            Mistake(
+                "ignores-gradient",
+                torch.ones_like(grad).T @ xs[rank],
+                "is that of a y taken as if it were the loss: start with the gradient that arrived, y.backward(grad)",
+            ),
+            Mistake(
+                "not-received",
+                torch.zeros_like(want),
+                "is made of gradients of zero: receive into grad, wait for it, and only then go back",
+            ),
+            Mistake(
+                "value", rank < RANKS - 1, f"{differs}. Does the rank after it send x.grad, the gradient of its x?"
+            ),
         )
-        without = torch.ones_like(arrived).T @ xs[rank]
-        expect(
-            rank == ranks - 1 or equal(seen["weight"], weight) or not equal(seen["weight"], without),
-            f"{here} went back from y as if it were the loss: start with the gradient that arrived, y.backward(grad)",
-            "ignores-gradient",
-        )
-        expect(
-            rank == ranks - 1 or equal(seen["weight"], weight) or not equal(seen["weight"], torch.zeros_like(weight)),
-            f"{here} has gradients of zero: receive into grad, wait for it, and only then go back",
-            "not-received",
-        )
-        passed_on = wanted[rank + 1][2].T if rank < ranks - 1 else None
-        expect(
-            equal(seen["weight"], weight),
-            f"{here} has the weight gradient {_tensor(seen['weight'])}; it is {_tensor(weight)}. "
-            + ("Does the rank after it send x.grad, the gradient of what it "
-               "was given?" if passed_on is not None else ""),
-            "value",
-        )
-        expect(
-            rank == 0 or seen["x"] is not None and equal(seen["x"], x),
-            f"{here} has the input gradient {_tensor(seen['x'])}; it is {_tensor(x)}",
-            "value",
-        )
-    _handles(trace, name, -1)
-    _one_message(trace, ranks, -1, 8 * xs[0].numel())
+        case.same(seen["weight"], want, f"the weight gradient on rank {rank}", *mistakes)
+        grad = grad @ weights[rank]
+        if rank > 0:
+            case.same(seen["x"], grad, f"the input gradient on rank {rank}")
+    stage.judge_messages(trace, 8 * grad.numel())
     part("activations")
     for rank, seen in enumerate(trace):
-        expect(
+        case.expect(
             seen["kept"] is False,
-            f"on rank {rank} the activations are still there after the backward: without retain_graph=True it "
-            "frees them, "
-            "and that is what makes 1F1B worth it",
+            f"the activations of rank {rank} are still there after the backward: without retain_graph=True it frees "
+            "them, and that is what makes 1F1B worth it",
             "kept",
         )
     part("pipeline")
-    _two_at_once(answer, two_backwards, name, 1, 2)
-    for sizes in ((3, 5), (1, 2), (4, 4)):
-        _gradients(name, answer, "backward", *sizes)
-    _gradients(name, answer, "backward", 3, 4, real=True)
+    stage.judge_pipeline(two_backwards)
     return "gradients of x and of the weights on 1, 3 and 4 ranks · activations freed · as one process in 1F1B"
-
-
-def _tensor(value: Any) -> str:
-    return "none" if value is None else str([[int(x) if x == int(x) else x for x in row] for row in value.tolist()])
 
 
 # why_one_f_one_b
@@ -621,45 +465,29 @@ def _tensor(value: Any) -> str:
 
 @check(bubbles=1, peaks=1)
 def check_why_one_f_one_b(answer: Any, part: Any) -> str:
-    names = {"bubble_gpipe", "bubble_1f1b", "peak_gpipe", "peak_1f1b"}
-    cases = ((4, 8), (3, 9), (6, 4))
-    got = {case: answer(*case) for case in cases}
+    names = ("bubble_1f1b", "bubble_gpipe", "peak_1f1b", "peak_gpipe")
+    got = {sizes: answer(*sizes) for sizes in ((4, 8), (3, 9), (6, 4))}
     part("bubbles")
-    for (stages, microbatches), found in got.items():
-        expect(
-            isinstance(found, dict) and set(found) == names,
-            f"it returned {_shown(found, 120)}: return a dict with {', '.join(sorted(names))}",
-            "form",
+    for (p, m), found in got.items():
+        case, want = _with(p, m), (p - 1) / (m + p - 1)
+        form = f"it returned {shown(found, 120)}: return a dict with {', '.join(names)}"
+        case.expect(isinstance(found, dict) and found.keys() == set(names), form, "form")
+        mistakes = (
+            Mistake("relative", (p - 1) / m, f"relative to the ideal time; give the share of all time, {want:.4g}"),
+            Mistake("bubble", True, f"and a replay says {want:.4g} for both: 1F1B does not make the bubble smaller"),
         )
-        want, case = (stages - 1) / (microbatches + stages - 1), _sizes(stages, microbatches)
         for name in ("bubble_gpipe", "bubble_1f1b"):
-            value = found[name]
-            expect(
-                not close(value, (stages - 1) / microbatches),
-                f"{case} {name} is {_number(value)}, relative to the ideal time; give the share of all time, "
-                f"{want:.4g}",
-                "relative",
-            )
-            expect(
-                close(value, want),
-                f"{case} {name} is {_number(value)}; a replay says {want:.4g} for both: 1F1B does not make the "
-                "bubble smaller",
-                "bubble",
-            )
+            case.same(found[name], want, f"{name} is {amount(found[name])},", *mistakes, tolerance=1e-9)
     part("peaks")
-    for (stages, microbatches), found in got.items():
-        for name, want in (("peak_gpipe", microbatches), ("peak_1f1b", min(stages, microbatches))):
-            expect(
-                equal(found[name], want),
-                f"{_sizes(stages, microbatches)} {name} is {_shown(found[name])}; the rank that holds most holds "
-                f"{_many(want, 'activation')}",
-                "peak",
-            )
+    for (p, m), found in got.items():
+        for name, want in (("peak_gpipe", m), ("peak_1f1b", min(p, m))):
+            _with(p, m).same(found[name], want, name, says="the most activations on a rank are", code="peak")
     return "equal bubbles; at most m activations with GPipe, at most p with 1F1B"
 
 
 # split_layers
 
+SPLIT_SECONDS = 10
 SPLITS = (  # costs of the layers, stages, and the cost of the dearest stage of the best split
     ([1] * 8, 4, 2),
     ([2, *[4] * 12, 10], 4, 16),
@@ -673,58 +501,48 @@ MANY = ([1 + (7 * i * i + 3 * i) % 11 for i in range(60)], 8, 42)
 
 @check(valid=1, best=2)
 def check_split_layers(answer: Any, part: Any) -> str:
-    got = {(tuple(costs), stages): answer(list(costs), stages) for costs, stages, _ in SPLITS}
+    found = [answer(list(costs), stages) for costs, stages, _ in SPLITS]
     part("valid")
-    for (costs, stages), counts in got.items():
-        _valid_split(costs, stages, counts)
+    for (costs, stages, _), counts in zip(SPLITS, found, strict=True):
+        _judge_split(costs, stages, counts)
     part("best")
-    for costs, stages, best in SPLITS:
-        _best_split(costs, stages, got[tuple(costs), stages], best)
+    for split, counts in zip(SPLITS, found, strict=True):
+        _judge_dearest(*split, counts)
     costs, stages, best = MANY
-    counts = _split_in_time(answer, costs, stages)
-    _valid_split(costs, stages, counts)
-    _best_split(costs, stages, counts, best)
+    cuts = f"do not try every cut, there are {math.comb(len(costs) - 1, stages - 1):,}"
+    hints = [Hint("still going on after", f"still running after {SPLIT_SECONDS} s: {cuts}", "every-cut")]
+    (counts,) = _split(costs, stages).run(split_once, answer, list(costs), stages, hints=hints)
+    _judge_split(costs, stages, counts)
+    _judge_dearest(*MANY, counts)
     return "the dearest stage is as cheap as it can be, for 1 to 60 layers on 1 to 8 stages"
 
 
-def _split_in_time(answer: Any, costs: list, stages: int) -> Any:
-    """Call the answer on a rank of its own, which is ended when it takes too long."""
-    try:
-        return run(split_once, answer, list(costs), stages, ranks=1, on=Cluster(), timeout=SPLIT_SECONDS)[0]
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        cuts = math.comb(len(costs) - 1, stages - 1)
-        expect(
-            failure.error != "timeout",
-            f"{len(costs)} layers on {stages} stages: still running after {SPLIT_SECONDS} s: do not try every cut, "
-            f"there are {cuts:,}",
-            "every-cut",
-        )
-        expect(False, f"{len(costs)} layers on {stages} stages: {failure}", "raised")
+def _split(costs: list, stages: int) -> Case:
+    """Return the case, whose one rank is ended when it takes too long."""
+    layers = count(len(costs), "layer") if len(costs) > 14 else costs
+    return Case(1, words=f"{layers} on {count(stages, 'stage')}:", seconds=SPLIT_SECONDS)
 
 
-def _valid_split(costs: Any, stages: int, counts: Any) -> None:
-    case = f"{len(costs)} layers on {stages} {'stage' if stages == 1 else 'stages'}:"
-    expect(
-        isinstance(counts, list) and len(counts) == stages and all(type(count) is int for count in counts),
-        f"{case} it returned {_shown(counts)}: return a list of {stages} whole numbers, the layers of each stage",
+def _judge_split(costs: list, stages: int, counts: Any) -> None:
+    case = _split(costs, stages)
+    case.expect(
+        isinstance(counts, list) and len(counts) == stages and all(type(number) is int for number in counts),
+        f"it returned {shown(counts)}: return a list of {stages} whole numbers, the layers of each stage",
         "form",
     )
-    expect(min(counts) >= 1, f"{case} {counts} leaves a stage without a layer: its rank would have "
-                             "nothing to do", "empty")
-    expect(sum(counts) == len(costs), f"{case} {counts} are {sum(counts)} layers", "sum")
+    empty = f"{counts} leaves a stage without a layer: its rank would have nothing to do"
+    case.expect(min(counts) >= 1, empty, "empty")
+    case.expect(sum(counts) == len(costs), f"{counts} are {sum(counts)} layers, not {len(costs)}", "sum")
 
 
-def _best_split(costs: Any, stages: int, counts: list, best: float) -> None:
+def _judge_dearest(costs: list, stages: int, best: float, counts: list) -> None:
     ends = [sum(counts[: stage + 1]) for stage in range(stages)]
-    totals = [sum(costs[end - count : end]) for count, end in zip(counts, ends, strict=True)]
-    dearest, shown = max(totals), costs if len(costs) <= 14 else f"{len(costs)} layers"
+    totals = [sum(costs[end - number : end]) for number, end in zip(counts, ends, strict=True)]
     alike = max(counts) - min(counts) <= 1
-    expect(
-        dearest <= best,
-        f"{shown} on {stages} stages: {counts} makes stages of cost {totals}; the dearest costs {dearest}, and "
-        f"{best} is "
-        "possible. " + ("Equal numbers of layers are not equal costs" if alike else "All wait for the dearest stage"),
+    why = "Equal numbers of layers are not equal costs" if alike else "All wait for the dearest stage"
+    _split(costs, stages).at_most(
+        max(totals),
+        best,
+        f"{counts} makes stages of cost {totals}; the dearest costs {{seen}}, and {{bound}} is possible. {why}",
         "equal-counts" if alike else "not-best",
     )

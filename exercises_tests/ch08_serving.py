@@ -15,8 +15,8 @@ from course_lib.llama import tiny_llama
 from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
 from course_lib.serving.real import ModelWorker
-from exercises_tests.judging import alone, check, expect
-from exercises_tests.values import close, equal
+from exercises_tests.judging import Case, Mistake, alone, check
+from exercises_tests.values import amount, close, count, equal
 
 SEED = int(os.environ.get("COURSE_SEED", "0"))
 
@@ -41,40 +41,23 @@ def check_kv_cache_bytes(answer: Any, part: Any) -> str:
 
 def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
     for (shape, tokens), got in zip(cases, alone(each, answer, cases), strict=True):
-        want = 4 * shape.layers * shape.kv_heads * shape.head_size * tokens
-        case = f"{shape.name}, {_count(tokens, 'token')}"
         see = f'kv_cache_bytes(MODELS["{shape.name}"], {tokens})' if shape.name in MODELS else ""
+        case = Case(label=f"{shape.name}, {count(tokens, 'token')}:", see=see)
         number = isinstance(got, (int, float)) and not isinstance(got, bool)
-        expect(number, f"{case}: it returns {_kind(got)}; return a number of bytes", "form", see)
-        said = f"{case}: {_number(got)} bytes; it is {want:,}"
-        mistakes = {
-            "all-heads": (shape.heads / shape.kv_heads, "all query heads are counted; only the KV heads are kept"),
-            "half": (1 / 2, "a key and a value are kept for each token, so twice as much"),
-            "fp32": (2, "bf16 has 2 bytes"),
-            "elements": (1 / 2 / 2, "these are neither both keys and values nor bytes"),
-            "one-layer": (1 / shape.layers, "every layer has its own keys and values"),
-            "head-size": (shape.head_size**-1, "a key is head_size numbers long"),
-            "whole-head": (shape.heads, "one head is hidden // heads numbers long, all of them together hidden"),
-        }
-        for code, (factor, sentence) in mistakes.items():
-            expect(factor == 1 or not close(got, want * factor), f"{said}: {sentence}", code, see)
-        both = shape.heads / shape.kv_heads / 2
-        words = f"{said}: all query heads are counted, and not both keys and values"
-        expect(both == 1 or not close(got, want * both), words, "all-heads", see)
-        expect(close(got, want), said, "value", see)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
-
-
-def _count(number: int, thing: str) -> str:
-    """Return "1 block", "2 blocks"."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _are(number: int, thing: str) -> str:
-    return f"{'is' if number == 1 else 'are'} {_count(number, thing)}"
+        case.expect(number, f"it returns {_kind(got)}; return a number of bytes", "form")
+        want, queries = 4.0 * shape.layers * shape.kv_heads * shape.head_size * tokens, shape.heads / shape.kv_heads
+        mistakes = (
+            Mistake("all-heads", want * queries, "all query heads are counted; only the KV heads are kept"),
+            Mistake("half", want / 2, "a key and a value are kept for each token, so twice as much"),
+            Mistake("fp32", want * 2, "bf16 has 2 bytes"),
+            Mistake("elements", want / 4, "these are neither both keys and values nor bytes"),
+            Mistake("one-layer", want / shape.layers, "every layer has its own keys and values"),
+            Mistake("head-size", want / shape.head_size, "a key is head_size numbers long"),
+            Mistake("whole-head", want * shape.heads, "one head is hidden // heads numbers long, all together hidden"),
+            Mistake("all-heads", want * queries / 2, "all query heads are counted, and not both keys and values"),
+            Mistake("value", True, "what does one token keep in one layer?"),
+        )
+        case.same(got, want, f"{amount(got)} bytes; it is {want:,.0f}:", *mistakes, tolerance=1e-9)
 
 
 # The same tokens, each read once
@@ -127,49 +110,38 @@ def check_generate_with_cache(answer: Any, part: Any) -> str:
     wanted = [_greedy(prompt, tokens) for prompt, tokens in cases]
     found = alone(generate, answer, cases, SEED)
     see = "generate_with_cache(model, prompt, 5), generate(model, prompt, 5)"
+    on = [Case(label=f"{count(tokens, 'token')} after a prompt of {prompt}:", see=see) for prompt, tokens in sizes]
+    reads = [sum(shape[-1] for shape in calls) for _, calls, _ in found]
     part("tokens")
-    for (prompt, tokens), want, (got, calls, given) in zip(cases, wanted, found, strict=True):
-        case = f"{_count(tokens, 'token')} after a prompt of {len(prompt)}"
-        expect(isinstance(got, list), f"{case}: it returns {_kind(got)}; return a list of token numbers", "form", see)
-        strange = [_kind(token) for token in got if type(token) is not int]
-        words = f"{case}: it returns a list with {(strange or [''])[0]} in it; .item() makes a number of a tensor"
-        expect(not strange, words, "form", see)
-        expect(got[: len(prompt)] != prompt or got == want, f"{case}: the prompt is returned too", "prompt-too", see)
-        expect(len(got) == len(want), f"{case}: it returns {len(got)}", "count", see)
-        read, first = sum(shape[-1] for shape in calls), _first(got, want)
-        expect(
-            equal(got, want) or read <= len(prompt) + tokens,
-            f"{case}: token {first} is another one than without a cache, and the model was given {read} "
-            f"tokens: the cache holds what was read, so feed only the newest token",
-            "fed-twice", see,
-        )  # fmt: skip
-        singly = first > 0 and all(shape[-1] == 1 for shape in calls[1:])
-        why = "only the newest token is fed, so all calls need one cache, which holds those before it" if singly else ""
-        if first == 0:
-            again = "the cases before came out right; does every answer begin with an empty cache?"
-            why = again if prompt != cases[0][0] else "take the scores after the prompt's last token, logits[0, -1]"
-        expect(
-            equal(got, want),
-            f"{case}: token {first} is {got[first]}; without a cache it is {want[first]}{': ' * bool(why)}{why}",
-            "tokens", see,
-        ) if want else None  # fmt: skip
-        grown = f"{case}: your function has changed `prompt`, which now has {len(given)}: leave the caller's list alone"
-        expect(equal(given, prompt), grown, "changes-prompt", see)
+    for case, (prompt, tokens), want, (got, calls, given), read in zip(on, cases, wanted, found, reads, strict=True):
+        case.expect(isinstance(got, list), f"it returns {_kind(got)}; return a list of token numbers", "form")
+        for token in got:
+            words = f"it returns a list with {_kind(token)} in it; .item() makes a number of a tensor"
+            case.expect(type(token) is int, words, "form")
+        case.expect(got != prompt + want, "the prompt is returned too", "prompt-too")
+        case.expect(len(got) == len(want), f"it returns {len(got)}", "count")
+        if got != want:
+            first = next(place for place in range(tokens) if got[place] != want[place])
+            fed = f"token {first} is another one than without a cache, and the model was given {{seen}} tokens"
+            once = "the cache holds what was read, so feed only the newest token"
+            case.at_most(read, len(prompt) + tokens, f"{fed}: {once}", "fed-twice")
+            why = ""
+            if first == 0 and prompt == cases[0][0]:
+                why = ": take the scores after the prompt's last token, logits[0, -1]"
+            elif first == 0:
+                why = ": the cases before came out right; does every answer begin with an empty cache?"
+            elif all(shape[-1] == 1 for shape in calls[1:]):
+                why = ": only the newest token is fed, so all calls need one cache, which holds those before it"
+            case.refuse(f"token {first} is {got[first]}; without a cache it is {want[first]}{why}", "tokens")
+        grown = f"your function has changed `prompt`, which now has {len(given)}: leave the caller's list alone"
+        case.expect(equal(given, prompt), grown, "changes-prompt")
     part("cost")
-    for (prompt, tokens), (_, calls, _) in zip(cases, found, strict=True):
-        read, least = sum(shape[-1] for shape in calls), len(prompt) + max(tokens - 1, 0)
-        case = f"{_count(tokens, 'token')} after a prompt of {len(prompt)}"
-        expect(
-            read <= least + 1,
-            f"{case}: the model was given {read} tokens in all; {least} are enough, each once. You recompute what the "
-            "cache holds",
-            "recomputes", see,
-        )  # fmt: skip
-        expect(
-            len(calls) <= tokens + 1,
-            f"{case}: {len(calls)} calls of the model; {max(tokens, 1)} are enough: read the whole prompt in one call",
-            "prompt-in-pieces", see,
-        )  # fmt: skip
+    for case, (prompt, tokens), (_, calls, _), read in zip(on, cases, found, reads, strict=True):
+        least = len(prompt) + max(tokens - 1, 0)
+        enough = f"{least} are enough, each once. You recompute what the cache holds"
+        case.at_most(read, least + 1, f"the model was given {{seen}} tokens in all; {enough}", "recomputes")
+        enough = f"{max(tokens, 1)} are enough: read the whole prompt in one call"
+        case.at_most(len(calls), tokens + 1, f"{{seen}} calls of the model; {enough}", "prompt-in-pieces")
     return "the same tokens as without a cache · every token is read once · one call for the prompt"
 
 
@@ -179,10 +151,6 @@ def _greedy(prompt: list[int], tokens: int) -> list[int]:
         for _ in range(tokens):
             known.append(model(torch.tensor([known]), last=True)[0, -1].argmax().item())
     return known[len(prompt) :]
-
-
-def _first(got: list, want: list) -> int:
-    return next((place for place, pair in enumerate(zip(got, want, strict=False)) if pair[0] != pair[1]), 0)
 
 
 def _kind(value: Any) -> str:
@@ -210,29 +178,33 @@ def _bounds(answer: Any, cases: list) -> None:
         table, shared = 2 * shape.vocabulary * shape.hidden, shape.heads / shape.kv_heads
         every, kept = 2 * parameter_count(shape), 4 * shape.layers * shape.kv_heads * shape.head_size * context
         weights = every - (0 if shape.tied else table)
-        want = (weights + batch * kept) / gpu.memory_bandwidth
+        read = weights + batch * kept
+        want = read / gpu.memory_bandwidth
         see = f'decode_lower_bound(MODELS["{shape.name}"], GPUS["{gpu.name}"], {batch}, {context})'
-        said = f"{shape.name} on {gpu.name}, batch {batch}, context {context:,}: "
-        expect(isinstance(got, (int, float)), f"{said}it returns {_kind(got)}; return seconds", "form", see)
-        said += f"{1e3 * got:,.4g} ms; the least is {1e3 * want:,.4g} ms"
-        mistakes = {
+        case = Case(label=f"{shape.name} on {gpu.name}, batch {batch}, context {context:,}:", see=see)
+        case.expect(isinstance(got, (int, float)), f"it returns {_kind(got)}; return seconds", "form")
+        moved = {
             "with-lookup": (every + batch * kept, "of the input embedding one row a token is read: leave it out"),
             "without-tied-head": (every - table + batch * kept, "a tied embedding is read whole, as the head"),
             "weights-per-sequence": (batch * (weights + kept), "one reading of the weights serves the whole batch"),
             "no-cache": (weights, "the keys and values of the context are read too"),
             "cache-once": (weights + kept, "every sequence of the batch reads its own keys and values"),
             "parameters": (weights / 2 + batch * kept, "bf16 weights have 2 bytes each"),
-            "per-token": ((weights + batch * kept) / batch, "the step makes a token for every sequence; do not divide"),
+            "per-token": (read / batch, "the step makes a token for every sequence; do not divide"),
             "all-heads": (weights + batch * kept * shared, "kv_cache_bytes counts all query heads"),
             "half": (weights + batch * kept / 2, "keys and values are both read: mend kv_cache_bytes first"),
-            "milliseconds": (1e3 * (weights + batch * kept), "return seconds; these are milliseconds"),
+            "milliseconds": (1e3 * read, "return seconds; these are milliseconds"),
         }
-        for code, (moved, sentence) in mistakes.items():
-            wrong = moved / gpu.memory_bandwidth
-            expect(close(wrong, want, 2e-3) or not close(got, wrong, 1e-6), f"{said}: {sentence}", code, see)
-        flops = weights * batch / gpu.peak("bf16")
-        expect(not close(got, flops, 1e-2), f"{said}: that is FLOPs over peak; decoding waits for memory", "flops", see)
-        expect(close(got, want, 1e-3), said, "value", see)
+        flops = weights * batch / gpu.peak("bf16") / want
+        case.same(  # as a share of what is right: other bytes that are read besides, a thousandth of all, are right too
+            got / want,
+            1.0,
+            f"{1e3 * got:,.4g} ms; the least is {1e3 * want:,.4g} ms:",
+            *[Mistake(code, wrong / read, says) for code, (wrong, says) in moved.items()],
+            Mistake("flops", flops, "that is FLOPs over peak; decoding waits for memory"),
+            Mistake("value", True, "divide the bytes that one step reads by the bandwidth"),
+            tolerance=1e-3,
+        )
 
 
 # Blocks
@@ -244,7 +216,7 @@ def operate(answer: Any, histories: list) -> list:
 
 
 def _operate(answer: Any, managers: int, blocks: int, size: int, operations: list) -> list:
-    """Return for each manager what each operation returned, as plain data; ends at the first exception."""
+    """Return for each manager what each operation returned, as plain data; ends with a dict at the first exception."""
     found: list = [[] for _ in range(managers)]
     at = 0
     try:
@@ -252,10 +224,8 @@ def _operate(answer: Any, managers: int, blocks: int, size: int, operations: lis
         for name, *words in operations:
             for at, manager in enumerate(made):
                 found[at].append(_plain(getattr(manager, name)(*words)))
-    except NotImplementedError:
-        found[at].append(("unwritten",))
     except Exception as error:
-        found[at].append(("raised", f"{type(error).__name__}: {error}"))
+        found[at].append({"error": type(error).__name__, "message": str(error)})
     return found
 
 
@@ -270,67 +240,62 @@ def _script(operations: list, most: int = 9) -> str:
     return ("..., " if len(shown) > most else "") + ", ".join(shown[-most:])
 
 
-def _steps(blocks: int, size: int, operations: list, found: list) -> Any:
-    """Yield (operation, what it returned, the words for this case), and refuse what is unwritten or raises."""
-    for place, returned in enumerate(found):
-        case = f"{blocks} blocks of {size} tokens: {_script(operations[: place + 1])}"
-        if isinstance(returned, (tuple, list)) and returned and returned[0] == "unwritten":
-            expect(False, "not written yet", "not-written")
-        if isinstance(returned, (tuple, list)) and returned and returned[0] == "raised":
-            expect(False, f"{case} raised {returned[1]}", "raised")
-        if place < len(operations):
-            yield operations[place], returned, case
+def _steps(blocks: int, size: int, operations: list, found: list) -> Iterator[tuple]:
+    """Yield (operation, what it returned, the case), and refuse what is unwritten or raises."""
+    for place, (operation, returned) in enumerate(zip(operations, found, strict=False)):
+        case = Case(label=f"{blocks} blocks of {size} tokens: {_script(operations[: place + 1])}")
+        if isinstance(returned, dict):
+            if returned["error"] == "NotImplementedError":
+                Case().refuse("not written yet", "not-written")
+            case.refuse(f"raised {returned['error']}: {returned['message']}", "raised")
+        yield operation, returned, case
 
 
-def _numbers(returned: Any, case: str, blocks: int) -> None:
+def _judge_table(returned: Any, case: Case, blocks: int) -> None:
     fine = isinstance(returned, list) and all(type(block) is int for block in returned)
-    expect(fine, f"{case} returned {returned!r}; return the request's table, a list of block numbers, or None", "form")
-    strange = [block for block in returned if not 0 <= block < blocks]
-    expect(not strange, f"{case} gave block {strange[:1]}; blocks are numbered from 0 to {blocks - 1}", "no-such-block")
-    expect(len(set(returned)) == len(returned), f"{case} gave a block twice: {returned}", "given-twice")
+    form = "return the request's table, a list of block numbers, or None"
+    case.expect(fine, f"returned {returned!r}; {form}", "form")
+    for block in returned:
+        words = f"gave block {block}; blocks are numbered from 0 to {blocks - 1}"
+        case.expect(0 <= block < blocks, words, "no-such-block")
+    case.expect(len(set(returned)) == len(returned), f"gave a block twice: {returned}", "given-twice")
 
 
 def _judge_blocks(blocks: int, size: int, operations: list, found: list) -> None:
     tables: dict[int, list[int]] = {}
     tokens: dict[int, int] = {}
     freed = refused = False
-    for (name, request, *count), returned, case in _steps(blocks, size, operations, found):
+    for (name, request, *more), returned, case in _steps(blocks, size, operations, found):
         if name == "free":
             freed, _, _ = True, tables.pop(request), tokens.pop(request)
             continue
-        total, before = tokens.get(request, 0) + (count or [1])[0], tables.get(request, [])
+        total, before = tokens.get(request, 0) + (more[0] if more else 1), tables.get(request, [])
         need, spare = blocks_for(total, size), blocks - sum(map(len, tables.values()))
-        if need - len(before) > spare:
-            more, left = need - len(before), _count(spare, "block")
-            words = f"{case}: it takes {more} more and {left} can be had, so None is right"
-            expect(returned is None, f"{words}; it returned {returned}", "over-budget")
+        takes = need - len(before)
+        if takes > spare:
+            words = f"returned {returned}; it takes {takes} more and {count(spare, 'block')} can be had: None is right"
+            case.expect(returned is None, words, "over-budget")
             refused = True
             continue
         why = "None is for too few blocks; return the table"
         why = "a request that was refused has kept blocks" if refused else why
         why = "blocks of a request that was freed do not come back" if freed else why
-        here = f"{spare} of {_count(blocks, 'block')} {'is' if spare == 1 else 'are'} in nobody's table"
-        expect(
+        nobody = f"{spare} of {count(blocks, 'block')} {'is' if spare == 1 else 'are'} in nobody's table"
+        case.expect(
             returned is not None,
-            f"{case} returned None, though it takes {need - len(before)} more and {here}: {why}",
+            f"returned None, though it takes {takes} more and {nobody}: {why}",
             "leak" if freed or refused else "refuses",
         )
-        _numbers(returned, case, blocks)
-        expect(
-            returned[: len(before)] == before,
-            f"{case} returned {returned}, and the table was {before}: blocks that hold tokens stay where they are",
-            "moved",
-        )
-        words = f"{case} returned {_count(len(returned), 'block')} for {_count(total, 'token')}; it takes {need}"
-        expect(len(returned) >= need, f"{words}, or the last has no place", "too-few")
-        expect(len(returned) <= need, f"{words}: waste less than one block", "waste")
-        for other, table in tables.items():
-            both = set(table) & set(returned)
-            expect(
-                other == request or not both,
-                f"{case} gave request {request} block {min(both or [0])}, which request {other} holds",
-                "given-twice",
-            )
+        _judge_table(returned, case, blocks)
+        moved = f"returned {returned}, and the table was {before}: blocks that hold tokens stay where they are"
+        case.expect(returned[: len(before)] == before, moved, "moved")
+        words = f"returned {count(len(returned), 'block')} for {count(total, 'token')}; it takes {need}"
+        case.expect(len(returned) >= need, f"{words}, or the last has no place", "too-few")
+        case.expect(len(returned) <= need, f"{words}: waste less than one block", "waste")
+        for block in returned:
+            owner = next((other for other, table in tables.items() if other != request and block in table), None)
+            words = f"gave request {request} block {block}, which request {owner} holds"
+            case.expect(owner is None, words, "given-twice")
         tables[request], tokens[request] = list(returned), total
 
 
@@ -338,17 +303,17 @@ def _random_operations(draw: random.Random, blocks: int, size: int, length: int)
     tokens: dict[int, int] = {}
     operations: list = []
     while len(operations) < length:
-        request, count = draw.randrange(6), draw.randrange(1, 3 * size)
+        request, number = draw.randrange(6), draw.randrange(1, 3 * size)
         spare = blocks - sum(blocks_for(total, size) for total in tokens.values())
         if request not in tokens:
-            operations.append(("allocate", request, count))
-            if blocks_for(count, size) <= spare:
-                tokens[request] = count
+            operations.append(("allocate", request, number))
+            if blocks_for(number, size) <= spare:
+                tokens[request] = number
         elif draw.random() < 0.3:
             operations.append(("free", request))
             del tokens[request]
         else:
-            many = 1 if draw.random() < 0.7 else count
+            many = 1 if draw.random() < 0.7 else number
             operations.append(("append", request) if many == 1 else ("append", request, many))
             if blocks_for(tokens[request] + many, size) - blocks_for(tokens[request], size) <= spare:
                 tokens[request] += many
@@ -370,7 +335,8 @@ def _judge_all(answer: Any, part: Any, judge: Callable, parts: dict[str, list]) 
                 judge(*history, returned)
             except Exception as wrong:  # what was right alone
                 words = "Each alone is right, so they share what they keep: make it in __init__, not in the class body"
-                expect(False, f"two managers take turns with the same requests: {wrong}. {words}", "shared-by-managers")
+                turns = Case(label="two managers take turns with the same requests:")
+                turns.refuse(f"{wrong}. {words}", "shared-by-managers")
 
 
 @check(tables=2, budget=1, no_leak=2)
@@ -414,84 +380,74 @@ class Memory:
 
 def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> None:
     memory, tables, texts = Memory(size), {}, {}
-    clock = 0
-    for (name, request, *more), returned, case in _steps(blocks, size, operations, found):
+    for clock, ((name, request, *more), returned, case) in enumerate(_steps(blocks, size, operations, found)):
         used = len({block for table in tables.values() for block in table})
-        clock += 1
         if name == "free":
             del tables[request], texts[request]
         elif name == "allocate":
             fits = blocks_for(more[0], size) <= blocks - used
-            words = f"{case}: {blocks - used} of {_count(blocks, 'block')} are in nobody's table"
-            expect((returned is None) != fits, f"{words}; it returned {returned}", "leak" if fits else "over-budget")
-            if fits:
-                _numbers(returned, case, blocks)
-                held = {block: other for other, table in tables.items() for block in table}
-                lost = [block for block in returned if block in held]
-                expect(
-                    not lost,
-                    f"{case} gave block {lost[:1]}, which request {held.get((lost or [0])[0])} still holds: a block is "
-                    "spare when its last owner has left",
-                    "freed-while-shared",
-                )
-                tables[request], texts[request] = returned, [(request, clock, n) for n in range(more[0])]
-                for place, token in enumerate(texts[request]):
-                    memory.write(returned, place, token)
-        elif name == "fork":
-            (child,) = more
-            expect(
-                returned == tables[request],
-                f"{case} returned {returned}; return the child's table, which is as its parent's, {tables[request]}: a "
-                "fork takes no block",
-                "fork-copies",
-            )
-            tables[child], texts[child] = list(returned), list(texts[request])
-        else:
-            table, total = tables[request], len(texts[request]) + 1
-            sharers = [r for r, other in tables.items() if r != request and table and table[-1] in other]
-            full = blocks_for(total, size) > len(table)
-            needs = full or bool(sharers)
-            if needs and used == blocks:
-                words = f"{case}: no block is left, so None is right; it returned {returned}"
-                expect(returned is None, words, "over-budget")
+            words = f"returned {returned}; {blocks - used} of {count(blocks, 'block')} are in nobody's table"
+            case.expect((returned is not None) == fits, words, "leak" if fits else "over-budget")
+            if not fits:
                 continue
-            expect(returned is not None, f"{case} returned None, though {blocks - used} blocks are spare", "leak")
-            fine = isinstance(returned, list) and len(returned) == 2
-            words = "return the table, and (old, new) or None for the block to copy"
-            expect(fine, f"{case} returned {returned}; {words}", "form")
+            _judge_table(returned, case, blocks)
+            for block in returned:
+                owner = next((other for other, table in tables.items() if block in table), None)
+                words = f"gave block {block}, which request {owner} still holds"
+                spare = "a block is spare when its last owner has left"
+                case.expect(owner is None, f"{words}: {spare}", "freed-while-shared")
+            tables[request], texts[request] = returned, [(request, clock, n) for n in range(more[0])]
+            for place, token in enumerate(texts[request]):
+                memory.write(returned, place, token)
+        elif name == "fork":
+            right = f"return the child's table, which is as its parent's, {tables[request]}: a fork takes no block"
+            case.expect(returned == tables[request], f"returned {returned}; {right}", "fork-copies")
+            tables[more[0]], texts[more[0]] = list(returned), list(texts[request])
+        else:
+            before, total = tables[request], len(texts[request]) + 1
+            need = blocks_for(total, size)
+            full = need > len(before)
+            sharers = [other for other, table in tables.items() if other != request and before[-1] in table]
+            if (full or sharers) and used == blocks:
+                words = f"returned {returned}; no block is left, so None is right"
+                case.expect(returned is None, words, "over-budget")
+                continue
+            case.expect(returned is not None, f"returned None, though {blocks - used} blocks are spare", "leak")
+            form = f"returned {returned}; return the table, and (old, new) or None for the block to copy"
+            case.expect(isinstance(returned, list) and len(returned) == 2, form, "form")
             table, copied = returned
-            _numbers(table, case, blocks)
-            before, need = tables[request], blocks_for(total, size)
+            case.expect(copied is None or isinstance(copied, list) and len(copied) == 2, form, "form")
+            _judge_table(table, case, blocks)
             for other, longer in tables.items():
-                grown = len(longer) > len(before) and longer[: len(before)] == before and longer[-1] in (
-                    table[-1], copied[0] if isinstance(copied, list) and copied else None
-                )  # fmt: skip
-                expect(
-                    other == request or not grown,
-                    f"{case}: request {request} has block {longer[-1]}, which request {other} took after the fork: "
-                    "both append to the same list. Give the child a list of its own",
+                grown = len(longer) > len(before) and longer[: len(before)] == before
+                case.expect(
+                    other == request or not grown or longer[-1] not in (table[-1], (copied or [None])[0]),
+                    f"gave request {request} block {longer[-1]}, which request {other} took after the fork: both "
+                    "append to the same list. Give the child a list of its own",
                     "same-list",
                 )
-            count = f"{case} returned {_count(len(table), 'block')} for {_count(total, 'token')}; it takes {need}"
-            expect(len(table) == need, count, "waste")
+            words = f"returned {count(len(table), 'block')} for {count(total, 'token')}; it takes {need}"
+            case.expect(len(table) == need, words, "waste")
             if copied is not None:
-                expect(isinstance(copied, list) and len(copied) == 2, f"{case} returned {copied}; {words}", "form")
-                expect(needs and not full, f"{case} copies block {copied[0]}, which nobody shares", "needless-copy")
+                shared = bool(sharers) and not full
+                case.expect(shared, f"copies block {copied[0]}, which nobody shares", "needless-copy")
                 old, new = before[-1], table[-1]
-                turned = f"{case} returned the pair {copied}; (old, new) is [{old}, {new}]"
-                expect(copied != [new, old], turned, "pair-reversed")
+                turned = f"returned the pair {copied}; (old, new) is [{old}, {new}]"
+                case.expect(copied != [new, old], turned, "pair-reversed")
                 memory.copy(*copied)
-            memory.write(table, total - 1, (request, clock, "appended"))
-            tables[request] = table
-            texts[request] = [*texts[request], (request, clock, "appended")]
+            token = (request, clock, "appended")
+            memory.write(table, total - 1, token)
+            tables[request], texts[request] = table, [*texts[request], token]
+            owners = " and ".join(map(str, sorted({*sharers, request})))
             for other, kept in tables.items():
-                if memory.read(kept, len(texts[other])) != texts[other]:
-                    which = f"request {other} now reads a token of request {request}" if other != request else (
-                        f"request {request} no longer reads what it wrote"
-                    )  # fmt: skip
-                    owners = " and ".join(map(str, sorted({*sharers, request})))
-                    words = f"Block {table[-1]} is shared by {owners}, and one of them writes into it: copy it first"
-                    expect(False, f"{case}: {which}. {words}", "written-while-shared")
+                which = f"request {other} now reads a token of request {request}"
+                which = which if other != request else f"request {request} no longer reads what it wrote"
+                case.expect(
+                    memory.read(kept, len(texts[other])) == texts[other],
+                    f"overwrites a token: {which}. Block {table[-1]} is shared by {owners}, and one of them writes "
+                    "into it: copy it first",
+                    "written-while-shared",
+                )
 
 
 @check(fork=1, copy_on_write=2, no_leak=1)
@@ -561,7 +517,7 @@ def schedules(answer: Any, cases: list) -> list:
     return [_schedule(answer, *case) for case in cases]
 
 
-def _schedule(answer: Any, rows: list, slots: int, blocks: int, block_size: int) -> list:
+def _schedule(answer: Any, rows: list, slots: int, blocks: int) -> list:
     decisions: list = []
 
     def asking(waiting: list, running: list, *room: int) -> list:
@@ -574,7 +530,7 @@ def _schedule(answer: Any, rows: list, slots: int, blocks: int, block_size: int)
         return list(started)
 
     try:
-        Engine(Steps(), asking, slots=slots, blocks=blocks, block_size=block_size).run(Request(*row) for row in rows)
+        _serve(asking, rows, slots, blocks)
     except ValueError:
         if not decisions:
             raise
@@ -584,49 +540,39 @@ def _schedule(answer: Any, rows: list, slots: int, blocks: int, block_size: int)
 class Replay:
     """A scheduler that repeats decisions, and judges each before it is carried out."""
 
-    def __init__(self, decisions: list, case: str) -> None:
-        self.decisions, self.case, self.order, self.place, self.joined = decisions, case, [], 0, False
+    def __init__(self, decisions: list, case: Case) -> None:
+        self.decisions, self.case, self.order, self.joined = iter(decisions), case, [], False
 
     def __call__(self, waiting: list, running: list, slots: int, blocks: int, block_size: int) -> list:
-        expect(self.place < len(self.decisions), f"{self.case}: it gave no answer", "form")
-        numbers = self.decisions[self.place]
-        self.place += 1
-        expect(isinstance(numbers, list), f"{self.case}: return a list, those of `waiting` that start now", "form")
+        numbers = next(self.decisions, None)
+        form = "return a list, those of `waiting` that start now"
+        self.case.expect(isinstance(numbers, list), form, "form")
         known = {request.id: request for request in waiting}
-        strange = [number for number in numbers if number not in known]
-        words = f"{self.case}: in what it returns is {(strange or [''])[0]} that is not in `waiting`; return those of "
-        expect(not strange, f"{words}`waiting` themselves that start now", "not-waiting")
-        twice = [number for number in numbers if numbers.count(number) > 1]
-        expect(not twice, f"{self.case}: request {twice[:1]} is started twice", "twice")
-        expect(
-            len(running) + len(numbers) <= slots,
-            f"{self.case}: it starts {len(numbers)} beside {len(running)} that run, and there {_are(slots, 'slot')}",
-            "above-slots",
-        )
+        for number in numbers:
+            words = f"in what it returns is {number} that is not in `waiting`; return those of `waiting` themselves"
+            self.case.expect(number in known, f"{words} that start now", "not-waiting")
+            self.case.expect(numbers.count(number) == 1, f"request {number} is started twice", "twice")
+        there = f"there {'is' if slots == 1 else 'are'} {count(slots, 'slot')}"
+        words = f"it starts {len(numbers)} beside {len(running)} that run, and {there}"
+        self.case.at_most(len(running) + len(numbers), slots, words, "above-slots")
         promised = [blocks_for(r.prompt + r.limit, block_size) for r in (*running, *(known[n] for n in numbers))]
-        expect(
-            sum(promised) <= blocks,
-            f"{self.case}: those that run and start may grow to {sum(promised)} blocks; there {_are(blocks, 'block')}. "
-            "Count prompt and limit, of those that run too, each request rounded up to whole blocks",
+        self.case.at_most(
+            sum(promised),
+            blocks,
+            "those that run and start may grow to {seen} blocks; there are {bound}. Count prompt and limit, of those "
+            "that run too, each request rounded up to whole blocks",
             "above-budget",
         )
         least = blocks_for(waiting[0].prompt + waiting[0].limit, block_size)
-        expect(
-            bool(numbers) or bool(running),
-            f"{self.case}: nobody runs, request {waiting[0].id} waits, which may need {least} of "
-            f"{_count(blocks, 'block')}, and it starts nobody",
-            "starts-nobody",
-        )
+        waits = f"request {waiting[0].id} waits, which may need {least} of {count(blocks, 'block')}"
+        self.case.expect(bool(numbers or running), f"nobody runs, {waits}, and it starts nobody", "starts-nobody")
         self.order += numbers
         self.joined = self.joined or bool(numbers and running)
         return [known[number] for number in numbers]
 
 
-def _served(case: str, rows: list, slots: int, blocks: int, decisions: list, size: int = 16) -> tuple:
-    """Return what was served, whom the answer started in order, and whether anyone ever joined a running batch."""
-    replay = Replay(decisions, case)
-    served = Engine(Steps(), replay, slots=slots, blocks=blocks, block_size=size).run(Request(*row) for row in rows)
-    return served, replay.order, replay.joined
+def _serve(scheduler: Callable, rows: list, slots: int, blocks: int) -> Any:
+    return Engine(Steps(), scheduler, slots=slots, blocks=blocks).run(Request(*row) for row in rows)
 
 
 def with_a_model(answer: Any, rows: list, slots: int, blocks: int, seed: int) -> dict:
@@ -651,63 +597,55 @@ def _load(draw: random.Random, requests: int, rate: float) -> list:
 def check_continuous_batches(answer: Any, part: Any) -> str:
     draw = random.Random(SEED + 3)
     rows = _load(draw, 120, 60.0)
-    budget: Callable = _engine(rows, 8, 40)
-    best, static = budget(continuous), budget(static_batches)
+    best, static = (_serve(scheduler, rows, 8, 40) for scheduler in (continuous, static_batches))
     prompts = [[draw.randrange(256) for _ in range(draw.randrange(3, 20))] for _ in range(5)]
     wanted = {number: _greedy(prompt, 2 + 2 * number) for number, prompt in enumerate(prompts)}
 
     stream = [(n, 0.01 * n, 4, 4) for n in range(200)]
     stream.insert(10, (1000, 0.1 - 1e-6, 150, 10))
-    cases = [
-        ("one slot, room enough", [(n, 0.0, 8, 4) for n in range(4)], 1, 100),
-        ("8 slots, 5 blocks of 16 tokens", [(n, 0.0, 10 + n, 3, 20) for n in range(6)], 8, 5),
-        ("8 slots, 40 blocks, 120 requests", rows, 8, 40),
-        ("a prompt of 150 tokens in a stream of short ones", stream, 4, 10),
-    ]
-    made = alone(schedules, answer, [(*case[1:], 16) for case in cases])
+    cases = {
+        "one slot, room enough:": ([(n, 0.0, 8, 4) for n in range(4)], 1, 100),
+        "8 slots, 5 blocks of 16 tokens:": ([(n, 0.0, 10 + n, 3, 20) for n in range(6)], 8, 5),
+        "120 requests, 8 slots, 40 blocks:": (rows, 8, 40),
+        "a prompt of 150 tokens in a stream of short ones:": (stream, 4, 10),
+    }
+    made = alone(schedules, answer, list(cases.values()))
+    replays = [Replay(decisions, Case(label=label)) for label, decisions in zip(cases, made, strict=True)]
 
     part("budget")
-    *_, (served, _, joined) = [_served(*case, made[place]) for place, case in enumerate(cases[:3])]
+    *_, served = [_serve(replay, *case) for replay, case in list(zip(replays, cases.values(), strict=True))[:3]]
 
     part("no starvation")
-    _, order, _ = _served(*cases[3], made[3])
+    _serve(replays[3], stream, 4, 10)
+    order = replays[3].order
     place = order.index(1000) if 1000 in order else len(order)
-    passed = sum(number >= 10 for number in order[:place])
-    expect(
-        passed <= 16,
-        f"a prompt of 150 tokens waits while {passed} requests that came later overtake it: it needs all 10 blocks, "
-        "and they are never free at once. Stop at the first in line that does not fit",
+    Case(label="a prompt of 150 tokens").at_most(
+        sum(number >= 10 for number in order[:place]),
+        16,
+        "waits while {seen} requests that came later overtake it: it needs all 10 blocks, and they are never free at "
+        "once. Stop at the first in line that does not fit",
         "starves",
     )
 
     part("throughput")
-    fast = served.throughput
-    words = f"120 requests, 8 slots, 40 blocks: {fast:,.0f} tokens/s"
-    expect(
-        joined,
-        f"{words}; the static scheduler reaches {static.throughput:,.0f}, and {best.throughput:,.0f} are possible: "
-        "start a request as soon as a slot is free, not when all are",
-        "waits-for-the-batch",
-    )
-    expect(
-        fast >= 0.9 * best.throughput,
-        f"{words}; {best.throughput:,.0f} are possible: slots stand empty though the first in line fits",
-        "idle-slots",
-    )
-    slow, good = served.percentile("latency", 99), best.percentile("latency", 99)
-    expect(slow <= 1.5 * good, f"{words}, but p99 of the latency is {slow:.1f} s; {good:.1f} s are possible", "latency")
+    case, fast = replays[2].case, f"{served.throughput:,.0f} tokens/s"
+    late = "start a request as soon as a slot is free, not when all are"
+    possible = f"{best.throughput:,.0f} are possible"
+    reaches = f"the static scheduler reaches {static.throughput:,.0f}, and {possible}"
+    case.expect(replays[2].joined, f"{fast}; {reaches}: {late}", "waits-for-the-batch")
+    empty = f"{fast}; {possible}: slots stand empty though the first in line fits"
+    case.expect(served.throughput >= 0.9 * best.throughput, empty, "idle-slots")
+    slow, good, wait = (one.percentile("latency", 99) for one in (served, best, static))
+    said = f"{fast}, but p99 of the latency is {slow:.1f} s; {good:.1f} s are possible"
+    case.at_most(slow, 1.5 * good, said, "latency")
 
     part("tokens")
     rows = [(n, 0.0, len(prompt), 2 + 2 * n, -1, float("inf"), prompt) for n, prompt in enumerate(prompts)]
     made = alone(with_a_model, answer, rows, 2, 8, SEED)
     for number, want in wanted.items():
-        expect(equal(made.get(number), want), f"request {number} got other tokens than alone", "tokens")
+        Case(label=f"request {number}").expect(equal(made.get(number), want), "got other tokens than alone", "tokens")
     gain = f"{served.throughput / static.throughput:.2f} times the static scheduler's throughput"
-    return f"{gain} · p99 {slow:.1f} s against {static.percentile('latency', 99):.1f} s · within slots and blocks"
-
-
-def _engine(rows: list, slots: int, blocks: int) -> Callable:
-    return lambda scheduler: Engine(Steps(), scheduler, slots=slots, blocks=blocks).run(Request(*row) for row in rows)
+    return f"{gain} · p99 {slow:.1f} s against {wait:.1f} s · within slots and blocks"
 
 
 # Size or timer
@@ -746,38 +684,28 @@ def _judge_batches(arrivals: list[float], size: int, wait: float, got: Any) -> N
         want[-1][1].append(number)
         if len(want[-1][1]) == size:
             want[-1] = (arrival, want[-1][1])
-    shown = [round(arrival, 2) for arrival in arrivals[:6]]
-    case = f"arrivals {shown}{' ...' if len(arrivals) > 6 else ''}, max_size {size}, max_wait {wait:g}"
+    shown = f"{[round(arrival, 2) for arrival in arrivals[:6]]}{' ...' if len(arrivals) > 6 else ''}"
+    case = Case(label=f"arrivals {shown}, max_size {size}, max_wait {wait:g}:")
     fine = isinstance(got, list) and all(isinstance(b, (tuple, list)) and len(b) == 2 for b in got)
-    expect(fine, f"{case}: return a list of (start, [numbers of requests]), not {str(got)[:60]}", "form")
+    case.expect(fine, f"return a list of (start, [numbers of requests]), not {str(got)[:60]}", "form")
     members = [list(batch) for _, batch in got]
     everyone = [number for batch in members for number in batch]
-    lost = sorted(set(range(len(arrivals))) - set(everyone))
-    expect(not lost, f"{case}: request {lost[:1]} is in no batch; nobody may be lost, the last ones neither", "lost")
-    expect(everyone == list(range(len(arrivals))), f"{case}: {members[:4]}: each request once, in order", "order")
-    big = [batch for batch in members if len(batch) > size]
-    expect(not big, f"{case}: a batch of {len((big or [[]])[0])}; at most {size} go into one", "too-big")
-    for place, ((start, batch), (begins, right)) in enumerate(zip(got, want, strict=False)):
-        first = f"{case}: batch {place}"
-        expect(
-            len(batch) <= len(right),
-            f"{first} has requests {list(batch)[:6]}; the timer runs from its first request, so it closes at "
-            f"{begins:.4g} s with {right[:6]}",
-            "timer-restarts",
-        )
-        expect(
-            list(batch) == right,
-            f"{first} has requests {list(batch)[:6]}; {right[:6]} come by {begins:.4g} s, or just then, and find room",
-            "too-small",
-        )
-        expect(
+    for number in range(len(arrivals)):
+        lost = f"request {number} is in no batch; nobody may be lost, the last ones neither"
+        case.expect(number in everyone, lost, "lost")
+    case.expect(everyone == list(range(len(arrivals))), f"{members[:4]}: each request once, in order", "order")
+    case.at_most(max(map(len, members), default=0), size, "a batch of {seen}; at most {bound} go into one", "too-big")
+    for place, ((start, _), batch, (begins, right)) in enumerate(zip(got, members, want, strict=False)):
+        first = case.also(f"batch {place}")
+        has = f"has requests {batch[:6]}"
+        timer = f"the timer runs from its first request, so it closes at {begins:.4g} s with {right[:6]}"
+        first.at_most(len(batch), len(right), f"{has}; {timer}", "timer-restarts")
+        come = f"{right[:6]} come by {begins:.4g} s, or just then, and find room"
+        first.expect(batch == right, f"{has}; {come}", "too-small")
+        first.expect(
             isinstance(start, (int, float)) and (start <= begins + 1e-9 or len(right) < size),
-            f"{first} is full at {begins:.4g} s and starts at {start}: do not wait for the timer",
+            f"is full at {begins:.4g} s and starts at {start}: do not wait for the timer",
             "full-waits",
         )
-        expect(
-            close(start, begins, absolute=1e-9),
-            f"{first} starts at {start}; its first request came at {arrivals[right[0]]:.4g} s, so it starts at "
-            f"{begins:.4g} s",
-            "start",
-        )
+        came = f"its first request came at {arrivals[right[0]]:.4g} s, so it starts at {begins:.4g} s"
+        first.expect(close(start, begins, absolute=1e-9), f"starts at {start}; {came}", "start")
