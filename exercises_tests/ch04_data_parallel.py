@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,14 +12,14 @@ from torch import nn
 
 from course_lib import Cluster, RankFailed, Results, each, run, work
 from course_lib.lessons.overlap import step_seconds
-from exercises_tests.judging import check, code_of, expect
-from exercises_tests.values import close, equal, integers, near
+from exercises_tests.judging import SECONDS, Case, Hint, Mistake, check, expect
+from exercises_tests.values import close, equal, integers, near, numbers, ring_bytes, versus
 
 PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
-REAL_SECONDS = 20  # after which a run on real ranks counts as hung
 OTHER_CALL = "as the same collective"  # what the simulator says where ranks do not make the same calls
 SLOW = Cluster(latency=0.25, bandwidth=math.inf)  # an all-reduce on 2 ranks takes half a second, whatever its size
 RATE = 0.1
+WIDTHS, SQUARE = (4, 6, 5, 5, 3), (5, 5, 5, 5, 5)
 
 
 # A small network whose backward takes virtual time: one second between a layer and the one before it
@@ -46,9 +47,8 @@ class Chain(nn.Module):
     """
 
     def __init__(
-        self, widths: tuple, seed: int, seconds: float = 0.0, tied: bool = False, skipped: tuple = (),
-        row_seconds: float = 0.0,
-    ) -> None:  # fmt: skip
+        self, widths: tuple, seed: int, seconds: float = 0.0, row_seconds: float = 0.0, tied=False, skipped: tuple = ()
+    ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.layers = nn.ModuleList()
@@ -99,9 +99,6 @@ class RunningMean(nn.Module):
         return x
 
 
-WIDTHS, SQUARE = (4, 6, 5, 5, 3), (5, 5, 5, 5, 5)
-
-
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away. Each
 # rank gets its own data, except where the exercise hands everybody the whole.
 
@@ -114,9 +111,7 @@ def averaged(dist: Any, answer: Any, shapes: list, grads: list, examples: int) -
     return [parameter.grad for parameter in model]
 
 
-def trained(
-    dist: Any, answer: Any, more: tuple, rows: torch.Tensor, wanted: torch.Tensor, built: dict, steps: int
-) -> list | str:
+def trained(dist: Any, answer: Any, more: tuple, rows: Any, wanted: Any, built: dict, steps: int) -> list | str:
     model = Chain(**built)
     finish = answer(dist, model, *more)
     if not callable(finish):
@@ -138,9 +133,7 @@ def accumulated(dist: Any, answer: Any, buckets: list, microbatches: list, built
     return [parameter.grad for parameter in model.parameters()]
 
 
-def looped(
-    dist: Any, answer: Any, x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, built: dict, buffer: Any
-) -> tuple:
+def looped(dist: Any, answer: Any, x: Any, y: Any, orders: list, batch: int, built: dict, buffer: Any) -> tuple:
     model = Noting(**built)
     if buffer is not None:
         model.layers.insert(1, RunningMean(len(buffer)))
@@ -167,42 +160,11 @@ def served(dist: Any, answer: Any, steps: int, bound: int, seconds: list) -> tup
 # What several checks of this chapter ask
 
 
-def _run(case: str, *call: Any, ranks: int, on: Any = None, see: str = "", known: tuple = ()) -> Results:
-    """Run; a run that fails is a wrong answer, told with its case.
-
-    `known` are (words of the failure, its code, what the mistake is) that are said before the failure itself.
-    """
-    try:
-        return run(*call, ranks=ranks, on=on, timeout=REAL_SECONDS)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        for words, code, said in known:
-            expect(words not in str(failure), f"{case.rstrip(',')}: {said}. {failure}", code, see)
-        expect(False, f"{case.rstrip(',')}: {failure}", code_of(failure), see)
-
-
-def _numbers(tensor: Any, first: int = 0, digits: int = 4) -> str:
-    if not isinstance(tensor, torch.Tensor):
-        return repr(tensor)
-    values = tensor.flatten().tolist()[first:]
-    shown = ", ".join(f"{value:.{digits}g}" for value in values[:4])
-    return f"[{'..., ' if first else ''}{shown}{', ...' if len(values) > 4 else ''}]"
-
-
-def _versus(got: Any, says: str, want: torch.Tensor, tolerance: float = 1e-9) -> str:
-    """Return what came and what was wanted, from the first number on in which they differ, with digits to see it."""
-    if not isinstance(got, torch.Tensor) or got.shape != want.shape:
-        return f"{_numbers(got)}; {says} {_numbers(want)}"
-    mine, right = got.double().flatten(), want.double().flatten()
-    first = int(((mine - right).abs() <= tolerance).int().argmin())
-    digits = next((count for count in range(4, 17) if f"{mine[first]:.{count}g}" != f"{right[first]:.{count}g}"), 17)
-    return f"{_numbers(got, first, digits)}; {says} {_numbers(want, first, digits)}"
-
-
-def _ring_bytes(ranks: int, nbytes: int, messages: int) -> int:
-    """Return what a rank may send to sum `nbytes` in so many all-reduces; uneven chunks are rounded up."""
-    return math.ceil(2 * (ranks - 1) / ranks * nbytes) + 2 * (ranks - 1) * 8 * messages
+def _first_off(got: list, want: list, says: str, tolerance: float = 1e-9) -> str:
+    """Return "parameter 2 is [1]; says [2]", of the first of several tensors that differs."""
+    places = [place for place, pair in enumerate(zip(got, want, strict=False)) if not near(*pair, tolerance)]
+    place = places[0] if places else 0
+    return f"parameter {place} {versus(got[place], says, want[place], tolerance)}"
 
 
 def _data(rows: int, into: int, out: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,71 +180,52 @@ def _rows(whole: torch.Tensor, ranks: int) -> each:
 # average_gradients
 
 
+SHAPES = [(3, 2), (5,)]
+SKIPPED = Hint(OTHER_CALL, "a gradient that is None counts as zeros, and is summed too", "skipped")
+
+
 def _weighted(grads: list, weights: list) -> list:
     """Return the sum over ranks of weight times gradient, None counting as zeros."""
-    count = len(grads[0])
-    shapes = [next(grad[place] for grad in grads if grad[place] is not None) for place in range(count)]
-    return [
-        sum((w * grad[place] for w, grad in zip(weights, grads, strict=True) if grad[place] is not None),
-            torch.zeros_like(shapes[place]))
-        for place in range(count)
-    ]  # fmt: skip
+    sums = [torch.zeros(shape) for shape in SHAPES]
+    for weight, mine in zip(weights, grads, strict=True):
+        sums = [held if grad is None else held + weight * grad for held, grad in zip(sums, mine, strict=True)]
+    return sums
 
 
 def _averages(answer: Any, examples: list, missing: tuple = (), real: bool = False) -> None:
-    ranks = len(examples)
+    ranks, total = len(examples), sum(examples)
     grads = [list(pair) for pair in zip(integers(ranks, (3, 2)), [g + 10 for g in integers(ranks, (5,))], strict=True)]
+    label = f"with {', '.join(map(str, examples))} examples"
+    if missing:
+        label += f" and no gradient of parameter {missing[0][1]} on rank {missing[0][0]},"
     for rank, place in missing:
         grads[rank][place] = None
-    total = sum(examples)
     want = _weighted(grads, [n / total for n in examples])
-    case = f"on {ranks} {'real ' if real else ''}ranks with {', '.join(map(str, examples))} examples"
-    if missing:
-        case += f" and no gradient of parameter {missing[0][1]} on rank {missing[0][0]}"
-    skipped = (
-        OTHER_CALL,
-        "skipped",
-        "ranks do not take part in the same all-reduces: a gradient that is None counts as zeros, and is summed too",
+    few = "a rank with few examples counts as much as one with many. Weigh each rank's gradient by its examples"
+    first = f"divided by all {total} examples: multiply each mean by its rank's examples first, which makes it a sum"
+    weighed = (  # with what in place of its share of the examples
+        ("sum", [1.0] * ranks, "the sum over ranks, not the mean: divide by the number of examples of all ranks"),
+        ("mean-of-means", [1 / ranks] * ranks, f"a mean of means: {few}"),
+        ("sum", examples, "the sum over all examples: divide by the number of examples of all ranks"),
+        ("wrong-count", [n / ranks for n in examples], "divided by the number of ranks, not of examples"),
+        ("not-weighed", [1 / total] * ranks, f"the sum of the ranks' means, {first}"),
     )
-    data = [(3, 2), (5,)], each(grads), each(examples)
-    on = None if real else Cluster()
-    got = _run(case, averaged, answer, *data, ranks=ranks, on=on, known=(skipped,) if missing else ())
-    if all(near(mine, want, 1e-4) for mine in got):
-        return
-    expect(
-        not all(equal(mine[0], grad[0]) for mine, grad in zip(got, grads, strict=True)),
-        f"{case} the gradients are what they were: change parameter.grad itself",
-        "unchanged",
-    )
-    wrong = [
-        ([1.0] * ranks, "the sum over ranks, not the mean: divide by the number of examples of all ranks", "sum"),
-        ([1 / ranks] * ranks, "a mean of means: a rank with few examples counts as much as one with many. Weigh each "
-         "rank's gradient by its examples", "mean-of-means"),
-        (examples, "the sum over all examples: divide by the number of examples of all ranks", "sum"),
-        ([n / ranks for n in examples], "divided by the number of ranks, not of examples", "wrong-count"),
-        ([1 / total] * ranks, f"the sum of the ranks' means, divided by all {total} examples: multiply each mean by "
-         "its rank's examples first, which makes it a sum", "not-weighed"),
-    ]  # fmt: skip
-    for weights, words, code in wrong:
-        other = _weighted(grads, weights)
-        expect(
-            near(other, want, 1e-4) or not near(got[0], other, 1e-4),
-            f"{case} each rank holds {words}",
-            code,
+    known = [Mistake(code, _weighted(grads, weights), f"are {says}") for code, weights, says in weighed]
+    case = Case(ranks, label, real)
+    got = case.run(averaged, answer, SHAPES, each(grads), each(examples), hints=[SKIPPED] if missing else [])
+    unchanged = equal([mine[0] for mine in got], [mine[0] for mine in grads])
+    for rank, mine in enumerate(got):
+        differs = _first_off(mine, want, f"the mean over all {total} examples is", 1e-4)
+        case.same(
+            mine,
+            want,
+            f"the gradients on rank {rank}",
+            Mistake("unchanged", unchanged, "are what they were: change parameter.grad itself"),
+            Mistake("only-on-rank-0", rank > 0, "are not the mean, which rank 0 holds: every rank needs it"),
+            *known,
+            Mistake("value", True, f"are wrong: that of {differs}"),
+            tolerance=1e-4,
         )
-    rank = next(rank for rank in range(ranks) if not near(got[rank], want, 1e-4))
-    place = next(place for place in range(2) if not near(got[rank][place], want[place], 1e-4))
-    expect(
-        rank == 0 or not near(got[0], want, 1e-4),
-        f"{case} rank 0 holds the mean and rank {rank} does not: every rank needs it",
-        "only-on-rank-0",
-    )
-    expect(
-        False,
-        f"{case} the gradient of parameter {place} on rank {rank} is "
-        + _versus(got[rank][place], f"the mean over all {total} examples is", want[place], 1e-4),
-        "value",
-    )
 
 
 @check(value=2, uneven=1, missing=1, bytes=1)
@@ -297,17 +240,16 @@ def check_average_gradients(answer: Any, part: Any) -> str:
     _averages(answer, [2, 3, 1], missing=((1, 0),))
     _averages(answer, [2, 0, 2], missing=((1, 0), (1, 1)))
     part("bytes")
-    ranks, shapes = 4, ((40, 30), (30,), (30, 20))
-    grads = [[tensors[rank] for tensors in map(lambda shape: integers(ranks, shape), shapes)] for rank in range(ranks)]
+    ranks, shapes = 4, [(40, 30), (30,), (30, 20)]
+    grads = list(zip(*(integers(ranks, shape) for shape in shapes), strict=True))
     nbytes = 4 * sum(math.prod(shape) for shape in shapes)
-    bound = _ring_bytes(ranks, nbytes, 4 * len(shapes))
-    trace = _run("on 4 ranks", averaged, answer, list(shapes), each(grads), 3, ranks=ranks, on=Cluster())
-    most = max(trace.bytes_sent)
-    expect(
-        most <= bound,
-        f"on {ranks} ranks with {nbytes:,} bytes of gradients rank {trace.bytes_sent.index(most)} sent {most:,} bytes; "
-        f"all-reduces send about {2 * (ranks - 1) * nbytes // ranks:,}: sum with dist.all_reduce, and let no rank "
-        "gather",
+    case = Case(ranks, f"with {nbytes:,} bytes of gradients")
+    sent, ring = case.run(averaged, answer, shapes, each(grads), 3).bytes_sent, ring_bytes(ranks, nbytes, size=1)
+    case.at_most(
+        max(sent),
+        ring + len(shapes) * 4 * ring_bytes(ranks, ranks, size=8),  # room for counting the examples every time
+        f"rank {sent.index(max(sent))} sent {{seen}} bytes; all-reduces send about {ring:,}: sum with dist.all_reduce, "
+        "and let no rank gather",
         "too-many-bytes",
     )
     return "the gradient of the whole batch on every rank · uneven shards, missing gradients · 2(P-1)/P·S bytes"
@@ -316,128 +258,90 @@ def check_average_gradients(answer: Any, part: Any) -> str:
 # all_reduce_per_parameter and all_reduce_per_bucket
 
 
+NARROW = {16: ", as bfloat16 and float16", 32: ", as float32"}
+TIED = Hint(
+    "changed before its wait()",
+    "its gradient is summed twice in a step: it is one of model.parameters(), so register one hook for it",
+    "tied-twice",
+)
+OTHER_ORDER = Hint(
+    OTHER_CALL,
+    "launch in the order of the plan, whatever is ready first, with zeros where a parameter has no gradient",
+    "different-buckets",
+)
+
+
 def _reference(x: torch.Tensor, y: torch.Tensor, built: list, steps: int, scale: float = 1.0) -> list:
     """Return the weights after training on mean gradients of `built` replicas' rows, in one process."""
     models = [Chain(**kind) for kind in built]
     for _ in range(steps):
-        for rank, model in enumerate(models):
+        for model, rows, wanted in zip(models, x.tensor_split(len(models)), y.tensor_split(len(models)), strict=True):
             model.zero_grad()
-            rows, wanted = x.tensor_split(len(models))[rank], y.tensor_split(len(models))[rank]
             nn.functional.mse_loss(model(rows), wanted).backward()
         for same in zip(*(model.parameters() for model in models), strict=True):
-            grads = [p.grad for p in same if p.grad is not None]
-            mean = scale * sum(grads) / len(models) if grads else torch.zeros_like(same[0])
+            mean = scale * sum(p.grad for p in same if p.grad is not None) / len(models)
             for parameter in same:
                 parameter.data -= RATE * mean
     return [p.detach() for p in models[0].parameters()]
 
 
-NARROW = {16: ", as bfloat16 and float16", 32: ", as float32"}
+def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = None, real: bool = False) -> None:
+    """Judge the weights after three steps, with buckets of `cap` bytes if any; only `users` get a gradient of layer 1.
 
-
-def _trains(name: str, answer: Any, plan: Any, ranks: int, tied: bool = False, skipped: Any = None, real=False) -> None:
-    """Judge the weights after three steps; `skipped[rank]` are layers that get no gradient there."""
-    steps, widths = 3, SQUARE if tied or skipped else WIDTHS
+    After one step the weights are looked at too, so that a mistake in what is kept between steps is told as such.
+    """
+    steps, widths = 3, SQUARE if tied or users is not None else WIDTHS
     x, y = _data(8, widths[0], widths[-1])
-    built = [
-        {"widths": widths, "seed": 5, "tied": tied, "skipped": (skipped or {}).get(rank, ())} for rank in range(ranks)
-    ]
-    start = [p.detach() for p in Chain(**built[0]).parameters()]
-    more = (plan(Chain(**built[0])),) if plan else ()
-    units = len(more[0]) if plan else len(start)
-    want, summed, twice, once = (
-        _reference(x, y, built, count, scale)
-        for count, scale in ((steps, 1.0), (steps, float(ranks)), (steps, 1 / ranks), (1, 1.0))
-    )
+    built = [{"widths": widths, "seed": 5, "tied": tied} for _ in range(ranks)]
+    label, hints = "with two layers that share their weight" if tied else "", [TIED] if tied else []
+    if users is not None:
+        built = [kind | {"skipped": () if rank in users else (1,)} for rank, kind in enumerate(built)]
+        label = f"where {f'only rank {users[0]}' if users else 'no rank'} uses layer 1,"
+        hints = [OTHER_ORDER]
+    start, once, want = (_reference(x, y, built, count) for count in (0, 1, steps))
+    summed, twice = (_reference(x, y, built, steps, scale) for scale in (float(ranks), 1 / ranks))
     alone = _reference(x[: 8 // ranks], y[: 8 // ranks], built[:1], steps)
-    case = f"on {ranks} {'real ' if real else ''}ranks"
-    if tied:
-        case += " with two layers that share their weight"
-    if skipped:
-        used = [str(rank) for rank in range(ranks) if rank not in skipped]
-        case += f", where only rank {' and '.join(used)} uses layer 1" if used else ", where no rank uses layer 1"
-    told = f"{case}{',' if skipped else ''}"
-    here = f"{told} after {steps} steps of gradient descent"
-    known = ()
-    if skipped:
-        order = (
-            "two ranks sum different buckets, or different parts of one: launch in the order of the plan, whatever is "
-            "ready first, with zeros where a parameter has no gradient"
-        )
-        known = ((OTHER_CALL, "different-buckets", order),)
-    elif tied:
-        hooked = "its gradient is summed twice in a step: it is one of model.parameters(), so register one hook for it"
-        known = (("changed before its wait()", "tied-twice", hooked),)
+    more = (_plan([_size(parameter) for parameter in start], cap),) if cap else ()
+    units = len(more[0]) if cap else len(start)
+    case = Case(ranks, label, real)
 
-    def after(count: int, known: tuple) -> Results:
-        data = more, _rows(x, ranks), _rows(y, ranks), each(built), count
-        return _run(told, trained, answer, *data, ranks=ranks, on=None if real else Cluster(), known=known)
+    def after(count: int, hints: list) -> Results:
+        trace = case.run(trained, answer, more, _rows(x, ranks), _rows(y, ranks), each(built), count, hints=hints)
+        forms = [type(mine) for mine in trace]
+        case.expect(str not in forms, "it returned no function: return the one that waits and divides", "no-function")
+        return trace
 
-    first = None if real else after(1, known)
-    expect(
-        real or first[0] != "no function",
-        f"{name} returned no function: return the one that waits and divides",
-        "no-function",
-    )
+    first = None if real else after(1, hints)
     right_at_first = not real and all(near(mine, once, 1e-9) for mine in first)
     kept = "empty at the end of each step what you keep of it (handles, which gradients have come)"
-    fails = ("", "kept-state", f"the first of {steps} steps is right and a later one fails: {kept}")
-    got = after(steps, (fails,) if right_at_first else ())
-    rank = next((rank for rank in range(ranks) if not near(got[rank], want, 1e-9)), None)
-    if rank is None:
-        return
-    expect(not near(got[rank], start, 1e-12), f"{here} no weight has changed", "unchanged")
-    expect(
-        not near(got[rank], summed, 1e-9),
-        f"{here} the weights are those of summed gradients: divide by the number of ranks, {ranks}",
-        "sum",
-    )
-    expect(
-        not near(got[rank], twice, 1e-9),
-        f"{here} the weights are those of gradients divided by the {ranks} ranks twice: divide once, before the "
-        "all-reduce or after it",
-        "divided-twice",
-    )
-    expect(
-        rank != 0 or not near(got[0], alone, 1e-9),
-        f"{here} rank 0 has the weights of training alone: the all-reduces did not reach parameter.grad",
-        "alone",
-    )
-    expect(
-        near(got[0], got[rank], 1e-9) or not near(got[0], want, 1e-9),
-        f"{here} rank 0 has the right weights and rank {rank} other ones",
-        "replicas-differ",
-    )
-    expect(
-        not right_at_first,
-        f"{told} the weights are right after 1 step and wrong after {steps}: {kept}",
-        "kept-state",
-    )
+    later = f"are right after 1 step and wrong after {steps}: {kept}"
+    fails = Hint("", f"the first of {steps} steps is right and a later one fails: {kept}", "kept-state")
+    got = after(steps, [fails] if right_at_first else [])
     calls = units if real else first.collectives[0].count("all_reduce")
-    expect(
-        calls >= units,
-        f"{told} rank 0 called all_reduce {calls} times in a step with {units} {'buckets' if plan else 'parameters'}: "
-        "what no hook has launched, the function that you return launches",
-        "never-launched",
-    )
-    place = next(place for place in range(len(want)) if not near(got[rank][place], want[place], 1e-9))
-    if not real:
-        numbers = 2 * (ranks - 1) / ranks * sum(parameter.numel() for parameter in start)  # that a rank sends
-        bits = min((8, 16, 32, 64), key=lambda bits: abs(8 * first.bytes_sent[0] / numbers - bits))
-        expect(
-            bits == 64 or not near(got[rank], want, 1e-2),
-            f"{here} parameter {place} on rank {rank} is "
-            + _versus(got[rank][place], "one process on all rows has", want[place])
-            + f". What is summed has {bits} bits a number{NARROW.get(bits, '')}, and the gradients are 64-bit "
-            "(float64), so digits are lost: sum in the gradients' own dtype",
-            "dtype",
+    summed_numbers = 2 * (ranks - 1) / ranks * sum(parameter.numel() for parameter in start)  # that a rank sends
+    bits = 64 if real else min((8, 16, 32, 64), key=lambda bits: abs(8 * first.bytes_sent[0] / summed_numbers - bits))
+    divided = f"has the weights of gradients divided by the {ranks} ranks twice: divide once, before or after the sum"
+    few = f"called all_reduce {calls} times in a step with {units} {'buckets' if cap else 'parameters'}: "
+    few += "what no hook has launched, the function that you return launches"
+    narrow = f"What is summed has {bits} bits a number{NARROW.get(bits, '')}, and the gradients are 64-bit (float64): "
+    narrow += "sum in the gradients' own dtype"
+    for rank, mine in enumerate(got):
+        differs = _first_off(mine, want, "one process on all rows has")
+        case.also(f"after {steps} steps of gradient descent").same(
+            mine,
+            want,
+            f"rank {rank}",
+            Mistake("unchanged", start, "has the weights that it began with: no weight has changed"),
+            Mistake("sum", summed, f"has the weights of summed gradients: divide by the number of ranks, {ranks}"),
+            Mistake("divided-twice", twice, divided),
+            Mistake("replicas-differ", rank > 0, "has other weights than rank 0, which has the right ones"),
+            Mistake("alone", alone, "has the weights of training alone: the all-reduces did not reach parameter.grad"),
+            Mistake("kept-state", right_at_first, "has weights that " + later),
+            Mistake("never-launched", calls < units, few),
+            Mistake("dtype", bits < 64 and near(mine, want, 1e-2), f"has lost digits: {differs}. {narrow}"),
+            Mistake("value", True, f"has other weights: {differs}"),
+            tolerance=1e-9,
         )
-    expect(
-        False,
-        f"{here} parameter {place} on rank {rank} is "
-        + _versus(got[rank][place], "one process on all rows has", want[place]),
-        "value",
-    )
 
 
 def overlap(answer: Any, *more: Any, ranks: int = 2, steps: int = 1) -> Results:
@@ -445,50 +349,43 @@ def overlap(answer: Any, *more: Any, ranks: int = 2, steps: int = 1) -> Results:
     built = {"widths": SQUARE, "seed": 5, "seconds": 1.0}
     x, y = _data(8, SQUARE[0], SQUARE[-1])
     data = more, _rows(x, ranks), _rows(y, ranks)
-    return run(trained, answer, *data, built, steps, ranks=ranks, on=SLOW, timeout=REAL_SECONDS)
+    return run(trained, answer, *data, built, steps, ranks=ranks, on=SLOW, timeout=SECONDS)
 
 
-def _overlaps(name: str, answer: Any, more: tuple, see: str, units: str, bound: float) -> None:
+def _overlaps(answer: Any, more: tuple, see: str, units: str, bound: float) -> None:
     """Judge two traced steps: the first launch before backward ends, no launch that holds backward up, and again."""
+    case = Case(2, see=f"timeline({see})")
     try:
         trace = overlap(answer, *more, steps=2)
     except RankFailed as failure:
-        expect(False, f"on 2 ranks: {failure}", "raised", see)
+        case.failed(failure)
     computed = trace.of(0, "work")
-    half = len(computed) // 2
-    starts = (computed[0].start, computed[half].start, math.inf)
-    backwards = []  # for each step: when it began, its backward ended, its all-reduces began, and it ended
-    for step, began in enumerate(starts[:2]):
-        launches = [event.posted for event in trace.of(0, "all_reduce") if began <= event.posted < starts[step + 1]]
-        ended, over = computed[half * (step + 1) - 1].end, min(starts[step + 1], trace.seconds)
-        backwards.append((ended - began, [time - began for time in launches], over - began))
-    ended, launches, took = backwards[0]
+    steps, half = [], len(computed) // 2
+    for events, until in ((computed[:half], computed[half].start), (computed[half:], trace.seconds)):
+        began = events[0].start
+        launches = [event.posted - began for event in trace.of(0, "all_reduce") if began <= event.posted < until]
+        steps.append((events[-1].end - began, launches, until - began))
+    (ended, launches, took), (_, later, took_later) = steps
     first = min(launches, default=math.inf)
-    computing = sum(event.end - event.start for event in computed[:half])
-    expect(
+    nothing = f"so nothing overlaps: start it from a hook, when the gradients of {units} are there"
+    case.expect(
         first < ended,
-        f"backward ended at {ended:g} s of virtual time and the first all-reduce began at {first:g} s, so nothing "
-        f"overlaps: start it from a hook, when the gradients of {units} are there",
-        "after-backward", see,
-    )  # fmt: skip
-    expect(
-        ended <= computing + 1e-9,
-        f"backward has {computing:g} s to compute and ended at {ended:g} s: a hook waited for its all-reduce. Start it "
-        "with async_op=True and wait in the function that you return",
-        "blocking", see,
-    )  # fmt: skip
-    expect(
-        took <= bound,
-        f"backward and all-reduces took {took:g} s; {bound:g} s are enough when each starts as soon as the "
-        f"gradients of {units} are there. Yours started at {_times(launches)}",
-        "late", see,
-    )  # fmt: skip
-    expect(
-        backwards[1][2] <= bound,
-        f"in the second step the all-reduces began at {_times(backwards[1][1])} of backward, and in the first at "
-        f"{_times(launches)}: set back for the next step what you keep of a step (counters, handles, what has come)",
-        "kept-state", see.removesuffix("))") + ", steps=2))",
-    )  # fmt: skip
+        f"backward ended at {ended:g} s of virtual time and the first all-reduce began at {first:g} s, {nothing}",
+        "after-backward",
+    )
+    case.at_most(
+        ended,
+        sum(event.end - event.start for event in computed[:half]) + 1e-9,
+        "backward has {bound} s to compute and ended at {seen} s: a hook waited for its all-reduce. Start it with "
+        "async_op=True and wait in the function that you return",
+        "blocking",
+    )
+    enough = f"are enough when each starts as soon as the gradients of {units} are there"
+    yours = f"backward and all-reduces took {{seen}} s; {{bound}} s {enough}. Yours started at {_times(launches)}"
+    case.at_most(took, bound, yours, "late")
+    again = f"in the second step the all-reduces began at {_times(later)} of backward, and in the first at "
+    again += f"{_times(launches)}: set back for the next step what you keep of a step (counters, handles, what came)"
+    case.at_most(took_later, bound, again, "kept-state", f"timeline({see.removesuffix(')')}, steps=2))")
 
 
 def _times(seconds: list) -> str:
@@ -497,39 +394,32 @@ def _times(seconds: list) -> str:
 
 @check(value=2, one_each=1, overlap=2)
 def check_all_reduce_per_parameter(answer: Any, part: Any) -> str:
-    name, see = "all_reduce_per_parameter", "timeline(overlap(all_reduce_per_parameter))"
+    see = "overlap(all_reduce_per_parameter)"
     part("value")
-    _trains(name, answer, None, 4)
-    _trains(name, answer, None, 2, tied=True)
-    _trains(name, answer, None, 2, real=True)
+    _trains(answer, 0, 4)
+    _trains(answer, 0, 2, tied=True)
+    _trains(answer, 0, 2, real=True)
     part("one each")
-    trace = overlap(answer)
-    calls = trace.collectives[0].count("all_reduce")
+    calls = overlap(answer).collectives[0].count("all_reduce")
     count = 2 * (len(SQUARE) - 1)
-    expect(
-        calls == count,
-        f"in one step rank 0 called all_reduce {calls} times; with {count} parameters it takes {count}: one each",
-        "count", "overlap(all_reduce_per_parameter).collectives[0]",
-    )  # fmt: skip
+    one_each = f"rank 0 called all_reduce {calls} times; with {count} parameters it takes {count}: one each"
+    expect(calls == count, f"in one step {one_each}", "count", f"{see}.collectives[0]")
     part("overlap")
-    _overlaps(name, answer, (), see, "a parameter", 4.5)
+    _overlaps(answer, (), see, "a parameter", 4.5)
     return "weights of one process after 3 steps, tied ones too · one all-reduce a parameter · started during backward"
 
 
-def _plan(cap: int) -> Any:
-    """Return what makes a plan of buckets of neighbours, last first, of at most `cap` bytes."""
-
-    def plan(model: nn.Module) -> list:
-        buckets: list = []
-        for place in reversed(range(len(list(model.parameters())))):
-            size = _size(list(model.parameters())[place])
-            held = sum(_size(list(model.parameters())[i]) for i in buckets[-1]) if buckets else cap
-            if held + size > cap:
-                buckets.append([])
-            buckets[-1].append(place)
-        return buckets
-
-    return plan
+def _plan(sizes: list, cap: int) -> list:
+    """Return buckets of neighbours, last first, of at most `cap` bytes."""
+    buckets: list = []
+    room = -1
+    for place in reversed(range(len(sizes))):
+        if sizes[place] > room:
+            buckets.append([])
+            room = cap
+        buckets[-1].append(place)
+        room -= sizes[place]
+    return buckets
 
 
 def _size(tensor: torch.Tensor) -> int:
@@ -538,49 +428,37 @@ def _size(tensor: torch.Tensor) -> int:
 
 @check(value=2, collectives=1, overlap=1, unused=2)
 def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
-    name = "all_reduce_per_bucket"
-    layers = [[7, 6], [5, 4], [3, 2], [1, 0]]
-    see = f"timeline(overlap(all_reduce_per_bucket, {layers}))"
     part("value")
-    _trains(name, answer, _plan(400), 4)
-    _trains(name, answer, _plan(400), 2, tied=True)
-    _trains(name, answer, _plan(10**6), 2, real=True)
+    _trains(answer, 400, 4)
+    _trains(answer, 400, 2, tied=True)
+    _trains(answer, 10**6, 2, real=True)
     part("collectives")
+    layers = [[7, 6], [5, 4], [3, 2], [1, 0]]
+    nbytes = 8 * 4 * (25 + 5)
     for buckets in (layers, [[7, 6, 5], [4, 3, 2, 1, 0]], [list(range(8))]):
-        trace = overlap(answer, buckets)
-        calls, sent = trace.collectives[0].count("all_reduce"), trace.bytes_sent[0]
-        nbytes = 8 * 4 * (25 + 5)
-        where = f"overlap(all_reduce_per_bucket, {buckets})"
-        expect(
-            calls == len(buckets),
-            f"in one step with {len(buckets)} buckets rank 0 called all_reduce {calls} times: lay the gradients of a "
-            "bucket in one flat tensor and sum that",
-            "count", f"{where}.collectives[0]",
-        )  # fmt: skip
-        bound = _ring_bytes(2, nbytes, len(buckets))
-        expect(
-            sent <= bound,
-            f"in one step with {nbytes:,} bytes of gradients rank 0 sent {sent:,} bytes; {nbytes:,} are enough",
-            "too-many-bytes", f"{where}.bytes_sent",
-        )  # fmt: skip
+        trace, see = overlap(answer, buckets), f"overlap(all_reduce_per_bucket, {buckets})"
+        calls = trace.collectives[0].count("all_reduce")
+        case = Case(words=f"in one step with {len(buckets)} buckets and {nbytes:,} bytes of gradients")
+        flat = f"rank 0 called all_reduce {calls} times: lay the gradients of a bucket in one flat tensor and sum that"
+        case.expect(calls == len(buckets), flat, "count", f"{see}.collectives[0]")
+        room = 16 * len(buckets)  # one number more a bucket
+        few = f"rank 0 sent {{seen}} bytes; {nbytes:,} are enough"
+        case.at_most(trace.bytes_sent[0], nbytes + room, few, "too-many-bytes", f"{see}.bytes_sent")
     part("overlap")
-    _overlaps(name, answer, (layers,), see, "a bucket", 4.0)
+    _overlaps(answer, (layers,), f"overlap(all_reduce_per_bucket, {layers})", "a bucket", 4.0)
     halves = [[4, 5, 6, 7], [0, 1, 2, 3]]  # the places of a bucket in another order than that of backward
-    trace = overlap(answer, halves)
-    launched = [event.posted for event in trace.of(0, "all_reduce")]
+    case = Case(words=f"with the plan {halves}", see=f"timeline(overlap(all_reduce_per_bucket, {halves}))")
+    launched = [event.posted for event in overlap(answer, halves).of(0, "all_reduce")]
     for number, (bucket, began) in enumerate(zip(halves, launched, strict=False)):
         came = float(3 - min(bucket) // 2)  # a layer has two parameters, and a second lies between two layers
-        expect(
-            began >= came - 1e-9,
-            f"with the plan {halves} the all-reduce of bucket {number} began at {began:g} s of backward, and the "
-            f"gradient of parameter {min(bucket)} came at {came:g} s: start it when all gradients of the bucket are "
-            "there, whichever comes last",
-            "too-early", f"timeline(overlap({name}, {halves}))",
-        )  # fmt: skip
+        early = f"the all-reduce of bucket {number} began at {began:g} s of backward, and the gradient of parameter "
+        early += f"{min(bucket)} came at {came:g} s: start it when all gradients of the bucket are there, whichever "
+        early += "comes last"
+        case.expect(began >= came - 1e-9, early, "too-early")
     part("unused")
-    _trains(name, answer, _plan(400), 2, skipped={0: (1,), 1: (1,)})
-    _trains(name, answer, _plan(400), 2, skipped={1: (1,)})
-    _trains(name, answer, _plan(240), 3, skipped={0: (1,), 2: (1,)})
+    _trains(answer, 400, 2, users=())
+    _trains(answer, 400, 2, users=(0,))
+    _trains(answer, 240, 3, users=(1,))
     return "weights of one process, tied and unused parameters too · one all-reduce a bucket · started during backward"
 
 
@@ -589,7 +467,8 @@ def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
 
 @check(cap=1, order=1, fewest=1)
 def check_plan_buckets(answer: Any, part: Any) -> str:
-    cases = [
+    plans = []
+    for shapes, cap, dtype in (
         ([(2, 3), (4,), (5, 5), (1,)], 120, "float32"),
         ([(10,), (10,), (10,), (10,)], 80, "float32"),
         ([(300,), (2,), (3,), (2, 2)], 64, "float64"),
@@ -597,87 +476,58 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         ([(8,), (8,), (8,), (8,), (8,)], 1, "float32"),
         ([(8,), (16,), (4,), (2,), (2,), (32,), (1,)], 128, "bfloat16"),
         ([(10,), (15,), (15,)], 100, "float32"),  # the first fits beside the last, and they are no neighbours
-    ]
-    plans = []
-    for shapes, cap, dtype in cases:
+    ):
         tensors = [torch.zeros(shape, dtype=getattr(torch, dtype)) for shape in shapes]
         sizes = [_size(tensor) for tensor in tensors]
+        case = Case(label=f"with parameters of {', '.join(map(str, sizes))} bytes and a cap of {cap}")
         got = answer(tensors, cap)
-        case = f"with parameters of {', '.join(map(str, sizes))} bytes and a cap of {cap}"
         lists = isinstance(got, (list, tuple)) and all(isinstance(bucket, (list, tuple)) for bucket in got)
-        expect(
-            lists and all(type(index) is int for bucket in got for index in bucket),
-            f"{case} it returned {got!r}: return a list of buckets, each a list of places in `parameters`, as in "
-            "[[3, 2], [1, 0]]",
-            "form",
-        )
+        places = lists and all(type(index) is int for bucket in got for index in bucket)
+        form = "return a list of buckets, each a list of places in `parameters`, as in [[3, 2], [1, 0]]"
+        case.expect(places, f"it returned {got!r}: {form}", "form")
         plans.append((case, sizes, cap, [list(bucket) for bucket in got]))
     part("cap")
     for case, sizes, cap, plan in plans:
         placed = sorted(index for bucket in plan for index in bucket)
         missing = sorted(set(range(len(sizes))) - set(placed))
-        expect(
-            not missing, f"{case} parameter {missing[:1]} is in no bucket of {plan}: is the last bucket kept?", "lost"
-        )
-        expect(
-            placed == list(range(len(sizes))),
-            f"{case} {plan} holds a parameter twice, or one that is not there",
-            "twice",
-        )
+        case.expect(not missing, f"parameter {missing[:1]} is in no bucket of {plan}: is the last bucket kept?", "lost")
+        once = placed == list(range(len(sizes)))
+        case.expect(once, f"{plan} holds a parameter twice, or one that is not there", "twice")
         for bucket in plan:
             held = sum(sizes[index] for index in bucket)
-            expect(
-                len(bucket) > 0, f"{case} the plan {plan} has an empty bucket: open one only for a parameter", "empty"
-            )
-            expect(
-                held <= cap or len(bucket) == 1,
-                f"{case} bucket {bucket} holds {held} bytes: only a parameter that is larger than the cap by itself "
-                "may be above it, alone",
-                "above-cap",
-            )
+            empty = f"the plan {plan} has an empty bucket: open one only for a parameter"
+            case.expect(len(bucket) > 0, empty, "empty")
+            why = "only a parameter that is larger than the cap by itself may be above it, alone"
+            above = f"bucket {bucket} holds {held} bytes: {why}"
+            case.expect(held <= cap or len(bucket) == 1, above, "above-cap")
     part("order")
     for case, sizes, _, plan in plans:
         for bucket in plan:
             between = sorted(set(range(min(bucket), max(bucket))) - set(bucket))
-            expect(
-                not between,
-                f"{case} bucket {bucket} of the plan {plan} holds {max(bucket)} and {min(bucket)} without "
-                f"{', '.join(map(str, between))}: a bucket holds neighbours, so go on only in the bucket that was "
-                "opened last",
-                "no-neighbours",
-            )
-        flat = [sorted(bucket, reverse=True) for bucket in plan]
-        expect(
-            [index for bucket in flat for index in bucket] == list(reversed(range(len(sizes)))),
-            f"{case} the plan is {plan}: backward computes the last parameter's gradient first, so the first bucket "
-            "must hold the last parameters, and so on",
-            "order",
-        )
+            without = f"holds {max(bucket)} and {min(bucket)} without {', '.join(map(str, between))}"
+            why = "a bucket holds neighbours, so go on only in the bucket that was opened last"
+            case.expect(not between, f"bucket {bucket} of the plan {plan} {without}: {why}", "no-neighbours")
+        flat = [index for bucket in plan for index in sorted(bucket, reverse=True)]
+        why = "backward computes the last parameter's gradient first, so the first bucket must hold the last parameters"
+        case.expect(flat == list(reversed(range(len(sizes)))), f"the plan is {plan}: {why}, and so on", "order")
     part("fewest")
     for case, sizes, cap, plan in plans:
-        want, room = 0, -1
-        for size in reversed(sizes):
-            want, room = (want + 1, cap - size) if size > room else (want, room - size)
-        expect(
-            len(plan) <= want,
-            f"{case} the plan {plan} has {len(plan)} buckets; {want} are enough: count bytes (numel times "
-            "element_size), and begin a bucket only when the next parameter does not fit",
-            "too-many-buckets",
-        )
+        why = "count bytes (numel times element_size), and begin a bucket only when the next parameter does not fit"
+        many = f"the plan {plan} has {{seen}} buckets; {{bound}} are enough: {why}"
+        case.at_most(len(plan), len(_plan(sizes, cap)), many, "too-many-buckets")
         for bucket, following in zip(plan, plan[1:], strict=False):
             held, index = sum(sizes[index] for index in bucket), max(following)
-            expect(
-                held + sizes[index] > cap,
-                f"{case} the plan {plan} leaves room in bucket {bucket}: it holds {held} bytes, and parameter {index} "
-                f"with {sizes[index]} fits too. Fill buckets from the last parameter on",
-                "not-filled",
-            )
+            fits = f"it holds {held} bytes, and parameter {index} with {sizes[index]} fits too"
+            room = f"the plan {plan} leaves room in bucket {bucket}: {fits}. Fill buckets from the last parameter on"
+            case.expect(held + sizes[index] > cap, room, "not-filled")
     return "every parameter once, last ones first · never above the cap but alone · no bucket with room for the next"
 
 
 # break_it
 
 
+LOOPED = {"widths": (3, 4, 2), "seed": 7}  # the model of break_it on rank 0
+BATCH = 8
 FAULTS = {
     "sum": "sums the gradients: take the mean, or the learning rate is 4 times as large on 4 ranks",
     "mean-of-means": "takes the mean of the ranks' means, and in the last batch some ranks have fewer rows",
@@ -687,78 +537,133 @@ FAULTS = {
 }
 
 
-def loop_reference(
-    x: torch.Tensor, y: torch.Tensor, orders: list, batch: int, ranks: int, fault: str = "", strided: bool = False
-) -> list:
-    """Return the weights after the loop in one process, or after the loop with one fault.
+@dataclass
+class Loop:
+    """The training that an answer to break_it is judged by: `epochs` through so many rows, in batches of BATCH."""
 
-    Ranks take neighbouring rows, or every P-th one where `strided`: a fault may come out differently.
-    """
-    model = Chain(**LOOPED)
-    for epoch in range(len(orders)):
-        order = orders[0 if fault == "same-order" else epoch]
-        for rows in order.split(batch):
-            shards = [rows[rank::ranks] for rank in range(ranks)] if strided else rows.tensor_split(ranks)
-            shards = [shard for shard in shards if len(shard)]
-            if fault == "drop-last" and len(rows) < batch:
-                continue
-            weights = {"sum": [1.0] * len(shards), "mean-of-means": [1 / ranks] * len(shards)}
-            weights = weights.get(fault, [len(shard) / len(rows) for shard in shards])
-            loss = sum(w * nn.functional.mse_loss(model(x[s]), y[s]) for w, s in zip(weights, shards, strict=True))
-            if fault != "kept-gradients":
-                model.zero_grad()
-            loss.backward()
-            for parameter in model.parameters():
-                parameter.data -= RATE * parameter.grad
-    return [p.detach() for p in model.parameters()]
+    answer: Any
+    rows: int
+    epochs: int = 1
+    ranks: int = 4
 
+    def __post_init__(self) -> None:
+        self.x, self.y = _data(self.rows, 3, 2)
+        generator = torch.Generator().manual_seed(self.rows)
+        self.orders = [torch.randperm(self.rows, generator=generator) for _ in range(self.epochs)]
+        self.want = self.weights()
+        self.faulty = [
+            Mistake(fault, self.weights(fault, strided), says)
+            for fault, says in FAULTS.items()
+            for strided in (False, True)
+        ]
 
-def _judge_buffers(outcome: Any, built: list) -> None:
-    """Judge the running mean in each forward and at the end: rank 0's at first, then rank 0's or the ranks' mean."""
-    ranks = len(built)
-    own = [start + 10 * rank for rank, start in enumerate(integers(ranks, (4,), "float64"))]
-    case, got, *_ = outcome(0, built, [start.clone() for start in own])
-    case += " the model's buffer (a running mean)"
-    for rank in range(1, ranks):
-        expect(
-            near(got[rank][1], got[0][1], 1e-12),
-            f"{case} ends as {_numbers(got[0][1][0])} on rank 0 and {_numbers(got[rank][1][0])} on rank {rank}: "
-            "buffers have no gradient, so broadcast them too, in every step",
-            "buffers",
-        )
-    steps = [_by_step(notes) for *_, notes in got]
-    moved = all(steps) and any(not near(before, after, 1e-12) for before, after in steps[0])
-    expect(moved, f"{case} is never moved: leave the model in training mode", "buffer-not-used")
-    for rank in range(ranks):
-        expect(
-            near(steps[rank][0][0], own[0], 1e-12),
-            f"{case} with which rank {rank} began is {_numbers(steps[rank][0][0])}; rank 0 came with "
-            f"{_numbers(own[0])}: broadcast buffers too, before the first step",
-            "buffer-start",
-        )
-    for done in range(1, len(steps[0]) + 1):
-        now = [steps[rank][done][0] if done < len(steps[rank]) else got[rank][1][0] for rank in range(ranks)]
-        left = [steps[rank][done - 1][1] for rank in range(ranks)]  # by the forward before
-        for rank in range(1, ranks):
-            expect(
-                near(now[rank], now[0], 1e-12),
-                f"{case} is {_numbers(now[0])} on rank 0 and {_numbers(now[rank])} on rank {rank} after step {done}, "
-                "and equal only at the end: broadcast it in every step",
-                "buffers",
+    def weights(self, fault: str = "", strided: bool = False) -> list:
+        """Return the weights after the loop in one process, or after the loop with one fault.
+
+        Ranks take neighbouring rows, or every P-th one where `strided`: a fault may come out differently.
+        """
+        model, ranks = Chain(**LOOPED), self.ranks
+        for epoch in range(self.epochs):
+            for rows in self.orders[0 if fault == "same-order" else epoch].split(BATCH):
+                if fault == "drop-last" and len(rows) < BATCH:
+                    continue
+                shards = [rows[rank::ranks] for rank in range(ranks)] if strided else rows.tensor_split(ranks)
+                shards = [shard for shard in shards if len(shard)]
+                if fault != "kept-gradients":
+                    model.zero_grad()
+                for shard in shards:
+                    share = {"sum": 1.0, "mean-of-means": 1 / ranks}.get(fault, len(shard) / len(rows))
+                    (share * nn.functional.mse_loss(model(self.x[shard]), self.y[shard])).backward()
+                for parameter in model.parameters():
+                    parameter.data -= RATE * parameter.grad
+        return [p.detach() for p in model.parameters()]
+
+    def run(self, built: list, buffers: list | None = None, real: bool = False) -> tuple[Case, Results]:
+        ranks = len(built)
+        case = Case(ranks, f"with {self.rows} rows in batches of {BATCH}", real)
+        data = self.x.clone(), self.y.clone(), [order.clone() for order in self.orders], BATCH
+        return case, case.run(looped, self.answer, *data, each(built), each(buffers or [None] * ranks))
+
+    def judge(self, built: list, real: bool = False) -> list:
+        """Judge the weights at the end, and return how many rows each rank has trained on."""
+        case, got = self.run(built, real=real)
+        trained_on = [sum(note[0] for note in notes) for *_, notes in got]
+        seen, there = sum(trained_on), sum(map(len, self.orders))
+        few = f"{there - seen} were left out, as with len(rows) // ranks rows for each. Deal out all of them, as by "
+        equal_shares = f"{seen - there} came twice, which makes ranks equal, but a row that is repeated counts twice. "
+        twice = f"has trained on {seen} rows: {equal_shares}Let ranks have different numbers of rows, also none"
+        apart = not near(got[1][0], got[0][0], 1e-9)
+        for rank, (mine, *_) in enumerate(got):
+            differs = _first_off(mine, self.want, "one process has")
+            case.same(
+                mine,
+                self.want,
+                "the loop",
+                *self.faulty,
+                Mistake("rows-dropped", seen < there, f"has trained on {seen} rows: {few}rows.tensor_split(ranks)"),
+                Mistake("rows-repeated", seen > there, twice),
+                Mistake("replicas-differ", apart, "leaves ranks with different weights"),
+                Mistake("value", True, f"ends with other weights on rank {rank}: {differs}"),
+                tolerance=1e-9,
             )
-        mean = sum(left) / ranks
-        expect(
-            not near(now[0], ranks * mean, 1e-9),
-            f"{case} is {ranks} times the ranks' mean after step {done}, {_numbers(now[0])}: divide by the number of "
-            "ranks what all_reduce adds up",
-            "buffer-sum",
-        )
-        expect(
-            near(now[0], left[0], 1e-9) or near(now[0], mean, 1e-9),
-            f"{case} is {_numbers(now[0])} after step {done}; rank 0's is {_numbers(left[0])}, the mean over the ranks "
-            f"{_numbers(mean)}: take one of these",
-            "buffer-value",
-        )
+        return trained_on
+
+    def judge_start(self, built: list) -> None:
+        """Judge that ranks with other weights each begin with those of rank 0."""
+        case, got = self.run(built)
+        for rank in range(1, len(built)):
+            ends = f"every rank began with other weights, and rank {rank} ends with other weights than rank 0: "
+            ends += "equal gradients keep equal weights equal, but make no weights equal. "
+            ends += "Broadcast them from rank 0 before the first step"
+            case.expect(near(got[rank][0], got[0][0], 1e-9), ends, "different-start")
+        own = [[p.detach() for p in Chain(**kind).parameters()] for kind in built]
+        case.expect(not near(got[0][0], own[0], 1e-12), "no weight has changed", "unchanged")
+        mean = [sum(same) / len(own) for same in zip(*own, strict=True)]
+        for rank, (*_, notes) in enumerate(got):
+            of_rank = [(weights, f"the weights of rank {other}") for other, weights in enumerate(own)]
+            of_rank = [(mean, "the mean of all ranks' weights"), (own[rank], "weights of its own"), *of_rank]
+            right = ", and those of rank 0 count: dist.broadcast(tensor, 0) for each, before the first step"
+            known = [Mistake("wrong-start", weights, f"{whose}{right}") for weights, whose in of_rank]
+            began = notes[0][1] if notes else None
+            other = Mistake("wrong-start", True, f"others{right}")
+            case.same(began, own[0], f"rank {rank} began with", *known, other, tolerance=1e-12)
+
+    def judge_buffers(self, built: list) -> None:
+        """Judge the running mean in each forward and at the end: rank 0's first, then rank 0's or the ranks' mean."""
+        ranks = len(built)
+        own = [start + 10 * rank for rank, start in enumerate(integers(ranks, (4,), "float64"))]
+        case, got = self.run(built, [start.clone() for start in own])
+        case = case.also("the model's buffer (a running mean)")
+        ends = [buffers[0] for _, buffers, _ in got]
+        for rank in range(1, ranks):
+            apart = f"ends as {numbers(ends[0])} on rank 0 and {numbers(ends[rank])} on rank {rank}"
+            why = "buffers have no gradient, so broadcast them too, in every step"
+            case.expect(near(ends[rank], ends[0], 1e-12), f"{apart}: {why}", "buffers")
+        steps = [_by_step(notes) for *_, notes in got]
+        moved = all(steps) and any(not near(before, after, 1e-12) for before, after in steps[0])
+        case.expect(moved, "is never moved: leave the model in training mode", "buffer-not-used")
+        for rank, ((start, _), *_) in enumerate(steps):
+            began = f"with which rank {rank} began is {numbers(start)}; rank 0 came with {numbers(own[0])}"
+            why = "broadcast buffers too, before the first step"
+            case.expect(near(start, own[0], 1e-12), f"{began}: {why}", "buffer-start")
+        for done in range(1, len(steps[0]) + 1):
+            now = [mine[done][0] if done < len(mine) else end for mine, end in zip(steps, ends, strict=True)]
+            left = [mine[done - 1][1] for mine in steps]  # by the forward before
+            for rank in range(1, ranks):
+                apart = f"is {numbers(now[0])} on rank 0 and {numbers(now[rank])} on rank {rank} after step {done}"
+                why = "equal only at the end: broadcast it in every step"
+                case.expect(near(now[rank], now[0], 1e-12), f"{apart}, and {why}", "buffers")
+            mean = sum(left) / ranks
+            both = f"rank 0's is {numbers(left[0])}, the mean over the ranks {numbers(mean)}: take one of these"
+            times = f"that is {ranks} times the ranks' mean: divide by the number of ranks what all_reduce adds up"
+            case.same(
+                now[0],
+                left[0] if near(now[0], left[0], 1e-9) else mean,
+                f"is {numbers(now[0])} after step {done};",
+                Mistake("buffer-sum", ranks * mean, times),
+                Mistake("buffer-value", True, both),
+                tolerance=1e-9,
+            )
 
 
 def _by_step(notes: list) -> list:
@@ -772,107 +677,27 @@ def _by_step(notes: list) -> list:
     return steps
 
 
-LOOPED = {"widths": (3, 4, 2), "seed": 7}  # the model of break_it on rank 0
-
-
 @check(init=1, mean=1, last_batch=1, shuffle=1, buffers=1)
 def check_break_it(answer: Any, part: Any) -> str:
-    ranks, batch = 4, 8
-    scenarios = []
-    for rows, epochs in ((16, 1), (22, 1), (17, 1), (16, 3)):
-        x, y = _data(rows, 3, 2)
-        generator = torch.Generator().manual_seed(rows)
-        orders = [torch.randperm(rows, generator=generator) for _ in range(epochs)]
-        want = loop_reference(x, y, orders, batch, ranks)
-        faulty = [
-            (fault, loop_reference(x, y, orders, batch, ranks, fault, strided))
-            for fault in FAULTS
-            for strided in (False, True)
-        ]
-        scenarios.append((x, y, orders, want, faulty))
-    same, other = [LOOPED] * ranks, [LOOPED | {"seed": 7 + rank} for rank in range(ranks)]
-
-    def outcome(number: int, built: list, buffers: Any = None, real: bool = False) -> tuple:
-        x, y, orders, *references = scenarios[number]
-        case = f"on {len(built)} {'real ' if real else ''}ranks with {len(x)} rows in batches of {batch}"
-        data = (x.clone(), y.clone(), [order.clone() for order in orders], batch, each(built))
-        data += (each(buffers or [None] * len(built)),)
-        return case, _run(case, looped, answer, *data, ranks=len(built), on=None if real else Cluster()), *references
-
+    loop, *short = [Loop(answer, rows) for rows in (16, 22, 17)]
+    epochs = Loop(answer, 16, epochs=3)
+    same, other = [LOOPED] * loop.ranks, [LOOPED | {"seed": 7 + rank} for rank in range(loop.ranks)]
     part("init")
-    case, got, *_ = outcome(0, other)
-    for rank in range(1, ranks):
-        expect(
-            near(got[rank][0], got[0][0], 1e-9),
-            f"{case} every rank began with other weights, and rank {rank} ends with other weights than rank 0: equal "
-            "gradients keep equal weights equal, but make no weights equal. Broadcast them from rank 0 before the "
-            "first step",
-            "different-start",
-        )
-    own = [[p.detach() for p in Chain(**built).parameters()] for built in other]
-    expect(not near(got[0][0], own[0], 1e-12), f"{case} no weight has changed", "unchanged")
-    means = [sum(same) / ranks for same in zip(*own, strict=True)]
-    for rank, (*_, notes) in enumerate(got):
-        began = notes[0][1] if notes else None
-        of_whom = next((f"the weights of rank {r}" for r in range(1, ranks) if near(began, own[r], 1e-12)), "others")
-        of_whom = "weights of its own" if rank and near(began, own[rank], 1e-12) else of_whom
-        of_whom = "the mean of all ranks' weights" if near(began, means, 1e-12) else of_whom
-        expect(
-            near(began, own[0], 1e-12),
-            f"{case} rank {rank} began with {of_whom}, and those of rank 0 count: dist.broadcast(tensor, 0) for each, "
-            "before the first step",
-            "wrong-start",
-        )
-
-    def judge(number: int, built: list, real: bool = False) -> Results:
-        case, got, want, faulty = outcome(number, built, real=real)
-        if all(near(mine, want, 1e-9) for mine, *_ in got):
-            return got
-        for fault, weights in faulty:
-            different = not near(weights, want, 1e-9)
-            expect(not (different and near(got[0][0], weights, 1e-9)), f"{case} the loop {FAULTS[fault]}", fault)
-        seen, there = (sum(note[0] for *_, notes in got for note in notes), sum(map(len, scenarios[number][2])))
-        trained_on = f"{case} the ranks have trained on {seen} rows"
-        expect(
-            seen >= there,
-            f"{trained_on}: {there - seen} were left out, as with len(rows) // ranks rows for each. Deal out all of "
-            "them, as rows.tensor_split(ranks) does",
-            "rows-dropped",
-        )
-        expect(
-            seen <= there,
-            f"{trained_on}: {seen - there} came twice, which makes ranks equal, but a row that is repeated counts "
-            "twice. Let ranks have different numbers of rows, also none",
-            "rows-repeated",
-        )
-        expect(
-            near(got[1][0], got[0][0], 1e-9),
-            f"{case} the ranks end with different weights",
-            "replicas-differ",
-        )
-        expect(
-            False,
-            f"{case} the first weights are {_versus(got[0][0][0], 'one process has', want[0])}",
-            "value",
-        )
-
+    loop.judge_start(other)
     part("mean")
-    rows = [sum(note[0] for note in notes) for *_, notes in judge(0, same)]
-    count, most = len(scenarios[0][0]), max(rows)
-    expect(
-        most <= count / 2,  # twice a fair share: how rows are dealt out is left open
-        f"on {ranks} ranks rank {rows.index(most)} trained on {most:g} of the {count} rows; its share is "
-        f"{count // ranks}: each rank takes its own rows of each batch",
-        "all-rows",
-    )
-    judge(0, other[:2], real=True)
+    rows = loop.judge(same)
+    own = f"its share is {loop.rows // loop.ranks}: each rank takes its own rows of each batch"
+    alone = f"rank {rows.index(max(rows))} trained on {{seen}} of the {loop.rows} rows; {own}"
+    twice_its_share = loop.rows / 2  # how rows are dealt out is left open
+    Case(loop.ranks).at_most(max(rows), twice_its_share, alone, "all-rows")
+    loop.judge(other[:2], real=True)
     part("last batch")
-    judge(1, same)
-    judge(2, same)
+    for one in short:
+        one.judge(same)
     part("shuffle")
-    judge(3, same)
+    epochs.judge(same)
     part("buffers")
-    _judge_buffers(outcome, same)
+    loop.judge_buffers(same)
     return "same start · mean over rows, also in short batches · a new order each epoch · equal buffers"
 
 
@@ -881,58 +706,37 @@ def check_break_it(answer: Any, part: Any) -> str:
 
 @check(value=2, shapes=1)
 def check_linear_backward(answer: Any, part: Any) -> str:
+    stored = "nn.Linear stores its weight as (out, in), and its gradient has that shape"
     cases = []
     for batch, into, out in ((3, 4, 2), (5, 3, 3), (1, 2, 6)):
         x, weight, grad = (integers(1, shape, "float64")[0] + 1 for shape in ((batch, into), (out, into), (batch, out)))
         cases.append((x, weight, grad, (grad @ weight, grad.T @ x, grad.sum(0))))
-    names = ("x", "weight", "bias")
 
-    def judge(x: torch.Tensor, weight: torch.Tensor, grad: torch.Tensor, want: tuple) -> None:
-        case = f"with x {list(x.shape)}, weight {list(weight.shape)} and grad_output {list(grad.shape)}"
+    def judge(x: torch.Tensor, weight: torch.Tensor, grad: torch.Tensor, wants: tuple) -> None:
+        case = Case(label=f"with x {list(x.shape)}, weight {list(weight.shape)} and grad_output {list(grad.shape)}")
         try:
             got = answer(x.clone(), weight.clone(), grad.clone())
         except (RuntimeError, RankFailed) as error:
-            expect(
-                "shapes cannot be multiplied" not in str(error),
-                f"{case}: {error}. nn.Linear stores its weight as (out, in)",
-                "transposed",
-            )
+            fits = "shapes cannot be multiplied" not in str(error)
+            case.expect(fits, f"it raised {error}: {stored}", "transposed")
             raise
-        expect(
-            isinstance(got, (list, tuple)) and len(got) == 3,
-            f"{case} it returned {type(got).__name__}: return the gradients of x, weight and bias",
-            "form",
-        )
-        for name, mine, right in zip(names, got, want, strict=True):
-            shape = list(getattr(mine, "shape", []))
-            transposed = name == "weight" and isinstance(mine, torch.Tensor) and near(mine.T, right, 1e-9)
-            expect(
-                not transposed or near(mine, right, 1e-9),
-                f"{case} the gradient of weight is the transposed one: nn.Linear stores its weight as (out, in), and "
-                "its gradient has that shape",
-                "transposed",
-            )
-            expect(
-                not (name == "x" and into_square(weight) and near(mine, grad @ weight.T, 1e-9)),
-                f"{case} the gradient of x is that of the transposed weight: nn.Linear computes x @ weight.T, so the "
-                "way back is grad_output @ weight",
-                "transposed",
-            )
-            expect(
-                shape == list(right.shape),
-                f"{case} the gradient of {name} has shape {shape}; {name} has {list(right.shape)}"
-                + (": sum over the batch" if name == "bias" else ""),
-                "shape",
-            )
-            expect(
-                near(mine, right, 1e-9) or not near(mine, right / len(x), 1e-9),
-                f"{case} the gradient of {name} is {len(x)} times too small: sum over the batch, do not divide by it",
-                "mean",
-            )
-            expect(
-                near(mine, right, 1e-9),
-                f"{case} the gradient of {name} begins {_numbers(mine)}; autograd says {_numbers(right)}",
-                "value",
+        form = f"it returned {type(got).__name__}: return the gradients of x, weight and bias"
+        case.expect(isinstance(got, (list, tuple)) and len(got) == 3, form, "form")
+        turned = weight.shape[0] == weight.shape[1] and grad @ weight.T
+        for name, mine, want in zip(("x", "weight", "bias"), got, wants, strict=True):
+            shape, right = list(getattr(mine, "shape", [])), list(want.shape)
+            way = "nn.Linear computes x @ weight.T, so the way back is grad_output @ weight"
+            over = ": sum over the batch" if name == "bias" else ""
+            case.same(
+                mine,
+                want,
+                f"the gradient of {name}",
+                Mistake("transposed", name == "weight" and want.T, f"is the transposed one: {stored}"),
+                Mistake("transposed", name == "x" and turned, f"is that of the transposed weight: {way}"),
+                Mistake("shape", shape != right, f"has shape {shape}; {name} has {right}{over}"),
+                Mistake("mean", want / len(x), f"is {len(x)} times too small: sum over the batch, do not divide by it"),
+                says="autograd says",
+                tolerance=1e-9,
             )
 
     part("value")
@@ -943,10 +747,6 @@ def check_linear_backward(answer: Any, part: Any) -> str:
     return "the three gradients that autograd computes, for a weight stored as (out, in)"
 
 
-def into_square(weight: torch.Tensor) -> bool:
-    return weight.shape[0] == weight.shape[1]
-
-
 # no_sync
 
 
@@ -954,84 +754,65 @@ def into_square(weight: torch.Tensor) -> bool:
 def check_no_sync(answer: Any, part: Any) -> str:
     ranks, micro, buckets = 2, 3, [[7, 6, 5, 4], [3, 2, 1, 0]]
     x, y = _data(12, SQUARE[0], SQUARE[-1])
-    xs, ys = ([shard.split(2) for shard in whole.tensor_split(ranks)] for whole in (x, y))
-    parts = each([[(a.clone(), b.clone()) for a, b in zip(*pair, strict=True)] for pair in zip(xs, ys, strict=True)])
     built = {"widths": SQUARE, "seed": 5}
+    shards = zip(x.tensor_split(ranks), y.tensor_split(ranks), strict=True)
+    parts = [list(zip(a.split(2), b.split(2), strict=True)) for a, b in shards]
+    own = each([[(a.clone(), b.clone()) for a, b in pairs] for pairs in parts])
 
-    def gradients(*numbers: int) -> list:
-        """Return the mean over the ranks of the gradients of some micro-batches, each a `micro`-th of the whole."""
+    def gradients(*places: int, scale: float = 1 / micro) -> list:
+        """Return the mean over the ranks of the gradients of some micro-batches, each times `scale`."""
         model = Chain(**built)
-        for rank in range(ranks):
-            for number in numbers:
-                (nn.functional.mse_loss(model(xs[rank][number]), ys[rank][number]) / micro / ranks).backward()
+        for a, b in (pairs[place] for pairs in parts for place in places):
+            (nn.functional.mse_loss(model(a), b) * scale / ranks).backward()
         return [p.grad for p in model.parameters()]
 
-    whole = Chain(**built)
-    nn.functional.mse_loss(whole(x), y).backward()
-    want = [p.grad for p in whole.parameters()]
-    wrong = [
-        (want, micro, "sum", f"are {micro} times too large: divide each loss by {micro}, the number of micro-batches"),
-        (want, ranks, "sum", f"are {ranks} times too large: divide by {ranks}, the number of ranks"),
-    ]
+    want = gradients(*range(micro))
     first = "are those of the first micro-batch alone: its backward launched the buckets. Register hooks after it"
     last = "are those of the last micro-batch alone: keep what the backwards before it have added up in .grad"
-    for scale in (1, micro):
-        wrong.append((gradients(0), scale, "first-only", first))
-        wrong.append((gradients(micro - 1), scale, "last-only", last))
-    case = f"on {ranks} ranks with {micro} micro-batches each"
+    all_ranks = f"are {ranks} times too large: divide by {ranks}, the number of ranks"
+    all_micro = f"are {micro} times too large: divide each loss by {micro}, the number of micro-batches"
+    known = [
+        Mistake("sum", gradients(*range(micro), scale=1.0), all_micro),
+        Mistake("sum", gradients(*range(micro), scale=ranks / micro), all_ranks),
+    ]
+    for scale in (1 / micro, 1.0):
+        known.append(Mistake("first-only", gradients(0, scale=scale), first))
+        known.append(Mistake("last-only", gradients(-1, scale=scale), last))
+    case = Case(ranks, f"with {micro} micro-batches each")
     part("value")
     for real in (False, True):
-        got = _run(case, accumulated, answer, buckets, parts, built, ranks=ranks, on=None if real else Cluster())
-        for rank in range(ranks):
-            mine = got[rank]
-            if near(mine, want, 1e-9):
-                continue
-            for grads, scale, code, said in wrong:
-                expect(not near(mine, [scale * g for g in grads], 1e-9), f"{case} the gradients {said}", code)
-            expect(
-                False,
-                f"{case} the first gradient on rank {rank} is "
-                + _versus(mine[0], f"over all {len(x)} rows it is", want[0]),
-                "value",
-            )
+        here = Case(ranks, case.label, real)
+        for rank, mine in enumerate(here.run(accumulated, answer, buckets, own, built)):
+            differs = f"are wrong: that of {_first_off(mine, want, f'over all {len(x)} rows it is')}"
+            what = f"the gradients on rank {rank}"
+            here.same(mine, want, what, *known, Mistake("value", True, differs), tolerance=1e-9)
     part("collectives")
     timed = built | {"seconds": 1.0, "row_seconds": 0.3}  # no number of rows makes a forward as long as a backward
-    trace = run(accumulated, answer, buckets, parts, timed, ranks=ranks, on=SLOW)
+    trace = Case(ranks, case.label, on=SLOW).run(accumulated, answer, buckets, own, timed)
     spent = [event.end - event.start for event in trace.of(0, "work")]
     computing = sum(seconds for seconds in spent if close(seconds, 1.0))
     backward = float(len(SQUARE) - 2)
-    expect(
-        computing >= micro * backward - 1e-9,
-        f"{case} and {backward:g} s for a backward rank 0 ran backward for {computing:g} s; {micro} micro-batches take "
-        f"{micro * backward:g} s. All rows at once are the batch that does not fit: one backward for each micro-batch",
-        "one-backward",
-    )
+    need = micro * backward
+    ran = f"{backward:g} s for a backward rank 0 ran it for {computing:g} s; {micro} micro-batches take {need:g} s"
+    fits = "All rows at once are the batch that does not fit: one backward for each micro-batch"
+    case.expect(computing >= need - 1e-9, f"and {ran}. {fits}", "one-backward")
     alive = most = 0
     for seconds in spent:
         alive = 0 if close(seconds, 1.0) else alive + 1
         most = max(most, alive)
-    expect(
-        most <= 1,
-        f"{case} rank 0 ran {most} forwards before its first backward, so the activations of {most} micro-batches were "
-        "held at a time: give each micro-batch a backward of its own, which frees them",
-        "one-graph",
-    )
+    graphs = "rank 0 ran {seen} forwards before its first backward, so the activations of {seen} micro-batches were "
+    graphs += "held at a time: give each micro-batch a backward of its own, which frees them"
+    case.at_most(most, 1, graphs, "one-graph")
     calls = trace.collectives[0].count("all_reduce")
-    expect(
-        calls <= len(buckets),
-        f"{case} and {len(buckets)} buckets rank 0 called all_reduce {calls} times; {len(buckets)} are enough: only "
-        "the last backward may communicate, because gradients add up in .grad until then",
-        "sync-on-accumulation",
-    )
+    often = "and {bound} buckets rank 0 called all_reduce {seen} times; {bound} are enough: only the last backward may "
+    often += "communicate, because gradients add up in .grad until then"
+    case.at_most(calls, len(buckets), often, "sync-on-accumulation")
     part("overlap")
     ended = max(event.end for event in trace.of(0, "work"))
     began = min((event.posted for event in trace.of(0, "all_reduce")), default=math.inf)
-    expect(
-        began < ended,
-        f"{case} the last backward ended at {ended:g} s and the first all-reduce began at {began:g} s: the last "
-        "backward must start the buckets while it runs",
-        "after-backward",
-    )
+    after = f"the last backward ended at {ended:g} s and the first all-reduce began at {began:g} s"
+    early = "the last backward must start the buckets while it runs"
+    case.expect(began < ended, f"{after}: {early}", "after-backward")
     return "the gradient of all micro-batches of all ranks · one all-reduce a bucket · started in the last backward"
 
 
@@ -1048,35 +829,31 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
         ([400_000] * 48, [1e-4] * 48, 8, 20e-6, 10e9),  # one parameter is too little, all are too much
     ]
     for _ in range(4):
-        count = shuffle.randint(8, 16)
-        sizes = [4 * shuffle.choice((64, 4096, 16384, 65536)) for _ in range(count)]
-        cases.append(
-            (sizes, [size * 2e-9 for size in sizes], shuffle.choice((2, 4, 8)), 10 ** shuffle.uniform(-6, -4), 1e9)
-        )
-    judged = []
-    for sizes, seconds, ranks, latency, bandwidth in cases:
+        sizes = [4 * shuffle.choice((64, 4096, 16384, 65536)) for _ in range(shuffle.randint(8, 16))]
+        seconds = [size * 2e-9 for size in sizes]
+        cases.append((sizes, seconds, shuffle.choice((2, 4, 8)), 10 ** shuffle.uniform(-6, -4), 1e9))
+    wanted = []
+    for sizes, seconds, *network in cases:
         caps = {sum(sizes[a:b]) for a in range(len(sizes)) for b in range(a + 1, len(sizes) + 1)}
-        judged.append(min(step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in caps))
+        wanted.append(min(step_seconds(sizes, seconds, cap, *network) for cap in caps))
     part("best")
-    for (sizes, seconds, ranks, latency, bandwidth), best in zip(cases, judged, strict=True):
+    for (sizes, seconds, ranks, latency, bandwidth), best in zip(cases, wanted, strict=True):
         got = answer(list(sizes), list(seconds), ranks, latency, bandwidth)
         number = isinstance(got, (int, float)) and not isinstance(got, bool) and got > 0
         expect(number, f"it returned {got!r}: return a number of bytes", "form")
         expect(got >= 1, f"it returned {got:.3g}: return the cap in bytes, not the seconds of a step", "seconds")
-        took = step_seconds(sizes, seconds, got, ranks, latency, bandwidth)
-        largest, smallest = (step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in (sum(sizes), 1))
+        took, largest, smallest = (
+            step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in (got, sum(sizes), 1)
+        )
         why = ""
         if close(took, largest, 1e-9):
             why = ": one bucket leaves no backward to hide behind"
         elif close(took, smallest, 1e-9):
             why = ": a bucket for every parameter pays the latency every time"
-        expect(
-            took <= 1.05 * best,
-            f"with {len(sizes)} parameters of {min(sizes):,} to {max(sizes):,} bytes on {ranks} ranks, "
-            f"{latency * 1e6:.3g} µs of latency and {bandwidth / 1e9:g} GB/s, a cap of {got:,.0f} B takes "
-            f"{took * 1e3:.4g} ms; the best one takes {best * 1e3:.4g} ms{why}",
-            "too-slow",
-        )
+        on = f"on {ranks} ranks, {latency * 1e6:.3g} µs of latency and {bandwidth / 1e9:g} GB/s"
+        case = Case(words=f"with {len(sizes)} parameters of {min(sizes):,} to {max(sizes):,} bytes {on},")
+        slow = f"a cap of {got:,.0f} B takes {took * 1e3:.4g} ms; the best one takes {best * 1e3:.4g} ms{why}"
+        case.expect(took <= 1.05 * best, slow, "too-slow")
     return f"within 5 % of the best step on {len(cases)} clusters and models"
 
 
@@ -1086,84 +863,58 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
 @check(once=1, staleness=2, together=1)
 def check_parameter_server(answer: Any, part: Any) -> str:
     ranks, steps = 4, 4
-    traces = {}
-
-    def case_of(bound: int) -> str:
-        return f"with {ranks - 1} workers, {steps} steps each, and a bound of {bound}"
-
+    traces = []
     part("once")
     for bound in (2, 0, 1):
-        trace = _run(case_of(bound), served, answer, steps, bound, [0, 1.0, 1.0, 5.0], ranks=ranks, on=Cluster())
-        traces[bound] = trace
+        case = Case(ranks, words=f"with {ranks - 1} workers, {steps} steps each, and a bound of {bound},")
+        trace = case.run(served, answer, steps, bound, [0, 1.0, 1.0, 5.0])
+        traces.append((case, bound, trace))
         final = trace[0][0]
-        expect(
-            final is not None,
-            f"{case_of(bound)} rank 0 returned no tensor: the server returns the weights at the end",
-            "no-weights",
-        )
+        returned = "rank 0 returned no tensor: the server returns the weights at the end"
+        case.expect(final is not None, returned, "no-weights")
         for rank in range(1, ranks):
             done = sorted(step for step, _ in trace[rank][1])
-            expect(
-                done == list(range(steps)),
-                f"{case_of(bound)} rank {rank} computed the gradients of steps {done}; each worker computes each "
-                "step once",
-                "steps",
-            )
-        applied, factor = -final, -final.flatten()[0].item()
-        alike = near(applied, factor * torch.ones_like(applied), 1e-9)
-        expect(
-            not alike or abs(factor) < 1e-9 or close(factor, 1.0, 1e-9),
-            f"{case_of(bound)} and a learning rate of 1 the server added {-factor:.3g} times each gradient to the "
-            "weights; wanted is -1 times: weights -= learning_rate * gradient, for each gradient by itself",
-            "factor",
-        )
+            each_once = f"rank {rank} computed the gradients of steps {done}; each worker computes each step once"
+            case.expect(done == list(range(steps)), each_once, "steps")
+        applied, each_once = -final, torch.ones_like(final)
+        factor = applied.flatten()[0].item()
         lost, twice = int((applied < 0.5).sum()), int((applied > 1.5).sum())
-        expect(
-            lost == 0,
-            f"{case_of(bound)} {lost} of {len(final)} gradients were never applied: receive and subtract each one "
-            "before the end",
-            "lost",
+        alike = abs(factor) >= 1e-9 and near(applied, factor * each_once, 1e-9)
+        times = f"added {-factor:.3g} times each gradient to the weights, at a learning rate of 1; wanted is -1 times: "
+        never = f"never applied {lost} of {len(final)} gradients: receive and subtract each one before the end"
+        case.same(
+            applied,
+            each_once,
+            "the server",
+            Mistake("factor", alike, f"{times}weights -= learning_rate * gradient, for each gradient by itself"),
+            Mistake("lost", lost > 0, never),
+            Mistake("twice", twice > 0, f"applied {twice} of {len(final)} gradients more than once"),
+            Mistake("value", True, f"ends with the weights {numbers(final)}"),
+            tolerance=1e-9,
         )
-        expect(twice == 0, f"{case_of(bound)} {twice} of {len(final)} gradients were applied more than once", "twice")
-        expect(
-            near(applied, torch.ones_like(applied), 1e-9),
-            f"{case_of(bound)} the weights are {_numbers(final)}",
-            "value",
-        )
-    _run("on 3 real ranks", served, answer, 2, 1, [0.0] * 3, ranks=3)
+    Case(3, real=True).run(served, answer, 2, 1, [0.0] * 3)
     part("staleness")
-    for bound, trace in traces.items():
+    for case, bound, trace in traces:
         seen = [(rank, step, weights) for rank in range(1, ranks) for step, weights in trace[rank][1]]
-        for rank, step, weights in seen:
+        begun = [int(-weights.sum()) for _, _, weights in seen]  # gradients in the weights that were given out
+        for (rank, step, _), had in zip(seen, begun, strict=True):
             slot = (rank - 1) * steps + step
-            begun = int(-weights.sum())
-            later = [int(-other.sum()) for _, _, other in seen if other[slot] == 0]
-            stale = max(later) - begun
-            expect(
-                stale <= bound,
-                f"{case_of(bound)} rank {rank} was given weights with {begun} gradients in them for step {step}, and "
-                f"its own gradient was not yet applied when {max(later)} others were: a staleness of {stale} or more. "
-                "Let fast workers wait for the oldest gradient under way",
-                "too-stale",
-            )
-        begun = [int(-weights.sum()) for _, _, weights in seen]
+            later = max(there for there, (_, _, other) in zip(begun, seen, strict=True) if other[slot] == 0)
+            stale = f"rank {rank} was given weights with {had} gradients in them for step {step}, and its own gradient "
+            stale += f"was not yet applied when {later} others were: a staleness of {{seen}} or more. "
+            wait = "Let fast workers wait for the oldest gradient under way"
+            case.at_most(later - had, bound, f"{stale}{wait}", "too-stale")
         for count in range(len(begun)):
-            early = [number for number in begun if number + bound <= count]
-            expect(
-                len(early) <= count + 1,
-                f"{case_of(bound)} {len(early)} gradients were computed on weights with at most "
-                f"{max(early, default=0)} in them: applied one after the other, the last of them has a staleness of "
-                f"{len(early) - 1 - max(early, default=0)} or more. Give out weights to at most bound + 1 workers at a "
-                "time",
-                "too-stale",
-            )
+            early = [there for there in begun if there + bound <= count]
+            most, number = max(early, default=0), len(early)
+            stale = f"{number} gradients were computed on weights with at most {most} in them: applied one after the "
+            stale += f"other, the last of them has a staleness of {number - 1 - most} or more. Give out weights to at "
+            stale += "most bound + 1 workers at a time"
+            case.at_most(number, count + 1, stale, "too-stale")
     part("together")
-    trace = traces[2]
+    case, _, trace = traces[0]
     serial = sum(event.end - event.start for event in trace.events if event.kind == "work")
-    expect(
-        trace.seconds < 0.9 * serial,
-        f"{case_of(2)} it took {trace.seconds:.3g} s, as long as all workers one after the other ({serial:.3g} s): a "
-        "bound of 2 lets three compute at the same time",
-        "one-at-a-time",
-    )
+    long = f"it took {trace.seconds:.3g} s, as long as all workers one after the other ({serial:.3g} s)"
+    three = "a bound of 2 lets three compute at the same time"
+    case.expect(trace.seconds < 0.9 * serial, f"{long}: {three}", "one-at-a-time")
     return "every gradient applied once · never staler than the bound of 0, 1 and 2 · workers compute at the same time"
