@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import gc
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import gelu
+from torch.nn.functional import cross_entropy, gelu
 
-from course_lib import Cluster, RankFailed, Results, each, run
+from course_lib import RankFailed, Results, each
 from course_lib.engine.storages import Alive
-from exercises_tests.judging import alone, check, code_of, expect
-from exercises_tests.values import close, equal, integers, near
+from exercises_tests.judging import Case, Hint, Mistake, alone, check, expect
+from exercises_tests.values import amount, close, count, different, draw, equal, integers, near, ring_bytes, versus
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
-REAL_SECONDS = 20  # after which a run on real ranks counts as hung
-NO_GRADIENT_OF_DIST = (
+EXACT = 1e-9  # the sums here are of few float64 numbers, and their order is free
+LOSS = 1e-8  # exp and log, too
+NO_GRADIENT_OF_DIST = Hint(
     "incorrect number of gradients",
     "backward returns one gradient for each argument of forward, x and dist: that of dist is None.",
 )
-NO_OFFSET = ("out of bounds", "targets count the words of all ranks; this rank's n words begin at rank · n.")
-IN_PLACE = (
+NO_OFFSET = Hint("out of bounds", "targets count the words of all ranks; this rank's n words begin at rank · n.")
+IN_PLACE = Hint(
     "modified by an inplace operation",
     "all_reduce wrote over numbers that backward needs: take the maximum of logits.detach(), and sum with "
     "ReduceFromRanks.",
+)
+CUT_TWICE = Hint(
+    "cannot be multiplied",
+    "w1 is cut by columns, so it takes all of x; w2 by rows, so it takes this rank's columns of the hidden layer. "
+    "Nothing is transposed, and x is not cut",
+    "row-then-column",
 )
 
 
@@ -55,7 +63,7 @@ def multiplied(answer: Any, x: np.ndarray, shards: list) -> tuple:
     return _plain(answer(x, shards)), sum(x.products)
 
 
-def applied(dist: Any, answer: Any, x: torch.Tensor, grad: torch.Tensor, backward: bool, turned: bool) -> Any:
+def applied(dist: Any, answer: Any, x: torch.Tensor, grad: torch.Tensor, backward: bool, turned: bool = False) -> Any:
     x = x.clone().requires_grad_()
     try:
         y = answer.apply(x, dist)
@@ -81,17 +89,15 @@ class Untold:
         return self._dist.all_reduce(tensor, *args, **kwargs)
 
 
-def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list, grad: Any, more: tuple = ()) -> Any:
+def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list, grad: Any, more: tuple) -> Any:
     dist = Untold(dist)
-    x = x.clone().requires_grad_()
-    own = [shard.clone().requires_grad_() for shard in shards]
-    same = [tensor.clone().requires_grad_() for tensor in shared]
-    y = answer(dist, x, *own, *same, *more)
+    leaves = [leaf.clone().requires_grad_() for leaf in (x, *shards, *shared)]
+    y = answer(dist, *leaves, *more)
     if not isinstance(y, torch.Tensor):
         return None
     if grad is not None:
         y.backward(grad)
-    return y.detach(), [leaf.grad for leaf in (x, *own, *same)], dist.untold
+    return y.detach(), [leaf.grad for leaf in leaves], dist.untold
 
 
 def refused(dist: Any, answer: Any, *data: Any) -> tuple | None:
@@ -126,136 +132,47 @@ def hiding(answer: Any, pairs: list) -> Any:
     return [[np.asarray(function(value), dtype=float) for value in (a, b, a + b)] for a, b in pairs]
 
 
-# What several checks of this chapter ask
-
-
-def _run(case: str, *call: Any, ranks: int, real: bool = False, hints: tuple = ()) -> Results:
-    """Run; a run that fails is a wrong answer, told with its case, and with a hint where torch says certain words."""
-    try:
-        return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        more = "".join(f"\n    {hint}" for words, hint in hints if words in str(failure))
-        expect(False, f"{case}: {failure}{more}", code_of(failure))
-
-
-def _on(ranks: int, real: bool = False) -> str:
-    return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
-
-
-def _numbers(tensor: Any, first: int = 0) -> str:
-    """Return four numbers of a tensor, from the place `first` on."""
-    if not isinstance(tensor, (torch.Tensor, np.ndarray)):
-        return repr(tensor)
-    values = [f"{value:.4g}" for value in tensor.flatten().tolist()[first:]]
-    return f"[{'..., ' if first else ''}{', '.join(values[:4])}{', ...' if len(values) > 4 else ''}]"
-
-
-def _versus(got: Any, says: str, want: Any) -> str:
-    """Return what came and what was wanted, from the first number on in which they differ, or their shapes."""
-    if not isinstance(got, (torch.Tensor, np.ndarray)):
-        return f"{got!r}; {says} {_numbers(want)}"
-    if got.shape != want.shape:
-        return f"numbers of shape {list(got.shape)}; {says} {list(want.shape)}"
-    same = np.abs(np.asarray(got, dtype=float) - np.asarray(want, dtype=float)).flatten() <= 1e-9
-    first = int(np.argmin(same)) if same.size else 0
-    return f"{_numbers(got, first)}; {says} {_numbers(want, first)}"
-
-
-def _expect_told(case: str, got: Results) -> None:
-    """Judge that no all_reduce was hidden from autograd, whose gradient is then right by luck."""
-    for rank, (*_, untold) in enumerate(got):
-        expect(
-            untold == 0,
-            f"{case} rank {rank} calls all_reduce on a tensor that autograd follows, and autograd is not told. The "
-            "gradient is right by luck: torch warns, and after an exp, which keeps its result for backward, it is "
-            "wrong on real ranks. Sum with ReduceFromRanks, which says what backward does",
-            "untold",
-        )
-
-
-def _expect_summed_once(case: str, ranks: int, rank: int, pairs: dict[str, tuple[Any, torch.Tensor]]) -> None:
-    """Judge that no gradient was summed over ranks that have the whole of it already; pairs: (gradient, right one)."""
-    large = [
-        name
-        for name, (mine, right) in pairs.items()
-        if ranks > 1 and near(mine, ranks * right, 1e-9) and not near(right, 0 * right, 1e-9)
-    ]
-    said = f"{case} the gradient of {large[0] if large else None} on rank {rank} is {ranks} times too large: "
-    expect(
-        large != ["b2"],
-        f"{said}b2 went through CopyToRanks, which sums in backward, and every rank has the whole gradient of b2 "
-        "already. Add b2 as it is",
-        "f-on-b2",
-    )
-    expect(large != ["x"], f"{said}x went through CopyToRanks twice, and once is enough", "f-twice")
-    expect(not large, f"{said}the backward of the last sum must not sum again", "sums-twice")
-
-
-def _draw(*shape: int, seed: int = 0) -> torch.Tensor:
-    return integers(1 + seed, shape, "float64")[seed] / 8 + 0.01 * (seed + 1)
-
-
-def _ring_bytes(ranks: int, elements: int, calls: int) -> int:
-    return calls * 2 * (ranks - 1) * math.ceil(elements / ranks) * 8
-
-
 # The products in numpy
+
+MISFIT = (
+    "A row shard has some rows of w: multiply it with the columns of x that meet them.",
+    "A column shard has all rows of w: multiply it with all of x.",
+)
 
 
 def _matrices(rows: int, inner: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    return tuple(t.numpy() for t in (_draw(rows, inner), _draw(inner, columns, seed=1)))
+    return draw((rows, inner)).numpy(), draw((inner, columns), 1).numpy()
 
 
 def _products(answer: Any, axis: int) -> None:
     for rows, inner, columns, ranks in ((2, 4, 6, 2), (1, 8, 8, 4), (3, 4, 4, 1), (2, 9, 6, 3), (1, 4, 4, 4)):
         x, w = _matrices(rows, inner, columns)
-        want = x @ w
-        shards = [shard.copy() for shard in np.split(w, ranks, axis=axis)]
-        case = f"with x {x.shape} and {ranks} {'shards' if ranks > 1 else 'shard'} {shards[0].shape}"
-        summands = [x[:, : len(shard)] @ shard for shard in shards] if axis == 0 else [x @ shard for shard in shards]
+        want, shards = x @ w, np.split(w, ranks, axis=axis)
+        summed = sum(x[:, : len(shard)] @ shard for shard in shards)
+        case = Case(label=f"with x {x.shape} and {count(ranks, 'shard')} {shards[0].shape}")
         try:
             got, products = alone(multiplied, answer, x.copy(), [shard.copy() for shard in shards])
         except (RankFailed, ValueError) as error:
-            misfit = "mismatch" in str(error) or "must match exactly" in str(error)
-            expect(not misfit, f"{case}: {str(error)[:200]}\n    {_misfit(axis)}", "misfit")
+            if "mismatch" in str(error) or "must match exactly" in str(error):
+                case.refuse(f"{str(error)[:200]}\n{MISFIT[axis]}", "misfit")
             raise
-        expect(isinstance(got, np.ndarray), f"{case} it returned {type(got).__name__}: return an array", "form")
-        expect(
-            not (axis == 1 and ranks > 1 and got.shape == summands[0].shape and near_np(got, sum(summands))),
-            f"{case} the products are added; each is another set of columns of the result: lay them side by side",
-            "added",
-        )
-        expect(
-            not (axis == 0 and ranks > 1 and got.shape == (rows, ranks * columns)),
-            f"{case} the products lie side by side, {got.shape}; each has all columns, and the result is their sum",
-            "side-by-side",
-        )
-        expect(
-            not (axis == 0 and ranks > 1 and near_np(got, sum(summands))),
-            f"{case} every shard was multiplied with the first columns of x: shard r meets the r-th part of x's "
-            "columns",
-            "same-part",
-        )
-        expect(got.shape == want.shape, f"{case} the result has shape {got.shape}; x @ w has {want.shape}", "shape")
-        expect(near_np(got, want), f"{case} the result has {_versus(got, 'x @ w has', want)}", "value")
-        expect(
+        case.expect(isinstance(got, np.ndarray), f"it returned {type(got).__name__}: return an array", "form")
+        added = "is the sum of the products; each is another set of columns of it: lay them side by side"
+        same_part = "has every shard meet the first columns of x: shard r meets the r-th part of x's columns"
+        beside = f"has the products side by side, {got.shape}; each has all columns, and the result is their sum"
+        mistakes = [
+            Mistake("added", axis == 1 and summed, added),
+            Mistake("same-part", axis == 0 and summed, same_part),
+            Mistake("side-by-side", axis == 0 and ranks > 1 and got.shape == (rows, ranks * columns), beside),
+            Mistake("shape", got.shape != want.shape, f"has shape {got.shape}; x @ w has {want.shape}"),
+        ]
+        case.same(got, want, "the result", *mistakes, says="x @ w is", tolerance=EXACT)
+        case.expect(
             not 0 < products < ranks,  # 0: multiplied by something that does not say so, as x.dot
-            f"{case} it takes {products} {'products' if products > 1 else 'product'}: joined shards are the whole w, "
-            "which no rank has. Take one product for each shard",
+            f"it takes {count(products, 'product')}: joined shards are the whole w, which no rank has. Take one "
+            "product for each shard",
             "joined",
         )
-
-
-def _misfit(axis: int) -> str:
-    if axis:
-        return "A column shard has all rows of w: multiply it with all of x."
-    return "A row shard has some rows of w: multiply it with the columns of x that meet them."
-
-
-def near_np(got: np.ndarray, want: np.ndarray) -> bool:
-    return got.shape == want.shape and bool(np.all(np.abs(got - want) <= 1e-9))
 
 
 @check(value=1)
@@ -276,9 +193,8 @@ def check_matmul_row_split(answer: Any, part: Any) -> str:
 def check_gelu_counterexample(answer: Any, part: Any) -> str:
     part("value")
     got = answer()
-    pair = isinstance(got, (list, tuple)) and len(got) == 2
     expect(
-        pair and all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in got),
+        isinstance(got, (list, tuple)) and len(got) == 2 and all(close(number, number) for number in got),
         f"it returned {got!r}: return two plain numbers, as in (3.0, 4.0)",
         "form",
     )
@@ -301,148 +217,176 @@ def check_activation_that_hides_it(answer: Any, part: Any) -> str:
     got = alone(hiding, answer, [tuple(x.copy() for x in pair) for pair in pairs])
     expect(not isinstance(got, str), f"it returned {got}: return a function, as in `return np.tanh`", "form")
     for one, other, both in got:
-        expect(
-            one.shape == other.shape == both.shape and near_np(one + other, both),
-            f"f(a) + f(b) has {_versus(one + other, 'f(a + b) has', both)}: this function shows the mistake",
-            "shows-it",
-        )
-    different = any(not near_np(one, np.zeros_like(one)) for one, _, _ in got)
+        says = "this function shows the mistake: f(a + b) is"
+        Case().same(one + other, both, "f(a) + f(b)", says=says, tolerance=EXACT, code="shows-it")
+    different = any(not near(one, 0 * one, EXACT) for one, _, _ in got)
     expect(different, "this function is zero everywhere, and no activation: return another", "zero")
     return "f(a) + f(b) = f(a + b): with this activation a test would not see the wrong cut"
 
 
 # f and g
 
+WAYS = {  # what each gives, and the code and the name of what it must leave as it was
+    "forward": ("the result", "input-changed", "its input"),
+    "backward": ("the gradient of x", "gradient-changed", "the gradient that it was given"),
+}
+MISSED = {  # what it takes for the other: by the way, and by whether it is the one that should sum
+    ("forward", True): ("swapped", "is its input; forward should return the sum over ranks: f and g are swapped"),
+    ("forward", False): ("swapped", "is the sum over ranks; forward should return its input: f and g are swapped"),
+    ("backward", True): ("no-sum-in-backward", "is its own; x went to all ranks: it is the sum over all of them"),
+    ("backward", False): ("backward-sums", "is the sum over ranks; each has the whole already: return it as it is"),
+}
 
-def _excuse(got: Any, want: torch.Tensor, ranks: int) -> str:
-    if got is None:
-        return ". all_reduce returns nothing: return the tensor that it worked on"
-    return f". Nothing is to be divided by {ranks}" if near(got, want / ranks, 1e-9) else ""
+
+def _given(ranks: int, alike: bool) -> tuple[list, list]:
+    """Return x and the gradient of every rank."""
+    drawn = different(2 * ranks, (2, 3), "float64")
+    return drawn[:1] * ranks if alike else drawn[::2], drawn[1::2]
 
 
-def _expect_not_one(case: str, what: str, has: list[bool]) -> None:
-    """Refuse a sum that only one of several ranks has."""
-    said = f"{case} only rank {has.index(True) if any(has) else None} has the sum of {what}, as after a reduce; "
-    expect(len(has) == 1 or sum(has) != 1, f"{said}every rank needs it: all_reduce", "only-one-rank")
-
-
-def _autograd(name: str, answer: Any, forward_sums: bool, part: Any) -> None:
-    see = f"run(lambda dist: {name}.apply(torch.ones(2, 3), dist), ranks=2, on=Cluster())"
-    part("forward")
-    does = "returns the sum over ranks, and should return its input"
-    if forward_sums:
-        does = "returns its input, and should return the sum over ranks"
-    runs, counts = [], []
-    for ranks, real in ((2, False), (1, False), (3, False), (2, True)):
-        drawn = integers(2 * ranks, (2, 3), "float64")
-        xs, grads = ([tensor + 10 * (rank + 1) for rank, tensor in enumerate(drawn[half::2])] for half in (0, 1))
-        xs = xs if forward_sums else [xs[0]] * ranks
-        want_y = [sum(xs)] * ranks if forward_sums else xs
-        want_grad = grads if forward_sums else [sum(grads)] * ranks
-        case = _on(ranks, real)
-        got = _run(case, applied, answer, each(xs), each(grads), False, False, ranks=ranks, real=real)
-        expect(got[0] != "not written", "not written yet", "not-written")
-        runs.append((case, ranks, real, want_grad, xs, grads))
-        counts.append(len(got.collectives[0]))
-        if forward_sums:
-            _expect_not_one(f"{case} forward:", "the ranks' x", [near(y, want_y[0], 1e-9) for y, *_ in got])
-        for rank, (y, _, given, _) in enumerate(got):
-            swapped = xs[rank] if forward_sums else sum(xs)
-            expect(
-                ranks == 1 or not (isinstance(y, torch.Tensor) and near(y, swapped, 1e-9)),
-                f"{case} forward {does}: f and g are swapped",
-                "swapped", see,
-            )  # fmt: skip
-            expect(
-                isinstance(y, torch.Tensor) and near(y, want_y[rank], 1e-9),
-                f"{case} rank {rank}'s forward returns {_versus(y, 'it should be', want_y[rank])}"
-                + _excuse(y, want_y[rank], ranks),
-                "forward", see,
-            )  # fmt: skip
-            expect(
-                near(given, xs[rank], 0),
-                f"{case} forward changed its input on rank {rank}: all_reduce works in place, so give it a clone",
-                "input-changed", see,
-            )  # fmt: skip
-    part("backward")
-    both = []
-    for case, ranks, real, want_grad, xs, grads in runs:
-        data = (each(xs), each(grads), True, False)
-        got = _run(case, applied, answer, *data, ranks=ranks, real=real, hints=(NO_GRADIENT_OF_DIST,))
-        expect(got[0] != "not written", "not written yet", "not-written")
-        both.append(len(got.collectives[0]))
-        if not forward_sums:
-            _expect_not_one(
-                f"{case} backward:", "the ranks' gradients", [near(grad, want_grad[0], 1e-9) for _, grad, *_ in got]
-            )
-        for rank, (_, grad, _, passed) in enumerate(got):
-            missed = sum(grads) if forward_sums else grads[rank]
-            expect(
-                ranks == 1 or not near(grad, missed, 1e-9),
-                f"{case} backward "
-                + ("sums the gradient over ranks; every rank has the whole of it already: return it as it is"
-                   if forward_sums else
-                   "returns each rank's own gradient; x went to all ranks, so its gradient is the sum over all of "
-                   "them"),
-                "backward-sums" if forward_sums else "no-sum-in-backward",
-            )  # fmt: skip
-            expect(
-                near(grad, want_grad[rank], 1e-9),
-                f"{case} the gradient of x on rank {rank} is {_versus(grad, 'it should be', want_grad[rank])}"
-                + _excuse(grad, want_grad[rank], ranks),
-                "backward",
-            )
-            expect(
-                near(passed, grads[rank], 0),
-                f"{case} backward changed the gradient that it was given on rank {rank}, which others may still need: "
-                "all_reduce works in place, so give it a clone (.contiguous() copies only what needs it)",
-                "gradient-changed",
-            )
-    _, ranks, _, want_grad, xs, grads = runs[0]
-    case = f"{_on(ranks)} with a gradient that is not contiguous (a transposed one)"
-    got = _run(case, applied, answer, each(xs), each(grads), True, True, ranks=ranks)
-    for rank, (_, grad, *_) in enumerate(got):
-        expect(
-            near(grad, want_grad[rank], 1e-9),
-            f"{case} the gradient of x on rank {rank} is {_versus(grad, 'it should be', want_grad[rank])}",
-            "not-contiguous",
+def _one_way(case: Case, way: str, sums: bool, given: list, want: list, got: list) -> None:
+    """Judge what forward or backward made on each rank of what it was given, and that it left that as it was."""
+    (code, said), (what, changed, kept) = MISSED[way, sums], WAYS[way]
+    has = [near(mine, want[0], EXACT) for mine, _ in got]
+    only = f"is not the sum: only rank {has.index(max(has))} has the sum, as after a reduce; all need it: all_reduce"
+    for rank, (mine, left) in enumerate(got):
+        differs = versus(mine, "it should be", want[rank], EXACT)
+        mistakes = [
+            Mistake("only-one-rank", sums and sum(has) == 1, only),
+            Mistake(code, given[rank] if sums else sum(given), said),
+            Mistake(way, mine is None, f"{differs}. all_reduce returns nothing: return the tensor that it worked on"),
+            Mistake(way, want[rank] / len(got), f"{differs}. Nothing is to be divided by {len(got)}"),
+        ]
+        case.same(mine, want[rank], f"{what} on rank {rank}", *mistakes, tolerance=EXACT, code=way)
+        case.expect(
+            equal(left, given[rank]),
+            f"it changed {kept} on rank {rank}, which others may still need: all_reduce works in place, so give it a "
+            "clone (.contiguous() copies only what needs it)",
+            changed,
         )
+
+
+def _autograd(name: str, answer: Any, part: Any, sums: str) -> None:
+    """Judge f or g; `sums` is the way in which it sums over ranks. The other way it passes on what it is given."""
+    see = f"run(lambda dist: {name}.apply(torch.ones(2, 3), dist), ranks=2, on=Cluster())"
+    alike, counts = sums == "backward", []
+    for place, way in enumerate(("forward", "backward")):
+        part(way)
+        for ranks, real in ((2, False), (1, False), (3, False), (2, True)):
+            case = Case(ranks, f"{way}:", real, see="" if place else see)
+            xs, grads = _given(ranks, alike)
+            given = grads if place else xs
+            want = [sum(given)] * ranks if way == sums else given
+            got = case.run(applied, answer, each(xs), each(grads), place == 1, hints=[NO_GRADIENT_OF_DIST])
+            expect(got[0] != "not written", "not written yet", "not-written")
+            counts.append(len(got.collectives[0]))
+            _one_way(case, way, way == sums, given, want, [mine[place::2] for mine in got])
+    case = Case(2, "with a gradient that is not contiguous (a transposed one)")
+    xs, grads = _given(2, alike)
+    want = [sum(grads)] * 2 if alike else grads
+    for rank, (_, grad, *_) in enumerate(case.run(applied, answer, each(xs), each(grads), True, True)):
+        case.same(grad, want[rank], f"the gradient of x on rank {rank}", tolerance=EXACT, code="not-contiguous")
     part("collectives")
-    want = (1, 1) if forward_sums else (0, 1)
-    expect(
-        (counts[0], both[0]) == want,
-        f"on 2 ranks forward takes {counts[0]} collectives and backward {both[0] - counts[0]}; "
-        f"{name} needs {want[0]} and {want[1] - want[0]}",
+    forward, backward = (0, 1) if alike else (1, 0)
+    one, two = counts[0], counts[4]
+    Case(2).expect(
+        (one, two - one) == (forward, backward),
+        f"forward takes {one} collectives and backward {two - one}; {name} needs {forward} and {backward}",
         "collectives",
     )
-    ranks, (x, grad) = 4, integers(2, (2, 4), "float64")
-    trace = _run(_on(ranks), applied, answer, x, grad, True, False, ranks=ranks)
-    bound, sent = _ring_bytes(ranks, x.numel(), 1), max(trace.bytes_sent)
-    expect(
-        sent <= bound,
-        f"on {ranks} ranks a rank sent {sent:,} bytes; an all_reduce sends {bound:,}. An all_gather sends whole "
-        f"tensors to all, who then hold {ranks} copies: sum with all_reduce",
+    x, grad = integers(2, (2, 4), "float64")
+    Case(4).at_most(
+        max(Case(4).run(applied, answer, x, grad, True).bytes_sent),
+        ring_bytes(4, x.numel(), size=8),
+        "a rank sent {seen} bytes; an all_reduce sends {bound}. An all_gather sends whole tensors to all, who then "
+        "hold 4 copies: sum with all_reduce",
         "too-many-bytes",
     )
 
 
 @check(forward=1, backward=2, collectives=1)
 def check_CopyToRanks(answer: Any, part: Any) -> str:  # noqa: N802 - named as the class it checks
-    _autograd("CopyToRanks", answer, False, part)
+    _autograd("CopyToRanks", answer, part, sums="backward")
     return "forward returns x, backward sums the gradient over ranks: no collective forward, one backward"
 
 
 @check(forward=2, backward=1, collectives=1)
 def check_ReduceFromRanks(answer: Any, part: Any) -> str:  # noqa: N802 - named as the class it checks
-    _autograd("ReduceFromRanks", answer, True, part)
+    _autograd("ReduceFromRanks", answer, part, sums="forward")
     return "forward sums over ranks, backward returns the gradient: one collective forward, none backward"
 
 
-# The MLP
+# A layer that is cut: the MLP and attention
+
+TOO_LARGE = {  # by what alone is too large
+    ("x",): ("f-twice", "x went through CopyToRanks twice, and once is enough"),
+    ("b2",): ("f-on-b2", "b2 went through CopyToRanks, and every rank has its whole gradient already. Add b2 as it is"),
+}
 
 
-def _mlp(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor, b2: torch.Tensor) -> torch.Tensor:
-    return gelu(x @ w1 + b1) @ w2 + b2
+@dataclass
+class Layer:
+    """A layer cut into shards: what ranks are given and should make of it; its `mistakes` are what else they make."""
+
+    case: Case
+    x: torch.Tensor
+    grad: torch.Tensor
+    shards: list
+    shared: list
+    want: torch.Tensor
+    gradients: list
+    """Of each rank by name, in the order in which they are given: that of x first."""
+    own: list
+    """Of each rank, the gradient of x that its own shards make."""
+    more: tuple = ()
+    parts = "shards"
+    hints = ()
+
+    def run(self, answer: Any, backward: bool = True) -> Results:
+        """Return what the ranks made, and refuse a wrong output."""
+        shapes = zip(self.gradients[0], (self.x, *self.shards[0], *self.shared), strict=True)
+        told = self.case.also("with " + ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in shapes))
+        data = (self.x, each(self.shards), self.shared, self.grad if backward else None, self.more)
+        got = told.run(layered, answer, *data, hints=self.hints)
+        self.case.expect(all(mine is not None for mine in got), "it returned no tensor", "form")
+        for rank, (y, *_) in enumerate(got):
+            if not near(y, self.want, EXACT):
+                what, says = f"the result on rank {rank}", "one device returns"
+                self.case.same(y, self.want, what, *self.mistakes(rank), says=says, tolerance=EXACT)
+        return got
+
+    def judge_gradients(self, got: Results) -> None:
+        """Judge the gradients of a rank's shards, and that of x, which is summed over all ranks."""
+        ranks = self.case.ranks
+        for rank, ((_, grads, _), right) in enumerate(zip(got, self.gradients, strict=True)):
+            mine = dict(zip(right, grads, strict=True))
+            large = [name for name in right if not near(mine[name], right[name], EXACT)]
+            large = [name for name in large if near(mine[name], ranks * right[name], EXACT)]
+            code, why = TOO_LARGE.get(tuple(large), ("sums-twice", "the backward of the last sum must not sum again"))
+            no_f = f"is that of its own {self.parts}; x went to all ranks, so sum it: let x pass through CopyToRanks"
+            divided = f"is 1/{ranks} of one device's: b2 was divided before the sum. Add all of it after the sum"
+            for name in (*list(right)[1:], "x"):
+                mistakes = [
+                    Mistake(code, name in large, f"is {ranks} times too large: {why}"),
+                    Mistake("divided-bias", name == "b2" and right[name] / ranks, divided),
+                    Mistake("no-f", name == "x" and self.own[rank], no_f),
+                ]
+                what = f"the gradient of {name} on rank {rank}"
+                says = "one device has" if name in ("x", "b2") else f"its own {self.parts} have"
+                self.case.same(mine[name], right[name], what, *mistakes, says=says, tolerance=EXACT, code="gradient")
+        _expect_told(self.case, got)
+
+
+def _expect_told(case: Case, got: Results) -> None:
+    """Judge that no all_reduce was hidden from autograd, whose gradient is then right by luck."""
+    for rank, (*_, untold) in enumerate(got):
+        case.expect(
+            untold == 0,
+            f"rank {rank} calls all_reduce on a tensor that autograd follows, and autograd is not told. The gradient "
+            "is right by luck: torch warns, and after an exp, which keeps its result for backward, it is wrong on "
+            "real ranks. Sum with ReduceFromRanks, which says what backward does",
+            "untold",
+        )
 
 
 def _graded(function: Any, leaves: list, grad: torch.Tensor) -> tuple[torch.Tensor, list]:
@@ -451,156 +395,92 @@ def _graded(function: Any, leaves: list, grad: torch.Tensor) -> tuple[torch.Tens
     return y.detach(), list(torch.autograd.grad(y, leaves, grad))
 
 
-def _mlp_case(ranks: int, tokens: int, hidden: int, ffn: int) -> dict[str, Any]:
-    whole = [_draw(tokens, hidden), *(_draw(*shape, seed=place + 1) for place, shape in
-                                      enumerate(((hidden, ffn), (ffn,), (ffn, hidden), (hidden,))))]  # fmt: skip
-    _, w1, b1, w2, _ = whole
-    shards = [
-        [part.contiguous() for part in parts]
-        for parts in zip(w1.chunk(ranks, 1), b1.chunk(ranks), w2.chunk(ranks, 0), strict=True)
-    ]
-    grad = _draw(tokens, hidden, seed=6)
-    return {"whole": whole, "shards": shards, "grad": grad, "ranks": ranks, "want": _graded(_mlp, whole, grad)}
+# tensor_parallel_mlp
 
 
-def _mlp_mistakes(case: dict[str, Any]) -> list[tuple[torch.Tensor, str, str]]:
-    """Return what rank 0 would return with each mistake that has a sentence of its own."""
-    x, _, _, _, b2 = case["whole"]
-    shards, ranks = case["shards"], case["ranks"]
-    parts = [gelu(x @ w1 + b1) @ w2 for w1, b1, w2 in shards]
-    before = gelu(sum(x @ w1 + b1 for w1, b1, _ in shards))
-    swapped = gelu(ranks * x @ shards[0][0] + shards[0][1]) @ shards[0][2] + b2
-    mistakes = [
-        (
-            parts[0] + b2,
-            "rank 0 returns its own part: parts are summands, sum them over the ranks (ReduceFromRanks)",
-            "no-sum",
-        ),
-        (
-            sum(parts) + ranks * b2,
-            f"b2 was added on every rank, {ranks} times in all: add it after the sum",
-            "bias-on-every-rank",
-        ),
-        (
-            sum(before @ w2 for _, _, w2 in shards) + b2,
-            "the ranks' columns were added up before GELU: they are different columns of x @ w1, not summands. Leave "
-            "each rank its own until after w2",
-            "sum-before-gelu",
-        ),
-        (
-            swapped,
-            "f and g are swapped: x is the same on all ranks and must not be summed in forward, and the parts at the "
-            "end must be",
-            "swapped",
-        ),
-        (
-            sum(gelu(x @ w1 + b1) for w1, b1, _ in shards) @ shards[0][2] + b2,
-            "the ranks' columns were added up before w2: rank r's columns belong to rank r's rows of w2. Multiply "
-            "first, then sum",
-            "sum-before-w2",
-        ),
-        (sum(parts), "b2 was not added", "no-bias"),
-        (sum((x @ w1 + b1) @ w2 for w1, b1, w2 in shards) + b2, "GELU is missing between w1 and w2", "no-gelu"),
-        (sum(gelu(x @ w1) @ w2 for w1, _, w2 in shards) + b2, "b1_shard was not added", "no-b1"),
-        (sum(parts) / ranks + b2, "the parts were averaged: they are summands, so add them up", "mean"),
-    ]
-    if shards[0][0].shape[0] == shards[0][0].shape[1]:
-        turned = sum(gelu(x @ w1.T + b1) @ w2.T for w1, b1, w2 in shards) + b2
-        said = "the weights were transposed: here y = x @ w, as in the text, not as nn.Linear stores it"
-        mistakes.append((turned, said, "transposed"))
-    return mistakes
+def _part(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
+    return gelu(x @ w1 + b1) @ w2
 
 
-def _mlp_run(answer: Any, case: dict[str, Any], real: bool = False, grad: bool = True) -> Results:
-    ranks = case["ranks"]
-    data = (case["whole"][0], each(case["shards"]), case["whole"][4:], case["grad"] if grad else None)
-    try:
-        return run(layered, answer, *data, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        shapes = (
-            f"x {list(case['whole'][0].shape)}, w1_shard {list(case['shards'][0][0].shape)}, "
-            f"w2_shard {list(case['shards'][0][2].shape)}"
-        )
-        expect(
-            "cannot be multiplied" not in str(failure),
-            f"{_on(ranks, real)} with {shapes}: {failure}\n    w1 is cut by columns, so it takes all of x; w2 by "
-            "rows, so it takes this rank's columns of the hidden layer. Nothing is transposed, and x is not cut.",
-            "row-then-column",
-        )
-        expect(False, f"{_on(ranks, real)} with {shapes}: {failure}", code_of(failure))
+def _cut_both(ranks: int, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> list[list]:
+    parts = zip(w1.chunk(ranks, 1), b1.chunk(ranks), w2.chunk(ranks, 0), strict=True)
+    return [[shard.contiguous() for shard in shards] for shards in parts]
+
+
+def _mlp(ranks: int, tokens: int, hidden: int, ffn: int, real: bool = False) -> Layer:
+    shapes = (tokens, hidden), (hidden, ffn), (ffn,), (ffn, hidden), (hidden,)
+    x, *weights, b2 = (draw(shape, seed) for seed, shape in enumerate(shapes))
+    grad, shards = draw((tokens, hidden), 6), _cut_both(ranks, *weights)
+    want, (of_x, *of_weights, of_b2) = _graded(lambda *leaves: _part(*leaves[:4]) + leaves[4], [x, *weights, b2], grad)
+    names = ("x", "w1_shard", "b1_shard", "w2_shard", "b2")
+    gradients = [dict(zip(names, (of_x, *mine, of_b2), strict=True)) for mine in _cut_both(ranks, *of_weights)]
+    own = [_graded(_part, [x, *mine], grad)[1][0] for mine in shards]
+    return Mlp(Case(ranks, real=real), x, grad, shards, [b2], want, gradients, own)
+
+
+MLP_MISTAKES = {
+    "no-sum": "is its own part: parts are summands, sum them over the ranks (ReduceFromRanks)",
+    "bias-on-every-rank": "has b2 from every rank, {ranks} times in all: add it after the sum",
+    "sum-before-gelu": "has all ranks' columns added up before GELU: they are other columns of x @ w1, not summands. "
+    "Leave each rank its own until after w2",
+    "swapped": "shows that f and g are swapped: x is the same on all ranks and must not be summed in forward, and the "
+    "parts at the end must be",
+    "sum-before-w2": "has the ranks' columns added up before w2: rank r's columns belong to rank r's rows of w2. "
+    "Multiply first, then sum",
+    "no-bias": "lacks b2, which was not added",
+    "no-gelu": "shows that GELU is missing between w1 and w2",
+    "no-b1": "lacks b1: b1_shard was not added",
+    "mean": "has the parts averaged: they are summands, so add them up",
+    "transposed": "has the weights transposed: here y = x @ w, as in the text, not as nn.Linear stores it",
+}
+
+
+class Mlp(Layer):
+    hints = (CUT_TWICE,)
+
+    def mistakes(self, rank: int) -> list[Mistake]:
+        x, (b2,), shards, ranks = self.x, self.shared, self.shards, self.case.ranks
+        parts = [_part(x, *mine) for mine in shards]
+        w1, b1, w2 = shards[rank]
+        values = {
+            "no-sum": parts[rank],
+            "bias-on-every-rank": sum(parts) + (ranks - 1) * b2,
+            "sum-before-gelu": gelu(sum(x @ w1 + b1 for w1, b1, _ in shards)) @ sum(w2 for *_, w2 in shards),
+            "swapped": _part(ranks * x, w1, b1, w2),
+            "sum-before-w2": sum(gelu(x @ w1 + b1) for w1, b1, _ in shards) @ w2,
+            "no-bias": sum(parts) - b2,
+            "no-gelu": sum((x @ w1 + b1) @ w2 for w1, b1, w2 in shards),
+            "no-b1": sum(gelu(x @ w1) @ w2 for w1, _, w2 in shards),
+            "mean": sum(parts) / ranks,
+        }
+        if w1.shape[0] == w1.shape[1]:
+            values["transposed"] = sum(_part(x, w1.T, b1, w2.T) for w1, b1, w2 in shards)
+        return [Mistake(code, y + b2, MLP_MISTAKES[code].format(ranks=ranks)) for code, y in values.items()]
 
 
 @check(forward=2, gradients=2, collectives=1)
 def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
-    cases = [(_mlp_case(2, 3, 4, 8), False), (_mlp_case(4, 2, 4, 8), False), (_mlp_case(1, 3, 4, 8), False),
-             (_mlp_case(2, 3, 6, 8), True)]  # fmt: skip
-    mistakes = [_mlp_mistakes(case) for case, _ in cases]
+    layers = [_mlp(2, 3, 4, 8), _mlp(4, 2, 4, 8), _mlp(1, 3, 4, 8), _mlp(2, 3, 6, 8, real=True)]
     part("forward")
-    runs = []
-    for (case, real), wrong in zip(cases, mistakes, strict=True):
-        ranks, want = case["ranks"], case["want"][0]
-        got = _mlp_run(answer, case, real)
-        runs.append(got)
-        expect(all(mine is not None for mine in got), f"{_on(ranks, real)} it returned no tensor", "form")
-        if all(near(mine[0], want, 1e-9) for mine in got):
-            continue
-        for other, said, code in wrong:
-            expect(near(other, want, 1e-9) or not near(got[0][0], other, 1e-9), f"{_on(ranks, real)} {said}", code)
-        rank = next(rank for rank in range(ranks) if not near(got[rank][0], want, 1e-9))
-        expect(
-            False,
-            f"{_on(ranks, real)} rank {rank} returns {_versus(got[rank][0], 'one device returns', want)}",
-            "value",
-        )
+    runs = [layer.run(answer) for layer in layers]
     part("gradients")
-    names = ("x", "w1_shard", "b1_shard", "w2_shard", "b2")
-    for (case, real), got in zip(cases, runs, strict=True):
-        ranks = case["ranks"]
-        gx, gw1, gb1, gw2, gb2 = case["want"][1]
-        for rank, (_, grads, _) in enumerate(got):
-            want = (gx, gw1.chunk(ranks, 1)[rank], gb1.chunk(ranks)[rank], gw2.chunk(ranks, 0)[rank], gb2)
-            w1, b1, w2 = (shard.clone().requires_grad_() for shard in case["shards"][rank])
-            x = case["whole"][0].clone().requires_grad_()
-            (own,) = torch.autograd.grad(gelu(x @ w1 + b1) @ w2, x, case["grad"])
-            expect(
-                ranks == 1 or not near(grads[0], own, 1e-9),
-                f"{_on(ranks, real)} the gradient of x on rank {rank} is that of its own shards; x went to all "
-                "ranks, so the gradients must be summed: let x pass through CopyToRanks",
-                "no-f",
-            )
-            pairs = dict(zip(names, zip(grads, want, strict=True), strict=True))
-            _expect_summed_once(_on(ranks, real), ranks, rank, pairs)
-            for name, (mine, right) in pairs.items():
-                expect(
-                    ranks == 1 or name != "b2" or not near(mine, right / ranks, 1e-9),
-                    f"{_on(ranks, real)} the gradient of b2 on rank {rank} is 1/{ranks} of one device's: b2 was "
-                    "divided before the sum, so each rank learns a part of it. Add all of it after the sum",
-                    "divided-bias",
-                )
-                expect(
-                    near(mine, right, 1e-9),
-                    f"{_on(ranks, real)} the gradient of {name} on rank {rank} is "
-                    f"{_versus(mine, 'one device has', right)}",
-                    "gradient",
-                )
-        _expect_told(_on(ranks, real), got)
+    for layer, got in zip(layers, runs, strict=True):
+        layer.judge_gradients(got)
     part("collectives")
-    case = _mlp_case(4, 5, 8, 16)
-    forward, both = (_mlp_run(answer, case, grad=grad) for grad in (False, True))
+    layer = _mlp(4, 5, 8, 16)
+    forward, both = layer.run(answer, backward=False), layer.run(answer)
     one, two = len(forward.collectives[0]), len(both.collectives[0])
-    expect(
+    layer.case.expect(
         (one, two) == (1, 2),
-        f"on 4 ranks forward takes {one} collectives and backward {two - one}; one all-reduce each is enough, because "
-        "between the columns of w1 and the rows of w2 no rank needs another's numbers",
+        f"forward takes {one} collectives and backward {two - one}; one all-reduce each is enough, because between "
+        "the columns of w1 and the rows of w2 no rank needs another's numbers",
         "collectives",
     )
-    bound, sent = _ring_bytes(4, 5 * 8, 2), max(both.bytes_sent)
-    expect(
-        sent <= bound,
-        f"on 4 ranks a rank sent {sent:,} bytes; two all-reduces of x's size send {bound:,}: no weight and no hidden "
-        "layer has to travel",
+    layer.case.at_most(
+        max(both.bytes_sent),
+        2 * ring_bytes(4, layer.x.numel(), size=8),
+        "a rank sent {seen} bytes; two all-reduces of x's size send {bound}: no weight and no hidden layer has to "
+        "travel",
         "too-many-bytes",
     )
     return "output and gradients of one device on 1, 2 and 4 ranks · b2 once · one all-reduce each way"
@@ -609,70 +489,49 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
 # column_shard
 
 
+VIEW = (
+    "keeps {seen} bytes alive, and is {bound} bytes large: it is a view of the whole weight. Make a copy (.clone(); "
+    ".contiguous() copies only what needs it), and the whole can be freed"
+)
+KEPT = (
+    "{seen} bytes are alive after it returned, and its shard is {bound} bytes large: something keeps the whole weight, "
+    "a list or a global name. Let it go"
+)
+
+
+def _alone(seed: int, rows: int, columns: int) -> torch.Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+
 @check(value=1, held=1, different=1)
 def check_column_shard(answer: Any, part: Any) -> str:
-    cases = []
-    for ranks, rows, columns in ((2, 3, 4), (4, 5, 8), (1, 2, 2), (3, 4, 6), (2, 1, 6)):
-        generator = torch.Generator().manual_seed(17 + ranks)
-        cases.append((ranks, rows, columns, torch.randn(rows, columns, generator=generator)))
     torch.manual_seed(17)
     runs = []
     part("value")
-    for ranks, rows, columns, whole in cases:
-        case = f"{_on(ranks)} with a weight of {rows} x {columns}"
-        got = _run(case, cut, answer, 17 + ranks, rows, columns, ranks=ranks)
-        runs.append((case, ranks, whole, got))
-        alike = ranks > 1 and all(equal(mine, got[0][0]) for mine, *_ in got)
-        expect(
-            not alike,
-            f"{case} all ranks hold the same numbers: every shard was seeded alike. Together they must be the weight "
-            "that one process draws",
-            "seeded-alike",
-        )
-        for rank, (mine, *_) in enumerate(got):
-            want = whole.chunk(ranks, 1)[rank]
-            expect(
-                list(mine.shape) == list(want.shape),
-                f"{case} rank {rank} holds a tensor of shape {list(mine.shape)}; its columns have shape "
-                f"{list(want.shape)}",
-                "shape",
-            )
-        apart = [torch.Generator().manual_seed(17 + ranks + rank) for rank in range(ranks)]
-        expect(
-            ranks == 1 or not all(
-                near(mine, torch.randn(mine.shape, generator=own), 1e-6)
-                for (mine, *_), own in zip(got, apart, strict=True)
-            ),
-            f"{case} every rank drew a shard of its own, from seed + rank: together they are not the weight that one "
-            "process draws. Draw the whole weight from the one seed, and keep your columns",
-            "seeded-apart",
-        )  # fmt: skip
-        for rank, (mine, *_) in enumerate(got):
-            want = whole.chunk(ranks, 1)[rank]
-            expect(
-                near(mine, want, 1e-6),
-                f"{case} rank {rank} holds {_versus(mine, 'it should be', want)}",
-                "value",
-            )
+    for ranks, rows, columns in ((2, 3, 4), (4, 5, 8), (1, 2, 2), (3, 4, 6), (2, 1, 6)):
+        case = Case(ranks, f"with a weight of {rows} x {columns}")
+        whole = _alone(17 + ranks, rows, columns).chunk(ranks, 1)
+        apart = [_alone(17 + ranks + rank, *want.shape) for rank, want in enumerate(whole)]
+        got = case.run(cut, answer, 17 + ranks, rows, columns)
+        shards = [mine for mine, *_ in got]
+        runs.append((case, whole[0].numel() * 4, got))
+        alike = ranks > 1 and all(equal(mine, shards[0]) for mine in shards)
+        together = "together they must be the weight that one process draws"
+        from_one = f"{together}. Draw the whole weight from the one seed, and keep your columns"
+        for rank, (mine, want) in enumerate(zip(shards, whole, strict=True)):
+            mistakes = [
+                Mistake("seeded-alike", alike, f"is that of all ranks: every shard was seeded alike, and {together}"),
+                Mistake("shape", mine.shape != want.shape, versus(mine, "its columns have shape", want)),
+                Mistake("seeded-apart", near(shards, apart, 1e-6), f"was drawn alone, from seed + rank; {from_one}"),
+            ]
+            case.same(mine, want, f"the shard of rank {rank}", *mistakes, tolerance=1e-6)
     part("held")
-    for case, ranks, whole, got in runs:
+    for case, bound, got in runs:
         for rank, (_, nbytes, alive) in enumerate(got):
-            bound = whole.numel() * 4 // ranks
-            expect(
-                nbytes <= bound,
-                f"{case} the shard of rank {rank} keeps {nbytes} bytes alive, and is {bound} bytes large: it is a "
-                "view of the whole weight. Make a copy (.clone(); .contiguous() copies only what needs it), and the "
-                "whole can be freed",
-                "view",
-            )
-            expect(
-                alive <= bound,
-                f"{case}: of what rank {rank} made {alive} bytes are alive after it returned, and its shard is {bound} "
-                "bytes large: something keeps the whole weight, a list or a global name. Let it go",
-                "kept",
-            )
+            case.at_most(nbytes, bound, f"the shard of rank {rank} {VIEW}", "view")
+            case.at_most(alive, bound, f"of what rank {rank} made {KEPT}", "kept")
     part("different")
-    _run("on 2 real ranks", cut, answer, 3, 4, 4, ranks=2, real=True)
+    Case(2, real=True).run(cut, answer, 3, 4, 4)
     return "together the weight of one process · different on every rank · each keeps only its own bytes"
 
 
@@ -700,118 +559,84 @@ def _attend(x: torch.Tensor, wq: Any, wk: Any, wv: Any, wo: Any, size: int, mist
 
 
 CUT_HEADS = (
-    "heads are cut in the middle: a head is head_size neighbouring columns, unflatten(-1, (-1, head_size)), and "
-    "then transpose(1, 2)"
+    "shows that heads are cut in the middle: a head is head_size neighbouring columns, unflatten(-1, (-1, "
+    "head_size)), and then transpose(1, 2)"
 )
 ATTENTION_MISTAKES = {
-    "rows": (CUT_HEADS, "heads-mixed"),
-    "every n-th": (CUT_HEADS, "heads-mixed"),
-    "tiled": (
-        "query heads share the wrong key/value heads: neighbouring query heads share one (repeat_interleave, not "
-        "repeat)",
-        "kv-order",
-    ),
-    "no scale": ("the scores were not divided by the root of head_size", "no-scale"),
-    "no mask": ("each token sees the tokens after it: attention here is causal", "no-mask"),
+    "rows": ("heads-mixed", CUT_HEADS),
+    "every n-th": ("heads-mixed", CUT_HEADS),
+    "tiled": ("kv-order", "has the wrong key/value heads shared: neighbours share one (repeat_interleave, not repeat)"),
+    "no scale": ("no-scale", "has scores that were not divided by the root of head_size"),
+    "no mask": ("no-mask", "has each token see the tokens after it: attention here is causal"),
 }
 
 
-def _attention_case(ranks: int, heads: int, kv_heads: int, size: int = 2) -> dict[str, Any]:
-    hidden = heads * size
-    x, grad = _draw(2, 3, hidden), _draw(2, 3, hidden, seed=7)
-    wq, wk, wv, wo = (_draw(*shape, seed=place + 1) for place, shape in enumerate(
-        ((hidden, hidden), (hidden, kv_heads * size), (hidden, kv_heads * size), (hidden, hidden))))  # fmt: skip
+def _attention(ranks: int, heads: int, kv_heads: int, label: str = "", real: bool = False) -> Layer:
+    size = 2
+    hidden, few = heads * size, kv_heads * size
+    x, grad = draw((2, 3, hidden)), draw((2, 3, hidden), 7)
+    shapes = (hidden, hidden), (hidden, few), (hidden, few), (hidden, hidden)
+    weights = [draw(shape, place + 1) for place, shape in enumerate(shapes)]
+    each_head = torch.arange(few).view(kv_heads, size)
     shards = []
-    for rank in range(ranks):
-        mine = range(rank * heads // ranks, (rank + 1) * heads // ranks)
-        needed = sorted({head * kv_heads // heads for head in mine})
-        columns = [column for head in needed for column in range(head * size, (head + 1) * size)]
-        shards.append([wq.chunk(ranks, 1)[rank].contiguous(), wk[:, columns], wv[:, columns], wo.chunk(ranks, 0)[rank]])
-    want = _graded(lambda *leaves: _attend(*leaves, size), [x, wq, wk, wv, wo], grad)
+    for rank, mine in enumerate(torch.arange(heads).chunk(ranks)):
+        wq, wk, wv, wo = weights
+        columns = each_head[(mine * kv_heads // heads).unique()].flatten()
+        shards.append([wq.chunk(ranks, 1)[rank].contiguous(), wk[:, columns], wv[:, columns], wo.chunk(ranks)[rank]])
+    want, (of_x, *_) = _graded(lambda *leaves: _attend(*leaves, size), [x, *weights], grad)
     own = [_graded(lambda *leaves: _attend(*leaves, size), [x, *mine], grad)[1] for mine in shards]
-    return {"x": x, "grad": grad, "shards": shards, "ranks": ranks, "want": want, "own": own, "size": size}
+    gradients = [dict(zip(("x", "wq", "wk", "wv", "wo"), (of_x, *mine), strict=True)) for _, *mine in own]
+    own = [gradient for gradient, *_ in own]
+    return Attention(Case(ranks, label, real), x, grad, shards, [], want, gradients, own, more=(size,))
 
 
-def _attends(answer: Any, case: dict[str, Any], name: str, real: bool = False) -> Results:
-    ranks, size = case["ranks"], case["size"]
-    told = f"{_on(ranks, real)}{name}"
-    data = (case["x"], each(case["shards"]), [], case["grad"], (size,))
-    got = _run(told, layered, answer, *data, ranks=ranks, real=real)
-    expect(all(mine is not None for mine in got), f"{told} it returned no tensor", "form")
-    want = case["want"][0]
-    for rank, (y, *_) in enumerate(got):
-        if near(y, want, 1e-9):
-            continue
-        own = _attend(case["x"], *case["shards"][rank], size)
-        for mistake, (said, code) in ATTENTION_MISTAKES.items():
-            other = sum(_attend(case["x"], *shards, size, mistake) for shards in case["shards"])
-            expect(not near(y, other, 1e-9), f"{told} {said}", code)
-        expect(
-            not near(y, own, 1e-9),
-            f"{told} rank {rank} returns the part of its own heads: sum over the ranks after the output matrix",
-            "no-sum",
-        )
-        expect(
-            False,
-            f"{told} rank {rank} returns {_versus(y, 'one device returns', want)}",
-            "value",
-        )
-    return got
+class Attention(Layer):
+    parts = "heads"
 
+    def mistakes(self, rank: int) -> list[Mistake]:
+        own = _attend(self.x, *self.shards[rank], *self.more)
+        return [
+            Mistake(code, sum(_attend(self.x, *mine, *self.more, mistake) for mine in self.shards), said)
+            for mistake, (code, said) in ATTENTION_MISTAKES.items()
+        ] + [Mistake("no-sum", own, "is the part of its own heads: sum over the ranks after the output matrix")]
 
-def _attention_gradients(case: dict[str, Any], told: str, got: Results) -> None:
-    """Judge the gradients of a rank's shards, which are what its own heads make of them, and of x, summed over all."""
-    whole = case["want"][1][0]
-    for rank, ((x, *grads), own) in enumerate(zip([grads for _, grads, _ in got], case["own"], strict=True)):
-        pairs = dict(zip(("wq", "wk", "wv", "wo"), zip(grads, own[1:], strict=True), strict=True))
-        for name, (mine, _) in pairs.items():
-            said = f"{told} {name} has no gradient on rank {rank}: before the result it is detached from autograd"
-            expect(mine is not None, said, "no-gradient")
-        _expect_summed_once(told, case["ranks"], rank, pairs | {"x": (x, whole)})
-        for name, (mine, right) in pairs.items():
-            said = f"{told} the gradient of {name} on rank {rank} is {_versus(mine, 'its own heads have', right)}"
-            expect(near(mine, right, 1e-9), said, "gradient")
-        said = f"{told} the gradient of x on rank {rank} is "
-        expect(
-            case["ranks"] == 1 or not near(x, own[0], 1e-9),
-            f"{said}that of its own heads; x went to all ranks, so the gradients must be summed: let x pass through "
-            "CopyToRanks",
-            "no-f",
-        )
-        expect(near(x, whole, 1e-9), said + _versus(x, "one device has", whole), "gradient")
-    _expect_told(told, got)
+    def judge_gradients(self, got: Results) -> None:
+        for rank, (_, (_, *grads), _) in enumerate(got):
+            for name, mine in zip(("wq", "wk", "wv", "wo"), grads, strict=True):
+                said = f"{name} has no gradient on rank {rank}: before the result it is detached from autograd"
+                self.case.expect(mine is not None, said, "no-gradient")
+        super().judge_gradients(got)
 
 
 @check(value=2, gradients=1, kv_heads=1, refuse=1)
 def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
     part("value")
-    cases = [_attention_case(2, 4, 4), _attention_case(4, 4, 4), _attention_case(1, 2, 2)]
-    runs = [_attends(answer, case, "") for case in cases]
-    _attends(answer, cases[0], "", real=True)
+    layers = [_attention(2, 4, 4), _attention(4, 4, 4), _attention(1, 2, 2)]
+    runs = [layer.run(answer) for layer in layers]
+    _attention(2, 4, 4, real=True).run(answer)
     part("gradients")
-    for case, got in zip(cases, runs, strict=True):
-        _attention_gradients(case, _on(case["ranks"]), got)
-        count = len(got.collectives[0])
-        expect(count <= 2, f"{_on(case['ranks'])} it takes {count} collectives; one each way is enough", "collectives")
+    for layer, got in zip(layers, runs, strict=True):
+        layer.judge_gradients(got)
+        said = "it takes {seen} collectives; one each way is enough"
+        layer.case.at_most(len(got.collectives[0]), 2, said, "collectives")
     part("kv heads")
-    for ranks, heads, kv_heads, name in (
-        (2, 4, 2, " with 4 query heads and 2 key/value heads"),
-        (4, 4, 2, " with 2 key/value heads, fewer than ranks: two ranks hold the same one"),
-        (2, 8, 4, " with 8 query heads and 4 key/value heads"),
+    for layer in (
+        _attention(2, 4, 2, "with 4 query heads and 2 key/value heads"),
+        _attention(4, 4, 2, "with 2 key/value heads, fewer than ranks: two ranks hold the same one"),
+        _attention(2, 8, 4, "with 8 query heads and 4 key/value heads"),
     ):
-        case = _attention_case(ranks, heads, kv_heads)
-        _attention_gradients(case, f"{_on(ranks)}{name}", _attends(answer, case, name))
+        layer.judge_gradients(layer.run(answer))
     part("refuse")
     size = 4
-    x, w = _draw(1, 2, 12), _draw(12, 6, seed=1)
+    x, w = draw((1, 2, 12)), draw((12, 6), 1)
     for told, q, kv in (("wq with 6 columns", 6, 4), ("wk with 6 columns", 4, 6)):
-        shards = (w[:, :q].contiguous(), w[:, :kv].contiguous(), w[:, :kv].contiguous(), _draw(q, 12, seed=2))
-        got = _run(f"on 2 ranks with {told}", refused, answer, x, *shards, size, ranks=2)[0]
-        right, kind, words = got or (False, "nothing", "")
-        expect(
+        case = Case(2, f"with {told}")
+        wq, wkv, wo = w[:, :q].contiguous(), w[:, :kv].contiguous(), draw((q, 12), 2)
+        right, kind, words = case.run(refused, answer, x, wq, wkv, wkv, wo, size)[0] or (False, "nothing", "")
+        case.expect(
             right and len(words) > 8,
-            f"on 2 ranks with {told} and heads of {size} it raised {kind}{': ' if words else ''}{words[:120]}. "
-            "3 heads on 2 ranks would cut a head in the middle: raise a ValueError with a sentence",
+            f"and heads of {size} it raised {kind}{': ' if words else ''}{words[:120]}. 3 heads on 2 ranks would cut "
+            "a head in the middle: raise a ValueError with a sentence",
             "heads-cut",
         )
     return "one device's attention from heads on 1, 2 and 4 ranks · shared key/value heads · cut heads refused"
@@ -820,66 +645,35 @@ def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
 # vocabulary_parallel_cross_entropy
 
 
-@check(value=2, gradients=1, stable=1, bytes=1)
-def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
-    def judged(ranks: int, tokens: int, width: int, most: float = 0, real: bool = False) -> tuple:
-        logits = _draw(tokens, ranks * width)
-        logits = logits * (most / logits.max()) if most else logits
-        targets = (torch.arange(tokens) * 5 + 1) % (ranks * width)
-        leaf = logits.clone().requires_grad_()
-        want = torch.nn.functional.cross_entropy(leaf, targets)
-        (grad,) = torch.autograd.grad(want, leaf)
-        shards = [shard.contiguous() for shard in logits.chunk(ranks, 1)]
-        case = f"{_on(ranks, real)} with {ranks * width} words" + (f" and logits of up to {most:,}" if most else "")
-        got = _run(case, losses, answer, each(shards), targets, ranks=ranks, real=real, hints=(NO_OFFSET, IN_PLACE))
-        for rank, (loss, *_) in enumerate(got):
-            if near(loss, want.detach(), 1e-8):
-                continue
-            for other, said, code in _loss_mistakes(shards, targets, want.detach()):
-                expect(ranks == 1 or not near(loss, other, 1e-8), f"{case} rank {rank} {said}", code)
-            local = shards[rank].logsumexp(-1).mean()
-            expect(
-                ranks == 1 or not near(loss, local - logits.gather(1, targets[:, None]).mean(), 1e-9),
-                f"{case} rank {rank} returns the loss over its own words: the sum of exps must be over all ranks",
-                "own-words",
-            )
-            expect(
-                False,
-                f"{case} rank {rank} returns {loss.item():.6g}; one device returns {want.item():.6g}"
-                + ("" if loss.isfinite().all() else ". exp overflows: subtract the maximum over all ranks first"),
-                "value",
-            )
-        return case, ranks, got, grad.chunk(ranks, 1)
-
-    part("value")
-    runs = [judged(2, 6, 4), judged(4, 5, 3), judged(1, 4, 6), judged(2, 6, 4, real=True)]
-    part("gradients")
-    for case, ranks, got, want in runs:
-        for rank in range(ranks):
-            expect(
-                near(got[rank][1], want[rank], 1e-8),
-                f"{case} the gradient of rank {rank}'s logits is {_versus(got[rank][1], 'one device has', want[rank])}",
-                "gradient",
-            )
-        _expect_told(case, got)
-    part("stable")
-    judged(2, 4, 4, 1000)  # exp overflows from 710 on
-    part("bytes")
-    tokens, width, ranks = 8, 200, 4
-    logits = _draw(tokens, ranks * width)
+def _losses(
+    answer: Any, ranks: int, tokens: int, width: int, most: int = 0, real: bool = False
+) -> tuple[Case, Results, list]:
+    """Return what the ranks made of logits up to `most`, and the right gradients of these; refuse a wrong loss."""
+    logits = draw((tokens, ranks * width))
+    logits = logits * (most / logits.max()) if most else logits
+    targets = (torch.arange(tokens) * 5 + 1) % (ranks * width)
+    leaf = logits.clone().requires_grad_()
+    loss = cross_entropy(leaf, targets)
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    want = loss.detach()
     shards = [shard.contiguous() for shard in logits.chunk(ranks, 1)]
-    trace = _run("on 4 ranks", losses, answer, each(shards), torch.arange(tokens), ranks=ranks)
-    bound, sent = _ring_bytes(ranks, tokens, 8), max(trace.bytes_sent)
-    expect(
-        sent <= bound,
-        f"on {ranks} ranks with {tokens} tokens and {ranks * width} words a rank sent {sent:,} bytes; a few numbers "
-        f"for each token, {bound:,} bytes at most, are enough: do not gather the logits",
-        "gathers-logits",
-    )
-    return "loss and gradients of one device on 1, 2 and 4 ranks · large logits · a few numbers per token"
+    case = Case(ranks, f"with {ranks * width} words" + (f" and logits of up to {most:,}" if most else ""), real)
+    got = case.run(losses, answer, each(shards), targets, hints=[NO_OFFSET, IN_PLACE])
+    for rank, (mine, *_) in enumerate(got):
+        own = shards[rank].logsumexp(-1).mean() - logits.gather(1, targets[:, None]).mean()
+        differs = versus(mine, "one device returns", want, LOSS)
+        overflow = f"{differs}. exp overflows: subtract the maximum over all ranks first"
+        mistakes = [
+            *(_loss_mistakes(shards, targets, want) if ranks > 1 else ()),
+            Mistake("own-words", own, "is over its own words: the sum of exps must be over all ranks"),
+            Mistake("value", not mine.isfinite().all(), overflow),
+            Mistake("value", True, differs),
+        ]
+        case.same(mine, want, f"the loss on rank {rank}", *mistakes, tolerance=LOSS)
+    return case, got, gradient.chunk(ranks, 1)
 
 
-def _loss_mistakes(shards: list, targets: torch.Tensor, want: torch.Tensor) -> list[tuple[torch.Tensor, str, str]]:
+def _loss_mistakes(shards: list, targets: torch.Tensor, want: torch.Tensor) -> list[Mistake]:
     """Return what every rank would return with each mistake that has a sentence of its own."""
     width, everywhere, own, apart = shards[0].shape[1], 0, 0, 0
     most = torch.stack([shard.amax(-1) for shard in shards]).amax(0)
@@ -891,52 +685,67 @@ def _loss_mistakes(shards: list, targets: torch.Tensor, want: torch.Tensor) -> l
         everywhere = everywhere + picked
         own = own + (picked - shard.amax(-1)) * mine
         apart = apart + (shard - shard.amax(-1)[:, None]).exp().sum(-1)
-    more = "took a logit for every target: only the rank that has the word may, the others add 0"
+    more = "has a logit from every rank for every target: only the rank that has the word may add it, the others add 0"
+    maximum = (
+        "has the maximum of each rank's own words subtracted, so the ranks' sums of exps do not fit together: "
+        "all_reduce the maximum first, with op=dist.ReduceOp.MAX"
+    )
     return [
-        (want * len(targets), "returns the sum over tokens; the loss is their mean", "sum"),
-        (
-            (apart.log() - own).mean(),
-            "subtracted the maximum of its own words, so the ranks' sums of exps do not fit together: all_reduce the "
-            "maximum first, with op=dist.ReduceOp.MAX",
-            "own-maximum",
-        ),
-        ((total.log() - everywhere + len(shards) * most).mean(), more, "target-everywhere"),
-        ((total.log() + most - everywhere).mean(), more, "target-everywhere"),
+        Mistake("sum", want * len(targets), "is the sum over tokens; the loss is their mean"),
+        Mistake("own-maximum", (apart.log() - own).mean(), maximum),
+        Mistake("target-everywhere", (total.log() - everywhere + len(shards) * most).mean(), more),
+        Mistake("target-everywhere", (total.log() + most - everywhere).mean(), more),
     ]
+
+
+@check(value=2, gradients=1, stable=1, bytes=1)
+def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
+    part("value")
+    runs = [_losses(answer, *sizes) for sizes in ((2, 6, 4), (4, 5, 3), (1, 4, 6))]
+    runs.append(_losses(answer, 2, 6, 4, real=True))
+    part("gradients")
+    for case, got, want in runs:
+        for rank, (_, grad, _) in enumerate(got):
+            what, says = f"the gradient of rank {rank}'s logits", "one device has"
+            case.same(grad, want[rank], what, says=says, tolerance=LOSS, code="gradient")
+        _expect_told(case, got)
+    part("stable")
+    _losses(answer, 2, 4, 4, most=1000)  # exp overflows from 710 on
+    part("bytes")
+    tokens, width = 8, 200
+    shards = [shard.contiguous() for shard in draw((tokens, 4 * width)).chunk(4, 1)]
+    case = Case(4, f"with {tokens} tokens and {4 * width} words")
+    case.at_most(
+        max(case.run(losses, answer, each(shards), torch.arange(tokens)).bytes_sent),
+        8 * ring_bytes(4, tokens, size=8),
+        "a rank sent {seen} bytes; a few numbers for each token, {bound} bytes at most, are enough: do not gather the "
+        "logits",
+        "gathers-logits",
+    )
+    return "loss and gradients of one device on 1, 2 and 4 ranks · large logits · a few numbers per token"
 
 
 # sequence_parallel_bytes
 
 
-def _count(value: Any) -> str:
-    return f"{value:,.0f}" if isinstance(value, (int, float)) else repr(value)
-
-
 @check(held=1, sent=1)
 def check_sequence_parallel_bytes(answer: Any, part: Any) -> str:
-    cases = [(2048, 4096, 2, 8), (1024, 64, 4, 4), (100, 10, 2, 1), (6, 8, 4, 3)]
-    answers = [answer(*case) for case in cases]
-    for case, got in zip(cases, answers, strict=True):
+    sizes = [(2048, 4096, 2, 8), (1024, 64, 4, 4), (100, 10, 2, 1), (6, 8, 4, 3)]
+    answers = [answer(*given) for given in sizes]
+    for given, got in zip(sizes, answers, strict=True):
         pair = isinstance(got, (list, tuple)) and len(got) == 2
-        expect(pair, f"with {case} it returned {got!r}: return (bytes held, bytes sent)", "form")
-    for place, name in enumerate(("held", "sent")):
-        part(name)
-        for (tokens, hidden, element, ranks), got in zip(cases, answers, strict=True):
-            whole = tokens * hidden * element
-            want = whole / ranks if name == "held" else 8 * (ranks - 1) / ranks * whole
-            said = f"with {tokens} tokens, hidden {hidden}, {element} bytes and {ranks} ranks"
-            if name == "sent":
-                halves = [close(got[place], want * factor, 1e-6) and ranks > 1 for factor in (0.5, 1.5)]
-                expect(
-                    not halves[0],
-                    f"{said} you count {got[place]:,.0f} bytes, half of it: forward has two sums and backward two, "
-                    "and each is a reduce-scatter and an all-gather",
-                    "half",
-                )
-            expect(
-                close(got[place], want, 1e-6),
-                f"{said} a rank {'holds' if name == 'held' else 'sends'} {want:,.0f} bytes, not {_count(got[place])}"
-                + (": four times a reduce-scatter and an all-gather" if name == "sent" else ": its part of the tokens"),
-                f"wrong-{name}",
-            )
+        expect(pair, f"with {given} it returned {got!r}: return (bytes held, bytes sent)", "form")
+    told = "with {:,} tokens, hidden {:,}, {} bytes and {} ranks a rank"
+    cases = [(Case(label=told.format(*given)), math.prod(given[:3]), given[3]) for given in sizes]
+    part("held")
+    for (case, whole, ranks), (held, _) in zip(cases, answers, strict=True):
+        said = f"holds {amount(whole / ranks)} bytes, not {amount(held)}: its part of the tokens"
+        case.expect(close(held, whole / ranks, 1e-6), said, "wrong-held")
+    part("sent")
+    for (case, whole, ranks), (_, sent) in zip(cases, answers, strict=True):
+        want = 8 * (ranks - 1) * whole / ranks
+        said = f"sends {amount(want)} bytes, not {amount(sent)}"
+        half = "half of it: forward has two sums and backward two, and each is a reduce-scatter and an all-gather"
+        case.expect(ranks == 1 or not close(sent, want / 2, 1e-6), f"{said}, {half}", "half")
+        case.expect(close(sent, want, 1e-6), f"{said}: four times a reduce-scatter and an all-gather", "wrong-sent")
     return "1/P of the stream held, and as many bytes sent as with all-reduces"
