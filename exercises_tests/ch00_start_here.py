@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from course_lib import Cluster, Deadlock, RankFailed, Results, each, run
-from exercises_tests.judging import check, code_of, expect
-from exercises_tests.values import equal, integers
+from course_lib import Cluster, RankFailed, Results, each, run
+from exercises_tests.judging import SECONDS, Case, Hint, Mistake, check
+from exercises_tests.values import different, equal, numbers, shown
 
-REAL_SECONDS = 20  # after which a run on real ranks counts as hung
-ISEND = "Start the send with isend, receive, then wait."
+ISEND = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
@@ -57,36 +56,9 @@ class _SendAndRecv:
         return getattr(self._dist, name)
 
 
-# What all checks of this chapter ask
-
-
-def _on(ranks: int, real: bool = False) -> str:
-    return f"on {ranks} {'real ' if real else ''}{'rank' if ranks == 1 else 'ranks'}"
-
-
-def _run(see: str, *call: Any, ranks: int, real: bool = False, advise: bool = False) -> Results:
-    """Run on simulated or on real ranks; a run that fails is a wrong answer, told with its number of ranks.
-
-    `advise` adds what ranks that wait for each other in a circle should do.
-    """
-    try:
-        return run(*call, ranks=ranks, on=None if real else Cluster(), timeout=REAL_SECONDS)
-    except Deadlock as stuck:
-        tip = f"\n{ISEND}" if advise and "wait in a circle" in str(stuck) else ""
-        expect(False, f"{_on(ranks)} a deadlock: {stuck}{tip}", "deadlock", see)
-    except RankFailed as failure:
-        if failure.error == "NotImplementedError":
-            raise
-        if failure.error == "NotAskedFor":
-            lines = "".join(str(failure).partition("\n")[1:])
-            expect(False, f"{_on(ranks, real)} {failure.message}{lines}", "not-blocking")
-        expect(False, f"{_on(ranks, real)} {failure}", code_of(failure), see)
-
-
-def _no_builtin(trace: Results, case: str, only: str = "send, recv, isend and irecv") -> None:
-    used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
-    names = ", ".join(f"dist.{kind}" for kind in used)
-    expect(not used, f"{case} it calls {names}: use only {only}", "built-in")
+def _text(value: Any) -> str:
+    tensor = isinstance(value, torch.Tensor)
+    return f"{str(value.dtype)[6:]}{list(value.shape)} of {numbers(value)}" if tensor else shown(value)
 
 
 def _messages(trace: Results) -> list[tuple[int, int]]:
@@ -94,35 +66,18 @@ def _messages(trace: Results) -> list[tuple[int, int]]:
     return sorted((event.rank, event.peer) for event in trace.events if event.kind == "send")
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return repr(value)
-    numbers = [f"{number:g}" for number in value.flatten().tolist()[:6]]
-    values = ", ".join(numbers + ["..."] * (value.numel() > 6))
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} of [{values}]"
-
-
-def _different(ranks: int, shape: tuple, dtype: str = "float32") -> list:
-    """Return small whole numbers, on every rank others than on all the ranks before it."""
-    return [tensor + 20 * (rank + 1) for rank, tensor in enumerate(integers(ranks, shape, dtype))]
-
-
 # A check to practise reading checks: no exercise asks for it
 
 
 @check(value=1, any_P=1)
 def check_ten_times(answer: Any, part: Any) -> str:
-    see = "run(ten_times, ranks={}, on=Cluster())"
     for name, sizes in (("value", (4,)), ("any P", (1, 7))):
         part(name)
         for ranks in sizes:
-            got = list(_run(see.format(ranks), answer, ranks=ranks))
-            for rank in range(ranks):
-                expect(
-                    equal(got[rank], 10 * rank),
-                    f"{_on(ranks)} rank {rank} returned {_text(got[rank])}; ten times its rank is {10 * rank}",
-                    "value", see.format(ranks),
-                )  # fmt: skip
+            case = Case(ranks, see=f"run(ten_times, ranks={ranks}, on=Cluster())")
+            for rank, got in enumerate(case.run(answer)):
+                told = f"rank {rank} returned {_text(got)}; ten times its rank is {10 * rank}"
+                case.expect(equal(got, 10 * rank), told, "value")
     return "every rank returns ten times its rank on 1, 4 and 7 ranks"
 
 
@@ -132,31 +87,26 @@ EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks
 
 
 def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
-    numbers = [tensor.item() for tensor in _different(ranks, ())]
-    see = EVEN_TO_ODD.format(ranks)
-    trace = _run(see, with_own_blocking, answer, each(numbers), ranks=ranks, real=real)
-    case = _on(ranks, real)
+    given = [tensor.item() for tensor in different(ranks, ())]
+    case = Case(ranks, real=real, see=EVEN_TO_ODD.format(ranks))
+    try:
+        on = None if real else Cluster()
+        trace = run(with_own_blocking, answer, each(given), ranks=ranks, on=on, timeout=SECONDS)
+    except RankFailed as failure:
+        told = failure.message + "".join(str(failure).partition("\n")[1:])
+        case.expect(failure.error != NotAskedFor.__name__, told, "not-blocking", see="")
+        case.failed(failure)
     for rank, got in enumerate(trace):
+        here = f"rank {rank} returned {_text(got)}"
         if rank % 2 == 0:
-            expect(
-                got is None,
-                f"{case} rank {rank} returned {_text(got)}: only a rank that receives returns a number, "
-                "all others return None",
-                "not-none", see,
-            )  # fmt: skip
-            continue
-        expect(
-            not isinstance(got, torch.Tensor),
-            f"{case} rank {rank} returned a tensor, {_text(got)}: return the number in it, with .item()",
-            "tensor", see,
-        )  # fmt: skip
-        expect(
-            type(got) in (int, float) and got == numbers[rank - 1],
-            f"{case} rank {rank} returned {_text(got)}; "
-            f"rank {rank - 1} was given {numbers[rank - 1]} and sends it to rank {rank}",
-            "value", see,
-        )  # fmt: skip
-    _no_builtin(trace, case, "send and recv")
+            told = f"{here}: only a rank that receives returns a number, all others return None"
+            case.expect(got is None, told, "not-none")
+        else:
+            told = f"rank {rank} returned a tensor, {_text(got)}: return the number in it, with .item()"
+            case.expect(not isinstance(got, torch.Tensor), told, "tensor")
+            told = f"{here}; rank {rank - 1} was given {given[rank - 1]} and sends it to rank {rank}"
+            case.expect(type(got) in (int, float) and got == given[rank - 1], told, "value")
+    case.no_builtin(trace, "send and recv")
     return trace
 
 
@@ -171,15 +121,11 @@ def check_even_to_odd(answer: Any, part: Any) -> str:
         _passed_on(answer, ranks)
     part("messages")
     for ranks in (2, 5):
-        got = _messages(_passed_on(answer, ranks))
-        want = [(rank, rank + 1) for rank in range(0, ranks - 1, 2)]
+        got, want = _messages(_passed_on(answer, ranks)), [(rank, rank + 1) for rank in range(0, ranks - 1, 2)]
         arrows = ", ".join(f"{source} -> {target}" for source, target in got) or "none"
-        expect(
-            got == want,
-            f"{_on(ranks)} the messages were {arrows}: {len(got)} of them, and {len(want)} will do, one from each even "
-            "rank to the next",
-            "messages", f"timeline({EVEN_TO_ODD.format(ranks)})",
-        )  # fmt: skip
+        told = f"the messages were {arrows}: {len(got)} of them, and {len(want)} will do, one from each even rank to "
+        see = f"timeline({EVEN_TO_ODD.format(ranks)})"
+        Case(ranks, see=see).expect(got == want, f"{told}the next", "messages")
     return "right on 1, 2, 3, 4 and 7 ranks · None where nothing arrives · one message a pair"
 
 
@@ -192,35 +138,23 @@ def _see_sum(ranks: int, shape: tuple = (2,), dtype: str = "float32") -> str:
 
 
 def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32", real: bool = False) -> Results:
-    values = _different(ranks, shape, dtype)
-    total = torch.stack(values).sum(0)
-    partial = torch.stack(values).cumsum(0)
-    see = _see_sum(ranks, shape, dtype)
-    trace = _run(see, with_own, answer, each(values), ranks=ranks, real=real)
-    case = _on(ranks, real)
+    given = different(ranks, shape, dtype)
+    partial = torch.stack(given).cumsum(0)
+    total = partial[-1].clone()
+    case = Case(ranks, real=real, see=_see_sum(ranks, shape, dtype))
+    trace = case.run(with_own, answer, each(given))
     for rank, got in enumerate(trace):
-        if equal(got, total):
-            continue
-        here = f"{case} rank {rank} returned {_text(got)}"
-        if isinstance(got, torch.Tensor):
-            expect(
-                not any(equal(got, some) for some in partial[:-1]),
-                f"{here}, a sum that is not complete; the total is {_text(total)}: receive from everyone before "
-                "you send the total to anyone",
-                "not-complete", see,
-            )  # fmt: skip
-            expect(
-                not equal(got.double() * ranks, total.double()),
-                f"{here}, the mean; the total is {_text(total)}: do not divide by {ranks}",
-                "mean", see,
-            )  # fmt: skip
-        expect(
-            got is not None or trace[0] is None,
-            f"{here}: rank 0 has the total, and every other rank has to return it too",
-            "not-on-every-rank", see,
-        )  # fmt: skip
-        expect(False, f"{here}; the total is {_text(total)}", "value", see)
-    _no_builtin(trace, case)
+        told = f"returned {_text(got)}; the total is {_text(total)}"
+        partly = f"{told}. This sum is not complete: receive from everyone before you send the total to anyone"
+        alone = f"returned {_text(got)}: rank 0 has the total, and every other rank has to return it too"
+        mistakes = [
+            *(Mistake("not-complete", some, partly) for some in partial[:-1]),
+            Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
+            Mistake("not-on-every-rank", got is None and trace[0] is not None, alone),
+            Mistake("value", True, told),
+        ]
+        case.same(got, total, f"rank {rank}", *mistakes)
+    case.no_builtin(trace)
     return trace
 
 
@@ -236,29 +170,17 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
     _summed(answer, 3, (2, 3), "int64")
     part("messages")
     for ranks in (3, 6):
-        got = _messages(_summed(answer, ranks))
-        past = [f"rank {source} sent a message to rank {target}" for source, target in got if 0 not in (source, target)]
-        expect(
-            len(got) <= 2 * (ranks - 1),
-            f"{_on(ranks)} it took {len(got)} messages; through rank 0 it takes {2 * (ranks - 1)}: "
-            f"{ranks - 1} values to rank 0 and {ranks - 1} totals back",
-            "too-many-messages", f"timeline({_see_sum(ranks)})",
-        )  # fmt: skip
-        expect(
-            not past,
-            f"{_on(ranks)} {' and '.join(past[:1])}: in this exercise every message goes to rank 0 or comes from it",
-            "past-rank-0", f"timeline({_see_sum(ranks)})",
-        )  # fmt: skip
+        case, got = Case(ranks, see=f"timeline({_see_sum(ranks)})"), _messages(_summed(answer, ranks))
+        told = f"through rank 0 it takes {{bound}}: {ranks - 1} values to rank 0 and {ranks - 1} totals back"
+        case.at_most(len(got), 2 * (ranks - 1), f"it took {{seen}} messages; {told}", "too-many-messages")
+        for source, target in got:
+            told = f"rank {source} sent a message to rank {target}: in this exercise every message goes to rank 0 or "
+            case.expect(0 in (source, target), f"{told}comes from it", "past-rank-0")
     part("bytes")
-    ranks, elements = 4, 256
-    trace, size = _summed(answer, ranks, (elements,)), 4 * elements
+    case, trace = Case(4, "with 1,024 bytes each"), _summed(answer, 4, (256,))
     for word, got in (("sent", trace.bytes_sent[0]), ("received", trace.bytes_received[0])):
-        expect(
-            got <= (ranks - 1) * size,
-            f"{_on(ranks)} with {size:,} bytes each rank 0 {word} {got:,} bytes; {(ranks - 1) * size:,} will do: "
-            "each message is as large as one value",
-            "too-many-bytes", _see_sum(ranks, (elements,)) + f".bytes_{word}",
-        )  # fmt: skip
+        told = f"rank 0 {word} {{seen}} bytes; {{bound}} will do: each message is as large as one value"
+        case.at_most(got, 3 * 1024, told, "too-many-bytes", f"{_see_sum(4, (256,))}.bytes_{word}")
     return "total on 1, 2, 3, 4, 7 ranks · 2(P-1) messages · rank 0 carries (P-1)·S each way"
 
 
@@ -291,54 +213,36 @@ SEE_THIRD = (
 
 def _swapped_beside_a_third(answer: Any) -> None:
     """Let ranks 0 and 2 swap while rank 1 sends to rank 0, and refuse who takes that for the peer's."""
-    tensors = _different(3, (3,))
-    want = [tensor.clone() for tensor in tensors]
-    trace = _run(SEE_THIRD, beside_a_third, answer, each(tensors), each(PEERS[3]), ranks=3, advise=True)
+    given = different(3, (3,))
+    trace = Case(3, see=SEE_THIRD).run(beside_a_third, answer, each(given), each(PEERS[3]), hints=[ISEND])
     got = trace[0][0] if isinstance(trace[0], tuple) else None
-    case = f"{_on(3)} of which rank 1 sends to rank 0 while 0 and 2 swap, rank 0"
-    expect(
-        not equal(got, want[1]),
-        f"{case} took rank 1's message for its peer's: name the source, recv(buffer, peer)",
-        "no-source", SEE_THIRD,
-    )  # fmt: skip
-    expect(equal(got, want[2]), f"{case} returned {_text(got)}; rank 2 had {_text(want[2])}", "value", SEE_THIRD)
+    third = Mistake("no-source", given[1], "took rank 1's message for its peer's: name the source, recv(buffer, peer)")
+    other = Mistake("value", True, f"returned {_text(got)}; rank 2 had {_text(given[2])}")
+    case = Case(3, "of which rank 1 sends to rank 0 while 0 and 2 swap,", see=SEE_THIRD)
+    case.same(got, given[2], "rank 0", third, other)
 
 
 def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
-    tensors = _different(ranks, shape, dtype)
-    want = [tensor.clone() for tensor in tensors]
-    peers, see = PEERS[ranks], _see_exchange(ranks, shape, dtype)
-    trace = _run(see, with_peer, answer, each(tensors), each(peers), ranks=ranks, real=real, advise=True)
-    case = f"{_on(ranks, real)} with {dtype}{list(shape)}"
-    for rank, partner in enumerate(peers):
-        if partner is None:
+    given, see = different(ranks, shape, dtype), _see_exchange(ranks, shape, dtype)
+    case = Case(ranks, f"with {dtype}{list(shape)}", real, see=see)
+    trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=[ISEND])
+    for rank, peer in enumerate(PEERS[ranks]):
+        if peer is None:
             continue
         pair = trace[rank]
         got, own = pair if isinstance(pair, tuple) and len(pair) == 2 else (None, None)
-        here = f"{case} rank {rank} swaps with rank {partner}"
-        expect(
-            got is not None,
-            f"{here} and returned None: return the tensor that arrived",
-            "none", see,
-        )  # fmt: skip
-        expect(
-            not equal(got, want[rank]),
-            f"{here} and returned its own tensor, {_text(got)}; rank {partner} had {_text(want[partner])}: "
-            "return the tensor that arrived",
-            "own-tensor", see,
-        )  # fmt: skip
-        expect(
-            equal(got, want[partner]),
-            f"{here} and returned {_text(got)}; rank {partner} had {_text(want[partner])}",
-            "value", see,
-        )  # fmt: skip
-        expect(
-            equal(own, want[rank]),
-            f"{here}, and its own tensor is {_text(own)} afterwards; it was {_text(want[rank])}: "
-            "receive into another tensor, and leave this one as it was",
-            "own-tensor-changed", see,
-        )  # fmt: skip
-    _no_builtin(trace, case)
+        here, had = f"rank {rank} swaps with rank {peer}", f"{_text(got)}; rank {peer} had {_text(given[peer])}"
+        arrived = "return the tensor that arrived"
+        mistakes = [
+            Mistake("none", got is None, f"and returned None: {arrived}"),
+            Mistake("own-tensor", given[rank], f"and returned its own tensor, {had}: {arrived}"),
+            Mistake("value", True, f"and returned {had}"),
+        ]
+        case.same(got, given[peer], here, *mistakes)
+        told = f"{here}, and its own tensor is {_text(own)} afterwards; it was {_text(given[rank])}: receive into "
+        told += "another tensor, and leave this one as it was"
+        case.expect(equal(own, given[rank]), told, "own-tensor-changed")
+    case.no_builtin(trace)
     return trace
 
 
@@ -356,11 +260,8 @@ def check_exchange(answer: Any, part: Any) -> str:
         _swapped(answer, 2, shape, dtype)
     _swapped(answer, 3, (2, 3), "int64", real=True)
     part("bytes")
-    trace = _swapped(answer, 2, (256,))
-    for rank, sent in enumerate(trace.bytes_sent):
-        expect(
-            sent <= 4 * 256,
-            f"{_on(2)} with 1,024 bytes each rank {rank} sent {sent:,} bytes: each tensor has to travel once",
-            "too-many-bytes", _see_exchange(2, (256,), "float32") + ".bytes_sent",
-        )  # fmt: skip
+    case = Case(2, "with 1,024 bytes each", see=f"{_see_exchange(2, (256,), 'float32')}.bytes_sent")
+    for rank, sent in enumerate(_swapped(answer, 2, (256,)).bytes_sent):
+        told = f"rank {rank} sent {{seen}} bytes: each tensor has to travel once"
+        case.at_most(sent, 1024, told, "too-many-bytes")
     return "any pair on 2 to 5 ranks · only from its peer · any dtype and shape · own tensor unchanged · sent once"

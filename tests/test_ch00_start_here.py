@@ -33,15 +33,15 @@ def test_another_seed_changes_no_verdict(exercise, monkeypatch):
 
 def test_an_answer_that_knows_the_numbers_of_one_seed_fails_on_another(monkeypatch):
     monkeypatch.setenv("COURSE_SEED", "1")
-    one = [tensor.item() for tensor in checks._different(7, ())]
+    one = [tensor.item() for tensor in checks.different(7, ())]
     monkeypatch.setenv("COURSE_SEED", "2")
-    other = [tensor.item() for tensor in checks._different(7, ())]
+    other = [tensor.item() for tensor in checks.different(7, ())]
     assert one != other and len(set(one)) == len(set(other)) == 7
 
 
 def test_numbers_of_different_ranks_differ_in_every_dtype():
     for dtype in ("float32", "int64", "bfloat16", "uint8"):
-        values = [tensor.flatten().tolist() for tensor in checks._different(5, (4,), dtype)]
+        values = [tensor.flatten().tolist() for tensor in checks.different(5, (4,), dtype)]
         assert all(len(set(column)) == 5 for column in zip(*values, strict=True)), dtype
 
 
