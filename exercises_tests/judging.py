@@ -87,7 +87,9 @@ class CheckFailed(AssertionError):
         return [str(self)]
 
 
-class _Wrong(Exception):  # noqa: N818
+class Refused(Exception):  # noqa: N818
+    """An answer is wrong: the sentence, the code of the mistake, and a line that shows it."""
+
     def __init__(self, sentence: str, code: str, see: str) -> None:
         super().__init__(sentence)
         self.code, self.see = code, see
@@ -100,7 +102,7 @@ def expect(condition: Any, sentence: str, code: str, see: str = "") -> None:
     """
     numpys = type(condition).__module__ == "numpy" and type(condition).__name__ in ("bool", "bool_")
     if not ((type(condition) is bool or numpys) and condition):
-        raise _Wrong(sentence, code, see)
+        raise Refused(sentence, code, see)
 
 
 # A case: run or refuse; the same, or which mistake; at most
@@ -167,7 +169,7 @@ class Case:
         meant = [hint for hint in hints if hint.words in str(failure)]
         for hint in meant:
             if hint.code:
-                raise _Wrong(f"{str(self).rstrip(',:')}: {hint.says}. {failure}", hint.code, self.see)
+                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {failure}", hint.code, self.see)
         happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
         self.refuse("\n".join([happened, *(hint.says for hint in meant)]), code_of(failure))
 
@@ -176,7 +178,7 @@ class Case:
         expect(condition, f"{self} {sentence}".strip(), code, self.see if see is None else see)
 
     def refuse(self, sentence: str, code: str, see: str | None = None) -> NoReturn:
-        raise _Wrong(f"{self} {sentence}".strip(), code, self.see if see is None else see)
+        raise Refused(f"{self} {sentence}".strip(), code, self.see if see is None else see)
 
     def same(
         self,
@@ -262,7 +264,7 @@ def check(**points: int) -> Callable:
                 part.close()
                 missing = [name for name in worth if name not in found.passed]
                 assert not missing, f"check_{exercise} never judged {missing}"
-            except _Wrong as wrong:
+            except Refused as wrong:
                 found.sentence, found.code, found.see = str(wrong), wrong.code, wrong.see
             except RankFailed as failure:
                 found.sentence, found.code = _of_failure(failure, exercise)

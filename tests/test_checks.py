@@ -118,7 +118,7 @@ def test_a_check_that_forgets_a_part_is_a_defect(monkeypatch):
 
 @pytest.mark.parametrize("condition", [None, 1, "yes", [True], float("nan"), torch.tensor(True)])
 def test_only_true_is_true_to_expect(condition):
-    with pytest.raises(judging._Wrong):
+    with pytest.raises(judging.Refused):
         expect(condition, "no", "no")
 
 
