@@ -1,8 +1,15 @@
-"""What holds for all tests: nobody's progress is recorded, pictures need no screen, and how workers share the files."""
+"""What holds for all tests: no progress is recorded, pictures need no screen, how workers share files, how they end.
 
+A polite request to end (SIGTERM, as from a CI that cancels) does what Ctrl-C does, in the workers as well: without that
+pytest is gone at once, and what its workers have started runs on.
+"""
+
+import ctypes
 import os
 import re
+import shutil
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
@@ -11,6 +18,10 @@ os.environ["COURSE_PROGRESS"] = "off"
 os.environ.setdefault("MPLBACKEND", "Agg")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+if "PYTEST_XDIST_WORKER" in os.environ and sys.platform == "linux":
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 settings.register_profile("course", deadline=None, derandomize=True)  # a busy machine, or luck, fails no test
 settings.load_profile("course")
 
@@ -33,3 +44,20 @@ def pytest_xdist_make_scheduler(config, log):
             return share(nodeid)
 
     return Shares(config, log)
+
+
+INSTALL = {"bubblewrap": "apt install bubblewrap", "bwrap": "apt install bubblewrap", "SmolLM2": "make"}
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line each what was skipped, and what would have to be installed for it."""
+    reasons = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        reasons.setdefault(reason.removeprefix("Skipped: "), []).append(report)
+    for reason, reports in sorted(reasons.items()):
+        wanted = next((how for word, how in INSTALL.items() if word in reason), "")
+        how = f"; to run them: {wanted}" if wanted else ""
+        terminalreporter.write_line(f"skipped {len(reports)}: {reason}{how}")
+    if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
+        terminalreporter.write_line("not run: tests/browser; to run them: apt install chromium, then make test-browser")

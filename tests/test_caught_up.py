@@ -1,6 +1,7 @@
 """Chapters go on after make catch-up: in a kernel whose folder is work/, and as scripts under torchrun.
 
 A kernel, like a rank, cannot import `solutions` there: what is borrowed has to travel with the functions that use it.
+The long chapters are run so by test_notebooks.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import subprocess
 import sys
 
 import pytest
-from caught_up import caught_up, learners_folder
+from caught_up import LONG, caught_up, learners_folder
 from jupyter_client.manager import start_new_kernel
 from unsolved import names
 
@@ -68,7 +69,7 @@ def test_what_a_learners_kernel_has_not_this_one_has_not(kernel):
     assert "No module named 'solutions'" in execute(kernel, "import solutions")
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize("chapter", [c for c in CHAPTERS if not c.name.startswith(LONG)], ids=lambda one: one.name)
 def test_a_chapter_that_was_caught_up_runs_in_a_kernel_in_work(chapter, folder, kernel):
     execute(kernel, "%reset -f")
     cells = [cell for cell in caught_up(chapter, folder).notebook.cells if cell.cell_type == "code"]
