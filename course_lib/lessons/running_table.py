@@ -32,7 +32,7 @@ ONE_NODE = Cluster(bandwidth=10e9, latency=5e-6, flops=1e12)
 FOUR_NODES = Cluster(bandwidth=1e9, latency=30e-6, flops=1e12)
 """The same four devices in four machines: links of 1 GB/s (8 Gb/s), 30 µs a message."""
 CLUSTERS = {"one node": ONE_NODE, "four nodes": FOUR_NODES}
-RECORDED = Path(__file__).parent / "data" / "rows.json"
+RECORDED = Path(__file__).parents[1] / "data" / "rows.json"
 BATCH, LENGTH = 32, 64  # the global batch: rows, and tokens a row
 STEPS = 3
 
