@@ -14,6 +14,7 @@ import torch
 from course_lib import Cluster, Deadlock, RankFailed, Results, each, run
 from course_lib.costs import collective_seconds as library_seconds
 from course_lib.costs import crossover_bytes as library_crossover
+from course_lib.lessons.clinic import FAULTS, patient
 from exercises_tests.judging import SECONDS, STEPS, Case, Hint, Mistake, Refused, check, expect
 from exercises_tests.values import close, different, equal, numbers, on_ranks, shown, versus
 
@@ -62,10 +63,6 @@ def one_snippet(dist: Any, answer: Any, name: str, arguments: tuple) -> Any:
 
 def every_snippet(dist: Any, answer: Any, given: dict) -> dict:
     return {name: getattr(answer, name)(dist, *arguments) for name, arguments in given.items()}
-
-
-def called_with(dist: Any, answer: Any, arguments: tuple) -> Any:
-    return answer(dist, *arguments)
 
 
 # Lines with which a learner sees a wrong value: whose number is where
@@ -656,76 +653,16 @@ def _crosses(answer: Any, nics: int, sentence: str, code: str) -> None:
 
 # The clinic: snippets of the notebook, what each is given, and what a repaired one returns
 
-FAULTS = {
-    "sum_both": "every rank calls the same collectives in the same order",
-    "sum_for_rank_0": "every rank calls a collective, also one that does not need the result",
-    "swap_with_neighbour": "two blocking sends that face each other wait forever: isend, recv, then wait()",
-    "sum_in_node": "use the group of this rank's own node, not the last one made",
-    "pass_right": "keep the handle that isend returns and wait() for it",
-}
 HEADS = {
     name: f"def {name}(dist, {'loss, gradient' if name == 'sum_both' else 'loss' if '_0' in name else 'tensor'})"
     for name in FAULTS
 }
-OUTCOMES = ("wrong numbers", "deadlock", "error", "right")
 MEND = "To mend: "
-
-
-def _patient(name: str, ranks: int) -> tuple[list, list]:
-    """Return what each rank passes to a snippet, and what a right one returns there."""
-    mine = different(ranks, (3,))
-    total = sum(mine)
-    if name == "sum_both":
-        other = [tensor + 100 for tensor in mine]
-        return list(zip(mine, other, strict=True)), [(total, sum(other))] * ranks
-    want = {
-        "sum_for_rank_0": [total] + [None] * (ranks - 1),
-        "swap_with_neighbour": [mine[rank ^ 1] for rank in range(ranks)],
-        "sum_in_node": [mine[rank // 2 * 2] + mine[rank // 2 * 2 + 1] for rank in range(ranks)],
-        "pass_right": [mine[rank - 1] for rank in range(ranks)],
-    }
-    return [(tensor,) for tensor in mine], want[name]
-
-
-def diagnose(snippet: Any, guess: str | None = None, ranks: int = 4) -> None:
-    """Run a snippet of the clinic on simulated ranks and print the guess beside what happened.
-
-    It happens one of: "right", "wrong numbers", "deadlock", "error". The number of ranks is even.
-    """
-    name = getattr(snippet, "__name__", "")
-    if name not in FAULTS:
-        print(f"diagnose takes a snippet of the clinic ({', '.join(FAULTS)}), not {snippet!r}")
-        return
-    if ranks < 2 or ranks % 2:
-        print(f"ranks={ranks}: two ranks make a pair or a node here, so give an even number")
-        return
-    given, want = _patient(name, ranks)
-    try:
-        got = list(run(called_with, snippet, each(given), ranks=ranks, on=Cluster()))
-    except RankFailed as failure:
-        seen = "deadlock" if isinstance(failure, Deadlock) else "error"
-        lines = [str(failure)]
-    else:
-        seen = "right" if equal(got, want) else "wrong numbers"
-        told = [[numbers(one, digits=6) for one in pair] for pair in zip(got, want, strict=True)]
-        lines = [f"rank {rank} returned {mine}; right is {right}" for rank, (mine, right) in enumerate(told)]
-    print(_guessed(guess, seen))
-    print("\n".join(lines))
-
-
-def _guessed(guess: Any, seen: str) -> str:
-    if guess is None:
-        return f"no guess   happened: {seen}"
-    if guess == seen:
-        return f"guess: {guess} - as you said"
-    if guess in OUTCOMES:
-        return f"guess: {guess}   happened: {seen}"
-    return f"guess: {guess!r} is not one of the four: {', '.join(OUTCOMES)}   happened: {seen}"
 
 
 def _judge_snippet(answer: Any, name: str, ranks: int) -> None:
     case = Case(ranks, see=f"diagnose(clinic.{name}, ranks={ranks})", words=f"{name} {on_ranks(ranks)}")
-    given, want = _patient(name, ranks)
+    given, want = patient(name, ranks)
     try:
         trace = run(one_snippet, answer, name, each(given), ranks=ranks, on=Cluster(), timeout=SECONDS)
     except RankFailed as failure:
@@ -788,7 +725,7 @@ def check_clinic(answer: Any, part: Any) -> str:
             faults[name] = wrong
     cured = [name for name in FAULTS if name not in faults]
     if cured:
-        patients = {name: _patient(name, 4) for name in cured}
+        patients = {name: patient(name, 4) for name in cured}
         case = Case(4, real=True)
         given = each([{name: patients[name][0][rank] for name in cured} for rank in range(4)])
         for rank, got in enumerate(case.run(every_snippet, answer, given)):

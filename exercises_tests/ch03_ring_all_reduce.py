@@ -10,22 +10,16 @@ from typing import Any
 
 import torch
 
-from course_lib import Cluster, RankFailed, Results, algorithms, each, run
+from course_lib import Cluster, RankFailed, each, run
+from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks
 from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, check
 from exercises_tests.values import close, count, equal, integers, ring_bytes, versus
 
-EMPTY = -100  # what ranks hold before an all-gather where others' chunks will be
-MOST_DIGITS = 9  # ranks that the digits of a number can tell apart
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
 CIRCLE = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
-
-
-def in_place(dist: Any, answer: Any, mine: torch.Tensor) -> torch.Tensor:
-    answer(dist, mine)
-    return mine
 
 
 class _FirstSent:
@@ -59,26 +53,12 @@ def _as_given(tensors: list) -> list:
     return tensors
 
 
-def _only_own_chunk(tensors: list) -> list:
-    """Return what ranks hold before an all-gather: their own chunk, and EMPTY where others' will be."""
-    given = [torch.full_like(tensor, EMPTY) for tensor in tensors]
-    for mine, chunk in zip(_own_chunks(given), _own_chunks(tensors), strict=True):
-        mine.copy_(chunk)
-    return given
-
-
 def _sum_everywhere(tensors: list) -> list:
     return [torch.stack(tensors).sum(0).to(tensors[0].dtype)] * len(tensors)
 
 
 def _all_chunks(given: list) -> list:
-    return [torch.cat(_own_chunks(given)).view(given[0].shape)] * len(given)
-
-
-def _own_chunks(tensors: list, shift: int = 0) -> list:
-    """Return chunk r of rank r's tensor, or of the tensor of each rank the chunk so many places further."""
-    ranks = len(tensors)
-    return [tensor.view(-1).tensor_split(ranks)[(rank + shift) % ranks] for rank, tensor in enumerate(tensors)]
+    return [torch.cat(own_chunks(given)).view(given[0].shape)] * len(given)
 
 
 @dataclass
@@ -125,7 +105,7 @@ class Ring:
 
     def counted(self, tensors: Any) -> list:
         """Return what counts of each rank's tensor: all of it, or its own chunk."""
-        return _own_chunks(tensors) if self.name == "reduce_scatter_ring" else list(tensors)
+        return own_chunks(tensors) if self.name == "reduce_scatter_ring" else list(tensors)
 
     def mistakes(self, rank: int, trace: list, want: list, before: list, picture: str) -> Iterator[Mistake]:
         """Yield what may be wrong with the tensor of a rank; `picture` is a line that draws whose parts are in it."""
@@ -146,11 +126,11 @@ class Ring:
                 f"{elements}, and what is left over belongs to some chunk too")
         if self.name == "reduce_scatter_ring":
             for shift in range(1, ranks):
-                yield Mistake("other-chunk", equal(_own_chunks(trace, shift), _own_chunks(want, shift)),
+                yield Mistake("other-chunk", equal(own_chunks(trace, shift), own_chunks(want, shift)),
                     f"is not the sum: rank 0 ends with the sum of chunk {shift}, rank 1 with that of chunk "
                     f"{(shift + 1) % ranks}: rank r must end with chunk r, so start with another chunk", picture)
             for other in range(ranks):
-                part = _own_chunks(before, rank - other)[other]
+                part = own_chunks(before, rank - other)[other]
                 yield Mistake("not-added", part, f"{differs}. It is a single rank's part: nothing was added", picture)
         if rest and self.name != "ring_all_reduce":
             cut = f"let chunk r be tensor.view(-1).tensor_split({ranks})[r]"
@@ -231,7 +211,7 @@ def check_reduce_scatter_ring(answer: Any, part: Any) -> str:
 
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_all_gather_ring(answer: Any, part: Any) -> str:
-    Ring("all_gather_ring", answer, _all_chunks, _only_own_chunk).judge(part, "int64")
+    Ring("all_gather_ring", answer, _all_chunks, only_own_chunk).judge(part, "int64")
     return "every rank ends with every chunk on 1, 2, 3, 4, 5 and 7 ranks · (P-1)/P·S bytes per rank · P-1 steps"
 
 
@@ -241,128 +221,7 @@ def check_ring_all_reduce(answer: Any, part: Any) -> str:
     return "sums correctly on 1, 2, 3, 4, 5 and 7 ranks · 2(P-1)/P·S bytes per rank · 2(P-1) steps"
 
 
-# The ring step by step, for the chapter's pictures: held[step][rank][chunk] are the ranks whose part is in it
-
-
-def ring_steps(ranks: int) -> list[list[list[list[int]]]]:
-    """Return what each chunk on each rank holds before and after every step of the built-in ring.
-
-    Replays the messages that a simulated `dist.all_reduce` is made of. Chunk c has c + 1 bytes, so that a message's
-    size tells which chunk it carries.
-    """
-    held = [[{rank} for _ in range(ranks)] for rank in range(ranks)]
-    steps = [_as_lists(held)]
-    for rounds in zip(*(algorithms.all_reduce(rank, list(range(1, ranks + 1))) for rank in range(ranks)), strict=True):
-        before = [[set(cell) for cell in row] for row in held]
-        for rank, messages in enumerate(rounds):
-            for kind, peer, size in messages:
-                if kind == "send":
-                    held[peer][size - 1] |= before[rank][size - 1]
-        steps.append(_as_lists(held))
-    return steps
-
-
-def _as_lists(held: list) -> list:
-    return [[sorted(cell) for cell in row] for row in held]
-
-
-class _Watched:
-    """A `dist` that keeps a copy of a tensor each time its rank begins to send."""
-
-    def __init__(self, dist: Any, tensor: torch.Tensor) -> None:
-        self._dist, self._tensor, self.copies = dist, tensor, []
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("send", "isend", "batch_isend_irecv", "all_reduce"):
-            self.copies.append(self._tensor.tolist())
-        return getattr(self._dist, name)
-
-
-def _watch(dist: Any, answer: Any, mine: torch.Tensor) -> list:
-    watched = _Watched(dist, mine)
-    answer(watched, mine)
-    return [*watched.copies, mine.tolist()]
-
-
-def steps_of(answer: Any, ranks: int = 4, only_own: bool = False) -> list[list[list[list[int] | str]]]:
-    """Return what each chunk on each rank holds each time that rank begins to send, and at the end, by a simulated run.
-
-    Rank r brings 10^r for every chunk, so the digits of a sum count what is in it: 1101 holds ranks 0, 2 and 3. With
-    `only_own` each rank begins with chunk r complete and the others empty, as an all-gather does.
-    """
-    if not 1 <= ranks <= MOST_DIGITS:
-        raise ValueError(f"ranks={ranks}: the digits of a number tell 1 to {MOST_DIGITS} ranks apart")
-    tensors = [torch.full((ranks,), 10**rank) for rank in range(ranks)]
-    if only_own:
-        everyone = sum(10**rank for rank in range(ranks))
-        tensors = [torch.where(torch.arange(ranks) == rank, everyone, 0) for rank in range(ranks)]
-    seen = list(run(_watch, answer, each(tensors), ranks=ranks, on=Cluster()))
-    count = max(map(len, seen))
-    padded = [copies + copies[-1:] * (count - len(copies)) for copies in seen]
-    return [[[_parts_in(value, ranks) for value in copies[step]] for copies in padded] for step in range(count)]
-
-
-def tensors_after(
-    answer: Any, ranks: int = 4, shape: tuple = (8,), dtype: str = "float32", only_own: bool = False
-) -> Results:
-    """Return each rank's tensor after an in-place answer, simulated on the tensors that its check gives it.
-
-    With `only_own` each rank begins with chunk r and -100 elsewhere, as the check of an all-gather lets it.
-    """
-    before = integers(ranks, shape, dtype)
-    return run(in_place, answer, each(_only_own_chunk(before) if only_own else before), ranks=ranks, on=Cluster())
-
-
-def _parts_in(value: int, ranks: int) -> list[int] | str:
-    """Return the ranks whose parts a sum of powers of ten holds, as often as it holds them."""
-    if not 0 <= value < 10**ranks:
-        return "?"
-    return [rank for rank, digit in enumerate(reversed(str(value))) for _ in range(int(digit))]
-
-
 # Three all-reduces with equal answers, told apart by their meters
-
-
-def _ring(dist: Any, tensor: torch.Tensor) -> None:
-    dist.all_reduce(tensor)
-
-
-def _star(dist: Any, tensor: torch.Tensor) -> None:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    if rank:
-        dist.send(tensor, 0)
-        dist.recv(tensor, 0)
-        return
-    arrived = torch.empty_like(tensor)
-    for other in range(1, ranks):
-        dist.recv(arrived, other)
-        tensor += arrived
-    for other in range(1, ranks):
-        dist.send(tensor, other)
-
-
-def _relay(dist: Any, tensor: torch.Tensor) -> None:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    passing = tensor.clone()
-    for _ in range(ranks - 1):
-        arrived = torch.empty_like(passing)
-        sending = dist.isend(passing, (rank + 1) % ranks)
-        dist.recv(arrived, (rank - 1) % ranks)
-        sending.wait()
-        passing = arrived
-        tensor += passing
-
-
-def three_meters(ranks: int, elements: int, names: str = "ABC") -> dict[str, dict[str, Any]]:
-    """Return the meter readings of three all-reduces under shuffled names: per rank bytes and messages sent.
-
-    One is a ring, one goes through rank 0, one passes the whole tensor around. All give the same sums.
-    """
-    readings = {}
-    for name, kind in zip(names, (_ring, _star, _relay), strict=True):
-        trace = run(kind, torch.ones(elements), ranks=ranks, on=Cluster())
-        readings[name] = {"bytes": 4 * elements, "sent": trace.bytes_sent, "messages": trace.messages_sent}
-    return dict(sorted(readings.items()))
 
 
 def _same_meters(ranks: int, elements: int, names: str) -> dict[str, dict[str, Any]]:

@@ -10,64 +10,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib import Cluster, RankFailed, Results, each, run, work
-from course_lib.lessons.overlap import step_seconds
-from exercises_tests.judging import SECONDS, Case, Hint, Mistake, check, expect
+from course_lib import RankFailed, Results, each, work
+from course_lib.lessons.layers import Chain, RunningMean
+from course_lib.lessons.overlap import RATE, SLOW, SQUARE, dealt, draw_data, overlap, step_seconds, trained
+from exercises_tests.judging import Case, Hint, Mistake, check, expect
 from exercises_tests.values import close, equal, integers, near, numbers, ring_bytes, versus
 
 PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
 OTHER_CALL = "as the same collective"  # what the simulator says where ranks do not make the same calls
-SLOW = Cluster(latency=0.25, bandwidth=math.inf)  # an all-reduce on 2 ranks takes half a second, whatever its size
-RATE = 0.1
-WIDTHS, SQUARE = (4, 6, 5, 5, 3), (5, 5, 5, 5, 5)
-
-
-# A small network whose backward takes virtual time: one second between a layer and the one before it
-
-
-class Slow(torch.autograd.Function):
-    """Passes on what it gets; its backward takes `seconds`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, seconds: float) -> torch.Tensor:
-        ctx.seconds = seconds
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
-        work(ctx.seconds)
-        return grad, None
-
-
-class Chain(nn.Module):
-    """Linear layers, each with a second of backward between it and the one before.
-
-    `skipped` layers are passed by, so their parameters get no gradient. With `tied` the last two layers share a weight.
-    Each row that is trained on takes `row_seconds` in forward.
-    """
-
-    def __init__(
-        self, widths: tuple, seed: int, seconds: float = 0.0, row_seconds: float = 0.0, tied=False, skipped: tuple = ()
-    ) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        self.layers = nn.ModuleList()
-        for into, out in zip(widths, widths[1:], strict=False):
-            layer = nn.Linear(into, out).double()
-            for parameter in layer.parameters():
-                parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / 2
-            self.layers.append(layer)
-        if tied:
-            self.layers[-1].weight = self.layers[-2].weight
-        self.seconds, self.skipped, self.row_seconds = seconds, skipped, row_seconds
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.row_seconds and torch.is_grad_enabled():
-            work(self.row_seconds * len(x))
-        for place, layer in enumerate(self.layers):
-            if place not in self.skipped:
-                x = layer(Slow.apply(x, self.seconds) if self.seconds else x)
-        return x
+WIDTHS = (4, 6, 5, 5, 3)
 
 
 class Noting(Chain):
@@ -86,19 +37,6 @@ class Noting(Chain):
         return out
 
 
-class RunningMean(nn.Module):
-    """Keeps, in a buffer, the running mean of what passes through it, as batch normalization does."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.training and len(x):
-            self.mean.lerp_(x.detach().mean(0), 0.5)
-        return x
-
-
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away. Each
 # rank gets its own data, except where the exercise hands everybody the whole.
 
@@ -109,22 +47,6 @@ def averaged(dist: Any, answer: Any, shapes: list, grads: list, examples: int) -
         parameter.grad = grad
     answer(dist, model, examples)
     return [parameter.grad for parameter in model]
-
-
-def trained(dist: Any, answer: Any, more: tuple, rows: Any, wanted: Any, built: dict, steps: int) -> list | str:
-    model = Chain(**built)
-    finish = answer(dist, model, *more)
-    if not callable(finish):
-        return "no function"
-    for _ in range(steps):
-        model.zero_grad()
-        nn.functional.mse_loss(model(rows), wanted).backward()
-        finish()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.grad is not None:
-                    parameter -= RATE * parameter.grad
-    return [parameter.detach() for parameter in model.parameters()]
 
 
 def accumulated(dist: Any, answer: Any, buckets: list, microbatches: list, built: dict) -> list:
@@ -165,16 +87,6 @@ def _first_off(got: list, want: list, says: str, tolerance: float = 1e-9) -> str
     places = [place for place, pair in enumerate(zip(got, want, strict=False)) if not near(*pair, tolerance)]
     place = places[0] if places else 0
     return f"parameter {place} {versus(got[place], says, want[place], tolerance)}"
-
-
-def _data(rows: int, into: int, out: int) -> tuple[torch.Tensor, torch.Tensor]:
-    x, y = integers(2, (rows, max(into, out)), "float64")
-    return x[:, :into] / 8, y[:, :out] / 8
-
-
-def _rows(whole: torch.Tensor, ranks: int) -> each:
-    """Return for each rank its rows, as tensors of their own: a view would show the others' too."""
-    return each([rows.clone() for rows in whole.tensor_split(ranks)])
 
 
 # average_gradients
@@ -291,7 +203,7 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
     After one step the weights are looked at too, so that a mistake in what is kept between steps is told as such.
     """
     steps, widths = 3, SQUARE if tied or users is not None else WIDTHS
-    x, y = _data(8, widths[0], widths[-1])
+    x, y = draw_data(8, widths[0], widths[-1])
     built = [{"widths": widths, "seed": 5, "tied": tied} for _ in range(ranks)]
     label, hints = "with two layers that share their weight" if tied else "", [TIED] if tied else []
     if users is not None:
@@ -306,7 +218,7 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
     case = Case(ranks, label, real)
 
     def after(count: int, hints: list) -> Results:
-        trace = case.run(trained, answer, more, _rows(x, ranks), _rows(y, ranks), each(built), count, hints=hints)
+        trace = case.run(trained, answer, more, dealt(x, ranks), dealt(y, ranks), each(built), count, hints=hints)
         forms = [type(mine) for mine in trace]
         case.expect(str not in forms, "it returned no function: return the one that waits and divides", "no-function")
         return trace
@@ -342,14 +254,6 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
             Mistake("value", True, f"has other weights: {differs}"),
             tolerance=1e-9,
         )
-
-
-def overlap(answer: Any, *more: Any, ranks: int = 2, steps: int = 1) -> Results:
-    """Return simulated steps: backward takes 3 s, one between each two of 4 layers, and an all-reduce 0.5 s."""
-    built = {"widths": SQUARE, "seed": 5, "seconds": 1.0}
-    x, y = _data(8, SQUARE[0], SQUARE[-1])
-    data = more, _rows(x, ranks), _rows(y, ranks)
-    return run(trained, answer, *data, built, steps, ranks=ranks, on=SLOW, timeout=SECONDS)
 
 
 def _overlaps(answer: Any, more: tuple, see: str, units: str, bound: float) -> None:
@@ -547,7 +451,7 @@ class Loop:
     ranks: int = 4
 
     def __post_init__(self) -> None:
-        self.x, self.y = _data(self.rows, 3, 2)
+        self.x, self.y = draw_data(self.rows, 3, 2)
         generator = torch.Generator().manual_seed(self.rows)
         self.orders = [torch.randperm(self.rows, generator=generator) for _ in range(self.epochs)]
         self.want = self.weights()
@@ -753,7 +657,7 @@ def check_linear_backward(answer: Any, part: Any) -> str:
 @check(value=1, collectives=1, overlap=1)
 def check_no_sync(answer: Any, part: Any) -> str:
     ranks, micro, buckets = 2, 3, [[7, 6, 5, 4], [3, 2, 1, 0]]
-    x, y = _data(12, SQUARE[0], SQUARE[-1])
+    x, y = draw_data(12, SQUARE[0], SQUARE[-1])
     built = {"widths": SQUARE, "seed": 5}
     shards = zip(x.tensor_split(ranks), y.tensor_split(ranks), strict=True)
     parts = [list(zip(a.split(2), b.split(2), strict=True)) for a, b in shards]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import io
@@ -14,7 +13,18 @@ import torch
 from torch import nn
 
 from course_lib import Cluster, RankFailed, Results, bytes_held, each, run, work
-from course_lib.engine.storages import Alive, Watched
+from course_lib.lessons.stage_3 import (
+    EPSILON,
+    UNITS,
+    Mark,
+    copy_of,
+    fully,
+    in_rows,
+    looking_on,
+    rejoined,
+    shard_size,
+    six_units,
+)
 from course_lib.lessons.torch_wrappers import bytes_whole
 from course_lib.training import adamw
 from exercises_tests.judging import Case, Hint, Mistake, alone, check
@@ -28,7 +38,6 @@ PRELOAD = (  # what answers want: once, not in every rank
 )
 SLOW = Cluster(latency=0.1, bandwidth=math.inf)
 RUNS = ((2, False), (3, False), (4, False), (2, True))  # ranks, and whether they are real
-EPSILON = 0.1  # of AdamW: with its usual 1e-8 a gradient N times too large would give the same step
 STEPS = 10
 BYTES = 8  # of a float64
 EXACT = 1e-9  # sums of a few dozen float64 of about 1 in another order differ by less
@@ -46,26 +55,8 @@ MEANS = (  # where torch's words send a reader to the wrong line
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
 
-class Mark(torch.autograd.Function):
-    """Passes on what it gets, and calls `note` when backward comes by."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, note: Any) -> torch.Tensor:
-        ctx.note = note
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
-        ctx.note()
-        return grad, None
-
-
 def _plain(thing: Any) -> Any:
     return thing.detach() if isinstance(thing, torch.Tensor) else None
-
-
-def _copy(thing: Any) -> Any:
-    return thing.detach().clone() if isinstance(thing, torch.Tensor) else None
 
 
 def cut(answer: Any, tensor: torch.Tensor, ranks: int) -> list:
@@ -77,18 +68,12 @@ def gathered(dist: Any, answer: Any, mine: torch.Tensor, shape: tuple) -> Any:
     return _plain(answer(dist, mine, shape))
 
 
-def _looking(dist: Any, watch: bool) -> tuple:
-    """Return who counts the bytes alive, under what the answer runs, and the dist that it gets."""
-    alive = Alive()
-    return (alive, alive, alive.beside(dist)) if watch else (alive, contextlib.nullcontext(), dist)
-
-
 def stepped(
     dist: Any, answer: Any, weights: list, grads: list, changes: list, steps: int, watch: bool
 ) -> dict[str, Any]:
     parameters = [nn.Parameter(weight.clone()) for weight in weights]
     states: list = [{} for _ in parameters]
-    (alive, looking, dist), moments = _looking(dist, watch), []
+    (alive, looking, dist), moments = looking_on(dist, watch), []
 
     def step(weight: torch.Tensor, grad: torch.Tensor, state: dict, **more: Any) -> None:
         adamw(weight, grad, state, epsilon=EPSILON, **more)
@@ -128,7 +113,7 @@ class Chain(nn.Module):
 def scattered(
     dist: Any, answer: Any, weights: list, x: torch.Tensor, y: torch.Tensor, steps: int, seconds: float, watch: bool
 ) -> dict[str, Any]:
-    (alive, looking, dist), moments, found = _looking(dist, watch), [], []
+    (alive, looking, dist), moments, found = looking_on(dist, watch), [], []
 
     def note(place: int) -> None:
         if watch:
@@ -152,61 +137,12 @@ def scattered(
             mine = finish()
         if not isinstance(mine, (list, tuple)):
             return {"form": f"a function that returns {type(mine).__name__}"}
-        found.append([_copy(grad) for grad in mine])
+        found.append([copy_of(grad) for grad in mine])
         whole = bytes_held([p.grad for p in parameters if p.grad is not None])
         held = {"whole": whole, "shards": bytes_held(list(mine)), "moments": list(moments)}
         held["all"] = alive.bytes(parameters, list(mine))
         del mine
     return {"grads": found, **held}
-
-
-def fully(
-    dist: Any, answer: Any, shards: list, shapes: list, x: torch.Tensor, y: torch.Tensor, steps: int, watch: bool
-) -> dict[str, Any]:
-    (alive, looking, dist), moments, watched = _looking(dist, watch), [], {}
-    states: list = [{} for _ in shards]
-
-    def note(place: int, doing: str) -> None:
-        if watch:
-            others = {other for other, seen in watched.items() if other != place and any(w.nbytes for w in seen)}
-            moments.append([place, doing, alive.bytes(shards, states), sorted(others)])
-
-    def compute(place: int, weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        again = place in watched
-        watched.setdefault(place, []).append(Watched(weight))
-        note(place, "computes again" if again else "computes")
-        y = torch.tanh(x @ weight) if x.is_floating_point() else weight[x]
-        return Mark.apply(y, functools.partial(note, place, "goes back"))
-
-    units = [(functools.partial(compute, place), shape) for place, shape in enumerate(shapes)]
-    losses, first = [], None
-    for _ in range(steps):
-        moments.clear(), watched.clear()
-        if watch:
-            gc.collect()  # what a cycle of references keeps is not kept on purpose
-        before = [mine.clone() for mine in shards]
-        with looking:
-            got = answer(dist, units, list(shards), x, lambda out: nn.functional.mse_loss(out, y))
-        pair = isinstance(got, (list, tuple)) and len(got) == 2 and isinstance(got[1], (list, tuple))
-        if not pair:
-            return {"form": type(got).__name__}
-        if not all(map(torch.equal, shards, before)):
-            return {"changed": True}
-        loss, grads = got
-        sizes = [list(grad.shape) if isinstance(grad, torch.Tensor) else None for grad in grads]
-        losses.append(loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss)
-        first = first or [_copy(grad) for grad in grads]
-        if sizes != [list(mine.shape) for mine in shards]:
-            return {"sizes": sizes, "grads": first}
-        for mine, grad, state in zip(shards, grads, states, strict=True):
-            adamw(mine, grad, state, epsilon=EPSILON)
-        seen = {"moments": list(moments), "views": bytes_held(list(grads)), "grads": first}
-        seen["held"] = alive.bytes(shards, states)
-        seen["graph"] = isinstance(loss, torch.Tensor) and loss.requires_grad
-        del got, loss, grads, grad
-    seen["kept"] = alive.bytes(shards, states)
-    losses = [float(loss) if isinstance(loss, (int, float)) else None for loss in losses]
-    return {"weights": shards, "losses": losses, **seen}
 
 
 def clipped(dist: Any, answer: Any, grads: list, max_norm: float) -> list:
@@ -218,21 +154,9 @@ def clipped(dist: Any, answer: Any, grads: list, max_norm: float) -> list:
 # What several checks of this chapter ask
 
 
-def _size(shape: tuple, ranks: int) -> int:
-    """Return the elements of one shard, padding counted."""
-    return -(-math.prod(shape) // ranks)
-
-
-def _grid(shape: tuple, ranks: int, seed: int = 0, padding: float = 0.0, dtype: str = "float64") -> torch.Tensor:
-    """Return numbers laid out as shards, a row for each rank: the elements of a tensor of `shape`, then padding."""
-    grid = integers(1 + seed, (ranks, _size(shape, ranks)), dtype)[seed]
-    grid.view(-1)[math.prod(shape) :] = padding
-    return grid
-
-
 def _pieces(tensor: torch.Tensor, ranks: int) -> list[torch.Tensor]:
     """Return the flat pieces that the ranks hold, the last ones padded with zeros."""
-    flat = torch.zeros(ranks * _size(tensor.shape, ranks), dtype=tensor.dtype)
+    flat = torch.zeros(ranks * shard_size(tensor.shape, ranks), dtype=tensor.dtype)
     flat[: tensor.numel()] = tensor.flatten()
     return list(flat.view(ranks, -1))
 
@@ -240,18 +164,13 @@ def _pieces(tensor: torch.Tensor, ranks: int) -> list[torch.Tensor]:
 def _bytes_of(shapes: list, ranks: int) -> tuple[int, int, int]:
     """Return the bytes of all tensors of these shapes, of a rank's shards of them, and of the largest."""
     sizes = [BYTES * math.prod(shape) for shape in shapes]
-    return sum(sizes), BYTES * sum(_size(shape, ranks) for shape in shapes), max(sizes)
-
-
-def _joined(rows: Any, shape: tuple) -> torch.Tensor:
-    """Return the tensor that these shards, one for each rank, are the parts of."""
-    return torch.cat(list(rows))[: math.prod(shape)].reshape(shape)
+    return sum(sizes), BYTES * sum(shard_size(shape, ranks) for shape in shapes), max(sizes)
 
 
 def _patched(tensors: list) -> torch.Tensor:
     """Return the tensor of which each rank's part is that of its own tensor in the list."""
     pieces = [_pieces(tensor, len(tensors))[rank] for rank, tensor in enumerate(tensors)]
-    return _joined(pieces, tensors[0].shape)
+    return rejoined(pieces, tensors[0].shape)
 
 
 def _adamw_of(weights: list, steps: int, gradient: Any, fresh: bool = False) -> list:
@@ -270,7 +189,7 @@ def _adamw_of(weights: list, steps: int, gradient: Any, fresh: bool = False) -> 
 def _expect_gradients(case: Case, got: list, own: list, names: list, order: str) -> None:
     """Judge gradient shards, `got[rank][place]`, against each rank's whole gradients, `own[rank][place]`."""
     ranks, shapes = len(own), [tuple(grad.shape) for grad in own[0]]
-    sizes = [[_size(shape, ranks)] for shape in shapes]
+    sizes = [[shard_size(shape, ranks)] for shape in shapes]
     for rank, grads in enumerate(got):
         case.expect(len(grads) == len(shapes) and all(isinstance(grad, torch.Tensor) for grad in grads),
             f"rank {rank} returned {len(grads)} gradients; there are {len(shapes)}, each a tensor, one for each of "
@@ -288,7 +207,7 @@ def _expect_gradients(case: Case, got: list, own: list, names: list, order: str)
         rows, whole = [grads[place] for grads in got], [grads[place] for grads in own]
         want, parts = sum(whole) / ranks, _patched(whole)
         says = "is on each rank a part of its own gradient; it needs the mean over ranks"
-        case.same(_joined(rows, shape), want, f"the gradient of {names[place]}, its shards joined,",
+        case.same(rejoined(rows, shape), want, f"the gradient of {names[place]}, its shards joined,",
             Mistake("sum", want * ranks, f"is the sum over ranks: divide by the number of ranks, {ranks}"),
             *(Mistake("alone", own_part, says) for own_part in (parts, parts / ranks)), says="the mean over ranks is",
             tolerance=EXACT)
@@ -312,7 +231,7 @@ def _expect_few(case: Case, collectives: list, steps: int, most: int, of: str) -
 def _judge_shards(answer: Any, shape: tuple, ranks: int, dtype: str = "float64") -> list[int]:
     """Return the bytes that each shard keeps alive."""
     tensor = integers(1, shape, dtype)[0].abs() + 1  # no zero that could be taken for padding
-    flat, elements, size = tensor.flatten(), tensor.numel(), _size(shape, ranks)
+    flat, elements, size = tensor.flatten(), tensor.numel(), shard_size(shape, ranks)
     see = "[shard(torch.arange(13.0), rank, 4) for rank in range(4)]"
     case = Case(label=f"with shape {shape} on {count(ranks, 'rank')}", see=see)
     pieces, held = zip(*alone(cut, answer, tensor.clone(), ranks), strict=True)
@@ -354,7 +273,7 @@ def check_shard(answer: Any, part: Any) -> str:
     part("owned")
     for (shape, ranks), held in zip(cases[3:], found, strict=True):
         for rank, kept in enumerate(held):
-            Case(label=f"with shape {shape} on {ranks} ranks").at_most(kept, BYTES * _size(shape, ranks),
+            Case(label=f"with shape {shape} on {ranks} ranks").at_most(kept, BYTES * shard_size(shape, ranks),
                 f"rank {rank}'s shard has {{bound}} bytes and keeps {{seen}} alive: a view keeps the whole storage it "
                 "looks into. Return a copy", "view", see="shard(torch.arange(13.0), 0, 4).untyped_storage().nbytes()")
     return "equal parts of any shape on 1 to 4 ranks · zeros at the end · nothing else kept alive"
@@ -366,10 +285,10 @@ def check_shard(answer: Any, part: Any) -> str:
 def _judge_whole(
     answer: Any, shape: tuple, ranks: int, real: bool = False, dtype: str = "float64", padding: float = 0.0
 ) -> Results:
-    grid = _grid(shape, ranks, padding=padding, dtype=dtype)
+    grid = in_rows(shape, ranks, padding=padding, dtype=dtype)
     if math.prod(shape) and not padding:
         grid.view(-1)[math.prod(shape) - 1] = 0  # a zero that is no padding
-    want = _joined(grid, shape)
+    want = rejoined(grid, shape)
     case = Case(ranks, f"with shape {shape}" + (f" and padding of {padding:g}" if padding else ""), real)
     got = case.run(gathered, answer, each(list(grid.clone())), shape)
     for rank, mine in enumerate(got):
@@ -398,7 +317,7 @@ def check_unshard(answer: Any, part: Any) -> str:
     _judge_whole(answer, (3, 3), 2, real=True, padding=7.0)
     part("bytes")
     trace = _judge_whole(answer, (50, 7), 4)
-    Case(4, f"with shards of {BYTES * _size((50, 7), 4)} bytes").at_most(max(trace.bytes_sent),
+    Case(4, f"with shards of {BYTES * shard_size((50, 7), 4)} bytes").at_most(max(trace.bytes_sent),
         ring_bytes(4, 50 * 7, 1, BYTES), "a rank sent {seen} bytes; a ring sends {bound}: call dist.all_gather once",
         "too-many-bytes")
     return "the whole tensor on every rank, without the padding · (P-1)·shard bytes sent"
@@ -580,18 +499,6 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
 # fully_sharded_step
 
 
-UNITS = [(13, 47), (47, 45), (45, 46), (46, 47), (47, 43), (43, 45)]  # tokens to vectors, then matrices
-
-
-def _stage_3(ranks: int) -> tuple[list, each, list, list]:
-    """Return the whole weights, each rank's shards of them, and each rank's tokens and targets."""
-    grids = [_grid(shape, ranks, seed) / 16 for seed, shape in enumerate(UNITS)]
-    weights = [_joined(grid, shape) for grid, shape in zip(grids, UNITS, strict=True)]
-    shards = each([[grid[rank].clone() for grid in grids] for rank in range(ranks)])
-    tokens = [values.long().abs() for values in integers(ranks, (2,), "float64")]
-    return weights, shards, tokens, [values / 8 for values in integers(ranks, (2, UNITS[-1][1]), "float64")]
-
-
 def _forward(weights: list, x: torch.Tensor) -> torch.Tensor:
     x = weights[0][x]
     for weight in weights[1:]:
@@ -608,15 +515,8 @@ def _own_unit_gradients(weights: list, xs: list, ys: list) -> list:
     return [list(torch.autograd.grad(loss, leaves)) for loss in _losses(leaves, xs, ys)]
 
 
-def during(answer: Any, ranks: int = 4) -> list[tuple[str, int]]:
-    """Return what rank 0 does in a step of stage 3, and the bytes it has alive at each of these moments."""
-    _, shards, xs, ys = _stage_3(ranks)
-    told = run(fully, answer, shards, UNITS, each(xs), each(ys), 2, True, ranks=ranks, on=Cluster())[0]
-    return [(f"unit {place} {doing}", held) for place, doing, held, _ in told["moments"]]
-
-
 def _judge_stage_3(answer: Any, ranks: int, real: bool) -> Results:
-    start, shards, xs, ys = _stage_3(ranks)
+    start, shards, xs, ys = six_units(ranks)
     own = _own_unit_gradients(start, xs, ys)
     first_losses = [loss.item() for loss in _losses(start, xs, ys)]
 
@@ -638,7 +538,7 @@ def _judge_stage_3(answer: Any, ranks: int, real: bool) -> Results:
         says, loss = "that of its rows is", told["losses"][0]
         case.same(loss, first_losses[rank], f"the loss on rank {rank}", says=says, code="loss", tolerance=EXACT)
     for place, shape in enumerate(UNITS):
-        mine = _joined([told["weights"][place] for told in got], shape)
+        mine = rejoined([told["weights"][place] for told in got], shape)
         what = f"the weight of {names[place]}"
         case.also(f"after {STEPS} steps").same(mine, want[place], what, says="on one device it is", tolerance=EXACT)
     return got
@@ -650,11 +550,11 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     trace = {where: _judge_stage_3(answer, *where) for where in RUNS}[4, False]
     part("memory")
     ranks = 4
-    _, shards, xs, ys = _stage_3(ranks)
+    _, shards, xs, ys = six_units(ranks)
     whole, mine, largest = _bytes_of(UNITS, ranks)
     needed = 4 * mine + largest  # weights, gradients, two moments; and one whole unit
     bound = needed + largest / 2  # the half is for activations
-    see = "from exercises_tests.ch07_fsdp import during; during(fully_sharded_step)"
+    see = "during(fully_sharded_step)"
     case = Case(ranks, f"with {whole:,} bytes of weights in all", see=see)
     keepers = (
         "What may hold it: its name, also one left over from the forward loop (del), or the name of the unit's output, "
@@ -966,7 +866,7 @@ def _folder(state: dict, ranks: int, extra: dict) -> dict[str, bytes]:
 def _blank(shapes: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
     """Return what each rank holds before: shards of a model that was just made."""
     return [
-        {name: torch.full((_size(shape, ranks),), 90.0 + rank) for name, shape in shapes.items()}
+        {name: torch.full((shard_size(shape, ranks),), 90.0 + rank) for name, shape in shapes.items()}
         for rank in range(ranks)
     ]
 

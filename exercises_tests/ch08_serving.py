@@ -14,7 +14,7 @@ from course_lib.hardware import GPUS
 from course_lib.llama import tiny_llama
 from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
-from course_lib.serving.real import ModelWorker
+from course_lib.serving.workers import ModelWorker
 from exercises_tests.judging import Case, Mistake, alone, check
 from exercises_tests.values import amount, close, count, equal
 

@@ -1,28 +1,21 @@
-"""Plain data that checks draw, compare and put into words: whole numbers by the seed, NaN never right."""
+"""Plain data that checks draw, compare and put into words: NaN is never right. Some of it chapters use, too."""
 
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 import torch
 
+from course_lib.lessons.numbers import as_tensor, different, equal, integers, numbers, shown
+
+__all__ = [
+    "amount", "close", "count", "different", "draw", "equal", "integers", "near", "numbers", "on_ranks", "ring_bytes",
+    "same", "shown", "versus",
+]
+
 # Compared
-
-
-def equal(got: Any, want: Any) -> bool:
-    """Return whether two pieces of plain data have the same type, shape and value. NaN equals nothing."""
-    if type(got) is not type(want):
-        return False
-    if isinstance(want, torch.Tensor):
-        return got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want)
-    if isinstance(want, (list, tuple)):
-        return len(got) == len(want) and all(map(equal, got, want))
-    if isinstance(want, dict):
-        return got.keys() == want.keys() and all(equal(got[key], want[key]) for key in want)
-    return bool(got == want)
 
 
 def close(got: Any, want: float, relative: float = 1e-9, absolute: float = 0.0) -> bool:
@@ -37,7 +30,7 @@ def near(got: Any, want: Any, tolerance: float) -> bool:
     if isinstance(want, (list, tuple)):
         pairs = zip(got, want, strict=True) if isinstance(got, (list, tuple)) and len(got) == len(want) else None
         return pairs is not None and all(near(one, other, tolerance) for one, other in pairs)
-    got, want = _tensor(got), _tensor(want)
+    got, want = as_tensor(got), as_tensor(want)
     if not isinstance(got, torch.Tensor) or got.shape != want.shape:
         return False
     return want.numel() == 0 or bool((got.double() - want.double()).abs().max() <= tolerance)
@@ -48,10 +41,6 @@ def same(got: Any, want: Any, tolerance: float) -> bool:
     if not tolerance or not isinstance(want, (list, tuple, torch.Tensor, np.ndarray, float)):
         return equal(got, want)
     return close(got, want, 0.0, tolerance) if isinstance(want, float) else near(got, want, tolerance)
-
-
-def _tensor(value: Any) -> Any:
-    return torch.from_numpy(np.ascontiguousarray(value)) if type(value) is np.ndarray else value
 
 
 # Words for what came
@@ -66,28 +55,9 @@ def on_ranks(ranks: int, real: bool = False) -> str:
     return f"on {count(ranks, 'real rank' if real else 'rank')}"
 
 
-def shown(value: Any, most: int = 60) -> str:
-    """Return a value as one line of so many characters at most."""
-    text = repr(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def numbers(value: Any, first: int = 0, most: int = 8, digits: int = 4) -> str:
-    """Return the numbers of a tensor or an array from the place `first` on, or of each in a list of them."""
-    value = _tensor(value)
-    if isinstance(value, (list, tuple)):
-        each, more = [numbers(one, 0, most, digits) for one in value[:4]], len(value) > 4
-    elif isinstance(value, torch.Tensor):
-        rest = value.flatten()[first:]
-        each, more = [f"{number:.{digits}g}" for number in rest[:most].tolist()], len(rest) > most
-    else:
-        return shown(value)
-    return "[" + ", ".join(["..."] * (first > 0) + each + ["..."] * more) + "]"
-
-
 def versus(got: Any, says: str, want: Any, tolerance: float = 0.0) -> str:
     """Return what came and what was wanted: type, shape or dtype, or numbers from the first on that differs."""
-    got, want = _tensor(got), _tensor(want)
+    got, want = as_tensor(got), as_tensor(want)
     if not (isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)):
         words = numbers if amount(got) == amount(want) else amount  # they may differ in later digits
         return f"is {words(got)}; {says} {words(want)}"
@@ -113,23 +83,6 @@ def amount(value: Any) -> str:
 
 
 # What answers are given
-
-
-def integers(ranks: int, shape: Any, dtype: str = "float32") -> list:
-    """Return one tensor for each rank, of small whole numbers that differ from rank to rank.
-
-    Any order of addition of so small numbers gives the same bits, in every dtype, so results can be compared exactly.
-    COURSE_SEED chooses other numbers: a grader sets it, so that no answer can know them.
-    """
-    generator = torch.Generator().manual_seed(int(os.environ.get("COURSE_SEED", "0")))
-    return [
-        torch.randint(-9, 10, torch.Size(shape), generator=generator).to(getattr(torch, dtype)) for _ in range(ranks)
-    ]
-
-
-def different(ranks: int, shape: Any, dtype: str = "float32") -> list:
-    """Return one tensor for each rank, of small whole numbers that no rank before it has."""
-    return [tensor + 20 * (rank + 1) for rank, tensor in enumerate(integers(ranks, shape, dtype))]
 
 
 def draw(shape: Any, seed: int = 0) -> torch.Tensor:

@@ -17,6 +17,7 @@ from wrong_answers.ch02_collectives import (
 )
 
 from course_lib import Cluster, run
+from course_lib.lessons.clinic import diagnose
 from exercises_tests import ch02_collectives as checks
 from exercises_tests.judging import CheckFailed
 from solutions import ch02_collectives as solutions
@@ -103,7 +104,7 @@ def mixed(dist, loss, gradient):
 )
 def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsys):
     snippet.__name__ = name
-    checks.diagnose(snippet, "deadlock")
+    diagnose(snippet, "deadlock")
     printed = capsys.readouterr().out
     happened = "guess: deadlock - as you said" if seen == "deadlock" else f"guess: deadlock   happened: {seen}"
     assert printed.startswith(f"{happened}\n")
@@ -111,11 +112,11 @@ def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsy
 
 
 def test_the_detector_takes_other_numbers_of_ranks_and_names_a_misspelt_guess(capsys):
-    checks.diagnose(solutions.clinic.pass_right, "rihgt", ranks=6)
+    diagnose(solutions.clinic.pass_right, "rihgt", ranks=6)
     printed = capsys.readouterr().out
     assert printed.startswith("guess: 'rihgt' is not one of the four: wrong numbers, deadlock, error, right")
     assert "rank 5 returned" in printed
-    checks.diagnose(solutions.clinic.pass_right, ranks=3)
+    diagnose(solutions.clinic.pass_right, ranks=3)
     assert "give an even number" in capsys.readouterr().out
 
 
@@ -138,7 +139,7 @@ def test_a_line_to_see_the_edge_of_a_node_counts_its_bytes():
 
 
 def test_the_detector_refuses_what_is_no_snippet(capsys):
-    checks.diagnose(torch.add)
+    diagnose(torch.add)
     assert "diagnose takes a snippet of the clinic (sum_both" in capsys.readouterr().out
 
 

@@ -10,10 +10,11 @@ import torch
 from wrong_answers.ch03_ring_all_reduce import WRONG
 
 from course_lib import Cluster, RankFailed, run
-from course_lib.plots import shards
+from course_lib.lessons import ring
 from course_lib.plots.drawings import star_and_ring
 from exercises_tests import ch03_ring_all_reduce as checks
 from exercises_tests.judging import CheckFailed
+from exercises_tests.tools.chapters import find, tagged
 from solutions import ch03_ring_all_reduce as solutions
 
 
@@ -88,7 +89,9 @@ SHOWN = {  # what the line to see it prints or raises; a picture beside it is of
 def test_a_line_to_see_it_shows_the_mistake(name, capsys):
     wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)
     see = judged(wrong.exercise, wrong.answer).see
-    names = vars(checks) | {"torch": torch, "shards": shards, wrong.exercise: wrong.answer}
+    names = {wrong.exercise: wrong.answer}
+    for cell in tagged(find("ch03").notebook, "imports"):  # what a learner's notebook knows
+        exec(cell.source, names)
     first, _, picture = see.partition("; ")
     try:
         shown = repr(eval(first.removeprefix("print"), names))
@@ -103,11 +106,11 @@ def test_a_line_to_see_it_shows_the_mistake(name, capsys):
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 7])
 def test_the_solution_goes_through_the_same_steps_as_the_built_in_ring(ranks):
-    assert checks.steps_of(solutions.ring_all_reduce, ranks) == checks.ring_steps(ranks)
+    assert ring.steps_of(solutions.ring_all_reduce, ranks) == ring.ring_steps(ranks)
 
 
 def test_after_the_first_half_of_the_ring_rank_r_holds_all_of_chunk_r_and_at_the_end_everything():
-    steps = checks.ring_steps(4)
+    steps = ring.ring_steps(4)
     assert len(steps) == 7
     assert all(steps[3][rank][rank] == [0, 1, 2, 3] for rank in range(4))
     assert steps[6] == [[[0, 1, 2, 3]] * 4] * 4
@@ -117,16 +120,16 @@ def test_the_drawing_of_the_ring_shows_the_first_step_of_the_built_in_one():
     matplotlib.use("Agg")
     drawn = [text.get_text() for text in star_and_ring().texts]
     assert [drawn.count(f"rank {rank}") for rank in range(4)] == [2] * 4
-    first = checks.ring_steps(4)[1]
+    first = ring.ring_steps(4)[1]
     sent = [next(c for c in range(4) if rank in first[(rank + 1) % 4][c]) for rank in range(4)]
     assert [text for text in drawn if text.startswith("chunk ")] == [f"chunk {chunk}" for chunk in sent]
 
 
 def test_tensors_after_are_those_that_the_check_sees():
-    after = checks.tensors_after(solutions.all_gather_ring, ranks=3, shape=(7,), dtype="int64", only_own=True)
-    given = checks._only_own_chunk(checks.integers(3, (7,), "int64"))
+    after = ring.tensors_after(solutions.all_gather_ring, ranks=3, shape=(7,), dtype="int64", only_own=True)
+    given = ring.only_own_chunk(checks.integers(3, (7,), "int64"))
     assert all(torch.equal(tensor, checks._all_chunks(given)[0]) for tensor in after)
-    alone = checks.tensors_after(lambda dist, tensor: None, ranks=1, shape=(2, 2))
+    alone = ring.tensors_after(lambda dist, tensor: None, ranks=1, shape=(2, 2))
     assert torch.equal(alone[0], checks.integers(1, (2, 2))[0])
 
 
@@ -134,26 +137,26 @@ def test_what_was_added_twice_stands_there_twice():
     def twice(dist, tensor):
         tensor += tensor
 
-    assert checks.steps_of(twice, 2)[-1] == [[[0, 0], [0, 0]], [[1, 1], [1, 1]]]
+    assert ring.steps_of(twice, 2)[-1] == [[[0, 0], [0, 0]], [[1, 1], [1, 1]]]
 
 
 def test_a_value_that_is_no_sum_of_parts_is_a_question_mark():
-    assert checks.steps_of(lambda dist, tensor: tensor.fill_(-3), 2)[-1] == [["?", "?"], ["?", "?"]]
+    assert ring.steps_of(lambda dist, tensor: tensor.fill_(-3), 2)[-1] == [["?", "?"], ["?", "?"]]
 
 
 def test_an_all_gather_is_watched_from_complete_chunks():
-    steps = checks.steps_of(solutions.all_gather_ring, 3, only_own=True)
+    steps = ring.steps_of(solutions.all_gather_ring, 3, only_own=True)
     assert steps[0] == [[[0, 1, 2] if chunk == rank else [] for chunk in range(3)] for rank in range(3)]
     assert steps[-1] == [[[0, 1, 2]] * 3] * 3
 
 
 def test_more_ranks_than_digits_are_refused():
     with pytest.raises(ValueError, match="ranks=10: the digits of a number tell 1 to 9 ranks apart"):
-        checks.steps_of(solutions.ring_all_reduce, 10)
+        ring.steps_of(solutions.ring_all_reduce, 10)
 
 
 def test_three_meters_hold_one_ring_one_star_and_one_relay():
-    meters = checks.three_meters(4, 96, "CAB")
+    meters = ring.three_meters(4, 96, "CAB")
     assert list(meters) == ["A", "B", "C"]
     assert meters["C"] == {"bytes": 384, "sent": [576] * 4, "messages": [6] * 4}
     assert meters["A"]["sent"] == [1152, 384, 384, 384]

@@ -8,7 +8,7 @@ from wrong_answers.ch04_data_parallel import WRONG
 
 from course_lib import Cluster, each, run, training
 from course_lib.costs import collective_seconds
-from course_lib.lessons.overlap import step_seconds
+from course_lib.lessons import overlap
 from exercises_tests import ch04_data_parallel as checks
 from exercises_tests import judging
 from solutions import ch04_data_parallel as solutions
@@ -36,7 +36,7 @@ OWN = ("average_gradients", "all_reduce_per_parameter", "all_reduce_per_bucket",
 def test_no_rank_is_given_another_ranks_data(exercise, monkeypatch):
     """What holds tensors goes to the ranks with each(...), and no tensor is a view of what others get."""
     calls = []
-    for module in (judging, checks):
+    for module in (judging, overlap):
         monkeypatch.setattr(module, "run", lambda *args, **kind: calls.append(args[2:]) or run(*args, **kind))
     judged(exercise, getattr(solutions, exercise))
     assert len(calls) >= 3
@@ -69,13 +69,13 @@ def test_the_command_for_the_weights_writes_what_loads_into_the_tiny_gpt(monkeyp
 
 def test_the_step_time_of_one_bucket_is_backward_and_one_all_reduce():
     """All gradients in one bucket: nothing overlaps."""
-    took = step_seconds([100, 200, 300], [1.0, 2.0, 3.0], 10**9, 4, 0.5, 100.0)
+    took = overlap.step_seconds([100, 200, 300], [1.0, 2.0, 3.0], 10**9, 4, 0.5, 100.0)
     assert took == pytest.approx(6 + collective_seconds("all_reduce", 4, 600, 0.5, 100.0))
 
 
 def test_the_step_time_with_a_fast_network_is_backward_and_the_last_bucket():
     """Each all-reduce ends before the next gradient is there, so only that of the first parameter is seen."""
-    took = step_seconds([100, 200, 300], [1.0, 2.0, 3.0], 1, 4, 1e-6, 1e9)
+    took = overlap.step_seconds([100, 200, 300], [1.0, 2.0, 3.0], 1, 4, 1e-6, 1e9)
     assert took == pytest.approx(6 + collective_seconds("all_reduce", 4, 100, 1e-6, 1e9))
 
 
@@ -83,7 +83,7 @@ def test_step_seconds_agrees_with_the_simulator():
     """The formula and a simulated step with the same buckets take equally long."""
     sizes, spent, latency, bandwidth = [400, 400, 800, 1200], [1.0, 2.0, 1.5, 0.5], 0.1, 1000.0
     trace = run(_step, sizes, spent, [[3, 2], [1, 0]], ranks=4, on=Cluster(latency=latency, bandwidth=bandwidth))
-    assert trace.seconds == pytest.approx(step_seconds(sizes, spent, 2000, 4, latency, bandwidth), rel=1e-9)
+    assert trace.seconds == pytest.approx(overlap.step_seconds(sizes, spent, 2000, 4, latency, bandwidth), rel=1e-9)
 
 
 def _step(dist, sizes, spent, buckets):

@@ -16,6 +16,7 @@ from wrong_answers.ch07_fsdp import RIGHT
 from course_lib import Cluster, bytes_held, run, work
 from course_lib.costs import collective_seconds
 from course_lib.engine.storages import Alive
+from course_lib.lessons import stage_3
 from course_lib.lessons.overlap import forward_seconds
 from course_lib.lessons.running_table import recorded
 from course_lib.lessons.torch_wrappers import observe
@@ -74,9 +75,9 @@ def test_a_rank_holds_and_sends_what_the_formulas_say(stage, ranks):
 
 
 def test_the_peak_of_stage_3_is_the_formula_and_the_largest_unit():
-    counts = [rows * columns for rows, columns in checks.UNITS]
+    counts = [rows * columns for rows, columns in stage_3.UNITS]
     formula, largest = 8 * 4 * sum(counts) / 4, 8 * max(counts)
-    moments = dict(checks.during(solutions.fully_sharded_step))
+    moments = dict(stage_3.during(solutions.fully_sharded_step))
     assert len(moments) == 3 * len(counts)
     assert max(moments.values()) <= formula + largest
 

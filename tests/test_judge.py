@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from course_lib.lessons.ring import three_meters
 from exercises_tests import ch03_ring_all_reduce
 from exercises_tests.grading import grader, sandbox
 from exercises_tests.tools.chapters import ROOT, chapters, solutions
@@ -30,7 +31,7 @@ def test_the_solutions_of_a_chapter_get_full_marks_from_the_judge(chapter):
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_the_meters_that_a_check_knows_by_formula_are_those_that_are_measured(ranks):
     by_formula = ch03_ring_all_reduce._same_meters(ranks, 24 * ranks, "CAB")
-    assert by_formula == ch03_ring_all_reduce.three_meters(ranks, 24 * ranks, "CAB")
+    assert by_formula == three_meters(ranks, 24 * ranks, "CAB")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell a process's cores")

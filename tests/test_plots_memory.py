@@ -14,7 +14,7 @@ from course_lib.memory import training_memory
 from course_lib.models import MODELS
 from course_lib.plots import memory_bars, memory_timeline, roofline
 from course_lib.plots.memory import PARTS, unit_of
-from course_lib.plots.roof import flops_text
+from course_lib.plots.speed import flops_text
 
 matplotlib.use("Agg")
 

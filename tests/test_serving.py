@@ -27,14 +27,14 @@ from course_lib.serving import (
     continuous,
     least_loaded,
     on_demand,
-    real,
     round_robin,
     serve_fleet,
     static_batches,
     synthetic_trace,
     table,
+    workers,
 )  # fmt: skip
-from course_lib.serving.real import ModelWorker
+from course_lib.serving.workers import ModelWorker
 
 H100, LLAMA = GPUS["H100 SXM"], MODELS["Llama-3-8B"]
 SCHEDULERS = [static_batches, continuous, on_demand]
@@ -390,7 +390,7 @@ class Clocked:
 @pytest.fixture
 def clocked(monkeypatch):
     model = Clocked()
-    for module in (bench, real):
+    for module in (bench, workers):
         monkeypatch.setattr(module, "now", lambda: model.seconds)
     return model
 

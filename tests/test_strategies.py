@@ -88,7 +88,7 @@ def test_a_table_has_a_line_for_each_row_and_fits_a_page():
 
 
 def test_bars_have_one_bar_a_row_and_name_their_units():
-    from course_lib.plots.running_table import strategy_bars
+    from course_lib.plots import strategy_bars
 
     rows = recorded("ch06")
     held, spent = strategy_bars(rows)

@@ -18,13 +18,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from course_lib import text
-from course_lib.cluster import Cluster
-from course_lib.engine.storages import bytes_held
+from course_lib import Cluster, Results, bytes_held, run, text, work
 from course_lib.gpt import next_token_loss
 from course_lib.models import TINY_GPT
-from course_lib.ranks import run, work
-from course_lib.results import Results, duration
+from course_lib.results import duration
 from course_lib.training import new_model, new_optimizer
 
 ONE_NODE = Cluster(bandwidth=10e9, latency=5e-6, flops=1e12)
@@ -32,7 +29,7 @@ ONE_NODE = Cluster(bandwidth=10e9, latency=5e-6, flops=1e12)
 FOUR_NODES = Cluster(bandwidth=1e9, latency=30e-6, flops=1e12)
 """The same four devices in four machines: links of 1 GB/s (8 Gb/s), 30 µs a message."""
 CLUSTERS = {"one node": ONE_NODE, "four nodes": FOUR_NODES}
-RECORDED = Path(__file__).parent / "data" / "rows.json"
+RECORDED = Path(__file__).parents[1] / "data" / "rows.json"
 BATCH, LENGTH = 32, 64  # the global batch: rows, and tokens a row
 STEPS = 3
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.distributed.tensor.debug import CommDebugMode
 
-from course_lib.engine.storages import bytes_held
+from course_lib import bytes_held
 from course_lib.lessons.running_table import Saved
 
 KINDS = {"allgather": "all_gather", "reduce_scatter": "reduce_scatter", "allreduce": "all_reduce"}

@@ -14,12 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib import text
-from course_lib.cluster import Cluster
-from course_lib.engine.storages import bytes_held
+from course_lib import Cluster, bytes_held, run, text
 from course_lib.gpt import GPT, next_token_loss
 from course_lib.lessons.running_table import mine_of, one_device
-from course_lib.ranks import run
 from course_lib.training import adamw, new_model
 
 

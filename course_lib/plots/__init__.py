@@ -12,19 +12,27 @@ from course_lib.plots.canvas import (
     SMALLEST,
     WIDTH,
     YELLOW,
+    Picture,
+    as_html,
     legend_below,
     new_axes,
+    say,
+    words_of,
 )
-from course_lib.plots.chunks import shards, shards_text
-from course_lib.plots.collectives import all_reduce_costs, before_after, before_after_text, seconds_over_size
-from course_lib.plots.cuts import cut_product
-from course_lib.plots.ladder import ladder, ladder_text
-from course_lib.plots.memory import memory_bars, memory_timeline
-from course_lib.plots.roof import roofline
-from course_lib.plots.serving import latencies, trade_off
-from course_lib.plots.sizes import bandwidth, bytes_text
+from course_lib.plots.chunks import cut_product, shards, shards_text
+from course_lib.plots.collectives import (
+    all_reduce_costs,
+    bandwidth,
+    before_after,
+    before_after_text,
+    bytes_text,
+    seconds_over_size,
+)
+from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.sliders import explore
+from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, WAITING, time_unit, timeline
-from course_lib.plots.words import Picture, as_html, say, words_of
 
 __all__ = [
     "BLUE",
@@ -49,11 +57,13 @@ __all__ = [
     "before_after",
     "before_after_text",
     "bytes_text",
+    "cut_product",
+    "explore",
     "ladder",
     "ladder_text",
-    "cut_product",
     "latencies",
     "legend_below",
+    "machine_room",
     "memory_bars",
     "memory_timeline",
     "new_axes",
@@ -62,6 +72,8 @@ __all__ = [
     "seconds_over_size",
     "shards",
     "shards_text",
+    "star_and_ring",
+    "strategy_bars",
     "time_unit",
     "timeline",
     "trade_off",

@@ -1,14 +1,21 @@
-"""What all pictures share: sizes, colours that everybody can tell apart, axes and legends."""
+"""What all pictures share: sizes, colours that everybody can tell apart, axes, and a picture in words beside it."""
 
 from __future__ import annotations
 
+import base64
+import html
+import io
+
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-
-from course_lib.plots.words import Picture
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 WIDTH = 8.2  # inches of 100 pixels: with a margin as wide as a notebook cell on a projector of 1280 pixels
 SMALLEST = 9  # points: no smaller letter is drawn
+
+MOST = 12  # points of a line that are told; of more only the ends
+LONGEST = 2000  # letters
 
 # Okabe and Ito's colours, told apart with every kind of colour vision; a hatch makes a second kind of each.
 BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, GREY = (
@@ -35,3 +42,74 @@ def legend_below(ax: Axes, handles: list, columns: int = 6) -> None:
         ax.figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=SMALLEST, frameon=False)
     elif handles:
         ax.legend(handles=handles, fontsize=SMALLEST)
+
+
+# In words: the alternative text that each figure brings with it into a notebook or a page
+
+
+class Picture(Figure):
+    """A figure that a notebook shows as an image with alternative text."""
+
+    def _repr_html_(self) -> str:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", bbox_inches="tight")
+        return as_html(buffer.getvalue(), words_of(self))
+
+
+def as_html(png: bytes, words: str) -> str:
+    """Return an image with its alternative text."""
+    return f'<img alt="{html.escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+
+
+def say(ax: Axes, words: str) -> None:
+    """Give an Axes the words that `words_of` tells, where labels, lines and bars do not say it all."""
+    ax.course_words = words
+
+
+def words_of(figure: Figure) -> str:
+    """Return what a figure shows: of each Axes its title, and the words it was given or else what is drawn in it."""
+    parts = [figure.get_suptitle(), *(_words_of_axes(ax) for ax in figure.axes if ax.get_visible())]
+    lines = [" ".join(line.split()).rstrip(".") for part in parts for line in part.splitlines()]
+    words = "; ".join(line for line in lines if line)
+    return words if len(words) <= LONGEST else words[:LONGEST].rpartition(" ")[0] + " …"
+
+
+def _words_of_axes(ax: Axes) -> str:
+    title = ax.get_title("left") or ax.get_title()
+    given = getattr(ax, "course_words", "")
+    return "\n".join([title, given] if given else [title, *_drawn(ax)])
+
+
+def _drawn(ax: Axes) -> list[str]:
+    """Return the names of the axes, the points of named lines, the lengths of named bars, and the words inside."""
+    names = " over ".join(name for name in (ax.get_ylabel(), ax.get_xlabel()) if name)
+    lines = [f"{line.get_label()}{_points(line)}" for line in ax.lines if not line.get_label().startswith("_")]
+    bars = [f"{bars.get_label()}: {', '.join(_length(bars, bar) for bar in bars)}"
+            for bars in ax.containers if not bars.get_label().startswith("_")]
+    rows = ", ".join(filter(None, _names(ax.containers[0]))) if bars else ""
+    rows = f"from first to last: {rows}" if rows else ""
+    return [names, rows, *lines, *bars, *(text.get_text() for text in ax.texts)]
+
+
+def _points(line) -> str:
+    if line.get_transform() != line.axes.transData:  # from side to side, at what its label says
+        return ""
+    points = [(_number(line.axes.xaxis, x), _number(line.axes.yaxis, y)) for x, y in line.get_xydata()]
+    told = points if len(points) <= MOST else [points[0], points[-1]]
+    return ": " + (", " if len(points) <= MOST else " to ").join(f"{y} at {x}" for x, y in told)
+
+
+def _number(axis, value: float) -> str:
+    """Return a number as the axis writes it, with its unit."""
+    formatter = axis.get_major_formatter()
+    written = formatter(value) if isinstance(formatter, FuncFormatter) else ""  # also "" where ticks are given by hand
+    return str(written) or f"{value:.4g}"
+
+
+def _names(bars) -> list[str]:
+    axis = bars[0].axes.xaxis if bars.orientation == "vertical" else bars[0].axes.yaxis
+    return [" ".join(label.get_text().split()) for label in axis.get_ticklabels()]
+
+
+def _length(bars, bar) -> str:
+    return f"{bar.get_height() if bars.orientation == 'vertical' else bar.get_width():.3g}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.plots.canvas import WIDTH
-from course_lib.plots.words import Picture, say
+from course_lib.plots.canvas import WIDTH, Picture, say
 
 INK, PROCESS, GPU, NIC, NODE = "#222222", "#9ecae1", "#fdd08a", "#c7e0b4", "#f4f4f4"
 

@@ -1,15 +1,32 @@
-"""Bytes: a bar for each breakdown against what the GPU has, and the bytes alive during a step."""
+"""Bytes that a rank holds: breakdowns against what the GPU has, a step, the ladder of sharding, the running table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, SMALLEST, legend_below, new_axes
-from course_lib.plots.words import say
+from course_lib.plots.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    SMALLEST,
+    WIDTH,
+    Picture,
+    legend_below,
+    new_axes,
+    say,
+)
+
+if TYPE_CHECKING:
+    from course_lib.lessons.running_table import Row
 
 PARTS = {
     "weights": (BLUE, ""), "gradients": (ORANGE, ""), "optimizer": (PURPLE, ""), "activations": (GREEN, ""),
@@ -119,3 +136,102 @@ def _key(ax: Axes, parts: list[str]) -> None:
             for part, (colour, hatch) in looks.items()
         ],
     )
+
+
+# The ladder of sharding: what a rank holds and sends at each rung, measured beside the formula
+
+
+Parts = Mapping[str, float]
+
+
+def ladder(
+    held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tuple[float, float]], title: str | None = None
+) -> list[Axes]:
+    """Draw two bars a rung, the upper measured and the lower by formula: bytes held by part, and bytes sent a step.
+
+    `held[rung]` is (measured, formula), each the bytes of "weights", "gradients" and "optimizer"; `sent[rung]` likewise
+    two numbers. Its text twin is `ladder_text`.
+    """
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH, 1.4 + 0.62 * len(held)), layout="constrained", sharey=True, width_ratios=(3, 2),
+        FigureClass=Picture,
+    )  # fmt: skip
+    totals = {"held": [sum(p.values()) for both in held.values() for p in both], "sent": sum(sent.values(), ())}
+    for ax, name in ((left, "held"), (right, "sent")):
+        scale, unit = unit_of(max(totals[name]))
+        for rung in range(len(held)):
+            parts = list(held.values())[rung] if name == "held" else [{"": x} for x in list(sent.values())[rung]]
+            for place, (sizes, formula) in enumerate(zip(parts, (False, True), strict=True)):
+                _bar(ax, rung + 0.38 * place - 0.19, sizes, scale, formula, max(totals[name]))
+        ax.set_xlim(0, 1.25 * max(totals[name]) / scale)
+        ax.set_xlabel(f"{unit} a rank holds" if name == "held" else f"{unit} a rank sends in a step", fontsize=10)
+        ax.tick_params(labelsize=SMALLEST)
+        measured, formula = ([size / scale for size in totals[name][place::2]] for place in (0, 1))
+        pairs = zip(held, measured, formula, strict=True)
+        told = [f"{rung}: measured {seen:.3g}, by formula {said:.3g}" for rung, seen, said in pairs]
+        say(ax, "\n".join([ax.get_xlabel(), *told]))
+        for spine in ("top", "right"):
+            ax.spines[spine].set_visible(False)
+    left.set_yticks(range(len(held)), list(held))
+    left.set_ylim(len(held) - 0.5, -0.5)
+    if title:
+        left.set_title(title, fontsize=11, loc="left")
+    looks = [Patch(facecolor=PARTS[part][0], label=part) for part in ("weights", "gradients", "optimizer")]
+    looks += [Patch(facecolor=SKY, label="sent"), Patch(facecolor=GREY, alpha=0.45, label="lower, pale: by formula")]
+    legend_below(left, looks)
+    return [left, right]
+
+
+def ladder_text(held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tuple[float, float]]) -> str:
+    """Return what `ladder` draws as a table: bytes measured, and their ratio to the formula."""
+    lines = [f"{'':<8}" + "".join(f"{head:>14}" for head in ("held", "/ formula", "sent a step", "/ formula"))]
+    for rung, both in held.items():
+        now, formula = (sum(parts.values()) for parts in both)
+        counted, said = sent[rung]
+        lines.append(f"{rung:<8}{now:>14,}{now / formula:>14.4f}{counted:>14,}{counted / said:>14.4f}")
+    return "\n".join(lines)
+
+
+def _bar(ax: Axes, row: float, sizes: Parts, scale: float, formula: bool, most: float) -> None:
+    begin = 0.0
+    for part, size in sizes.items():
+        colour = PARTS[part][0] if part else SKY
+        ax.barh(row, size / scale, 0.36, begin, color=colour, alpha=0.45 if formula else 1, edgecolor="white")
+        begin += size / scale
+    ax.text(begin + 0.01 * most / scale, row, f"{begin:.3g}", va="center", fontsize=SMALLEST)
+
+
+# The running table as bars
+
+
+def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
+    """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`."""
+    figure, (held, spent) = plt.subplots(
+        1, 2, figsize=(WIDTH, 1.3 + 0.42 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
+    )
+    places = range(len(rows))
+    left = [0.0] * len(rows)
+    for part in ("weights", "gradients", "optimizer", "activations"):
+        sizes = [getattr(row, part) / 1e6 for row in rows]
+        held.barh(places, sizes, left=left, color=PARTS[part][0], label=part, height=0.7)
+        left = [before + size for before, size in zip(left, sizes, strict=True)]
+    held.set_xlabel("MB held by a rank", fontsize=10)
+    computing = [(1 - row.waiting) * row.seconds * 1e3 for row in rows]
+    waiting = [row.waiting * row.seconds * 1e3 for row in rows]
+    spent.barh(places, computing, color=GREEN, label="computing", height=0.7)
+    spent.barh(places, waiting, left=computing, color=RED, hatch="///", edgecolor="white", label="waiting", height=0.7)
+    spent.set_xlabel("ms of a step (simulated)", fontsize=10)
+    names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
+    held.set_yticks(places, names, fontsize=SMALLEST)
+    held.invert_yaxis()
+    for ax, ends in ((held, left), (spent, [row.seconds * 1e3 for row in rows])):
+        for place, end in zip(places, ends, strict=True):
+            ax.text(end, place, f" {end:.3g}", va="center", fontsize=SMALLEST)
+        ax.set_xlim(0, 1.15 * max(ends))
+        ax.tick_params(labelsize=SMALLEST)
+        ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
+        for name in ("top", "right"):
+            ax.spines[name].set_visible(False)
+    if title:
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    return [held, spent]

@@ -12,7 +12,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from course_lib.plots.words import as_html, words_of
+from course_lib.plots.canvas import as_html, words_of
 
 # ipywidgets gives a slider's handle no accessible name, and for its value its place in the list. This runs in the
 # browser, where `element` is in the panel.

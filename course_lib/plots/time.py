@@ -23,8 +23,8 @@ from course_lib.plots.canvas import (
     YELLOW,
     legend_below,
     new_axes,
+    say,
 )
-from course_lib.plots.words import say
 
 WAITING = "#DDDDDD"
 KINDS = {

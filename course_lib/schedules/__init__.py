@@ -29,8 +29,7 @@ from course_lib.schedules.orders import (
     zb_h2,
     zb_v,
 )  # fmt: skip
-from course_lib.schedules.replay import Played, Span, measured, play
-from course_lib.schedules.rules import validate
+from course_lib.schedules.replay import Played, Span, measured, play, validate
 from course_lib.schedules.table import comparison, comparison_text
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from course_lib import work
 from course_lib.engine import current
-from course_lib.ranks import work
 from course_lib.schedules.actions import Schedule, parts
-from course_lib.schedules.rules import validate
+from course_lib.schedules.replay import validate
 from course_lib.schedules.split import backward_input
 
 AHEAD = 2  # receives that are posted before the action that needs them: their transfers overlap with earlier actions

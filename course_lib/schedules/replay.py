@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from course_lib.schedules.actions import Action, Place, Schedule, ScheduleError, as_schedule, parts
+from course_lib.schedules.actions import KINDS, Action, Place, Schedule, ScheduleError, as_schedule, parts
 from course_lib.schedules.rules import check_ranks, name_of
 
 
@@ -22,6 +22,20 @@ class Span(NamedTuple):
     posted: float
     label: str
     action: Action
+
+
+def validate(schedule: Any, place: Place | None = None, microbatches: int | None = None) -> Schedule:
+    """Return the schedule, or raise ScheduleError that names the first rule it breaks.
+
+    Plain lists of (kind, micro-batch[, chunk]) are read as by `as_schedule`. The codes: form, kind, chunk, microbatch,
+    twice, forward-missing, backward-before-forward, backward-missing, weight-before-input, weight-missing,
+    copies, sync-missing, sync-early, deadlock.
+    """
+    schedule = as_schedule(schedule, place, microbatches)
+    check_ranks(schedule)
+    nothing = [0.0] * schedule.stages
+    follow(schedule, {kind: nothing for kind in KINDS})
+    return schedule
 
 
 def play(

@@ -1,26 +1,8 @@
-"""The rules that a schedule must keep, and the sentence that names the first one it breaks."""
+"""The rules that every rank must keep by itself, and the sentence that names the first one it breaks."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from course_lib.schedules.actions import KINDS, Action, Place, Schedule, ScheduleError, as_schedule, parts
-
-
-def validate(schedule: Any, place: Place | None = None, microbatches: int | None = None) -> Schedule:
-    """Return the schedule, or raise ScheduleError that names the first rule it breaks.
-
-    Plain lists of (kind, micro-batch[, chunk]) are read as by `as_schedule`. The codes: form, kind, chunk, microbatch,
-    twice, forward-missing, backward-before-forward, backward-missing, weight-before-input, weight-missing,
-    copies, sync-missing, sync-early, deadlock.
-    """
-    from course_lib.schedules.replay import follow
-
-    schedule = as_schedule(schedule, place, microbatches)
-    check_ranks(schedule)
-    nothing = [0.0] * schedule.stages
-    follow(schedule, {kind: nothing for kind in KINDS})
-    return schedule
+from course_lib.schedules.actions import Action, Schedule, ScheduleError, parts
 
 
 def name_of(kind: str, micro: int | None, chunk: int, chunks: int) -> str:

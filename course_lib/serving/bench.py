@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import torch
 
-from course_lib.serving.blocks import BlockManager
-from course_lib.serving.caches import KVCache
+from course_lib.serving.caches import BlockManager, KVCache
 from course_lib.serving.engine import Engine
 from course_lib.serving.metrics import Served
-from course_lib.serving.real import ModelWorker, now
 from course_lib.serving.requests import Request
+from course_lib.serving.workers import ModelWorker, now
 
 
 def prefill_seconds(model: torch.nn.Module, tokens: int, repeat: int = 3) -> float:

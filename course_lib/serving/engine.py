@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from course_lib.events import Event
-from course_lib.serving.blocks import BlockManager, blocks_for
+from course_lib.serving.caches import BlockManager, blocks_for
 from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
 
