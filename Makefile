@@ -18,7 +18,7 @@ OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade test test-browser lint book slides handout bench memory weights wheelhouse clean
+.PHONY: help lab update catch-up script submit grade test test-browser lint house book slides handout bench memory weights wheelhouse clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,10 @@ test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in 
 
 lint: $(STAMP)  ## check the style of .py and .ipynb
 	$(BIN)/ruff check .
+
+house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
+	$(call HAS,docs/house.py)
+	$(BIN)/python docs/house.py $(ARGS)
 
 book: $(STAMP)  ## run the chapters and write them as pages, answers folded: CHAPTER=ch03 for one, OUT=book
 	$(call HAS,docs/book.py)
