@@ -1,0 +1,1 @@
+"""Ranks that take turns in one process, with a virtual clock."""
