@@ -11,7 +11,7 @@ from pathlib import Path
 from exercises_tests.tools.catch_up import catch_up
 from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
 from exercises_tests.tools.copies import shown, to_work, update, write
-from exercises_tests.tools.script import write_script
+from exercises_tests.tools.torchrun_script import write_script
 
 FAILED = 2
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
 from course_lib import Cluster, Deadlock, RankFailed, Results, one_process, run
-from course_lib.checks import raiser, remember
 from course_lib.engine import packing
+from course_lib.notebook import raiser, remember
 from course_lib.results import Interrupted, lines_of
 from exercises_tests.values import amount, on_ranks, same, versus
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from course_lib.lessons.numbers import as_tensor, different, equal, integers, numbers, shown
+from course_lib.lessons.sample_data import as_tensor, different, equal, integers, numbers, shown
 
 __all__ = [
     "amount", "close", "count", "different", "draw", "equal", "integers", "near", "numbers", "on_ranks", "ring_bytes",

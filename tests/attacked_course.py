@@ -67,7 +67,7 @@ def notebook(cells: dict[str, str]) -> dict:
 
     whole = [
         code(
-            "import torch\nfrom course_lib.checks import borrow\nfrom course_lib.plots import timeline\n"
+            "import torch\nfrom course_lib.notebook import borrow\nfrom course_lib.plots import timeline\n"
             "from course_lib import run\nfrom course_lib import Cluster\n"
             f"from exercises_tests.{NAME} import check_double, check_total",
             "imports",

@@ -18,7 +18,7 @@ from jupyter_client.manager import start_new_kernel
 from unsolved import names
 
 from exercises_tests.tools.chapters import chapters, tags
-from exercises_tests.tools.script import write_script
+from exercises_tests.tools.torchrun_script import write_script
 
 CHAPTERS = chapters()
 TWO_NODES = ("ch03", "ch04", "ch07")  # tests/test_torchrun_nodes.py runs their scripts

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from course_lib import Cluster, checks, run
-from course_lib.checks import borrow, compare, solution
+from course_lib.notebook import borrow, compare, solution
 from exercises_tests import judging
 from exercises_tests.judging import CheckFailed, alone, check, expect
 from exercises_tests.values import close, equal, integers

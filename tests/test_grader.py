@@ -61,7 +61,7 @@ UNUSUAL["a value of the course that it needs"] = (
     "from course_lib.models import TINY_GPT, parameters_by_part\nZERO = parameters_by_part(TINY_GPT)['router']\n"
     + attacked_course.TOTAL.replace("return result", "return result + ZERO")
 )
-UNUSUAL["what acts, when it is called"] = "from course_lib.checks import compare\n" + attacked_course.TOTAL.replace(
+UNUSUAL["what acts, when it is called"] = "from course_lib.notebook import compare\n" + attacked_course.TOTAL.replace(
     "return result", "compare(1, 2)\n    return result"
 )
 WHY_NOT = sandbox.why_not(str(Path(judge.__file__).parents[2]))

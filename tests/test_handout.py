@@ -36,7 +36,7 @@ def test_a_learner_starts_from_a_handout(handout, tmp_path):
     done = subprocess.run(lab, cwd=tmp_path / "out", env=environ, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "out" / "work").glob("*.ipynb"))) == len(chapters())
-    use = ("import course_lib, exercises_tests\nfrom course_lib.checks import borrow\n"
+    use = ("import course_lib, exercises_tests\nfrom course_lib.notebook import borrow\n"
            "print(course_lib.__file__, exercises_tests.__file__)\nborrow('exchange')")
     done = subprocess.run([sys.executable, "-P", "-c", use], cwd=tmp_path / "out", env=environ, capture_output=True,
                           text=True, timeout=600)

@@ -14,7 +14,7 @@ from caught_up import caught_up, learners_folder
 
 from exercises_tests.tools.chapters import ROOT, chapters, solved
 from exercises_tests.tools.copies import write
-from exercises_tests.tools.script import write_script
+from exercises_tests.tools.torchrun_script import write_script
 
 SECONDS = 600
 DEMOS = [chapter for chapter in chapters() if chapter.name[:4] in ("ch03", "ch04", "ch07")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from course_lib import Cluster, Deadlock, RankFailed, each, run
-from course_lib.lessons.numbers import different, equal, numbers
+from course_lib.lessons.sample_data import different, equal, numbers
 
 FAULTS = {
     "sum_both": "every rank calls the same collectives in the same order",

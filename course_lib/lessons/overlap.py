@@ -12,7 +12,7 @@ from torch import nn
 from course_lib import Cluster, Results, each, run
 from course_lib.costs import collective_seconds
 from course_lib.lessons.layers import Chain
-from course_lib.lessons.numbers import integers
+from course_lib.lessons.sample_data import integers
 
 SLOW = Cluster(latency=0.25, bandwidth=math.inf)  # an all-reduce on 2 ranks takes half a second, whatever its size
 RATE = 0.1

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import Cluster, Results, algorithms, each, run
-from course_lib.lessons.numbers import integers
+from course_lib.lessons.sample_data import integers
 
 EMPTY = -100  # what ranks hold before an all-gather where others' chunks will be
 MOST_DIGITS = 9  # ranks that the digits of a number can tell apart

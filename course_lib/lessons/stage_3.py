@@ -13,7 +13,7 @@ from torch import nn
 
 from course_lib import Cluster, bytes_held, each, run
 from course_lib.engine.storages import Alive, Watched
-from course_lib.lessons.numbers import integers
+from course_lib.lessons.sample_data import integers
 from course_lib.training import adamw
 
 UNITS = [(13, 47), (47, 45), (45, 46), (46, 47), (47, 43), (43, 45)]  # tokens to vectors, then matrices

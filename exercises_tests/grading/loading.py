@@ -15,7 +15,7 @@ from course_lib import ranks
 from course_lib.engine.processes import launcher
 
 ACT = {
-    "course_lib.checks": {"compare", "progress", "solution"},
+    "course_lib.notebook": {"compare", "progress", "solution"},
     "course_lib.ranks": {"run"},
     "course_lib.lessons.memory_step": {"measure_step"},
     "course_lib.lessons.running_table": {"measure"},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from exercises_tests.tools.chapters import ROOT, ChapterError, find, overlay, tagged
 from exercises_tests.tools.copies import back_up, shown, write
-from exercises_tests.tools.script import is_stub, learners_copy, parsed
+from exercises_tests.tools.torchrun_script import is_stub, learners_copy, parsed
 
 BORROWED = '{name} = borrow("{name}")\n# To write it yourself, put this in place of the line above:\n{stub}'
 

@@ -1,4 +1,4 @@
-"""Draws the README's pictures again: python docs/pictures.py"""
+"""Draws the README's pictures again: python docs/readme_pictures.py"""
 
 from pathlib import Path
 
