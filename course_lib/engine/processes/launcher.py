@@ -24,8 +24,6 @@ from course_lib.engine.processes.watch import Child, Unavailable, Watch, note_de
 SOON = 5.0  # seconds after which a simulation in a used process is given up and run again alone
 ENVIRON = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # or else, without a network, a warning that the loopback has no name
 """Variables of the ranks' environment that the notebook's own go before."""
-if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
-    ENVIRON["THP_MEM_ALLOC_ENABLE"] = "1"  # torch's switch: a new tensor's memory comes 2 MiB at a time, not 4 KiB
 
 
 class Launcher:
