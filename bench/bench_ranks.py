@@ -1,4 +1,4 @@
-"""How fast ranks start, the simulator runs and the ring moves bytes, each beside what it is measured against.
+"""How fast ranks start, the simulator and checks run and the ring moves bytes, each beside what it is measured against.
 
     python bench/bench_ranks.py
 
@@ -24,7 +24,9 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # solutions/ is a plain folder
 
-from course_lib import Cluster, run
+from course_lib import Cluster, one_process, run
+from course_lib.engine.processes import launcher
+from exercises_tests.ch03_ring_all_reduce import check_ring_all_reduce
 from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
 
 MEBIBYTE = 1 << 20
@@ -97,6 +99,51 @@ def bench_start() -> None:
         for name, (seconds, times) in medians.items():
             ratio = seconds / medians["run()"][0]
             print(f"  {ranks} ranks  {name:<28} {seconds:7.3f} ({times:>2})  {ratio:6.1f} x run()")
+
+
+# What the fork server does to make forks cheap, with and without
+
+
+class Without(launcher.Launcher):
+    """A launcher whose fork server has one of its functions replaced by one that does nothing."""
+
+    def __init__(self, function: str = "") -> None:
+        super().__init__()
+        self.function = function
+
+    def command(self, fd: str) -> list[str]:
+        skip = f"fork_server.{self.function} = lambda: None; " if self.function else ""
+        program = f"from course_lib.engine.processes import fork_server; {skip}fork_server.main()"
+        return [sys.executable, "-c", program, fd]
+
+    def wait_until_idle(self) -> None:
+        """Wait until the imports of the fork server are over: it has used no CPU for two seconds."""
+        quiet, before = 0, ""
+        while quiet < 4:
+            time.sleep(0.5)
+            used = Path(f"/proc/{self._fork_server.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+            quiet, before = (quiet + 1, before) if used == before else (0, used)
+
+
+def bench_huge_pages(times: int = 20) -> None:
+    if sys.platform != "linux":
+        return
+    print("\n4 ranks start, all-reduce, return: seconds, median, with huge pages under the fork server and without")
+    ours, ways = launcher.LAUNCHER, {"with": Without(), "without": Without("use_huge_pages")}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for launcher.LAUNCHER in ways.values():
+        run(total, ranks=4)
+        launcher.LAUNCHER.wait_until_idle()
+    for turn in tqdm(range(2 * times), desc="huge pages", leave=False):
+        name = ("with", "without", "without", "with")[turn % 4]
+        launcher.LAUNCHER = ways[name]
+        seconds[name].append(seconds_of(lambda: run(total, ranks=4)))
+    for way in ways.values():
+        way.stop()
+    launcher.LAUNCHER = ours
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    ratio = medians["without"] / medians["with"]
+    print(f"  with {medians['with']:6.3f}  without {medians['without']:6.3f}  {ratio:4.2f} x")
 
 
 # The simulator
@@ -185,6 +232,18 @@ def bench_simulator() -> None:
         print(f"  bare {bare:7.2f}  {simulated / bare:4.1f} x")
 
 
+def bench_sharing(times: int = 10) -> None:
+    print("\na simulated run of 4 ranks, each in a process of its own and many in a shared one: milliseconds, median")
+    simulate = lambda: run(ring, 16, ranks=4, on=Cluster())  # noqa: E731
+    alone = statistics.median(seconds_of(simulate) for _ in range(times))
+    with one_process():
+        simulate()  # starts the process
+        shared = statistics.median(seconds_of(simulate) for _ in range(times))
+    print(f"  alone {1e3 * alone:6.1f}  shared {1e3 * shared:6.1f}  {alone / shared:4.1f} x")
+    seconds = [seconds_of(lambda: check_ring_all_reduce.outcome(ring_all_reduce)) for _ in range(3)]
+    print(f"  a whole check of ring_all_reduce: {statistics.median(seconds):5.2f} s, median of {len(seconds)}")
+
+
 # The ring beside gloo's own all-reduce
 
 
@@ -221,5 +280,7 @@ def bench_ring() -> None:
 
 if __name__ == "__main__":
     bench_start()
+    bench_huge_pages()
     bench_simulator()
+    bench_sharing()
     bench_ring()

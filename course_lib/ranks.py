@@ -99,8 +99,8 @@ def work(seconds: float | None = None, *, flops: float | None = None) -> None:
 def one_process() -> Iterator[None]:
     """Let the simulated runs under `with` share one process, one after the other, which is several times as fast.
 
-    Each is as if alone: own copies, fresh random numbers. One that fails is run once more in a process of its own, and
-    after one that leaves something behind (a thread, a changed setting of torch, ...) a new process is taken. Checks
+    Each has its own copies and fresh random numbers. One that fails is run once more in a new process, and after one
+    that leaves something behind (a thread, a changed setting of torch, ...) the next one gets a new process. Checks
     run under it; use it where a cell runs dozens of simulations.
     """
     with launcher.LAUNCHER.sharing():
@@ -156,5 +156,3 @@ def _takes(signature: inspect.Signature, count: int) -> bool:
     except TypeError:
         return False
     return True
-
-

@@ -20,7 +20,7 @@ _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
 
 
 class Results(Sequence):
-    """The values that a function returned on each rank, in rank order, and what the meter saw on the way.
+    """The values that a function returned on each rank, in rank order, with the events that were recorded.
 
     `seconds` runs from the first rank's start to the last one's end: wall time on real ranks, virtual time on a
     simulated cluster. Per rank: `bytes_sent`, `bytes_received`, `messages_sent` (point-to-point messages measured,
@@ -104,7 +104,7 @@ class Results(Sequence):
 
 
 class RankFailed(Exception):  # noqa: N818 - it reads as what happened
-    """A run that did not end well, told in one sentence with the learner's own lines."""
+    """A run that failed, in one sentence with the learner's own lines."""
 
     def __init__(self, sentence: str, rank: int | None = None, error: str = "", message: str = "") -> None:
         super().__init__(sentence)
@@ -165,7 +165,7 @@ def short(value: Any) -> str:
 
 
 source_line = linecache.getline
-"""Where lines of source come from; a judge, who is told file names by strangers, puts something narrower here."""
+"""Looks up a source line. The grader replaces it: file names in a submission's failures are untrusted."""
 
 
 def cell_of(filename: str) -> str:
@@ -197,9 +197,9 @@ def lines_of(frames: Sequence[tuple[str, int, str]], most: int = 4) -> str:
 
 
 def print_ranks(printed: Sequence[str], shown: str = "") -> None:
-    """Print what the ranks printed, in rank order; `shown` is what of rank 0 has been printed already.
+    """Print the ranks' output in rank order; `shown` is the part of rank 0's that is printed already.
 
-    In one piece: under torchrun other processes write to the same place.
+    In one write, because under torchrun other processes write to the same terminal.
     """
     width, lines = len(str(len(printed) - 1)), []
     for rank, text in enumerate(printed):

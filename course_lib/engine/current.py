@@ -1,9 +1,9 @@
-"""Which rank the code at work belongs to: the one place that knows.
+"""The current rank: the one global that says which rank this code runs on.
 
-On a real rank it is the process's `Meter`; on simulated ones the `World`, which knows whose turn it is; where answers
-are graded the rank's link to its judge. In a notebook and in a plain script it is None. Whoever makes a rank sets it;
-it is asked by what has no `dist` at hand: `work`, `bytes_held`, the executor of pipelines. An argument would be the
-obvious way, but learners call these deep inside layers and hooks, where nobody passes `dist`.
+It is the process's `Meter` on a real rank, the `World` on simulated ones, a `RemoteDist` under grading, and None in a
+notebook or script. It is for code without a `dist`: `work`, `bytes_held`, the executor of pipelines. Why not pass
+`dist` there too? Learners call these deep inside layers and hooks. Why not a threading.local, one value per simulated
+rank? A thread that a learner's function starts would see none, and the World knows whose turn it is anyway.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Protocol
 
 
 class AtWork(Protocol):
-    """What is asked of a rank by code that has no `dist`."""
+    """The interface of the current rank."""
 
     simulated: bool
 
     def now(self) -> float:
-        """Return its time in seconds: virtual on a simulated rank."""
+        """Return seconds since its start: virtual time on a simulated rank."""
 
     def work(self, seconds: float | None, flops: float | None) -> None:
-        """Spend time as if computing."""
+        """Spend time as if computing: give seconds or flops."""
 
 
 _rank: AtWork | None = None
 
 
 def rank() -> AtWork | None:
-    """Return the rank at work, None outside of ranks."""
+    """Return the current rank, None outside of ranks."""
     return _rank
 
 
 def set_rank(at_work: AtWork | None) -> None:
-    """Say who is at work in this process from now on."""
+    """Set the current rank of this process."""
     global _rank
     _rank = at_work

@@ -1,4 +1,10 @@
-"""torch.distributed with a meter in front: what a real rank gets as `dist`."""
+"""The `dist` of a real rank: torch.distributed, with every send, receive and collective written down as an Event.
+
+Why not a dispatch mode, as torch's CommDebugMode is? It does not see send and recv. Why not patch torch.distributed?
+The patch would also record what DDP and FSDP call inside, and `P2POp` compares functions with torch's own. Why are
+collectives *charged* by an algorithm and not measured? gloo and NCCL do not tell what they send. Signatures are written
+out so that a wrong argument fails in a call that looks like torch's.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +26,7 @@ FLOPS = 1e12  # of a device, in FLOP/s, for `work(flops=...)` on a real rank
 
 
 class Handle:
-    """torch's handle of an operation under way; its event ends when `wait` returns. To wait again does nothing."""
+    """Wraps torch's Work; its event ends when `wait` returns. A second wait() does nothing."""
 
     def __init__(self, work: Any, done: Any = None) -> None:
         self._work, self._done, self._waited = work, done, False
@@ -52,9 +58,9 @@ class P2POp:
 
 
 class Meter:
-    """torch.distributed with the same names, in front of which every send, receive and collective is written down.
+    """torch.distributed under the same names; records an Event for every send, receive and collective.
 
-    Whatever is not listed here (get_rank, ReduceOp, new_group, ...) is torch.distributed's own.
+    Names not defined here (get_rank, ReduceOp, new_group, ...) are torch.distributed's own.
     """
 
     P2POp = P2POp
@@ -75,7 +81,7 @@ class Meter:
         return time.monotonic() - self.begin
 
     def work(self, seconds: float | None, flops: float | None) -> None:
-        """Sleep, and write it down as work."""
+        """Sleep, and record an event of work."""
         begin = self.now()
         time.sleep(seconds if seconds is not None else flops / FLOPS)
         self._record("work", begin)
@@ -179,7 +185,7 @@ class Meter:
         self, kind: str, call: Any, like: Any, group: Any, async_op: bool, root: int | None = None, rounds: Any = None,
         op: Any = None,
     ) -> Any:  # fmt: skip
-        """Do `call`, and write down what the algorithm moves for a tensor `like` this, or the messages in `rounds`."""
+        """Do `call`, and record what the algorithm moves for a tensor `like` this, or the messages in `rounds`."""
         posted = self.now()
         if self._debug and torch_dist.get_rank(group) >= 0:
             tensor = [describe(like)] if isinstance(like, torch.Tensor) else []

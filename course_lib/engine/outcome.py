@@ -1,6 +1,8 @@
-"""How a rank, or a whole simulation, ended: as typed data that crosses from its process to the notebook.
+"""How a rank or a simulation ended: Returned, Failed, Simulated or Deadlocked, as plain data that crosses processes.
 
-Not as exceptions: an exception of a learner's own class cannot be rebuilt in the notebook, and a traceback not at all.
+Why not pickle the exception itself, as concurrent.futures does? A class defined in a notebook cell may not unpickle, a
+traceback never does, and unpickling runs code, which a grader must not let the learner's process choose. So an outcome
+is a name and fields of text, numbers and bytes, which `unpack_plain` can read.
 """
 
 from __future__ import annotations
@@ -18,16 +20,16 @@ MOST_BEHIND = 10  # exceptions in a chain of causes that are kept
 
 @dataclass
 class Returned:
-    """A rank's function returned. `value` is packed; times are those of the rank's own clock, in seconds."""
+    """A rank's function returned. `value` is packed; times are time.monotonic() of the rank, in seconds."""
 
     value: bytes
     begin: float = 0.0
     end: float = 0.0
     events: list[tuple] = field(default_factory=list)
     printed: str = ""
-    """Filled in under torchrun only: elsewhere what a rank prints arrives by a pipe."""
+    """Under torchrun only: elsewhere output arrives through a pipe."""
     imported: list[str] = field(default_factory=list)
-    """Slow modules that the rank had to import itself."""
+    """Slow modules that the rank had to import, for the fork server to import next time."""
 
 
 @dataclass
@@ -42,9 +44,9 @@ class Failed:
     rank: int | None
     when: float = 0.0
     behind: list[tuple[str, str]] = field(default_factory=list)
-    """Class and message of each exception that this one was raised from, or while handling."""
+    """Class and message of each exception in its chain of __cause__ and __context__."""
     other: tuple[int, str, list[Frame]] | None = None
-    """A message has two sides: the rank at the other one, what it waits for, and its lines."""
+    """Of a mismatched message: the rank at the other side, what it waits for, and its lines."""
     printed: list[str] = field(default_factory=list)
     """What each simulated rank printed."""
     imported: list[str] = field(default_factory=list)
@@ -60,7 +62,7 @@ class Simulated:
     transfers: bytes
     printed: list[str]
     left: str | None = None
-    """What it left behind in its process, "" for nothing; None where that was not looked for."""
+    """What it left behind in its process, "" for nothing; None if not checked."""
     imported: list[str] = field(default_factory=list)
 
 
@@ -71,7 +73,7 @@ class Deadlocked:
     waiting: list[tuple[int, str, list[Frame]]]
     """Each waiting rank, what it waits for in words, and its lines."""
     cycle: list[int]
-    """Ranks that wait for each other in a circle, the first one again at the end; empty if there is none."""
+    """A cycle of waiting ranks, the first one again at the end; empty if there is none."""
     returned: list[int]
     printed: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
@@ -79,7 +81,7 @@ class Deadlocked:
 
 @dataclass
 class Unfinished:
-    """Where a simulation is that was asked because time is up: whose turn it is, and that rank's lines."""
+    """The state of a simulation at its timeout: whose turn it is, and that rank's lines."""
 
     rank: int
     frames: list[Frame]
@@ -91,7 +93,7 @@ _KINDS = {kind.__name__: kind for kind in (Returned, Failed, Simulated, Deadlock
 
 
 def returned(value: Any, rank: int | None) -> Returned | Failed:
-    """Return how a rank ended that returned `value`: failed, if that cannot be sent back."""
+    """Return the outcome of a rank that returned `value`: Failed, if that cannot be pickled."""
     try:
         return Returned(packing.pack(value))
     except Exception as error:
@@ -100,7 +102,7 @@ def returned(value: Any, rank: int | None) -> Returned | Failed:
 
 
 class Told(Exception):  # noqa: N818
-    """A failure that another process has put into words already."""
+    """Carries a Failed outcome that was made in another process."""
 
     def __init__(self, failure: Failed) -> None:
         super().__init__(failure.message)
@@ -108,7 +110,7 @@ class Told(Exception):  # noqa: N818
 
 
 def failed(error: BaseException, rank: int | None) -> Failed:
-    """Return how a rank ended that raised: what, when, and on which of the learner's own lines."""
+    """Return the outcome of a rank that raised: what, when, and on which of the learner's own lines."""
     if isinstance(error, Told):
         return error.failure
     frames = [
@@ -130,11 +132,11 @@ def _behind(error: BaseException) -> list[tuple[str, str]]:
 
 
 def pack(outcome: Outcome | Unfinished) -> bytes:
-    """Return an outcome as bytes: the name of its kind and its fields, which are plain data."""
+    """Return an outcome as bytes: the name of its class and its fields, which are plain data."""
     return packing.pack((type(outcome).__name__, vars(outcome)))
 
 
 def unpack(data: bytes) -> Outcome | Unfinished:
-    """Rebuild an outcome. Raises an exception of some kind when the bytes hold none."""
+    """Rebuild an outcome. Raises any exception for malformed bytes."""
     kind, fields = packing.unpack_plain(data)
     return _KINDS[kind](**fields)

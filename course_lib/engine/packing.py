@@ -1,6 +1,9 @@
-"""Turns a function, its arguments and its results into bytes and back; tensors as plain bytes, not shared memory.
+"""Serialises a function, its arguments and its results; tensors are copied as plain bytes, not put in shared memory.
 
-Functions and classes of a notebook or a script travel by value (cloudpickle), so a rank never imports the script.
+Functions and classes of a notebook or script are pickled by value (cloudpickle), so a rank never imports the script.
+Why not torch's own reducers (torch.multiprocessing)? They share memory, and a write on one rank would show on another.
+Why not torch.save and torch.load(weights_only=True)? A call holds functions as well; and the restricted unpickler, for
+results of untrusted code, must also take numpy arrays and refuse with a sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""One run, from its call to its Results: what the launcher is asked to do, and what is made of the outcomes."""
+"""One run: makes the jobs, has the launcher run them, and turns the outcomes into Results or an exception.
+
+Why is a job a dict and not a dataclass? It is pickled and sent to a process that may be a grader's: graders add fields
+of their own (limits, kinds) by `job | {...}`, and the fields differ by kind.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ MOST_SIMULATED = 4096
 
 
 def job(kind: str, **more: Any) -> dict[str, Any]:
-    """Return what a process is told to do: what `kind` needs, and how the process that asks looks."""
+    """Return a job: the fields that its `kind` needs, and the working directory, environment and sys.path to use."""
     return {
         "kind": kind,
         "folder": os.getcwd(),
@@ -33,7 +37,7 @@ def job(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def value(data: bytes, rank: int | None) -> Any:
-    """Rebuild what a rank returned. Raises RankFailed when that cannot be used here."""
+    """Unpack what a rank returned. Raises RankFailed when that cannot be unpickled here."""
     try:
         return launcher.LAUNCHER.unpack(data)
     except Exception as error:
@@ -90,18 +94,18 @@ def _check_room(ranks: int, on: Any) -> None:
 
 
 def _free_bytes(container: str = "/sys/fs/cgroup") -> float:
-    """Return the memory that new processes may take: what Linux calls available, within a container's limit."""
+    """Return the memory that new processes may take: MemAvailable, within the container's (cgroup's) limit."""
     free = float("inf")
     with contextlib.suppress(OSError, TypeError, ValueError):
         free = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024
         limit, used, parts = (Path(container, f"memory.{name}").read_text() for name in ("max", "current", "stat"))
-        files = re.findall(r"^(?:in)?active_file (\d+)$", parts, re.MULTILINE)  # read from disk: given up when needed
+        files = re.findall(r"^(?:in)?active_file (\d+)$", parts, re.MULTILINE)  # page cache: reclaimable
         free = min(free, int(limit) - int(used) + sum(map(int, files)))
     return free
 
 
 class _Live:
-    """Shows rank 0's lines as they come: they come first anyway, and a long run shows that it lives."""
+    """Prints rank 0's lines as they arrive: they come first anyway, and a long run shows progress."""
 
     def __init__(self, ranks: int) -> None:
         self.text, self._width = "", len(str(ranks - 1))

@@ -1,4 +1,4 @@
-"""What random numbers begin with on every rank: as in a fresh process, but the same in each run."""
+"""The seeds of every rank: torch's default on all ranks alike, numpy and random by the rank."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TORCH_SEED = 67280421310721  # torch's own default
 
 
 def seed(rank: int) -> None:
-    """Seed torch alike on all ranks, numpy and random by the rank.
+    """Seed torch, numpy and random for a rank.
 
-    For a process just forked, in which no GPU has drawn a number yet: torch.manual_seed would look for GPUs, and take
-    each rank milliseconds.
+    Why not torch.manual_seed? It also looks for GPUs, which takes each rank milliseconds; a process just forked has
+    drawn no number on a GPU yet.
     """
     torch.default_generator.manual_seed(TORCH_SEED)
     np.random.seed(rank)

@@ -25,7 +25,7 @@ from typing import Any
 
 from course_lib import results
 from course_lib.engine import outcome, packing
-from course_lib.engine.processes import launcher, wire
+from course_lib.engine.processes import launcher
 from course_lib.engine.processes.fork_server import PR_SET_PDEATHSIG, prctl
 from course_lib.engine.processes.watch import Child
 from exercises_tests.grading import remote, sandbox
@@ -35,7 +35,6 @@ from exercises_tests.grading.namespaces import PROCESSES, SCRATCH
 from exercises_tests.judging import Outcome
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
-MOST_MESSAGE = 64 << 20  # bytes of one message from an answer
 MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has about 2 in use
 ROOM = "course-room-"
 MOST_TEXT = 4000  # characters of one sentence in a grade book
@@ -51,6 +50,7 @@ class GradingLauncher(sandbox.SandboxLauncher):
     With `apart` its fork server lives in a sandbox, and each process of an answer in a place of its own within that.
     """
 
+    most_bytes = remote.MOST_MESSAGE
     apart = False
     folder = "/"
     waits_fully = True
@@ -106,7 +106,6 @@ def main() -> None:
     os.dup2(null, 1)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as this process lives
     os.environ["COURSE_PROGRESS"] = "off"
-    wire.MOST_BYTES = MOST_MESSAGE
     results.source_line = _line_of_a_cell
     launcher.LAUNCHER = GradingLauncher()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -33,6 +33,7 @@ from course_lib.engine.simulated.messages import NO_POLLING
 from course_lib.engine.simulated.world import World
 from course_lib.results import duration, lines_of
 
+MOST_MESSAGE = 64 << 20  # bytes of one message from an answer
 MOST_HANDLES = 100_000  # operations under way that one rank may have
 MOST_HELD = 256 << 20  # bytes of tensors that all ranks of a run may have under way
 MOST_PARTS = 1_000_000  # numbers, texts and containers in one thing that a rank sends
@@ -118,7 +119,7 @@ class Broker(World):
         groups: list[Any] = []
         try:
             while True:
-                kind, body = wire.get(child.link)
+                kind, body = wire.get(child.link, MOST_MESSAGE)
                 if kind == wire.DONE:
                     child.outcome = believed(body, child.index)
                     if isinstance(child.outcome, Failed):

@@ -1,4 +1,9 @@
-"""What a failed run says: which rank failed first, how, and on which lines of the learner's."""
+"""The sentence of a failed run: which rank failed first, how, and on which lines of the learner's.
+
+Why not re-raise the rank's exception here? Its class may be the learner's own, its traceback cannot be pickled, and of
+four ranks three raise "connection closed by peer" because the fourth died: raised in rank order, a victim would be
+blamed. So outcomes are sorted by time, those that only say that a peer is gone last, and all is told in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +45,12 @@ def raise_raised(raised: list[Failed]) -> None:
 
 
 def first(raised: list[Failed]) -> Failed:
-    """Return the exception that came first; one that only says that another rank went away comes last."""
+    """Return the earliest exception; those that only say that a peer is gone come last."""
     return min(raised, key=lambda failure: (is_victim(failure), failure.when))
 
 
 def is_victim(failure: Failed) -> bool:
-    """Return whether an exception only says, or was raised because, another rank went away."""
+    """Return whether an exception, or one it was raised from, only says that a peer is gone."""
     words = ("connection closed by peer", "connection reset by peer", "broken pipe", "connection refused", "socket")
     kinds = ("RuntimeError", "DistBackendError", "DistNetworkError")
     raised = [(failure.error, failure.message), *failure.behind]
@@ -92,7 +97,7 @@ def _how_it_died(child: Child, may_differ: bool, debug: bool) -> str:
 
 
 def hang(places: dict[int, list | None], timeout: float, alone: bool = False) -> str:
-    """Tell where each rank was when time was up: `places` are their frames, None for one that had returned."""
+    """Describe a timeout: `places` are each rank's frames, None for one that had returned."""
     if alone:
         (frames,) = places.values()
         return f"still running after {duration(timeout)}, and ended; it was at{lines_of(frames, most=2)}"
@@ -112,7 +117,7 @@ def _places(places: dict[int, list | None]) -> list[str]:
 
 
 def interrupted(children: list[Child], seconds: float) -> str:
-    """Tell where each rank was when its run was interrupted by hand."""
+    """Describe where each rank was when the run was interrupted."""
     head = f"interrupted after {duration(seconds)}, and ended"
     if children and children[0].simulated:
         where = children[0].where
@@ -123,7 +128,7 @@ def interrupted(children: list[Child], seconds: float) -> str:
 def stack(child: Child) -> list[tuple[str, int, str]]:
     """Return the learner's frames in what faulthandler dumped, outermost first.
 
-    They are those of the thread at fault, or of the main thread where that was none of Python's.
+    From the thread that crashed, or from the main thread if that was not a Python thread.
     """
     dumped = child.stack.decode("utf-8", "replace")
     _, *threads = re.split(r"^(.*) \(most recent call first\):$", dumped, flags=re.MULTILINE)
@@ -134,7 +139,7 @@ def stack(child: Child) -> list[tuple[str, int, str]]:
 
 
 def deadlock(found: Deadlocked, most: int = 8) -> str:
-    """Tell a deadlock: who waits for what on which line, and the circle."""
+    """Describe a deadlock: who waits for what on which line, and the cycle."""
     lines = ["no rank can go on, and none of them ever will:"]
     for rank, reason, frames in found.waiting[:most]:
         lines.append(f"  rank {rank} waits {reason}{lines_of(frames, most=1)}")

@@ -1,7 +1,13 @@
-"""The process from which ranks are forked: it has imported torch, holds no threads and no GPU, and buries its dead.
+"""The process that ranks are forked from: it has imported torch, has no threads or CUDA context, reaps its children.
 
-It lives in a session of its own, so a Ctrl-C or an interrupted cell never reaches it or a rank, and it ends itself and
+It runs in its own session, so a Ctrl-C or an interrupted cell reaches neither it nor a rank, and it ends itself and
 every rank when the process that started it is gone.
+
+Why not multiprocessing's forkserver, which also forks from a process that has imported torch? It is as fast (4 ranks
+in 0.10 s, measured on 2 cores), but skips a preload that cannot be imported in silence, and each launch then costs 2
+s; it imports nothing while idle, does not kill what a rank has started itself, hands a rank Ctrl-C, and fails in a
+script without a __main__ guard. Why not fork the notebook's kernel? It has threads, and perhaps a CUDA context, which
+a fork breaks. Why not spawn? Every rank imports torch: 6.4 s for 4 ranks.
 """
 
 from __future__ import annotations
@@ -36,10 +42,9 @@ LATER = (
     "torch.distributed.tensor.debug",  # CommDebugMode
     "torch.distributed.tensor.parallel",
 )
-"""What only some chapters need: imported when nothing is asked for, or once a rank has had to import it itself."""
+"""What only some chapters need: imported while idle, or once a rank has had to import it itself."""
 
-
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # once: every rank would look for it anew
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded once here: else every rank would do it
 
 
 def prctl(option: int, value: int) -> None:
@@ -48,7 +53,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def _children() -> list[int]:
-    """Return the process ids of all children, also those that orphaned grandchildren became."""
+    """Return the process ids of all children, including grandchildren adopted as their subreaper."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
@@ -66,9 +71,9 @@ class ForkServer:
         self.parent = os.getppid()
         self.alive: set[int] = set()
         self.rest = b""
-        """The beginning of a request whose end has not come yet."""
+        """The beginning of a request that has arrived in part."""
         self.listener: socket.socket | None = None
-        """The listening socket that the next rank 0 takes for the store through which ranks meet."""
+        """The listening socket that the next rank 0 inherits for its TCPStore."""
 
     def serve(self) -> None:
         wake, wake_write = os.pipe()
@@ -92,17 +97,17 @@ class ForkServer:
                 break
         for pid in self.alive:
             self.kill(pid)
-        while self.alive:  # what a rank has started becomes ours only once the rank is gone
+        while self.alive:  # we become the parent of what a rank has started only once the rank is gone
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self.alive.pop(), 0)
         self.kill_strays()
 
     def say(self, **message: int) -> None:
-        with contextlib.suppress(OSError):  # the other side is gone: serve() notices
+        with contextlib.suppress(OSError):  # the notebook is gone: serve() notices
             self.control.sendall(json.dumps(message).encode() + b"\n")
 
     def obey(self) -> bool:
-        """Carry out the requests that have come; return False when there will be no more."""
+        """Carry out the requests that have arrived; return False when the notebook has closed the socket."""
         try:
             data, fds, _, _ = socket.recv_fds(self.control, 65536, 8)
         except OSError:
@@ -115,7 +120,7 @@ class ForkServer:
         return True
 
     def carry_out(self, request: dict, fds: list[int]) -> None:
-        """Kill, ask where, listen, import or fork. Of requests that arrive together at most one has fds: a fork."""
+        """Kill, dump stacks, listen, import or fork. Of requests that arrive together at most one has fds: a fork."""
         if "kill" in request:
             for pid in set(request["kill"]) & self.alive:
                 self.kill(pid)
@@ -133,7 +138,7 @@ class ForkServer:
             self.fork(fds, request.get("kind", ""))
 
     def listen(self, ranks: int) -> None:
-        """Open a port of the system's choice on loopback, here where the ranks will be."""
+        """Open an ephemeral port on loopback, in the network namespace in which the ranks will run."""
         try:
             self.listener = socket.create_server(("127.0.0.1", 0), backlog=max(128, ranks))
         except OSError as error:
@@ -159,11 +164,11 @@ class ForkServer:
             self.say(pid=pid)
 
     def new_process(self) -> int:
-        """Fork; those who run strangers' code do it in another way."""
+        """Fork. The grader overrides this to give an untrusted child namespaces of its own."""
         return os.fork()
 
     def confine(self, kind: str) -> None:
-        """In the child, before its job arrives: give up what it must not have. Here that is nothing."""
+        """Drop privileges in the child before its job arrives: here none; the grader overrides this."""
 
     def kill(self, pid: int) -> None:
         for group in (os.killpg, os.kill):
@@ -171,7 +176,7 @@ class ForkServer:
                 group(pid, signal.SIGKILL)
 
     def reap(self) -> None:
-        """Report each dead child, after ending whatever it left in its process group."""
+        """Reap each dead child, kill what is left of its process group, and report its exit status."""
         while True:
             try:
                 dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -191,7 +196,7 @@ class ForkServer:
                 self.say(dead=pid, status=status)
 
     def kill_strays(self) -> None:
-        """End every process that a rank left behind, whatever session it moved to."""
+        """Kill every orphan that a rank left behind, in whatever session: as subreaper we are its parent now."""
         patience = time.monotonic() + 2.0
         while (strays := [pid for pid in _children() if pid not in self.alive]) and time.monotonic() < patience:
             for pid in strays:
@@ -203,7 +208,7 @@ class ForkServer:
 
 
 def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Callable, kind: str) -> None:
-    """In the child: fds are the link to the notebook, where to print, and where to dump a stack."""
+    """In the child: `fds` are the link to the notebook, the pipe for output, and the pipe for faulthandler."""
     code = 1
     try:
         os.setsid()
@@ -220,13 +225,13 @@ def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Call
 
         code = rank.main(socket.socket(fileno=link), trace, listener.detach() if listener else None, LATER)
     except BaseException:
-        traceback.print_exc()  # a fault of ours: it goes where the rank prints, and so to the notebook
+        traceback.print_exc()  # a bug of ours: it goes to the rank's stderr, and so to the notebook
     finally:
         os._exit(code)
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every inherited file: a rank shares nothing with the fork server or with other ranks."""
+    """Close all other inherited file descriptors: a rank shares nothing with the fork server or with other ranks."""
     low = 0
     for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         if low < fd:  # Python 3.11 takes an empty range for everything
@@ -235,25 +240,27 @@ def close_all_but(*kept: int) -> None:
 
 
 def import_quietly(name: str) -> None:
-    """Import what ranks will want; one that cannot be imported is their own affair."""
+    """Import a module that ranks may want; if that fails, the rank that imports it gets the exception."""
     with contextlib.suppress(Exception):
         importlib.import_module(name)
 
 
 def settle() -> None:
-    """Do once what every rank would do at first, and keep the collector of rubbish off what is here for good."""
+    """Do once what every rank would do first, then gc.freeze(): a collection in a rank would copy every shared page."""
     from course_lib.engine import packing, seeds
 
     packing.unpack(packing.pack(sys.modules["torch"].ones(2)))
-    sys.modules["torch"].manual_seed(seeds.TORCH_SEED)  # looks for devices, and leaves to GPUs what they start from
+    sys.modules["torch"].manual_seed(seeds.TORCH_SEED)  # looks for devices, and leaves GPUs their seed
     gc.collect()
     gc.freeze()
 
 
 def use_huge_pages() -> None:
-    """Make forks cheap: most of what one costs is the copy of the page tables, and a huge page has one entry for 512.
+    """Back the heap with huge pages (MADV_COLLAPSE): a fork mostly copies page tables, and one entry then does for 512.
 
-    Takes a third of a second. Older kernels refuse: then pages stay small.
+    Kept because `make bench`, which runs with and without it in turns, shows what it buys: starting 4 ranks takes 61
+    ms without and 38 ms with it, on 2 cores. It takes a third of a second once, when idle. Kernels older than 6.1
+    refuse: then pages stay small.
     """
     if sys.platform != "linux":
         return
@@ -266,9 +273,10 @@ def use_huge_pages() -> None:
 
 
 def begin(fd: int, user: int) -> socket.socket:
-    """Import what ranks will want, with nothing of the notebook's terminal; return the socket to serve on.
+    """Detach from the notebook's terminal, import PRELOAD, and return the control socket.
 
-    Becomes `user` unless that is 0: root, who starts strangers' code, is above all limits.
+    Switches to `user` unless that is 0: a grader that runs as root must not run untrusted code as root, whom no
+    resource limit holds.
     """
     control = socket.socket(fileno=fd)
     null = os.open(os.devnull, os.O_RDWR)
@@ -284,7 +292,7 @@ def begin(fd: int, user: int) -> socket.socket:
     try:
         for name in PRELOAD:
             importlib.import_module(name)
-    except Exception as error:  # without it every launch would pay for these imports, so it must not pass in silence
+    except Exception as error:  # else every launch would pay for these imports, and nobody would know why
         control.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         raise SystemExit(1) from None
     sys.modules["torch"].set_num_threads(1)
@@ -292,7 +300,7 @@ def begin(fd: int, user: int) -> socket.socket:
 
 
 def main() -> None:
-    """Serve on the socket that the first argument names; further ones are modules to import."""
+    """Serve on the socket whose descriptor is the first argument; further arguments are modules to import."""
     control = begin(int(sys.argv[1]), 0)
     for name in sys.argv[2:]:
         import_quietly(name)

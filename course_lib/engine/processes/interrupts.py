@@ -1,4 +1,10 @@
-"""An interrupt is noted, not raised, while processes are being started and ended, so that none is forgotten halfway."""
+"""Defers the first Ctrl-C while processes are being started and ended, so that none is left behind halfway.
+
+Why not `try: ... except KeyboardInterrupt`? Python raises it between any two bytecodes, also between a fork and the
+line that keeps its pid, or in the middle of cleaning up. Why not block the signal (pthread_sigmask)? Then a hung run
+could not be interrupted. A handler that sets a flag and writes to a pipe wakes the select loop, which ends the run in
+order.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +17,11 @@ from course_lib.results import Interrupted
 
 
 class Interrupts:
-    """Defers a first SIGINT until the block ends; `bell` is a file that wakes a select. A second SIGINT is passed on.
+    """Defers the first SIGINT until the block ends; `bell` is a pipe that wakes select. A second SIGINT is delivered.
 
-    At the end the handler that was there before gets the signal; where it raises KeyboardInterrupt, as Python's and a
-    notebook's do, that becomes an `Interrupted` with `words` and `printed`, which whoever waited has filled in.
-    Python delivers signals to the main thread only; entered anywhere else, this does nothing and `bell` is None.
+    At the end the previous handler gets the signal; where it raises KeyboardInterrupt, as Python's and a notebook's do,
+    that becomes an `Interrupted` with `words` and `printed`, which the caller has filled in. Signal handlers run in the
+    main thread only; in any other thread this does nothing and `bell` is None.
     """
 
     def __init__(self) -> None:

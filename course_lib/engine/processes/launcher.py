@@ -1,4 +1,10 @@
-"""The notebook's side of a run: start the fork server, fork a process a rank, collect what they send, end them all."""
+"""The notebook's side of a run: start the fork server, have it fork a process a rank, watch them, end them all.
+
+Why not multiprocessing.Process with spawn? It starts Python anew for each rank and an importable `__main__`, which a
+notebook does not have. Why not a pool of ranks that stay, as ipyparallel's engines do? A rank interrupted in the
+middle of a collective cannot be used again (the next cell blocked for 55 s when we tried), and state that survives a
+cell makes results depend on what ran before. A fresh fork costs tens of milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +23,25 @@ from typing import Any
 
 from course_lib.engine import outcome, packing
 from course_lib.engine.outcome import Outcome, Simulated
+from course_lib.engine.processes import wire
 from course_lib.engine.processes.failures import interrupted
 from course_lib.engine.processes.interrupts import Interrupts
 from course_lib.engine.processes.watch import Child, Unavailable, Watch, note_death
 
-SOON = 5.0  # seconds after which a simulation in a used process is given up and run again alone
+SOON = 5.0  # seconds after which a simulation in a shared process is given up and run again in its own
 ENVIRON = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # or else, without a network, a warning that the loopback has no name
-"""Variables of the ranks' environment that the notebook's own go before."""
-if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
-    ENVIRON["THP_MEM_ALLOC_ENABLE"] = "1"  # torch's switch: a new tensor's memory comes 2 MiB at a time, not 4 KiB
+"""Defaults for the ranks' environment; the notebook's variables win."""
 
 
 class Launcher:
-    """Owns the fork server. One run at a time; every way out of `children` leaves no process behind."""
+    """Owns the fork server. One run at a time; no way out of `run` leaves a process behind.
+
+    The seam for a grader: subclass it and assign launcher.LAUNCHER. `command`, `simulate`, `outcome`, `unpack`, `run`
+    and `most_bytes` are meant to be overridden (engine/README.md).
+    """
+
+    most_bytes = wire.MOST_BYTES
+    """Of one message from a rank; a larger one counts as damaged."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,9 +52,9 @@ class Launcher:
         self._heard = b""
         self._runs = 0
         self._sharing = 0
-        """How many `sharing` blocks are under way, one within the other."""
+        """Depth of nested `sharing` blocks."""
         self._kept: Child | None = None
-        """A simulation's process that can take another one."""
+        """The process of a simulation that can run the next one."""
         atexit.register(self.stop)
 
     # The fork server
@@ -50,7 +62,7 @@ class Launcher:
     def _start(self, interrupts: Interrupts) -> None:
         if self._fork_server is None or self._owner != os.getpid() or self._fork_server.poll() is not None:
             self._start_fork_server()
-        while not self._ready:  # it imports torch, for seconds: an interrupt ends the waiting, not the fork server
+        while not self._ready:  # importing torch takes seconds: Ctrl-C ends this wait, not the fork server
             select.select([fd for fd in (self._control, interrupts.bell) if fd is not None], [], [])
             if interrupts.noted:
                 interrupts.words = "interrupted while torch was being imported for the ranks; the next run can use it"
@@ -74,11 +86,11 @@ class Launcher:
         self._control, self._owner, self._ready, self._heard = ours, os.getpid(), False, b""
 
     def command(self, fd: str) -> list[str]:
-        """Return the command that starts the fork server, which hears its requests on `fd`."""
+        """Return the command that starts the fork server; it reads its requests from descriptor `fd`."""
         return [sys.executable, "-m", "course_lib.engine.processes.fork_server", fd]
 
     def stop(self) -> None:
-        """End the fork server and all it started; the next run starts a new one."""
+        """End the fork server and every rank of it; the next run starts a new one."""
         fork_server, control, self._fork_server, self._control = self._fork_server, self._control, None, None
         if control is not None:
             control.close()
@@ -100,7 +112,7 @@ class Launcher:
         return Unavailable("the process that starts ranks is gone; run the cell again to start a new one")
 
     def _hear(self) -> list[dict[str, Any]]:
-        """Return the fork server's next notices; blocks until there is one."""
+        """Block until the fork server sends something; return its notices."""
         while b"\n" not in self._heard:
             try:
                 piece = self._control.recv(65536)
@@ -117,13 +129,13 @@ class Launcher:
     def run(
         self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None, broker: Any = None
     ) -> list[Child]:
-        """Run one job a process and return the children, each with its answer or its exit status.
+        """Run one job per process and return the children, each with its outcome or its exit status.
 
-        With `meet` they find each other at a port on loopback, which each job gets as "port".
+        With `meet` the first child hosts a TCPStore on loopback, whose port each job gets as "port".
 
-        Ends early when one fails, after `timeout` seconds (then `where` says what each was doing), or on an interrupt,
+        Ends early when a child fails, after `timeout` seconds (then each child has a stack or `where`), or on Ctrl-C,
         which is raised again once every process is gone. `live(text)` is called with whole lines that child 0 prints.
-        A `broker` reads the children's links itself from `begin(children)` on, and says when all is `over`.
+        A `broker` reads the children's links itself from `begin(children)` on, and says when it is `over`.
         """
         with Interrupts() as interrupts:
             if not self._lock.acquire(blocking=False):
@@ -160,8 +172,8 @@ class Launcher:
     def simulate(self, job: dict[str, Any], timeout: float) -> Child:
         """Run a whole simulation in one process and return that child.
 
-        Within `sharing` that may be the process of an earlier one. If it does not end well there, and soon, it is run
-        again in a process of its own, so that what is told of it does not depend on what was run before.
+        Within `sharing` that may be the process of an earlier one. If it fails or hangs there, it is run again in a
+        fresh process, so that what is reported does not depend on what ran before.
         """
         job = job | {"shared": self._sharing > 0}
         if self._kept is not None:
@@ -173,7 +185,7 @@ class Launcher:
 
     @contextlib.contextmanager
     def sharing(self) -> Iterator[None]:
-        """Let the simulations under `with` take turns in one process, for as long as they leave nothing behind."""
+        """Let the simulations under `with` run one after the other in one process, if they leave nothing behind."""
         self._sharing += 1
         try:
             yield
@@ -184,15 +196,15 @@ class Launcher:
                 self._end([kept])
 
     def outcome(self, body: bytes, child: Child) -> Outcome:
-        """Rebuild how a child says that it ended. Raises an exception of some kind when it says nothing that can be."""
+        """Unpack the outcome that a child reports. Raises any exception for malformed bytes."""
         return outcome.unpack(body)
 
     def unpack(self, data: bytes) -> Any:
-        """Rebuild what a rank returned."""
+        """Unpack a value that a rank returned."""
         return packing.unpack(data)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
-        """Have the fork server import what ranks had to import themselves, for seconds, so the next ones need not."""
+        """Have the fork server import the slow modules that these ranks had to import, for the next ranks."""
         wanted = sorted({name for one in outcomes for name in one.imported})
         if wanted:
             with contextlib.suppress(Unavailable):
@@ -217,7 +229,7 @@ class Launcher:
         link, theirs = socket.socketpair()
         out, out_write = os.pipe()
         trace, trace_write = os.pipe()
-        child = Child(index, 0, kind, link, out, trace)
+        child = Child(index, 0, kind, link, out, trace, wire.Inbox(self.most_bytes))
         children.append(child)
         fds = [theirs.fileno(), out_write, trace_write]
         try:
@@ -233,7 +245,7 @@ class Launcher:
             os.close(trace_write)
 
     def _end(self, children: list[Child]) -> None:
-        """Make sure that every child is gone, and close what led to it."""
+        """Kill children that are still alive, wait until all are reaped, and close their descriptors."""
         try:
             if self._control is not None and any(child.pid and child.status is None for child in children):
                 self._ask({"run": self._runs, "kill": [child.pid for child in children if child.status is None]})
@@ -241,10 +253,10 @@ class Launcher:
                     for notice in self._hear():
                         note_death(children, notice)
             if any(not child.pid for child in children):
-                self.stop()  # which process belongs to whom is unknown
+                self.stop()  # a fork was asked for and its pid never arrived
         except Unavailable:
-            pass  # the fork server takes its ranks with it
-        except BaseException:  # a second Ctrl-C, perhaps halfway through a notice
+            pass  # the fork server is gone, and its ranks die with it
+        except BaseException:  # a second Ctrl-C, perhaps in the middle of a notice
             self.stop()
             raise
         finally:
@@ -257,4 +269,4 @@ class Launcher:
 
 
 LAUNCHER = Launcher()
-"""What starts the ranks of this process; whoever runs them in another way (the grader does) puts its own in place."""
+"""Starts all ranks of this process. The grader assigns its own subclass."""

@@ -1,7 +1,9 @@
-"""What happens inside a rank: rebuild the learner's function, join the process group, call it, send back how it ended.
+"""The main program of a rank: unpack the learner's function, join the process group, call it, send back the outcome.
 
-A rank is forked, not started: a started one would import torch, for two seconds. That is also why it does not use
-torch.multiprocessing or torchrun's agents, which start Python anew for every rank (bench/bench_ranks.py compares them).
+Why not torch.multiprocessing or torchrun's agents? They start Python anew for every rank, which imports torch for two
+seconds (bench/bench_ranks.py compares them). Why does a rank end by os._exit, without destroying its process group? At
+interpreter shutdown gloo's threads still hold work, and C++ aborts; so the notebook collects all outcomes, then sends
+LEAVE, and no rank closes a connection that another one still reads.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from course_lib.engine.simulated import world
 
 
 def main(link: socket.socket, trace: int, port: int | None, slow: Sequence[str]) -> int:
-    """Serve jobs until the notebook wants no more, and return the exit code.
+    """Run jobs until the notebook sends LEAVE or is gone, and return the exit code.
 
-    `port` is the listening socket of rank 0's store, `slow` are modules whose import is reported. More than one job
-    comes only to a simulation that has told that it leaves nothing behind.
+    `port` is the listening socket of rank 0's store, `slow` are modules whose import is reported. Only a simulation
+    that has left nothing behind gets more than one job.
     """
     faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
     faulthandler.enable(file=trace, all_threads=True)  # a crash may come in a thread of gloo's, without Python
@@ -46,7 +48,7 @@ def main(link: socket.socket, trace: int, port: int | None, slow: Sequence[str])
 
 
 def _serve(job: dict[str, Any], link: socket.socket, port: int | None, slow: Sequence[str]) -> None:
-    """Do one job and send how it ended."""
+    """Run one job and send its outcome."""
     _settle(job)
     absent = [name for name in slow if name not in sys.modules]
     if job["kind"] == "simulated":
@@ -55,7 +57,7 @@ def _serve(job: dict[str, Any], link: socket.socket, port: int | None, slow: Seq
         ended = _real(job, port)
     elif job["kind"] == "alone":
         ended = _alone(job)
-    else:  # "module:function", of whoever runs ranks in yet another way
+    else:  # "module:function": the grader's
         module, name = job["kind"].split(":")
         ended = getattr(importlib.import_module(module), name)(job, link)
     ended.imported = [name for name in absent if name in sys.modules]
@@ -65,7 +67,7 @@ def _serve(job: dict[str, Any], link: socket.socket, port: int | None, slow: Seq
 
 
 def _settle(job: dict[str, Any]) -> None:
-    """Make this process look like the one that asked: folder, environment, module path."""
+    """Take over the notebook's working directory, environment, sys.path, sys.argv and, if given, resource limits."""
     with contextlib.suppress(OSError):
         os.chdir(job["folder"])
     os.environ.clear()
@@ -92,7 +94,7 @@ def _real(job: dict[str, Any], port: int | None) -> Outcome:
             device = torch.device("cuda", rank)
             torch.cuda.set_device(device)
             torch.set_default_device(device)
-        patience = timedelta(seconds=job["timeout"] + 60)  # the notebook ends a hang, with a better sentence
+        patience = timedelta(seconds=job["timeout"] + 60)  # the notebook's timeout comes first, and says more
         store = torch_dist.TCPStore(
             "127.0.0.1", job["port"], ranks, rank == 0, patience, wait_for_workers=False, master_listen_fd=port
         )
@@ -106,7 +108,7 @@ def _real(job: dict[str, Any], port: int | None) -> Outcome:
 
 
 def call(packed: bytes, rank: int, backend: str, debug: bool) -> Returned | Failed:
-    """Call a learner's function as this rank of a process group, with a meter; raises what it raises."""
+    """Call the learner's function with a Meter as `dist`, in an initialized process group. Raises what it raises."""
     dist = meter.Meter(debug=debug)
     current.set_rank(dist)
     fn, args = packing.unpack(packed)
@@ -122,7 +124,7 @@ def call(packed: bytes, rank: int, backend: str, debug: bool) -> Returned | Fail
 
 
 def _alone(job: dict[str, Any]) -> Outcome:
-    """Call a function that is not distributed, in a process of its own."""
+    """Call a function that is not distributed, in its own process."""
     try:
         seed(0)
         fn, args = packing.unpack(job["call"])

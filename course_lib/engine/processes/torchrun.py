@@ -1,10 +1,14 @@
 """`run` under torchrun: the ranks are the processes that torchrun started, and all of them call `run` together.
 
-Each run has a process group of its own. What went wrong on any rank is told to all through torchrun's store, so every
-rank raises the same RankFailed; a failing rank closes its connections, which frees those that wait for it.
+Each run has its own process group. Every rank publishes its outcome in torchrun's store and reads the others', so all
+raise the same RankFailed; a failing rank destroys its process group, which unblocks those that wait for it.
 
-Two promises are weaker than in a notebook: of a rank that dies (a signal, os._exit) torchrun tells what it knows; and
-one that never comes back is told by the others up to 30 s later, and ended by torchrun once these have ended.
+Two promises are weaker than in a notebook: a rank that dies (a signal, os._exit) is reported by torchrun in its own
+words; a rank that hangs is reported by the others up to 30 s later, and killed by torchrun once these have exited.
+
+Why not one process group for the whole script, as scripts have? After a failure gloo's connections are broken for good,
+and the next `run` would fail because of the last one. Why not an elastic agent of our own? The launch line must be the
+one that clusters use.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from course_lib.events import Event
 from course_lib.results import RankFailed, Results, print_ranks
 
 MOST_PRINTED = 100_000  # characters kept of what one rank prints
-SLACK = 30.0  # seconds for which a rank whose time is up is waited for
+SLACK = 30.0  # seconds by which a rank may be late after its timeout
 _RUNS = 0
 _STORE: Any = None
 
@@ -76,7 +80,7 @@ def run(
 
 
 def _next_store(timeout: float) -> Any:
-    """Return a store for this run alone, on all ranks the same."""
+    """Return the store of this run: torchrun's, with a prefix that all ranks agree on."""
     global _RUNS, _STORE
     if _STORE is None:
         _STORE, _, _ = next(torch_dist.rendezvous("env://"))
@@ -87,7 +91,7 @@ def _next_store(timeout: float) -> Any:
 
 @contextlib.contextmanager
 def _group(backend: str, store: Any, rank: int, world: int, patience: timedelta, local: int) -> Iterator[None]:
-    """Make the process group of one run, and leave none behind."""
+    """Initialize the process group of one run, and destroy it afterwards."""
     device = None
     if backend == "nccl":
         device = torch.device("cuda", local)
@@ -109,7 +113,7 @@ def _group(backend: str, store: Any, rank: int, world: int, patience: timedelta,
 
 
 class _Text(io.TextIOBase):
-    """Keeps the beginning of what is written to it."""
+    """A text file in memory that keeps the first MOST_PRINTED characters."""
 
     def __init__(self) -> None:
         self._text, self._more = "", 0
@@ -133,7 +137,7 @@ def _kept_print() -> Iterator[_Text]:
 
 @contextlib.contextmanager
 def _noted_where(store: Any, rank: int, timeout: float) -> Iterator[None]:
-    """Note for all ranks on which lines this one is, should it still be here when time is up."""
+    """On timeout, publish this rank's stack in the store, from a timer thread."""
     thread = threading.get_ident()
 
     def note() -> None:
@@ -169,8 +173,8 @@ def _call(fn: Callable, args: tuple, rank: int, backend: str, debug: bool) -> Re
 
 
 def _tell(store: Any, rank: int, world: int, ended: Returned | Failed, timeout: float, deadline: float) -> None:
-    """Tell all ranks how this one ended and hear how they did. Raises the first failure, the same on every rank."""
-    overdue = time.monotonic() > deadline  # the others have given up on this one
+    """Publish this rank's outcome and wait for the others'. Raises the first failure, the same on every rank."""
+    overdue = time.monotonic() > deadline  # the others no longer wait for this one
     order = store.add("ended", 1)
     failed = isinstance(ended, Failed)
     told = replace(ended, when=order, message=ended.message[:10_000]) if failed else Returned(b"")
@@ -192,7 +196,7 @@ def _tell(store: Any, rank: int, world: int, ended: Returned | Failed, timeout: 
 
 
 def _where(store: Any, rank: int, heard: dict[int, Any]) -> list | None:
-    """Return a rank's lines when time was up; None for one that had returned."""
+    """Return a rank's frames at its timeout; None for one that had returned."""
     if store.check([f"where {rank}"]):
         return packing.unpack_plain(store.get(f"where {rank}"))
     return None if isinstance(heard.get(rank), Returned) else []

@@ -1,4 +1,10 @@
-"""What arrives from the processes of one run, until they are done, one fails, time is up, or an interrupt comes."""
+"""Reads what the processes of one run send (outcomes, output, stacks, deaths) until all are done or one fails.
+
+Why one select loop, and not a thread for each child, or asyncio? A run has three descriptors a rank, the control
+socket and Ctrl-C, and after a failure all of them are read a little longer, to find who failed first: in one loop that
+is one more call, with threads it takes locks and a way to stop them. asyncio.run() fails in a notebook, whose own loop
+is running already.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +31,24 @@ class Child:
     index: int
     pid: int
     kind: str
-    """What it was asked for: "real", "simulated", "alone", or a function of whoever runs ranks in yet another way."""
+    """Kind of its job: "real", "simulated", "alone", or a grader's "module:function"."""
     link: socket.socket
     out: int
     trace: int
-    inbox: wire.Inbox = field(default_factory=wire.Inbox)
+    inbox: wire.Inbox
     printed: bytearray = field(default_factory=bytearray)
     unshown: int = 0
     """Bytes printed beyond MOST_PRINTED."""
     stack: bytearray = field(default_factory=bytearray)
-    """What faulthandler dumped when time was up."""
+    """What faulthandler dumped."""
     where: Unfinished | None = None
-    """What a simulation said when time was up."""
+    """The reply of a simulation that was asked where it is."""
     outcome: Outcome | None = None
-    """How it says that it ended, None as long as it has not said so."""
+    """The outcome it reported, None before that."""
     status: int | None = None
-    """The exit status as os.waitpid gives it, once the process is gone."""
+    """The exit status of os.waitpid, once the process has been reaped."""
     died: bool = False
-    """Whether it was gone before the run ended it."""
+    """Whether it ended before the run killed it."""
 
     @property
     def simulated(self) -> bool:
@@ -50,12 +56,13 @@ class Child:
 
     @property
     def reusable(self) -> bool:
-        """Whether it is the process of a simulation that has left nothing behind and waits for another one."""
+        """Whether its simulation left nothing behind, so that the process can run another one."""
         return self.status is None and isinstance(self.outcome, Simulated) and self.outcome.left == ""
 
     def renewed(self) -> Child:
-        """Return the same process as a child from which nothing has arrived yet."""
-        return Child(self.index, self.pid, self.kind, self.link, self.out, self.trace)
+        """Return the same process with empty buffers, for its next simulation."""
+        inbox = wire.Inbox(self.inbox.most)
+        return Child(self.index, self.pid, self.kind, self.link, self.out, self.trace, inbox)
 
     @property
     def text(self) -> str:
@@ -74,16 +81,19 @@ def note_death(children: list[Child], notice: dict[str, Any]) -> None:
 
 
 class Watch:
-    """Reads everything that the children of one run send until they are done, one fails, or time is up."""
+    """The select loop over the children of one run."""
 
     def __init__(self, launcher, children: list[Child], timeout: float, live: Any, broker: Any, interrupts) -> None:
-        self.launcher, self.children, self.live, self.broker = launcher, children, live, broker
+        self.launcher = launcher
+        self.children = children
+        self.live = live
+        self.broker = broker
         self.interrupts = interrupts
         self.deadline = time.monotonic() + timeout
         self.selector = selectors.DefaultSelector()
         self.shown = 0
         self.stopping = False
-        """Whether an interrupt has been heeded: what follows is short and is not cut off by it."""
+        """Set once Ctrl-C is being handled: the short loops that follow are not cut off by it."""
 
     def until_done(self, jobs: list[dict[str, Any]]) -> None:
         with self.selector:
@@ -105,7 +115,7 @@ class Watch:
             self._loop(self.deadline, until=self._over)
             if self.interrupts.noted:
                 self.stopping = True
-                self.selector.unregister(self.interrupts.bell)  # it has rung
+                self.selector.unregister(self.interrupts.bell)  # it stays readable
                 self._ask_where(times=4)
             elif all(child.reusable for child in self.children):
                 pass
@@ -114,10 +124,10 @@ class Watch:
                     with contextlib.suppress(OSError):
                         wire.put(child.link, wire.LEAVE)
                 self._loop(time.monotonic() + 2, until=lambda: all(c.status is not None for c in self.children))
-            elif self._failed():  # others may have failed before: hear them out
+            elif self._failed():  # another may have failed earlier: read on a little
                 self._loop(time.monotonic() + 0.1, until=lambda: False)
                 if all(is_victim(child.outcome) for child in self.children if isinstance(child.outcome, Failed)):
-                    self._loop(time.monotonic() + 1, until=self._died)  # victims can be heard before their cause
+                    self._loop(time.monotonic() + 1, until=self._died)  # their error can arrive before its cause
             elif self.broker is None or not self.broker.over:
                 self._ask_where()
             self._loop(time.monotonic(), until=lambda: False)  # what is still in the pipes
@@ -147,7 +157,7 @@ class Watch:
         return self._failed() or all(child.outcome is not None for child in self.children)
 
     def _ask_where(self, times: int = 20) -> None:
-        """Time is up: ask each child that has not answered what it is doing, at most so many tenths of a second."""
+        """Ask each unfinished child for its stack; wait at most `times` tenths of a second for the replies."""
         waiting = [child for child in self.children if child.outcome is None]
 
         def silent() -> list[Child]:
@@ -181,12 +191,12 @@ class Watch:
                     child.outcome = self.launcher.outcome(body, child)
                 elif kind == wire.HERE:
                     child.where = outcome.unpack(body)
-        except Exception as error:  # code in the rank wrote into its link
+        except Exception as error:  # the learner's code wrote into the socket
             message = f"what it sent back is damaged ({type(error).__name__}: {error})"
             child.outcome = Failed("ValueError", message, [], child.index)
 
     def _from_broker(self, bell: int, _: Any) -> None:
-        self.selector.unregister(bell)  # it has rung; `over` tells the rest
+        self.selector.unregister(bell)  # it woke us; `over` says the rest
 
     def _from_out(self, out: int, child: Child) -> None:
         piece = os.read(out, 1 << 16)

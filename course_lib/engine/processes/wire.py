@@ -1,4 +1,9 @@
-"""Messages between a notebook and its ranks: one byte of kind, eight of length, then the body."""
+"""Framing of messages between the notebook and its ranks: one byte of kind, eight of length, then the body.
+
+Why not multiprocessing's Connection? Its recv() unpickles whatever arrives, which a grader must not do, and its
+recv_bytes() blocks until a message is complete, while Watch reads the links of many ranks at once. Why not JSON lines,
+as on the fork server's control socket? Bodies here are megabytes of tensors.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import struct
 
 HEADER = struct.Struct("!cQ")
 JOB, DONE, LEAVE, WHERE, HERE, CALL, RETURN = b"J", b"D", b"L", b"W", b"H", b"C", b"R"
-MOST_BYTES = 8 << 30  # of one message; whoever serves strangers sets it lower
+MOST_BYTES = 8 << 30  # of one message
 
 
 def put(link: socket.socket, kind: bytes, body: bytes = b"") -> None:
@@ -17,16 +22,16 @@ def put(link: socket.socket, kind: bytes, body: bytes = b"") -> None:
         link.sendall(body)
 
 
-def get(link: socket.socket) -> tuple[bytes, bytes]:
-    """Wait for one message. Raises EOFError when the other side is gone."""
+def get(link: socket.socket, most: int = MOST_BYTES) -> tuple[bytes, bytes]:
+    """Wait for one message of at most so many bytes. Raises EOFError when the other side is gone."""
     kind, size = HEADER.unpack(_exactly(link, HEADER.size))
-    _check(size)
+    _check(size, most)
     return kind, bytes(_exactly(link, size))
 
 
-def _check(size: int) -> None:
-    if size > MOST_BYTES:
-        raise ValueError(f"a message of {size:,} bytes; at most {MOST_BYTES:,} are taken")
+def _check(size: int, most: int) -> None:
+    if size > most:
+        raise ValueError(f"a message of {size:,} bytes; at most {most:,} are taken")
 
 
 def _exactly(link: socket.socket, size: int) -> bytearray:
@@ -41,9 +46,10 @@ def _exactly(link: socket.socket, size: int) -> bytearray:
 
 
 class Inbox:
-    """Bytes that arrive piece by piece; `messages` takes out those that are whole."""
+    """Reassembles messages, each of at most `most` bytes, from the pieces in which they arrive."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.most = most
         self._data = bytearray()
 
     def add(self, piece: bytes) -> list[tuple[bytes, bytes]]:
@@ -52,7 +58,7 @@ class Inbox:
         whole = []
         while len(self._data) >= HEADER.size:
             kind, size = HEADER.unpack_from(self._data)
-            _check(size)
+            _check(size, self.most)
             if len(self._data) < HEADER.size + size:
                 break
             whole.append((kind, bytes(self._data[HEADER.size : HEADER.size + size])))

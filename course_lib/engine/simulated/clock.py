@@ -1,4 +1,4 @@
-"""The virtual clock: when a message moves, and what a built-in collective costs. Whose turn it is: turns.py.
+"""The virtual clock: when each message moves, and what a built-in collective costs. Scheduling of ranks: turns.py.
 
 The cost model, all of it:
 
@@ -16,6 +16,10 @@ The cost model, all of it:
 Invariants: exactly one rank runs at any moment; it has the lowest clock of all that could run (among equals: the one
 that runs goes on, then the lowest rank). So postings happen in order of virtual time, and the same program makes the
 same events every time. When nobody can run and someone has not returned, that is a deadlock.
+
+Why not SimPy, or another discrete-event library? Their processes are generators, which `yield` where they wait; a
+learner's function is plain blocking code that must also run on gloo unchanged. Why not fair sharing of a link, as
+fluid models have? Rule 2 moves whole messages, so each time can be checked by hand with a pencil.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ _packed = struct.Struct("7d").pack
 
 
 class Clock(Turns):
-    """Moves messages between ranks in virtual time, and lets them take turns by it."""
+    """Matches sends with receives, gives each transfer its virtual start and end, and runs collectives."""
 
     def __init__(
         self,
@@ -50,12 +54,11 @@ class Clock(Turns):
         self.out_free = [0.0] * ranks
         self.in_free = [0.0] * ranks
         self.transfers = bytearray()
-        """Source, destination, when each posted, start, end and bytes of each message,
-        as doubles, one message after another."""
+        """Of each message 7 doubles: source, destination, when each side posted, start, end, bytes."""
         self.places = {rank: rank for rank in range(ranks)}
-        """Each rank's place in the world, for all its groups to share."""
+        """Each rank's place in the world group: one dictionary for all ranks."""
         self.groups = 0
-        """How many groups have been made beside the world."""
+        """Number of groups made by new_group."""
         self._channels: dict[tuple, Channel] = {}
         self._any = False
         """Whether some rank has ever received from anyone."""
@@ -77,7 +80,7 @@ class Clock(Turns):
         return Channel(src, dst, tag, group, *self.link(src, dst), self.nics(src, dst) if self.nics else None)
 
     def post(self, posting: Posting) -> None:
-        """Post one side of a transfer; where the other side is there, the transfer gets its start and end."""
+        """Post one side of a transfer; if the other side is posted already, the transfer gets its start and end."""
         channel = posting.channel
         waiting = channel.waiting
         sends = posting.kind == "send"
@@ -93,7 +96,7 @@ class Clock(Turns):
             self._transfer(other, posting)
 
     def _anyone(self, channel: Channel, sends: bool) -> Posting | None:
-        """Return the other side of a message where the receiver takes it from anyone, if it is there."""
+        """Match a receive from any source: return its other side, if that is posted."""
         to = (channel.dst, channel.tag, channel.group)
         if sends:
             waiting = self._channels[None, *to].waiting if (None, *to) in self._channels else []
@@ -130,7 +133,7 @@ class Clock(Turns):
             self.notify(recv)
 
     def _misfit(self, send: Posting, recv: Posting) -> ValueError:
-        """Return the refusal of a message; it has the line at which the side that came first waits, if it waits."""
+        """Return the error for sides that do not match; `other` is where the earlier side blocks, if it does."""
         error = ValueError(
             f"rank {send.channel.src} sends {describe(send.tensor)}, but rank {send.channel.dst} receives into "
             f"{describe(recv.tensor)}: both sides need the same dtype and number of elements"
@@ -144,7 +147,7 @@ class Clock(Turns):
     # Built-in collectives
 
     def start(self, agent: Agent, queue: tuple) -> None:
-        """Start one rank's part in a collective, after its earlier ones on the same group."""
+        """Queue one rank's part in a collective behind its earlier ones on the same group."""
         waiting = self._queues.setdefault(queue, deque())
         waiting.append(agent)
         agent.queue = queue
@@ -152,7 +155,7 @@ class Clock(Turns):
             self.push(agent)
 
     def step(self, agent: Agent) -> None:
-        """Let an agent post rounds until it has to wait or others come before it."""
+        """Let an agent post rounds until it has to wait, or somebody has an earlier time."""
         channels = agent.meeting.channels
         if agent.begin is None:
             agent.begin = agent.now
@@ -186,7 +189,7 @@ class Clock(Turns):
 
 
 def _deliver(send: Posting, recv: Posting) -> None:
-    """Bring the bytes over: into the buffer of a receiver that is blocked, or to where its wait() will find them."""
+    """Copy the data: into the buffer of a blocking recv, or aside until the wait() of an irecv."""
     if recv.blocking:
         copy(recv.tensor, send.tensor if send.blocking else send.before)
     else:

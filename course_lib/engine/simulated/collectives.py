@@ -1,4 +1,9 @@
-"""Built-in collectives of simulated ranks: values meet in a Meeting, time passes as the algorithm's messages."""
+"""Built-in collectives of simulated ranks: a Meeting holds the tensors, the algorithm's messages take the time.
+
+Why not run each collective as sends and receives on the rank's own thread? It would switch threads for every message,
+and `async_op=True` would need a second thread per rank. An Agent posts the messages of course_lib.algorithms on the
+same ports, without tensors, and the reduction is computed once per group, in rank order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ SUM = torch_dist.ReduceOp.SUM
 
 
 class CollectiveHandle:
-    """The handle of a built-in collective: `buffers` are tensors and what was in them, `fill` puts results in."""
+    """The handle of an async collective: `buffers` are tensors and their snapshots, `fill` writes the results."""
 
     def __init__(
         self, rank: Rank, agent: Agent, buffers: list[tuple[torch.Tensor, torch.Tensor]], fill: Callable[[], None]
@@ -53,9 +58,9 @@ class Collectives:
         self, kind: str, signature: str, group: Group, async_op: bool, brings: list, changes: list,
         fill: Callable[[Meeting], None], like: torch.Tensor | None = None, root: int = 0, rounds: list | None = None,
     ) -> CollectiveHandle | None:  # fmt: skip
-        """Bring copies of `brings`, run the algorithm's messages, then let `fill(meeting)` fill in the results.
+        """Hand in snapshots of `brings`, run the algorithm's messages, then let `fill(meeting)` write the results.
 
-        `like` is the tensor whose size the algorithm is charged for; `changes` are buffers that only results touch.
+        `like` is the tensor whose size the algorithm is charged for; `changes` are the output buffers.
         """
         meeting = self._meet(group, f"{kind}({signature})")
         copies = meeting.inputs[self.me.index] = [snapshot(tensor) for tensor in brings]
@@ -82,7 +87,7 @@ class Collectives:
         return None
 
     def _rooted(self, root: int | None, group: Any, place: int | None, name: str) -> tuple[Group, int, bool]:
-        """Return the group, the root's place in it, and whether this rank is the root. Rank 0 is, unless given."""
+        """Return the group, the root's place in it, and whether this rank is the root, which is rank 0 by default."""
         chosen = self._group(group)
         root = self._rank_in(chosen, 0 if root is None and place is None else root, place, name)
         return chosen, chosen.places[root], root == self.me.index
@@ -225,7 +230,7 @@ def _one_each(tensors: Any, one: torch.Tensor, group: Group, name: str, what: st
 
 
 def _roots_list(tensors, one, group, root, mine, name, what) -> list[torch.Tensor]:
-    """Return the list that only the root brings; torch refuses one from anybody else."""
+    """Check the list that only the root passes, and return it; empty on other ranks."""
     check_tensor(one, name)
     if mine and tensors is None:
         raise ValueError(f"{name}: rank {group.ranks[root]} is the root and needs {what}, one tensor for each rank")

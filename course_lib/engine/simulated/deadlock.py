@@ -1,4 +1,8 @@
-"""Why a simulation cannot go on: each waiting rank, what it waits for, its line, and the circle."""
+"""Describes a deadlock: each waiting rank, what it waits for, on which line, and the cycle in the wait-for graph.
+
+Why not a timeout, as on real ranks? The scheduler knows at once that nobody can run. Why is the cycle looked for among
+first edges only? A rank in a collective waits for all that are absent; one cycle is enough for the sentence.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ def frames_of(rank: Rank) -> list[tuple[str, int, str]]:
 
 
 def found(ranks: list[Rank]) -> Deadlocked:
-    """Return what the notebook shows of a deadlock."""
+    """Return the Deadlocked outcome of a simulation in which nobody can run."""
     waiting, edges = [], {}
     for rank in ranks:
         if not rank.finished:
@@ -31,7 +35,7 @@ def found(ranks: list[Rank]) -> Deadlocked:
 
 
 def _reason(thing: Any) -> tuple[str, list[int]]:
-    """Return in words what a rank waits for, and for which ranks."""
+    """Return what a rank waits for, in words, and the ranks it waits for."""
     if isinstance(thing, Posting):
         if thing.kind == "send":
             return f"to send {thing.nbytes:,} bytes to rank {thing.peer}", [thing.peer]
@@ -50,7 +54,7 @@ def _ranks(ranks: list[int]) -> str:
 
 
 def _cycle(edges: dict[int, list[int]]) -> list[int]:
-    """Return ranks that wait for each other in a circle, the first one again at the end; empty if there is none."""
+    """Return a cycle of waiting ranks, the first one again at the end; empty if there is none."""
     done: set[int] = set()
     for begin in edges:
         path: list[int] = []

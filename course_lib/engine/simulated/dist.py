@@ -14,6 +14,9 @@ Where it differs from torch.distributed on gloo, by intent:
 - Reductions add in rank order; gloo's order depends on its algorithm. Integers in floating point come out alike.
 - A deadlock is reported at once; gloo hangs until the run's timeout.
 - What a process has only once is shared by all ranks: imported modules, os.environ, torch.set_default_dtype.
+
+Why not a custom backend of torch.distributed itself? torch has one default process group and one rank per process, and
+here all ranks are threads of one process. An object per rank needs no such global.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from course_lib.engine.simulated.turns import Rank
 
 
 class SimulatedDist(Collectives):
-    """torch.distributed as one simulated rank sees it: who it is, and groups. Messages go through `Messages`."""
+    """torch.distributed for one simulated rank: its identity and groups here, the rest in Messages and Collectives."""
 
     ReduceOp, P2POp = torch_dist.ReduceOp, P2POp
     GroupMember = torch_dist.GroupMember
@@ -44,7 +47,7 @@ class SimulatedDist(Collectives):
         self.send, self.recv = messages.send, messages.recv
         self.isend, self.irecv, self.batch_isend_irecv = messages.isend, messages.irecv, messages.batch_isend_irecv
         self.calls: dict[Any, int] = {}
-        """How many collectives of each group this rank has called."""
+        """Number of collectives this rank has called on each group."""
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(torch_dist, name):
@@ -79,7 +82,7 @@ class SimulatedDist(Collectives):
         return self._group(group, member=False).place_of(global_rank)
 
     def _group(self, group: Any, member: bool = True) -> Group:
-        """Return the group that an argument means. Raises ValueError when a `member` is asked for and this is none."""
+        """Return the group of a `group=` argument. With `member`, raises ValueError if this rank is not in it."""
         if group is None:
             return self.world
         if group is self.GroupMember.NON_GROUP_MEMBER:
@@ -120,7 +123,7 @@ class SimulatedDist(Collectives):
             meeting.created = (members, self.clock.groups, {rank: place for place, rank in enumerate(members)})
         arrival = Arrival("new_group", meeting)
         meeting.arrivals.append(arrival)
-        if meeting.complete():  # the last one has come: all go on from here, as they do at torch's store
+        if meeting.complete():  # the last one: all go on from its time, as at torch's store
             for waiting in meeting.arrivals:
                 waiting.end = self.me.now
                 if waiting.waiter is not None:
@@ -133,7 +136,7 @@ class SimulatedDist(Collectives):
         return Group(members, number, self.me.index, places)
 
     def _meet(self, group: Group, signature: str) -> Meeting:
-        """Return the meeting that this call belongs to: the n-th calls of all members of a group are one collective."""
+        """Register this call and return its Meeting: the n-th calls of all members of a group are one collective."""
         self.clock.turn(self.me)
         number = self.calls[group.number] = self.calls.get(group.number, 0) + 1
         meeting = self.meetings.setdefault((group.number, number), Meeting(group, number))
@@ -141,7 +144,7 @@ class SimulatedDist(Collectives):
         return meeting
 
     def _leave(self, meeting: Meeting) -> None:
-        """This rank has its results; when all have, the meeting is forgotten, with all that was brought to it."""
+        """Count this rank out; after the last one the meeting and its tensors are dropped."""
         meeting.left += 1
         if meeting.left == meeting.group.size():
             del self.meetings[meeting.group.number, meeting.number]

@@ -1,4 +1,9 @@
-"""Groups of simulated ranks, and where the inputs of one built-in collective come together."""
+"""Process groups of simulated ranks, and Meeting: the shared state of one collective call of a group.
+
+Calls are matched by count, as in torch: the n-th call of every member is the same collective. Why not by name and
+shape? Then two ranks that call different collectives would each wait for ever. So the calls are matched first and
+compared then, and a difference is an error that names both.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ ReduceOp = torch_dist.ReduceOp
 
 
 class Group:
-    """Some ranks of the world, in order, as one of them sees it. Number 0 is the world."""
+    """A process group as one rank sees it. Number 0 is the world."""
 
     __slots__ = ("ranks", "number", "me", "places")
 
@@ -36,7 +41,7 @@ class Group:
         return self.places[rank]
 
     def text(self) -> str:
-        """Return the ranks as people write them."""
+        """Return the ranks for a sentence: "0 to 7", "1, 3"."""
         if self.number == 0:
             return f"0 to {len(self.ranks) - 1}"
         return ", ".join(map(str, self.ranks))
@@ -44,7 +49,7 @@ class Group:
 
 @dataclass
 class Arrival:
-    """One rank's coming to a meeting that ends for all when the last one comes (new_group)."""
+    """A rank waiting in new_group for the others."""
 
     name: str
     meeting: Meeting
@@ -55,7 +60,7 @@ class Arrival:
 
 @dataclass
 class Meeting:
-    """The n-th collective of a group: what each rank brought, so far."""
+    """The n-th collective of a group: the inputs of the ranks that have called it."""
 
     group: Group
     number: int
@@ -63,15 +68,15 @@ class Meeting:
     inputs: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     arrivals: list[Arrival] = field(default_factory=list)
     channels: dict[tuple[int, int], Channel] = field(default_factory=dict)
-    """The ways that its own messages have taken, by source and destination."""
+    """Channels of its messages, by source and destination."""
     created: Any = None
-    """For new_group: what the members make their new group of."""
+    """For new_group: members, number and places of the new group."""
     left: int = 0
-    """How many members have their results."""
+    """Number of members that have their results."""
     _reduced: list[torch.Tensor] | None = None
 
     def arrive(self, rank: int, signature: str) -> None:
-        """Note that a rank is here. Raises RuntimeError when it makes another call than those before it."""
+        """Register a rank's call. Raises RuntimeError when it differs from the calls of ranks before it."""
         for other, theirs in self.signatures.items():
             if theirs != signature:
                 raise RuntimeError(
@@ -90,7 +95,7 @@ class Meeting:
         return [rank for rank in self.group.ranks if rank not in self.signatures]
 
     def reduced(self, op: Any) -> list[torch.Tensor]:
-        """Return the reduction of what all members brought, place by place, added in rank order."""
+        """Return the inputs of all members reduced in rank order, computed once."""
         if self._reduced is None:
             brought = [self.inputs[rank] for rank in self.group.ranks]
             self._reduced = [reduction(op, [tensors[i] for tensors in brought]) for i in range(len(brought[0]))]

@@ -1,10 +1,10 @@
-"""What a simulation has left behind in its process. If there is anything, the next one gets a process of its own.
+"""Detects state that a simulation leaves behind in its process; if there is any, the next one gets a new process.
 
-A simulation takes 6 to 11 ms and starting its process several times as long, so the cases of a check take turns in one.
+A simulation takes 6 to 11 ms and starting its process several times as long, so the cases of a check share a process.
 Each gets its own copy of the function, its globals and arguments, fresh random numbers, the job's environment and
-folder. What it could still hand on is looked for here: threads, child processes, open files, changed settings of torch
-and numpy, changed functions and classes of loaded modules. The obvious other way, to fork each case from the process
-that has loaded everything, costs as much as starting it anew: most of the price is the copy of the page tables.
+working directory. What could still leak is compared here: threads, child processes, open files, settings of torch and
+numpy, functions and classes of loaded modules. Why not fork each case from a process that has loaded everything? That
+is what a run does already: most of its cost is the copy of the page tables.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CLASSES = (torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.nn.Parameter, t
 
 
 class Baseline:
-    """How a process was before its first simulation, once that has been taken down."""
+    """The state of a process before its first simulation."""
 
     taken = False
 
     def take(self) -> None:
-        """Take down what must not change from now on."""
+        """Record what must not change from now on."""
         self.taken = True
         self._settings, self._files = _settings(), _open_files()
         self._names: dict[str, dict[str, Any]] = {}
@@ -41,13 +41,13 @@ class Baseline:
         self._learn()
 
     def _learn(self) -> None:
-        """Take note of modules that are watched and have been loaded since."""
+        """Record watched modules that have been imported since."""
         for name in [*WATCHED, *(name for name in list(sys.modules) if name.partition(".")[0] in OWN)]:
             if name not in self._names and name in sys.modules:
                 self._names[name] = dict(vars(sys.modules[name]))
 
     def changed(self) -> str:
-        """Return in words what is not as it was, empty if all is. Modules that were loaded since are no change."""
+        """Return the first difference in words, "" if there is none. Newly imported modules are no difference."""
         if threading.active_count() > 1:
             return "a thread is still running"
         if _children():
@@ -68,7 +68,7 @@ class Baseline:
 
 
 def _other(before: dict[str, Any], now: Any) -> str | None:
-    """Return a name that means something else than before; a submodule that was loaded since is not meant."""
+    """Return a name that is bound to another object than before; newly imported submodules do not count."""
     for name, value in now.items():
         if before.get(name, ...) is not value and not isinstance(value, ModuleType) and name != "__warningregistry__":
             return name
@@ -76,7 +76,7 @@ def _other(before: dict[str, Any], now: Any) -> str | None:
 
 
 def _settings() -> dict[str, Any]:
-    """Return what a process has once, and a function can set for all that come after it."""
+    """Return the process-wide settings that a function could change for later ones."""
     return {
         "torch's default dtype": torch.get_default_dtype(),
         "torch's default device": torch.get_default_device(),

@@ -1,4 +1,9 @@
-"""Messages of simulated ranks: send, recv, isend, irecv; each side of one is a posting, and a handle of its own."""
+"""Point-to-point messages of simulated ranks: send, recv, isend, irecv. Each side is a Posting, and its own handle.
+
+Why snapshots of the buffers, and not only torch's version counter? The counter of a view changes with every other view
+of the same tensor, so a change counts only where the bits differ as well. Why `__slots__`, and one object that is both
+posting and handle? A ring on 512 ranks makes a million of them, and this file is where the simulator spends its time.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +20,21 @@ NO_POLLING = (
 
 
 class Channel:
-    """The way of all messages from one rank to another in one group and with one tag, first in, first out."""
+    """The FIFO queue between two ranks in one group and with one tag."""
 
     __slots__ = ("src", "dst", "tag", "group", "latency", "bandwidth", "nics", "waiting")
 
     def __init__(self, src, dst, tag, group, latency=0.0, bandwidth=1.0, nics=None) -> None:
-        self.src, self.dst, self.tag, self.group = src, dst, tag, group
-        """`src` is None where a rank receives from anyone."""
-        self.latency, self.bandwidth, self.nics = latency, bandwidth, nics
+        self.src = src
+        """None where a rank receives from anyone."""
+        self.dst = dst
+        self.tag = tag
+        self.group = group
+        self.latency = latency
+        self.bandwidth = bandwidth
+        self.nics = nics
         self.waiting: list[Posting] = []
-        """The sides posted so far whose other sides are not: sends only, or receives only."""
+        """Unmatched postings: all sends, or all receives."""
 
 
 class Posting:
@@ -39,13 +49,14 @@ class Posting:
     )  # fmt: skip
 
     def __init__(self, rank, kind, channel, nbytes, time, tensor=None, blocking=True) -> None:
-        self.rank, self.kind, self.channel, self.nbytes, self.time = rank, kind, channel, nbytes, time
-        """`rank` is who posted it: a Rank, or its Agent in a collective, whose values travel in its Meeting."""
+        self.rank = rank
+        """`rank` is the Rank that posted it, or its Agent in a collective, whose tensors are in the Meeting."""
+        self.kind = kind
+        self.channel = channel
+        self.nbytes = nbytes
+        self.time = time
         self.tensor, self.blocking = tensor, blocking
-        """The learner's tensor, and whether the learner's own line waits for it; None and True in a collective.
-
-        After `wait` the tensor is let go of.
-        """
+        """The learner's tensor, None after `wait` and in a collective; False for isend and irecv."""
         self.end = self.waiter = self.data = None
         """`data` is what has arrived for an irecv."""
         if not blocking:
@@ -82,7 +93,7 @@ class Posting:
 
 
 def check_tensor(tensor: Any, name: str) -> int:
-    """Return the bytes of a tensor. Raises TypeError or ValueError unless it is one that can be sent."""
+    """Return the bytes of a tensor. Raises TypeError or ValueError for one that cannot be sent."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} takes a tensor, not {type(tensor).__name__}: torch.tensor([...])")
     if not tensor.is_contiguous():
@@ -131,20 +142,22 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 class Messages:
     """The half of SimulatedDist that holds the point-to-point operations.
 
-    It is no base class of that, because a class with a `__getattr__` finds all its attributes more slowly.
+    Not a base class of it: attribute look-ups are slower on a class with `__getattr__`, and these are the hot ones.
     """
 
     def __init__(self, dist: Any, clock: Any, me: Any) -> None:
-        self._dist, self._engine, self._me = dist, clock, me
+        self._dist = dist
+        self._clock = clock
+        self._me = me
         self._channels: dict[tuple, Channel] = {}
-        """The channel that arguments mean, for all arguments that have been looked at once."""
+        """Cache: arguments that have been checked once, and their channel."""
 
     def send(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> None:
-        self._engine.wait(self._me, self._post("send", tensor, dst, group, tag, group_dst, True))
+        self._clock.wait(self._me, self._post("send", tensor, dst, group, tag, group_dst, True))
 
     def recv(self, tensor, src=None, group=None, tag=0, group_src=None) -> int:
         posting = self._post("recv", tensor, src, group, tag, group_src, True)
-        self._engine.wait(self._me, posting)
+        self._clock.wait(self._me, posting)
         return posting.channel.src
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None) -> Posting:
@@ -158,14 +171,14 @@ class Messages:
 
     def _post(self, kind, tensor, peer, group, tag, place, blocking) -> Posting:
         """Post one side of a message."""
-        me, clock = self._me, self._engine
+        me, clock = self._me, self._clock
         try:
             channel = self._channels[kind, type(peer), peer, group, type(tag), tag, place]
-        except (KeyError, TypeError):  # not seen before, or something that cannot be right
+        except (KeyError, TypeError):  # not in the cache, or unhashable
             channel = self._channel(kind, peer, group, tag, place)
         nbytes = check_tensor(tensor, kind if blocking else "i" + kind)
         ready = clock.ready
-        if ready and ready[0][0] < me.now:  # `turn` asks the same; the call would be for nothing nearly always
+        if ready and ready[0][0] < me.now:  # inlined from `turn`: nearly always False
             clock.turn(me)
         posting = Posting(me, kind, channel, nbytes, me.now, tensor, blocking)
         clock.post(posting)
@@ -174,7 +187,7 @@ class Messages:
         return posting
 
     def _channel(self, kind, peer, group, tag, place) -> Channel:
-        """Return the channel that arguments mean. Raises ValueError or TypeError for those that mean none."""
+        """Return the channel for these arguments. Raises ValueError or TypeError for wrong ones."""
         me, asked = self._me.index, (kind, type(peer), peer, group, type(tag), tag, place)
         group = self._dist._group(group)
         peer = self._dist._rank_in(group, peer, place, "dst" if kind == "send" else "src")
@@ -185,5 +198,5 @@ class Messages:
         if not hasattr(tag, "__index__"):
             raise TypeError(f"tag={tag!r}: a tag is a whole number")
         src, dst = (me, peer) if kind == "send" else (peer, me)
-        channel = self._channels[asked] = self._engine.channel(src, dst, int(tag), group.number)
+        channel = self._channels[asked] = self._clock.channel(src, dst, int(tag), group.number)
         return channel

@@ -1,4 +1,10 @@
-"""The process in which a simulation runs: one thread a rank, exactly one at work, and a main thread that watches."""
+"""One simulation in one process: a thread per rank, of which exactly one runs, and a main thread that waits.
+
+Why not run the simulation in the notebook's own process? A rank that loops for ever could not be ended there (Python
+cannot kill a thread), a crash in C would end the kernel, and globals would be shared with the notebook instead of
+copied. Why is the main thread idle? It sleeps in select() and wakes only to tell the notebook, at a timeout, where the
+running rank is.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +37,7 @@ from course_lib.events import Event
 
 M_ARENA_MAX = -8  # glibc's number for it
 BASELINE = Baseline()
-"""How this process was before its first simulation, if it may have several."""
+"""The state of this process before its first simulation, recorded if it may run several."""
 MOST_PRINTED = 100_000  # characters kept of what one rank prints
 
 
@@ -55,7 +61,7 @@ class World:
     # While it runs
 
     def write(self, text: str) -> int:
-        """Stand in for sys.stdout and sys.stderr: text belongs to the rank that holds the baton."""
+        """Act as sys.stdout and sys.stderr: text belongs to the rank whose turn it is."""
         rank = self.clock.current.index
         kept = text[: max(0, MOST_PRINTED - len(self._printed[rank]))]
         self._printed[rank] += kept
@@ -84,14 +90,14 @@ class World:
         return self.clock.current.now
 
     def work(self, seconds: float | None, flops: float | None) -> None:
-        """Move the time of the rank that holds the baton."""
+        """Advance the virtual time of the rank whose turn it is."""
         rank = self.clock.current
         begin = rank.now
         rank.now += seconds if seconds is not None else flops / self.cluster.flops
         self.events.append(Event(rank.index, "work", begin, rank.now, begin))
 
     def run(self, calls: list[tuple[Any, tuple]], link: socket.socket) -> None:
-        """Run every rank to its end; answer the notebook when it asks where they are."""
+        """Run all ranks until the simulation is over; answer the notebook when it asks where they are."""
         for rank, (fn, args) in zip(self.clock.ranks, calls, strict=True):
             rank.thread = threading.Thread(target=self._live, args=(rank, fn, args), daemon=True)
             rank.thread.start()
@@ -135,9 +141,8 @@ class World:
         events = [tuple(event) for event in self.events]
         return Simulated(self.values, seconds, events, bytes(self.clock.transfers), self.printed)
 
-
     def close(self) -> None:
-        """After a simulation that ended well: take back what it has changed in this process."""
+        """After a simulation that ended well: join its threads and undo its patches of this process."""
         for rank in self.clock.ranks:
             rank.thread.join()
         self.clock.random.close()
@@ -180,7 +185,7 @@ def simulate(job: dict[str, Any], link: socket.socket) -> Outcome:
 
 
 def _settle_on_one_core() -> None:
-    """One rank runs at a time: passing the baton is fastest within one core, one heap, and without preemption."""
+    """Pin to one core, without preemption, with one malloc arena: one thread runs at a time, and switches are fast."""
     if hasattr(os, "sched_setscheduler"):
         os.sched_setaffinity(0, {random.choice(list(os.sched_getaffinity(0)))})
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -191,7 +196,7 @@ def _settle_on_one_core() -> None:
 
 
 def _own_copy(call: bytes) -> tuple[Any, tuple]:
-    """Rebuild a call with globals, closures and classes that no other rank shares."""
+    """Unpack a call with its own globals, closures and classes (cloudpickle caches classes, so clear its caches)."""
     import cloudpickle.cloudpickle as internals
 
     for tracker in ("_DYNAMIC_CLASS_TRACKER_BY_ID", "_DYNAMIC_CLASS_TRACKER_BY_CLASS"):
