@@ -243,8 +243,8 @@ def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
         children = launcher.run(jobs, timeout, broker=broker)
         if not broker.over or any(child.died and child.outcome is None for child in children):
             if not any(child.died for child in children):
-                _raise_still_running(broker, children, timeout)
-            failures.raise_first_failure(children, timeout)
+                _raise_still_running(broker, children, launcher.lasted)
+            failures.raise_first_failure(children, launcher.lasted)
         ended = broker.outcome()
     finally:
         broker.close()

@@ -140,7 +140,9 @@ class Watch:
         return any(c.status is not None if c.outcome is None else isinstance(c.outcome, Failed) for c in self.children)
 
     def _over(self) -> bool:
-        if time.monotonic() >= self.deadline or any(c.status is not None and c.outcome is None for c in self.children):
+        if time.monotonic() >= self.deadline or self.launcher.enough():
+            return True
+        if any(child.status is not None and child.outcome is None for child in self.children):
             return True
         if self.broker is not None:
             return self.broker.over
