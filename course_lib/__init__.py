@@ -1,7 +1,8 @@
 """The small library that the notebooks of this course import: `from course_lib import run, Cluster, ...`.
 
 What a learner calls is in the files named below, and algorithms.py says which messages a collective sends; `engine/` is
-how it works, and need not be read. Names are looked up when they are first used, because hardware, models, costs and memory need no torch.
+how it works, and need not be read. Names are looked up when they are first used, because hardware, models, costs and
+memory need no torch.
 """
 
 from importlib import import_module

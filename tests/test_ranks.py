@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from course_lib import Cluster, RankFailed, each, run, work
-from course_lib.engine import runs
-from course_lib.engine.processes import failures, launcher, watch
+from course_lib.engine import failures, runs
+from course_lib.engine.processes import launcher, watch
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = 300  # seconds after which something counts as hung

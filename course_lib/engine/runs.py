@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.engine import failures
 from course_lib.engine.outcome import Deadlocked, Outcome, Simulated
-from course_lib.engine.processes import failures, launcher
+from course_lib.engine.processes import launcher
 from course_lib.events import Event
 from course_lib.results import Deadlock, Interrupted, RankFailed, Results, duration, lines_of, print_ranks
 

@@ -14,8 +14,8 @@ import linecache
 from collections.abc import Iterator
 from typing import Any
 
-from course_lib.engine import packing, runs
-from course_lib.engine.processes import failures, launcher
+from course_lib.engine import failures, packing, runs
+from course_lib.engine.processes import launcher
 from exercises_tests.grading.cells import binds, filename, needed, statements
 from exercises_tests.grading.loading import Loading
 

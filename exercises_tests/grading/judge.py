@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib import results
-from course_lib.engine import outcome, packing
+from course_lib.engine import failures, outcome, packing
 from course_lib.engine.processes import launcher
 from course_lib.engine.processes.fork_server import PR_SET_PDEATHSIG, prctl
 from course_lib.engine.processes.watch import Child
@@ -36,6 +36,7 @@ from exercises_tests.judging import Outcome
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has about 2 in use
+SPINNING, LOADING = 0.25, 0.05  # of the seconds of a run: so much processor time ends it, too, and more a process
 ROOM = "course-room-"
 MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES = 64 << 20, 1024
@@ -57,6 +58,11 @@ class GradingLauncher(sandbox.SandboxLauncher):
     """Whether no run of the submission has hung yet."""
     seconds = 20.0
     """The most that one run may take; a submission that has used it up once gets half of it afterwards."""
+    lasted = 0.0
+    """Seconds after which the last run was ended, if it was."""
+    _spun = 0.0
+    """Seconds of processor time that all processes of this run have taken, as far as the sandbox has told."""
+    _most_spinning = 1.0
 
     def _start_fork_server(self) -> None:
         start = sandbox.SandboxLauncher if self.apart else launcher.Launcher
@@ -89,12 +95,27 @@ class GradingLauncher(sandbox.SandboxLauncher):
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         environ |= {"HOME": self.folder, "TMPDIR": self.folder}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        limit, begin = min(timeout, self.seconds), time.monotonic()
+        limit, begin, self._spun = min(timeout, self.seconds), time.monotonic(), 0.0
+        self._most_spinning = self.seconds * (SPINNING + LOADING * len(jobs))
         try:
-            return super().run([job | confined for job in jobs], limit, meet, broker=broker)
+            children = super().run([job | confined for job in jobs], limit, meet, broker=broker)
         finally:
-            if self.waits_fully and time.monotonic() - begin >= limit:
+            self.lasted = float(round(time.monotonic() - begin)) if self.enough() else limit
+            if self.waits_fully and (self.enough() or time.monotonic() - begin >= limit):
                 self.waits_fully, self.seconds = False, self.seconds / 2
+        if broker is None:  # here it is known how long a run that hung was waited for
+            kind, debug = jobs[0]["kind"], jobs[0].get("debug", False)
+            failures.raise_first_failure(children, self.lasted, alone=kind == "alone", debug=debug)
+        return children
+
+    def enough(self) -> bool:
+        """Return whether the processes of the run have spun for so long that nothing is to be hoped for."""
+        return self._spun >= self._most_spinning
+
+    def _hear(self) -> list[dict[str, Any]]:
+        notices = super()._hear()
+        self._spun = max([self._spun, *(notice["spent"] for notice in notices if "spent" in notice)])
+        return notices
 
 
 def main() -> None:
@@ -115,7 +136,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="submission-", dir=launcher.LAUNCHER.room or None) as folder:
             launcher.LAUNCHER.apart, launcher.LAUNCHER.seconds = request["sandbox"], request["seconds"]
             launcher.LAUNCHER.waits_fully = True
-            launcher.LAUNCHER.preload = THEIR_SIDE + _imported(request["imports"]) + _preload(request["chapter"])
+            launcher.LAUNCHER.preload = _preload(request["chapter"], request["imports"])
             launcher.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
             found = grade(request)
             launcher.LAUNCHER.stop()  # nothing passes from one submission to the next
@@ -130,9 +151,11 @@ def _imported(cell: str) -> tuple[str, ...]:
     return (*names, *(node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module))
 
 
-def _preload(chapter: str) -> tuple[str, ...]:
-    """Return the further modules that a chapter's checks say its answers will want."""
-    return tuple(getattr(importlib.import_module(f"exercises_tests.{chapter}"), "PRELOAD", ()))
+def _preload(chapter: str, imports: str) -> tuple[str, ...]:
+    """Return all modules that processes of an answer will want: also its checks, whose functions drive it."""
+    checks = f"exercises_tests.{chapter}"
+    more = getattr(importlib.import_module(checks), "PRELOAD", ())
+    return *THEIR_SIDE, *_imported(imports), checks, *more
 
 
 def _line_of_a_cell(filename: str, number: int) -> str:

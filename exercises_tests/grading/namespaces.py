@@ -17,12 +17,14 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 CAPABILITY_VERSION_3 = 0x20080522
+CPUCLOCK_SCHED = 2  # what a process has spent, of its clocks
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 SCRATCH = "/scratch"  # the one folder in a sandbox that can be written to, beside /dev/shm
 SCRATCH_BYTES, SHM_BYTES, OWN_BYTES = 256 << 20, 64 << 20, 16 << 20  # of a submission's two folders; of a rank's
@@ -85,6 +87,17 @@ def alone(meets_others: bool = False) -> None:
     _call(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     _refuse_calls()
     os.chdir(SCRATCH)
+
+
+def processor_seconds(pid: int) -> float:
+    """Return how long a process with all its threads has run on a processor; 0.0 once it is gone.
+
+    By its clock, whose number is made of its own: there may be no /proc to read it from.
+    """
+    try:
+        return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
+    except OSError:
+        return 0.0
 
 
 def hide() -> None:

@@ -21,10 +21,9 @@ import torch
 import torch.distributed as torch_dist
 
 from course_lib import Cluster, Event, RankFailed
-from course_lib.engine import current, outcome, packing
+from course_lib.engine import current, failures, outcome, packing, wire
 from course_lib.engine.meter import P2POp
 from course_lib.engine.outcome import Failed, Outcome, Returned, Simulated
-from course_lib.engine.processes import failures, wire
 from course_lib.engine.processes.watch import Child
 from course_lib.engine.seeds import seed
 from course_lib.engine.simulated.dist import SimulatedDist
@@ -244,8 +243,8 @@ def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
         children = launcher.run(jobs, timeout, broker=broker)
         if not broker.over or any(child.died and child.outcome is None for child in children):
             if not any(child.died for child in children):
-                _raise_still_running(broker, children, timeout)
-            failures.raise_first_failure(children, timeout)
+                _raise_still_running(broker, children, launcher.lasted)
+            failures.raise_first_failure(children, launcher.lasted)
         ended = broker.outcome()
     finally:
         broker.close()

@@ -32,9 +32,20 @@ class Keeper(fork_server.ForkServer):
     def __init__(self, control: socket.socket) -> None:
         super().__init__(control)
         self._itself = os.pidfd_open(os.getpid())
+        self._told = 0.0
+        """Seconds of processor time of the processes now alive that the judge has been told of."""
 
     def new_process(self) -> int:
         return namespaces.fork_first(self._itself)
+
+    def reap(self) -> None:
+        """Report deaths, and each further second that the living have spun."""
+        super().reap()
+        spent = sum(map(namespaces.processor_seconds, self.alive))
+        self._told = min(self._told, spent)
+        if spent >= self._told + 1.0:
+            self._told = spent
+            self.say(spent=spent)
 
     def confine(self, kind: str) -> None:
         namespaces.alone(meets_others=kind == "real")

@@ -31,6 +31,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MADV_COLLAPSE, HUGE = 25, 2 << 20  # since Linux 6.1; bytes of a huge page
 PRELOAD = (
     "numpy",
+    "numpy.random",  # numpy leaves it until it is used, which is in every rank: it is seeded
     "torch",
     "torch.distributed",
     "course_lib.engine.processes.rank",

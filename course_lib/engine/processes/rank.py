@@ -23,9 +23,8 @@ from typing import Any
 import torch
 import torch.distributed as torch_dist
 
-from course_lib.engine import current, meter, outcome, packing
+from course_lib.engine import current, meter, outcome, packing, wire
 from course_lib.engine.outcome import Failed, Outcome, Returned
-from course_lib.engine.processes import wire
 from course_lib.engine.seeds import seed
 from course_lib.engine.simulated import world
 

@@ -29,8 +29,8 @@ import torch
 import torch.distributed as torch_dist
 
 from course_lib.engine import current, outcome, packing, seeds
+from course_lib.engine.failures import first, hang, raise_raised
 from course_lib.engine.outcome import Failed, Returned
-from course_lib.engine.processes.failures import first, hang, raise_raised
 from course_lib.engine.processes.rank import call
 from course_lib.events import Event
 from course_lib.results import RankFailed, Results, print_ranks

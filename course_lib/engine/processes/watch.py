@@ -16,10 +16,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.engine import outcome, packing
+from course_lib.engine import outcome, packing, wire
+from course_lib.engine.failures import is_victim
 from course_lib.engine.outcome import Failed, Outcome, Simulated, Unfinished
-from course_lib.engine.processes import wire
-from course_lib.engine.processes.failures import is_victim
 
 MOST_PRINTED = 100_000  # bytes kept of what one rank prints
 
@@ -150,7 +149,9 @@ class Watch:
         return any(c.status is not None if c.outcome is None else isinstance(c.outcome, Failed) for c in self.children)
 
     def _over(self) -> bool:
-        if time.monotonic() >= self.deadline or any(c.status is not None and c.outcome is None for c in self.children):
+        if time.monotonic() >= self.deadline or self.launcher.enough():
+            return True
+        if any(child.status is not None and child.outcome is None for child in self.children):
             return True
         if self.broker is not None:
             return self.broker.over

@@ -22,9 +22,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from course_lib.engine import current, outcome, packing
+from course_lib.engine import current, outcome, packing, wire
 from course_lib.engine.outcome import Deadlocked, Failed, Outcome, Simulated, Unfinished
-from course_lib.engine.processes import wire
 from course_lib.engine.seeds import seed
 from course_lib.engine.simulated import deadlock
 from course_lib.engine.simulated.clock import Clock
