@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import Cluster, checks, run
+from course_lib import Cluster, notebook, run
 from course_lib.notebook import borrow, compare, solution
 from exercises_tests import judging
 from exercises_tests.judging import CheckFailed, alone, check, expect
@@ -179,24 +179,24 @@ def test_progress_remembers_the_best(capsys):
     check_double(double)
     with pytest.raises(CheckFailed):
         check_double(lambda number: number)
-    known = json.loads(Path(checks.PROGRESS).read_text())
+    known = json.loads(Path(notebook.PROGRESS).read_text())
     assert known["test_checks"]["double"] == {"state": "passed", "earned": 3, "points": 3}
     capsys.readouterr()
-    checks.progress()
+    notebook.progress()
     assert "✓ double" in capsys.readouterr().out
 
 
 def test_progress_without_any_check_says_so(capsys):
-    checks.progress()
+    notebook.progress()
     assert capsys.readouterr().out == "no check has run in this folder yet\n"
 
 
 def test_a_damaged_progress_file_is_named_and_replaced(capsys):
-    Path(checks.PROGRESS).write_text("{")
-    checks.progress()
-    assert checks.PROGRESS in capsys.readouterr().out
+    Path(notebook.PROGRESS).write_text("{")
+    notebook.progress()
+    assert notebook.PROGRESS in capsys.readouterr().out
     check_double(double)
-    assert json.loads(Path(checks.PROGRESS).read_text())
+    assert json.loads(Path(notebook.PROGRESS).read_text())
 
 
 def test_progress_off_writes_nothing(monkeypatch, tmp_path):
@@ -233,7 +233,7 @@ def test_borrowing_what_does_not_exist_lists_what_does():
 
 
 def test_borrowing_where_the_solutions_are_absent_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(checks, "SOLUTIONS", tmp_path / "nowhere")
+    monkeypatch.setattr(notebook, "SOLUTIONS", tmp_path / "nowhere")
     with pytest.raises(LookupError, match="the solutions are not here"):
         borrow("ring_all_reduce")
 
