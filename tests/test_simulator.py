@@ -668,8 +668,9 @@ def test_an_endless_loop_ends_at_its_timeout_with_its_line():
     assert caught.value.error == "timeout"
 
 
-def test_an_interrupt_ends_a_simulation_and_the_next_one_works(tmp_path):
+def test_an_interrupt_ends_a_simulation_and_the_next_one_works(tmp_path, capsys):
     def loop(dist, flag):
+        print("so far", dist.get_rank())
         flag.touch()
         while True:
             pass
@@ -684,6 +685,7 @@ def test_an_interrupt_ends_a_simulation_and_the_next_one_works(tmp_path):
     with pytest.raises(KeyboardInterrupt, match=r"interrupted after .*: rank 0 was at\n.*in loop: "):
         run(loop, tmp_path / "flag", ranks=2, on=Cluster())
     watcher.join()
+    assert capsys.readouterr().out == "rank 0 | so far 0\n"
     assert simulate(lambda dist: dist.get_rank())[:] == [0, 1]
 
 

@@ -125,10 +125,14 @@ def simulated(calls: list[bytes], ranks: int, cluster: Any, timeout: float) -> R
     if ranks > MOST_SIMULATED:
         raise ValueError(f"ranks={ranks}: the simulator takes at most {MOST_SIMULATED:,}")
     cluster.check(ranks)
-    child = launcher.LAUNCHER.simulate(job("simulated", calls=calls, ranks=ranks, cluster=cluster), timeout)
+    shown = os.environ.get("RANK", "0") == "0"  # under torchrun every rank simulates, and rank 0 shows it
+    try:
+        child = launcher.LAUNCHER.simulate(job("simulated", calls=calls, ranks=ranks, cluster=cluster), timeout)
+    except Interrupted as stopped:
+        print_ranks(stopped.printed if shown else [])
+        raise
     ended = child.outcome
     printed = _printed(ended) or (child.where.printed if child.where else [""] * ranks)
-    shown = os.environ.get("RANK", "0") == "0"  # under torchrun every rank simulates, and rank 0 shows it
     if shown:
         print_ranks(printed)
     if child.text.strip():  # what C code or a child process printed, past Python's sys.stdout

@@ -161,7 +161,8 @@ class Launcher:
             Watch(self, children, timeout, live, broker, interrupts).until_done(jobs)
             if interrupts.noted:
                 interrupts.words = interrupted(children, time.monotonic() - begin)
-                interrupts.printed = [child.text for child in children]
+                where = children[0].where  # a simulation has kept what its ranks printed
+                interrupts.printed = where.printed if where else [child.text for child in children]
             if children[0].reusable:
                 self._kept = children[0]
         finally:
