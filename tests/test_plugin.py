@@ -36,26 +36,38 @@ def states(results) -> dict[str, str]:
     return {name: result.state for name, result in results.items()}
 
 
-def test_a_failing_check_fails_in_spite_of_its_raises_exception_tag(tmp_path):
-    results = run(tmp_path, cell("check_f", "raise ValueError('wrong sum')", "check", "raises-exception"))
-    assert results["check_f"].state == "failure"
-    assert results["check_f"].sentence == "wrong sum"
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory):
+    """The results of one notebook whose cells have nothing to do with each other: a kernel for each would take long."""
+    return run(
+        tmp_path_factory.mktemp("ordinary"),
+        cell("check_f", "raise ValueError('wrong sum')", "check", "raises-exception"),
+        cell("use_f", "f()", "needs-f", "raises-exception"),
+        cell("on_purpose", "1 / 0", "raises-exception"),
+        cell("g", "# NBVAL_SKIP\ng = 1", "exercise"),
+        cell("check_g", "# NBVAL_SKIP\nassert g == 2", "check"),
+        cell("no_test", "import os; assert 'PYTEST_CURRENT_TEST' not in os.environ"),
+        cell("no_progress", "assert os.environ['COURSE_PROGRESS'] == 'off'"),
+        cell("hide", "get_ipython().showtraceback = lambda *a, **k: None"),
+        cell("hidden", "raise ValueError('nobody sees me')"),
+    )
 
 
-def test_a_cell_that_needs_an_exercise_fails_in_spite_of_its_raises_exception_tag(tmp_path):
-    results = run(tmp_path, cell("use_f", "f()", "needs-f", "raises-exception"))
-    assert states(results) == {"use_f": "failure"}
+def test_a_failing_check_fails_in_spite_of_its_raises_exception_tag(ordinary):
+    assert ordinary["check_f"].state == "failure"
+    assert ordinary["check_f"].sentence == "wrong sum"
 
 
-def test_an_exception_on_purpose_outside_checks_passes(tmp_path):
-    results = run(tmp_path, cell("on_purpose", "1 / 0", "raises-exception"))
-    assert states(results) == {"on_purpose": "passed"}
+def test_a_cell_that_needs_an_exercise_fails_in_spite_of_its_raises_exception_tag(ordinary):
+    assert ordinary["use_f"].state == "failure"
 
 
-def test_nbval_skip_in_an_exercise_or_a_check_is_ignored(tmp_path):
-    results = run(tmp_path, cell("f", "# NBVAL_SKIP\nf = 1", "exercise"),
-                    cell("check_f", "# NBVAL_SKIP\nassert f == 2", "check"))
-    assert states(results) == {"f": "passed", "check_f": "failure"}
+def test_an_exception_on_purpose_outside_checks_passes(ordinary):
+    assert ordinary["on_purpose"].state == "passed"
+
+
+def test_nbval_skip_in_an_exercise_or_a_check_is_ignored(ordinary):
+    assert (ordinary["g"].state, ordinary["check_g"].state) == ("passed", "failure")
 
 
 def test_a_dead_kernel_fails_its_cell_and_the_rest_at_once(tmp_path):
@@ -83,11 +95,9 @@ def test_a_kernel_that_dies_while_it_starts_is_started_twice_more(tmp_path, time
     assert states(run(tmp_path, cell("one", "1"))) == {"one": state}
 
 
-def test_an_error_that_the_kernel_does_not_show_still_fails(tmp_path):
-    results = run(tmp_path, cell("hide", "get_ipython().showtraceback = lambda *a, **k: None"),
-                    cell("hidden", "raise ValueError('nobody sees me')"))
-    assert states(results) == {"hide": "passed", "hidden": "failure"}
-    assert results["hidden"].sentence == "nobody sees me"
+def test_an_error_that_the_kernel_does_not_show_still_fails(ordinary):
+    assert (ordinary["hide"].state, ordinary["hidden"].state) == ("passed", "failure")
+    assert ordinary["hidden"].sentence == "nobody sees me"
 
 
 SWALLOW = """import time
@@ -124,19 +134,16 @@ def test_a_cell_that_prints_on_after_the_interrupt_is_ended(tmp_path):
     assert states(results) == {"floods": "failure", "after": "failure"}
 
 
-def test_the_kernel_does_not_see_the_current_test(tmp_path):
-    results = run(tmp_path, cell("looks", "import os; assert 'PYTEST_CURRENT_TEST' not in os.environ"))
-    assert states(results) == {"looks": "passed"}
+def test_the_kernel_does_not_see_the_current_test(ordinary):
+    assert ordinary["no_test"].state == "passed"
 
 
-def test_the_kernel_does_not_record_progress(tmp_path):
-    results = run(tmp_path, cell("looks", "import os; assert os.environ['COURSE_PROGRESS'] == 'off'"))
-    assert states(results) == {"looks": "passed"}
+def test_the_kernel_does_not_record_progress(ordinary):
+    assert ordinary["no_progress"].state == "passed"
 
 
-def test_results_carry_the_cell_id_its_tags_and_the_error(tmp_path):
-    results = run(tmp_path, cell("check_f", "raise ValueError('no')", "check", "raises-exception"))
-    properties = results["check_f"].properties
+def test_results_carry_the_cell_id_its_tags_and_the_error(ordinary):
+    properties = ordinary["check_f"].properties
     assert properties["cell_id"] == "check_f"
     assert properties["tags"] == "['check', 'raises-exception']"
     assert properties["error"] == "ValueError"
