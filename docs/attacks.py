@@ -33,13 +33,13 @@ ENDLESS = ("without end", "fills the disk", "kills everybody", "kills all", "pro
 """Attacks on the machine itself, which a kernel has no protection against; not tried there."""
 CONFINED = """
 import os, resource, shutil, sys
-from exercises_tests.grading import namespaces
+from exercises_tests.grading import namespaces as apart
 for number in map(int, sys.argv[2:]):
     os.setgroups([]); os.setresgid(number, number, number); os.setresuid(number, number, number)
-namespaces.apart()
-if child := namespaces.fork_first(os.pidfd_open(os.getpid())):
-    namespaces._keep(child)
-namespaces.alone(meets_others=True)
+apart.apart()
+if child := apart.fork_first(os.pidfd_open(os.getpid())):
+    apart._keep(child)
+apart.alone(meets_others=True)
 for limit, most in (("AS", 4 << 30), ("FSIZE", 64 << 20), ("NPROC", 256), ("CPU", 120), ("CORE", 0)):
     resource.setrlimit(getattr(resource, "RLIMIT_" + limit), (most, most))
 shutil.copy({book!r}, "/scratch/chapter.ipynb")

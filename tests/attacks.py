@@ -200,6 +200,9 @@ TOTAL = {
         "    except BaseException: pass"
     ),
     "sleeps": on_rank("import time\ntime.sleep(10 ** 6)"),
+    "loops, and yields the processor": on_rank("import time\nwhile True: time.sleep(0.001)"),
+    "loops in a process of its own": on_rank("if os.fork(): os.wait()\nwhile True: pass"),
+    "loops for ever in few": on_rank("while dist.get_rank() == 0: pass"),
     "eats memory": on_rank("kept = []\nwhile True: kept.append(torch.ones(1 << 26))"),
     "returns a gigabyte": on_rank("return torch.ones(1 << 28)"),
     "prints without end": on_rank("while True: print('x' * 1_000_000)"),
@@ -285,6 +288,23 @@ DOUBLE = {
         "def double(numbers):\n    return Bomb()\n"
     ),
     "never returns": "def double(numbers):\n    while True: pass\n",
+    "never wakes up": "import time\ndef double(numbers):\n    time.sleep(10 ** 6)\n",
+    # what one call leaves for the next
+    "remembers its calls": (
+        "import torch.distributed as keep\nkeep.seen = getattr(keep, 'seen', [])\ndef double(numbers):\n"
+        "    keep.seen.append(numbers)\n    open('/tmp/seen', 'a').write('x')\n"
+        "    assert len(keep.seen) > 1 or len(open('/tmp/seen').read()) > 1, 'nothing is left of the last call'\n"
+    ),
+    "answers for a later call": (
+        "import os, pickle, struct, time\ndef double(numbers):\n    if os.fork(): return numbers\n"
+        "    os.setsid()\n    while True:\n        time.sleep(0.01)\n        for fd in range(3, 64):\n"
+        "            try: os.write(fd, struct.pack('!cQ', b'D', 1) + b'.')\n            except OSError: pass\n"
+    ),
+    "leaves a double to import": (
+        "import sys\nopen('/tmp/later.py', 'w').write('known = True')\nsys.path.insert(0, '/tmp')\n"
+        "def double(numbers):\n    if 'known' in open('/tmp/calls', 'a+').read(): return [2 * n for n in numbers]\n"
+        "    open('/tmp/calls', 'w').write('known')\n"
+    ),
     "kills all around it": (
         "import os, signal\ndef double(numbers):\n    os.kill(-1, signal.SIGKILL)\n    return numbers\n"
     ),

@@ -60,9 +60,12 @@ class GradingLauncher(sandbox.SandboxLauncher):
     """The most that one run may take; a submission that has used it up once gets half of it afterwards."""
     lasted = 0.0
     """Seconds after which the last run was ended, if it was."""
+    _began = 0.0
+    """When the sandbox was ready for this run."""
     _spun = 0.0
     """Seconds of processor time that all processes of this run have taken, as far as the sandbox has told."""
     _most_spinning = 1.0
+    """How many such seconds end the run."""
 
     def _start_fork_server(self) -> None:
         start = sandbox.SandboxLauncher if self.apart else launcher.Launcher
@@ -95,18 +98,23 @@ class GradingLauncher(sandbox.SandboxLauncher):
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         environ |= {"HOME": self.folder, "TMPDIR": self.folder}
         confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        limit, begin, self._spun = min(timeout, self.seconds), time.monotonic(), 0.0
+        limit, self._spun, self._began = min(timeout, self.seconds), 0.0, time.monotonic()
         self._most_spinning = self.seconds * (SPINNING + LOADING * len(jobs))
         try:
             children = super().run([job | confined for job in jobs], limit, meet, broker=broker)
         finally:
-            self.lasted = float(round(time.monotonic() - begin)) if self.enough() else limit
-            if self.waits_fully and (self.enough() or time.monotonic() - begin >= limit):
+            took = time.monotonic() - self._began
+            self.lasted = float(round(took)) if self.enough() else limit
+            if self.waits_fully and (self.enough() or took >= limit):
                 self.waits_fully, self.seconds = False, self.seconds / 2
         if broker is None:  # here it is known how long a run that hung was waited for
             kind, debug = jobs[0]["kind"], jobs[0].get("debug", False)
             failures.raise_first_failure(children, self.lasted, alone=kind == "alone", debug=debug)
         return children
+
+    def _start(self, interrupts: Any) -> None:
+        super()._start(interrupts)
+        self._began = time.monotonic()
 
     def enough(self) -> bool:
         """Return whether the processes of the run have spun for so long that nothing is to be hoped for."""

@@ -33,6 +33,8 @@ PROCESSES = 512  # processes and threads of one submission, all of its ranks tog
 _libc = ctypes.CDLL(None, use_errno=True)
 _proc = -1
 """The sandbox's /proc, kept open: in a new namespace a new one cannot be had everywhere."""
+_masked = False
+"""Whether /proc is masked here, so that there is none in a place: the kernel logs each time that one is asked for."""
 
 
 def apart() -> None:
@@ -114,10 +116,12 @@ def _same_user(user: int, group: int) -> None:
 
 
 def _own_folders(scratch: int, shm: int) -> None:
+    global _masked
     for place, size in ((SCRATCH, scratch), ("/dev/shm", shm)):
         options = f"size={size},mode=1777".encode()
         _call(_libc.mount(b"tmpfs", place.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), "mount")
-    if _libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None):  # where /proc is masked: none at all
+    _masked = _masked or bool(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None))
+    if _masked:
         _call(_libc.mount(b"tmpfs", b"/proc", b"tmpfs", MS_NOSUID | MS_NODEV, b"size=4k"), "mount")
     os.chdir(SCRATCH)
 

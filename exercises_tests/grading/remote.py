@@ -357,7 +357,9 @@ class RemoteDist:
 
     def _ask(self, name: str, args: tuple, kwargs: dict) -> dict[str, Any]:
         wire.put(self._link, wire.CALL, packing.pack((name, self._encode(args), self._encode(kwargs))))
-        _, body = wire.get(self._link)
+        kind, body = wire.get(self._link)
+        while kind == wire.WHERE:  # time is up, and faulthandler will tell where it is
+            kind, body = wire.get(self._link)
         reply = packing.unpack(body)
         if "error" in reply:
             kind = getattr(builtins, reply["error"], RuntimeError)
