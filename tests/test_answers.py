@@ -11,9 +11,17 @@ from importlib import import_module
 import pytest
 from wrong_answers import Wrong
 
+from course_lib import one_process
 from exercises_tests.tools.chapters import chapters
 
 CHAPTERS = chapters()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sharing():
+    """Let the simulations of all checks share a process, as those of one check do anyway."""
+    with one_process():
+        yield
 
 
 def of(chapter, folder):

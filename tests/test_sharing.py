@@ -181,9 +181,21 @@ def test_one_that_fails_is_run_again_alone_and_told_as_alone(fails, tmp_path):
 
 
 def test_real_ranks_in_between_are_no_matter():
-    simulate(process)
+    pid = simulate(process)[0]
     assert run(lambda dist: dist.get_rank(), ranks=2)[:] == [0, 1]
-    assert simulate(lambda dist: dist.get_rank())[:] == [0, 1]
+    assert simulate(process)[0] == pid
+
+
+def test_a_process_that_was_killed_beside_real_ranks_is_replaced():
+    pid = simulate(process)[0]
+
+    def kill(dist):
+        if dist.get_rank() == 0:
+            os.kill(pid, signal.SIGKILL)
+        dist.barrier()
+
+    run(kill, ranks=2)
+    assert simulate(process)[0] != pid
 
 
 def test_an_interrupt_ends_the_process_and_the_next_run_works():

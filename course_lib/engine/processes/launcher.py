@@ -91,6 +91,9 @@ class Launcher:
     def stop(self) -> None:
         """End the fork server and every rank of it; the next run starts a new one."""
         fork_server, control, self._fork_server, self._control = self._fork_server, self._control, None, None
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
         if control is not None:
             control.close()
         if fork_server is not None and self._owner == os.getpid():
@@ -121,7 +124,11 @@ class Launcher:
                 raise self._gone()
             self._heard += piece
         *lines, self._heard = self._heard.split(b"\n")
-        return [json.loads(line) for line in lines]
+        notices = [json.loads(line) for line in lines]
+        if self._kept is not None and any(notice.get("dead") == self._kept.pid for notice in notices):
+            self._kept.close()
+            self._kept = None
+        return notices
 
     # A run
 
@@ -145,10 +152,9 @@ class Launcher:
                 self._lock.release()
 
     def _run(self, jobs: list, timeout: float, meet: bool, live: Any, broker: Any, interrupts: Interrupts) -> list:
-        kept, self._kept = self._kept, None
-        children: list[Child] = [kept.renewed()] if kept and jobs[0].get("shared") else []
-        if kept and not children:
-            self._end([kept])
+        children: list[Child] = []
+        if self._kept and jobs[0].get("shared"):
+            children, self._kept = [self._kept.renewed()], None
         begin = time.monotonic()
         try:
             self._start(interrupts)
@@ -164,7 +170,7 @@ class Launcher:
                 where = children[0].where  # a simulation has kept what its ranks printed
                 interrupts.printed = where.printed if where else [child.text for child in children]
             if children[0].reusable:
-                self._kept = children[0]
+                self._kept = children[0]  # real ranks in between leave it where it is
         finally:
             self._end([child for child in children if child is not self._kept])
         return children
@@ -265,11 +271,7 @@ class Launcher:
             raise
         finally:
             for child in children:
-                with contextlib.suppress(OSError):
-                    child.link.shutdown(socket.SHUT_RDWR)
-                child.link.close()
-                os.close(child.out)
-                os.close(child.trace)
+                child.close()
 
 
 LAUNCHER = Launcher()

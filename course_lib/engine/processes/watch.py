@@ -63,6 +63,14 @@ class Child:
         inbox = wire.Inbox(self.inbox.most)
         return Child(self.index, self.pid, self.kind, self.link, self.out, self.trace, inbox)
 
+    def close(self) -> None:
+        """Close what leads to it."""
+        with contextlib.suppress(OSError):
+            self.link.shutdown(socket.SHUT_RDWR)
+        self.link.close()
+        os.close(self.out)
+        os.close(self.trace)
+
     @property
     def text(self) -> str:
         text = self.printed.decode("utf-8", "replace")
