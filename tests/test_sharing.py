@@ -198,6 +198,13 @@ def test_a_process_that_was_killed_beside_real_ranks_is_replaced():
     assert simulate(process)[0] != pid
 
 
+def test_where_the_fork_server_was_killed_meanwhile_the_next_simulation_has_a_new_one():
+    pid = simulate(process)[0]
+    LAUNCHER._fork_server.kill()
+    LAUNCHER._fork_server.wait()
+    assert simulate(process)[0] != pid
+
+
 def test_an_interrupt_ends_the_process_and_the_next_run_works():
     pid = simulate(process)[0]
 

@@ -157,11 +157,11 @@ class Launcher:
 
     def _run(self, jobs: list, timeout: float, meet: bool, live: Any, broker: Any, interrupts: Interrupts) -> list:
         children: list[Child] = []
-        if self._kept and jobs[0].get("shared"):
-            children, self._kept = [self._kept.renewed()], None
         begin = time.monotonic()
         try:
-            self._start(interrupts)
+            self._start(interrupts)  # first: a new fork server knows nothing of a process that an earlier one has kept
+            if self._kept and jobs[0].get("shared"):
+                children, self._kept = [self._kept.renewed()], None
             self._runs += 1
             if meet:
                 port = self._listen(len(jobs))
