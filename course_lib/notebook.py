@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,20 +26,52 @@ PROGRESS = ".progress.json"
 # Predictions
 
 
-def compare(guess: float | None, measured: float, unit: str = "", *, by: str = "measured") -> None:
-    """Print a guess, the measured number and their ratio ("exact" where they are equal); without a guess no ratio.
+def compare(
+    guess: float | None, measured: float, unit: str = "", *, by: str = "measured",
+    because: Mapping[float, str] | None = None,
+) -> None:  # fmt: skip
+    """Print a guess beside the measured number, and how far off it is; a tempting wrong guess gets its reason.
 
-    `by` says where the number comes from when nothing was measured: by="by formula".
+    `by` says where the number comes from when nothing was measured: by="by formula". `because` has a sentence for each
+    number that somebody might well think of, said when the guess is within 2 % of it: why one would think so, and what
+    is missed. A guess is exact when it is the number; for a number that is not whole, when it is the number rounded to
+    the three or more digits that were typed, or to the four that are shown.
     """
     unit = f" {unit}" if unit else ""
     known = f"{by} {_number(measured)}{unit}"
     if guess is None:
         print(f"no guess   {known}")
-    elif isinstance(guess, bool) or not isinstance(guess, (int, float)):
+    elif isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         print(f"{guess!r} is not a number   {known}")
     else:
-        ratio = f"{by} / guess {measured / guess:.3g}" if guess else f"{by} / guess –"
-        print(f"guess {_number(guess)}{unit}   {known}   {'exact' if guess == measured else ratio}")
+        print(f"guess {_number(guess)}{unit}   {known}   {_distance(guess, measured)}")
+        near = [number for number in because or {} if math.isclose(guess, number, rel_tol=0.02)]
+        if near and not _exact(guess, measured):
+            print(because[min(near, key=lambda number: abs(guess - number))])
+
+
+def _exact(guess: float, measured: float) -> bool:
+    if isinstance(measured, int):
+        return guess == measured
+    typed = len(f"{guess:.15g}".partition("e")[0].replace("-", "").replace(".", "").strip("0"))
+    digits = typed if typed >= 3 else 4
+    return math.isclose(guess, float(f"{measured:.{digits}g}"), rel_tol=1e-9)
+
+
+def _distance(guess: float, measured: float) -> str:
+    """Return in words how far a guess is from the number: exact, 4 % too low, or 12.6 million times too high."""
+    if _exact(guess, measured):
+        return "exact"
+    if guess * measured <= 0:
+        return "too low" if guess < measured else "too high"
+    way = "low" if guess < measured else "high"
+    ratio = max(guess / measured, measured / guess)
+    if ratio < 1.5:
+        return f"{100 * abs(guess - measured) / abs(measured):.2g} % too {way}"
+    for scale, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
+        if ratio >= scale:
+            return f"{ratio / scale:,.3g}{word} times too {way}"
+    return f"{ratio:,.0f} times too {way}" if ratio >= 100 else f"{ratio:.3g} times too {way}"
 
 
 def _number(value: float) -> str:

@@ -247,13 +247,19 @@ def test_solution_shows_the_source():
     ("guess", "shown"),
     [
         (None, "no guess   measured 6,144 bytes"),
-        (3072, "guess 3,072 bytes   measured 6,144 bytes   measured / guess 2"),
+        (3072, "guess 3,072 bytes   measured 6,144 bytes   2 times too low"),
+        (12_288_000_000, "guess 12,288,000,000 bytes   measured 6,144 bytes   2 million times too high"),
+        (6100, "guess 6,100 bytes   measured 6,144 bytes   0.72 % too low"),
         (6144, "guess 6,144 bytes   measured 6,144 bytes   exact"),
-        (0, "guess 0 bytes   measured 6,144 bytes   measured / guess –"),
+        (6144.0, "guess 6,144 bytes   measured 6,144 bytes   exact"),
+        (0, "guess 0 bytes   measured 6,144 bytes   too low"),
+        (-6144, "guess -6,144 bytes   measured 6,144 bytes   too low"),
+        (math.nan, "nan is not a number   measured 6,144 bytes"),
+        (True, "True is not a number   measured 6,144 bytes"),
         ("many", "'many' is not a number   measured 6,144 bytes"),
     ],
 )
-def test_compare_prints_guess_measured_and_ratio(guess, shown, capsys):
+def test_compare_prints_guess_measured_and_how_far_off(guess, shown, capsys):
     compare(guess, 6144, "bytes")
     assert capsys.readouterr().out == shown + "\n"
 
@@ -264,10 +270,29 @@ def test_compare_calls_nothing_guessed_and_nothing_measured_exact(capsys):
 
 
 @pytest.mark.parametrize(
+    ("guess", "measured", "exact"),
+    [(3.75, 3.75 * (1 + 1e-15), True), (133, 132.69, True), (130, 132.69, False), (630, 630.0004, True),
+     (16, 16.3, False), (3000, 3001, False), (3000, 3001.0, False), (0.1, 0.3 - 0.2, True)],
+)  # fmt: skip
+def test_a_guess_is_exact_when_it_is_the_number_as_it_was_typed_or_is_shown(guess, measured, exact, capsys):
+    compare(guess, measured)
+    assert capsys.readouterr().out.rstrip().endswith("exact") == exact
+
+
+def test_compare_answers_a_tempting_wrong_guess_with_its_reason(capsys):
+    because = {4: "Four ranks, but each sends a quarter.", 1: "Once there, and once back."}
+    compare(4.02, 1.5, "times", because=because)
+    assert capsys.readouterr().out == "guess 4.02 times   measured 1.5 times   2.68 times too high\n" + because[4] + "\n"
+    for guess in (None, 1.5, 2):
+        compare(guess, 1.5, "times", because=because)
+        assert "\n" not in capsys.readouterr().out.rstrip("\n")
+
+
+@pytest.mark.parametrize(
     ("guess", "shown"),
     [
         (None, "no guess   by formula 132.7 GB"),
-        (80, "guess 80 GB   by formula 132.7 GB   by formula / guess 1.66"),
+        (80, "guess 80 GB   by formula 132.7 GB   1.66 times too low"),
         ("many", "'many' is not a number   by formula 132.7 GB"),
     ],
 )
