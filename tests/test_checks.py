@@ -282,7 +282,8 @@ def test_a_guess_is_exact_when_it_is_the_number_as_it_was_typed_or_is_shown(gues
 def test_compare_answers_a_tempting_wrong_guess_with_its_reason(capsys):
     because = {4: "Four ranks, but each sends a quarter.", 1: "Once there, and once back."}
     compare(4.02, 1.5, "times", because=because)
-    assert capsys.readouterr().out == "guess 4.02 times   measured 1.5 times   2.68 times too high\n" + because[4] + "\n"
+    said = capsys.readouterr().out
+    assert said == f"guess 4.02 times   measured 1.5 times   2.68 times too high\n{because[4]}\n"
     for guess in (None, 1.5, 2):
         compare(guess, 1.5, "times", because=because)
         assert "\n" not in capsys.readouterr().out.rstrip("\n")

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from course_lib import Cluster, Event, plots, run, work
+from course_lib.plots.memory import PARTS
 from course_lib.plots.time import look
 
 
@@ -102,14 +103,14 @@ def test_computation_that_overlaps_a_collective_is_seen_beside_it():
     assert bars(ax, "work")[0][3] <= bars(ax, "all_reduce")[0][2] + 1e-9
 
 
-def test_waiting_is_drawn_from_posted_to_start():
-    ax = plots.timeline(Ranks(1, [Event(0, "recv", 3.0, 4.0, 1.0)], 4.0))
-    assert bars(ax, "waiting")[0][:2] == (1.0, 3.0)
+def test_a_rank_is_idle_behind_its_bars_from_the_first_moment_to_the_last():
+    ax = plots.timeline(Ranks(2, [Event(0, "recv", 3.0, 4.0, 1.0)], 5.0), until=9.0)
+    assert [bar[:2] for bar in bars(ax, "idle")] == [(0.0, 5.0), (0.0, 5.0)]
 
 
 def test_the_legend_holds_only_what_occurs_in_a_fixed_order():
     events = [Event(0, "barrier", 3.0, 4.0, 2.5), Event(0, "my own", 1.0, 2.0, 1.0), Event(0, "send", 0.0, 1.0, 0.0)]
-    assert legend(plots.timeline(Ranks(1, events, 4.0))) == ["send", "barrier", "my own", "waiting"]
+    assert legend(plots.timeline(Ranks(1, events, 4.0))) == ["send", "barrier", "my own", "idle"]
 
 
 @pytest.mark.parametrize(
@@ -281,9 +282,15 @@ def test_bytes_are_written_with_decimal_units(size, text):
     assert plots.bytes_text(size) == text
 
 
+def test_what_forward_backward_and_messages_do_has_one_colour_in_time_and_in_memory():
+    assert look("F")[0] == look("forward")[0] == look("prefill")[0] == PARTS["activations"][0]
+    assert look("B")[0] == look("backward")[0] == PARTS["gradients"][0]
+    assert look("send")[0] == look("reduce_scatter")[0]
+
+
 def test_colours_of_kinds_are_told_apart():
     one_way, all_ways = ("broadcast", "reduce", "gather", "scatter"), ("all_reduce", "all_gather", "reduce_scatter")
-    kinds = ("send", "recv", "work", *one_way, *all_ways, "all_to_all", "barrier", "waiting", "another")
+    kinds = ("send", "recv", "work", *one_way, *all_ways, "all_to_all", "barrier", "idle", "another")
     looks = [look(kind) for kind in kinds]
     assert len(set(looks)) == len(looks)
 

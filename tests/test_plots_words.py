@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 from types import SimpleNamespace
 
 import matplotlib
@@ -15,6 +16,7 @@ import matplotlib.pyplot as plt
 from course_lib import Event, plots
 from course_lib.plots import Picture, as_html, say, words_of
 from course_lib.plots import drawings as pictures
+from course_lib.plots.canvas import png
 from exercises_tests.tools.chapters import ROOT
 
 
@@ -32,11 +34,20 @@ def test_a_notebook_gets_an_image_with_words():
     ax = axes()
     ax.set_title('a "title"', loc="left")
     shown = ax.figure._repr_html_()
-    assert shown.startswith('<img alt="a &quot;title&quot;" src="data:image/png;base64,')
+    assert shown.startswith('<img alt="a &quot;title&quot;" width="')
+
+
+def test_an_image_is_shown_at_half_of_its_pixels_and_never_wider_than_the_page():
+    figure = axes().figure
+    width = int.from_bytes(png(figure)[16:20], "big")
+    assert f'width="{width // 2}" style="max-width: 100%"' in figure._repr_html_()
+    assert width > 1.5 * 100 * figure.get_figwidth()
 
 
 def test_the_image_is_the_one_that_is_given():
-    assert as_html(b"abc", "<words>") == '<img alt="&lt;words&gt;" src="data:image/png;base64,YWJj">'
+    image = bytes(16) + (80).to_bytes(4, "big")
+    assert as_html(image, "<words>").startswith('<img alt="&lt;words&gt;" width="40" ')
+    assert base64.b64encode(image).decode() in as_html(image, "")
 
 
 def test_words_that_are_given_take_the_place_of_those_found():
@@ -106,7 +117,12 @@ def test_a_timeline_tells_few_events_one_by_one():
 def test_a_timeline_tells_many_events_by_their_share():
     many = [event(0, "work", 2.0 * turn, 2.0 * turn + 1) for turn in range(5)] + [event(0, "send", 9.0, 10.0, 8.0)]
     ax = plots.timeline(result(*many, ranks=1))
-    assert "rank 0: work 50% of the time, waiting 10% of the time, send 10% of the time" in words_of(ax.figure)
+    assert "rank 0: work 50% of the time, send 10% of the time, idle 40% of the time" in words_of(ax.figure)
+
+
+def test_what_overlaps_is_told_once_and_no_share_is_above_the_whole():
+    ax = plots.timeline(result(*[event(0, "all_reduce", 0.0, 4.0, posted=-9.0) for _ in range(9)], ranks=1))
+    assert words_of(ax.figure).endswith("rank 0: all_reduce 100% of the time")
 
 
 def test_a_timeline_of_many_ranks_says_how_many_are_left_out():

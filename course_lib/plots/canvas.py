@@ -9,10 +9,13 @@ import io
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import FuncFormatter
 
 WIDTH = 8.2  # inches of 100 pixels: with a margin as wide as a notebook cell on a projector of 1280 pixels
-SMALLEST = 9  # points: no smaller letter is drawn
+SHARP = 200  # pixels an inch that are drawn; a page shows half as many, so letters stay sharp when it is enlarged
+SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is drawn
+TITLE = 12  # points
 
 MOST = 12  # points of a line that are told; of more only the ends
 LONGEST = 2000  # letters
@@ -22,6 +25,19 @@ BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999",
 )  # fmt: skip
 SERIES = (BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, GREY)
+
+# One meaning a colour, in time and in memory alike: what forward does and leaves is sky, what backward does is orange,
+# what is sent is pink, whatever waits is this one grey; RED is kept for limits and for what is wrong. Pale colours,
+# FACES, say whose something is.
+WEIGHTS, GRADIENTS, OPTIMIZER, ACTIVATIONS = BLUE, ORANGE, YELLOW, SKY
+COMPUTE, FORWARD, BACKWARD = GREEN, SKY, ORANGE
+SENT, RECEIVED, COLLECTIVE = PURPLE, "#EBCBDD", "#B55D95"
+WAITING = "#DDDDDD"
+LIMIT = RED
+INK = "#222222"
+
+FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F2A5", "#D0D0D0")
+"""A pale colour for what belongs to or comes from each rank: SERIES, bright enough for black letters."""
 
 
 def new_axes(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
@@ -44,6 +60,38 @@ def legend_below(ax: Axes, handles: list, columns: int = 6) -> None:
         ax.legend(handles=handles, fontsize=SMALLEST)
 
 
+# Drawings: boxes and arrows on a sheet
+
+
+def sheet(height: float, wide: float, high: float, ax: Axes | None = None) -> Axes:
+    """Return axes without frame or ticks, `wide` by `high` units of their own; a new figure is `height` inches high."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, height), layout="constrained", FigureClass=Picture)
+    ax.set(xlim=(0, wide), ylim=(0, high))
+    ax.axis("off")
+    return ax
+
+
+def box(
+    ax: Axes, x: float, y: float, width: float, height: float, colour: str, text: str = "", *, edge: str = INK,
+    line: float = 1.0, size: float = SMALLEST, weight: str = "normal",
+) -> None:  # fmt: skip
+    """Draw a rounded box with its lower left corner at (x, y), and a text in its middle."""
+    look = {"boxstyle": "round,pad=0,rounding_size=0.15", "facecolor": colour, "edgecolor": edge, "linewidth": line}
+    ax.add_patch(FancyBboxPatch((x, y), width, height, **look))
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=INK, weight=weight)
+
+
+def arrow(
+    ax: Axes, start: tuple[float, float], end: tuple[float, float], style: str = "-|>", *, colour: str = INK,
+    line: float = 1.2, bend: float = 0.0,
+) -> None:  # fmt: skip
+    """Draw an arrow from start to end; `bend` curves it to the left (positive) or right, as a share of its length."""
+    look = {"arrowstyle": style, "color": colour, "linewidth": line, "shrinkA": 0, "shrinkB": 0,
+            "connectionstyle": f"arc3,rad={bend}"}
+    ax.annotate("", end, start, arrowprops=look)
+
+
 # In words: the alternative text that each figure brings with it into a notebook or a page
 
 
@@ -51,14 +99,21 @@ class Picture(Figure):
     """A figure that a notebook shows as an image with alternative text."""
 
     def _repr_html_(self) -> str:
-        buffer = io.BytesIO()
-        self.savefig(buffer, format="png", bbox_inches="tight")
-        return as_html(buffer.getvalue(), words_of(self))
+        return as_html(png(self), words_of(self))
 
 
-def as_html(png: bytes, words: str) -> str:
-    """Return an image with its alternative text."""
-    return f'<img alt="{html.escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+def png(figure: Figure) -> bytes:
+    """Return a figure as a PNG file of SHARP pixels an inch."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=SHARP, bbox_inches="tight")
+    return buffer.getvalue()
+
+
+def as_html(image: bytes, words: str) -> str:
+    """Return a PNG image at half of its pixels, never wider than the page, with its alternative text."""
+    width = int.from_bytes(image[16:20], "big") // 2  # of the file's header
+    looks = f'width="{width}" style="max-width: 100%"'
+    return f'<img alt="{html.escape(words)}" {looks} src="data:image/png;base64,{base64.b64encode(image).decode()}">'
 
 
 def say(ax: Axes, words: str) -> None:

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import GREY, SERIES, SMALLEST, WIDTH, Picture, legend_below, new_axes, say
+from course_lib.plots.canvas import GREY, SERIES, SMALLEST, TITLE, WIDTH, Picture, legend_below, new_axes, say
 
 
 def shards(
@@ -42,7 +42,7 @@ def shards(
     for spine in ax.spines.values():
         spine.set_visible(False)
     if title:
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, shards_text(held))
     return ax
 
@@ -104,13 +104,13 @@ def cut_product(ranks: int = 4) -> list[Axes]:
         raise ValueError(f"ranks={ranks}: there are colours for 1 to {len(SERIES)}")
     _, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.3), layout="constrained", FigureClass=Picture)
     for ax, name in zip(axes, ("W cut by columns", "W cut by rows"), strict=True):
-        ax.set_title(name, fontsize=11, loc="left")
+        ax.set_title(name, fontsize=TITLE, loc="left")
         ax.set_xlim(-0.05, Y + 1.05)
         ax.set_ylim(-0.32, 1.05)
         ax.set_aspect("equal")
         ax.axis("off")
         for left, right, sign in ((X + 1, W, "×"), (W + 1, Y, "=")):
-            ax.text((left + right) / 2, 0.5, sign, ha="center", va="center", fontsize=12)
+            ax.text((left + right) / 2, 0.5, sign, ha="center", va="center", fontsize=TITLE)
     by_columns, by_rows = axes
     part, middle, summand = 1 / ranks, 0.5 - THIN / 2, min(THIN, 0.4 / ranks)
     _box(by_columns, X, middle, 1, THIN, None, "x")
@@ -121,7 +121,7 @@ def cut_product(ranks: int = 4) -> list[Axes]:
         _box(by_rows, W, 1 - (rank + 1) * part, 1, part, rank)
         _box(by_rows, Y, 1 - (rank + 0.5) * part - summand / 2, 1, summand, rank)
         if rank:
-            by_rows.text(Y + 0.5, 1 - rank * part, "+", ha="center", va="center", fontsize=12)
+            by_rows.text(Y + 0.5, 1 - rank * part, "+", ha="center", va="center", fontsize=TITLE)
     says = ((by_columns, "x:\non every rank", "some columns", "some columns"),
             (by_rows, "x:\na part each", "some rows", "a summand"))  # fmt: skip
     for ax, of_x, of_w, of_y in says:

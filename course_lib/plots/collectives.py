@@ -9,11 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from course_lib import costs
-from course_lib.plots.canvas import GREY, SERIES, SMALLEST, WIDTH, Picture, new_axes, say
+from course_lib.plots.canvas import FACES, GREY, SERIES, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 from course_lib.plots.time import time_unit
-
-FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F2A5", "#D0D0D0")
-"""A pale colour for what comes from each rank: SERIES, bright enough for black letters."""
 
 
 def before_after(collectives: Mapping[str, Iterable], *, most: int = 3) -> Axes:
@@ -88,7 +85,7 @@ def _panel(ax: Axes, name: str, pairs: list[tuple[list, list]], names: bool) -> 
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    ax.set_title(name, fontsize=11, loc="left")
+    ax.set_title(name, fontsize=TITLE, loc="left")
 
 
 def _number(ax: Axes, x: float, y: float, value: float | None, origin: int | None) -> None:
@@ -127,7 +124,7 @@ def seconds_over_size(
         ax.plot(exact, [model(size) for size in exact], dash, color=colour, linewidth=1.8, label=name)
     _log_axes(ax)
     if title:
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)
     return ax
 
@@ -142,8 +139,8 @@ def _log_axes(ax: Axes) -> None:
         axis.set_minor_formatter(NullFormatter())
     ax.grid(True, which="major", color="#EEEEEE")
     ax.set_axisbelow(True)
-    ax.set_xlabel("size of the tensor", fontsize=10)
-    ax.set_ylabel("time", fontsize=10)
+    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    ax.set_ylabel("time", fontsize=SMALLEST)
 
 
 def _seconds_text(seconds: float) -> str:
@@ -174,7 +171,7 @@ def all_reduce_costs(
         ax.plot([crossover], [model("ring")(crossover)], "o", color="black", markersize=6)
     ax.legend(fontsize=SMALLEST, frameon=False)
     link = f"{bytes_text(bandwidth)}/s and {_seconds_text(latency)} a message"
-    ax.set_title(f"all-reduce on {ranks} ranks, {link} (formula)", fontsize=11, loc="left")
+    ax.set_title(f"all-reduce on {ranks} ranks, {link} (formula)", fontsize=TITLE, loc="left")
     if tell:
         times = {name: model(key)(size) for key, name in names.items()}
         said = [f"{name} {_seconds_text(times[name])}" for name in sorted(times, key=times.get)]
@@ -221,10 +218,10 @@ def bandwidth(
         axis.set_minor_formatter(NullFormatter())
     ax.grid(True, which="major", color="#EEEEEE")
     ax.set_axisbelow(True)
-    ax.set_xlabel("size of the tensor", fontsize=10)
-    ax.set_ylabel("tensor bytes per second", fontsize=10)
+    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    ax.set_ylabel("tensor bytes per second", fontsize=SMALLEST)
     if title:
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     if series or limit:
         ax.legend(fontsize=SMALLEST, frameon=False)
     return ax

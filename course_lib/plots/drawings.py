@@ -4,48 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.plots.canvas import WIDTH, Picture, say
+from course_lib.plots.canvas import INK, SMALLEST, TITLE, arrow, box, say, sheet
 
-INK, PROCESS, GPU, NIC, NODE = "#222222", "#9ecae1", "#fdd08a", "#c7e0b4", "#f4f4f4"
+PROCESS, GPU, NIC, NODE = "#9ecae1", "#fdd08a", "#c7e0b4", "#f4f4f4"
 
 
 def machine_room(ax: Any = None) -> Any:
     """Draw kernel, ranks, GPUs, nodes and NICs: what runs here, and what the same function meets in a data centre."""
-    if ax is None:
-        import matplotlib.pyplot as plt
+    ax = sheet(4.1, 22, 9.2, ax)
 
-        _, ax = plt.subplots(figsize=(WIDTH, 4.1), layout="constrained", FigureClass=Picture)
-    ax.set(xlim=(0, 22), ylim=(0, 9.2))
-    ax.axis("off")
-
-    _box(ax, 0.2, 1.6, 6.6, 6.4, NODE, "")
-    ax.text(3.5, 8.3, "here: one node, no GPU", ha="center", fontsize=11, color=INK)
-    _box(ax, 1.2, 6.0, 4.6, 1.7, PROCESS, "kernel (a process):\nthis notebook; run\nstarts four processes")
+    box(ax, 0.2, 1.6, 6.6, 6.4, NODE, "")
+    ax.text(3.5, 8.3, "here: one node, no GPU", ha="center", fontsize=TITLE, color=INK)
+    box(ax, 1.2, 6.0, 4.6, 1.7, PROCESS, "kernel (a process):\nthis notebook; run\nstarts four processes")
     for rank in range(4):
         x = 0.5 + 1.55 * rank
-        _arrow(ax, (3.5, 6.0), (x + 0.7, 4.9), "-|>")
-        _box(ax, x, 3.7, 1.4, 1.2, PROCESS, f"rank {rank}")
+        arrow(ax, (3.5, 6.0), (x + 0.7, 4.9))
+        box(ax, x, 3.7, 1.4, 1.2, PROCESS, f"rank {rank}")
     ax.plot([0.9, 6.1], [2.75, 2.75], color=INK, linewidth=2)
     for rank in range(4):
-        _arrow(ax, (1.2 + 1.55 * rank, 3.7), (1.2 + 1.55 * rank, 2.75), "<|-|>")
-    ax.text(3.5, 2.1, "gloo: bytes through the CPU", ha="center", fontsize=9, color=INK)
+        arrow(ax, (1.2 + 1.55 * rank, 3.7), (1.2 + 1.55 * rank, 2.75), "<|-|>")
+    ax.text(3.5, 2.1, "gloo: bytes through the CPU", ha="center", fontsize=SMALLEST, color=INK)
 
     for node in range(2):
         left = 8.2 + 7.1 * node
-        _box(ax, left, 1.6, 6.6, 6.4, NODE, "")
-        ax.text(left + 3.3, 8.3, f"data centre: node {node}", ha="center", fontsize=11, color=INK)
+        box(ax, left, 1.6, 6.6, 6.4, NODE, "")
+        ax.text(left + 3.3, 8.3, f"data centre: node {node}", ha="center", fontsize=TITLE, color=INK)
         for place in range(2):
             x = left + 0.5 + 3.0 * place
-            _box(ax, x, 6.2, 2.6, 1.2, PROCESS, f"rank {2 * node + place}\n(a process)")
-            _arrow(ax, (x + 1.3, 6.2), (x + 1.3, 5.5), "<|-|>")
-            _box(ax, x, 4.3, 2.6, 1.2, GPU, f"GPU {place}")
-            _arrow(ax, (x + 1.3, 4.3), (left + 2.6 + 1.4 * place, 3.2), "<|-|>")
-        _arrow(ax, (left + 3.1, 4.9), (left + 3.5, 4.9), "<|-|>")
-        _box(ax, left + 2.0, 2.1, 2.6, 1.1, NIC, "NIC")
-        _arrow(ax, (left + 3.3, 2.1), (left + 3.3, 0.75), "<|-|>")
+            box(ax, x, 6.2, 2.6, 1.2, PROCESS, f"rank {2 * node + place}\n(a process)")
+            arrow(ax, (x + 1.3, 6.2), (x + 1.3, 5.5), "<|-|>")
+            box(ax, x, 4.3, 2.6, 1.2, GPU, f"GPU {place}")
+            arrow(ax, (x + 1.3, 4.3), (left + 2.6 + 1.4 * place, 3.2), "<|-|>")
+        arrow(ax, (left + 3.1, 4.9), (left + 3.5, 4.9), "<|-|>")
+        box(ax, left + 2.0, 2.1, 2.6, 1.1, NIC, "NIC")
+        arrow(ax, (left + 3.3, 2.1), (left + 3.3, 0.75), "<|-|>")
     ax.plot([9.2, 20.9], [0.75, 0.75], color=INK, linewidth=2)
-    ax.text(15.05, 0.15, "network between nodes: slower than inside one", ha="center", fontsize=9, color=INK)
-    ax.text(15.05, 1.05, "NCCL: bytes from GPU to GPU", ha="center", fontsize=9, color=INK)
+    ax.text(15.05, 0.15, "network between nodes: slower than inside one", ha="center", fontsize=SMALLEST, color=INK)
+    ax.text(15.05, 1.05, "NCCL: bytes from GPU to GPU", ha="center", fontsize=SMALLEST, color=INK)
     say(ax, "Here, one node without a GPU: the kernel, a process with this notebook, starts four processes, ranks 0 to "
             "3, which exchange bytes through the CPU with gloo.\n"
             "In a data centre, two nodes: on each, two ranks, each a process with a GPU of its own. GPUs of one node "
@@ -56,48 +51,31 @@ def machine_room(ax: Any = None) -> Any:
 
 def star_and_ring(ax: Any = None) -> Any:
     """Draw four ranks that send through rank 0, and four in a ring, each with the chunk that it sends in step 1."""
-    if ax is None:
-        import matplotlib.pyplot as plt
+    ax = sheet(3.4, 22, 8.3, ax)
 
-        _, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained", FigureClass=Picture)
-    ax.set(xlim=(0, 22), ylim=(0, 8.3))
-    ax.axis("off")
-
-    ax.text(4.9, 7.7, "through one rank: one link has all the traffic", ha="center", fontsize=11, color=INK)
-    _box(ax, 4.0, 5.4, 1.8, 1.2, GPU, "rank 0")
+    ax.text(4.9, 7.7, "through one rank: one link has all the traffic", ha="center", fontsize=TITLE, color=INK)
+    box(ax, 4.0, 5.4, 1.8, 1.2, GPU, "rank 0")
     for rank, x in enumerate((1.0, 4.0, 7.0), start=1):
-        _box(ax, x, 1.4, 1.8, 1.2, PROCESS, f"rank {rank}")
-        _arrow(ax, (x + 0.7, 2.6), (4.9 + 0.45 * (rank - 2) - 0.15, 5.4), "-|>")
-        _arrow(ax, (4.9 + 0.45 * (rank - 2) + 0.15, 5.4), (x + 1.1, 2.6), "-|>")
-    ax.text(4.9, 0.6, "whole tensors in, whole totals out", ha="center", fontsize=9, color=INK)
+        box(ax, x, 1.4, 1.8, 1.2, PROCESS, f"rank {rank}")
+        arrow(ax, (x + 0.7, 2.6), (4.9 + 0.45 * (rank - 2) - 0.15, 5.4))
+        arrow(ax, (4.9 + 0.45 * (rank - 2) + 0.15, 5.4), (x + 1.1, 2.6))
+    ax.text(4.9, 0.6, "whole tensors in, whole totals out", ha="center", fontsize=SMALLEST, color=INK)
 
-    ax.text(16.4, 7.7, "ring: every link has equally much, all the time", ha="center", fontsize=11, color=INK)
+    ax.text(16.4, 7.7, "ring: every link has equally much, all the time", ha="center", fontsize=TITLE, color=INK)
     places = [(12.0, 5.4), (19.0, 5.4), (19.0, 1.4), (12.0, 1.4)]
     for rank, (x, y) in enumerate(places):
-        _box(ax, x, y, 1.8, 1.2, PROCESS, f"rank {rank}")
+        box(ax, x, y, 1.8, 1.2, PROCESS, f"rank {rank}")
     sides = (  # from, to, where its words stand
         ((13.8, 6.0), (19.0, 6.0), (16.4, 6.3)), ((19.9, 5.4), (19.9, 2.6), (18.8, 3.85)),
         ((19.0, 2.0), (13.8, 2.0), (16.4, 2.3)), ((12.9, 2.6), (12.9, 5.4), (14.0, 3.85)),
     )  # fmt: skip
     for rank, (start, end, words) in enumerate(sides):
-        _arrow(ax, start, end, "-|>")
-        ax.text(*words, f"chunk {(rank - 1) % 4}", ha="center", fontsize=9, color=INK)
+        arrow(ax, start, end)
+        ax.text(*words, f"chunk {(rank - 1) % 4}", ha="center", fontsize=SMALLEST, color=INK)
     said = "step 1: each rank sends one chunk to its right-hand neighbour"
-    ax.text(16.4, 0.6, said, ha="center", fontsize=9, color=INK)
+    ax.text(16.4, 0.6, said, ha="center", fontsize=SMALLEST, color=INK)
     say(ax, "Through one rank, one link has all the traffic: ranks 1, 2 and 3 each send a whole tensor to rank 0 and "
             "get a whole total back.\n"
             f"A ring, where every link has equally much, all the time. {said.capitalize()}: "
             + ", ".join(f"rank {rank} sends chunk {(rank - 1) % 4} to rank {(rank + 1) % 4}" for rank in range(4)))
     return ax
-
-
-def _box(ax: Any, x: float, y: float, width: float, height: float, color: str, text: str) -> None:
-    from matplotlib.patches import FancyBboxPatch
-
-    style = "round,pad=0,rounding_size=0.15"
-    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=color, edgecolor=INK))
-    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=9, color=INK)
-
-
-def _arrow(ax: Any, start: tuple, end: tuple, style: str) -> None:
-    ax.annotate("", end, start, arrowprops={"arrowstyle": style, "color": INK, "shrinkA": 0, "shrinkB": 0})

@@ -10,14 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from course_lib.plots.canvas import (
-    BLUE,
-    GREEN,
+    ACTIVATIONS,
+    COMPUTE,
+    GRADIENTS,
     GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
+    LIMIT,
+    OPTIMIZER,
+    SENT,
     SMALLEST,
+    TITLE,
+    WAITING,
+    WEIGHTS,
     WIDTH,
     Picture,
     legend_below,
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from course_lib.lessons.running_table import Row
 
 PARTS = {
-    "weights": (BLUE, ""), "gradients": (ORANGE, ""), "optimizer": (PURPLE, ""), "activations": (GREEN, ""),
-    "logits": (SKY, "///"), "working": (GREY, "..."),
+    "weights": (WEIGHTS, ""), "gradients": (GRADIENTS, ""), "optimizer": (OPTIMIZER, ""),
+    "activations": (ACTIVATIONS, ""), "logits": (ACTIVATIONS, "///"), "working": (GREY, "..."),
 }  # fmt: skip
 UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
 
@@ -66,18 +69,18 @@ def memory_bars(
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # or the line runs through the letters
         ax.text(left + most / scale * 0.01, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST, bbox=paper)
     if capacity:
-        ax.axvline(capacity / scale, color=RED, linestyle="--", linewidth=1.6)
+        ax.axvline(capacity / scale, color=LIMIT, linestyle="--", linewidth=1.6)
         right = capacity > 0.6 * most  # else the words would leave the picture
         ax.text(
-            capacity / scale, -0.62, f"{line} " if right else f" {line}", color=RED, fontsize=SMALLEST,
+            capacity / scale, -0.62, f"{line} " if right else f" {line}", color=LIMIT, fontsize=SMALLEST,
             ha="right" if right else "left", va="bottom",
         )  # fmt: skip
     ax.set_xlim(0, 1.12 * most / scale or 1)
     ax.set_ylim(len(named) - 0.4, -0.6)
     ax.set_yticks(range(len(named)), list(named))
-    ax.set_xlabel(f"{unit}, when most is alive", fontsize=10)
+    ax.set_xlabel(f"{unit}, when most is alive", fontsize=SMALLEST)
     if title:
-        ax.set_title(title, fontsize=11, loc="left", pad=16)
+        ax.set_title(title, fontsize=TITLE, loc="left", pad=16)
     _key(ax, [part for part in PARTS if any(parts.get(part) for parts in moments.values())])
     told = [f"{name}: {sum(parts.values()) / scale:,.3g} {unit}, of it "
             + ", ".join(f"{part} {size / scale:,.3g}" for part, size in parts.items() if size)
@@ -113,10 +116,10 @@ def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = No
     ax.set_xlim(0, sum(widths.values()))
     ax.set_ylim(0, 1.15 * step.peak / scale)
     ax.set_xticks([])
-    ax.set_xlabel("blocks of memory come and go, in order; forward, backward and step drawn equally wide", fontsize=10)
-    ax.set_ylabel(f"{unit} alive", fontsize=10)
+    ax.set_xlabel("blocks of memory come and go, in order; each phase is drawn equally wide", fontsize=SMALLEST)
+    ax.set_ylabel(f"{unit} alive", fontsize=SMALLEST)
     told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
-    ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")
+    ax.set_title(f"{title} ({told})" if title else told, fontsize=TITLE, loc="left")
     _key(ax, [part for part, sizes in step.alive.items() if max(sizes)])
     say(ax, str(step))
     return ax
@@ -164,7 +167,7 @@ def ladder(
             for place, (sizes, formula) in enumerate(zip(parts, (False, True), strict=True)):
                 _bar(ax, rung + 0.38 * place - 0.19, sizes, scale, formula, max(totals[name]))
         ax.set_xlim(0, 1.25 * max(totals[name]) / scale)
-        ax.set_xlabel(f"{unit} a rank holds" if name == "held" else f"{unit} a rank sends in a step", fontsize=10)
+        ax.set_xlabel(f"{unit} a rank holds" if name == "held" else f"{unit} a rank sends in a step", fontsize=SMALLEST)
         ax.tick_params(labelsize=SMALLEST)
         measured, formula = ([size / scale for size in totals[name][place::2]] for place in (0, 1))
         pairs = zip(held, measured, formula, strict=True)
@@ -175,9 +178,9 @@ def ladder(
     left.set_yticks(range(len(held)), list(held))
     left.set_ylim(len(held) - 0.5, -0.5)
     if title:
-        left.set_title(title, fontsize=11, loc="left")
+        left.set_title(title, fontsize=TITLE, loc="left")
     looks = [Patch(facecolor=PARTS[part][0], label=part) for part in ("weights", "gradients", "optimizer")]
-    looks += [Patch(facecolor=SKY, label="sent"), Patch(facecolor=GREY, alpha=0.45, label="lower, pale: by formula")]
+    looks += [Patch(facecolor=SENT, label="sent"), Patch(facecolor=GREY, alpha=0.45, label="lower, pale: by formula")]
     legend_below(left, looks)
     return [left, right]
 
@@ -195,7 +198,7 @@ def ladder_text(held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tupl
 def _bar(ax: Axes, row: float, sizes: Parts, scale: float, formula: bool, most: float) -> None:
     begin = 0.0
     for part, size in sizes.items():
-        colour = PARTS[part][0] if part else SKY
+        colour = PARTS[part][0] if part else SENT
         ax.barh(row, size / scale, 0.36, begin, color=colour, alpha=0.45 if formula else 1, edgecolor="white")
         begin += size / scale
     ax.text(begin + 0.01 * most / scale, row, f"{begin:.3g}", va="center", fontsize=SMALLEST)
@@ -215,12 +218,12 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
         sizes = [getattr(row, part) / 1e6 for row in rows]
         held.barh(places, sizes, left=left, color=PARTS[part][0], label=part, height=0.7)
         left = [before + size for before, size in zip(left, sizes, strict=True)]
-    held.set_xlabel("MB held by a rank", fontsize=10)
+    held.set_xlabel("MB held by a rank", fontsize=SMALLEST)
     computing = [(1 - row.waiting) * row.seconds * 1e3 for row in rows]
     waiting = [row.waiting * row.seconds * 1e3 for row in rows]
-    spent.barh(places, computing, color=GREEN, label="computing", height=0.7)
-    spent.barh(places, waiting, left=computing, color=RED, hatch="///", edgecolor="white", label="waiting", height=0.7)
-    spent.set_xlabel("ms of a step (simulated)", fontsize=10)
+    spent.barh(places, computing, color=COMPUTE, label="computing", height=0.7)
+    spent.barh(places, waiting, left=computing, color=WAITING, label="waiting", height=0.7)
+    spent.set_xlabel("ms of a step (simulated)", fontsize=SMALLEST)
     names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
     held.set_yticks(places, names, fontsize=SMALLEST)
     held.invert_yaxis()
@@ -233,5 +236,5 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
         for name in ("top", "right"):
             ax.spines[name].set_visible(False)
     if title:
-        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return [held, spent]

@@ -12,7 +12,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from course_lib.plots.canvas import as_html, words_of
+from course_lib.plots.canvas import as_html, png, words_of
 
 # ipywidgets gives a slider's handle no accessible name, and for its value its place in the list. This runs in the
 # browser, where `element` is in the panel.
@@ -86,11 +86,10 @@ def draw(picture: Callable, values: dict[str, Any]) -> list[dict[str, Any]]:
             returned = picture(**values)
         figure = getattr(returned, "figure", None) or (returned if hasattr(returned, "savefig") else None)
         if figure is not None:
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format="png", dpi=100, bbox_inches="tight")
+            image = png(figure)
             data = {
-                "image/png": base64.b64encode(buffer.getvalue()).decode(), "text/plain": _as_text(values),
-                "text/html": as_html(buffer.getvalue(), words_of(figure)),
+                "image/png": base64.b64encode(image).decode(), "text/plain": _as_text(values),
+                "text/html": as_html(image, words_of(figure)),
             }  # fmt: skip
             outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
         elif returned is not None:

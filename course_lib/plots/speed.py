@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
-from course_lib.plots.canvas import GREY, SERIES, SMALLEST, new_axes
+from course_lib.plots.canvas import GREY, SERIES, SMALLEST, TITLE, new_axes
 
 
 def roofline(
@@ -51,10 +51,10 @@ def roofline(
         axis.set_minor_formatter(NullFormatter())
     ax.grid(True, which="major", color="#EEEEEE")
     ax.set_axisbelow(True)
-    ax.set_xlabel("FLOPs per byte moved", fontsize=10)
-    ax.set_ylabel("FLOP/s", fontsize=10)
+    ax.set_xlabel("FLOPs per byte moved", fontsize=SMALLEST)
+    ax.set_ylabel("FLOP/s", fontsize=SMALLEST)
     if title:
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)
     return ax
 
@@ -94,10 +94,10 @@ def latencies(
     ax.set_yticks([0, 0.5, 0.99])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.set_xlabel(f"{WORDS[name]} in seconds", fontsize=10)
-    ax.set_ylabel("requests served by then", fontsize=10)
+    ax.set_xlabel(f"{WORDS[name]} in seconds", fontsize=SMALLEST)
+    ax.set_ylabel("requests served by then", fontsize=SMALLEST)
     if title:
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)
     return ax
 
@@ -123,10 +123,10 @@ def trade_off(
         last = place
     ax.set_ylim(0, top)
     ax.set_xlim(0, max(xs) * 1.05)
-    ax.set_xlabel(x, fontsize=10)
-    ax.set_ylabel(y, fontsize=10)
+    ax.set_xlabel(x, fontsize=SMALLEST)
+    ax.set_ylabel(y, fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
     ax.set_axisbelow(True)
     if title:
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     return ax

@@ -12,34 +12,38 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from course_lib.plots.canvas import (
-    BLUE,
-    GREEN,
+    BACKWARD,
+    COLLECTIVE,
+    COMPUTE,
+    FORWARD,
     GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
+    RECEIVED,
+    SENT,
     SMALLEST,
+    TITLE,
+    WAITING,
     YELLOW,
     legend_below,
     new_axes,
     say,
 )
 
-WAITING = "#DDDDDD"
 KINDS = {
-    "send": (BLUE, ""), "recv": (ORANGE, ""), "work": (GREEN, ""), "all_reduce": (RED, ""), "all_gather": (SKY, ""),
-    "reduce_scatter": (PURPLE, ""), "broadcast": (YELLOW, ""), "reduce": (RED, "///"), "gather": (SKY, "///"),
-    "scatter": (PURPLE, "///"), "all_to_all": (YELLOW, "///"), "barrier": (GREY, "///"),
+    "send": (SENT, ""), "recv": (RECEIVED, ""), "work": (COMPUTE, ""), "all_reduce": (COLLECTIVE, ""),
+    "all_gather": (RECEIVED, "///"), "reduce_scatter": (SENT, "///"), "broadcast": (RECEIVED, "..."),
+    "reduce": (SENT, "..."), "gather": (RECEIVED, "xxx"), "scatter": (SENT, "xxx"),
+    "all_to_all": (COLLECTIVE, "///"), "barrier": (GREY, "///"),
 }  # fmt: skip
-PIPELINE = {"F": SKY, "B": ORANGE, "I": YELLOW, "W": GREEN}  # of course_lib.schedules; later chunks are hatched
-KINDS |= {kind: (colour, "") for kind, colour in PIPELINE.items()} | {"FB": (PURPLE, ""), "SYNC": (RED, "")}
+# Of course_lib.schedules: a backward may be in two parts, I for the input and W for the weights, both of its colour.
+PIPELINE = {"F": FORWARD, "B": BACKWARD, "I": "#F6CF86", "W": "#BF8300"}
+KINDS |= {kind: (colour, "") for kind, colour in PIPELINE.items()} | {"FB": (YELLOW, ""), "SYNC": (COLLECTIVE, "")}
 KINDS |= {
     f"{kind} chunk {chunk}": (colour, hatch)
     for chunk, hatch in ((1, "///"), (2, "..."), (3, "xxx"))
     for kind, colour in PIPELINE.items()
 }
-KINDS |= {"prefill": (ORANGE, ""), "decode": (GREEN, "")}  # of course_lib.serving
+KINDS |= {"forward": (FORWARD, ""), "backward": (BACKWARD, "")}
+KINDS |= {"prefill": (FORWARD, ""), "decode": (COMPUTE, "")}  # of course_lib.serving
 OTHER = (GREY, "")
 FEW = 4  # events of a row that are told one by one
 
@@ -55,7 +59,7 @@ def timeline(
     result: Any, *, ranks: Iterable[int] | None = None, most: int = 16, row: str = "rank", title: str | None = None,
     until: float = 0.0, ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
-    """Draw what each rank did when: a row per rank, a bar per event; grey is waiting for the other side or a busy link.
+    """Draw what each rank did when: a row per rank, a bar per event; all of its time that is left is idle, and grey.
 
     Where events of one rank overlap they share the height of its row. Of more than `most` ranks the first and the last
     are drawn, unless `ranks` says which; `row` is what a row is called. Pictures with the same `until`, in seconds,
@@ -74,12 +78,14 @@ def timeline(
     least = span * factor / 2000  # what takes no time is drawn as a hairline
     bars, labels = _bars(events, place, factor, least)
     thick = max((len(found) for found in bars.values()), default=0) <= 40 * max(1, count)
+    if events:
+        bars["idle"] = [_box(0, taken * factor, place[rank] - 0.4, 0.8) for rank in rows]
     for kind, boxes in bars.items():
         colour, hatch = look(kind)
         ax.add_collection(
             PolyCollection(
                 boxes, facecolors=colour, edgecolors=_edge(colour, hatch), linewidths=0.6 if thick else 0,
-                hatch=hatch or None, label=kind, zorder=1 if kind == "waiting" else 2,
+                hatch=hatch or None, label=kind, zorder=1 if kind == "idle" else 2,
             )
         )  # fmt: skip
     for x, y, width, text, kind in labels:
@@ -88,7 +94,7 @@ def timeline(
             halo = [withStroke(linewidth=3, foreground=colour)] if hatch else None  # or its lines cross the letters
             ax.text(x, y, text, ha="center", va="center", fontsize=SMALLEST, zorder=3, path_effects=halo)
     if not events:
-        ax.text(0.5, 0.5, "no events", transform=ax.transAxes, ha="center", va="center", fontsize=11)
+        ax.text(0.5, 0.5, "no events", transform=ax.transAxes, ha="center", va="center", fontsize=TITLE)
     if left_out:
         words = f"… {left_out} more {row}s …"
         ax.text(0.5 * span * factor, most // 2, words, ha="center", va="center", fontsize=SMALLEST)
@@ -96,11 +102,11 @@ def timeline(
     ax.set_xlim(0, span * factor or 1)
     ax.set_ylim(max(count, 1) - 0.5, -0.5)
     ax.set_yticks([place[rank] for rank in rows], [str(rank) for rank in rows])
-    ax.set_ylabel(row, fontsize=10)
-    ax.set_xlabel(f"{'virtual' if simulated else 'wall'} time in {unit}", fontsize=10)
+    ax.set_ylabel(row, fontsize=SMALLEST)
+    ax.set_xlabel(f"{'virtual' if simulated else 'wall'} time in {unit}", fontsize=SMALLEST)
     engine = "simulated" if simulated else "measured"
     told = f"{engine}: {len(result)} {row}s, {taken * factor:.3g} {unit}"
-    ax.set_title(f"{title} ({told})" if title else told, fontsize=11, loc="left")
+    ax.set_title(f"{title} ({told})" if title else told, fontsize=TITLE, loc="left")
     legend_below(ax, [_key(kind) for kind in sorted(bars, key=_order)])
     left_words = f"\n{left_out} more {row}s" if left_out else ""
     say(ax, "\n".join(f"{row} {rank}: {_words(events, rank, factor, unit, taken)}" for rank in rows) + left_words)
@@ -116,21 +122,28 @@ def _words(events: list, rank: int, factor: float, unit: str, span: float) -> st
                 + (f", after waiting from {event.posted * factor:.3g}" if event.posted < event.start else "")
                 for event in mine]
     else:
-        spent: dict[str, float] = {}
-        for event in mine:
-            spent[event.kind] = spent.get(event.kind, 0.0) + event.end - event.start
-            spent["waiting"] = spent.get("waiting", 0.0) + max(0.0, event.start - event.posted)
-        told = [f"{kind} {seconds / span:.0%} of the time" for kind, seconds in spent.items() if seconds]
+        spent = {kind: _covered([event for event in mine if event.kind == kind]) for kind in dict.fromkeys(
+            event.kind for event in mine)} | {"idle": span - _covered(mine)}
+        told = [f"{kind} {seconds / span:.0%} of the time" for kind, seconds in spent.items() if seconds > 1e-9 * span]
     return ", ".join(told) or "nothing"
+
+
+def _covered(events: list) -> float:
+    """Return the seconds in which at least one of these events goes on; they are sorted by their start."""
+    seconds, reach = 0.0, float("-inf")
+    for event in events:
+        seconds += max(0.0, event.end - max(event.start, reach))
+        reach = max(reach, event.end)
+    return seconds
 
 
 def look(kind: str) -> tuple[str, str]:
     """Return the colour and the hatch of a kind of event."""
-    return (WAITING, "") if kind == "waiting" else KINDS.get(kind, OTHER)
+    return (WAITING, "") if kind == "idle" else KINDS.get(kind, OTHER)
 
 
 def _order(kind: str) -> int:
-    return list(KINDS).index(kind) if kind in KINDS else len(KINDS) + (kind == "waiting")
+    return list(KINDS).index(kind) if kind in KINDS else len(KINDS) + (kind == "idle")
 
 
 def _key(kind: str) -> Patch:
@@ -153,8 +166,6 @@ def _bars(events: list, place: dict[int, int], factor: float, least: float) -> t
             top = place[rank] - 0.4 + lane * height
             x0, x1 = event.start * factor, max(event.end * factor, event.start * factor + least)
             bars.setdefault(event.kind, []).append(_box(x0, x1, top, height))
-            if event.posted < event.start:
-                bars.setdefault("waiting", []).append(_box(event.posted * factor, x0, top, height))
             if event.label:
                 labels.append(((x0 + x1) / 2, top + height / 2, x1 - x0, event.label, event.kind))
     return bars, labels
