@@ -12,7 +12,7 @@ from course_lib.hardware import A100, H100
 from course_lib.lessons.memory_step import MeasuredStep
 from course_lib.memory import training_memory
 from course_lib.models import MODELS
-from course_lib.plots import memory_bars, memory_timeline, roofline
+from course_lib.plots import memory_bars, memory_timeline, roofline, words_of
 from course_lib.plots.memory import PARTS, unit_of
 from course_lib.plots.speed import flops_text
 
@@ -69,10 +69,17 @@ def test_breakdowns_of_different_gpus_have_no_common_line():
 def test_the_timeline_reaches_its_peak_and_names_the_phases():
     ax = memory_timeline(step(), title="a step")
     assert max(ax.lines[-1].get_ydata()) == 8
-    assert words(ax) == "forward | backward | step | zero grad"
-    assert ax.get_title("left") == "a step (measured: at most 8 kB, inside backward)"
+    assert words(ax) == "forward | backward | step | zero grad | most: 8 kB"
+    assert ax.get_title("left") == "a step"
+    assert "measured: at most 8 kB, inside backward" in words_of(ax.figure)
     (legend,) = ax.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["weights", "gradients", "activations"]
+
+
+def test_a_mark_is_a_line_with_its_name_and_size():
+    ax = memory_timeline(step(), marks={"the first step's peak": 4000})
+    assert ax.lines[-1].get_ydata()[0] == 4
+    assert "the first step's peak: 4 kB" in words(ax)
 
 
 def test_each_phase_is_drawn_as_wide_as_the_others():

@@ -47,7 +47,10 @@ from course_lib.plots.collectives import (
     seconds_over_size,
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.fits import activation_growth, store_serve_train
+from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.number_formats import number_formats
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
@@ -83,6 +86,7 @@ __all__ = [
     "WEIGHTS",
     "WIDTH",
     "YELLOW",
+    "activation_growth",
     "all_reduce_costs",
     "arrow",
     "as_html",
@@ -96,11 +100,13 @@ __all__ = [
     "ladder",
     "ladder_text",
     "latencies",
+    "layer_matrices",
     "legend_below",
     "machine_room",
     "memory_bars",
     "memory_timeline",
     "new_axes",
+    "number_formats",
     "roofline",
     "say",
     "seconds_over_size",
@@ -108,6 +114,7 @@ __all__ = [
     "shards_text",
     "sheet",
     "star_and_ring",
+    "store_serve_train",
     "strategy_bars",
     "time_unit",
     "timeline",

@@ -89,14 +89,17 @@ def memory_bars(
     return ax
 
 
-def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+def memory_timeline(
+    step: Any, *, title: str | None = None, marks: Mapping[str, float] | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw the bytes alive during a `MeasuredStep`, part on part, as blocks of memory come and go.
 
     Forward, backward and the optimizer's step are drawn equally wide, though they take unequal time and number of
-    blocks. Its text twin is `print(step)`.
+    blocks. `marks[name]` are bytes at which a line is drawn, such as the peak of another step. Its text twin is
+    `print(step)`.
     """
     scale, unit = unit_of(step.peak)
-    ax = new_axes(ax, 3.6)
+    ax = new_axes(ax, 3.8)
     places, begin = [0.0], 0
     widths = {phase: 0.3 if phase == "zero_grad" else 1.0 for phase in step.ends}
     for number, (phase, end) in enumerate(step.ends.items()):
@@ -104,7 +107,7 @@ def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = No
         places += [start + widths[phase] * (i + 1) / (end - begin) for i in range(end - begin)]
         begin = end
         middle = start + widths[phase] / 2
-        ax.text(middle, 1.08 * step.peak / scale, phase.replace("_", " "), ha="center", fontsize=SMALLEST)
+        ax.text(middle, 1.13 * step.peak / scale, phase.replace("_", " "), ha="center", fontsize=SMALLEST)
         ax.axvline(start, color="black", linewidth=0.6, linestyle=":")
     bottom = [0.0] * len(places)
     for part, sizes in step.alive.items():
@@ -113,15 +116,23 @@ def memory_timeline(step: Any, *, title: str | None = None, ax: Axes | None = No
         ax.fill_between(places, bottom, top, step="post", color=colour, hatch=hatch, edgecolor="white", linewidth=0)
         bottom = top
     ax.plot(places, bottom, color="black", linewidth=0.8, drawstyle="steps-post")
+    highest = places[bottom.index(max(bottom))]
+    ax.annotate(f"most: {step.peak / scale:.3g} {unit}", (highest, max(bottom)), (highest + 0.18, 1.02 * max(bottom)),
+                fontsize=SMALLEST, va="center", arrowprops={"arrowstyle": "-|>", "color": "black"})
+    for name, size in (marks or {}).items():
+        ax.axhline(size / scale, color=LIMIT, linestyle="--", linewidth=1.4)
+        ax.text(sum(widths.values()), size / scale * 1.01, f"{name}: {size / scale:.3g} {unit}", color=LIMIT,
+                ha="right", va="bottom", fontsize=SMALLEST)
     ax.set_xlim(0, sum(widths.values()))
-    ax.set_ylim(0, 1.15 * step.peak / scale)
+    ax.set_ylim(0, 1.22 * step.peak / scale)
     ax.set_xticks([])
-    ax.set_xlabel("blocks of memory come and go, in order; each phase is drawn equally wide", fontsize=SMALLEST)
+    ax.set_xlabel("measured: blocks of memory come and go, in order (phases drawn equally wide)", fontsize=SMALLEST)
     ax.set_ylabel(f"{unit} alive", fontsize=SMALLEST)
     told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
-    ax.set_title(f"{title} ({told})" if title else told, fontsize=TITLE, loc="left")
+    ax.set_title(title or told, fontsize=TITLE, loc="left")
     _key(ax, [part for part, sizes in step.alive.items() if max(sizes)])
-    say(ax, str(step))
+    say(ax, "\n".join([told, str(step), *(f"a line at {name}: {size / scale:.3g} {unit}"
+                                          for name, size in (marks or {}).items())]))
     return ax
 
 

@@ -9,23 +9,26 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
-from course_lib.plots.canvas import GREY, SERIES, SMALLEST, TITLE, new_axes
+from course_lib.plots.canvas import GREY, INK, SERIES, SMALLEST, TITLE, new_axes
 
 
 def roofline(
     roofs: Mapping[str, tuple[float, float]],
     points: Mapping[str, Mapping[float, float]] | None = None,
     *,
+    work: Mapping[str, float] | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the roof of each machine, `roofs[name]` = (peak FLOP/s, bytes/s), on logarithmic axes; a dot is its ridge.
 
-    `points[name][FLOPs per byte]` are FLOP/s that were measured. Its text twin is the table from which these were made.
+    `points[name][FLOPs per byte]` are FLOP/s that were measured. `work[name]` is the FLOPs per byte of some work: it is
+    marked where the last machine's roof limits it, and left and right of that machine's ridge it says which limit it
+    is. Its text twin is the table from which these were made.
     """
-    points = points or {}
+    points, work = points or {}, work or {}
     ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
-    xs = [*ridges.values(), *(intensity for found in points.values() for intensity in found)]
+    xs = [*ridges.values(), *work.values(), *(intensity for found in points.values() for intensity in found)]
     first, last = min(xs) / 8, max(xs) * 4
     ax = new_axes(ax, 4.2)
     styles = zip(SERIES * 9, ["-", "--", "-.", ":"] * 18, strict=False)
@@ -44,6 +47,8 @@ def roofline(
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(first, last)
+    if work:
+        _mark_work(ax, work, *list(roofs.values())[-1])
     ax.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: flops_text(value)))
@@ -55,8 +60,23 @@ def roofline(
     ax.set_ylabel("FLOP/s", fontsize=SMALLEST)
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
-    ax.legend(fontsize=SMALLEST, frameon=False)
+    ax.legend(fontsize=SMALLEST, frameon=False, loc="lower right" if work else "best")
     return ax
+
+
+def _mark_work(ax: Axes, work: Mapping[str, float], peak: float, bandwidth: float) -> None:
+    """Mark work on one roof, and name the two regions on the sides of its ridge."""
+    ridge, (first, last) = peak / bandwidth, ax.get_xlim()
+    ax.axvspan(first, ridge, color=GREY, alpha=0.12, linewidth=0)
+    top = peak * 14
+    ax.set_ylim(top=peak * 40)
+    for x, words in ((math.sqrt(first * ridge), "memory-bound:\nbytes decide"),
+                     (math.sqrt(ridge * last), "compute-bound:\nFLOPs decide")):
+        ax.text(x, top, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+    for name, intensity in work.items():
+        height = min(peak, intensity * bandwidth)
+        ax.plot([intensity], [height], "D", color=INK, markersize=6, zorder=4)
+        ax.annotate(name, (intensity, height), (-6, 6), textcoords="offset points", ha="right", fontsize=SMALLEST)
 
 
 def flops_text(rate: float) -> str:
