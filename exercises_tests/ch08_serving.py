@@ -542,6 +542,7 @@ class Replay:
 
     def __init__(self, decisions: list, case: Case) -> None:
         self.decisions, self.case, self.order, self.joined = iter(decisions), case, [], False
+        self.overtaken: tuple[int, int] | None = None  # who starts before whom, though later
 
     def __call__(self, waiting: list, running: list, slots: int, blocks: int, block_size: int) -> list:
         numbers = next(self.decisions, None)
@@ -566,6 +567,9 @@ class Replay:
         least = blocks_for(waiting[0].prompt + waiting[0].limit, block_size)
         waits = f"request {waiting[0].id} waits, which may need {least} of {count(blocks, 'block')}"
         self.case.expect(bool(numbers or running), f"nobody runs, {waits}, and it starts nobody", "starts-nobody")
+        first = [request.id for request in waiting][: len(numbers)]
+        if numbers != first and self.overtaken is None:
+            self.overtaken = next(pair for pair in zip(numbers, first, strict=True) if pair[0] != pair[1])
         self.order += numbers
         self.joined = self.joined or bool(numbers and running)
         return [known[number] for number in numbers]
@@ -626,6 +630,13 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
         "once. Stop at the first in line that does not fit",
         "starves",
     )
+    for replay in replays:
+        late, early = replay.overtaken or (None, None)
+        replay.case.expect(
+            replay.overtaken is None,
+            f"request {late} starts before request {early}, which came first: return the first of `waiting`, in order",
+            "overtakes",
+        )
 
     part("throughput")
     case, fast = replays[2].case, f"{served.throughput:,.0f} tokens/s"

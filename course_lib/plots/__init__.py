@@ -1,5 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
+from course_lib.plots.answer import one_answer, slots_in_time
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -48,6 +49,7 @@ from course_lib.plots.collectives import (
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.fits import activation_growth, store_serve_train
+from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
 from course_lib.plots.number_formats import number_formats
@@ -93,6 +95,7 @@ __all__ = [
     "bandwidth",
     "before_after",
     "before_after_text",
+    "block_tables",
     "box",
     "bytes_text",
     "cut_product",
@@ -107,17 +110,20 @@ __all__ = [
     "memory_timeline",
     "new_axes",
     "number_formats",
+    "one_answer",
     "roofline",
     "say",
     "seconds_over_size",
     "shards",
     "shards_text",
     "sheet",
+    "slots_in_time",
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",
     "time_unit",
     "timeline",
+    "token_passes",
     "trade_off",
     "words_of",
 ]

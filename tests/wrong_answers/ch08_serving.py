@@ -539,6 +539,33 @@ def never_more_than_two(waiting, running, slots, blocks, block_size):
     return solutions.continuous_batches(waiting, running, min(slots, 2), blocks, block_size)
 
 
+def first_two_swapped(waiting, running, slots, blocks, block_size):
+    """Lets the second in line go first."""
+    return solutions.continuous_batches(waiting[1::-1] + waiting[2:], running, slots, blocks, block_size)
+
+
+def every_second(waiting, running, slots, blocks, block_size):
+    """Passes over every second one."""
+    return solutions.continuous_batches(waiting[::2], running, slots, blocks, block_size)
+
+
+def removes_while_iterating(waiting, running, slots, blocks, block_size):
+    """Takes requests out of the list that it walks along, and so skips the one behind each."""
+    started, room = [], blocks - sum(need(request, block_size) for request in running)
+    for request in waiting:
+        room -= need(request, block_size)
+        if len(running) + len(started) == slots or room < 0:
+            break
+        started.append(request)
+        waiting.remove(request)
+    return started
+
+
+def in_reverse_order(waiting, running, slots, blocks, block_size):
+    """Starts the right ones, and says so backwards."""
+    return solutions.continuous_batches(waiting, running, slots, blocks, block_size)[::-1]
+
+
 def numbers_of_requests(waiting, running, slots, blocks, block_size):
     return [request.id for request in solutions.continuous_batches(waiting, running, slots, blocks, block_size)]
 
@@ -684,6 +711,10 @@ WRONG = [
     Wrong("SharingBlockManager", SilentForks, "fork-copies", ("returned None; return the child's table",), 0),
     Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in line"), 1),
     Wrong("continuous_batches", shortest_first, "starves", ("a prompt of 150 tokens waits",), 1),
+    Wrong("continuous_batches", first_two_swapped, "overtakes", ("starts before request", "which came first"), 1),
+    Wrong("continuous_batches", every_second, "overtakes", ("starts before request", "in order"), 1),
+    Wrong("continuous_batches", removes_while_iterating, "overtakes", ("which came first",), 1),
+    Wrong("continuous_batches", in_reverse_order, "overtakes", ("return the first of `waiting`, in order",), 1),
     Wrong("continuous_batches", batch_by_batch, "waits-for-the-batch", ("as soon as a slot is free",), 2),
     Wrong("continuous_batches", forgets_running, "above-budget", ("of those that run too",), 0),
     Wrong("continuous_batches", prompts_only, "above-budget", ("Count prompt and limit",), 0),

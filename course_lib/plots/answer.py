@@ -1,0 +1,97 @@
+"""One answer of a language model in time: what its user sees, and what the GPU's two halves do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from course_lib.hardware import H100
+from course_lib.memory import kv_cache_bytes
+from course_lib.models import MODELS, parameter_count
+from course_lib.plots.canvas import (
+    COMPUTE,
+    FORWARD,
+    INK,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WEIGHTS,
+    WIDTH,
+    Picture,
+    new_axes,
+    say,
+)
+from course_lib.plots.time import timeline
+
+
+def one_answer(
+    name: str = "Llama-3-8B", *, prompt: int = 2000, tokens: int = 9, inside: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Draw the first tokens of an answer at the roofline: when each comes; `inside`, what arithmetic and memory do.
+
+    Seconds are the least that bytes over bandwidth and FLOPs over peak allow, as in `course_lib.serving.Roofline`.
+    """
+    shape, gpu = MODELS[name], H100
+    weights, lookup = 2 * parameter_count(shape), 2 * shape.vocabulary * shape.hidden  # of the table one row is read
+    token = kv_cache_bytes(shape, 1)
+    passes = [(prompt, prompt * (prompt + 1) // 2, 0)] + [(1, prompt + n, prompt + n) for n in range(1, tokens)]
+    score = 4 * shape.layers * shape.heads * shape.head_size  # FLOPs of one pair of tokens
+    flops = [1e3 * (new * (weights - lookup) + pairs * score) / gpu.peak() for new, pairs, _ in passes]
+    moved = [1e3 * (weights - lookup + (kept + new) * token) / gpu.memory_bandwidth for new, _, kept in passes]
+    spans = [max(both) for both in zip(flops, moved, strict=True)]
+    ends = [sum(spans[: n + 1]) for n in range(len(spans))]
+    ax = new_axes(ax, 2.9 if inside else 2.3)
+    rows = {"arithmetic": flops, "memory": moved} if inside else {"GPU": spans}
+    for row, busy in enumerate(rows.values(), start=1):
+        ax.barh(row, ends[-1], 0.6, color=WAITING if inside else "white")
+        for n, seconds in enumerate(busy):
+            colour = (FORWARD if n == 0 else COMPUTE) if row == 1 else WEIGHTS
+            ax.barh(row, seconds, 0.6, ends[n] - spans[n], color=colour, edgecolor="white", linewidth=0.8)
+    for n, end in enumerate(ends):
+        ax.plot([end], [0], "o", color=INK, markersize=5)
+        if n in (0, len(ends) - 1) or not inside:
+            ax.text(end, -0.3, f"{n + 1}", ha="center", fontsize=SMALLEST)
+    step = spans[1]
+    share = flops[1] / spans[1]
+    if inside:
+        _note(ax, ends[0] / 2, 1, "reading the prompt: busy all the time", INK)
+        _note(ax, (ends[0] + ends[-1]) / 2, 1, f"idle {1 - share:.1%} of the time", INK)
+        _note(ax, (ends[0] + ends[-1]) / 2, 2, "fetching the weights, once for each token", "white")
+        title = "While tokens are made, the GPU's arithmetic waits for its memory"
+    else:
+        _note(ax, ends[0] / 2, 1, f"prefill: the prompt of {prompt:,} tokens is read", INK)
+        ax.annotate(f"decode: a token every {step:.1f} ms", (ends[4], 1.3), (ends[4], 1.75), ha="center",
+                    fontsize=SMALLEST, va="center")
+        title = "An answer comes in two speeds"
+    names = ["tokens at\nthe user", *({"arithmetic": "arithmetic", "memory": "memory"} if inside else ["GPU"])]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(rows) + (0.45 if inside else 0.95), -0.55)
+    ax.set_xlim(0, ends[-1] * 1.02)
+    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}, at least)", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    told = [f"the prompt of {prompt:,} tokens is read in {spans[0]:.1f} ms, then a token comes every {step:.2f} ms"]
+    if inside:
+        told += [f"reading the prompt keeps the arithmetic busy {flops[0] / spans[0]:.0%} of the time",
+                 f"for a token the memory is busy {moved[1] / spans[1]:.0%} of the time, arithmetic {share:.1%}"]
+    say(ax, "\n".join(told))
+    return ax
+
+
+def _note(ax: Axes, x: float, y: float, words: str, colour: str) -> None:
+    ax.text(x, y, words, ha="center", va="center", fontsize=SMALLEST, color=colour)
+
+
+def slots_in_time(served: Mapping[str, Any]) -> list[Axes]:
+    """Draw two engines' slots under one another on one axis of time, the slower above, and by how much it is slower."""
+    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.6), layout="constrained", FigureClass=Picture, sharex=True)
+    longest = max(one.seconds for one in served.values())
+    for place, (axis, (name, one)) in enumerate(zip(axes, served.items(), strict=True)):
+        timeline(one, row="slot", until=longest, ax=axis)
+        gain = f", {longest / one.seconds:.2f} times as fast" if place else ""
+        axis.set_title(f"{name}: {one.seconds:.1f} s{gain}", fontsize=TITLE, loc="left")
+        axis.set_xlabel("seconds on the engine's clock" if place else "", fontsize=SMALLEST)
+    figure.legends[0].remove()
+    return list(axes)

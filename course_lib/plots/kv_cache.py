@@ -1,0 +1,100 @@
+"""The KV cache: which tokens pass through the model in which step, and where their keys and values lie in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import (
+    COMPUTE,
+    FACES,
+    FORWARD,
+    GREY,
+    INK,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WIDTH,
+    Picture,
+    say,
+)
+
+
+def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
+    """Draw which tokens the model reads in each step, without and with a KV cache: a column a token, a row a step."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.2), layout="constrained", FigureClass=Picture)
+    plain = sum(prompt + step for step in range(new))
+    cached = prompt + new - 1
+    for ax, kept, words in ((axes[0], False, f"without a cache: {plain} token passes"),
+                            (axes[1], True, f"with a cache: {cached}")):
+        for step in range(new):
+            for token in range(prompt + step):
+                old = kept and step > 0 and token < prompt + step - 1
+                new_one, kept_one = (FORWARD, "#D3E9F7") if token < prompt else (COMPUTE, "#C5E6DC")
+                colour = kept_one if old else new_one
+                ax.add_patch(plt.Rectangle((token, step), 0.92, 0.86, facecolor=colour, linewidth=0))
+        ax.axvline(prompt - 0.04, color=INK, linewidth=1, linestyle=":")
+        ax.set_xlim(-0.1, prompt + new - 1)
+        ax.set_ylim(new, -0.1)
+        ax.set_yticks([step + 0.43 for step in range(new)], [f"token {step + 1}" for step in range(new)])
+        ax.set_xticks([prompt / 2, prompt + (new - 1) / 2], ["the prompt", "its own answer"])
+        ax.tick_params(length=0, labelsize=SMALLEST)
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+        ax.set_title(words, fontsize=TITLE, loc="left")
+    axes[0].set_ylabel("to make", fontsize=SMALLEST)
+    axes[1].text(prompt / 2, new / 2 + 0.5, "kept: keys and values\nare only looked up", ha="center", va="center",
+                 fontsize=SMALLEST, bbox={"facecolor": "white", "edgecolor": GREY, "pad": 3})
+    say(axes[0], f"to make {new} tokens after a prompt of {prompt}, the model reads {prompt}, {prompt + 1}, … tokens: "
+                 f"{plain} in all")
+    say(axes[1], f"it reads the prompt of {prompt} once and then one token in each step: {cached} in all; the keys and "
+                 "values of earlier tokens are looked up")
+    return list(axes)
+
+
+def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: int = 24, seed: int = 3) -> list[Axes]:
+    """Draw the same requests with room reserved for the longest answer, and with blocks handed out as needed."""
+    figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 4.3), layout="constrained", FigureClass=Picture,
+                                      height_ratios=(3, 3.2))
+    used, names = sum(answers), "ABCDEFG"
+    for row, tokens in enumerate(answers):
+        for place in range(longest):
+            top.add_patch(plt.Rectangle((place, row), 0.92, 0.8, linewidth=0,
+                                        facecolor=FACES[row] if place < tokens else WAITING))
+        top.text(-0.4, row + 0.4, names[row], ha="right", va="center", fontsize=SMALLEST, weight="bold")
+    top.set_xlim(-1, longest)
+    top.set_ylim(len(answers), -0.1)
+    top.set_title(f"reserved for the longest answer: {used / (longest * len(answers)):.0%} is used",
+                  fontsize=TITLE, loc="left")
+
+    needs = [-(-tokens // size) for tokens in answers]
+    total, wide = 18, 9
+    places = random.Random(seed).sample(range(total), sum(needs))
+    starts = [sum(needs[:row]) for row in range(len(needs))]
+    tables = [places[start : start + need] for start, need in zip(starts, needs, strict=True)]
+    owner = {block: (row, n) for row, table in enumerate(tables) for n, block in enumerate(table)}
+    for block in range(total):
+        x, y = (block % wide) * (size + 0.55), block // wide * 1.45
+        row, n = owner.get(block, (None, 0))
+        filled = 0 if row is None else min(size, answers[row] - n * size)
+        for place in range(size):
+            low.add_patch(plt.Rectangle((x + place, y), 0.92, 0.8, linewidth=0,
+                                        facecolor=FACES[row] if place < filled else WAITING))
+        words = str(block) if row is None else f"{block}: {names[row]}{n}"
+        low.text(x + size / 2, y + 1.02, words, ha="center", va="center", fontsize=SMALLEST)
+    low.set_xlim(-0.6, wide * (size + 0.55))
+    low.set_ylim(3.9, -0.1)
+    written = "    ".join(f"{names[row]}: {', '.join(map(str, table))}" for row, table in enumerate(tables))
+    low.text(0, 3.45, f"tables   {written}", fontsize=SMALLEST, va="center", weight="bold")
+    low.set_title(f"in blocks of {size}: {used / (size * sum(needs)):.0%} of what is handed out is used, "
+                  f"and {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
+    for ax in (top, low):
+        ax.axis("off")
+    say(top, ", ".join(f"request {names[row]} uses {tokens} of {longest} places"
+                       for row, tokens in enumerate(answers)))
+    say(low, f"{total} blocks of {size} tokens; tables {written}")
+    return [top, low]
+
