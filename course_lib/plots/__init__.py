@@ -48,9 +48,11 @@ from course_lib.plots.collectives import (
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
+from course_lib.plots.timelines import timelines
 
 __all__ = [
     "ACTIVATIONS",
@@ -107,10 +109,13 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
+    "split_backward",
+    "stage_routes",
     "star_and_ring",
     "strategy_bars",
     "time_unit",
     "timeline",
+    "timelines",
     "trade_off",
     "words_of",
 ]
