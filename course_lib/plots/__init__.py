@@ -53,9 +53,11 @@ from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
+from course_lib.plots.timelines import timelines
 
 __all__ = [
     "ACTIVATIONS",
@@ -118,11 +120,14 @@ __all__ = [
     "shards_text",
     "sheet",
     "slots_in_time",
+    "split_backward",
+    "stage_routes",
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",
     "time_unit",
     "timeline",
+    "timelines",
     "token_passes",
     "trade_off",
     "words_of",

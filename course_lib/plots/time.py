@@ -107,7 +107,7 @@ def timeline(
     engine = "simulated" if simulated else "measured"
     told = f"{engine}: {len(result)} {row}s, {taken * factor:.3g} {unit}"
     ax.set_title(f"{title} ({told})" if title else told, fontsize=TITLE, loc="left")
-    legend_below(ax, [_key(kind) for kind in sorted(bars, key=_order)])
+    legend_below(ax, [key(kind) for kind in sorted(bars, key=_order)])
     left_words = f"\n{left_out} more {row}s" if left_out else ""
     say(ax, "\n".join(f"{row} {rank}: {_words(events, rank, factor, unit, taken)}" for rank in rows) + left_words)
     return ax
@@ -146,7 +146,14 @@ def _order(kind: str) -> int:
     return list(KINDS).index(kind) if kind in KINDS else len(KINDS) + (kind == "idle")
 
 
-def _key(kind: str) -> Patch:
+def kinds_of(results: Iterable[Any]) -> list[str]:
+    """Return the kinds of events that take time in any of the results, in the order of a legend, and idle time last."""
+    seen = {event.kind for result in results for event in result.events if event.end > event.start}
+    return [*sorted(seen, key=_order), "idle"]
+
+
+def key(kind: str) -> Patch:
+    """Return what stands for a kind of event in a legend."""
     colour, hatch = look(kind)
     return Patch(facecolor=colour, hatch=hatch or None, edgecolor=_edge(colour, hatch), label=kind)
 

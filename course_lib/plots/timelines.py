@@ -1,0 +1,47 @@
+"""Several results under one another, on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import SMALLEST, TITLE, WIDTH, Picture, legend_below
+from course_lib.plots.time import key, kinds_of, time_unit, timeline
+
+
+def timelines(
+    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None
+) -> list[Axes]:
+    """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
+
+    A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
+    is as the first. `clock` names the axis; without `numbers`
+    the bars bear none. Its text twin is `print(result)` of each.
+    """
+    longest = max(result.seconds for result in results.values())
+    factor, unit = time_unit(longest)
+    heights = [0.55 + min((0.42 if numbers else 0.2) * len(result), 4.0) for result in results.values()]
+    figure, axes = plt.subplots(
+        len(results), 1, figsize=(WIDTH, sum(heights) + 0.9), layout="constrained", FigureClass=Picture, sharex=True,
+        squeeze=False, height_ratios=heights,
+    )  # fmt: skip
+    first = next(iter(results.values())).seconds
+    for place, (ax, (name, result)) in enumerate(zip(axes.flat, results.items(), strict=True)):
+        timeline(result, row=row, until=longest, ax=ax)
+        gain = f", {first / result.seconds:.2f} times as fast" if place else ""
+        idle = f", {result.bubble_share:.0%} of it idle" if hasattr(result, "bubble_share") else ""
+        ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
+        words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
+        ax.set_xlabel(words if place == len(results) - 1 else "", fontsize=SMALLEST)
+        if not numbers:
+            for text in list(ax.texts):
+                text.remove()
+    for legend in list(figure.legends):
+        legend.remove()
+    legend_below(axes[0, 0], [key(kind) for kind in kinds_of(results.values())])
+    if title:
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
+    return list(axes.flat)
