@@ -29,7 +29,7 @@ PICTURES = {
     "an answer inside": lambda: plots.one_answer(inside=True),
     "passes": lambda: plots.token_passes()[0],
     "blocks": lambda: plots.block_tables()[0],
-    "slots": lambda: plots.slots_in_time(engines())[0],
+    "slots": lambda: plots.timelines(engines(), row="slot")[0],
 }
 
 
@@ -73,7 +73,7 @@ def test_no_block_is_in_two_tables_and_each_request_has_as_many_as_it_needs():
 
 def test_two_engines_share_the_axis_of_time_and_the_gain_is_written():
     served = engines()
-    top, low = plots.slots_in_time(served)
+    top, low = plots.timelines(served, row="slot")
     assert top.get_xlim() == low.get_xlim()
     gain = served["static"].seconds / served["continuous"].seconds
     assert f"{gain:.2f} times as fast" in low.get_title("left") and "times" not in top.get_title("left")

@@ -1,6 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.answer import one_answer, slots_in_time
+from course_lib.plots.answer import one_answer
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -119,7 +119,6 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
-    "slots_in_time",
     "split_backward",
     "stage_routes",
     "star_and_ring",

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from course_lib.hardware import H100
@@ -19,12 +15,9 @@ from course_lib.plots.canvas import (
     TITLE,
     WAITING,
     WEIGHTS,
-    WIDTH,
-    Picture,
     new_axes,
     say,
 )
-from course_lib.plots.time import timeline
 
 
 def one_answer(
@@ -83,15 +76,3 @@ def one_answer(
 def _note(ax: Axes, x: float, y: float, words: str, colour: str) -> None:
     ax.text(x, y, words, ha="center", va="center", fontsize=SMALLEST, color=colour)
 
-
-def slots_in_time(served: Mapping[str, Any]) -> list[Axes]:
-    """Draw two engines' slots under one another on one axis of time, the slower above, and by how much it is slower."""
-    figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.6), layout="constrained", FigureClass=Picture, sharex=True)
-    longest = max(one.seconds for one in served.values())
-    for place, (axis, (name, one)) in enumerate(zip(axes, served.items(), strict=True)):
-        timeline(one, row="slot", until=longest, ax=axis)
-        gain = f", {longest / one.seconds:.2f} times as fast" if place else ""
-        axis.set_title(f"{name}: {one.seconds:.1f} s{gain}", fontsize=TITLE, loc="left")
-        axis.set_xlabel("seconds on the engine's clock" if place else "", fontsize=SMALLEST)
-    figure.legends[0].remove()
-    return list(axes)
