@@ -46,11 +46,14 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
-from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.drawings import machine_room
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
+from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
+from course_lib.plots.tree import tree_rounds
 
 __all__ = [
     "ACTIVATIONS",
@@ -91,6 +94,7 @@ __all__ = [
     "before_after_text",
     "box",
     "bytes_text",
+    "chunk_journey",
     "cut_product",
     "explore",
     "ladder",
@@ -101,8 +105,10 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "new_axes",
+    "ring_step",
     "roofline",
     "say",
+    "seconds_over_ranks",
     "seconds_over_size",
     "shards",
     "shards_text",
@@ -112,5 +118,6 @@ __all__ = [
     "time_unit",
     "timeline",
     "trade_off",
+    "tree_rounds",
     "words_of",
 ]
