@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-import matplotlib
 import pytest
 import torch
 from wrong_answers.ch03_ring_all_reduce import WRONG
 
 from course_lib import Cluster, RankFailed, run
 from course_lib.lessons import ring
-from course_lib.plots.drawings import star_and_ring
 from exercises_tests import ch03_ring_all_reduce as checks
 from exercises_tests.judging import CheckFailed
 from exercises_tests.tools.chapters import find, tagged
@@ -114,15 +112,6 @@ def test_after_the_first_half_of_the_ring_rank_r_holds_all_of_chunk_r_and_at_the
     assert len(steps) == 7
     assert all(steps[3][rank][rank] == [0, 1, 2, 3] for rank in range(4))
     assert steps[6] == [[[0, 1, 2, 3]] * 4] * 4
-
-
-def test_the_drawing_of_the_ring_shows_the_first_step_of_the_built_in_one():
-    matplotlib.use("Agg")
-    drawn = [text.get_text() for text in star_and_ring().texts]
-    assert [drawn.count(f"rank {rank}") for rank in range(4)] == [2] * 4
-    first = ring.ring_steps(4)[1]
-    sent = [next(c for c in range(4) if rank in first[(rank + 1) % 4][c]) for rank in range(4)]
-    assert [text for text in drawn if text.startswith("chunk ")] == [f"chunk {chunk}" for chunk in sent]
 
 
 def test_tensors_after_are_those_that_the_check_sees():

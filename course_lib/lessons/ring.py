@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import Cluster, Results, algorithms, each, run
+from course_lib.events import Event
 from course_lib.lessons.sample_data import integers
 
 EMPTY = -100  # what ranks hold before an all-gather where others' chunks will be
@@ -79,6 +80,67 @@ def _parts_in(value: int, ranks: int) -> list[int] | str:
     if not 0 <= value < 10**ranks:
         return "?"
     return [rank for rank, digit in enumerate(reversed(str(value))) for _ in range(int(digit))]
+
+
+# On the timeline: which chunk each message carries
+
+
+class _Numbered:
+    """A `dist` that notes which chunk each message of its rank carries, as the message's own numbers tell it."""
+
+    def __init__(self, dist: Any, size: int) -> None:
+        self._dist, self._size, self.chunks = dist, size, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dist, name)
+
+    def _note(self, tensor: torch.Tensor) -> None:
+        count, total = tensor.flatten()[:2].tolist() if tensor.numel() == self._size else (0, 0)
+        self.chunks.append(f"{total / count:.0f}" if count else "")
+
+    def send(self, tensor: torch.Tensor, *args: Any, **more: Any) -> Any:
+        self._note(tensor)
+        return self._dist.send(tensor, *args, **more)
+
+    def isend(self, tensor: torch.Tensor, *args: Any, **more: Any) -> Any:
+        self._note(tensor)
+        return self._dist.isend(tensor, *args, **more)
+
+    def batch_isend_irecv(self, ops: list) -> Any:
+        for op in ops:
+            if op.name == "isend":
+                self._note(op.tensor)
+        return self._dist.batch_isend_irecv(ops)
+
+
+def _numbered(dist: Any, answer: Any, mine: torch.Tensor) -> list[str]:
+    watched = _Numbered(dist, len(mine) // dist.get_world_size())
+    answer(watched, mine)
+    return watched.chunks
+
+
+def with_chunk_numbers(answer: Any, elements: int, ranks: int = 4, on: Cluster | None = None) -> Results:
+    """Return a simulated run of an all-reduce whose sends and receives have the number of their chunk as a label.
+
+    Chunk c begins with the numbers 1 and c on every rank. Whatever is added on the way, the second number of a chunk
+    over its first is c. `elements` must be a multiple of `ranks`; a message of another size than a chunk has no label.
+    """
+    tensor = torch.zeros(ranks, elements // ranks)
+    tensor[:, 0], tensor[:, 1] = 1, torch.arange(ranks)
+    trace = run(_numbered, answer, tensor.flatten(), ranks=ranks, on=on or Cluster())
+    carried: dict[tuple, list[str]] = {}  # of each pair of ranks, the labels of its messages in order
+    sends = [iter(labels) for labels in trace]
+    for event in trace.events:
+        if event.kind == "send":
+            carried.setdefault((event.rank, event.peer), []).append(next(sends[event.rank], ""))
+    left = {(kind, *pair): iter(labels) for pair, labels in carried.items() for kind in ("send", "recv")}
+
+    def labelled(event: Event) -> Event:
+        pair = (event.rank, event.peer) if event.kind == "send" else (event.peer, event.rank)
+        return event._replace(label=next(left.get((event.kind, *pair), iter(())), ""))
+
+    events = [labelled(event) for event in trace.events]
+    return Results([None] * ranks, trace.seconds, events, trace.printed, simulated=True)
 
 
 # The tensors themselves

@@ -47,17 +47,20 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
-from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.drawings import machine_room
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
+from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
+from course_lib.plots.tree import tree_rounds
 
 __all__ = [
     "ACTIVATIONS",
@@ -100,6 +103,7 @@ __all__ = [
     "block_tables",
     "box",
     "bytes_text",
+    "chunk_journey",
     "cut_product",
     "explore",
     "ladder",
@@ -113,8 +117,10 @@ __all__ = [
     "new_axes",
     "number_formats",
     "one_answer",
+    "ring_step",
     "roofline",
     "say",
+    "seconds_over_ranks",
     "seconds_over_size",
     "shards",
     "shards_text",
@@ -129,5 +135,6 @@ __all__ = [
     "timelines",
     "token_passes",
     "trade_off",
+    "tree_rounds",
     "words_of",
 ]

@@ -1,0 +1,66 @@
+"""Time over the number of ranks, in panels side by side that share one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from course_lib.plots.canvas import BLUE, GREEN, ORANGE, SMALLEST, TITLE, WIDTH, Picture, arrow, new_axes
+from course_lib.plots.time import time_unit
+
+LOOKS = ((GREEN, "^"), (BLUE, "o"), (ORANGE, "s"))
+
+
+def seconds_over_ranks(panels: Mapping[str, Mapping[str, Mapping[int, float]]]) -> list[Axes]:
+    """Draw `panels[title][name][ranks]`, in seconds: a panel for each title, a named line for each name.
+
+    All panels share the axis of time. At the most ranks an arrow says how many times as long the first line takes as
+    the last.
+    """
+    _, axes = plt.subplots(
+        1, len(panels), figsize=(WIDTH, 4.0), sharey=True, squeeze=False, layout="constrained", FigureClass=Picture
+    )
+    for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
+        _panel(ax, title, lines)
+    axes[0, 0].set_ylabel("time", fontsize=SMALLEST)
+    return list(axes[0])
+
+
+def _panel(ax: Axes, title: str, lines: Mapping[str, Mapping[int, float]]) -> None:
+    new_axes(ax, 0)
+    worlds = sorted({ranks for line in lines.values() for ranks in line})
+    for (name, line), (colour, marker) in zip(lines.items(), LOOKS, strict=False):
+        ax.plot(worlds, [line[ranks] for ranks in worlds], marker=marker, color=colour, linewidth=2, label=name)
+        above = name == next(iter(lines))
+        at = worlds[max(len(worlds) - 2, 0)]  # where its name stands
+        ax.annotate(
+            name, (at, line[at]), (-6 if above else 6, 8 if above else -8), textcoords="offset points",
+            ha="right" if above else "left", va="bottom" if above else "top", fontsize=SMALLEST, color=colour,
+            weight="bold",
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xticks(worlds, [str(ranks) for ranks in worlds])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _text(value)))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.grid(True, which="major", color="#EEEEEE")
+    ax.set_axisbelow(True)
+    ax.set_xlabel("ranks", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    most = worlds[-1]
+    longest, shortest = (list(lines.values())[place][most] for place in (0, -1))
+    arrow(ax, (most, longest), (most, shortest), "<|-|>", line=1.4)
+    far = longest > 10 * shortest  # else there is no room between the lines
+    ax.annotate(f"{longest / shortest:.3g} times", (most, (longest * shortest) ** 0.5 if far else longest),
+                (-6 if far else 4, 0 if far else 14), ha="right", va="center", textcoords="offset points",
+                fontsize=TITLE, weight="bold")  # fmt: skip
+
+
+def _text(seconds: float) -> str:
+    factor, unit = time_unit(seconds)
+    return f"{seconds * factor:.4g} {unit}"

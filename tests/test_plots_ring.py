@@ -1,0 +1,206 @@
+"""The pictures of chapter 3: star and ring on one axis, a chunk's journey, the ring step by step, time over ranks."""
+
+from __future__ import annotations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+from course_lib import Cluster, algorithms, plots
+from course_lib.lessons.ring import ring_steps, steps_of, with_chunk_numbers
+from course_lib.plots.ring import ring_messages
+from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def panels():
+    times = {name: {4: factor, 8: 2.1 * factor, 512: 30 * factor} for name, factor in (("star", 2e-3), ("ring", 1e-4))}
+    return plots.seconds_over_ranks({"large": times, "small": {"star": times["ring"], "ring": times["ring"]}})[0]
+
+
+DRAWN = {
+    "star_and_ring": plots.star_and_ring,
+    "chunk_journey": plots.chunk_journey,
+    "tree_rounds": plots.tree_rounds,
+    **{f"step {step}": lambda step=step: plots.ring_step(ring_steps(4), step) for step in range(7)},
+    "panels": panels,
+}
+
+
+def words(ax) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_letter_is_large_enough_and_inside_the_picture(name):
+    figure = DRAWN[name]().figure
+    figure.canvas.draw()
+    assert plots.words_of(figure)
+    width, height = figure.get_size_inches() * figure.dpi
+    drawn = [text for ax in figure.axes for text in (*ax.texts, *(child for child in ax.get_children()
+             if isinstance(child, Text))) if text.get_text()]  # fmt: skip
+    assert min(text.get_fontsize() for text in drawn) >= plots.SMALLEST
+    assert min(label.get_fontsize() for ax in figure.axes for label in ax.get_xticklabels()) >= plots.SMALLEST
+    for text in drawn:
+        around = text.get_window_extent()
+        assert around.x0 >= -2 and around.x1 <= width + 2 and around.y0 >= -2 and around.y1 <= height + 2, text
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 5])
+def test_the_messages_drawn_are_those_of_the_built_in_ring(ranks):
+    sizes = list(range(1, ranks + 1))  # a message's size tells its chunk
+    for rank in range(ranks):
+        built_in = [size - 1 for rounds in algorithms.all_reduce(rank, sizes) for kind, _, size in rounds if
+                    kind == "send"]  # fmt: skip
+        assert built_in == [chunk for sender, _, _, chunk in ring_messages(ranks) if sender == rank]
+
+
+def test_star_and_ring_share_one_axis_and_the_ratio_is_written_on_it():
+    star, star_time, ring, ring_time = plots.star_and_ring().figure.axes
+    assert star_time.get_xlim() == ring_time.get_xlim()
+    assert "done after 1.5 instead of 6:\n4 times as fast" in words(ring_time)
+    assert "Star: rank 0's port carries everything" in plots.words_of(star.figure)
+    assert [text for text in words(ring) if text.startswith("chunk")] == ["chunk 3", "chunk 0", "chunk 1", "chunk 2"]
+
+
+def test_on_its_journey_a_chunk_gathers_every_part_once_and_ends_complete_on_all_ranks():
+    said = plots.words_of(plots.chunk_journey().figure)
+    assert "rank 1 holds 1, rank 2 holds 1+2, rank 3 holds 1+2+3, rank 0 holds 0+1+2+3, rank 1 holds 0+1+2+3" in said
+    drawn = words(plots.chunk_journey())
+    assert (drawn.count("add"), drawn.count("copy")) == (3, 3)
+
+
+def framed(ax) -> int:
+    pink = plots.SENT.upper()
+    return sum(to_hex(patch.get_edgecolor()).upper() == pink and patch.get_linewidth() == 3 for patch in ax.patches)
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_what_moved_in_a_step_is_framed_and_says_where_it_came_from(step):
+    ax = plots.ring_step(ring_steps(4), step)
+    assert framed(ax) == 4
+    assert sum("from rank" in part for part in plots.words_of(ax.figure).split(";")) == 4
+    for rank in range(4):
+        assert f"rank {rank} got chunk {(rank - 1 - step) % 4} from rank {(rank - 1) % 4}" in plots.words_of(ax.figure)
+    assert ax.get_title("left").endswith("added" if step <= 3 else "copied")
+
+
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_of_one_lap_every_step_is_named_for_what_it_does(step):
+    adds = plots.ring_step(steps_of(reduce_scatter_ring, 3), step).get_title("left")
+    assert adds == f"step {step % 3} of 2: the framed chunks have just come in and were added"
+    copies = plots.ring_step(steps_of(all_gather_ring, 3, only_own=True), step).get_title("left")
+    assert copies == f"step {step % 3} of 2: the framed chunks have just come in and were copied"
+
+
+def test_a_step_without_a_change_says_so():
+    assert plots.ring_step([[[[0]]]] * 2, 1).get_title("left") == "step 1 of 1: nothing changed"
+
+
+def test_before_the_first_message_nothing_is_framed():
+    ax = plots.ring_step(ring_steps(4), 0, "yours: ")
+    assert framed(ax) == 0
+    assert ax.get_title("left") == "yours: before the first message"
+
+
+def test_a_ring_to_the_left_has_its_arrows_from_the_right():
+    def leftward(dist, tensor):
+        ranks = dist.get_world_size()
+        ring_all_reduce(_Mirrored(dist, ranks), tensor)
+
+    said = plots.words_of(plots.ring_step(steps_of(leftward, 4), 1).figure)
+    assert "rank 2 got chunk 0 from rank 3" in said
+
+
+class _Mirrored:
+    """A `dist` whose ranks are numbered the other way round."""
+
+    def __init__(self, dist, ranks):
+        self._dist, self._ranks = dist, ranks
+
+    def get_rank(self):
+        return -self._dist.get_rank() % self._ranks
+
+    def get_world_size(self):
+        return self._ranks
+
+    def isend(self, tensor, peer):
+        return self._dist.isend(tensor, -peer % self._ranks)
+
+    def recv(self, tensor, peer):
+        return self._dist.recv(tensor, -peer % self._ranks)
+
+
+def test_a_cell_that_is_no_sum_of_parts_is_drawn_as_its_text():
+    steps = [[[[0], [0]], [[1], [1]]], [["?", [0]], [[1], [0, 1]]]]
+    ax = plots.ring_step(steps, 1)
+    assert "?" in words(ax) and framed(ax) == 2
+
+
+def test_all_steps_have_one_size():
+    sizes = set()
+    for step in range(7):
+        figure = plots.ring_step(ring_steps(4), step).figure
+        figure.canvas.draw()
+        sizes.add(tuple(figure.get_size_inches()))
+    assert len(sizes) == 1
+
+
+def test_panels_share_the_axis_of_time_and_tell_the_ratio_at_the_most_ranks():
+    large, small = panels().figure.axes
+    assert large.get_ylim() == small.get_ylim()
+    assert "20 times" in words(large) and "1 times" in words(small)
+    assert "star: 2 ms at 4, 4.2 ms at 8, 60 ms at 512" in plots.words_of(large.figure)
+
+
+@pytest.mark.parametrize("ranks", [5, 8])
+def test_the_arrows_of_a_tree_are_the_messages_of_the_built_in_broadcast(ranks):
+    built_in = [(rank, peer) for rank in range(ranks) for messages in algorithms.broadcast(rank, ranks, 1, 0)
+                for kind, peer, _ in messages if kind == "send"]  # fmt: skip
+    said = plots.words_of(plots.tree_rounds(ranks).figure)
+    assert sorted(built_in) == [(one, other) for one in range(ranks) for other in range(ranks)
+                                if f" {one} sends to {other}" in said]  # fmt: skip
+    assert said.endswith(f"{ranks} ranks have it" + said.rpartition("ranks have it")[2])
+
+
+# The learner's own ring on the timeline
+
+
+@pytest.mark.parametrize("answer", ["plain", "batched"])
+def test_messages_of_a_ring_are_labelled_with_the_chunk_they_carry(answer):
+    trace = with_chunk_numbers(ring_all_reduce if answer == "plain" else batched, 1024, 4, Cluster())
+    for rank in range(4):
+        sent = [(rank - 1 - step) % 4 for step in range(6)]
+        assert [event.label for event in trace.of(rank, "send")] == list(map(str, sent))
+        assert [event.label for event in trace.of(rank, "recv")] == [str((chunk - 1) % 4) for chunk in sent]
+    assert trace.simulated and trace.seconds > 0 and trace.bytes_sent == [6 * 1024] * 4
+
+
+def batched(dist, tensor):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(2 * (ranks - 1)):
+        coming = chunks[(rank - 2 - step) % ranks]
+        arrived = coming.clone()
+        going = dist.P2POp(dist.isend, chunks[(rank - 1 - step) % ranks].clone(), (rank + 1) % ranks)
+        for handle in dist.batch_isend_irecv([going, dist.P2POp(dist.irecv, arrived, (rank - 1) % ranks)]):
+            handle.wait()
+        coming.copy_(coming + arrived if step < ranks - 1 else arrived)
+
+
+def test_messages_that_are_no_chunk_have_no_label():
+    def whole(dist, tensor):
+        sending = dist.isend(tensor, (dist.get_rank() + 1) % dist.get_world_size())
+        dist.recv(tensor.clone(), (dist.get_rank() - 1) % dist.get_world_size())
+        sending.wait()
+
+    assert {event.label for event in with_chunk_numbers(whole, 64).events} == {""}
