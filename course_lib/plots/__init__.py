@@ -46,11 +46,14 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
-from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.drawings import star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.messages import messages
+from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
+from course_lib.plots.traces import traces
 
 __all__ = [
     "ACTIVATIONS",
@@ -97,13 +100,16 @@ __all__ = [
     "ladder_text",
     "latencies",
     "legend_below",
-    "machine_room",
+    "many_copies",
     "memory_bars",
     "memory_timeline",
+    "messages",
     "new_axes",
+    "one_model",
     "roofline",
     "say",
     "seconds_over_size",
+    "separate_memories",
     "shards",
     "shards_text",
     "sheet",
@@ -111,6 +117,8 @@ __all__ = [
     "strategy_bars",
     "time_unit",
     "timeline",
+    "traces",
     "trade_off",
+    "who_to_whom",
     "words_of",
 ]
