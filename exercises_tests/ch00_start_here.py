@@ -146,8 +146,10 @@ def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32"
     for rank, got in enumerate(trace):
         told = f"returned {_text(got)}; the total is {_text(total)}"
         partly = f"{told}. This sum is not complete: receive from everyone before you send the total to anyone"
+        own = f"{told}. It returned what it brought, though the other ranks got the total: rank 0 needs the total, too"
         alone = f"returned {_text(got)}: rank 0 has the total, and every other rank has to return it too"
         mistakes = [
+            Mistake("own-value", rank == 0 and equal(got, given[0]) and equal(trace[-1], total), own),
             *(Mistake("not-complete", some, partly) for some in partial[:-1]),
             Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
             Mistake("not-on-every-rank", got is None and trace[0] is not None, alone),

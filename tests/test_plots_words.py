@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 
 from course_lib import Event, plots
 from course_lib.plots import Picture, as_html, say, words_of
-from course_lib.plots import drawings as pictures
 from course_lib.plots.canvas import png
 from exercises_tests.tools.chapters import ROOT
 
@@ -131,7 +130,7 @@ def test_a_timeline_of_many_ranks_says_how_many_are_left_out():
     assert "rank 0: work" in words and "rank 39: work" in words and "24 more ranks" in words
 
 
-@pytest.mark.parametrize("draw", [pictures.machine_room, plots.star_and_ring])
+@pytest.mark.parametrize("draw", [plots.star_and_ring])
 def test_a_drawing_has_words(draw):
     assert len(words_of(draw().figure)) > 100
 

@@ -47,12 +47,13 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
-from course_lib.plots.drawings import machine_room
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.messages import messages
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.scaling import seconds_over_ranks
@@ -60,6 +61,7 @@ from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
+from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 
 __all__ = [
@@ -111,17 +113,20 @@ __all__ = [
     "latencies",
     "layer_matrices",
     "legend_below",
-    "machine_room",
+    "many_copies",
     "memory_bars",
     "memory_timeline",
+    "messages",
     "new_axes",
     "number_formats",
     "one_answer",
+    "one_model",
     "ring_step",
     "roofline",
     "say",
     "seconds_over_ranks",
     "seconds_over_size",
+    "separate_memories",
     "shards",
     "shards_text",
     "sheet",
@@ -134,7 +139,9 @@ __all__ = [
     "timeline",
     "timelines",
     "token_passes",
+    "traces",
     "trade_off",
     "tree_rounds",
+    "who_to_whom",
     "words_of",
 ]

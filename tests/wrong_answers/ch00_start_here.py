@@ -273,6 +273,21 @@ def answers_each_at_once(dist, value):
     return total
 
 
+@wrong("sum_on_every_rank", "own-value", "on 2 ranks rank 0", "returned what it brought", "rank 0 needs the total")
+def rank_0_forgets_the_total(dist, value):
+    if dist.get_rank():
+        dist.send(value, 0)
+        dist.recv(value, 0)
+        return value
+    total, arrived = value.clone(), torch.empty_like(value)
+    for other in range(1, dist.get_world_size()):
+        dist.recv(arrived, other)
+        total += arrived
+    for other in range(1, dist.get_world_size()):
+        dist.send(total, other)
+    return value
+
+
 @wrong("sum_on_every_rank", "past-rank-0", "on 3 ranks", "rank 1 sent a message to rank 2")
 def along_a_chain_and_back(dist, value):
     rank, ranks = dist.get_rank(), dist.get_world_size()

@@ -1,0 +1,180 @@
+"""Messages: a row per rank, and a band from sender to receiver, its latency told apart from its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch, Polygon, Rectangle
+
+from course_lib.plots.canvas import (
+    COMPUTE,
+    INK,
+    RECEIVED,
+    SENT,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WIDTH,
+    Picture,
+    legend_below,
+    new_axes,
+    say,
+)
+from course_lib.plots.collectives import bytes_text
+from course_lib.plots.time import _covered, _lanes, look, time_unit
+
+HIGH = 0.46  # of a row: its bar; the rest is for the bands
+MOST = 8  # messages that are told one by one
+ON_ITS_WAY, HATCH = "white", "//////"
+
+
+def messages(results: Any, on: Any, *, title: str | None = None) -> Any:
+    """Draw who sent what to whom, and when: a row per rank, a band from sender to receiver for each message.
+
+    `results` is a simulated run, or a dictionary of several by their names, drawn below each other on one axis of time;
+    `on` is the Cluster that they ran on. In the bar of a message the hatched part is its latency (nothing has arrived
+    yet, or the last byte is under way) and the full part its bytes. Returns the Axes, for several runs a list of them.
+    """
+    panels = dict(results) if isinstance(results, Mapping) else {"": results}
+    if not all(getattr(result, "simulated", False) for result in panels.values()):
+        raise ValueError("messages draws simulated runs: only the simulator knows when bytes move")
+    rows = [len(result) for result in panels.values()]
+    height = sum(0.52 * count + 0.5 for count in rows) + 0.9 + 0.4 * bool(title and len(panels) > 1)
+    figure, axes = plt.subplots(
+        len(panels), sharex=True, figsize=(WIDTH, height), layout="constrained", FigureClass=Picture, squeeze=False,
+        height_ratios=[count + 0.6 for count in rows],
+    )  # fmt: skip
+    span = max(result.seconds for result in panels.values()) or 1.0
+    least = min(result.seconds for result in panels.values())
+    for ax, (name, result) in zip(axes[:, 0], panels.items(), strict=True):
+        _panel(new_axes(ax, 0), result, on, span)
+        ax.set_title(_heading(name or title, result.seconds, span, least), fontsize=TITLE, loc="left")
+        say(ax, "\n".join(_told(result, on, span)))
+    if title and len(panels) > 1:
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left", weight="bold")
+    factor, unit = time_unit(span)
+    axes[-1, 0].set_xlabel(f"virtual time in {unit}", fontsize=SMALLEST)
+    idle = any(_covered(result.of(rank)) < 0.999 * result.seconds for result in panels.values()
+               for rank in range(len(result)))  # fmt: skip
+    legend_below(axes[-1, 0], _keys([event for result in panels.values() for event in result.events], on, idle))
+    return list(axes[:, 0]) if len(panels) > 1 else axes[0, 0]
+
+
+def _heading(name: str | None, seconds: float, span: float, least: float) -> str:
+    """Return what stands above a run: its name, how long it took, and how much longer than the shortest that is."""
+    factor, unit = time_unit(span)
+    took = f"{seconds * factor:.3g} {unit}"
+    if least and seconds > 1.005 * least:
+        ratio = f"{seconds / least:.3g}"
+        took += ", twice as long" if ratio == "2" else f", {ratio} times as long"
+    return f"{name}: {took}" if name else took
+
+
+def _panel(ax: Axes, result: Any, on: Any, span: float) -> None:
+    factor, unit = time_unit(span)
+    for rank in range(len(result)):
+        ax.add_patch(Rectangle((0, rank - HIGH / 2), result.seconds * factor, HIGH, facecolor=WAITING, linewidth=0))
+    for rank, group in groupby(sorted(result.events, key=lambda event: event.rank), key=lambda event: event.rank):
+        for event, lane, lanes in _lanes(list(group)):
+            high = HIGH / lanes
+            top = rank - HIGH / 2 + lane * high
+            for start, end, colour, hatch, text in _parts(event, on, factor, unit):
+                _bar(ax, start * factor, end * factor, top, high, colour, hatch, text, span * factor)
+    for event in result.events:
+        if event.kind == "send":
+            _band(ax, event, on, factor)
+    if result.seconds < 0.85 * span:
+        _less(ax, result.seconds * factor, span * factor, (len(result) - 1) / 2, unit)
+    ax.set_xlim(0, span * factor)
+    ax.set_ylim(len(result) - 0.6, -0.4)
+    ax.set_yticks(range(len(result)), [f"rank {rank}" for rank in range(len(result))])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
+def _less(ax: Axes, end: float, longest: float, y: float, unit: str) -> None:
+    """Draw how much earlier a run ends than the longest one."""
+    line = {"arrowstyle": "<|-|>", "color": INK, "shrinkA": 2, "shrinkB": 2}
+    ax.annotate("", (end, y), (longest, y), arrowprops=line)
+    words = f"{longest - end:.3g} {unit} less"
+    ax.text((end + longest) / 2, y - 0.12, words, ha="center", va="bottom", fontsize=SMALLEST, color=INK)
+
+
+def _latency(event: Any, on: Any) -> float:
+    """Return the part of a message's time that is latency."""
+    source, target = (event.rank, event.peer) if event.kind == "send" else (event.peer, event.rank)
+    return min(on.link(source, target)[0], event.end - event.start)
+
+
+def _parts(event: Any, on: Any, factor: float, unit: str) -> list[tuple]:
+    """Return the pieces of an event's bar: start, end, colour, hatch and text."""
+    if event.kind not in ("send", "recv"):
+        text = event.label or f"{event.kind} {(event.end - event.start) * factor:.3g} {unit}"
+        return [(event.start, event.end, *look(event.kind), text)]
+    late, size = _latency(event, on), bytes_text(event.sent or event.received)
+    took = f"{(event.end - event.start - late) * factor:.3g} {unit}"
+    text = f"latency {late * factor:.3g} {unit}"
+    if event.kind == "send":
+        middle = event.end - late
+        return [(event.start, middle, SENT, "", f"sends {size}: {took}"), (middle, event.end, ON_ITS_WAY, HATCH, text)]
+    middle = event.start + late
+    arrives = f"receives {size}: {took}"
+    return [(event.start, middle, ON_ITS_WAY, HATCH, text), (middle, event.end, RECEIVED, "", arrives)]
+
+
+def _bar(
+    ax: Axes, start: float, end: float, top: float, high: float, colour: str, hatch: str, text: str, span: float
+) -> None:
+    edge = SENT if hatch == HATCH else "white"
+    bar = Rectangle((start, top), max(end - start, span / 2000), high, facecolor=colour, hatch=hatch, zorder=3,
+                    edgecolor=edge, linewidth=0.6)  # fmt: skip
+    if end > start:
+        ax.add_patch(bar)
+    if end - start > (0.0135 * len(text) + 0.01) * span and high > 0.4:
+        paper = {"facecolor": colour, "edgecolor": "none", "pad": 1.5} if hatch else None
+        middle = ((start + end) / 2, top + high / 2)
+        ax.text(*middle, text, ha="center", va="center_baseline", fontsize=SMALLEST, zorder=4, bbox=paper, color=INK)
+
+
+def _band(ax: Axes, event: Any, on: Any, factor: float) -> None:
+    """Draw the way of a message: it leaves for as long as its bytes take, and arrives a latency later."""
+    late = _latency(event, on)
+    edge = HIGH / 2 if event.peer > event.rank else -HIGH / 2
+    leaves, arrives = event.rank + edge, event.peer - edge
+    corners = [(event.start, leaves), (event.end - late, leaves), (event.end, arrives), (event.start + late, arrives)]
+    corners = [(x * factor, y) for x, y in corners]
+    ax.add_patch(Polygon(corners, closed=True, facecolor=SENT, edgecolor=SENT, alpha=0.45, linewidth=1.2, zorder=2))
+    middle = ((corners[0][0] + corners[1][0]) / 2, leaves), ((corners[2][0] + corners[3][0]) / 2, arrives)
+    look_of = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=5)
+
+
+def _keys(events: list, on: Any, idle: bool) -> list[Patch]:
+    moved = [event for event in events if event.kind in ("send", "recv")]
+    both = [Patch(facecolor=SENT, label="bytes leave"), Patch(facecolor=RECEIVED, label="bytes arrive")]
+    keys = both if moved else []
+    if any(_latency(event, on) for event in moved):
+        keys += [Patch(facecolor=ON_ITS_WAY, hatch=HATCH, edgecolor=SENT, linewidth=0.6, label="latency")]
+    keys += [Patch(facecolor=COMPUTE, label="work")] if any(event.kind == "work" for event in events) else []
+    return keys + [Patch(facecolor=WAITING, label="waits, or is done")] * idle
+
+
+def _told(result: Any, on: Any, span: float) -> list[str]:
+    """Return a run in words: its few messages one by one, or how many there are and what they cost together."""
+    factor, unit = time_unit(span)
+    sends = [event for event in result.events if event.kind == "send"]
+    if len(sends) > MOST:
+        late = sum(_latency(event, on) for event in sends)
+        rest = sum(event.end - event.start for event in sends) - late
+        told = [f"{len(sends)} messages of {bytes_text(sends[0].sent)}: {late * factor:.3g} {unit} of latency and "
+                f"{rest * factor:.3g} {unit} of bytes in all"]
+    else:
+        told = [f"rank {event.rank} sends {bytes_text(event.sent)} to rank {event.peer} from "
+                f"{event.start * factor:.3g} to {event.end * factor:.3g} {unit}, "
+                f"of which {_latency(event, on) * factor:.3g} {unit} are latency" for event in sends]
+    return told + [f"rank {event.rank} works from {event.start * factor:.3g} to {event.end * factor:.3g} {unit}"
+                   for event in result.events if event.kind == "work"]

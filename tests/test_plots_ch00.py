@@ -1,0 +1,238 @@
+"""The pictures of chapter 0: bands where messages travel, drawings that name everything, letters to be read."""
+
+from __future__ import annotations
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import Polygon, Rectangle
+
+from course_lib import Cluster, run, work
+from course_lib.plots import (
+    COMPUTE,
+    RECEIVED,
+    SENT,
+    SMALLEST,
+    WAITING,
+    many_copies,
+    messages,
+    one_model,
+    separate_memories,
+    traces,
+    who_to_whom,
+    words_of,
+)
+from course_lib.plots.traces import LOOK, SKETCHES
+
+LINK = Cluster(bandwidth=1e9, latency=2e-6)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def pass_on(dist, tensor):
+    if dist.get_rank() == 0:
+        dist.send(tensor, dst=1)
+    else:
+        dist.recv(torch.empty_like(tensor), src=0)
+
+
+def both_ways(dist, tensor):
+    peer = 1 - dist.get_rank()
+    sending = dist.isend(tensor, peer)
+    dist.recv(torch.empty_like(tensor), peer)
+    sending.wait()
+
+
+def overlapped(dist, tensor):
+    if dist.get_rank() == 0:
+        sending = dist.isend(tensor, dst=1)
+        work(10e-6)
+        sending.wait()
+    else:
+        dist.recv(torch.empty_like(tensor), src=0)
+
+
+def bars(ax, colour: str) -> list[tuple[float, float]]:
+    """Return (start, end) of the bars of a colour."""
+    found = [box for box in ax.patches if isinstance(box, Rectangle) and to_hex(box.get_facecolor()) == colour.lower()]
+    return [(round(box.get_x(), 6), round(box.get_x() + box.get_width(), 6)) for box in found]
+
+
+def bands(ax) -> list[list[tuple[float, float]]]:
+    found = [band for band in ax.patches if isinstance(band, Polygon)]
+    return [[(round(x, 6), round(y, 2)) for x, y in band.get_xy()[:4]] for band in found]
+
+
+def legible(ax) -> None:
+    """Assert that no letter is too small, that nothing leaves the picture, and that no two words of it overlap."""
+    figure = ax.figure
+    figure.canvas.draw()
+    shown = []
+    for axis, (low, high) in ((ax.xaxis, sorted(ax.get_xlim())), (ax.yaxis, sorted(ax.get_ylim()))):
+        shown += [tick.label1 for tick in axis.get_major_ticks() if ax.axison and low <= tick.get_loc() <= high]
+    texts = [*ax.texts, *shown, *(title for title in (ax._left_title, ax.title, ax.xaxis.label) if ax.axison)]
+    texts = [text for text in texts if text.get_text().strip()]
+    assert min(text.get_fontsize() for text in texts) >= SMALLEST
+    whole = figure.bbox
+    boxes = {text: text.get_window_extent() for text in texts}
+    for text, box in boxes.items():
+        assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, text.get_text()
+        assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text.get_text()
+    inside = [(text.get_text(), box) for text, box in boxes.items() if text in ax.texts]
+    for place, (name, box) in enumerate(inside):
+        for other, another in inside[place + 1:]:
+            assert not box.shrunk(0.95, 0.9).overlaps(another.shrunk(0.95, 0.9)), (name, other)
+
+
+# Messages
+
+
+def test_a_message_leaves_while_its_bytes_last_and_arrives_a_latency_later():
+    ax = messages(run(pass_on, torch.ones(1000), ranks=2, on=LINK), LINK, title="One message")
+    assert bars(ax, SENT) == [(0, 4)] and bars(ax, RECEIVED) == [(2, 6)]
+    assert sorted(bars(ax, "#ffffff")) == [(0, 2), (4, 6)]
+    (band,) = bands(ax)
+    assert [x for x, _ in band] == [0, 4, 6, 2] and band[0][1] < band[2][1]
+    assert "rank 0 sends 4 kB to rank 1 from 0 to 6 µs, of which 2 µs are latency" in words_of(ax.figure)
+    assert ax.get_title("left") == "One message: 6 µs"
+    legible(ax)
+
+
+def test_two_messages_that_face_each_other_cross():
+    ax = messages(run(both_ways, torch.ones(1000), ranks=2, on=LINK), LINK)
+    down, up = sorted(bands(ax), key=lambda band: band[0][1])
+    assert [x for x, _ in down] == [x for x, _ in up] == [0, 4, 6, 2]
+    assert down[0][1] == up[2][1] and down[2][1] == up[0][1]
+    assert WAITING.lower() not in [to_hex(key.get_facecolor()) for key in ax.figure.legends[0].get_patches()]
+
+
+def test_runs_below_each_other_share_one_axis_and_say_how_much_longer_the_longest_takes():
+    runs = {name: run(pass_on, torch.ones(count), ranks=2, on=LINK) for name, count in (("4 kB", 1000), ("4 B", 1))}
+    long, short = messages(runs, LINK, title="Two sizes")
+    assert long.get_xlim() == short.get_xlim() == (0, pytest.approx(6))
+    assert long.get_title("left") == "4 kB: 6 µs, 2.99 times as long" and short.get_title("left") == "4 B: 2 µs"
+    assert [text.get_text() for text in short.texts if "less" in text.get_text()] == ["4 µs less"]
+    assert words_of(long.figure).startswith("Two sizes; 4 kB: 6 µs")
+    legible(long)
+    legible(short)
+
+
+def test_work_beside_a_message_shares_the_row_and_is_told():
+    ax = messages(run(overlapped, torch.ones(1000), ranks=2, on=LINK), LINK)
+    assert bars(ax, COMPUTE) == [(0, 10)] and bars(ax, SENT) == [(0, 4)]
+    assert "rank 0 works from 0 to 10 µs" in words_of(ax.figure)
+
+
+def test_many_messages_are_told_together():
+    def star(dist):
+        for other in range(1, dist.get_world_size()):
+            if dist.get_rank() == 0:
+                dist.recv(torch.empty(1000), other)
+            elif dist.get_rank() == other:
+                dist.send(torch.ones(1000), 0)
+
+    ax = messages(run(star, ranks=12, on=LINK), LINK)
+    assert "11 messages of 4 kB: 22 µs of latency and 44 µs of bytes in all" in words_of(ax.figure)
+    legible(ax)
+
+
+def test_on_a_cluster_of_nodes_each_message_has_the_latency_of_its_link():
+    nodes = Cluster(nodes=2, gpus_per_node=1, bandwidth=1e9, latency=1e-6, nic_bandwidth=1e9, nic_latency=3e-6)
+    ax = messages(run(pass_on, torch.ones(1000), ranks=2, on=nodes), nodes)
+    assert bars(ax, RECEIVED) == [(3, 7)]
+
+
+def test_measured_runs_are_refused():
+    class Measured(list):
+        events, seconds, simulated = [], 1.0, False
+
+    with pytest.raises(ValueError, match="only the simulator knows"):
+        messages(Measured([None]), LINK)
+
+
+# Drawings
+
+
+def test_many_copies_names_every_noun():
+    ax = many_copies()
+    drawn = " ".join(text.get_text() for text in ax.texts)
+    for noun in ("laptop", "process", "rank 3", "memory", "GPU", "NVLink", "network", "node", "gloo", "NCCL", "16,383"):
+        assert noun in drawn, noun
+    assert "own memory" in words_of(ax.figure)
+    legible(ax)
+
+
+def test_separate_memories_show_what_each_process_holds():
+    ax = separate_memories([], [["rank 0 was here"], ["rank 1 was here"]])
+    words = words_of(ax.figure)
+    assert "In the notebook's process notes = []" in words and "on rank 1 notes = ['rank 1 was here']" in words
+    assert "Three processes, three lists" in words
+    legible(ax)
+    with pytest.raises(ValueError, match="1 to 4"):
+        separate_memories([], [[]] * 5)
+
+
+def test_who_to_whom_tells_each_message():
+    ax = who_to_whom({"in": [(1, 0), (2, 0)], "out": [(0, 1), (0, 2)]}, 3, star=True, title="A star")
+    told = words_of(ax.figure)
+    assert "in: rank 1 sends to rank 0, rank 2 sends to rank 0" in told
+    assert "out: rank 0 sends to rank 1" in told and told.startswith("A star; ")
+    assert sum(bool(getattr(text, "arrow_patch", None)) for text in ax.texts) == 4
+    legible(ax)
+
+
+def test_a_rank_without_messages_waits_and_a_stuck_message_never_starts():
+    ax = who_to_whom({"": [(0, 2)]}, 3, under={1: "takes no part"})
+    assert [to_hex(box.get_facecolor()) for box in ax.patches].count(WAITING.lower()) == 1
+    assert "under rank 1: takes no part" in words_of(ax.figure)
+    stuck = who_to_whom({"circle": [(0, 1), (1, 0)]}, 2, stuck=["circle"])
+    assert "rank 0 waits to send to rank 1" in words_of(stuck.figure)
+    legible(ax)
+
+
+def test_one_model_tells_where_each_rank_ends():
+    alone = [[0.0, 1.0, end] for end in (2.0, 2.01, 4.0, 3.99)]
+    ax = one_model(alone, [[0.0, 1.0, 3.0]] * 4)
+    assert "rank 2 alone 4.00" in words_of(ax.figure) and "with the sum every rank has 3.00" in words_of(ax.figure)
+    assert len(ax.lines) == 8
+    legible(ax)
+
+
+def test_the_sketched_traces_have_the_calls_that_their_names_promise():
+    counts = {name.partition(":")[0]: [bar.kind for bar in sketch()] for name, sketch in SKETCHES.items()}
+    layers = 4
+    assert counts["data parallel"].count("all_reduce") == layers
+    assert counts["tensor parallel"].count("all_reduce") == 2 * layers * 2
+    assert counts["FSDP"].count("all_gather") == 2 * layers and counts["FSDP"].count("reduce_scatter") == layers
+    assert counts["experts"].count("all_to_all") == 2 * layers * 2
+    assert counts["pipeline"].count("send") == counts["pipeline"].count("recv") == counts["pipeline"].count("F") * 2
+    assert {kind for kinds in counts.values() for kind in kinds} == set(LOOK)
+
+
+def test_in_a_sketch_no_two_bars_of_a_row_overlap():
+    for name, sketch in SKETCHES.items():
+        for computes in (True, False):
+            row = sorted((bar.start, bar.start + bar.length) for bar in sketch() if (bar.kind in "FB") == computes)
+            assert all(end <= start + 1e-9 for (_, end), (start, _) in zip(row, row[1:], strict=False)), name
+
+
+def test_in_forward_of_fsdp_a_layer_computes_only_after_its_gather():
+    bars_ = SKETCHES[next(name for name in SKETCHES if name.startswith("FSDP"))]()
+    gathers = sorted(bar.start + bar.length for bar in bars_ if bar.kind == "all_gather")
+    layers = sorted(bar.start for bar in bars_ if bar.kind in "FB")
+    assert all(gathered <= start for gathered, start in zip(gathers, layers, strict=True))
+
+
+def test_the_traces_can_be_read():
+    ax = traces()
+    assert all(name in words_of(ax.figure) for name in SKETCHES)
+    legible(ax)
