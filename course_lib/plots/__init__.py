@@ -48,9 +48,14 @@ from course_lib.plots.collectives import (
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.nodes import node_groups, two_levels
+from course_lib.plots.patterns import call_order, doubling, owners, who_talks
+from course_lib.plots.race import race
+from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
+from course_lib.plots.traces import four_traces
 
 __all__ = [
     "ACTIVATIONS",
@@ -91,8 +96,11 @@ __all__ = [
     "before_after_text",
     "box",
     "bytes_text",
+    "call_order",
     "cut_product",
+    "doubling",
     "explore",
+    "four_traces",
     "ladder",
     "ladder_text",
     "latencies",
@@ -100,7 +108,11 @@ __all__ = [
     "machine_room",
     "memory_bars",
     "memory_timeline",
+    "message_sizes",
     "new_axes",
+    "node_groups",
+    "owners",
+    "race",
     "roofline",
     "say",
     "seconds_over_size",
@@ -112,5 +124,7 @@ __all__ = [
     "time_unit",
     "timeline",
     "trade_off",
+    "two_levels",
+    "who_talks",
     "words_of",
 ]
