@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from course_lib import Cluster, plots, run
 from course_lib.plots import FACES, INK, LIMIT, SMALLEST, WIDTH, words_of
 from course_lib.plots.patterns import rounds_of
-from course_lib.plots.traces import TRACES
+from course_lib.plots.four_traces import TRACES
 
 
 @pytest.fixture(autouse=True)

@@ -55,7 +55,7 @@ from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
-from course_lib.plots.traces import four_traces
+from course_lib.plots.four_traces import four_traces
 
 __all__ = [
     "ACTIVATIONS",
