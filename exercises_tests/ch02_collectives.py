@@ -284,6 +284,8 @@ class ByHand:
         firsts = [trace.of(rank, "send")[0].peer for rank in range(case.ranks)]
         target = max(set(firsts), key=firsts.count)
         told = f"{{seen}} of them send to rank {target} first and stand in line there, while the other ranks receive "
+        if any(len({event.posted for event in trace.of(rank, "send")}) == 1 for rank in range(case.ranks)):
+            told = f"a rank starts all its sends before it waits for one, so they move in any order; here {told}"
         told += f"nothing; it took {trace.seconds:g} messages one after the other, and {case.ranks - 1} will do. In "
         told += "step s send to the rank s places to the right, and wait before the next step"
         case.at_most(firsts.count(target), case.ranks // 2, told, "hot-spot")
@@ -631,7 +633,8 @@ def check_hierarchical_all_reduce(answer: Any, part: Any) -> str:
     _summed(answer, 4, 2, 4, "int64")
     part("node edge")
     told = "with a tensor of 256 bytes, {seen} bytes went one after the other through the one port of a node; 256 will "
-    _crosses(answer, 1, f"{told}do: add up inside each node before anything leaves it", "node-edge")
+    told += "do: add up inside each node first, by a reduce-scatter, so that each rank carries only its piece of a sum"
+    _crosses(answer, 1, told, "node-edge")
     part("every port")
     told = "with a port for each rank, {seen} bytes went through the busiest port; 64 will do: reduce-scatter inside "
     told += "the node, so that each of its 4 ranks carries a 4th of the sum to the other node"

@@ -48,15 +48,20 @@ from course_lib.plots.collectives import (
     seconds_over_size,
 )
 from course_lib.plots.fits import activation_growth, store_serve_train
+from course_lib.plots.four_traces import four_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
 from course_lib.plots.messages import messages
+from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.patterns import call_order, doubling, owners, who_talks
+from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.scaling import seconds_over_ranks
+from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
@@ -105,9 +110,12 @@ __all__ = [
     "block_tables",
     "box",
     "bytes_text",
+    "call_order",
     "chunk_journey",
     "cut_product",
+    "doubling",
     "explore",
+    "four_traces",
     "ladder",
     "ladder_text",
     "latencies",
@@ -116,11 +124,15 @@ __all__ = [
     "many_copies",
     "memory_bars",
     "memory_timeline",
+    "message_sizes",
     "messages",
     "new_axes",
+    "node_groups",
     "number_formats",
     "one_answer",
     "one_model",
+    "owners",
+    "race",
     "ring_step",
     "roofline",
     "say",
@@ -142,6 +154,8 @@ __all__ = [
     "traces",
     "trade_off",
     "tree_rounds",
+    "two_levels",
+    "who_talks",
     "who_to_whom",
     "words_of",
 ]

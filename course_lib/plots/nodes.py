@@ -1,0 +1,96 @@
+"""Nodes and places: ranks as a grid with a row for each node, their groups, and a sum on two levels."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from course_lib.plots.canvas import COLLECTIVE, FACES, GREY, INK, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
+
+INCH = 5.0
+PALE = "#F4F4F4"
+
+
+def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
+    """Draw the ranks of some nodes as a grid: a row is the group of a node, a column the group of a place."""
+    high = 4.0 * nodes + 2.6
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title("A row is one node's group, a column is the group of one place in every node", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    left, step = 5.6, 5.6
+    rows = [high - 5.0 - 4.0 * node for node in range(nodes)]
+    for place in range(per_node):
+        x = left + step * place
+        _frame(ax, x + 0.2, rows[-1] - 1.2, 3.4, rows[0] - rows[-1] + 4.2, "none", COLLECTIVE, (0, (4, 2)))
+        ax.text(x + 1.9, rows[0] + 3.4, f"place {place}", ha="center", fontsize=SMALLEST, color=INK)
+    for node, y in enumerate(rows):
+        ax.text(left - 1.6, y + 0.9, f"node {node}", ha="right", va="center", fontsize=SMALLEST, color=INK,
+                weight="bold")  # fmt: skip
+        _frame(ax, left - 0.9, y - 0.6, step * (per_node - 1) + 5.6, 3.0, PALE, INK, "solid", under=True)
+        for place in range(per_node):
+            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[node % len(FACES)], f"rank {node * per_node + place}")
+    beside = left + step * per_node + 0.1
+    words = ("solid frame: one node,\nfast links; tensor\nparallelism lives here",
+             "dashed frame: across the\nnetwork; data paral-\nlelism lives here")  # fmt: skip
+    for y, text in zip((rows[0], rows[-1]), words, strict=True):
+        ax.text(beside, y + 0.9, text, va="center", fontsize=SMALLEST, color=INK)
+    told = [f"node {node}: ranks {', '.join(str(node * per_node + place) for place in range(per_node))}"
+            for node in range(nodes)]
+    told += [f"place {place}: ranks {', '.join(str(node * per_node + place) for node in range(nodes))}"
+             for place in range(per_node)]
+    say(ax, "\n".join([*told, "The links inside a node are fast, those between nodes slower"]))
+    return ax
+
+
+def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
+    """Draw the three phases of an all-reduce on two nodes: inside, across by all ports, inside again."""
+    ax = sheet(3.1, WIDTH * INCH, 3.1 * INCH, ax)
+    ax.set_title("Only sums of a whole node cross the network, and every port carries its part", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    panels = (
+        ("1 · reduce-scatter inside", "each rank holds one piece\nof its node's sum"),
+        ("2 · all-reduce across", f"each pair adds up its piece:\n1/{per_node} of the tensor a port"),
+        ("3 · all-gather inside", "every rank holds all pieces\nof the whole sum"),
+    )
+    side, gap = 1.9, 0.85
+    for phase, (name, words) in enumerate(panels):
+        left = 2.7 + 13.3 * phase
+        middle = left + (per_node * (side + gap) - gap) / 2
+        ax.text(middle, 13.2, name, ha="center", fontsize=SMALLEST, color=INK, weight="bold")
+        ax.text(middle, 0.0, words, ha="center", fontsize=SMALLEST, color=INK)
+        for node, y in enumerate((9.4, 4.0)):
+            if phase == 0:
+                ax.text(left - 0.6, y + side / 2, f"node\n{node}", ha="right", va="center", fontsize=SMALLEST,
+                        color=INK)  # fmt: skip
+            for place in range(per_node):
+                _pieces(ax, left + (side + gap) * place, y, side, place, per_node, phase, str(node * per_node + place))
+            if phase != 1:
+                y_arrow = y + (side + 0.65 if node == 0 else -0.65)
+                end = left + per_node * (side + gap) - gap
+                arrow(ax, (left, y_arrow), (end, y_arrow), "<|-|>", colour=INK, line=1.6)
+        if phase == 1:
+            for place in range(per_node):
+                x = left + (side + gap) * place + side / 2
+                arrow(ax, (x, 9.3), (x, 6.0), "<|-|>", colour=COLLECTIVE, line=2.6)
+    phases = "\n".join(f"{name}: {' '.join(words.split())}" for name, words in panels)
+    pairs = ", ".join(f"{place} and {per_node + place}" for place in range(per_node))
+    say(ax, f"{phases}\nThe pairs that talk across are {pairs}")
+    return ax
+
+
+def _frame(ax: Axes, x: float, y: float, width: float, height: float, colour: str, edge: str, line: object,
+           under: bool = False) -> None:  # fmt: skip
+    look = {"boxstyle": "round,pad=0,rounding_size=0.4", "facecolor": colour, "edgecolor": edge, "linewidth": 1.6}
+    ax.add_patch(FancyBboxPatch((x, y), width, height, linestyle=line, zorder=0 if under else 1, **look))
+
+
+def _pieces(ax: Axes, x: float, y: float, side: float, place: int, count: int, phase: int, name: str) -> None:
+    """Draw a rank as its tensor in pieces: those that are of use after this phase are coloured by their number."""
+    for piece in range(count):
+        kept = phase == 2 or piece == place
+        colour = FACES[piece % len(FACES)] if kept else "white"
+        ax.add_patch(Rectangle((x, y + side - (piece + 1) * side / count), side, side / count, facecolor=colour,
+                               edgecolor=GREY, linewidth=0.5))  # fmt: skip
+    ax.add_patch(Rectangle((x, y), side, side, facecolor="none", edgecolor=INK, linewidth=1.2))
+    halo = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
+    ax.text(x + side / 2, y + side / 2, name, ha="center", va="center", fontsize=SMALLEST, color=INK, bbox=halo)

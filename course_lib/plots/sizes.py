@@ -1,0 +1,42 @@
+"""Sizes of real tensors on one axis, and where latency or bandwidth decides what it costs to send them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from course_lib.plots.canvas import COLLECTIVE, INK, SMALLEST, TITLE, WAITING, new_axes, say
+from course_lib.plots.collectives import bytes_text
+
+
+def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, ax: Axes | None = None) -> Axes:
+    """Draw each named size, in bytes, as a point on a logarithmic axis; left of the line latency costs more."""
+    ax = new_axes(ax, 1.15 + 0.34 * len(sizes))
+    edge = latency * bandwidth
+    first, last = min(sizes.values()) / 2, max(sizes.values()) * 2.5
+    ax.axvspan(first, edge, color=WAITING, alpha=0.55, linewidth=0)
+    ax.axvline(edge, color=INK, linewidth=1.2)
+    for row, size in enumerate(sizes.values()):
+        left = size > 100 * first  # the number stands where there is room
+        ax.plot(size, row, "o", color=COLLECTIVE, markersize=9)
+        ax.text(size, row, f"   {bytes_text(size)}   ", ha="right" if left else "left", va="center", fontsize=SMALLEST,
+                color=INK, weight="bold")  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_xlim(first, last)
+    ax.set_ylim(len(sizes) - 0.4, -1.5)
+    ax.text(edge / 1.3, -1.0, "latency costs more", ha="right", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(edge * 1.3, -1.0, "bytes cost more", ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.xaxis.set_major_locator(LogLocator(base=1000, numticks=6))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_yticks(range(len(sizes)), list(sizes))
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    small, large = (bytes_text(end(sizes.values())) for end in (min, max))
+    ax.set_title(f"What one call carries: from {small} to {large}", fontsize=TITLE, loc="left")
+    ax.set_xlabel(f"size of the tensor; at the line {1e6 * latency:g} µs last as long as the bytes", fontsize=SMALLEST)
+    told = "; ".join(f"{name}: {bytes_text(size)}" for name, size in sizes.items())
+    say(ax, f"{told}. At {bytes_text(edge)} latency costs as much as the bytes")
+    return ax
