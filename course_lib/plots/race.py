@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.plots.canvas import INK, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
-from course_lib.plots.time import _covered, _key, _lanes, look, time_unit
+from course_lib.plots.time import _covered, _lanes, key, look, time_unit
 
 ROW = 0.165  # inches: the rows of all runs, with the smallest letters between them
 HEAD = 1.7  # rows above each run, for its name
@@ -49,7 +49,7 @@ def race(runs: Mapping[str, Any], *, title: str = "", per_node: Sequence[int] = 
     simulated = all(getattr(result, "simulated", False) for result in runs.values())
     ax.set_xlabel(f"{'virtual' if simulated else 'wall'} time in {unit}", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    keys = [_key(kind) for kind in sorted(kinds)] + [_key("idle")]
+    keys = [key(kind) for kind in sorted(kinds)] + [key("idle")]
     if crossing:
         keys.append(Patch(facecolor="white", edgecolor=INK, linewidth=1.4, label="from node to node"))
     legend_below(ax, keys)
