@@ -51,7 +51,7 @@ from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.four_traces import four_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
 from course_lib.plots.messages import messages
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
@@ -124,6 +124,7 @@ __all__ = [
     "many_copies",
     "memory_bars",
     "memory_timeline",
+    "memory_timelines",
     "message_sizes",
     "messages",
     "new_axes",

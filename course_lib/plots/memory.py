@@ -113,7 +113,8 @@ def memory_timeline(
     for part, sizes in step.alive.items():
         top = [low + size / scale for low, size in zip(bottom, sizes, strict=True)]
         colour, hatch = PARTS[part]
-        ax.fill_between(places, bottom, top, step="post", color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+        ax.fill_between(places, bottom, top, step="post", facecolor=colour, hatch=hatch or None, edgecolor="white",
+                        linewidth=0.0)
         bottom = top
     ax.plot(places, bottom, color="black", linewidth=0.8, drawstyle="steps-post")
     highest = places[bottom.index(max(bottom))]
@@ -134,6 +135,30 @@ def memory_timeline(
     say(ax, "\n".join([told, str(step), *(f"a line at {name}: {size / scale:.3g} {unit}"
                                           for name, size in (marks or {}).items())]))
     return ax
+
+
+def memory_timelines(steps: Mapping[str, Any]) -> list[Axes]:
+    """Draw several `MeasuredStep`s side by side on one axis of bytes, each under its name. Text twin: `print(step)`."""
+    figure, axes = plt.subplots(1, len(steps), figsize=(WIDTH, 4.0), layout="constrained", FigureClass=Picture)
+    highest = max(step.peak for step in steps.values())
+    scale, _ = unit_of(highest)
+    for place, (ax, (name, step)) in enumerate(zip(axes, steps.items(), strict=True)):
+        memory_timeline(step, title=name, ax=ax)
+        ax.set_ylim(0, 1.22 * highest / scale)
+        for text in ax.texts:
+            if text.get_text() in PHASES:
+                text.set_text(PHASES[text.get_text()])
+                text.set_y(1.13 * highest / scale)
+        ax.set_xlabel("measured, block by block" if not place else "", fontsize=SMALLEST)
+        if place:
+            ax.set_ylabel("")
+    legends = list(figure.legends)
+    for legend in legends[:-1]:
+        legend.remove()
+    return list(axes)
+
+
+PHASES = {"forward": "forward", "backward": "backward", "step": "step", "zero grad": ""}
 
 
 def unit_of(most: float) -> tuple[float, str]:
