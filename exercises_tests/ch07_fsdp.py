@@ -18,9 +18,11 @@ from course_lib.lessons.stage_3 import (
     UNITS,
     Mark,
     copy_of,
+    forwarded,
     fully,
     in_rows,
     looking_on,
+    named,
     rejoined,
     shard_size,
     six_units,
@@ -49,7 +51,15 @@ MEANS = (  # where torch's words send a reader to the wrong line
     Hint("does not require grad and does not have a grad_fn",
         "what was computed under torch.no_grad() has no graph: requires_grad_() the last output before the loss, and "
         "the weight and kept input before a unit computes again", "raised"),
+    Hint("a leaf Variable that requires grad",
+        "a parameter is a leaf, which autograd watches: write into parameter.data", "leaf"),
+    Hint("must match the size of tensor",
+        "two tensors of different sizes meet here: one of them may still have its padding. Keep the first "
+        "parameter.numel() elements", "raised"),
 )
+SIZES = Hint("is invalid for input of size",
+    "view needs exactly as many elements as the shape has: keep the first torch.Size(shape).numel() of what was "
+    "gathered, which drops the padding, and nothing else", "raised")
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
@@ -290,7 +300,7 @@ def _judge_whole(
         grid.view(-1)[math.prod(shape) - 1] = 0  # a zero that is no padding
     want = rejoined(grid, shape)
     case = Case(ranks, f"with shape {shape}" + (f" and padding of {padding:g}" if padding else ""), real)
-    got = case.run(gathered, answer, each(list(grid.clone())), shape)
+    got = case.run(gathered, answer, each(list(grid.clone())), shape, hints=[SIZES])
     for rank, mine in enumerate(got):
         case.expect(isinstance(mine, torch.Tensor), f"rank {rank} got no tensor", "form")
         front = grid.view(-1)[grid.numel() - want.numel() :].view(shape)
@@ -298,6 +308,10 @@ def _judge_whole(
             Mistake("only-on-rank-0", equal(got[0], want),
                 "is not the whole tensor that rank 0 has: every rank needs it"),
             Mistake("shape", mine.shape != want.shape, f"has shape {tuple(mine.shape)}; it should be {shape}"),
+            Mistake("one-tensor", ranks > 1 and rank < ranks - 1
+                and equal(mine, grid[-1].repeat(ranks)[: want.numel()].view(shape)),
+                f"is rank {ranks - 1}'s shard {ranks} times over: your list is {ranks} names of one tensor, and the "
+                "last shard that came is left in it. Make as many tensors as there are ranks"),
             Mistake("own-part-only", grid[rank].repeat(ranks)[: want.numel()].view(shape),
                 "is its own shard over and over: the others' come by a collective"),
             Mistake("padding", front, f"is {numbers(mine)}: elements were dropped in front. The padding is at the end"))
@@ -544,6 +558,112 @@ def _judge_stage_3(answer: Any, ranks: int, real: bool) -> Results:
     return got
 
 
+KEEPERS = {
+    "forward": "Autograd keeps what it needs for backward (compute forward under torch.no_grad()), and a list keeps "
+        "what is put into it",
+    "backward": "What may hold it: its name (del), or the name of the unit's output, whose graph has it",
+    "name": "A name that the loop gives it holds it until the next gather has ended: `del` it when the unit has "
+        "computed, or hand unshard(...) straight to forward",
+}  # fmt: skip
+
+
+def _expect_one_whole(case: Case, moments: list) -> None:
+    """Judge that no unit's weight is whole while another is gathered, computes, or is gone back to."""
+    moments = named(moments)
+    for number, (place, doing, _, others) in enumerate(moments):
+        if not others:
+            continue
+        seen = {one for one, does, *_ in moments[:number] if does == "computes"}
+        way = "forward" if len(seen) < len(UNITS) and "again" not in doing else "backward"
+        later = next((held for _, does, _, held in moments[number:] if does != "is gathered"), others)
+        if way == "forward" and others[0] not in later:
+            way = "name"  # it is gone as soon as the next weight has its name
+        case.refuse(
+            f"while unit {place} {doing}, the whole weight of unit {others[0]} is still alive: free it before the next "
+            f"gather. {KEEPERS[way]}. A view keeps all of its storage", "kept")
+
+
+def _unit_inputs(weights: list, x: torch.Tensor) -> list[torch.Tensor]:
+    """Return what each unit is given, and at last the output."""
+    found = [x]
+    for weight in weights:
+        x = torch.tanh(x @ weight) if x.is_floating_point() else weight[x]
+        found.append(x)
+    return found
+
+
+def _only_of(rank: int, weight: torch.Tensor, ranks: int) -> torch.Tensor:
+    """Return a weight of which all but one rank's part is zero."""
+    return rejoined([piece * (other == rank) for other, piece in enumerate(_pieces(weight, ranks))], weight.shape)
+
+
+def _judge_forward(answer: Any, ranks: int, real: bool) -> Results:
+    weights, shards, xs, _ = six_units(ranks)
+    went = [_unit_inputs(weights, x) for x in xs]
+    inputs, wants = [every[:-1] for every in went], [every[-1] for every in went]
+    alone = [[_only_of(rank, weight, ranks) for weight in weights] for rank in range(ranks)]
+    case = Case(ranks, real=real)
+    got = case.run(forwarded, answer, shards, UNITS, each(xs), False, hints=MEANS)
+    for rank, told in enumerate(got):
+        case.expect("form" not in told,
+            f"sharded_forward returned {told.get('form')}: return two things, the output of the last unit and the list "
+            "of what each unit was given", "form")
+        case.expect(not told["changed"], "the shards have changed: forward only reads them", "steps")
+        case.same(told["output"], wants[rank], f"the output on rank {rank}",
+            Mistake("first-input", inputs[rank][0], "is what the first unit was given: hand each unit's output on"),
+            Mistake("own-part", _unit_inputs(alone[rank], xs[rank])[-1],
+                "is what this rank's part of the weights gives, with zeros for the rest: gather the whole weight"),
+            says="that of its tokens is", tolerance=EXACT)
+        mine, many = told["inputs"], len(UNITS)
+        case.expect(len(mine) == many or not (len(mine) == many + 1 and near(mine[-1], wants[rank], EXACT)),
+            f"rank {rank} returned {len(mine)} inputs for {many} units: the last one is the output of the last unit, "
+            "which is no unit's input", "one-too-many")
+        case.expect(len(mine) == many, f"rank {rank} returned {len(mine)} inputs; there are {many} units", "form")
+        outputs = [*inputs[rank][1:], wants[rank]]
+        for place in range(many):
+            case.same(mine[place], inputs[rank][place], f"input {place} on rank {rank}",
+                Mistake("outputs", outputs[place],
+                    f"is the output of unit {place}: keep what it was given, before it computes"),
+                says="that unit was given", tolerance=EXACT if place else 0.0)
+    return got
+
+
+@check(value=2, memory=3, collectives=1)
+def check_sharded_forward(answer: Any, part: Any) -> str:
+    part("value")
+    trace = {where: _judge_forward(answer, *where) for where in RUNS}[4, False]
+    part("memory")
+    ranks = 4
+    _, shards, xs, _ = six_units(ranks)
+    whole, mine, largest = _bytes_of(UNITS, ranks)
+    bound = mine + 1.5 * largest  # the half is for activations
+    case = Case(ranks, f"with {whole:,} bytes of weights in all", see="during_forward(sharded_forward)")
+    for rank, told in enumerate(case.run(forwarded, answer, shards, UNITS, each(xs), True, hints=MEANS)):
+        moments = told["moments"]
+        early = next((held for _, doing, held, _ in moments if doing == "computes"), 0)
+        case.at_most(early, bound,
+            f"rank {rank} had {{seen}} bytes alive when unit 0 began; its shards and the largest unit are "
+            f"{mine + largest:,}. With all weights whole this is plain data parallelism: gather a unit only when its "
+            "turn comes", "gathered-early")
+        _expect_one_whole(case, moments)
+        most = max(held for *_, held, _ in moments)
+        case.at_most(most, bound,
+            f"rank {rank} had {{seen}} bytes alive; its shards and the largest unit are {mine + largest:,}: something "
+            "whole is kept, or was gathered before its turn", "too-much-held")
+        case.expect(not told["whole"],
+            f"when sharded_forward returns, rank {rank} still has the whole weight of unit "
+            f"{told['whole'][0] if told['whole'] else ''}: what it returns must not hold it. {KEEPERS['forward']}",
+            "kept-after")
+        case.expect(not told["graph"],
+            "what sharded_forward returns carries autograd's graph: compute under torch.no_grad()", "graph")
+    part("collectives")
+    calls = trace.collectives[0]
+    Case(ranks).at_most(len(calls), len(UNITS),
+        f"a forward calls {' and '.join(sorted(set(calls)))} {{seen}} times; {len(UNITS)} units need {{bound}} gathers",
+        "too-many-collectives")
+    return "the outputs of one device on 2, 3 and 4 ranks · one whole unit at a time · one gather a unit"
+
+
 @check(value=3, memory=3, collectives=1, bytes=1)
 def check_fully_sharded_step(answer: Any, part: Any) -> str:
     part("value")
@@ -556,26 +676,19 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     bound = needed + largest / 2  # the half is for activations
     see = "during(fully_sharded_step)"
     case = Case(ranks, f"with {whole:,} bytes of weights in all", see=see)
-    keepers = (
-        "What may hold it: its name, also one left over from the forward loop (del), or the name of the unit's output, "
-        "whose graph has it",
-        "Autograd keeps what it needs for backward (compute forward under torch.no_grad())",
-    )
     got = case.run(fully, answer, shards, UNITS, each(xs), each(ys), 2, True, hints=MEANS)
     for rank, told in enumerate(got):
-        place, _, held, _ = told["moments"][0]
+        place, held = next((place, held) for place, doing, held, _ in told["moments"] if doing != "is gathered")
         case.at_most(held, bound,
             f"rank {rank} had {{seen}} bytes alive when unit {place} began; its shards and the largest unit are "
             f"{needed:,}. With all weights whole this is plain data parallelism: gather a unit only when its turn "
             "comes", "gathered-early")
-        for place, doing, held, others in told["moments"]:
-            if others:
-                case.refuse(
-                    f"while unit {place} {doing}, the whole weight of unit {others[0]} is still alive: free it before "
-                    f"the next gather. {keepers[doing == 'computes']}. A view keeps all of its storage", "kept")
-            case.at_most(held, bound,
-                f"while unit {place} {doing}, rank {rank} has {{seen}} bytes alive; shards of weights, gradients and "
-                f"moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
+        _expect_one_whole(case, told["moments"])
+        for place, doing, held, _ in told["moments"]:
+            if doing != "is gathered":
+                case.at_most(held, bound,
+                    f"while unit {place} {doing}, rank {rank} has {{seen}} bytes alive; shards of weights, gradients "
+                    f"and moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
         case.at_most(told["views"], mine,
             f"the gradient shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a "
             "larger storage. Copy", "view", slack=SLACK)

@@ -48,8 +48,11 @@ from course_lib.plots.collectives import (
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.quarters import cut_all_reduce, gather_use_free
+from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.streams import streams
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 
 __all__ = [
@@ -91,8 +94,10 @@ __all__ = [
     "before_after_text",
     "box",
     "bytes_text",
+    "cut_all_reduce",
     "cut_product",
     "explore",
+    "gather_use_free",
     "ladder",
     "ladder_text",
     "latencies",
@@ -102,6 +107,8 @@ __all__ = [
     "memory_timeline",
     "new_axes",
     "roofline",
+    "sawtooth",
+    "sawtooth_measured",
     "say",
     "seconds_over_size",
     "shards",
@@ -109,6 +116,7 @@ __all__ = [
     "sheet",
     "star_and_ring",
     "strategy_bars",
+    "streams",
     "time_unit",
     "timeline",
     "trade_off",
