@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from course_lib import Cluster
+from course_lib.models import ModelShape, parameter_count
 
 SCALE = 10_000
+
+
+def layer_weights(shape: ModelShape) -> int:
+    """Return the weights of one layer of a model whose layers are alike."""
+    return parameter_count(replace(shape, layers=2)) - parameter_count(replace(shape, layers=1))
 
 
 def gathers_of(layer_bytes: float, ranks: int, bandwidth: float, latency: float) -> tuple[Callable, Cluster]:

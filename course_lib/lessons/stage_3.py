@@ -88,7 +88,7 @@ class Watch:
     def __init__(self, dist: Any, shapes: list, kept: list, watching: bool) -> None:
         self.kept, self.watching, self.moments, self.samples = kept, watching, [], []
         self._seen: dict[int, list[Watched]] = {}
-        self.alive = _Sampling(self._sample)
+        self.alive = _Sampling(self.sample)
         self.looking = self.alive if watching else contextlib.nullcontext()
         self.dist = _Gate(self.alive.beside(dist), self._gathers) if watching else dist
         self.units = [(functools.partial(self._compute, place), shape) for place, shape in enumerate(shapes)]
@@ -97,7 +97,7 @@ class Watch:
         self.moments.clear(), self.samples.clear(), self._seen.clear()
         if self.watching:
             gc.collect()  # what a cycle of references keeps is not kept on purpose
-            self._sample()
+            self.sample()
 
     def whole(self) -> list[int]:
         """Return the places of the units whose weights are whole now."""
@@ -106,11 +106,15 @@ class Watch:
     def bytes(self) -> int:
         return self.alive.bytes(*self.kept)
 
-    def _sample(self) -> None:
+    def sample(self) -> None:
         self.samples.append((len(self.moments), self.bytes()))
 
     def _gathers(self) -> None:
-        self.moments.append([None, "is gathered", self.bytes(), self.whole()])
+        self.moments.append([None, "is gathered", now := self.bytes(), self.whole()])
+        for place in range(len(self.samples) - 1, -1, -1):  # what was allocated for this gather belongs to it
+            if self.samples[place][1] != now:
+                break
+            self.samples[place] = (len(self.moments), now)
 
     def _note(self, place: int, doing: str) -> None:
         if self.watching:
@@ -163,6 +167,7 @@ def forwarded(dist: Any, answer: Any, shards: list, shapes: list, x: torch.Tenso
     watch.begin()
     with watch.looking:
         got = answer(watch.dist, watch.units, list(shards), x)
+    watch.sample()
     if not (isinstance(got, (list, tuple)) and len(got) == 2 and isinstance(got[1], (list, tuple))):
         return {"form": type(got).__name__}
     output, inputs = got
@@ -182,6 +187,7 @@ def fully(
         before = [mine.clone() for mine in shards]
         with watch.looking:
             got = answer(watch.dist, watch.units, list(shards), x, lambda out: nn.functional.mse_loss(out, y))
+        watch.sample()
         pair = isinstance(got, (list, tuple)) and len(got) == 2 and isinstance(got[1], (list, tuple))
         if not pair:
             return {"form": type(got).__name__}

@@ -51,11 +51,15 @@ def cut_all_reduce(steps: Sequence[tuple], title: str = "", ax: Axes | None = No
     ax.text(lefts[1] + width / 2, 0.3, said, ha="center", va="center", fontsize=SMALLEST, color=INK, weight="bold")
     title = title or "Cut an all-reduce in the middle: each rank holds the sum of its own quarter"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    rows = [f"rank {rank}: {', '.join(f'{x:g}' for x in first)}, then {mine:g}, then {', '.join(f'{x:g}' for x in last)}"
+    rows = [f"rank {rank}: {_row(first)}, then {mine:g}, then {_row(last)}"
             for rank, (first, mine, last) in enumerate(steps)]  # fmt: skip
     told = "numbers before the reduce-scatter, the one sum after it, the sums after the all-gather"
     say(ax, "\n".join([told, *rows, said]))
     return ax
+
+
+def _row(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers)
 
 
 def gather_use_free(ax: Axes | None = None) -> Axes:
