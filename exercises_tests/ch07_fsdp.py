@@ -423,9 +423,9 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
     Case(ranks).at_most(sent, 3 * cost,
         f"a rank sent {{seen}} bytes a step; a reduce-scatter and an all_gather send {2 * cost:,}, an all_reduce and "
         "an all_gather {bound}: gather weights with dist.all_gather", "too-many-bytes", slack=SLACK)
-    told = "2Ψ(N-1)/N sent, as by data parallelism"
+    told = "2Ψ(P-1)/P sent, as by data parallelism"
     if sent > SLACK * 2 * cost:
-        told = "3Ψ(N-1)/N sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
+        told = "3Ψ(P-1)/P sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
     return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · moments of its shard only · {told}"
 
 
@@ -507,7 +507,7 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
     more = ", an all-reduce twice that: use dist.reduce_scatter" if reduced else ""
     said = f"a rank sent {{seen}} bytes a backward; a reduce-scatter sends {{bound}}{more}"
     Case(ranks).at_most(sent, cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
-    return "mean gradient shards on 2, 3 and 4 ranks · during backward · one whole gradient at a time · Ψ(N-1)/N sent"
+    return "mean gradient shards on 2, 3 and 4 ranks · during backward · one whole gradient at a time · Ψ(P-1)/P sent"
 
 
 # fully_sharded_step
@@ -709,7 +709,7 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     more = ", with an all_reduce of gradients it is a third more: use dist.reduce_scatter" if reduced else ""
     said = f"a rank sent {{seen}} bytes a step; two gathers and a reduce-scatter send {{bound}}{more}"
     case.at_most(sent, 3 * cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
-    return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · one whole unit at a time · 3Ψ(N-1)/N"
+    return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · one whole unit at a time · 3Ψ(P-1)/P"
 
 
 # communication_bytes
@@ -732,7 +732,7 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
         want = tensors * once
         label = f"at stage {stage} with {parameters:,.0f} parameters of {element} bytes on {count(ranks, 'rank')}"
         _judge_bytes(Case(label=label), answer(stage, parameters, ranks, element), want,
-            Mistake("factor", tensors * parameters * element, "a ring sends (N-1)/N of a tensor, its own part it has"),
+            Mistake("factor", tensors * parameters * element, "a ring sends (P-1)/P of a tensor, its own part it has"),
             Mistake("elements", want / element, "elements, not bytes: times element_bytes"),
             Mistake("fixed-bytes", want / element * 2, f"2 bytes an element, and element_bytes is {element}"),
             Mistake("once", once,
@@ -758,7 +758,7 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
                 "nodes"),
             Mistake("whole-across", within + across,
                 "whole gradients between nodes; a rank has only a shard left to all-reduce there"))
-    return "2, 2, 2 and 3 tensors times (N-1)/N · hybrid: inside a node, and a shard across"
+    return "2, 2, 2 and 3 tensors times (P-1)/P · hybrid: inside a node, and a shard across"
 
 
 # clip_by_global_norm

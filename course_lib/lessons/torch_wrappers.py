@@ -73,10 +73,10 @@ def observe(model: torch.nn.Module, loss_of: Callable[[torch.nn.Module], torch.T
 
 def told(found: dict[str, tuple[Observed, int]]) -> str:
     """Return a table of steps by name, each with the bytes of shards that a rank keeps."""
-    heads = ("kB kept", "whole at once", "saved")
-    lines = [f"{'':<19}" + "".join(f"{head:>15}" for head in heads) + "   gathers reduce-scatters all-reduces"]
+    heads = ("kB kept", "kB whole at once", "kB saved")
+    lines = [f"{'':<19}" + "".join(f"{head:>18}" for head in heads) + "   gathers reduce-scatters all-reduces"]
     for name, (seen, kept) in found.items():
-        sizes = "".join(f"{size / 1e3:>15,.0f}" for size in (kept, seen.whole_backward, seen.saved))
+        sizes = "".join(f"{size / 1e3:>18,.0f}" for size in (kept, seen.whole_backward, seen.saved))
         kinds = zip(("all_gather", "reduce_scatter", "all_reduce"), (10, 16, 12), strict=True)
         lines.append(f"{name:<19}{sizes}" + "".join(f"{seen.count(kind):>{wide}}" for kind, wide in kinds))
     return "\n".join(lines)

@@ -909,7 +909,7 @@ def refill(dist, units, shards, wholes, place):
 # communication_bytes
 
 
-@wrong("communication_bytes", "factor", "(N-1)/N")
+@wrong("communication_bytes", "factor", "(P-1)/P")
 def forgets_the_factor(stage, parameters, ranks, element_bytes=2, nodes=1):
     return (3 if stage == 3 else 2) * parameters * element_bytes
 
