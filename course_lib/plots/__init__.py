@@ -47,6 +47,7 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+<<<<<<< HEAD
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.four_traces import four_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -62,8 +63,15 @@ from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
+=======
+from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.quarters import cut_all_reduce, gather_use_free
+from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
+>>>>>>> c07
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.streams import streams
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
@@ -110,12 +118,20 @@ __all__ = [
     "block_tables",
     "box",
     "bytes_text",
+<<<<<<< HEAD
     "call_order",
     "chunk_journey",
+=======
+    "cut_all_reduce",
+>>>>>>> c07
     "cut_product",
     "doubling",
     "explore",
+<<<<<<< HEAD
     "four_traces",
+=======
+    "gather_use_free",
+>>>>>>> c07
     "ladder",
     "ladder_text",
     "latencies",
@@ -136,6 +152,8 @@ __all__ = [
     "race",
     "ring_step",
     "roofline",
+    "sawtooth",
+    "sawtooth_measured",
     "say",
     "seconds_over_ranks",
     "seconds_over_size",
@@ -148,6 +166,7 @@ __all__ = [
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",
+    "streams",
     "time_unit",
     "timeline",
     "timelines",
