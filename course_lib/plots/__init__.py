@@ -48,8 +48,10 @@ from course_lib.plots.collectives import (
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 
 __all__ = [
@@ -91,8 +93,11 @@ __all__ = [
     "before_after_text",
     "box",
     "bytes_text",
+    "count_waiting",
+    "cut_model",
     "cut_product",
     "explore",
+    "held_over_time",
     "ladder",
     "ladder_text",
     "latencies",
@@ -101,7 +106,12 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "new_axes",
+    "on_one_axis",
+    "one_cut",
+    "pipeline_of_nodes",
+    "price_of_cuts",
     "roofline",
+    "round_trip",
     "say",
     "seconds_over_size",
     "shards",
