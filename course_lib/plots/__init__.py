@@ -66,12 +66,19 @@ from course_lib.plots.sizes import message_sizes
 =======
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+<<<<<<< HEAD
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
 >>>>>>> c07
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.streams import streams
+=======
+from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
+from course_lib.plots.sliders import explore
+from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
+>>>>>>> c06
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
@@ -119,19 +126,28 @@ __all__ = [
     "box",
     "bytes_text",
 <<<<<<< HEAD
+<<<<<<< HEAD
     "call_order",
     "chunk_journey",
 =======
     "cut_all_reduce",
 >>>>>>> c07
+=======
+    "count_waiting",
+    "cut_model",
+>>>>>>> c06
     "cut_product",
     "doubling",
     "explore",
+<<<<<<< HEAD
 <<<<<<< HEAD
     "four_traces",
 =======
     "gather_use_free",
 >>>>>>> c07
+=======
+    "held_over_time",
+>>>>>>> c06
     "ladder",
     "ladder_text",
     "latencies",
@@ -144,6 +160,7 @@ __all__ = [
     "message_sizes",
     "messages",
     "new_axes",
+<<<<<<< HEAD
     "node_groups",
     "number_formats",
     "one_answer",
@@ -154,6 +171,14 @@ __all__ = [
     "roofline",
     "sawtooth",
     "sawtooth_measured",
+=======
+    "on_one_axis",
+    "one_cut",
+    "pipeline_of_nodes",
+    "price_of_cuts",
+    "roofline",
+    "round_trip",
+>>>>>>> c06
     "say",
     "seconds_over_ranks",
     "seconds_over_size",
