@@ -65,11 +65,14 @@ class Row:
 class Computing(TorchDispatchMode):
     """Spends virtual time for each matrix product that a simulated rank computes, forward and backward."""
 
+    products = 0  # so far
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         count = flop_registry.get(func._overloadpacket)
         if count is not None and args[0].device.type != "meta":
             work(flops=count(*args, **(kwargs or {}), out_val=out))
+            self.products += 1
         return out
 
 
