@@ -1,5 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
+from course_lib.plots.buckets import bucket_packing, launch_order
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -47,9 +48,12 @@ from course_lib.plots.collectives import (
     seconds_over_size,
 )
 from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 
 __all__ = [
@@ -90,23 +94,32 @@ __all__ = [
     "before_after",
     "before_after_text",
     "box",
+    "bucket_packing",
     "bytes_text",
     "cut_product",
     "explore",
+    "gradients_leave",
     "ladder",
     "ladder_text",
+    "lanes",
     "latencies",
+    "launch_order",
     "legend_below",
+    "loss_curves",
     "machine_room",
     "memory_bars",
     "memory_timeline",
     "new_axes",
+    "replica_paths",
+    "replicas",
     "roofline",
+    "row_weights",
     "say",
     "seconds_over_size",
     "shards",
     "shards_text",
     "sheet",
+    "stale_gradient",
     "star_and_ring",
     "strategy_bars",
     "time_unit",
