@@ -371,6 +371,7 @@ def _packs(answer: Any, ranks: int, missing: tuple = (), real: bool = False) -> 
     summed = [sum(same) for same in zip(*filled, strict=True)]
     want = [total / ranks for total in summed]
     turned = [want[2].view(3, 2), want[1], want[0].view(2, 3)]
+    rounding = 0.02 * max(mean.abs().max().item() for mean in want)  # of 16 bits, and more than that of sums of them
     label = "with a bucket of 3 parameters"
     if missing:
         none = [f"rank {rank} has no gradient of parameter {place}" for rank, place in missing]
@@ -390,7 +391,7 @@ def _packs(answer: Any, ranks: int, missing: tuple = (), real: bool = False) -> 
             Mistake("unchanged", filled[rank], "are what they were: write the pieces of the sum to parameter.grad"),
             Mistake("sum", summed, f"are the sum: divide by the number of ranks, {ranks}"),
             Mistake("swapped", turned, "have changed places: pieces come in the order in which you laid them down"),
-            Mistake("dtype", near(mine, want, 0.1), "have lost digits: sum in their own dtype, here float64"),
+            Mistake("dtype", near(mine, want, rounding), "have lost digits: sum in their own dtype, here float64"),
             Mistake("value", True, f"are wrong: that of {_first_off(mine, want, 'the mean over the ranks is')}"),
             tolerance=1e-12,
         )
