@@ -62,7 +62,9 @@ def as_slides(notebook: NotebookNode) -> NotebookNode:
         if cell.cell_type == "markdown":
             shown = cell.source
             if 'borrow("' in shown:  # the hints of an exercise: what follows them is kept
-                _, _, shown = shown.rpartition("</details>") if "</details>" in shown else ("", "", "")
+                shown = shown.rpartition("</details>")[2] if "</details>" in shown else ""
+            if not shown.strip():
+                continue
             for number, text in enumerate(pieces(shown)):
                 kind = "slide" if re.match(r"#{1,2} ", text.lstrip()) else "subslide"
                 piece = new_markdown_cell(text, id=f"{cell['id']}-{number}" if number else cell["id"])
