@@ -146,6 +146,14 @@ def test_slides_start_at_headings_and_leave_out_hints_and_imports(slides, tmp_pa
     assert ANSWER.splitlines()[1] not in text and "Reveal.initialize" in text
 
 
+def test_what_follows_the_folded_hints_of_an_exercise_is_on_a_slide(slides, tmp_path):
+    hints = '<details><summary>Hint 1: an idea</summary>\n\n`total = borrow("total")`\n\n</details>\n\nWhat follows'
+    root = course_with(tmp_path, new_markdown_cell(hints, id="hints"), picture())
+    chapter = find(NAME, root)
+    made = slides.as_slides(slides.for_reading(chapter, slides.executed(chapter, root), answers=False))
+    assert [cell.source.strip() for cell in made.cells if cell.id == "hints"] == ["What follows"]
+
+
 def test_slides_hold_reveal_where_it_is_installed_and_else_load_it(slides, tmp_path, monkeypatch):
     root = course_with(tmp_path)
     chapter = find(NAME, root)

@@ -1,6 +1,10 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
+<<<<<<< HEAD
 from course_lib.plots.answer import one_answer
+=======
+from course_lib.plots.buckets import bucket_packing, launch_order
+>>>>>>> c04
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -65,7 +69,9 @@ from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 =======
 from course_lib.plots.drawings import machine_room, star_and_ring
+from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+<<<<<<< HEAD
 <<<<<<< HEAD
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
@@ -79,6 +85,12 @@ from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 >>>>>>> c06
+=======
+from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
+from course_lib.plots.sliders import explore
+from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.staleness import stale_gradient
+>>>>>>> c04
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
@@ -124,6 +136,7 @@ __all__ = [
     "before_after_text",
     "block_tables",
     "box",
+    "bucket_packing",
     "bytes_text",
 <<<<<<< HEAD
 <<<<<<< HEAD
@@ -141,6 +154,7 @@ __all__ = [
     "explore",
 <<<<<<< HEAD
 <<<<<<< HEAD
+<<<<<<< HEAD
     "four_traces",
 =======
     "gather_use_free",
@@ -148,18 +162,30 @@ __all__ = [
 =======
     "held_over_time",
 >>>>>>> c06
+=======
+    "gradients_leave",
+>>>>>>> c04
     "ladder",
     "ladder_text",
+    "lanes",
     "latencies",
+<<<<<<< HEAD
     "layer_matrices",
     "legend_below",
     "many_copies",
+=======
+    "launch_order",
+    "legend_below",
+    "loss_curves",
+    "machine_room",
+>>>>>>> c04
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
     "message_sizes",
     "messages",
     "new_axes",
+<<<<<<< HEAD
 <<<<<<< HEAD
     "node_groups",
     "number_formats",
@@ -179,6 +205,12 @@ __all__ = [
     "roofline",
     "round_trip",
 >>>>>>> c06
+=======
+    "replica_paths",
+    "replicas",
+    "roofline",
+    "row_weights",
+>>>>>>> c04
     "say",
     "seconds_over_ranks",
     "seconds_over_size",
@@ -186,8 +218,12 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
+<<<<<<< HEAD
     "split_backward",
     "stage_routes",
+=======
+    "stale_gradient",
+>>>>>>> c04
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",

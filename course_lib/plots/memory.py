@@ -243,10 +243,13 @@ def _bar(ax: Axes, row: float, sizes: Parts, scale: float, formula: bool, most: 
 # The running table as bars
 
 
-def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
-    """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`."""
+def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -> list[Axes]:
+    """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`.
+
+    Beside a step stands how many times as fast as the first row's it is; the last `new` rows have bold names.
+    """
     figure, (held, spent) = plt.subplots(
-        1, 2, figsize=(WIDTH, 1.3 + 0.42 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
+        1, 2, figsize=(WIDTH, 1.5 + 0.46 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
     )
     places = range(len(rows))
     left = [0.0] * len(rows)
@@ -259,14 +262,18 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
     waiting = [row.waiting * row.seconds * 1e3 for row in rows]
     spent.barh(places, computing, color=COMPUTE, label="computing", height=0.7)
     spent.barh(places, waiting, left=computing, color=WAITING, label="waiting", height=0.7)
-    spent.set_xlabel("ms of a step (simulated)", fontsize=SMALLEST)
+    spent.set_xlabel("ms of a step (simulated),\nin brackets: times as fast as the first row", fontsize=SMALLEST)
     names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
     held.set_yticks(places, names, fontsize=SMALLEST)
+    for name in held.get_yticklabels()[len(rows) - new :]:
+        name.set_weight("bold")
     held.invert_yaxis()
-    for ax, ends in ((held, left), (spent, [row.seconds * 1e3 for row in rows])):
-        for place, end in zip(places, ends, strict=True):
-            ax.text(end, place, f" {end:.3g}", va="center", fontsize=SMALLEST)
-        ax.set_xlim(0, 1.15 * max(ends))
+    steps = [row.seconds * 1e3 for row in rows]
+    ratios = ["", *(f"  ({steps[0] / step:.2g}×)" for step in steps[1:])]
+    for ax, ends, more in ((held, left, [""] * len(rows)), (spent, steps, ratios)):
+        for place, end, ratio in zip(places, ends, more, strict=True):
+            ax.text(end, place, f" {end:.3g}{ratio}", va="center", fontsize=SMALLEST)
+        ax.set_xlim(0, (1.35 if any(more) else 1.15) * max(ends))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
         for name in ("top", "right"):
