@@ -46,6 +46,8 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.cut_costs import layer_times, toy_beside_real
+from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
 from course_lib.plots.sliders import explore
@@ -91,11 +93,13 @@ __all__ = [
     "before_after_text",
     "box",
     "bytes_text",
+    "cut_layer",
     "cut_product",
     "explore",
     "ladder",
     "ladder_text",
     "latencies",
+    "layer_times",
     "legend_below",
     "machine_room",
     "memory_bars",
@@ -104,6 +108,7 @@ __all__ = [
     "roofline",
     "say",
     "seconds_over_size",
+    "sequence_parallel",
     "shards",
     "shards_text",
     "sheet",
@@ -111,6 +116,8 @@ __all__ = [
     "strategy_bars",
     "time_unit",
     "timeline",
+    "toy_beside_real",
     "trade_off",
+    "ways_to_cut",
     "words_of",
 ]
