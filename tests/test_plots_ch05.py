@@ -114,7 +114,7 @@ def test_a_trace_takes_the_seconds_of_the_formula(link, ranks):
     assert trace.seconds == pytest.approx(compute + talk, rel=1e-4)
     mine = trace.of(ranks - 1)
     assert [(event.kind, event.label) for event in mine if event.label] == [
-        ("forward", "attn"), ("forward", "MLP"), ("backward", "MLP"), ("backward", "attn")]  # fmt: skip
+        ("forward", "att"), ("forward", "MLP"), ("backward", "MLP"), ("backward", "att")]  # fmt: skip
     assert [event.kind for event in mine][1::2] == ["all_reduce"] * 4
 
 

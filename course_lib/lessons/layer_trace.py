@@ -34,7 +34,7 @@ def layer_trace(shape: ModelShape, tokens: int, ranks: int, gpu: GPU, link: Link
     backward = [2 * seconds for seconds in reversed(forward)]
     wire = Cluster(bandwidth=link.bandwidth / SMALLER, latency=link.latency)
     trace = run(_layer, [*forward, *backward], tokens * shape.hidden // SMALLER, ranks=ranks, on=wire)
-    names = [("forward", "attn"), ("forward", "MLP"), ("backward", "MLP"), ("backward", "attn")]
+    names = [("forward", "att"), ("forward", "MLP"), ("backward", "MLP"), ("backward", "att")]
     events = []
     for rank in range(ranks):
         steps = iter(names)

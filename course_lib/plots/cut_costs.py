@@ -71,7 +71,7 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
         ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, 1.2 * most * 1e3)
+    ax.set_xlim(0, 1.32 * most * 1e3)
     ax.set_xlabel("ms of one layer, forward and backward (by formula)", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=COMPUTE, label="matrix products"), Patch(color=COLLECTIVE, label="all-reduces")])
