@@ -428,8 +428,8 @@ def _expect_told(case: Case, got: Results) -> None:
         case.expect(
             untold == 0,
             f"rank {rank} calls all_reduce on a tensor that autograd follows, and autograd is not told. The gradient "
-            "is right by luck: torch warns, and after an exp, which keeps its result for backward, it is wrong on "
-            "real ranks. Sum with ReduceFromRanks, which says what backward does",
+            "is right by luck: in runs of your own torch warns, and after an exp, which keeps its result for backward, "
+            "it is wrong on real ranks. Sum with ReduceFromRanks, which says what backward does",
             "untold",
         )
 
