@@ -52,6 +52,7 @@ from course_lib.plots.collectives import (
     seconds_over_size,
 )
 <<<<<<< HEAD
+<<<<<<< HEAD
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.four_traces import four_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -68,6 +69,10 @@ from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 =======
+=======
+from course_lib.plots.cut_costs import layer_times, toy_beside_real
+from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
+>>>>>>> c05
 from course_lib.plots.drawings import machine_room, star_and_ring
 from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
@@ -140,6 +145,7 @@ __all__ = [
     "bytes_text",
 <<<<<<< HEAD
 <<<<<<< HEAD
+<<<<<<< HEAD
     "call_order",
     "chunk_journey",
 =======
@@ -149,6 +155,9 @@ __all__ = [
     "count_waiting",
     "cut_model",
 >>>>>>> c06
+=======
+    "cut_layer",
+>>>>>>> c05
     "cut_product",
     "doubling",
     "explore",
@@ -170,7 +179,11 @@ __all__ = [
     "lanes",
     "latencies",
 <<<<<<< HEAD
+<<<<<<< HEAD
     "layer_matrices",
+=======
+    "layer_times",
+>>>>>>> c05
     "legend_below",
     "many_copies",
 =======
@@ -214,7 +227,11 @@ __all__ = [
     "say",
     "seconds_over_ranks",
     "seconds_over_size",
+<<<<<<< HEAD
     "separate_memories",
+=======
+    "sequence_parallel",
+>>>>>>> c05
     "shards",
     "shards_text",
     "sheet",
@@ -230,6 +247,7 @@ __all__ = [
     "streams",
     "time_unit",
     "timeline",
+<<<<<<< HEAD
     "timelines",
     "token_passes",
     "traces",
@@ -238,5 +256,10 @@ __all__ = [
     "two_levels",
     "who_talks",
     "who_to_whom",
+=======
+    "toy_beside_real",
+    "trade_off",
+    "ways_to_cut",
+>>>>>>> c05
     "words_of",
 ]
