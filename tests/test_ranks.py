@@ -862,7 +862,7 @@ def test_what_a_rank_imports_of_the_learners_own_is_read_anew_in_each_run(tmp_pa
 
 
 def functional(x):
-    return torch.nn.functional.relu(torch.distributed.tensor.ones(len(os.path.join("a", x))))
+    return torch.nn.functional.relu(torch.ones(len(os.path.join("a", x))))
 
 
 @pytest.mark.parametrize("function", [functional, total, alive, packing.unpack_plain])
@@ -873,4 +873,4 @@ def test_submodules_that_a_function_reaches_are_those_that_cloudpickle_finds(fun
     values = list(function.__globals__.values())
     found = {module.__name__ for module in packing.submodules(function.__code__, values)}
     assert found == {module.__name__ for module in theirs._find_imported_submodules(function.__code__, values)}
-    assert function is not functional or {"torch.nn.functional", "torch.distributed.tensor"} < found
+    assert function is not functional or "torch.nn.functional" in found
