@@ -37,8 +37,8 @@ def compare(
     `by` says where the number comes from when nothing was measured: by="by formula". `because` has a sentence for each
     number that somebody might well think of, said when the guess is within 2 % of it: why one would think so, and what
     is missed. A text such as "ch03.seconds" names such sentences in course_lib/data/tempting.toml, where nobody reads
-    them before the guess; LookupError if they are not there. A guess is exact when it is the number; for a number that is not whole, when it is the number rounded to
-    the three or more digits that were typed, or to the four that are shown.
+    them before the guess; LookupError if they are not there. A guess is exact when it is the number; for a number that
+    is not whole, when it is the number rounded to the three or more digits that were typed, or to the four shown.
     """
     unit = f" {unit}" if unit else ""
     known = f"{by} {_number(measured)}{unit}"
