@@ -51,9 +51,10 @@ from course_lib.plots.collectives import (
 from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.fits import activation_growth, store_serve_train
-from course_lib.plots.four_traces import four_traces
+from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
+from course_lib.plots.late_rank import late_barrier, late_rank
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
 from course_lib.plots.messages import messages
@@ -131,14 +132,16 @@ __all__ = [
     "cut_product",
     "doubling",
     "explore",
-    "four_traces",
     "gather_use_free",
     "gradients_leave",
     "held_over_time",
+    "kernel_traces",
     "ladder",
     "ladder_text",
     "lanes",
     "latencies",
+    "late_barrier",
+    "late_rank",
     "launch_order",
     "layer_matrices",
     "layer_times",
