@@ -56,8 +56,8 @@ def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -
     scale = (WIDTH * 5 - 6.2) / longest
     for row, (number, bars) in enumerate(TRACES.items()):
         y = 19.6 - 4.6 * row
-        ax.text(0.2, y + 3.15, f"trace {number}" + (f": {names[number]}" if names else ""), fontsize=SMALLEST,
-                color=INK, weight="bold")  # fmt: skip
+        name = f"trace {number}" + (f": {names[number]}" if number in (names or {}) else "")
+        ax.text(0.2, y + 3.15, name, fontsize=SMALLEST, color=INK, weight="bold")  # fmt: skip
         for stream, what in enumerate(("compute", "network")):
             ax.text(5.0, y + 2.25 - 1.45 * stream, what, ha="right", va="center", fontsize=SMALLEST, color=INK)
         for kernel, stream, start, length in bars:
@@ -77,4 +77,4 @@ def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -
 def _told(number: int, bars: list, names: dict[int, str] | None) -> str:
     order = sorted(bars, key=lambda bar: (bar[2], bar[1]))
     said = ", ".join(f"{kernel} from {start:.3g} to {start + length:.3g}" for kernel, _, start, length in order)
-    return f"trace {number}{f', {names[number]}' if names else ''}: {said}"
+    return f"trace {number}{f', {names[number]}' if number in (names or {}) else ''}: {said}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
@@ -48,9 +50,10 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
     ax = sheet(3.1, WIDTH * INCH, 3.1 * INCH, ax)
     ax.set_title("Only sums of a whole node cross the network, and every port carries its part", fontsize=TITLE,
                  loc="left")  # fmt: skip
+    ring = Fraction(2 * (2 * per_node - 1), 2 * per_node)  # of the tensor: what a ring through both nodes sends
     panels = (
         ("1 · reduce-scatter inside", "pale colour: one piece of\nthe sum of this node"),
-        ("2 · all-reduce across", "strong colour: the sum\nof both nodes"),
+        ("2 · all-reduce across", f"strong: the sum of both nodes\n(one ring: {ring} through one port)"),
         ("3 · all-gather inside", "every rank holds all pieces\nof the whole sum"),
     )
     side, gap = 1.9, 0.85
