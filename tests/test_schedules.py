@@ -400,6 +400,12 @@ def test_the_comparison_counts_all_schedules_on_the_same_model():
     assert (rows["interleaved"]["cuts"], rows["ZB-V"]["cuts"], rows["Chimera"]["cuts"]) == (7, 6, 3)
 
 
+def test_a_short_warm_up_holds_less_and_is_slower_where_messages_take_time():
+    usual, short = (play(interleaved(4, 8, 2, short=short), 0.5, 0.5, 0.5, 0.1) for short in (False, True))
+    assert (usual.peak_memory[0], short.peak_memory[0]) == (5.5, 4)
+    assert short.seconds == pytest.approx(31.5) and usual.seconds == pytest.approx(29.9)
+
+
 def test_the_comparison_takes_other_costs_and_messages_that_take_time():
     fast, slow = (comparison(4, 8, costs=(1.2, 1.2, 0.6), communication=seconds) for seconds in (0, 0.3))
     assert fast["interleaved"]["bubble"] < fast["ZB-H1"]["bubble"]
