@@ -56,10 +56,13 @@ from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import late_barrier, late_rank
 from course_lib.plots.layer import layer_matrices
+from course_lib.plots.losses import smoothed_losses
+from course_lib.plots.marks import mark_idle, mark_span, mark_way
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
 from course_lib.plots.messages import messages
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -148,6 +151,9 @@ __all__ = [
     "legend_below",
     "loss_curves",
     "many_copies",
+    "mark_idle",
+    "mark_span",
+    "mark_way",
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
@@ -160,6 +166,7 @@ __all__ = [
     "one_answer",
     "one_cut",
     "one_model",
+    "overlapped_block",
     "owners",
     "pipeline_of_nodes",
     "price_of_cuts",
@@ -180,6 +187,7 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
+    "smoothed_losses",
     "split_backward",
     "stage_routes",
     "stale_gradient",
