@@ -68,6 +68,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
 __all__ = [
     "ACTIVATIONS",
@@ -105,9 +106,11 @@ __all__ = [
     "arrow",
     "as_html",
     "bandwidth",
+    "batch_gain",
     "before_after",
     "before_after_text",
     "block_tables",
+    "bill",
     "box",
     "bytes_text",
     "call_order",
@@ -116,6 +119,7 @@ __all__ = [
     "doubling",
     "explore",
     "four_traces",
+    "knees",
     "ladder",
     "ladder_text",
     "latencies",
@@ -142,8 +146,10 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
+    "slots_in_time",
     "split_backward",
     "stage_routes",
+    "stall",
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",
