@@ -121,7 +121,7 @@ def latencies(
         ax.axhline(share, color=GREY, linewidth=0.6, zorder=0)
     if limit:
         ax.axvline(limit, color=LIMIT, linestyle="--", linewidth=1.4)
-        ax.text(limit * 1.05, 0.06, f"objective: {limit:g} s", color=LIMIT, fontsize=SMALLEST)
+        ax.text(limit * 1.05, 0.3, f"objective: {limit:g} s", color=LIMIT, fontsize=SMALLEST)
         told.append(f"a line at the objective of {limit:g} s")
     ax.set_ylim(0, 1.08)
     ax.set_yticks([0, 0.5, 0.99])

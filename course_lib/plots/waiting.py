@@ -85,8 +85,8 @@ def knees(
         told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:g}" for rate, s in found.items())
                     + f"; at most {limits[name]:.1f} requests a second")
     ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
-    first = min(rate for found in waits.values() for rate in found)
-    ax.text(first, objective * 1.12, f"objective: {objective:g} s", color=LIMIT, fontsize=SMALLEST)
+    last = max(rate for found in waits.values() for rate in found)
+    ax.text(last, objective * 0.85, f"objective: {objective:g} s", color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
@@ -103,10 +103,11 @@ BILL = {"in line": "white", "own prompt": FORWARD, "own tokens": COMPUTE, "other
 
 def bill(answers: Mapping[str, Mapping[str, float]], *, title: str) -> Axes:
     """Draw what the seconds of some answers were spent on: a bar for each, `answers[name][part]` in seconds."""
-    ax = new_axes(None, 1.1 + 0.75 * len(answers))
+    ax = new_axes(None, 1.1 + 0.95 * len(answers))
     longest, told = max(sum(parts.values()) for parts in answers.values()), []
     for row, (name, parts) in enumerate(answers.items()):
-        left = 0.0
+        left, small = 0.0, [f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items() if 0 < s <= 0.12 * longest]
+        ax.text(0, row + 0.28, ", ".join(small), va="top", fontsize=SMALLEST)  # too narrow to be written in
         for part, seconds in parts.items():
             ax.barh(row, seconds, 0.5, left, color=BILL[part], edgecolor=INK, linewidth=0.6)
             if seconds > 0.12 * longest:
@@ -116,7 +117,7 @@ def bill(answers: Mapping[str, Mapping[str, float]], *, title: str) -> Axes:
         ax.text(left + 0.01 * longest, row, f"{1e3 * left:,.0f} ms", va="center", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: " + ", ".join(f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items()))
     ax.set_xlim(0, 1.13 * longest)
-    ax.set_ylim(len(answers) - 0.5, -0.5)
+    ax.set_ylim(len(answers) - 0.4, -0.4)
     ax.set_yticks(range(len(answers)), list(answers))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1e3 * value:,.0f}"))
     ax.set_xlabel("ms after Enter (simulated)", fontsize=SMALLEST)
@@ -139,14 +140,18 @@ def batch_gain(
         ax.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.6, label=name)
         for (batch, _, _), x, y in zip(found, xs, ys, strict=True):
             knee, last = batch == half[name], batch == found[-1][0]
-            words = f"{batch}: as many bytes of\ncache as of weights" if knee else str(batch)
-            words = f"{batch}: memory is full" if last else words
             if knee:
                 ax.plot([x], [y], "D", color="white", markeredgecolor=colour, markeredgewidth=2, markersize=9, zorder=3)
             if last:
                 ax.plot([x], [y], "s", color=LIMIT, markersize=8, zorder=3)
-            ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
+            words = f"{batch}: as many bytes of\ncache as of weights" if knee else str(batch)
+            words = f"{batch}: memory is full" if last else words
+            if knee or last:
+                ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
+            elif batch in (16, 64) and abs(batch / half[name] - 1) > 0.4:
+                ax.annotate(words, (x, y), (-6, 3), textcoords="offset points", ha="right", fontsize=SMALLEST)
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
     ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
