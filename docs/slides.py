@@ -60,9 +60,12 @@ def as_slides(notebook: NotebookNode) -> NotebookNode:
     cells, filled = [], 0
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            if 'borrow("' in cell.source:
-                continue  # the hints of an exercise
-            for number, text in enumerate(pieces(cell.source)):
+            shown = cell.source
+            if 'borrow("' in shown:  # the hints of an exercise: what follows them is kept
+                shown = shown.rpartition("</details>")[2] if "</details>" in shown else ""
+            if not shown.strip():
+                continue
+            for number, text in enumerate(pieces(shown)):
                 kind = "slide" if re.match(r"#{1,2} ", text.lstrip()) else "subslide"
                 piece = new_markdown_cell(text, id=f"{cell['id']}-{number}" if number else cell["id"])
                 piece.metadata["slideshow"] = {"slide_type": kind}

@@ -167,7 +167,7 @@ def check_average_gradients(answer: Any, part: Any) -> str:
     return "the gradient of the whole batch on every rank · uneven shards, missing gradients · 2(P-1)/P·S bytes"
 
 
-# all_reduce_per_parameter and all_reduce_per_bucket
+# all_reduce_per_parameter, all_reduce_bucket and all_reduce_per_bucket
 
 
 NARROW = {16: ", as bfloat16 and float16", 32: ", as float32"}
@@ -175,6 +175,19 @@ TIED = Hint(
     "changed before its wait()",
     "its gradient is summed twice in a step: it is one of model.parameters(), so register one hook for it",
     "tied-twice",
+)
+BEFORE = "register_hook calls its function before the gradient is added to .grad, which is still None or that of the "
+BEFORE += "step before. Use register_post_accumulate_grad_hook, which calls it afterwards"
+NOT_YET = Hint(
+    "NoneType",
+    "a parameter's .grad was still None when its all-reduce was to start. Start it when all its gradients have come, "
+    "whichever comes last, and from register_post_accumulate_grad_hook: register_hook calls before .grad is there",
+    "too-early",
+)
+NO_GRADIENT = Hint(
+    "NoneType",
+    "a parameter that gets no gradient has .grad None. It counts as zeros: put torch.zeros_like(parameter) there",
+    "missing",
 )
 OTHER_ORDER = Hint(
     OTHER_CALL,
@@ -206,13 +219,14 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
     x, y = draw_data(8, widths[0], widths[-1])
     built = [{"widths": widths, "seed": 5, "tied": tied} for _ in range(ranks)]
     label, hints = "with two layers that share their weight" if tied else "", [TIED] if tied else []
+    hints.append(NOT_YET)
     if users is not None:
         built = [kind | {"skipped": () if rank in users else (1,)} for rank, kind in enumerate(built)]
         label = f"where {f'only rank {users[0]}' if users else 'no rank'} uses layer 1,"
-        hints = [OTHER_ORDER]
+        hints = [OTHER_ORDER, NO_GRADIENT]
     start, once, want = (_reference(x, y, built, count) for count in (0, 1, steps))
     summed, twice = (_reference(x, y, built, steps, scale) for scale in (float(ranks), 1 / ranks))
-    alone = _reference(x[: 8 // ranks], y[: 8 // ranks], built[:1], steps)
+    alone = _reference(x.tensor_split(ranks)[0], y.tensor_split(ranks)[0], built[:1], steps)
     more = (_plan([_size(parameter) for parameter in start], cap),) if cap else ()
     units = len(more[0]) if cap else len(start)
     case = Case(ranks, label, real)
@@ -224,11 +238,11 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
         return trace
 
     first = None if real else after(1, hints)
-    right_at_first = not real and all(near(mine, once, 1e-9) for mine in first)
+    right_at_first = not real and all(near(mine, once, 1e-9) for mine, _ in first)
     kept = "empty at the end of each step what you keep of it (handles, which gradients have come)"
     later = f"are right after 1 step and wrong after {steps}: {kept}"
     fails = Hint("", f"the first of {steps} steps is right and a later one fails: {kept}", "kept-state")
-    got = after(steps, [fails] if right_at_first else [])
+    got = after(steps, [fails] if right_at_first else hints)
     calls = units if real else first.collectives[0].count("all_reduce")
     summed_numbers = 2 * (ranks - 1) / ranks * sum(parameter.numel() for parameter in start)  # that a rank sends
     bits = 64 if real else min((8, 16, 32, 64), key=lambda bits: abs(8 * first.bytes_sent[0] / summed_numbers - bits))
@@ -237,7 +251,7 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
     few += "what no hook has launched, the function that you return launches"
     narrow = f"What is summed has {bits} bits a number{NARROW.get(bits, '')}, and the gradients are 64-bit (float64): "
     narrow += "sum in the gradients' own dtype"
-    for rank, mine in enumerate(got):
+    for rank, (mine, early) in enumerate(got):
         differs = _first_off(mine, want, "one process on all rows has")
         case.also(f"after {steps} steps of gradient descent").same(
             mine,
@@ -246,6 +260,7 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
             Mistake("unchanged", start, "has the weights that it began with: no weight has changed"),
             Mistake("sum", summed, f"has the weights of summed gradients: divide by the number of ranks, {ranks}"),
             Mistake("divided-twice", twice, divided),
+            Mistake("wrong-hook", early, f"has other weights than one process: {BEFORE}"),
             Mistake("replicas-differ", rank > 0, "has other weights than rank 0, which has the right ones"),
             Mistake("alone", alone, "has the weights of training alone: the all-reduces did not reach parameter.grad"),
             Mistake("kept-state", right_at_first, "has weights that " + later),
@@ -330,6 +345,84 @@ def _size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
+PACKED = [(3, 2), (5,), (2, 3)]
+
+
+def packed(dist: Any, answer: Any, shapes: list, grads: list, seconds: float) -> list | str:
+    parameters = [nn.Parameter(torch.zeros(shape, dtype=torch.float64)) for shape in shapes]
+    for parameter, grad in zip(parameters, grads, strict=True):
+        parameter.grad = grad
+    finish = answer(dist, parameters)
+    if not callable(finish):
+        return "no function"
+    work(seconds)
+    finish()
+    return [parameter.grad for parameter in parameters]
+
+
+def _packs(answer: Any, ranks: int, missing: tuple = (), real: bool = False) -> None:
+    """Judge the gradients of a bucket of three parameters; `missing` has (rank, place) of those that are None."""
+    whole = [[grad / 7 + 10 * place for place, grad in enumerate(own)]
+             for own in zip(*(integers(ranks, shape, "float64") for shape in PACKED), strict=True)]  # fmt: skip
+    for rank, place in missing:
+        whole[rank][place] = None
+    filled = [[torch.zeros(shape, dtype=torch.float64) if grad is None else grad
+               for shape, grad in zip(PACKED, own, strict=True)] for own in whole]  # fmt: skip
+    summed = [sum(same) for same in zip(*filled, strict=True)]
+    want = [total / ranks for total in summed]
+    turned = [want[2].view(3, 2), want[1], want[0].view(2, 3)]
+    rounding = 0.02 * max(mean.abs().max().item() for mean in want)  # of 16 bits, and more than that of sums of them
+    label = "with a bucket of 3 parameters"
+    if missing:
+        none = [f"rank {rank} has no gradient of parameter {place}" for rank, place in missing]
+        label += f", where {' and '.join(none)},"
+    case = Case(ranks, label, real)
+    shaped = Hint("assign a gradient of size", "give each piece the shape of its parameter, with view_as", "shape")
+    data = each([[None if grad is None else grad.clone() for grad in own] for own in whole])
+    got = case.run(packed, answer, PACKED, data, 0.0, hints=[SKIPPED, NO_GRADIENT] if missing else [shaped])
+    forms = [type(mine) for mine in got]
+    nothing = "it returned no function: return the one that waits and writes the means"
+    case.expect(str not in forms, nothing, "no-function")
+    for rank, mine in enumerate(got):
+        case.same(
+            mine,
+            want,
+            f"the gradients on rank {rank}",
+            Mistake("unchanged", filled[rank], "are what they were: write the pieces of the sum to parameter.grad"),
+            Mistake("sum", summed, f"are the sum: divide by the number of ranks, {ranks}"),
+            Mistake("swapped", turned, "have changed places: pieces come in the order in which you laid them down"),
+            Mistake("dtype", near(mine, want, rounding), "have lost digits: sum in their own dtype, here float64"),
+            Mistake("value", True, f"are wrong: that of {_first_off(mine, want, 'the mean over the ranks is')}"),
+            tolerance=1e-12,
+        )
+
+
+@check(value=1, one_message=1, missing=1)
+def check_all_reduce_bucket(answer: Any, part: Any) -> str:
+    part("value")
+    _packs(answer, 4)
+    _packs(answer, 2, real=True)
+    part("one message")
+    own = each([list(grads) for grads in zip(*(integers(2, shape, "float64") for shape in PACKED), strict=True)])
+    case = Case(2, "with a bucket of 3 parameters, and 2 s of work before the function is called,", on=SLOW)
+    trace = case.run(packed, answer, PACKED, own, 2.0)
+    calls, nbytes = trace.collectives[0].count("all_reduce"), 8 * sum(math.prod(shape) for shape in PACKED)
+    one = f"rank 0 called all_reduce {calls} times: lay the gradients in one flat tensor and sum that"
+    case.expect(calls == 1, one, "count")
+    few = "rank 0 sent {seen} bytes; the gradients have {bound}"
+    case.at_most(trace.bytes_sent[0], nbytes, few, "too-many-bytes")
+    began = trace.of(0, "all_reduce")[0].posted
+    late = f"the all-reduce began at {began:g} s, after the work: start it at once, before you return the function"
+    case.expect(began < 2.0, late, "late")
+    blocks = "it took {seen} s; {bound} s are enough, because the sum can go on while the rank works. Start the "
+    blocks += "all-reduce with async_op=True, and wait only in the function that you return"
+    case.at_most(trace.seconds, 2.0, blocks, "blocking")
+    part("missing")
+    _packs(answer, 2, missing=((1, 0),))
+    _packs(answer, 3, missing=((0, 1), (1, 1), (2, 1), (2, 2)))
+    return "means in their places · one all-reduce, under way while the rank works · missing gradients count as zeros"
+
+
 @check(value=2, collectives=1, overlap=1, unused=2)
 def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
     part("value")
@@ -389,9 +482,9 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         places = lists and all(type(index) is int for bucket in got for index in bucket)
         form = "return a list of buckets, each a list of places in `parameters`, as in [[3, 2], [1, 0]]"
         case.expect(places, f"it returned {got!r}: {form}", "form")
-        plans.append((case, sizes, cap, [list(bucket) for bucket in got]))
+        plans.append((case, sizes, cap, [list(bucket) for bucket in got], [tensor.numel() for tensor in tensors]))
     part("cap")
-    for case, sizes, cap, plan in plans:
+    for case, sizes, cap, plan, counts in plans:
         placed = sorted(index for bucket in plan for index in bucket)
         missing = sorted(set(range(len(sizes))) - set(placed))
         case.expect(not missing, f"parameter {missing[:1]} is in no bucket of {plan}: is the last bucket kept?", "lost")
@@ -402,10 +495,12 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
             empty = f"the plan {plan} has an empty bucket: open one only for a parameter"
             case.expect(len(bucket) > 0, empty, "empty")
             why = "only a parameter that is larger than the cap by itself may be above it, alone"
+            if plan == _plan(counts, cap):
+                why += ". You have counted elements: count bytes, numel() * element_size()"
             above = f"bucket {bucket} holds {held} bytes: {why}"
             case.expect(held <= cap or len(bucket) == 1, above, "above-cap")
     part("order")
-    for case, sizes, _, plan in plans:
+    for case, sizes, _, plan, _ in plans:
         for bucket in plan:
             between = sorted(set(range(min(bucket), max(bucket))) - set(bucket))
             without = f"holds {max(bucket)} and {min(bucket)} without {', '.join(map(str, between))}"
@@ -415,7 +510,7 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         why = "backward computes the last parameter's gradient first, so the first bucket must hold the last parameters"
         case.expect(flat == list(reversed(range(len(sizes)))), f"the plan is {plan}: {why}, and so on", "order")
     part("fewest")
-    for case, sizes, cap, plan in plans:
+    for case, sizes, cap, plan, _ in plans:
         why = "count bytes (numel times element_size), and begin a bucket only when the next parameter does not fit"
         many = f"the plan {plan} has {{seen}} buckets; {{bound}} are enough: {why}"
         case.at_most(len(plan), len(_plan(sizes, cap)), many, "too-many-buckets")

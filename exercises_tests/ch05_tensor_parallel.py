@@ -1,9 +1,10 @@
-"""Checks of chapter 5: equal outputs and gradients from shards, one all-reduce each way, and nothing held whole."""
+"""Checks of chapter 5: own shards, equal outputs and gradients from them, one all-reduce each way, nothing whole."""
 
 from __future__ import annotations
 
 import gc
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,14 @@ def applied(dist: Any, answer: Any, x: torch.Tensor, grad: torch.Tensor, backwar
     return [y.detach() if isinstance(y, torch.Tensor) else None, x.grad, given, grad]
 
 
+def sharded(dist: Any, answer: Any, layer: dict) -> Any:
+    mine = answer(dist, {name: whole.clone() for name, whole in layer.items()})
+    if not isinstance(mine, dict):
+        return type(mine).__name__
+    tensors = {str(name): shard for name, shard in mine.items() if isinstance(shard, torch.Tensor)}
+    return {name: (shard.detach(), shard.untyped_storage().nbytes()) for name, shard in tensors.items()}
+
+
 class Untold:
     """Passes every call on; `untold` counts the all_reduces of tensors that autograd follows, without being told."""
 
@@ -89,7 +98,13 @@ class Untold:
         return self._dist.all_reduce(tensor, *args, **kwargs)
 
 
+def _hush() -> None:
+    """Leave out torch's page about a backward that meets an all_reduce: what `untold` counts is told in a sentence."""
+    warnings.filterwarnings("ignore", ".*autograd kernel was not registered")
+
+
 def layered(dist: Any, answer: Any, x: torch.Tensor, shards: list, shared: list, grad: Any, more: tuple) -> Any:
+    _hush()
     dist = Untold(dist)
     leaves = [leaf.clone().requires_grad_() for leaf in (x, *shards, *shared)]
     y = answer(dist, *leaves, *more)
@@ -119,6 +134,7 @@ def cut(dist: Any, answer: Any, seed: int, rows: int, columns: int) -> tuple:
 
 
 def losses(dist: Any, answer: Any, logits: torch.Tensor, targets: torch.Tensor) -> tuple:
+    _hush()
     dist, mine = Untold(dist), logits.clone().requires_grad_()
     loss = answer(dist, mine, targets.clone())
     loss.backward()
@@ -132,38 +148,34 @@ def hiding(answer: Any, pairs: list) -> Any:
     return [[np.asarray(function(value), dtype=float) for value in (a, b, a + b)] for a, b in pairs]
 
 
-# The products in numpy
-
-MISFIT = (
-    "A row shard has some rows of w: multiply it with the columns of x that meet them.",
-    "A column shard has all rows of w: multiply it with all of x.",
-)
+# A product from row shards, in numpy
 
 
 def _matrices(rows: int, inner: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     return draw((rows, inner)).numpy(), draw((inner, columns), 1).numpy()
 
 
-def _products(answer: Any, axis: int) -> None:
+@check(value=2)
+def check_matmul_row_split(answer: Any, part: Any) -> str:
+    part("value")
     for rows, inner, columns, ranks in ((2, 4, 6, 2), (1, 8, 8, 4), (3, 4, 4, 1), (2, 9, 6, 3), (1, 4, 4, 4)):
         x, w = _matrices(rows, inner, columns)
-        want, shards = x @ w, np.split(w, ranks, axis=axis)
+        want, shards = x @ w, np.split(w, ranks)
         summed = sum(x[:, : len(shard)] @ shard for shard in shards)
         case = Case(label=f"with x {x.shape} and {count(ranks, 'shard')} {shards[0].shape}")
         try:
             got, products = alone(multiplied, answer, x.copy(), [shard.copy() for shard in shards])
         except (RankFailed, ValueError) as error:
             if "mismatch" in str(error) or "must match exactly" in str(error):
-                case.refuse(f"{str(error)[:200]}\n{MISFIT[axis]}", "misfit")
+                fits = "A row shard has some rows of w: multiply it with the columns of x that meet them."
+                case.refuse(f"{str(error)[:200]}\n{fits}", "misfit")
             raise
         case.expect(isinstance(got, np.ndarray), f"it returned {type(got).__name__}: return an array", "form")
-        added = "is the sum of the products; each is another set of columns of it: lay them side by side"
         same_part = "has every shard meet the first columns of x: shard r meets the r-th part of x's columns"
         beside = f"has the products side by side, {got.shape}; each has all columns, and the result is their sum"
         mistakes = [
-            Mistake("added", axis == 1 and summed, added),
-            Mistake("same-part", axis == 0 and summed, same_part),
-            Mistake("side-by-side", axis == 0 and ranks > 1 and got.shape == (rows, ranks * columns), beside),
+            Mistake("same-part", summed, same_part),
+            Mistake("side-by-side", ranks > 1 and got.shape == (rows, ranks * columns), beside),
             Mistake("shape", got.shape != want.shape, f"has shape {got.shape}; x @ w has {want.shape}"),
         ]
         case.same(got, want, "the result", *mistakes, says="x @ w is", tolerance=EXACT)
@@ -173,40 +185,10 @@ def _products(answer: Any, axis: int) -> None:
             "product for each shard",
             "joined",
         )
-
-
-@check(value=1)
-def check_matmul_column_split(answer: Any, part: Any) -> str:
-    part("value")
-    _products(answer, axis=1)
-    return "x @ w from column shards, laid side by side, on 1, 2, 3 and 4 ranks"
-
-
-@check(value=2)
-def check_matmul_row_split(answer: Any, part: Any) -> str:
-    part("value")
-    _products(answer, axis=0)
     return "x @ w from row shards and parts of x, added, on 1, 2, 3 and 4 ranks"
 
 
-@check(value=1)
-def check_gelu_counterexample(answer: Any, part: Any) -> str:
-    part("value")
-    got = answer()
-    expect(
-        isinstance(got, (list, tuple)) and len(got) == 2 and all(close(number, number) for number in got),
-        f"it returned {got!r}: return two plain numbers, as in (3.0, 4.0)",
-        "form",
-    )
-    a, b, both = (gelu(torch.tensor(float(v), dtype=torch.float64)).item() for v in (*got, sum(got)))
-    expect(
-        abs(a + b - both) > 0.01,
-        f"GELU({got[0]:g}) + GELU({got[1]:g}) = {a + b:.4f} and GELU({sum(got):g}) = {both:.4f}: that is nearly the "
-        "same. Far left of 0 GELU is nearly 0, far right nearly a straight line: take two numbers near 0, neither of "
-        "them 0, or one on each side of it",
-        "no-counterexample",
-    )
-    return "GELU(a) + GELU(b) differs from GELU(a + b): summands must be added up before GELU"
+# activation_that_hides_it
 
 
 @check(value=1)
@@ -222,6 +204,69 @@ def check_activation_that_hides_it(answer: Any, part: Any) -> str:
     different = any(not near(one, 0 * one, EXACT) for one, _, _ in got)
     expect(different, "this function is zero everywhere, and no activation: return another", "zero")
     return "f(a) + f(b) = f(a + b): with this activation a test would not see the wrong cut"
+
+
+# shard_layer
+
+CUT = {"wq": 1, "wk": 1, "wv": 1, "wo": 0, "w1": 1, "b1": 0, "w2": 0}  # the dimension that is cut; b2 is not
+LINES = {name: "columns" if dim else "rows" for name, dim in CUT.items()} | {"b1": "numbers"}
+WHY = {
+    "columns": "by columns, so that a rank has whole heads, or complete numbers for GELU",
+    "numbers": "as the columns of w1 are, because each of its numbers belongs to one of them",
+    "rows": "by rows, which meet the columns that this rank has computed",
+}
+
+
+def _a_layer(hidden: int, kv: int, ffn: int) -> dict[str, torch.Tensor]:
+    shapes = {"wq": (hidden, hidden), "wk": (hidden, kv), "wv": (hidden, kv), "wo": (hidden, hidden),
+              "w1": (hidden, ffn), "b1": (ffn,), "w2": (ffn, hidden), "b2": (hidden,)}  # fmt: skip
+    return {name: draw(shape, seed) for seed, (name, shape) in enumerate(shapes.items())}
+
+
+def _cut_wrong(name: str, whole: torch.Tensor, ranks: int, rank: int) -> list[Mistake]:
+    """Return what a rank would have of one tensor with each mistake that has a sentence of its own."""
+    dim, lines = CUT[name], LINES[name]
+    mistakes = [Mistake("not-cut", whole, f"is all of {name}: keep this rank's {lines}")]
+    if whole.dim() == 2:
+        other, others = 1 - dim, "rows" if dim else "columns"
+        cut = f"is cut by {others}: cut {name} {WHY[lines]}"
+        mistakes.append(Mistake("other-way", whole.chunk(ranks, other)[rank], cut))
+    every = f"has every {ranks}-th of the {lines}: a rank's {lines} are neighbours, n/{ranks} of n"
+    first = f"is that of rank 0: rank {rank} has the next {lines}"
+    return [
+        *mistakes,
+        Mistake("every-nth", whole.index_select(dim, torch.arange(rank, whole.shape[dim], ranks)), every),
+        Mistake("same-shard", rank > 0 and whole.chunk(ranks, dim)[0], first),
+    ]
+
+
+@check(value=2, held=1)
+def check_shard_layer(answer: Any, part: Any) -> str:
+    part("value")
+    runs = []
+    for ranks, hidden, kv, ffn, real in ((2, 4, 4, 6, False), (4, 8, 4, 12, False), (1, 4, 4, 8, False),
+                                         (2, 4, 2, 8, True)):  # fmt: skip
+        layer = _a_layer(hidden, kv, ffn)
+        case = Case(ranks, f"with hidden {hidden}, inner {ffn}", real)
+        got = case.run(sharded, answer, layer)
+        runs.append((case, got))
+        for rank, mine in enumerate(got):
+            case.expect(isinstance(mine, dict), f"it returned {mine}: return a dict of tensors", "form")
+            missing = [name for name in layer if name not in mine]
+            case.expect(not missing, f"rank {rank}'s dict has no tensor {', '.join(missing)}", "form")
+            for name, dim in CUT.items():
+                what, wrong = f"{name} on rank {rank}", _cut_wrong(name, layer[name], ranks, rank)
+                case.same(mine[name][0], layer[name].chunk(ranks, dim)[rank], what, *wrong, tolerance=EXACT)
+            b2, once = layer["b2"], "b2 is added after the sum over ranks, where every rank needs all of it"
+            cut = [Mistake("b2-cut", b2.chunk(ranks)[rank], f"is cut: {once}"),
+                   Mistake("b2-divided", b2 / ranks, f"is divided by {ranks}: {once}, as it is")]  # fmt: skip
+            case.same(mine["b2"][0], b2, f"b2 on rank {rank}", *cut, tolerance=EXACT)
+    part("held")
+    for case, got in runs:
+        for rank, mine in enumerate(got):
+            for name, (shard, alive) in mine.items():
+                case.at_most(alive, shard.numel() * shard.element_size(), f"{name} on rank {rank} {VIEW}", "view")
+    return "own columns of wq, wk, wv, w1 and b1, own rows of wo and w2, all of b2 · nothing else kept alive"
 
 
 # f and g
@@ -383,8 +428,8 @@ def _expect_told(case: Case, got: Results) -> None:
         case.expect(
             untold == 0,
             f"rank {rank} calls all_reduce on a tensor that autograd follows, and autograd is not told. The gradient "
-            "is right by luck: torch warns, and after an exp, which keeps its result for backward, it is wrong on "
-            "real ranks. Sum with ReduceFromRanks, which says what backward does",
+            "is right by luck: in runs of your own torch warns, and after an exp, which keeps its result for backward, "
+            "it is wrong on real ranks. Sum with ReduceFromRanks, which says what backward does",
             "untold",
         )
 
@@ -442,6 +487,8 @@ class Mlp(Layer):
         x, (b2,), shards, ranks = self.x, self.shared, self.shards, self.case.ranks
         parts = [_part(x, *mine) for mine in shards]
         w1, b1, w2 = shards[rank]
+        total = sum(x @ w1 for w1, *_ in shards)
+        early = [gelu(total + b1) @ w2 for _, b1, w2 in shards]
         values = {
             "no-sum": parts[rank],
             "bias-on-every-rank": sum(parts) + (ranks - 1) * b2,
@@ -455,7 +502,9 @@ class Mlp(Layer):
         }
         if w1.shape[0] == w1.shape[1]:
             values["transposed"] = sum(_part(x, w1.T, b1, w2.T) for w1, b1, w2 in shards)
-        return [Mistake(code, y + b2, MLP_MISTAKES[code].format(ranks=ranks)) for code, y in values.items()]
+        mistakes = list(values.items())
+        mistakes += [("sum-before-gelu", y) for y in (sum(early), early[rank])]  # with a sum at the end, and without
+        return [Mistake(code, y + b2, MLP_MISTAKES[code].format(ranks=ranks)) for code, y in mistakes]
 
 
 @check(forward=2, gradients=2, collectives=1)
@@ -748,4 +797,4 @@ def check_sequence_parallel_bytes(answer: Any, part: Any) -> str:
         half = "half of it: forward has two sums and backward two, and each is a reduce-scatter and an all-gather"
         case.expect(ranks == 1 or not close(sent, want / 2, 1e-6), f"{said}, {half}", "half")
         case.expect(close(sent, want, 1e-6), f"{said}: four times a reduce-scatter and an all-gather", "wrong-sent")
-    return "1/P of the stream held, and as many bytes sent as with all-reduces"
+    return "1/P of x held, and as many bytes sent as with all-reduces"

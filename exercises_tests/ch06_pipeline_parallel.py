@@ -71,7 +71,7 @@ def _replays(name: str, answer: Any) -> dict[tuple[int, int], Played]:
 def _played(name: str, answer: Any, p: int, m: int) -> Played:
     """Return the replay of an answer's lists. What is not a valid schedule is a wrong answer."""
     rows, case = answer(p, m), _with(p, m)
-    lists = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+    lists = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
     library = isinstance(rows, Schedule) or lists and any(isinstance(action, Action) for row in rows for action in row)
     case.expect(not library, "it returned a schedule of course_lib's: write the lists yourself", "not-yours")
     form = f"it returned {shown(rows)}: return a list with {p} lists, one a rank"
@@ -291,7 +291,19 @@ class Stage:
                 f"rank 1 does not {meet} rank 0. `if previous:` is false for rank 0: write `if previous is not None`",
                 "rank-zero",
             ),
+            Hint(
+                "can't retain_grad",
+                "x arrives as bare numbers, so there is no gradient to retain: x.requires_grad_() makes autograd track "
+                "it, before the module uses it",
+                "no-grad",
+            ),
             Hint("waits to send", "Do isend and irecv both have tag=tag?"),
+            Hint(
+                "only for scalar outputs",
+                "only the last stage's y is a loss. Elsewhere go back from y with the gradient that arrived: "
+                "y.backward(grad)",
+                "without-gradient",
+            ),
         ]
         for rank in range(RANKS if which == "backward" else 0):
             none = f"rank {rank} raised TypeError: isend takes a tensor, not None"
@@ -488,7 +500,7 @@ def check_why_one_f_one_b(answer: Any, part: Any) -> str:
 # split_layers
 
 SPLIT_SECONDS = 10
-SPLITS = (  # costs of the layers, stages, and the cost of the dearest stage of the best split
+SPLITS = (  # costs of the layers, stages, and the cost of the slowest stage of the best split
     ([1] * 8, 4, 2),
     ([2, *[4] * 12, 10], 4, 16),
     ([5, 1, 1, 1, 1, 1], 3, 5),
@@ -507,14 +519,14 @@ def check_split_layers(answer: Any, part: Any) -> str:
         _judge_split(costs, stages, counts)
     part("best")
     for split, counts in zip(SPLITS, found, strict=True):
-        _judge_dearest(*split, counts)
+        _judge_slowest(*split, counts)
     costs, stages, best = MANY
     cuts = f"do not try every cut, there are {math.comb(len(costs) - 1, stages - 1):,}"
     hints = [Hint("still going on after", f"still running after {SPLIT_SECONDS} s: {cuts}", "every-cut")]
     (counts,) = _split(costs, stages).run(split_once, answer, list(costs), stages, hints=hints)
     _judge_split(costs, stages, counts)
-    _judge_dearest(*MANY, counts)
-    return "the dearest stage is as cheap as it can be, for 1 to 60 layers on 1 to 8 stages"
+    _judge_slowest(*MANY, counts)
+    return "the slowest stage is as fast as it can be, for 1 to 60 layers on 1 to 8 stages"
 
 
 def _split(costs: list, stages: int) -> Case:
@@ -535,14 +547,14 @@ def _judge_split(costs: list, stages: int, counts: Any) -> None:
     case.expect(sum(counts) == len(costs), f"{counts} are {sum(counts)} layers, not {len(costs)}", "sum")
 
 
-def _judge_dearest(costs: list, stages: int, best: float, counts: list) -> None:
+def _judge_slowest(costs: list, stages: int, best: float, counts: list) -> None:
     ends = [sum(counts[: stage + 1]) for stage in range(stages)]
     totals = [sum(costs[end - number : end]) for number, end in zip(counts, ends, strict=True)]
     alike = max(counts) - min(counts) <= 1
-    why = "Equal numbers of layers are not equal costs" if alike else "All wait for the dearest stage"
+    why = "Equal numbers of layers are not equal costs" if alike else "Every stage waits for the slowest one"
     _split(costs, stages).at_most(
         max(totals),
         best,
-        f"{counts} makes stages of cost {totals}; the dearest costs {{seen}}, and {{bound}} is possible. {why}",
+        f"{counts} makes stages of cost {totals}; the slowest costs {{seen}}, and {{bound}} is possible. {why}",
         "equal-counts" if alike else "not-best",
     )

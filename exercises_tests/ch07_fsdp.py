@@ -18,9 +18,11 @@ from course_lib.lessons.stage_3 import (
     UNITS,
     Mark,
     copy_of,
+    forwarded,
     fully,
     in_rows,
     looking_on,
+    named,
     rejoined,
     shard_size,
     six_units,
@@ -49,7 +51,15 @@ MEANS = (  # where torch's words send a reader to the wrong line
     Hint("does not require grad and does not have a grad_fn",
         "what was computed under torch.no_grad() has no graph: requires_grad_() the last output before the loss, and "
         "the weight and kept input before a unit computes again", "raised"),
+    Hint("a leaf Variable that requires grad",
+        "a parameter is a leaf, which autograd watches: write into parameter.data", "leaf"),
+    Hint("must match the size of tensor",
+        "two tensors of different sizes meet here: one of them may still have its padding. Keep the first "
+        "parameter.numel() elements", "raised"),
 )
+SIZES = Hint("is invalid for input of size",
+    "view needs exactly as many elements as the shape has: keep the first torch.Size(shape).numel() of what was "
+    "gathered, which drops the padding, and nothing else", "raised")
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
@@ -290,7 +300,7 @@ def _judge_whole(
         grid.view(-1)[math.prod(shape) - 1] = 0  # a zero that is no padding
     want = rejoined(grid, shape)
     case = Case(ranks, f"with shape {shape}" + (f" and padding of {padding:g}" if padding else ""), real)
-    got = case.run(gathered, answer, each(list(grid.clone())), shape)
+    got = case.run(gathered, answer, each(list(grid.clone())), shape, hints=[SIZES])
     for rank, mine in enumerate(got):
         case.expect(isinstance(mine, torch.Tensor), f"rank {rank} got no tensor", "form")
         front = grid.view(-1)[grid.numel() - want.numel() :].view(shape)
@@ -298,6 +308,10 @@ def _judge_whole(
             Mistake("only-on-rank-0", equal(got[0], want),
                 "is not the whole tensor that rank 0 has: every rank needs it"),
             Mistake("shape", mine.shape != want.shape, f"has shape {tuple(mine.shape)}; it should be {shape}"),
+            Mistake("one-tensor", ranks > 1 and rank < ranks - 1
+                and equal(mine, grid[-1].repeat(ranks)[: want.numel()].view(shape)),
+                f"is rank {ranks - 1}'s shard {ranks} times over: your list is {ranks} names of one tensor, and the "
+                "last shard that came is left in it. Make as many tensors as there are ranks"),
             Mistake("own-part-only", grid[rank].repeat(ranks)[: want.numel()].view(shape),
                 "is its own shard over and over: the others' come by a collective"),
             Mistake("padding", front, f"is {numbers(mine)}: elements were dropped in front. The padding is at the end"))
@@ -409,9 +423,9 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
     Case(ranks).at_most(sent, 3 * cost,
         f"a rank sent {{seen}} bytes a step; a reduce-scatter and an all_gather send {2 * cost:,}, an all_reduce and "
         "an all_gather {bound}: gather weights with dist.all_gather", "too-many-bytes", slack=SLACK)
-    told = "2Ψ(N-1)/N sent, as by data parallelism"
+    told = "2Ψ(P-1)/P sent, as by data parallelism"
     if sent > SLACK * 2 * cost:
-        told = "3Ψ(N-1)/N sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
+        told = "3Ψ(P-1)/P sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
     return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · moments of its shard only · {told}"
 
 
@@ -493,7 +507,7 @@ def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
     more = ", an all-reduce twice that: use dist.reduce_scatter" if reduced else ""
     said = f"a rank sent {{seen}} bytes a backward; a reduce-scatter sends {{bound}}{more}"
     Case(ranks).at_most(sent, cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
-    return "mean gradient shards on 2, 3 and 4 ranks · during backward · one whole gradient at a time · Ψ(N-1)/N sent"
+    return "mean gradient shards on 2, 3 and 4 ranks · during backward · one whole gradient at a time · Ψ(P-1)/P sent"
 
 
 # fully_sharded_step
@@ -544,6 +558,112 @@ def _judge_stage_3(answer: Any, ranks: int, real: bool) -> Results:
     return got
 
 
+KEEPERS = {
+    "forward": "Autograd keeps what it needs for backward (compute forward under torch.no_grad()), and a list keeps "
+        "what is put into it",
+    "backward": "What may hold it: its name (del), or the name of the unit's output, whose graph has it",
+    "name": "A name that the loop gives it holds it until the next gather has ended: `del` it when the unit has "
+        "computed, or hand unshard(...) straight to forward",
+}  # fmt: skip
+
+
+def _expect_one_whole(case: Case, moments: list) -> None:
+    """Judge that no unit's weight is whole while another is gathered, computes, or is gone back to."""
+    moments = named(moments)
+    for number, (place, doing, _, others) in enumerate(moments):
+        if not others:
+            continue
+        seen = {one for one, does, *_ in moments[:number] if does == "computes"}
+        way = "forward" if len(seen) < len(UNITS) and "again" not in doing else "backward"
+        later = next((held for _, does, _, held in moments[number:] if does != "is gathered"), others)
+        if way == "forward" and others[0] not in later:
+            way = "name"  # it is gone as soon as the next weight has its name
+        case.refuse(
+            f"while unit {place} {doing}, the whole weight of unit {others[0]} is still alive: free it before the next "
+            f"gather. {KEEPERS[way]}. A view keeps all of its storage", "kept")
+
+
+def _unit_inputs(weights: list, x: torch.Tensor) -> list[torch.Tensor]:
+    """Return what each unit is given, and at last the output."""
+    found = [x]
+    for weight in weights:
+        x = torch.tanh(x @ weight) if x.is_floating_point() else weight[x]
+        found.append(x)
+    return found
+
+
+def _only_of(rank: int, weight: torch.Tensor, ranks: int) -> torch.Tensor:
+    """Return a weight of which all but one rank's part is zero."""
+    return rejoined([piece * (other == rank) for other, piece in enumerate(_pieces(weight, ranks))], weight.shape)
+
+
+def _judge_forward(answer: Any, ranks: int, real: bool) -> Results:
+    weights, shards, xs, _ = six_units(ranks)
+    went = [_unit_inputs(weights, x) for x in xs]
+    inputs, wants = [every[:-1] for every in went], [every[-1] for every in went]
+    alone = [[_only_of(rank, weight, ranks) for weight in weights] for rank in range(ranks)]
+    case = Case(ranks, real=real)
+    got = case.run(forwarded, answer, shards, UNITS, each(xs), False, hints=MEANS)
+    for rank, told in enumerate(got):
+        case.expect("form" not in told,
+            f"sharded_forward returned {told.get('form')}: return two things, the output of the last unit and the list "
+            "of what each unit was given", "form")
+        case.expect(not told["changed"], "the shards have changed: forward only reads them", "steps")
+        case.same(told["output"], wants[rank], f"the output on rank {rank}",
+            Mistake("first-input", inputs[rank][0], "is what the first unit was given: hand each unit's output on"),
+            Mistake("own-part", _unit_inputs(alone[rank], xs[rank])[-1],
+                "is what this rank's part of the weights gives, with zeros for the rest: gather the whole weight"),
+            says="that of its tokens is", tolerance=EXACT)
+        mine, many = told["inputs"], len(UNITS)
+        case.expect(len(mine) == many or not (len(mine) == many + 1 and near(mine[-1], wants[rank], EXACT)),
+            f"rank {rank} returned {len(mine)} inputs for {many} units: the last one is the output of the last unit, "
+            "which is no unit's input", "one-too-many")
+        case.expect(len(mine) == many, f"rank {rank} returned {len(mine)} inputs; there are {many} units", "form")
+        outputs = [*inputs[rank][1:], wants[rank]]
+        for place in range(many):
+            case.same(mine[place], inputs[rank][place], f"input {place} on rank {rank}",
+                Mistake("outputs", outputs[place],
+                    f"is the output of unit {place}: keep what it was given, before it computes"),
+                says="that unit was given", tolerance=EXACT if place else 0.0)
+    return got
+
+
+@check(value=2, memory=3, collectives=1)
+def check_sharded_forward(answer: Any, part: Any) -> str:
+    part("value")
+    trace = {where: _judge_forward(answer, *where) for where in RUNS}[4, False]
+    part("memory")
+    ranks = 4
+    _, shards, xs, _ = six_units(ranks)
+    whole, mine, largest = _bytes_of(UNITS, ranks)
+    bound = mine + 1.5 * largest  # the half is for activations
+    case = Case(ranks, f"with {whole:,} bytes of weights in all", see="during_forward(sharded_forward)")
+    for rank, told in enumerate(case.run(forwarded, answer, shards, UNITS, each(xs), True, hints=MEANS)):
+        moments = told["moments"]
+        early = next((held for _, doing, held, _ in moments if doing == "computes"), 0)
+        case.at_most(early, bound,
+            f"rank {rank} had {{seen}} bytes alive when unit 0 began; its shards and the largest unit are "
+            f"{mine + largest:,}. With all weights whole this is plain data parallelism: gather a unit only when its "
+            "turn comes", "gathered-early")
+        _expect_one_whole(case, moments)
+        most = max(held for *_, held, _ in moments)
+        case.at_most(most, bound,
+            f"rank {rank} had {{seen}} bytes alive; its shards and the largest unit are {mine + largest:,}: something "
+            "whole is kept, or was gathered before its turn", "too-much-held")
+        case.expect(not told["whole"],
+            f"when sharded_forward returns, rank {rank} still has the whole weight of unit "
+            f"{told['whole'][0] if told['whole'] else ''}: what it returns must not hold it. {KEEPERS['forward']}",
+            "kept-after")
+        case.expect(not told["graph"],
+            "what sharded_forward returns carries autograd's graph: compute under torch.no_grad()", "graph")
+    part("collectives")
+    calls = trace.collectives[0]
+    Case(ranks).at_most(len(calls), len(UNITS),
+        f"a forward calls {' and '.join(sorted(set(calls)))} {{seen}} times; {len(UNITS)} units need {{bound}} gathers",
+        "too-many-collectives")
+    return "the outputs of one device on 2, 3 and 4 ranks · one whole unit at a time · one gather a unit"
+
+
 @check(value=3, memory=3, collectives=1, bytes=1)
 def check_fully_sharded_step(answer: Any, part: Any) -> str:
     part("value")
@@ -556,26 +676,19 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     bound = needed + largest / 2  # the half is for activations
     see = "during(fully_sharded_step)"
     case = Case(ranks, f"with {whole:,} bytes of weights in all", see=see)
-    keepers = (
-        "What may hold it: its name, also one left over from the forward loop (del), or the name of the unit's output, "
-        "whose graph has it",
-        "Autograd keeps what it needs for backward (compute forward under torch.no_grad())",
-    )
     got = case.run(fully, answer, shards, UNITS, each(xs), each(ys), 2, True, hints=MEANS)
     for rank, told in enumerate(got):
-        place, _, held, _ = told["moments"][0]
+        place, held = next((place, held) for place, doing, held, _ in told["moments"] if doing != "is gathered")
         case.at_most(held, bound,
             f"rank {rank} had {{seen}} bytes alive when unit {place} began; its shards and the largest unit are "
             f"{needed:,}. With all weights whole this is plain data parallelism: gather a unit only when its turn "
             "comes", "gathered-early")
-        for place, doing, held, others in told["moments"]:
-            if others:
-                case.refuse(
-                    f"while unit {place} {doing}, the whole weight of unit {others[0]} is still alive: free it before "
-                    f"the next gather. {keepers[doing == 'computes']}. A view keeps all of its storage", "kept")
-            case.at_most(held, bound,
-                f"while unit {place} {doing}, rank {rank} has {{seen}} bytes alive; shards of weights, gradients and "
-                f"moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
+        _expect_one_whole(case, told["moments"])
+        for place, doing, held, _ in told["moments"]:
+            if doing != "is gathered":
+                case.at_most(held, bound,
+                    f"while unit {place} {doing}, rank {rank} has {{seen}} bytes alive; shards of weights, gradients "
+                    f"and moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
         case.at_most(told["views"], mine,
             f"the gradient shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a "
             "larger storage. Copy", "view", slack=SLACK)
@@ -596,7 +709,7 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
     more = ", with an all_reduce of gradients it is a third more: use dist.reduce_scatter" if reduced else ""
     said = f"a rank sent {{seen}} bytes a step; two gathers and a reduce-scatter send {{bound}}{more}"
     case.at_most(sent, 3 * cost, said, "all-reduce" if reduced else "too-many-bytes", slack=SLACK)
-    return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · one whole unit at a time · 3Ψ(N-1)/N"
+    return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · one whole unit at a time · 3Ψ(P-1)/P"
 
 
 # communication_bytes
@@ -619,7 +732,7 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
         want = tensors * once
         label = f"at stage {stage} with {parameters:,.0f} parameters of {element} bytes on {count(ranks, 'rank')}"
         _judge_bytes(Case(label=label), answer(stage, parameters, ranks, element), want,
-            Mistake("factor", tensors * parameters * element, "a ring sends (N-1)/N of a tensor, its own part it has"),
+            Mistake("factor", tensors * parameters * element, "a ring sends (P-1)/P of a tensor, its own part it has"),
             Mistake("elements", want / element, "elements, not bytes: times element_bytes"),
             Mistake("fixed-bytes", want / element * 2, f"2 bytes an element, and element_bytes is {element}"),
             Mistake("once", once,
@@ -645,7 +758,7 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
                 "nodes"),
             Mistake("whole-across", within + across,
                 "whole gradients between nodes; a rank has only a shard left to all-reduce there"))
-    return "2, 2, 2 and 3 tensors times (N-1)/N · hybrid: inside a node, and a shard across"
+    return "2, 2, 2 and 3 tensors times (P-1)/P · hybrid: inside a node, and a shard across"
 
 
 # clip_by_global_norm

@@ -169,7 +169,9 @@ class Case:
         meant = [hint for hint in hints if hint.words in str(failure)]
         for hint in meant:
             if hint.code:
-                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {failure}", hint.code, self.see)
+                said = str(failure)
+                said = said[:1].upper() + said[1:]  # it begins a sentence
+                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {said}", hint.code, self.see)
         happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
         self.refuse("\n".join([happened, *(hint.says for hint in meant)]), code_of(failure))
 

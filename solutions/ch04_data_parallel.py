@@ -48,33 +48,45 @@ def plan_buckets(parameters, cap_bytes):
     return buckets
 
 
-def all_reduce_per_bucket(dist, model, buckets):
-    """Launch buckets strictly in the plan's order: all ranks launch alike, whatever gradients come late or never."""
-    parameters, ready, flying = list(model.parameters()), set(), []
-
-    def launch(bucket):
-        for i in bucket:
-            if parameters[i].grad is None:
-                parameters[i].grad = torch.zeros_like(parameters[i])
-        flat = torch.cat([parameters[i].grad.flatten() for i in bucket])
-        flying.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
-
-    def arrived(index):
-        ready.add(index)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            launch(buckets[len(flying)])
+def all_reduce_bucket(dist, parameters):
+    """One flat tensor for all gradients of the bucket: one message where there were many."""
+    for parameter in parameters:
+        if parameter.grad is None:  # other ranks may have one, and the flat tensors must be equally long
+            parameter.grad = torch.zeros_like(parameter)
+    flat = torch.cat([parameter.grad.flatten() for parameter in parameters])
+    handle = dist.all_reduce(flat, async_op=True)
 
     def finish():
-        for bucket in buckets[len(flying) :]:  # those with a parameter that got no gradient
-            launch(bucket)
-        for bucket, flat, handle in flying:
-            handle.wait()
-            for i, piece in zip(bucket, flat.split([parameters[i].numel() for i in bucket]), strict=True):
-                parameters[i].grad = piece.view_as(parameters[i]) / dist.get_world_size()
-        ready.clear(), flying.clear()
+        handle.wait()
+        pieces = flat.split([parameter.numel() for parameter in parameters])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            parameter.grad = piece.view_as(parameter) / dist.get_world_size()
+
+    return finish
+
+
+def all_reduce_per_bucket(dist, model, buckets):
+    """Start buckets strictly in the plan's order: all ranks start alike, whatever gradients come late or never."""
+    parameters, arrived, finishers = list(model.parameters()), set(), []
+
+    def start_next():
+        bucket = buckets[len(finishers)]
+        finishers.append(all_reduce_bucket(dist, [parameters[index] for index in bucket]))
+
+    def note(index):
+        arrived.add(index)
+        while len(finishers) < len(buckets) and arrived.issuperset(buckets[len(finishers)]):
+            start_next()
+
+    def finish():
+        while len(finishers) < len(buckets):  # those with a parameter that got no gradient
+            start_next()
+        for finish_bucket in finishers:
+            finish_bucket()
+        arrived.clear(), finishers.clear()
 
     for index, parameter in enumerate(parameters):
-        parameter.register_post_accumulate_grad_hook(lambda _, index=index: arrived(index))
+        parameter.register_post_accumulate_grad_hook(lambda _, index=index: note(index))
     return finish
 
 

@@ -5,25 +5,23 @@ import torch
 from torch.nn.functional import gelu
 
 
-def matmul_column_split(x, shards):
-    """A rank with some columns of w computes some columns of the product: lay them side by side."""
-    return np.concatenate([x @ shard for shard in shards], axis=-1)
-
-
 def matmul_row_split(x, shards):
     """Rank r needs only the columns of x that meet its rows of w; the products are summands of the whole."""
     pieces = np.split(x, np.cumsum([len(shard) for shard in shards])[:-1], axis=-1)
     return sum(piece @ shard for piece, shard in zip(pieces, shards, strict=True))
 
 
-def gelu_counterexample():
-    """Most pairs will do: GELU bends around zero."""
-    return -1.0, 1.0
-
-
 def activation_that_hides_it():
     """A linear function is the same on summands and on their sum, so tests with it say nothing."""
     return lambda x: 2 * x
+
+
+def shard_layer(dist, layer):
+    """Columns of what reads x, rows of what reads the result; b2 is added after the sum, so it stays whole."""
+    dims = {"wq": 1, "wk": 1, "wv": 1, "wo": 0, "w1": 1, "b1": 0, "w2": 0}
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    mine = {name: layer[name].chunk(ranks, dim)[rank].clone() for name, dim in dims.items()}
+    return mine | {"b2": layer["b2"].clone()}
 
 
 class CopyToRanks(torch.autograd.Function):

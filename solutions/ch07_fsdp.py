@@ -52,16 +52,23 @@ def reduce_scatter_gradients(dist, model):
     return lambda: [shards.pop(parameter) for parameter in model.parameters()]
 
 
-def fully_sharded_step(dist, units, shards, x, loss):
-    """Keep only each unit's input; gather its weight twice, and compute it again where autograd has to look."""
-    ranks, inputs, grads = dist.get_world_size(), [], []
+def sharded_forward(dist, units, shards, x):
+    """Gather a unit, use it, and let it go: no name holds its weight, and no autograd."""
+    inputs = []
     with torch.no_grad():
         for (forward, shape), mine in zip(units, shards, strict=True):
             inputs.append(x)
             x = forward(unshard(dist, mine, shape), x)
-    value = loss(x.requires_grad_())
+    return x, inputs
+
+
+def fully_sharded_step(dist, units, shards, x, loss):
+    """Forward keeps each unit's input only; backward gathers each weight again, and computes the unit once more."""
+    ranks, grads = dist.get_world_size(), []
+    output, inputs = sharded_forward(dist, units, shards, x)
+    value = loss(output.requires_grad_())
     value.backward()
-    grad = x.grad
+    grad = output.grad
     for (forward, shape), mine in reversed(list(zip(units, shards, strict=True))):
         x = inputs.pop()
         x = x.detach().requires_grad_() if x.is_floating_point() else x  # tokens have no gradient

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from wrong_answers.ch04_data_parallel import WRONG
 
 from course_lib import Cluster, each, run, training
-from course_lib.costs import collective_seconds
-from course_lib.lessons import overlap
+from course_lib.costs import collective_seconds, step_flops
+from course_lib.hardware import H100
+from course_lib.lessons import model_step, overlap
+from course_lib.models import MODELS, parameter_count
 from exercises_tests import ch04_data_parallel as checks
 from exercises_tests import judging
 from solutions import ch04_data_parallel as solutions
@@ -29,7 +33,7 @@ def test_another_seed_changes_no_verdict(exercise, monkeypatch):
             assert judged(exercise, wrong.answer).code == wrong.code, wrong.answer.__name__
 
 
-OWN = ("average_gradients", "all_reduce_per_parameter", "all_reduce_per_bucket", "no_sync")
+OWN = ("average_gradients", "all_reduce_per_parameter", "all_reduce_bucket", "all_reduce_per_bucket", "no_sync")
 
 
 @pytest.mark.parametrize("exercise", OWN)
@@ -97,3 +101,41 @@ def _step(dist, sizes, spent, buckets):
         handles.append((flat, dist.all_reduce(flat, async_op=True)))
     for _, handle in handles:
         handle.wait()
+
+
+def test_a_traced_step_tells_forward_from_backward_which_takes_twice_as_long():
+    trace = overlap.traced_step(lambda dist, model: lambda: None, ranks=2)
+    spent = {kind: sum(event.end - event.start for event in trace.of(1, kind)) for kind in ("forward", "backward")}
+    assert {event.kind for event in trace.events} == set(spent)
+    assert spent["backward"] == pytest.approx(2 * spent["forward"])
+    assert max(event.end for event in trace.of(0, "forward")) <= min(event.start for event in trace.of(0, "backward"))
+
+
+def test_the_parameters_of_a_real_model_and_their_flops_add_up():
+    for name in ("Llama-3-8B", "Granite-3.0-2B"):
+        parts = model_step.tensors(MODELS[name])
+        assert sum(count for count, _ in parts) == parameter_count(MODELS[name])
+        assert sum(share for _, share in parts) == pytest.approx(1)
+    with pytest.raises(ValueError, match="of Llama's kind"):
+        model_step.tensors(MODELS["GPT-2"])
+
+
+def test_a_step_of_a_real_model_sums_all_gradients_between_the_first_and_the_last():
+    step = model_step.model_step(MODELS["Llama-3-8B"], cap_bytes=math.inf)
+    assert len(step.sums) == 1
+    assert step.exposed == pytest.approx(step.all_reduce)
+    assert step.all_reduce == pytest.approx(
+        collective_seconds("all_reduce", 8, 2 * 8_030_261_248, H100.link.latency, H100.link.bandwidth))
+    assert step.forward + step.backward == pytest.approx(
+        step_flops(MODELS["Llama-3-8B"], 1, 8192, causal=True) / (0.4 * H100.peak("bf16")))
+    assert [event.kind for event in step.events] == ["forward", "backward", "all_reduce"]
+
+
+def test_buckets_are_summed_one_after_the_other_and_none_before_its_gradients():
+    step = model_step.model_step(MODELS["Llama-3-8B"], nodes=128)
+    ends = [end for _, end in step.sums]
+    assert all(begin >= end - 1e-9 for (begin, _), end in zip(step.sums[1:], ends, strict=False))
+    assert step.sums[0][0] > step.forward and step.seconds == ends[-1]
+    large = model_step.model_step(MODELS["Llama-3-8B"], 128, model_step.megatron_bucket(1024))
+    assert len(large.sums) < len(step.sums) and large.exposed < step.exposed
+    assert model_step.megatron_bucket(8) == 2 * 40_000_000 and model_step.megatron_bucket(1024) == 2 * 1024 * 10**6

@@ -75,6 +75,6 @@ def test_the_growth_of_activations_is_the_librarys():
 def test_work_is_marked_on_the_last_roof_and_both_regions_are_named():
     ax = PICTURES["work"]()
     words = [text.get_text() for text in ax.texts]
-    assert {"decode", "prompt", "memory-bound:\nbytes decide", "compute-bound:\nFLOPs decide"} <= set(words)
+    assert {"decode", "prompt", "H100 SXM: memory-bound,\nbytes decide", "compute-bound,\nFLOPs decide"} <= set(words)
     marked = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "D"]
     assert marked == [[1, H100.memory_bandwidth], [2000, H100.peak()]]

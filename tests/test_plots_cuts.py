@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
 
-from course_lib.plots import SERIES, cut_product, words_of
+from course_lib.plots import FACES, cut_product, words_of
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def closed():
 
 def boxes(ax, rank: int) -> list[tuple[float, float]]:
     """Return width and height of what the picture shows of one rank, from left to right."""
-    of_rank = [box for box in ax.patches if to_hex(box.get_facecolor()).upper() == SERIES[rank]]
+    of_rank = [box for box in ax.patches if to_hex(box.get_facecolor()).upper() == FACES[rank]]
     return [(box.get_width(), box.get_height()) for box in sorted(of_rank, key=lambda box: box.get_x())]
 
 
@@ -35,7 +35,8 @@ def test_columns_give_columns_and_rows_give_summands(ranks):
 
 def test_the_picture_has_words():
     words = words_of(cut_product(4)[0].figure)
-    assert words.startswith("W cut by columns; 4 ranks: x on every rank") and words.endswith("a summand of all of y")
+    assert words.startswith("By columns: a rank gets columns of y; 4 ranks: x on every rank")
+    assert words.endswith("a summand of all of y")
 
 
 def test_more_ranks_than_colours_are_refused():

@@ -298,3 +298,22 @@ def unfit(dist, schedule, change):
 def test_what_does_not_fit_is_a_sentence(schedule, change, words):
     with pytest.raises(RankFailed, match=words):
         run(unfit, schedule, change, ranks=2, on=FREE)
+
+
+def test_what_is_measured_is_on_one_clock_although_processes_begin_at_different_moments():
+    first = {"begin": 100.0, "spans": [(0, 0.5, 1.5), (1, 4.0, 6.0)], "simulated": False}
+    second = {"begin": 101.5, "spans": [(0, 0.0, 1.0), (1, 1.0, 2.5)], "simulated": False}
+    seen = measured([first, second], [[("F", 0), ("B", 0)]] * 2)
+    assert [(event.rank, event.start, event.end) for event in seen.events] == [
+        (0, 0, 1), (0, 3.5, 5.5), (1, 1, 2), (1, 2, 3.5)]  # fmt: skip
+    assert [event.posted for event in seen.events] == [0, 1, 0, 2]
+
+
+def test_on_real_ranks_no_forward_starts_before_its_input_has_been_made():
+    schedule = one_f_one_b(3, 2)
+    results = run(step, schedule, {"F": 0.02, "I": 0.0, "W": 0.0}, ranks=3)
+    events = measured([report for report, _ in results], schedule).events
+    starts = {(event.rank, event.label): event.start for event in events if event.kind == "F"}
+    for rank in (1, 2):
+        for label in "01":
+            assert starts[rank, label] >= starts[rank - 1, label] + 0.02

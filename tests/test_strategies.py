@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib
 import pytest
 import torch
@@ -11,6 +13,7 @@ from course_lib import run
 from course_lib.costs import collective_seconds, step_flops
 from course_lib.lessons.running_table import (
     BATCH,
+    CHANGED,
     LENGTH,
     ONE_NODE,
     Computing,
@@ -82,9 +85,41 @@ def test_computing_spends_the_time_of_matrix_products_forward_and_backward():
 def test_a_table_has_a_line_for_each_row_and_fits_a_page():
     rows = recorded("ch06")
     lines = table(rows).splitlines()
-    assert len(lines) == len(rows) + 2
+    assert len(lines) == len(rows) + 3
     assert max(map(len, lines)) <= 120
     assert all(row.strategy in line for row, line in zip(rows, lines[1:], strict=False))
+
+
+def test_a_loss_that_all_rows_share_is_told_once():
+    one, *more = recorded("ch05")
+    shared = str(table([one, *more]))
+    assert shared.count(f"{one.loss:.4f}") == 1 and "in every row" in shared
+    assert str(table([one, replace(one, loss=5.0)])).splitlines()[0].endswith("loss")
+
+
+def test_new_rows_are_marked_and_what_changed_on_the_same_cluster_is_highlighted():
+    old = recorded("ch05")
+    new = [replace(row, strategy="same") for row in old if row.strategy == "per bucket"]
+    new[1] = replace(new[1], sent=1)
+    shown = table([*old, *new], new=2)
+    marked = [line.startswith("→ ") for line in shown.splitlines()]
+    assert marked == [False] * (1 + len(old)) + [True, True, False, False]
+    heads = shown.cells[0]
+    assert {(place, heads[column]) for place, column in shown.changed} == {
+        (len(old) + 1, "strategy"), (len(old) + 2, "strategy"), (len(old) + 2, "sent")}
+    page = shown._repr_html_()
+    assert page.count(CHANGED) == 3 and page.count("<tr>") == len(old) + 3
+    assert CHANGED not in table(old)._repr_html_()
+    assert repr(table(old)) == str(table(old))
+
+
+def test_bars_tell_how_many_times_as_fast_as_the_first_row_and_set_new_rows_in_bold():
+    from course_lib.plots import strategy_bars
+
+    rows = recorded("ch05")
+    held, spent = strategy_bars(rows, new=2)
+    assert f"({rows[0].seconds / rows[-1].seconds:.2g}×)" in spent.texts[-1].get_text()
+    assert [label.get_weight() for label in held.get_yticklabels()][-3:] == ["normal", "bold", "bold"]
 
 
 def test_bars_have_one_bar_a_row_and_name_their_units():

@@ -8,6 +8,7 @@ not. `measure` turns a strategy into a `Row`; `table` shows rows.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -64,11 +65,14 @@ class Row:
 class Computing(TorchDispatchMode):
     """Spends virtual time for each matrix product that a simulated rank computes, forward and backward."""
 
+    products = 0  # so far
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         count = flop_registry.get(func._overloadpacket)
         if count is not None and args[0].device.type != "meta":
             work(flops=count(*args, **(kwargs or {}), out_val=out))
+            self.products += 1
         return out
 
 
@@ -228,16 +232,65 @@ COLUMNS = (
     ("waiting", "waiting", "{:.0%}".format),
     ("loss", "loss", "{:.4f}".format),
 )
+LEGEND = "kB of weights, gradients, optimizer, activations held and sent per step by a rank; collectives per layer"
+HIGHLIGHTED = "highlighted: what differs from the row before it on the same cluster"
+NAMES = 2  # columns that say which row it is
+CHANGED = "background: rgba(230, 159, 0, 0.25); font-weight: bold"  # seen on white and on black pages
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Return rows as a text table; bytes are kB (1,000 bytes) per rank, `sent` and `step` are per step."""
-    lines = [[head for _, head, _ in COLUMNS]]
-    for row in rows:
-        values = [(getattr(row, field), form) for field, _, form in COLUMNS]
-        lines.append([f"{value / 1000:,.0f}" if form == "bytes" else form(value) for value, form in values])
-    widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
-    aligned = [" ".join(f"{cell:{'<' if place < 2 else '>'}{width}}" for place, (cell, width) in
-                         enumerate(zip(line, widths, strict=True))) for line in lines]  # fmt: skip
-    told = "kB of weights, gradients, optimizer, activations held and sent per step by a rank; collectives per layer"
-    return "\n".join([*aligned, told])
+class Table(str):
+    """A text table that a notebook shows as a real one, with what changed in the new rows highlighted."""
+
+    cells: list[list[str]]
+    changed: set[tuple[int, int]]
+    legend: list[str]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        def line(place: int, values: list[str]) -> str:
+            tag, shown = "td" if place else "th", []
+            for column, value in enumerate(values):
+                side = "left" if column < NAMES else "right"
+                look = CHANGED if (place, column) in self.changed else "font-weight: " + ("normal" if place else "bold")
+                shown.append(f'<{tag} style="text-align: {side}; {look}">{html.escape(value)}</{tag}>')
+            return f"<tr>{''.join(shown)}</tr>"
+
+        rows = "".join(line(place, values) for place, values in enumerate(self.cells))
+        told = "<br>".join(html.escape(words) for words in self.legend)
+        return f'<table style="font-variant-numeric: tabular-nums">{rows}</table><div>{told}</div>'
+
+
+def table(rows: Iterable[Row], new: int = 0) -> Table:
+    """Return rows as a table; bytes are kB (1,000 bytes) per rank, `sent` and `step` are per step.
+
+    The last `new` rows are marked: what differs from the row before on the same cluster (else from the row above) is
+    highlighted where a notebook shows the table, which is where it is the last thing in a cell. As text, the rows begin
+    with an arrow. A loss that all rows share is told below, once.
+    """
+    rows, columns = list(rows), COLUMNS
+    cells = [_shown(row) for row in rows]
+    legend = [LEGEND]
+    if len(rows) > 1 and len({line[-1] for line in cells}) == 1:
+        legend.append(f"the loss of the third step is {cells[0][-1]} in every row")
+        columns, cells = columns[:-1], [line[:-1] for line in cells]
+    changed = set()
+    for place in range(max(1, len(rows) - new), len(rows)) if new else ():
+        same = [other for other in range(place) if rows[other].cluster == rows[place].cluster]
+        before = same[-1] if same else place - 1
+        changed |= {(place + 1, column) for column, value in enumerate(cells[place]) if value != cells[before][column]}
+    heads = [head for _, head, _ in columns]
+    marks = [("→ " if place >= len(rows) - new else "  ") if new else "" for place in range(-1, len(rows))]
+    widths = [max(len(line[place]) for line in [heads, *cells]) for place in range(len(columns))]
+    aligned = [mark + " ".join(f"{cell:{'<' if place < NAMES else '>'}{width}}" for place, (cell, width) in
+                               enumerate(zip(line, widths, strict=True)))
+               for mark, line in zip(marks, [heads, *cells], strict=True)]  # fmt: skip
+    made = Table("\n".join([*aligned, *legend]))
+    made.cells, made.changed, made.legend = [heads, *cells], changed, legend + [HIGHLIGHTED] * bool(changed)
+    return made
+
+
+def _shown(row: Row) -> list[str]:
+    values = [(getattr(row, field), form) for field, _, form in COLUMNS]
+    return [f"{value / 1000:,.0f}" if form == "bytes" else form(value) for value, form in values]

@@ -33,6 +33,10 @@ class Observed:
     whole_backward: int
     saved: int
 
+    def count(self, kind: str) -> int:
+        """Return how many collectives of a kind the step takes."""
+        return self.forward.get(kind, 0) + self.backward.get(kind, 0)
+
 
 def bytes_whole(model: torch.nn.Module) -> int:
     """Return the bytes of the weights of `model` that this rank has whole at this moment, gathered or never cut."""
@@ -65,6 +69,17 @@ def observe(model: torch.nn.Module, loss_of: Callable[[torch.nn.Module], torch.T
         loss.item(), dict(forward), dict(_counts(seen) - forward), max(whole["forward"]), between,
         max(whole["backward"]), saved.most,
     )  # fmt: skip
+
+
+def told(found: dict[str, tuple[Observed, int]]) -> str:
+    """Return a table of steps by name, each with the bytes of shards that a rank keeps."""
+    heads = ("kB kept", "kB whole at once", "kB saved")
+    lines = [f"{'':<19}" + "".join(f"{head:>18}" for head in heads) + "   gathers reduce-scatters all-reduces"]
+    for name, (seen, kept) in found.items():
+        sizes = "".join(f"{size / 1e3:>18,.0f}" for size in (kept, seen.whole_backward, seen.saved))
+        kinds = zip(("all_gather", "reduce_scatter", "all_reduce"), (10, 16, 12), strict=True)
+        lines.append(f"{name:<19}{sizes}" + "".join(f"{seen.count(kind):>{wide}}" for kind, wide in kinds))
+    return "\n".join(lines)
 
 
 def _counts(seen: CommDebugMode) -> Counter:

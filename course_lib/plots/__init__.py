@@ -1,6 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.answer import one_answer
+from course_lib.plots.buckets import bucket_packing, launch_order
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -47,23 +48,37 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.cut_costs import layer_times, toy_beside_real
+from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.fits import activation_growth, store_serve_train
-from course_lib.plots.four_traces import four_traces
+from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
+from course_lib.plots.lanes import gradients_leave, lanes
+from course_lib.plots.late_rank import late_barrier, late_rank
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, strategy_bars
+from course_lib.plots.losses import smoothed_losses
+from course_lib.plots.marks import mark_idle, mark_span, mark_way
+from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
 from course_lib.plots.messages import messages
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
+from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
+from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
+from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
+from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
+from course_lib.plots.staleness import stale_gradient
+from course_lib.plots.streams import streams
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
@@ -112,55 +127,90 @@ __all__ = [
     "block_tables",
     "bill",
     "box",
+    "bucket_packing",
     "bytes_text",
     "call_order",
     "chunk_journey",
+    "count_waiting",
+    "cut_all_reduce",
+    "cut_layer",
+    "cut_model",
     "cut_product",
     "doubling",
     "explore",
-    "four_traces",
+    "gather_use_free",
+    "gradients_leave",
+    "held_over_time",
+    "kernel_traces",
     "knees",
     "ladder",
     "ladder_text",
+    "lanes",
+    "late_barrier",
+    "late_rank",
     "latencies",
+    "launch_order",
     "layer_matrices",
+    "layer_times",
     "legend_below",
+    "loss_curves",
     "many_copies",
+    "mark_idle",
+    "mark_span",
+    "mark_way",
     "memory_bars",
     "memory_timeline",
+    "memory_timelines",
     "message_sizes",
     "messages",
     "new_axes",
     "node_groups",
     "number_formats",
+    "on_one_axis",
     "one_answer",
+    "one_cut",
     "one_model",
+    "overlapped_block",
     "owners",
+    "pipeline_of_nodes",
+    "price_of_cuts",
     "race",
+    "replica_paths",
+    "replicas",
     "ring_step",
     "roofline",
+    "round_trip",
+    "row_weights",
+    "sawtooth",
+    "sawtooth_measured",
     "say",
     "seconds_over_ranks",
     "seconds_over_size",
     "separate_memories",
+    "sequence_parallel",
     "shards",
     "shards_text",
     "sheet",
     "slots_in_time",
+    "smoothed_losses",
     "split_backward",
     "stage_routes",
+    "stale_gradient",
     "stall",
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",
+    "streams",
     "time_unit",
     "timeline",
     "timelines",
     "token_passes",
+    "toy_beside_real",
     "traces",
     "trade_off",
     "tree_rounds",
     "two_levels",
+    "ways_to_cut",
     "who_talks",
     "who_to_whom",
     "words_of",

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import GREY, SERIES, SMALLEST, TITLE, WIDTH, Picture, legend_below, new_axes, say
+from course_lib.plots.canvas import FACES, GREY, INK, SERIES, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 
 
 def shards(
@@ -100,10 +99,11 @@ X, W, Y = 0.0, 1.3, 2.75  # where each is drawn
 
 def cut_product(ranks: int = 4) -> list[Axes]:
     """Draw y = xW with W cut by columns (left) and by rows (right), a colour for each of at most eight ranks."""
-    if not 1 <= ranks <= len(SERIES):
-        raise ValueError(f"ranks={ranks}: there are colours for 1 to {len(SERIES)}")
-    _, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.3), layout="constrained", FigureClass=Picture)
-    for ax, name in zip(axes, ("W cut by columns", "W cut by rows"), strict=True):
+    if not 1 <= ranks <= len(FACES):
+        raise ValueError(f"ranks={ranks}: there are colours for 1 to {len(FACES)}")
+    _, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.2), layout="constrained", FigureClass=Picture)
+    titles = "By columns: a rank gets columns of y", "By rows: a rank gets a summand of y"
+    for ax, name in zip(axes, titles, strict=True):
         ax.set_title(name, fontsize=TITLE, loc="left")
         ax.set_xlim(-0.05, Y + 1.05)
         ax.set_ylim(-0.32, 1.05)
@@ -115,10 +115,11 @@ def cut_product(ranks: int = 4) -> list[Axes]:
     part, middle, summand = 1 / ranks, 0.5 - THIN / 2, min(THIN, 0.4 / ranks)
     _box(by_columns, X, middle, 1, THIN, None, "x")
     for rank in range(ranks):
-        _box(by_columns, W + rank * part, 0, part, 1, rank)
+        name = f"rank {rank}" if ranks <= 4 else str(rank)
+        _box(by_columns, W + rank * part, 0, part, 1, rank, name, turned=True)
         _box(by_columns, Y + rank * part, middle, part, THIN, rank)
         _box(by_rows, X + rank * part, middle, part, THIN, rank)
-        _box(by_rows, W, 1 - (rank + 1) * part, 1, part, rank)
+        _box(by_rows, W, 1 - (rank + 1) * part, 1, part, rank, name)
         _box(by_rows, Y, 1 - (rank + 0.5) * part - summand / 2, 1, summand, rank)
         if rank:
             by_rows.text(Y + 0.5, 1 - rank * part, "+", ha="center", va="center", fontsize=TITLE)
@@ -129,13 +130,14 @@ def cut_product(ranks: int = 4) -> list[Axes]:
             ax.text(place + 0.5, -0.08, words, ha="center", va="top", fontsize=SMALLEST)
     say(by_columns, f"{ranks} ranks: x on every rank, some columns of W on each, whose product is as many columns of y")
     say(by_rows, f"{ranks} ranks: a part of x and some rows of W on each, whose product is a summand of all of y")
-    legend_below(by_columns, [Patch(color=SERIES[rank], label=f"rank {rank}") for rank in range(ranks)], 8)
     return list(axes)
 
 
-def _box(ax: Axes, x: float, y: float, width: float, height: float, rank: int | None, text: str = "") -> None:
-    colour = "white" if rank is None else SERIES[rank]
-    edge = GREY if rank is None else "white"
-    ax.add_patch(plt.Rectangle((x, y), width, height, facecolor=colour, edgecolor=edge, linewidth=1.2))
+def _box(
+    ax: Axes, x: float, y: float, width: float, height: float, rank: int | None, text: str = "", turned: bool = False
+) -> None:
+    colour, edge = ("white", GREY) if rank is None else (FACES[rank], INK)
+    ax.add_patch(plt.Rectangle((x, y), width, height, facecolor=colour, edgecolor=edge, linewidth=0.8))
     if text:
-        ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=SMALLEST)
+        where = {"ha": "center", "va": "center", "rotation": 90 if turned else 0}
+        ax.text(x + width / 2, y + height / 2, text, fontsize=SMALLEST, color=INK, **where)

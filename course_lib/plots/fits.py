@@ -47,11 +47,18 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
         left = 0.0
         for part, size in parts.items():
             colour, hatch = looks[part]
-            ax.barh(place, size / GIGA, 0.62, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
+            pieces = 3 if part == "optimizer" else 1  # a copy of the weights, and two moments: equally large
+            for piece in range(pieces):
+                begin, wide = left + piece * size / GIGA / pieces, size / GIGA / pieces
+                ax.barh(place, wide, 0.62, begin, color=colour, hatch=hatch, edgecolor="white", linewidth=0.9)
+                if wide > 10:
+                    of = ("copy ", "m ", "v ")[piece] if pieces == 3 else ""
+                    ax.text(begin + wide / 2, place, f"{of}{wide:.0f}", ha="center", va="center", fontsize=SMALLEST,
+                            color="white" if part == "weights" else INK)
             left += size / GIGA
         if not parts:
             ax.barh(place, 200, 0.62, color="white", edgecolor=INK, linestyle="--", linewidth=1)
-        ax.text(left + 1.5, place, f"{left:.0f} GB" if parts else "?", va="center",
+        ax.text(left + 1.5 if parts else 45, place, f"{left:.0f} GB" if parts else "?", va="center",
                 fontsize=SMALLEST if parts else TITLE, weight="normal" if parts else "bold")
     limit = H100.memory / GIGA
     ax.axvline(limit, color=LIMIT, linestyle="--", linewidth=1.6)
@@ -78,13 +85,19 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
     lengths = list(lengths)
     ax = new_axes(ax, 3.6)
     told = []
-    for (name, words), colour in zip((("none", "keep everything"), ("selective", "all but the attention scores"),
-                                      ("full", "each layer's input only")), SERIES, strict=False):
-        sizes = [activation_bytes(shape, 1, length, name) / GIGA for length in lengths]
+    choices = {"none": "none is recomputed", "selective": "selective: all but the scores",
+               "full": "full: layers' inputs,\nand one layer at a time"}  # fmt: skip
+    for (name, words), colour in zip(choices.items(), SERIES, strict=False):
+        again = 1 / shape.layers if name == "full" else 0  # of one layer everything comes back while it is redone
+        sizes = [(activation_bytes(shape, 1, length, name)
+                  + again * activation_bytes(shape, 1, length, "selective")) / GIGA for length in lengths]
         ax.plot(lengths, sizes, "o-", color=colour)
         ax.text(lengths[-1] * 1.08, sizes[-1], f"{words}:\n{sizes[-1]:,.3g} GB", color=INK, fontsize=SMALLEST,
                 va="center")
-        told.append(f"{words}: " + ", ".join(f"{size:.3g} GB at {length:,}" for length, size in
+        growth = sizes[-1] / sizes[-2]
+        ax.text((lengths[-1] * lengths[-2]) ** 0.5, (sizes[-1] * sizes[-2]) ** 0.5 * 1.5, f"×{growth:.2g}", ha="right",
+                fontsize=SMALLEST, color=INK)
+        told.append(f"{' '.join(words.split())}: " + ", ".join(f"{size:.3g} GB at {length:,}" for length, size in
                                              zip(lengths, sizes, strict=True)))
     ax.plot([lengths[0], lengths[-1]], [limit / GIGA] * 2, color=LIMIT, linestyle="--", linewidth=1.4)
     ax.text(lengths[0], limit / GIGA * 1.15, f"all that the GPU has: {limit / GIGA:g} GB", color=LIMIT,
@@ -96,6 +109,6 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.set_xlabel("tokens in the sequence", fontsize=SMALLEST)
     ax.set_ylabel("GB of activations", fontsize=SMALLEST)
-    ax.set_title(f"{shape.name}: attention scores grow with the square of the length", fontsize=TITLE, loc="left")
+    ax.set_title(f"{shape.name}: twice the tokens, up to four times the bytes", fontsize=TITLE, loc="left")
     say(ax, "\n".join([*told, f"a line at {limit / GIGA:g} GB"]))
     return ax

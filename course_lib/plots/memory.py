@@ -113,7 +113,8 @@ def memory_timeline(
     for part, sizes in step.alive.items():
         top = [low + size / scale for low, size in zip(bottom, sizes, strict=True)]
         colour, hatch = PARTS[part]
-        ax.fill_between(places, bottom, top, step="post", color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+        ax.fill_between(places, bottom, top, step="post", facecolor=colour, hatch=hatch or None, edgecolor="white",
+                        linewidth=0.0)
         bottom = top
     ax.plot(places, bottom, color="black", linewidth=0.8, drawstyle="steps-post")
     highest = places[bottom.index(max(bottom))]
@@ -134,6 +135,30 @@ def memory_timeline(
     say(ax, "\n".join([told, str(step), *(f"a line at {name}: {size / scale:.3g} {unit}"
                                           for name, size in (marks or {}).items())]))
     return ax
+
+
+def memory_timelines(steps: Mapping[str, Any]) -> list[Axes]:
+    """Draw several `MeasuredStep`s side by side on one axis of bytes, each under its name. Text twin: `print(step)`."""
+    figure, axes = plt.subplots(1, len(steps), figsize=(WIDTH, 4.0), layout="constrained", FigureClass=Picture)
+    highest = max(step.peak for step in steps.values())
+    scale, _ = unit_of(highest)
+    for place, (ax, (name, step)) in enumerate(zip(axes, steps.items(), strict=True)):
+        memory_timeline(step, title=name, ax=ax)
+        ax.set_ylim(0, 1.22 * highest / scale)
+        for text in ax.texts:
+            if text.get_text() in PHASES:
+                text.set_text(PHASES[text.get_text()])
+                text.set_y(1.13 * highest / scale)
+        ax.set_xlabel("measured, block by block" if not place else "", fontsize=SMALLEST)
+        if place:
+            ax.set_ylabel("")
+    legends = list(figure.legends)
+    for legend in legends[:-1]:
+        legend.remove()
+    return list(axes)
+
+
+PHASES = {"forward": "forward", "backward": "backward", "step": "step", "zero grad": ""}
 
 
 def unit_of(most: float) -> tuple[float, str]:
@@ -218,10 +243,13 @@ def _bar(ax: Axes, row: float, sizes: Parts, scale: float, formula: bool, most: 
 # The running table as bars
 
 
-def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
-    """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`."""
+def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -> list[Axes]:
+    """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`.
+
+    Beside a step stands how many times as fast as the first row's it is; the last `new` rows have bold names.
+    """
     figure, (held, spent) = plt.subplots(
-        1, 2, figsize=(WIDTH, 1.3 + 0.42 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
+        1, 2, figsize=(WIDTH, 1.5 + 0.46 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
     )
     places = range(len(rows))
     left = [0.0] * len(rows)
@@ -234,14 +262,18 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None) -> list[Axes]:
     waiting = [row.waiting * row.seconds * 1e3 for row in rows]
     spent.barh(places, computing, color=COMPUTE, label="computing", height=0.7)
     spent.barh(places, waiting, left=computing, color=WAITING, label="waiting", height=0.7)
-    spent.set_xlabel("ms of a step (simulated)", fontsize=SMALLEST)
+    spent.set_xlabel("ms of a step (simulated),\nin brackets: times as fast as the first row", fontsize=SMALLEST)
     names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
     held.set_yticks(places, names, fontsize=SMALLEST)
+    for name in held.get_yticklabels()[len(rows) - new :]:
+        name.set_weight("bold")
     held.invert_yaxis()
-    for ax, ends in ((held, left), (spent, [row.seconds * 1e3 for row in rows])):
-        for place, end in zip(places, ends, strict=True):
-            ax.text(end, place, f" {end:.3g}", va="center", fontsize=SMALLEST)
-        ax.set_xlim(0, 1.15 * max(ends))
+    steps = [row.seconds * 1e3 for row in rows]
+    ratios = ["", *(f"  ({steps[0] / step:.2g}×)" for step in steps[1:])]
+    for ax, ends, more in ((held, left, [""] * len(rows)), (spent, steps, ratios)):
+        for place, end, ratio in zip(places, ends, more, strict=True):
+            ax.text(end, place, f" {end:.3g}{ratio}", va="center", fontsize=SMALLEST)
+        ax.set_xlim(0, (1.35 if any(more) else 1.15) * max(ends))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
         for name in ("top", "right"):

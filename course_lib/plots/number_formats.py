@@ -24,7 +24,7 @@ def number_formats(ax: Axes | None = None) -> Axes:
     """Draw each format as a row of bits, with the largest number it holds and the step from 1 to the next one."""
     ax = sheet(3.3, 48, 8.4, ax)
     ax.set_title("The exponent buys range, the digits buy precision", fontsize=TITLE, loc="left")
-    for x, text in ((0, "format"), (36, "largest"), (42, "step next to 1")):
+    for x, text in ((0, "format"), (31, "smallest"), (36.6, "largest"), (42, "step next to 1")):
         ax.text(x, 7.6, text, fontsize=SMALLEST, va="center", weight="bold")
     told = []
     for row, (name, (exponent, digits)) in enumerate(FORMATS.items()):
@@ -33,14 +33,16 @@ def number_formats(ax: Axes | None = None) -> Axes:
         left = 5.2
         for bits, colour in ((1, SIGN), (exponent, EXPONENT), (digits, DIGITS)):
             words = str(bits) if bits > 1 else ""
-            box(ax, left, y, 0.92 * bits, 0.85, colour, words)
-            left += 0.92 * bits
+            box(ax, left, y, 0.76 * bits, 0.85, colour, words)
+            left += 0.76 * bits
         step = 2.0**-digits
-        ax.text(36, y + 0.4, _number(largest(name)), fontsize=SMALLEST, va="center")
+        smallest = 2.0 ** (2 - 2 ** (exponent - 1) - digits)
+        ax.text(31, y + 0.4, f"{smallest:.0e}".replace("e-0", "e-"), fontsize=SMALLEST, va="center")
+        ax.text(36.6, y + 0.4, _number(largest(name)), fontsize=SMALLEST, va="center")
         ax.text(42, y + 0.4, f"1/{2**digits:,}", fontsize=SMALLEST, va="center")
-        told.append(f"{name}: 1 sign bit, {exponent} bits of exponent, {digits} of digits; up to {largest(name):.3g}, "
-                    f"{step:.2g} from 1 to the next number")
-    for x, words in ((4.4, "sign"), (7.0, "exponent: how large"), (19.0, "digits: how exact")):
+        told.append(f"{name}: 1 sign bit, {exponent} bits of exponent, {digits} of digits; from {smallest:.1g} to "
+                    f"{largest(name):.3g}, {step:.2g} from 1 to the next number")
+    for x, words in ((4.4, "sign"), (7.0, "exponent: how large"), (16.4, "digits: how exact")):
         ax.text(x, 7.6, words, fontsize=SMALLEST, va="center", color=INK)
     say(ax, "\n".join(told))
     return ax

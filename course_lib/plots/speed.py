@@ -48,7 +48,7 @@ def roofline(
     ax.set_yscale("log")
     ax.set_xlim(first, last)
     if work:
-        _mark_work(ax, work, *list(roofs.values())[-1])
+        _mark_work(ax, work, list(roofs)[-1], *list(roofs.values())[-1])
     ax.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: flops_text(value)))
@@ -64,14 +64,14 @@ def roofline(
     return ax
 
 
-def _mark_work(ax: Axes, work: Mapping[str, float], peak: float, bandwidth: float) -> None:
+def _mark_work(ax: Axes, work: Mapping[str, float], machine: str, peak: float, bandwidth: float) -> None:
     """Mark work on one roof, and name the two regions on the sides of its ridge."""
     ridge, (first, last) = peak / bandwidth, ax.get_xlim()
-    ax.axvspan(first, ridge, color=GREY, alpha=0.12, linewidth=0)
+    ax.fill_between([first, ridge], [first * bandwidth, peak], peak * 1000, color=GREY, alpha=0.12, linewidth=0)
     top = peak * 14
     ax.set_ylim(top=peak * 40)
-    for x, words in ((math.sqrt(first * ridge), "memory-bound:\nbytes decide"),
-                     (math.sqrt(ridge * last), "compute-bound:\nFLOPs decide")):
+    for x, words in ((math.sqrt(first * ridge), f"{machine}: memory-bound,\nbytes decide"),
+                     (math.sqrt(ridge * last), "compute-bound,\nFLOPs decide")):
         ax.text(x, top, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
     for name, intensity in work.items():
         height = min(peak, intensity * bandwidth)

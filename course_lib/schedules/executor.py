@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,8 +45,8 @@ def run_pipeline(
     kind ("F", "I", "W"; one number or one a stage; a B is paced as I + W). An asynchronous schedule calls
     `update(chunk)` after every backward; with `stash` a backward uses the weights of its forward.
 
-    Returns {"loss": mean loss (None without the last stage), "spans": (action's number, start, end) in seconds,
-    "peak": most activations held, "simulated": on which engine}. Raises ValueError when the pieces do not fit.
+    Returns {"loss": mean loss (None without the last stage), "spans": (action's number, start, end) in seconds since
+    "begin", "peak": most activations held, "simulated": on which engine}. Raises ValueError when the pieces do not fit.
     """
     schedule = validate(actions)
     _check(dist, schedule, chunks, microbatches, targets, update)
@@ -116,7 +117,9 @@ class _Rank:
         for handle in self.sending.values():
             handle.wait()
         loss = sum(self.losses).item() if self.losses else None
-        return {"loss": loss, "spans": spans, "peak": self.peak, "simulated": self.simulated}
+        return {
+            "loss": loss, "spans": spans, "peak": self.peak, "simulated": self.simulated, "begin": self._begin(),
+        }  # fmt: skip
 
     # Actions
 
@@ -251,6 +254,12 @@ class _Rank:
 
     def _now(self) -> float:
         return current.rank().now()
+
+    def _begin(self) -> float:
+        """Return when this rank's own clock began, by a clock that the processes of one machine share; else 0."""
+        ranks = str(self.dist.get_world_size())
+        apart = os.environ.get("LOCAL_WORLD_SIZE", ranks) != ranks  # torchrun on several machines
+        return 0.0 if self.simulated or apart else current.rank().begin
 
 
 class _Timed:

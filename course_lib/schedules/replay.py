@@ -257,13 +257,15 @@ def _peak(actions: list[Action]) -> int:
 def measured(reports: Sequence[dict], schedule: Any, place: Place | None = None) -> Played:
     """Return what really happened as a `Played`, from what `run_pipeline` returned on every rank, in rank order."""
     schedule = as_schedule(schedule, place)
-    begin = min(start for report in reports for _, start, _ in report["spans"])
+    late = [report.get("begin", 0.0) for report in reports]  # processes do not start at the same moment
+    begin = min(late[rank] + start for rank, report in enumerate(reports) for _, start, _ in report["spans"])
     events = []
     for rank, report in enumerate(reports):
         clock = 0.0
-        for number, start, end in report["spans"]:
+        for number, *span in report["spans"]:
             action = schedule[rank][number]
-            events.append(Span(rank, _kind(action), start - begin, end - begin, clock, _label(action), action))
-            clock = end - begin
+            start, end = (late[rank] + time - begin for time in span)
+            events.append(Span(rank, _kind(action), start, end, clock, _label(action), action))
+            clock = end
     simulated = any(report["simulated"] for report in reports)
     return Played(schedule, events, simulated)

@@ -271,6 +271,36 @@ def divides_before_and_after(dist, model):
     return _starts_in_hooks(dist, model, model.parameters(), before=True)
 
 
+@wrong("all_reduce_per_parameter", "wrong-hook", "register_hook", "register_post_accumulate_grad_hook")
+def sums_what_register_hook_is_given(dist, model):
+    flying = []
+    for parameter in model.parameters():
+        parameter.register_hook(lambda grad: flying.append((grad, dist.all_reduce(grad.clone(), async_op=True))))
+
+    def finish():
+        for grad, handle in flying:
+            handle.wait()
+            grad /= dist.get_world_size()
+        flying.clear()
+
+    return finish
+
+
+@wrong("all_reduce_per_parameter", "too-early", "still None", "register_post_accumulate_grad_hook")
+def reads_grad_in_register_hook(dist, model):
+    flying = []
+    for parameter in model.parameters():
+        parameter.register_hook(lambda _, p=parameter: flying.append((p, dist.all_reduce(p.grad, async_op=True))))
+
+    def finish():
+        for parameter, handle in flying:
+            handle.wait()
+            parameter.grad /= dist.get_world_size()
+        flying.clear()
+
+    return finish
+
+
 @right("all_reduce_per_parameter")
 def scales_before_sending(dist, model):
     ranks, handles = dist.get_world_size(), {}
@@ -323,7 +353,7 @@ def forgets_the_last_bucket(parameters, cap_bytes):
     return buckets
 
 
-@wrong("plan_buckets", "above-cap", "holds", "cap of 120")
+@wrong("plan_buckets", "above-cap", "holds", "cap of 120", "You have counted elements", "element_size()")
 def counts_elements(parameters, cap_bytes):
     buckets, held = [], cap_bytes
     for index in reversed(range(len(parameters))):
@@ -398,6 +428,121 @@ def walks_with_a_generator(parameters, cap_bytes):
             plan[-1] = (*plan[-1], index)
             last += nbytes
     return plan
+
+
+# all_reduce_bucket
+
+
+def _packed(
+    dist, parameters, *, divide=True, back=True, shaped=True, turned=False, zeros=True, late=False, block=False,
+    one=True, dtype=None, drop=False,
+):  # fmt: skip
+    """An all-reduce of one bucket with faults to choose from."""
+    if zeros:
+        filled(torch.nn.ParameterList(parameters))
+    grads = [parameter.grad for parameter in parameters if not drop or parameter.grad is not None]
+    flats = [torch.cat([grad.flatten() for grad in grads])] if one else [grad.flatten() for grad in grads]
+    flats = [flat.to(dtype) for flat in flats]
+    handles = [] if late else [dist.all_reduce(flat, async_op=not block) for flat in flats]
+
+    def finish():
+        for handle in [dist.all_reduce(flat, async_op=True) for flat in flats] if late else handles:
+            if handle is not None:
+                handle.wait()
+        whole = torch.cat(flats) / (dist.get_world_size() if divide else 1)
+        owners = parameters[::-1] if turned else parameters
+        for parameter, piece in zip(owners, whole.split([parameter.numel() for parameter in owners]), strict=True):
+            if back:
+                parameter.grad = None
+                parameter.grad = (piece.view_as(parameter) if shaped else piece).to(parameter.dtype)
+
+    return finish
+
+
+@wrong("all_reduce_bucket", "unchanged", "rank 0 are what they were", "to parameter.grad", earned=0)
+def never_writes_back(dist, parameters):
+    return _packed(dist, parameters, back=False)
+
+
+@wrong("all_reduce_bucket", "sum", "divide by the number of ranks, 4", earned=0)
+def sums_a_bucket(dist, parameters):
+    return _packed(dist, parameters, divide=False)
+
+
+@wrong("all_reduce_bucket", "swapped", "changed places", earned=0)
+def gives_the_pieces_back_from_the_other_end(dist, parameters):
+    return _packed(dist, parameters, turned=True)
+
+
+@wrong("all_reduce_bucket", "shape", "with view_as", earned=0)
+def gives_flat_pieces_back(dist, parameters):
+    return _packed(dist, parameters, shaped=False)
+
+
+@wrong("all_reduce_bucket", "no-function", "return the one that waits", earned=0)
+def returns_the_flat_tensor(dist, parameters):
+    return torch.cat([parameter.grad.flatten() for parameter in parameters])
+
+
+@wrong("all_reduce_bucket", "dtype", "lost digits", "float64", earned=0)
+def packs_in_bfloat16(dist, parameters):
+    return _packed(dist, parameters, dtype=torch.bfloat16)
+
+
+@wrong("all_reduce_bucket", "count", "called all_reduce 3 times", "one flat tensor", earned=1)
+def sends_each_gradient(dist, parameters):
+    return _packed(dist, parameters, one=False)
+
+
+@wrong("all_reduce_bucket", "late", "began at 2 s", "at once", earned=1)
+def starts_when_it_is_to_finish(dist, parameters):
+    return _packed(dist, parameters, late=True)
+
+
+@wrong("all_reduce_bucket", "blocking", "2.5 s", "async_op=True", earned=1)
+def waits_at_once(dist, parameters):
+    return _packed(dist, parameters, block=True)
+
+
+@wrong("all_reduce_bucket", "missing", "rank 1 has no gradient of parameter 0", "counts as zeros", earned=2)
+def knows_no_missing_gradient_in_a_bucket(dist, parameters):
+    return _packed(dist, parameters, zeros=False)
+
+
+@wrong("all_reduce_bucket", "skipped", "rank 1 has no gradient of parameter 0", "counts as zeros", earned=2)
+def leaves_a_missing_gradient_out(dist, parameters):
+    return _packed(dist, parameters, zeros=False, drop=True)
+
+
+@right("all_reduce_bucket")
+def divides_first_and_copies_into_the_gradients(dist, parameters):
+    pieces = [torch.zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1) for p in parameters]
+    flat = torch.hstack(pieces) / dist.get_world_size()
+    handle = dist.all_reduce(flat, async_op=True)
+
+    def finish():
+        handle.wait()
+        begin = 0
+        for p in parameters:
+            piece = flat[begin : begin + p.numel()].reshape(p.shape)
+            begin += p.numel()
+            p.grad = piece.clone() if p.grad is None else p.grad.copy_(piece)
+
+    return finish
+
+
+@right("all_reduce_bucket")
+def keeps_the_gradients_as_views_of_the_bucket(dist, parameters):
+    flat = torch.cat([p.new_zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in parameters]).detach()
+    for p, piece in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+        p.grad = piece.view_as(p)
+    handle = dist.all_reduce(flat, async_op=True)
+
+    def finish():
+        handle.wait()
+        flat.div_(dist.get_world_size())
+
+    return finish
 
 
 # all_reduce_per_bucket
@@ -558,6 +703,53 @@ def zeroes_the_gradients(dist, model, buckets):
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
+    return finish
+
+
+@wrong("all_reduce_per_bucket", "too-early", "still None", "whichever comes last")
+def launches_when_the_first_listed_place_has_come(dist, model, buckets):
+    parameters, flying = list(model.parameters()), []
+
+    def launch(bucket):
+        flat = torch.cat([parameters[i].grad.flatten() for i in bucket])
+        flying.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
+
+    def finish():
+        for bucket, flat, handle in flying:
+            handle.wait()
+            for i, piece in zip(bucket, flat.split([parameters[i].numel() for i in bucket]), strict=True):
+                parameters[i].grad = piece.view_as(parameters[i]) / dist.get_world_size()
+        flying.clear()
+
+    for bucket in buckets:
+        parameters[bucket[0]].register_post_accumulate_grad_hook(lambda _, bucket=bucket: launch(bucket))
+    return finish
+
+
+@wrong("all_reduce_per_bucket", "missing", "no rank uses layer 1", "counts as zeros", "torch.zeros_like")
+def knows_no_missing_gradient_in_a_plan(dist, model, buckets):
+    parameters, ready, flying = list(model.parameters()), set(), []
+
+    def launch(bucket):
+        flat = torch.cat([parameters[i].grad.flatten() for i in bucket])
+        flying.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
+
+    def arrived(index):
+        ready.add(index)
+        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
+            launch(buckets[len(flying)])
+
+    def finish():
+        for bucket in buckets[len(flying) :]:
+            launch(bucket)
+        for bucket, flat, handle in flying:
+            handle.wait()
+            for i, piece in zip(bucket, flat.split([parameters[i].numel() for i in bucket]), strict=True):
+                parameters[i].grad = piece.view_as(parameters[i]) / dist.get_world_size()
+        ready.clear(), flying.clear()
+
+    for index, parameter in enumerate(parameters):
+        parameter.register_post_accumulate_grad_hook(lambda _, index=index: arrived(index))
     return finish
 
 

@@ -15,48 +15,6 @@ from wrong_answers import collect
 WRONG, RIGHT, wrong, right = collect()
 
 
-# matmul_column_split
-
-
-@wrong("matmul_column_split", "added", "lay them side by side")
-def adds_columns(x, shards):
-    return sum(x @ shard for shard in shards)
-
-
-@wrong("matmul_column_split", "shape", "has shape")
-def stacks_columns(x, shards):
-    return np.concatenate([x @ shard for shard in shards], axis=0)
-
-
-@wrong("matmul_column_split", "misfit", "multiply it with all of x")
-def cuts_x_too(x, shards):
-    return np.concatenate([part @ w for part, w in zip(np.split(x, len(shards), 1), shards, strict=True)], axis=1)
-
-
-@wrong("matmul_column_split", "joined", "1 product", "one product for each shard")
-def joins_the_column_shards(x, shards):
-    return x @ np.hstack(shards)
-
-
-@right("matmul_column_split")
-def fills_in_columns(x, shards):
-    width = shards[0].shape[1]
-    y = np.zeros_like(x, shape=(len(x), width * len(shards)))
-    for rank, shard in enumerate(shards):
-        np.matmul(x, shard, out=y[:, rank * width : (rank + 1) * width])
-    return y
-
-
-@right("matmul_column_split")
-def multiplies_by_dot(x, shards):
-    return np.hstack([np.dot(x, shards[0]), *(x.dot(shard) for shard in shards[1:])])
-
-
-@right("matmul_column_split")
-def multiplies_a_stack(x, shards):
-    return np.concatenate(x @ np.stack(shards), axis=1)
-
-
 # matmul_row_split
 
 
@@ -95,37 +53,7 @@ def multiplies_stacks(x, shards):
     return (np.stack(np.split(x, len(shards), axis=1)) @ np.stack(shards)).sum(0)
 
 
-# gelu_counterexample and activation_that_hides_it
-
-
-@wrong("gelu_counterexample", "no-counterexample", "straight line")
-def both_far_right():
-    return 10.0, 20.0
-
-
-@wrong("gelu_counterexample", "no-counterexample", "nearly the same")
-def both_zero():
-    return 0.0, 0.0
-
-
-@wrong("gelu_counterexample", "no-counterexample", "neither of them 0")
-def one_is_zero():
-    return 0.0, 3.0
-
-
-@wrong("gelu_counterexample", "no-counterexample", "one on each side")
-def as_in_the_message():
-    return 3.0, 4.0
-
-
-@wrong("gelu_counterexample", "form", "two plain numbers")
-def one_number():
-    return 1.0
-
-
-@right("gelu_counterexample")
-def two_small_ones():
-    return [0.5, 0.5]
+# activation_that_hides_it
 
 
 @wrong("activation_that_hides_it", "shows-it", "f(a + b)")
@@ -151,6 +79,87 @@ def a_number():
 @right("activation_that_hides_it")
 def identity():
     return lambda x: x
+
+
+# shard_layer
+
+
+def _shards(dist, layer, *, flip=(), whole=(), take=None, keep=torch.clone, b2=torch.clone):
+    ranks, rank, mine = dist.get_world_size(), dist.get_rank(), {}
+    for name, tensor in layer.items():
+        dim = int(name in ("wq", "wk", "wv", "w1"))
+        dim = 1 - dim if name in flip else dim
+        part = tensor if name in whole else (take or (lambda t, d: t.chunk(ranks, d)[rank]))(tensor, dim)
+        mine[name] = b2(tensor) if name == "b2" else keep(part)
+    return mine
+
+
+@wrong("shard_layer", "other-way", "wq on rank 0 is cut by rows", "whole heads", earned=0)
+def cuts_all_by_rows(dist, layer):
+    return _shards(dist, layer, flip=("wq", "wk", "wv", "w1"))
+
+
+@wrong("shard_layer", "other-way", "w2 on rank 0 is cut by columns", "which meet the columns", earned=0)
+def cuts_w2_by_columns(dist, layer):
+    return _shards(dist, layer, flip=("w2",))
+
+
+@wrong("shard_layer", "not-cut", "is all of b1", "this rank's numbers", earned=0)
+def leaves_b1_whole(dist, layer):
+    return _shards(dist, layer, whole=("b1",))
+
+
+@wrong("shard_layer", "every-nth", "has every 2-th of the columns", "neighbours", earned=0)
+def takes_every_nth(dist, layer):
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    return _shards(dist, layer, take=lambda t, d: t[:, rank::ranks] if d else t[rank::ranks])
+
+
+@wrong("shard_layer", "same-shard", "wq on rank 1 is that of rank 0", earned=0)
+def gives_all_the_first(dist, layer):
+    return _shards(dist, layer, take=lambda t, d: t.chunk(dist.get_world_size(), d)[0])
+
+
+@wrong("shard_layer", "b2-cut", "b2 on rank 0 is cut", "after the sum", earned=0)
+def cuts_b2(dist, layer):
+    return _shards(dist, layer, b2=lambda t: t.chunk(dist.get_world_size())[dist.get_rank()].clone())
+
+
+@wrong("shard_layer", "b2-divided", "divided by 2", "as it is", earned=0)
+def divides_b2(dist, layer):
+    return _shards(dist, layer, b2=lambda t: t / dist.get_world_size())
+
+
+@wrong("shard_layer", "view", "wq on rank 0 keeps 128 bytes alive", "view of the whole weight", earned=2)
+def keeps_views_of_a_layer(dist, layer):
+    return _shards(dist, layer, keep=lambda t: t)
+
+
+@wrong("shard_layer", "view", "wo on rank 0", "copies only what needs it", earned=2)
+def makes_a_layer_contiguous(dist, layer):
+    return _shards(dist, layer, keep=lambda t: t.contiguous())
+
+
+@wrong("shard_layer", "form", "has no tensor b1, b2", earned=0)
+def forgets_the_biases(dist, layer):
+    return {name: tensor for name, tensor in _shards(dist, layer).items() if name[0] == "w"}
+
+
+@wrong("shard_layer", "form", "return a dict of tensors", earned=0)
+def returns_a_list(dist, layer):
+    return list(_shards(dist, layer).values())
+
+
+@right("shard_layer")
+def slices_a_layer(dist, layer):
+    def mine(size):
+        n = size // dist.get_world_size()
+        return slice(n * dist.get_rank(), n * (dist.get_rank() + 1))
+
+    heads, ffn, kv = (mine(layer[name].shape[1]) for name in ("wq", "w1", "wk"))
+    shards = {"wq": layer["wq"][:, heads], "wk": layer["wk"][:, kv], "wv": layer["wv"][:, kv], "wo": layer["wo"][heads]}
+    shards |= {"w1": layer["w1"][:, ffn], "b1": layer["b1"][ffn], "w2": layer["w2"][ffn]}
+    return {name: torch.nn.Parameter(shard.clone()) for name, shard in shards.items()} | {"b2": layer["b2"]}
 
 
 # CopyToRanks and ReduceFromRanks
@@ -297,6 +306,19 @@ class SumsByHandle(torch.autograd.Function):
 def sums_before_gelu(dist, x, w1_shard, b1_shard, w2_shard, b2):
     hidden = gelu(ReduceFromRanks.apply(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard, dist))
     return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "sum-before-gelu", "they are other columns", "until after w2", earned=0)
+def sums_before_b1(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = gelu(ReduceFromRanks.apply(CopyToRanks.apply(x, dist) @ w1_shard, dist) + b1_shard)
+    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "sum-before-gelu", "they are other columns", "until after w2", earned=0)
+def sums_only_before_gelu(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    hidden = CopyToRanks.apply(x, dist) @ w1_shard
+    dist.all_reduce(hidden)
+    return gelu(hidden + b1_shard) @ w2_shard + b2
 
 
 @wrong("tensor_parallel_mlp", "sum-before-w2", "Multiply first, then sum")

@@ -115,6 +115,11 @@ def in_ascending_order(stages, microbatches):
     return [[(kind, i) for kind in "FB" for i in range(microbatches)] for _ in range(stages)]
 
 
+@right("gpipe")
+def as_tuples(stages, microbatches):
+    return tuple(tuple(row) for row in in_ascending_order(stages, microbatches))
+
+
 # one_f_one_b
 
 
@@ -315,6 +320,15 @@ def asks_for_the_gradient_too_late(dist, module, x, previous, following, tag):
     return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
 
 
+@wrong("stage_forward", "no-grad", "no gradient to retain", "requires_grad_", earned=0)
+def retains_what_is_not_tracked(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous, tag=tag).wait()
+        x.retain_grad()
+    y = module(x)
+    return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
+
+
 @right("stage_forward")
 def with_a_blocking_receive(dist, module, x, previous, following, tag):
     if previous is not None:
@@ -344,6 +358,14 @@ def as_if_it_were_the_loss(dist, x, y, grad, previous, following, tag):
     if following is not None:
         dist.irecv(grad, following, tag=tag).wait()
     y.sum().backward()
+    return None if previous is None else dist.isend(x.grad, previous, tag=tag)
+
+
+@wrong("stage_backward", "without-gradient", "only the last stage's y is a loss", "y.backward(grad)", earned=0)
+def starts_without_what_has_arrived(dist, x, y, grad, previous, following, tag):
+    if following is not None:
+        dist.irecv(grad, following, tag=tag).wait()
+    y.backward()
     return None if previous is None else dist.isend(x.grad, previous, tag=tag)
 
 
@@ -477,7 +499,7 @@ def without_the_rest(costs, stages):
     return [len(costs) // stages] * stages
 
 
-@wrong("split_layers", "not-best", "dearest", earned=1)
+@wrong("split_layers", "not-best", "the slowest costs", "Every stage waits for the slowest one", earned=1)
 def all_on_the_last(costs, stages):
     return [1] * (stages - 1) + [len(costs) - stages + 1]
 
@@ -497,9 +519,9 @@ def tries_every_cut(costs, stages):
     best, found = float("inf"), None
     for cuts in itertools.combinations(range(1, len(costs)), stages - 1):
         ends = [0, *cuts, len(costs)]
-        dearest = max(sum(costs[begin:end]) for begin, end in itertools.pairwise(ends))
-        if dearest < best:
-            best, found = dearest, [end - begin for begin, end in itertools.pairwise(ends)]
+        slowest = max(sum(costs[begin:end]) for begin, end in itertools.pairwise(ends))
+        if slowest < best:
+            best, found = slowest, [end - begin for begin, end in itertools.pairwise(ends)]
     return found
 
 

@@ -97,9 +97,23 @@ def pieces_of(dist, mine):
     return pieces
 
 
-@wrong("unshard", "raised", "on 3 ranks with shape (4,)", "invalid")
+@wrong("unshard", "raised", "on 3 ranks with shape (4,)", "drops the padding", "invalid", earned=2)
 def keeps_the_padding(dist, shard, shape):
     return torch.cat(pieces_of(dist, shard)).view(shape)
+
+
+@wrong("unshard", "one-tensor", "rank 3's shard 4 times", "4 names of one tensor", earned=0)
+def gathers_into_one_tensor(dist, shard, shape):
+    pieces = [shard] * dist.get_world_size()
+    dist.all_gather(pieces, shard)
+    return torch.cat(pieces)[: torch.Size(shape).numel()].view(shape)
+
+
+@wrong("unshard", "one-tensor", "names of one tensor", earned=0)
+def gathers_into_one_new_tensor(dist, shard, shape):
+    pieces = [torch.empty_like(shard)] * dist.get_world_size()
+    dist.all_gather(pieces, shard)
+    return torch.cat(pieces)[: torch.Size(shape).numel()].view(shape)
 
 
 @wrong("unshard", "padding", "end")
@@ -108,7 +122,7 @@ def drops_the_front(dist, shard, shape):
     return flat[len(flat) - torch.Size(shape).numel() :].view(shape)
 
 
-@wrong("unshard", "raised", "on 4 ranks", "invalid")
+@wrong("unshard", "raised", "on 4 ranks", "exactly as many elements", "invalid")
 def drops_zeros(dist, shard, shape):
     flat = torch.cat(pieces_of(dist, shard))
     return flat[flat != 0].view(shape)
@@ -237,6 +251,22 @@ def leaks_the_padding(dist, parameters, states, adamw):
         adamw(mine, mean_shard(dist, parameter.grad), state)
         flat = torch.cat(pieces_of(dist, mine))
         parameter.data.copy_(flat[len(flat) - parameter.numel() :].view_as(parameter))
+
+
+@wrong("sharded_adamw_step", "leaf", "parameter.data", "autograd watches", earned=0)
+def writes_into_the_parameter(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad), state)
+        parameter.copy_(unshard(dist, mine, parameter.shape))
+
+
+@wrong("sharded_adamw_step", "raised", "may still have its padding", "parameter.numel()", earned=0)
+def keeps_the_padding_of_a_parameter(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(dist, parameter.grad), state)
+        parameter.data.view(-1).copy_(torch.cat(pieces_of(dist, mine)))
 
 
 @wrong("sharded_adamw_step", "too-much-at-once", "one parameter after the other")
@@ -497,7 +527,116 @@ def one_in_flight(dist, model, patience=1):
     return finish
 
 
+# sharded_forward
+
+
+@wrong("sharded_forward", "kept", "while unit 1 is gathered", "unit 0 is still alive", "del", earned=2)
+def keeps_a_name_until_the_next_gather(dist, units, shards, x):
+    inputs = []
+    with torch.no_grad():
+        for (forward, shape), mine in zip(units, shards, strict=True):
+            inputs.append(x)
+            weight = unshard(dist, mine, shape)
+            x = forward(weight, x)
+    return x, inputs
+
+
+@wrong("sharded_forward", "kept", "unit 0 is still alive", "no_grad", earned=2)
+def forwards_with_autograd(dist, units, shards, x):
+    inputs = []
+    for (forward, shape), mine in zip(units, shards, strict=True):
+        inputs.append(x)
+        x = forward(unshard(dist, mine, shape).requires_grad_(), x)
+    return x, inputs
+
+
+@wrong("sharded_forward", "gathered-early", "plain data parallelism", earned=2)
+def gathers_all_units_first(dist, units, shards, x):
+    inputs = []
+    with torch.no_grad():
+        wholes = [unshard(dist, mine, shape) for (_, shape), mine in zip(units, shards, strict=True)]
+        for (forward, _), whole in zip(units, wholes, strict=True):
+            inputs.append(x)
+            x = forward(whole, x)
+    return x, inputs
+
+
+@wrong("sharded_forward", "too-much-held", "gathered before its turn", earned=2)
+def gathers_one_ahead(dist, units, shards, x):
+    inputs, ahead = [], unshard(dist, shards[0], units[0][1])
+    with torch.no_grad():
+        for place, (forward, _) in enumerate(units):
+            whole, ahead = ahead, None
+            if place + 1 < len(units):
+                ahead = unshard(dist, shards[place + 1], units[place + 1][1])
+            inputs.append(x)
+            x = forward(whole, x)
+            del whole
+    return x, inputs
+
+
+@wrong("sharded_forward", "outputs", "output of unit 0", "before it computes", earned=0)
+def keeps_outputs(dist, units, shards, x):
+    _, inputs = forward_by_hand(dist, units, shards, x)
+    output = forward_by_hand(dist, units, shards, x)[0]
+    return output, [*inputs[1:], output]
+
+
+@wrong("sharded_forward", "one-too-many", "7 inputs for 6 units", earned=0)
+def keeps_one_too_many(dist, units, shards, x):
+    output, inputs = forward_by_hand(dist, units, shards, x)
+    return output, [*inputs, output]
+
+
+@wrong("sharded_forward", "form", "two things", earned=0)
+def returns_the_output_only(dist, units, shards, x):
+    return forward_by_hand(dist, units, shards, x)[0]
+
+
+@wrong("sharded_forward", "own-part", "part of the weights", "gather the whole", earned=0)
+def computes_with_its_shard_only(dist, units, shards, x):
+    """As if a rank computed its part: what the others hold is taken for zeros."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    inputs = []
+    with torch.no_grad():
+        for (forward, shape), mine in zip(units, shards, strict=True):
+            inputs.append(x)
+            rows = mine.new_zeros(ranks, len(mine))
+            rows[rank] = mine
+            x = forward(rows.flatten()[: torch.Size(shape).numel()].view(shape), x)
+    return x, inputs
+
+
+@wrong("sharded_forward", "too-many-collectives", "12 times", "6 gathers", earned=5)
+def gathers_each_unit_twice(dist, units, shards, x):
+    inputs = []
+    with torch.no_grad():
+        for (forward, shape), mine in zip(units, shards, strict=True):
+            inputs.append(x)
+            unshard(dist, mine, shape)
+            x = forward(unshard(dist, mine, shape), x)
+    return x, inputs
+
+
+@right("sharded_forward")
+def forward_by_hand(dist, units, shards, x):
+    """Without no_grad: nothing here asks for a gradient, and every name is deleted."""
+    given = {}
+    for place, (forward, shape) in enumerate(units):
+        given[place] = x
+        whole = torch.cat(pieces_of(dist, shards[place]))[: torch.Size(shape).numel()].view(shape)
+        x = forward(whole, x)
+        del whole
+    return [x, tuple(given.values())]
+
+
 # fully_sharded_step
+
+
+@wrong("fully_sharded_step", "kept", "while unit 1 is gathered", "unit 0 is still alive", "del", earned=3)
+def keeps_a_name_in_the_forward_loop(dist, units, shards, x, loss):
+    output, inputs = keeps_a_name_until_the_next_gather(dist, units, shards, x)
+    return by_hand(dist, units, shards, x, loss, names=False, went=(output, inputs))
 
 
 @wrong("fully_sharded_step", "gathered-early", "plain data parallelism", "only when")
@@ -575,13 +714,10 @@ def keeps_what_it_gathered(dist, units, shards, x, loss):
     return solved_step(Cached(), units, shards, x, loss)
 
 
-def by_hand(dist, units, shards, x, loss, names=True, graph=False, inputs_with_gradients=True):
+def by_hand(dist, units, shards, x, loss, names=True, graph=False, inputs_with_gradients=True, went=None):
     """The solution in other words; `names`: the weight and the output of a unit keep theirs into the next turn."""
-    inputs, grads, held = [], [], []
-    with torch.no_grad():
-        for (forward, shape), mine in zip(units, shards, strict=True):
-            inputs.append(x)
-            x = forward(unshard(dist, mine, shape), x)
+    grads, held = [], []
+    x, inputs = went or forward_by_hand(dist, units, shards, x)
     value = loss(x.requires_grad_())
     value.backward()
     grad = x.grad
@@ -599,7 +735,7 @@ def by_hand(dist, units, shards, x, loss, names=True, graph=False, inputs_with_g
     return value if graph else value.detach(), grads[::-1]
 
 
-@wrong("fully_sharded_step", "kept", "unit 4 computes again", "whole weight of unit 5", "output", "del")
+@wrong("fully_sharded_step", "kept", "unit 4 is gathered", "whole weight of unit 5", "output", "del")
 def keeps_the_name_of_an_output(dist, units, shards, x, loss):
     return by_hand(dist, units, shards, x, loss)
 
@@ -773,7 +909,7 @@ def refill(dist, units, shards, wholes, place):
 # communication_bytes
 
 
-@wrong("communication_bytes", "factor", "(N-1)/N")
+@wrong("communication_bytes", "factor", "(P-1)/P")
 def forgets_the_factor(stage, parameters, ranks, element_bytes=2, nodes=1):
     return (3 if stage == 3 else 2) * parameters * element_bytes
 

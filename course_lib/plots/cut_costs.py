@@ -1,0 +1,81 @@
+"""What a cut layer costs: bytes that a rank holds, of a toy and a real model, and seconds of computing and talking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from course_lib.plots.canvas import COLLECTIVE, COMPUTE, LIMIT, SMALLEST, TITLE, WIDTH, Picture, legend_below, say
+from course_lib.plots.canvas import new_axes as axes_of
+from course_lib.plots.memory import PARTS, unit_of
+
+HELD = ("weights", "gradients", "optimizer", "activations")
+Held = Mapping[str, Mapping[str, float]]
+
+
+def toy_beside_real(toy: Held, real: Held, capacity: float, titles: tuple[str, str]) -> list[Axes]:
+    """Draw the bytes that a rank holds, a bar per row: above those of a toy, below a real model's and a GPU's limit.
+
+    `toy` and `real` have for each row the bytes of weights, gradients, optimizer and activations.
+    """
+    figure, both = plt.subplots(
+        2, 1, figsize=(WIDTH, 1.9 + 0.4 * (len(toy) + len(real))), layout="constrained", FigureClass=Picture,
+        height_ratios=(len(toy) + 0.4, len(real) + 0.4),
+    )  # fmt: skip
+    for ax, rows, title, limit in zip(both, (toy, real), titles, (None, capacity), strict=True):
+        _held(ax, rows, title, limit)
+    legend_below(both[0], [Patch(color=PARTS[part][0], label=part) for part in HELD])
+    return list(both)
+
+
+def _held(ax: Axes, rows: Held, title: str, limit: float | None) -> None:
+    totals = [sum(parts[part] for part in HELD) for parts in rows.values()]
+    scale, unit = unit_of(limit or max(totals))
+    axes_of(ax, 0)
+    for place, parts in enumerate(rows.values()):
+        left = 0.0
+        for part in HELD:
+            ax.barh(place, parts[part] / scale, 0.7, left, color=PARTS[part][0])
+            left += parts[part] / scale
+        ax.text(left + 0.01 * max(totals) / scale, place, f"{_number(left)} {unit}", va="center", fontsize=SMALLEST)
+    if limit:
+        ax.axvline(limit / scale, color=LIMIT, linestyle="--", linewidth=1.6)
+        words = f" {limit / scale:g} {unit}: one GPU"
+        ax.text(limit / scale, -0.55, words, color=LIMIT, fontsize=SMALLEST, va="bottom")
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set_ylim(len(rows) - 0.5, -0.6)
+    ax.set_xlim(0, 1.15 * max(totals) / scale)
+    ax.set_xlabel(f"{unit} held by a rank", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left", pad=18 if limit else 6)
+    told = [f"{name}: {_number(total / scale)} {unit}, of it "
+            + ", ".join(f"{part} {_number(parts[part] / scale)}" for part in HELD)
+            for (name, parts), total in zip(rows.items(), totals, strict=True)]  # fmt: skip
+    say(ax, "\n".join([*told, f"a line at {limit / scale:g} {unit}, one GPU" if limit else ""]))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
+    """Draw (seconds of computing, seconds of talking) of each row as a bar, and the share that is talking."""
+    most = max(map(sum, rows.values()))
+    ax = axes_of(ax, 1.3 + 0.36 * len(rows))
+    for place, (compute, talk) in enumerate(rows.values()):
+        ax.barh(place, compute * 1e3, 0.72, color=COMPUTE)
+        ax.barh(place, talk * 1e3, 0.72, compute * 1e3, color=COLLECTIVE)
+        said = f" {100 * talk / (compute + talk):.0f} % is communication"
+        ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlim(0, 1.32 * most * 1e3)
+    ax.set_xlabel("ms of one layer, forward and backward (by formula)", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    legend_below(ax, [Patch(color=COMPUTE, label="matrix products"), Patch(color=COLLECTIVE, label="all-reduces")])
+    told = "{}: {:.3g} ms of matrix products, {:.3g} ms of all-reduces, which is {:.0%}"
+    say(ax, "\n".join(told.format(name, compute * 1e3, talk * 1e3, talk / (compute + talk))
+                      for name, (compute, talk) in rows.items()))  # fmt: skip
+    return ax

@@ -1,0 +1,140 @@
+"""Replicas: one model on every rank, each with its own rows of the batch, and what keeps the copies equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import (
+    BLUE,
+    COLLECTIVE,
+    FACES,
+    GREY,
+    INK,
+    LIMIT,
+    RECEIVED,
+    SERIES,
+    SMALLEST,
+    TITLE,
+    WEIGHTS,
+    WIDTH,
+    Picture,
+    arrow,
+    box,
+    new_axes,
+    say,
+    sheet,
+)
+
+
+def replicas(ranks: int = 4, rows: int = 32, ax: Any = None) -> Axes:
+    """Draw a step of data parallelism: a batch cut by rows, a gradient each, one all-reduce, and the same step."""
+    each, gap = 4.4, 0.6
+    left = [3.4 + (each + gap) * rank for rank in range(ranks)]
+    whole = left[-1] + each - left[0]
+    ax = sheet(5.5, left[-1] + each + 0.2, 15.3, ax)
+    shared = {"edge": WEIGHTS, "line": 2.0}  # the same on all ranks
+    share = rows // ranks
+    names = {14.35: f"one batch\nof {rows} rows", 11.65: "the same\nweights", 8.95: "different\ngradients",
+             6.05: "one\nall-reduce", 3.2: "the same\ngradient", 0.85: "the same\nweights again"}  # fmt: skip
+    for y, words in names.items():
+        ax.text(2.9, y, words, ha="right", va="center", fontsize=SMALLEST, color=INK)
+    for rank, x in enumerate(left):
+        middle, cut = x + each / 2, left[0] + whole * rank / ranks
+        box(ax, cut, 13.6, whole / ranks, 1.5, FACES[rank], f"rows {rank * share} to {(rank + 1) * share - 1}")
+        arrow(ax, (cut + whole / ranks / 2, 13.6), (middle, 12.4))
+        box(ax, x, 10.9, each, 1.5, "white", f"rank {rank}: the\nwhole model", **shared)
+        arrow(ax, (middle, 10.9), (middle, 9.7))
+        box(ax, x, 8.2, each, 1.5, FACES[rank], f"gradient $g_{rank}$\nof its own rows")
+        arrow(ax, (middle, 8.2), (middle, 6.9), colour=COLLECTIVE, line=2.2)
+        arrow(ax, (middle, 5.2), (middle, 3.9), colour=COLLECTIVE, line=2.2)
+        box(ax, x, 2.5, each, 1.4, "white", "the mean $g$", **shared)
+        arrow(ax, (middle, 2.5), (middle, 1.5))
+        box(ax, x, 0.2, each, 1.3, "white", "one step with $g$", **shared)
+    total = " + ".join(f"g_{rank}" for rank in range(ranks))
+    box(ax, left[0], 5.2, whole, 1.7, RECEIVED, f"$g = ({total})\\,/\\,{ranks}$", size=TITLE)
+    ax.set_title("Different rows give different gradients; after one all-reduce every rank takes the same step",
+                 fontsize=TITLE, loc="left")  # fmt: skip
+    given = [f"rank {rank} gets rows {rank * share} to {(rank + 1) * share - 1}" for rank in range(ranks)]
+    say(ax, f"One batch of {rows} rows is cut into {ranks} parts: {', '.join(given)}.\n"
+            "Every rank holds the whole model with the same weights, and computes the gradient of its own rows: they "
+            "differ.\nOne all-reduce gives every rank the mean of all gradients, the same one.\nEvery rank takes one "
+            "step with it, so the weights are the same again, and none of them was sent.")  # fmt: skip
+    return ax
+
+
+def row_weights(examples: Sequence[int] = (3, 1), ax: Any = None) -> list[Axes]:
+    """Draw how much each row counts in a mean of the ranks' means, and in the mean over all rows."""
+    total = sum(examples)
+    owners = [rank for rank, count in enumerate(examples) for _ in range(count)]
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.9), layout="constrained", sharey=True, FigureClass=Picture)
+    ways = (("a mean of means", [1 / len(examples) / examples[rank] for rank in owners]),
+            ("the mean over all rows", [1 / total for _ in owners]))  # fmt: skip
+    for ax, (name, weights) in zip(axes, ways, strict=True):
+        new_axes(ax, 0)
+        for row, (rank, weight) in enumerate(zip(owners, weights, strict=True)):
+            ax.bar(row, weight, 0.8, color=FACES[rank], edgecolor=INK, linewidth=0.8)
+            ax.text(row, weight + 0.01, f"{weight:.3g}", ha="center", va="bottom", fontsize=SMALLEST)
+        ax.set_xticks(range(total), [f"row {row}\nrank {rank}" for row, rank in enumerate(owners)])
+        ax.set_title(name, fontsize=TITLE, loc="left", color=INK if ax is axes[1] else LIMIT)
+        ax.set_ylim(0, 1.2 * max(ways[0][1]))
+        say(ax, ", ".join(f"row {row} of rank {rank} counts {weight:.3g}"
+                          for row, (rank, weight) in enumerate(zip(owners, weights, strict=True))))  # fmt: skip
+    axes[0].set_ylabel("weight in the gradient", fontsize=SMALLEST)
+    few, many = min(examples), max(examples)
+    words = f"A row of the rank with {few} row{'s' * (few > 1)} counts {many / few:.3g} times as much as the others'"
+    figure.suptitle(words, fontsize=TITLE, x=0.01, ha="left")
+    return list(axes)
+
+
+def replica_paths(paths: Sequence[Sequence[Sequence[float]]], goal: Sequence[float], title: str | None = None,
+                  ax: Any = None) -> Axes:  # fmt: skip
+    """Draw the path of each rank's two weights, step by step, and the weights that were to be found."""
+    ax = new_axes(ax, 3.9)
+    for rank, path in enumerate(paths):
+        xs, ys = zip(*path, strict=True)
+        colour = SERIES[rank]
+        ax.plot(xs, ys, "-o", color=colour, markersize=4, linewidth=1.6, label=f"rank {rank}")
+        ax.text(xs[0], ys[0], f"rank {rank} ", ha="right", va="center", fontsize=SMALLEST, color=INK)
+        ax.plot(xs[-1], ys[-1], "o", color=colour, markersize=9)
+    ax.plot(*goal, "*", color=INK, markersize=16, zorder=3)
+    ax.annotate("the weights to find", goal, (14, 12), textcoords="offset points", fontsize=SMALLEST, color=INK)
+    ax.margins(0.14)
+    ax.set_xlabel("first weight", fontsize=SMALLEST)
+    ax.set_ylabel("second weight", fontsize=SMALLEST)
+    if title:
+        ax.set_title(title, fontsize=TITLE, loc="left")
+    say(ax, "\n".join(f"rank {rank} goes from ({path[0][0]:.2f}, {path[0][1]:.2f}) to ({path[-1][0]:.2f}, "
+                      f"{path[-1][1]:.2f})" for rank, path in enumerate(paths))
+            + f"\nthe weights to find are ({goal[0]:g}, {goal[1]:g})")  # fmt: skip
+    return ax
+
+
+def loss_curves(own: Sequence[Sequence[float]], lines: Mapping[str, float] | None = None, title: str | None = None,
+                ax: Any = None) -> Axes:  # fmt: skip
+    """Draw the loss of each rank on its own rows, thin, and their mean, thick; `lines` are losses to compare with."""
+    ax = new_axes(ax, 3.6)
+    for losses in own:
+        ax.plot(losses, color=GREY, linewidth=0.7, alpha=0.8)
+    mean = [sum(step) / len(own) for step in zip(*own, strict=True)]
+    ax.plot(mean, color=BLUE, linewidth=2.0)
+    last = len(mean) - 1
+    ax.text(0.35, 0.62, "grey: each rank on its own rows", transform=ax.transAxes, fontsize=SMALLEST, color=INK)
+    words = f"  mean of the\n  {len(own)} ranks: {mean[-1]:.2f}"
+    ax.text(last, mean[-1], words, va="top", fontsize=SMALLEST, color=WEIGHTS)
+    for name, loss in (lines or {}).items():
+        ax.axhline(loss, color=INK, linewidth=1, linestyle="--")
+        ax.text(last, loss, f"  {name}: {loss:.2f}", va="bottom", fontsize=SMALLEST, color=INK)
+    ax.set_xlim(0, 1.28 * last)
+    ax.set_xlabel("step", fontsize=SMALLEST)
+    ax.set_ylabel("loss in nats per byte", fontsize=SMALLEST)
+    if title:
+        ax.set_title(title, fontsize=TITLE, loc="left")
+    apart = max(max(step) - min(step) for step in zip(*own, strict=True))
+    say(ax, f"the mean loss of {len(own)} ranks falls from {mean[0]:.2f} to {mean[-1]:.2f} in {len(mean)} steps; in "
+            f"one step the ranks' own losses are up to {apart:.2f} apart"
+            + "".join(f"; {name} has {loss:.2f}" for name, loss in (lines or {}).items()))  # fmt: skip
+    return ax

@@ -1,0 +1,166 @@
+"""Pictures of pipelines: what they show, their words, and that every letter is large enough and inside."""
+
+from __future__ import annotations
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+from course_lib import plots
+from course_lib.plots import BACKWARD, FORWARD, SMALLEST, WAITING, words_of
+from course_lib.schedules import gpipe, one_f_one_b, play
+
+SLOW = {"communication": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def on_one_axis(**more):
+    return plots.on_one_axis({"GPipe": play(gpipe(4, 8)), "1F1B": play(one_f_one_b(4, 8))}, "33 s and 33 s", **more)
+
+
+def held(order="GPipe"):
+    return plots.held_over_time({order: play(gpipe(4, 8)), "1F1B": play(one_f_one_b(4, 8))}, "memory", gigabytes=5,
+                                limit=30)  # fmt: skip
+
+
+PICTURES = {
+    "cut_model": lambda: plots.cut_model()[0],
+    "price_of_cuts": lambda: plots.price_of_cuts({"compute": 132.0, "tensor parallel": 150.3, "a cut": 5.4}, "prices"),
+    "pipeline_of_nodes": lambda: plots.pipeline_of_nodes([7] + 14 * [8] + [7], 8, 128, "one copy"),
+    "one_cut": plots.one_cut,
+    "on_one_axis": lambda: on_one_axis(held=True)[0],
+    "count_waiting": plots.count_waiting,
+    "held_over_time": held,
+    "round_trip": lambda: plots.round_trip(play(one_f_one_b(4, 8), **SLOW), "a trip"),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_letter_is_large_enough_and_inside_the_picture(name):
+    figure = PICTURES[name]().figure
+    figure.canvas.draw()
+    letters = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    assert min(text.get_fontsize() for text in letters) >= SMALLEST
+    ticks = {id(label) for ax in figure.axes for label in (*ax.get_xticklabels(), *ax.get_yticklabels())}
+    page = figure.bbox
+    for text in letters:
+        box = text.get_window_extent()
+        if id(text) not in ticks:  # those beyond the ends of an axis are not drawn
+            assert page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1, text.get_text()
+            assert page.y0 - 1 <= box.y0 and box.y1 <= page.y1 + 1, text.get_text()
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_picture_says_something(name):
+    assert len(words_of(PICTURES[name]().figure)) > 60
+
+
+def spans(ax, colour: str) -> list[tuple[float, float, float]]:
+    """Return (row, start, end) of the bars of a colour."""
+    bars = [bar for bar in ax.patches if to_hex(bar.get_facecolor()) == colour.lower()]
+    return [(round(bar.get_y() + 0.4), bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
+
+
+def test_the_first_picture_times_one_batch_as_a_replay_does():
+    _, below = plots.cut_model()
+    played = play([[("F", 0), ("B", 0)]] * 4)
+    for kind, colour in (("F", FORWARD), ("B", BACKWARD)):
+        want = [(event.rank, event.start, event.end) for event in played.events if event.kind == kind]
+        assert sorted(spans(below, colour)) == sorted(want)
+    assert len(spans(below, WAITING)) == 4
+
+
+@pytest.mark.parametrize(("p", "m"), [(4, 4), (3, 5), (2, 1)])
+def test_waiting_is_counted_as_a_replay_has_it(p, m):
+    ax, played = plots.count_waiting(p, m), play(gpipe(p, m))
+    for kind, colour in (("F", FORWARD), ("B", BACKWARD)):
+        want = [(event.rank, event.start, event.end) for event in played.events if event.kind == kind]
+        assert sorted(spans(ax, colour)) == sorted(want)
+    assert [text.get_text() for text in ax.texts].count(f"= {p - 1} (F + B)") == p
+
+
+def test_of_four_ranks_each_gap_has_its_length():
+    words = words_of(plots.count_waiting().figure)
+    assert "rank 0 waits 3 F + 3 B; rank 1 waits F and 2 F + 2 B and B" in words
+    assert words.endswith("rank 3 waits 3 F and 3 B")
+
+
+def test_schedules_on_one_axis_have_one_scale_one_key_and_what_they_hold():
+    axes = on_one_axis(held=True)
+    assert axes[0].get_xlim() == axes[1].get_xlim() == (0, 33)
+    (legend,) = axes[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["F", "B", "idle"]
+    assert [text.get_text() for text in axes[1].texts if text.get_weight() == "bold"] == ["4", "3", "2", "1"]
+    assert "1F1B: 33 s" in words_of(axes[0].figure)
+    assert "rank 0 holds 4, rank 1 holds 3" in words_of(axes[0].figure)
+
+
+def test_under_a_slider_the_picture_keeps_its_height():
+    heights = {
+        plots.on_one_axis({"1F1B": play(one_f_one_b(stages, 4))}, "t", rows=8)[0].figure.get_figheight()
+        for stages in (1, 3, 8)
+    }
+    assert len(heights) == 1
+
+
+def test_gpipe_is_a_mountain_and_1f1b_a_plateau():
+    ax = held()
+    mountain, plateau = (list(line.get_ydata()) for line in ax.lines[:2])
+    assert max(mountain) == 8 * 5 and max(plateau) == 4 * 5
+    assert mountain[-1] == plateau[-1] == 0
+    assert plateau.count(20) >= 4 and min(plateau[3:-4]) == 20  # a forward fills at once what a backward has freed
+    assert words_of(ax.figure).endswith("GPipe: at most 40 GB, in a step of 33 s; 1F1B: at most 20 GB, in a step of "
+                                        "33 s; 30 GB are free")  # fmt: skip
+
+
+def test_a_round_trip_ends_where_the_next_micro_batch_enters():
+    words = words_of(plots.round_trip(play(one_f_one_b(4, 8), **SLOW), "a trip").figure)
+    assert "micro-batch 0 goes down the ranks and back in 15 s, from 0 to 15 s; then micro-batch 4 enters" in words
+    assert "rank 0's own work for 4 micro-batches takes 12 s" in words
+
+
+def test_a_real_run_is_drawn_with_all_its_gpus():
+    ax = plots.pipeline_of_nodes([7] + 14 * [8] + [7], 8, 128, "one copy")
+    squares = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle)]
+    assert len(squares) == 16 * 8 + 3  # and the sheets that they and the other copies stand on
+    texts = [text.get_text() for text in ax.texts]
+    assert texts.count("8") == 14 and {"E+7", "7+H"} <= set(texts)
+    assert any("126 layers in 16 stages" in text for text in texts)
+
+
+def test_prices_stand_beside_their_bars():
+    ax = PICTURES["price_of_cuts"]()
+    assert [text.get_text() for text in ax.texts] == ["132 ms", "150 ms", "5.4 ms"]
+
+
+def test_waiting_between_turns_is_hatched_and_told():
+    slow = play(one_f_one_b(4, 8), **SLOW)
+    axes = plots.on_one_axis({"1F1B": play(one_f_one_b(4, 8)), "slow": slow}, "t", middle=True, note=(3, "is\nlast"))
+    hatched = [[patch for patch in ax.patches if patch.get_hatch()] for ax in axes]
+    assert not hatched[0] and len(hatched[1]) == 14
+    assert "rank 0 waits 2 between its turns" in words_of(axes[0].figure)
+    assert "rank 3 is last" in words_of(axes[0].figure)
+
+
+def test_one_micro_batch_is_framed_where_it_enters_and_leaves_memory():
+    axes = on_one_axis(framed=0)
+    frames = [[(bar.get_x(), bar.get_width()) for bar in ax.patches if not bar.get_fill()] for ax in axes]
+    assert frames == [[(0, 1), (31, 2)], [(0, 1), (10, 2)]]
+
+
+def test_recomputation_keeps_little_and_one_backward_open():
+    replays = {"GPipe": play(gpipe(4, 8)), "again": play(gpipe(4, 8), 1, 2, 1)}
+    ax = plots.held_over_time(replays, "t", gigabytes=5, recomputed=("again", 0.1), outlined="GPipe")
+    dashed, again = ax.lines[:2]
+    assert dashed.get_linestyle() == "--" and max(dashed.get_ydata()) == 40
+    assert max(again.get_ydata()) == pytest.approx(5 + 7 * 0.1) and again.get_ydata()[-1] == 0
