@@ -83,6 +83,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
 __all__ = [
     "ACTIVATIONS",
@@ -120,9 +121,11 @@ __all__ = [
     "arrow",
     "as_html",
     "bandwidth",
+    "batch_gain",
     "before_after",
     "before_after_text",
     "block_tables",
+    "bill",
     "box",
     "bucket_packing",
     "bytes_text",
@@ -139,6 +142,7 @@ __all__ = [
     "gradients_leave",
     "held_over_time",
     "kernel_traces",
+    "knees",
     "ladder",
     "ladder_text",
     "lanes",
@@ -187,10 +191,12 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
+    "slots_in_time",
     "smoothed_losses",
     "split_backward",
     "stage_routes",
     "stale_gradient",
+    "stall",
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",
