@@ -11,7 +11,7 @@ LEFT, GAP = 0.68, 0.3  # inches: the rounds' names, and between the two trees
 
 
 def tree_rounds(ranks: int = 8) -> Axes:
-    """Draw a reduce to rank 0 and a broadcast from it by binomial trees: a column for each rank, a row after each round.
+    """Draw a reduce to rank 0 and a broadcast from it by binomial trees: a column a rank, a row a round.
 
     Of the reduce, ranks that still have work are filled, of the broadcast those that have the tensor. The messages are
     those of the simulator's `dist.reduce` and `dist.broadcast`: in round k of a broadcast rank r sends to rank
