@@ -39,6 +39,7 @@ from course_lib.plots.canvas import (
     sheet,
     words_of,
 )
+from course_lib.plots.chunk_strips import chunk_strips
 from course_lib.plots.chunks import cut_product, shards, shards_text
 from course_lib.plots.collectives import (
     all_reduce_costs,
@@ -68,6 +69,7 @@ from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axi
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
+from course_lib.plots.rates import rates_over_size
 from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
@@ -131,6 +133,7 @@ __all__ = [
     "bytes_text",
     "call_order",
     "chunk_journey",
+    "chunk_strips",
     "count_waiting",
     "cut_all_reduce",
     "cut_layer",
@@ -175,6 +178,7 @@ __all__ = [
     "pipeline_of_nodes",
     "price_of_cuts",
     "race",
+    "rates_over_size",
     "replica_paths",
     "replicas",
     "ring_step",
