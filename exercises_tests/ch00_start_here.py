@@ -11,6 +11,11 @@ from exercises_tests.judging import SECONDS, Case, Hint, Mistake, check
 from exercises_tests.values import different, equal, numbers, shown
 
 ISEND = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
+PARITY = Hint(
+    "wait in a circle",
+    "The two may both be even, as 0 and 2, or both odd: compare rank with peer to decide who goes first, or start the "
+    "send with isend, receive, then wait.",
+)
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
@@ -205,12 +210,20 @@ def _see_exchange(ranks: int, shape: tuple, dtype: str) -> str:
     return f"run(lambda dist: {call}, ranks={ranks}, on=Cluster())"
 
 
-# rank 1 sends to rank 0 meanwhile, which receives that after its exchange: a learner sees from whom
-SEE_THIRD = (
-    "run(lambda dist: dist.send(torch.ones(3), 0) if dist.get_rank() == 1 else "
-    "(exchange(dist, torch.ones(3) * dist.get_rank(), 2 - dist.get_rank()), "
-    "dist.get_rank() == 2 or dist.recv(torch.empty(3))), ranks=3, on=Cluster())"
-)
+SEE_THIRD = "run(swap_beside_a_third, exchange, ranks=3, on=Cluster())"
+
+
+def swap_beside_a_third(dist: Any, exchange: Any) -> Any:
+    """Let ranks 0 and 2 swap their tensors (all 0, all 2) while rank 1 sends its own (all 1) to rank 0."""
+    rank = dist.get_rank()
+    mine = torch.ones(3) * rank
+    if rank == 1:
+        dist.send(mine, 0)
+        return None
+    came = exchange(dist, mine, 2 - rank)
+    if rank == 0:
+        dist.recv(torch.empty(3))  # from whoever is left
+    return came
 
 
 def _swapped_beside_a_third(answer: Any) -> None:
@@ -227,7 +240,8 @@ def _swapped_beside_a_third(answer: Any) -> None:
 def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
     given, see = different(ranks, shape, dtype), _see_exchange(ranks, shape, dtype)
     case = Case(ranks, f"with {dtype}{list(shape)}", real, see=see)
-    trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=[ISEND])
+    hints = [ISEND if ranks == 2 else PARITY]
+    trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=hints)
     for rank, peer in enumerate(PEERS[ranks]):
         if peer is None:
             continue

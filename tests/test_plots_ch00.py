@@ -22,12 +22,15 @@ from course_lib.plots import (
     many_copies,
     messages,
     one_model,
+    ring_pieces,
     separate_memories,
+    swap_calls,
     traces,
     who_to_whom,
     words_of,
 )
-from course_lib.plots.traces import LOOK, SKETCHES
+from course_lib.plots.small_ring import pieces
+from course_lib.plots.traces import CALLS, PASSES, SKETCHES
 
 LINK = Cluster(bandwidth=1e9, latency=2e-6)
 
@@ -120,10 +123,44 @@ def test_runs_below_each_other_share_one_axis_and_say_how_much_longer_the_longes
     long, short = messages(runs, LINK, title="Two sizes")
     assert long.get_xlim() == short.get_xlim() == (0, pytest.approx(6))
     assert long.get_title("left") == "4 kB: 6 µs, 2.99 times as long" and short.get_title("left") == "4 B: 2 µs"
-    assert [text.get_text() for text in short.texts if "less" in text.get_text()] == ["4 µs less"]
+    drawn = [text.get_text() for text in short.texts]
+    assert "1 message of 4 B: 2 µs of latency,\nnext to no time for the bytes" in drawn
+    assert not any("less" in words for words in drawn), "they are not the same job"
     assert words_of(long.figure).startswith("Two sizes; 4 kB: 6 µs")
     legible(long)
     legible(short)
+
+
+def test_of_the_same_job_the_shorter_run_says_how_much_less_it_takes():
+    def twice(dist, tensor):
+        pass_on(dist, tensor[:500])
+        pass_on(dist, tensor[500:])
+
+    one, two = (run(function, torch.ones(1000), ranks=2, on=LINK) for function in (pass_on, twice))
+    slow, quick = messages({"two": two, "one": one}, Cluster(bandwidth=1e9, latency=2e-6), title="One job")
+    assert [text.get_text() for text in slow.texts if "less" in text.get_text()] == []
+    assert [text.get_text() for text in quick.texts if "less" in text.get_text()] == ["2 µs less"]
+
+
+def test_a_bar_too_short_for_its_words_says_who_the_other_is():
+    def star(dist):
+        for other in (1, 2, 3, 4, 5):
+            if dist.get_rank() == 0:
+                dist.recv(torch.empty(1000), other)
+            elif dist.get_rank() == other:
+                dist.send(torch.ones(1000), 0)
+
+    ax = messages(run(star, ranks=6, on=LINK), LINK)
+    written = [text.get_text() for text in ax.texts]
+    assert "from 3" in written and written.count("to 0") == 5
+    legible(ax)
+
+
+def test_bars_that_share_a_row_have_their_words():
+    ax = messages(run(overlapped, torch.ones(1000), ranks=2, on=LINK), LINK)
+    written = [text.get_text() for text in ax.texts]
+    assert "work 10 µs" in written and "sends 4 kB: 4 µs" in written
+    legible(ax)
 
 
 def test_work_beside_a_message_shares_the_row_and_is_told():
@@ -141,7 +178,7 @@ def test_many_messages_are_told_together():
                 dist.send(torch.ones(1000), 0)
 
     ax = messages(run(star, ranks=12, on=LINK), LINK)
-    assert "11 messages of 4 kB: 22 µs of latency and 44 µs of bytes in all" in words_of(ax.figure)
+    assert "11 messages of 4 kB: 22 µs of latency, 44 µs of bytes in all" in words_of(ax.figure)
     legible(ax)
 
 
@@ -165,7 +202,8 @@ def test_measured_runs_are_refused():
 def test_many_copies_names_every_noun():
     ax = many_copies()
     drawn = " ".join(text.get_text() for text in ax.texts)
-    for noun in ("laptop", "process", "rank 3", "memory", "GPU", "NVLink", "network", "node", "gloo", "NCCL", "16,383"):
+    machines = ("laptop", "process", "memory", "GPU", "NVLink", "network", "NIC", "node", "gloo", "NCCL")
+    for noun in (*machines, "starts", "rank 3", "16,383"):
         assert noun in drawn, noun
     assert "own memory" in words_of(ax.figure)
     legible(ax)
@@ -201,38 +239,61 @@ def test_a_rank_without_messages_waits_and_a_stuck_message_never_starts():
 
 def test_one_model_tells_where_each_rank_ends():
     alone = [[0.0, 1.0, end] for end in (2.0, 2.01, 4.0, 3.99)]
-    ax = one_model(alone, [[0.0, 1.0, 3.0]] * 4)
+    ax = one_model(alone, [[0.0, 1.0, 3.0]] * 4, goal=3)
     assert "rank 2 alone 4.00" in words_of(ax.figure) and "with the sum every rank has 3.00" in words_of(ax.figure)
-    assert len(ax.lines) == 8
+    assert "the data were made with 3" in words_of(ax.figure)
+    assert len(ax.lines) == 9 and ax.spines["bottom"].get_bounds() == (0, 2)
     legible(ax)
 
 
-def test_the_sketched_traces_have_the_calls_that_their_names_promise():
-    counts = {name.partition(":")[0]: [bar.kind for bar in sketch()] for name, sketch in SKETCHES.items()}
-    layers = 4
-    assert counts["data parallel"].count("all_reduce") == layers
-    assert counts["tensor parallel"].count("all_reduce") == 2 * layers * 2
-    assert counts["FSDP"].count("all_gather") == 2 * layers and counts["FSDP"].count("reduce_scatter") == layers
-    assert counts["experts"].count("all_to_all") == 2 * layers * 2
-    assert counts["pipeline"].count("send") == counts["pipeline"].count("recv") == counts["pipeline"].count("F") * 2
-    assert {kind for kinds in counts.values() for kind in kinds} == set(LOOK)
+def test_the_ring_of_three_ends_with_all_pieces_everywhere():
+    held, new = pieces(2)
+    assert [[piece for piece in range(3) if len(held[rank][piece]) == 3] for rank in range(3)] == [[0], [1], [2]]
+    assert new == [{0}, {1}, {2}], "what came last completes the sums"
+    assert all(len(piece) == 3 for row in pieces(4)[0] for piece in row)
+    ax = ring_pieces()
+    assert "after round 1: rank 0 has 0, 0+2, 0" in words_of(ax.figure)
+    legible(ax)
 
 
-def test_in_a_sketch_no_two_bars_of_a_row_overlap():
-    for name, sketch in SKETCHES.items():
-        for computes in (True, False):
-            row = sorted((bar.start, bar.start + bar.length) for bar in sketch() if (bar.kind in "FB") == computes)
-            assert all(end <= start + 1e-9 for (_, end), (start, _) in zip(row, row[1:], strict=False)), name
+def test_the_swap_says_what_is_never_reached():
+    ax = swap_calls()
+    drawn = [text.get_text() for text in ax.texts]
+    assert drawn.count("send  ✗") == 2 and drawn.count("isend") == 2 and drawn.count("wait") == 2
+    assert "Neither recv is ever reached" in words_of(ax.figure)
+    legible(ax)
 
 
-def test_in_forward_of_fsdp_a_layer_computes_only_after_its_gather():
-    bars_ = SKETCHES[next(name for name in SKETCHES if name.startswith("FSDP"))]()
+def test_the_sketched_traces_have_the_calls_of_their_strategies():
+    tensor, pipeline, data, experts, sharded = ([bar.kind for bar in SKETCHES[number]()] for number in range(1, 6))
+    layers = 2
+    assert tensor.count("all_reduce") == 2 * layers * 2 and data.count("all_reduce") == layers
+    assert pipeline.count("send") == pipeline.count("recv") == pipeline.count("F") * 2
+    assert experts.count("all_to_all") == 2 * layers * 2
+    assert sharded.count("all_gather") == 2 * layers and sharded.count("reduce_scatter") == layers
+    assert {kind for kinds in (tensor, pipeline, data, experts, sharded) for kind in kinds} == {*CALLS, *PASSES}
+
+
+@pytest.mark.parametrize("number", SKETCHES)
+def test_in_a_sketch_no_two_bars_of_a_row_overlap(number):
+    for computes in (True, False):
+        bars_ = [bar for bar in SKETCHES[number]() if (bar.kind in PASSES) == computes]
+        row = sorted((bar.start, bar.start + bar.length) for bar in bars_)
+        assert all(end <= start + 1e-9 for (_, end), (start, _) in zip(row, row[1:], strict=False))
+
+
+def test_in_fsdp_a_layer_computes_only_after_its_gather_and_then_without_a_gap():
+    bars_ = SKETCHES[5]()
     gathers = sorted(bar.start + bar.length for bar in bars_ if bar.kind == "all_gather")
-    layers = sorted(bar.start for bar in bars_ if bar.kind in "FB")
-    assert all(gathered <= start for gathered, start in zip(gathers, layers, strict=True))
+    layers = sorted((bar.start, bar.start + bar.length) for bar in bars_ if bar.kind in PASSES)
+    assert all(gathered <= start for gathered, (start, _) in zip(gathers, layers, strict=True))
+    assert all(end == pytest.approx(start) for (_, end), (start, _) in zip(layers, layers[1:], strict=False))
 
 
-def test_the_traces_can_be_read():
+def test_the_traces_are_numbered_and_named_only_when_told():
     ax = traces()
-    assert all(name in words_of(ax.figure) for name in SKETCHES)
+    assert "FSDP" not in words_of(ax.figure) and "sketch 5: computes from F1 1.4" in words_of(ax.figure)
     legible(ax)
+    named = traces({number: f"strategy {number}" for number in SKETCHES})
+    assert "sketch 2: strategy 2" in [text.get_text() for text in named.texts]
+    legible(named)

@@ -77,10 +77,12 @@ from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
+from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies, roofline, trade_off
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
+from course_lib.plots.swap import swap_calls
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
@@ -181,6 +183,7 @@ __all__ = [
     "rates_over_size",
     "replica_paths",
     "replicas",
+    "ring_pieces",
     "ring_step",
     "roofline",
     "round_trip",
@@ -205,6 +208,7 @@ __all__ = [
     "store_serve_train",
     "strategy_bars",
     "streams",
+    "swap_calls",
     "time_unit",
     "timeline",
     "timelines",

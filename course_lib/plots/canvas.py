@@ -36,8 +36,10 @@ WAITING = "#DDDDDD"
 LIMIT = RED
 INK = "#222222"
 
-FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F2A5", "#D0D0D0")
-"""A pale colour for what belongs to or comes from each rank: SERIES, bright enough for black letters."""
+FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F2A5", "#D8BFA3")
+"""A pale colour for what belongs to or comes from each rank: SERIES, bright enough for black letters.
+
+The last is a brown, because grey is for what is idle."""
 
 
 def new_axes(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:

@@ -43,19 +43,21 @@ def messages(results: Any, on: Any, *, title: str | None = None) -> Any:
     if not all(getattr(result, "simulated", False) for result in panels.values()):
         raise ValueError("messages draws simulated runs: only the simulator knows when bytes move")
     rows = [len(result) for result in panels.values()]
-    height = sum(0.52 * count + 0.5 for count in rows) + 0.9 + 0.4 * bool(title and len(panels) > 1)
+    row = 0.8 if any(_shared(result) for result in panels.values()) else 0.52  # inches: two bars need a higher one
+    height = sum(row * count + 0.5 for count in rows) + 0.9 + 0.4 * bool(title and len(panels) > 1)
     figure, axes = plt.subplots(
         len(panels), sharex=True, figsize=(WIDTH, height), layout="constrained", FigureClass=Picture, squeeze=False,
         height_ratios=[count + 0.6 for count in rows],
     )  # fmt: skip
     span = max(result.seconds for result in panels.values()) or 1.0
+    one_job = len({sum(event.sent for event in result.events) for result in panels.values()}) == 1
     least = min(result.seconds for result in panels.values())
     for ax, (name, result) in zip(axes[:, 0], panels.items(), strict=True):
-        _panel(new_axes(ax, 0), result, on, span)
+        _panel(new_axes(ax, 0), result, on, span, row, one_job)
         ax.set_title(_heading(name or title, result.seconds, span, least), fontsize=TITLE, loc="left")
         say(ax, "\n".join(_told(result, on, span)))
     if title and len(panels) > 1:
-        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left", weight="bold")
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     factor, unit = time_unit(span)
     axes[-1, 0].set_xlabel(f"virtual time in {unit}", fontsize=SMALLEST)
     idle = any(_covered(result.of(rank)) < 0.999 * result.seconds for result in panels.values()
@@ -74,21 +76,31 @@ def _heading(name: str | None, seconds: float, span: float, least: float) -> str
     return f"{name}: {took}" if name else took
 
 
-def _panel(ax: Axes, result: Any, on: Any, span: float) -> None:
+def _shared(result: Any) -> bool:
+    """Return whether some rank does two things at once, so that they share its row."""
+    return any(lanes > 1 for rank in range(len(result)) for _, _, lanes in _lanes(result.of(rank)))
+
+
+def _panel(ax: Axes, result: Any, on: Any, span: float, row: float, one_job: bool) -> None:
     factor, unit = time_unit(span)
     for rank in range(len(result)):
-        ax.add_patch(Rectangle((0, rank - HIGH / 2), result.seconds * factor, HIGH, facecolor=WAITING, linewidth=0))
+        ax.add_patch(Rectangle((0, rank - HIGH / 2), result.seconds * factor, HIGH, facecolor=WAITING, linewidth=0,
+                               zorder=2.5))  # fmt: skip
     for rank, group in groupby(sorted(result.events, key=lambda event: event.rank), key=lambda event: event.rank):
         for event, lane, lanes in _lanes(list(group)):
             high = HIGH / lanes
             top = rank - HIGH / 2 + lane * high
-            for start, end, colour, hatch, text in _parts(event, on, factor, unit):
-                _bar(ax, start * factor, end * factor, top, high, colour, hatch, text, span * factor)
+            for start, end, colour, hatch, texts in _parts(event, on, factor, unit):
+                texts = texts if high * row > 0.17 else []  # inches that a line of letters needs
+                _bar(ax, start * factor, end * factor, top, high, colour, hatch, texts, span * factor)
     for event in result.events:
         if event.kind == "send":
             _band(ax, event, on, factor)
-    if result.seconds < 0.85 * span:
+    if result.seconds < 0.85 * span and one_job:
         _less(ax, result.seconds * factor, span * factor, (len(result) - 1) / 2, unit)
+    elif result.seconds < 0.45 * span:
+        middle = (result.seconds + span) / 2 * factor, (len(result) - 1) / 2
+        ax.text(*middle, _sum_of(result, on, span), ha="center", va="center", fontsize=SMALLEST, color=INK)
     ax.set_xlim(0, span * factor)
     ax.set_ylim(len(result) - 0.6, -0.4)
     ax.set_yticks(range(len(result)), [f"rank {rank}" for rank in range(len(result))])
@@ -104,6 +116,18 @@ def _less(ax: Axes, end: float, longest: float, y: float, unit: str) -> None:
     ax.text((end + longest) / 2, y - 0.12, words, ha="center", va="bottom", fontsize=SMALLEST, color=INK)
 
 
+def _sum_of(result: Any, on: Any, span: float) -> str:
+    """Return how many messages there were, and what they cost together: latency and bytes."""
+    factor, unit = time_unit(span)
+    sends = [event for event in result.events if event.kind == "send"]
+    late = sum(_latency(event, on) for event in sends)
+    rest = sum(event.end - event.start for event in sends) - late
+    size = bytes_text(sends[0].sent)
+    took = f"{rest * factor:.3g} {unit} of bytes" if rest > 0.01 * late else "next to no time for the bytes"
+    many = f"{len(sends)} message{'s' * (len(sends) > 1)}"
+    return f"{many} of {size}: {late * factor:.3g} {unit} of latency,\n{took}"
+
+
 def _latency(event: Any, on: Any) -> float:
     """Return the part of a message's time that is latency."""
     source, target = (event.rank, event.peer) if event.kind == "send" else (event.peer, event.rank)
@@ -111,30 +135,31 @@ def _latency(event: Any, on: Any) -> float:
 
 
 def _parts(event: Any, on: Any, factor: float, unit: str) -> list[tuple]:
-    """Return the pieces of an event's bar: start, end, colour, hatch and text."""
+    """Return the pieces of an event's bar: start, end, colour, hatch and what may be written in it, longest first."""
     if event.kind not in ("send", "recv"):
         text = event.label or f"{event.kind} {(event.end - event.start) * factor:.3g} {unit}"
-        return [(event.start, event.end, *look(event.kind), text)]
+        return [(event.start, event.end, *look(event.kind), [text])]
     late, size = _latency(event, on), bytes_text(event.sent or event.received)
     took = f"{(event.end - event.start - late) * factor:.3g} {unit}"
-    text = f"latency {late * factor:.3g} {unit}"
+    slow = [f"latency {late * factor:.3g} {unit}", "latency"]
     if event.kind == "send":
         middle = event.end - late
-        return [(event.start, middle, SENT, "", f"sends {size}: {took}"), (middle, event.end, ON_ITS_WAY, HATCH, text)]
+        texts = [f"sends {size}: {took}", f"sends {size}", f"to {event.peer}"]
+        return [(event.start, middle, SENT, "", texts), (middle, event.end, ON_ITS_WAY, HATCH, slow)]
     middle = event.start + late
-    arrives = f"receives {size}: {took}"
-    return [(event.start, middle, ON_ITS_WAY, HATCH, text), (middle, event.end, RECEIVED, "", arrives)]
+    texts = [f"receives {size}: {took}", f"receives {size}", f"from {event.peer}"]
+    return [(event.start, middle, ON_ITS_WAY, HATCH, slow), (middle, event.end, RECEIVED, "", texts)]
 
 
 def _bar(
-    ax: Axes, start: float, end: float, top: float, high: float, colour: str, hatch: str, text: str, span: float
+    ax: Axes, start: float, end: float, top: float, high: float, colour: str, hatch: str, texts: list[str], span: float
 ) -> None:
     edge = SENT if hatch == HATCH else "white"
     bar = Rectangle((start, top), max(end - start, span / 2000), high, facecolor=colour, hatch=hatch, zorder=3,
                     edgecolor=edge, linewidth=0.6)  # fmt: skip
     if end > start:
         ax.add_patch(bar)
-    if end - start > (0.0135 * len(text) + 0.01) * span and high > 0.4:
+    for text in [text for text in texts if end - start > (0.0135 * len(text) + 0.01) * span][:1]:
         paper = {"facecolor": colour, "edgecolor": "none", "pad": 1.5} if hatch else None
         middle = ((start + end) / 2, top + high / 2)
         ax.text(*middle, text, ha="center", va="center_baseline", fontsize=SMALLEST, zorder=4, bbox=paper, color=INK)
@@ -150,7 +175,7 @@ def _band(ax: Axes, event: Any, on: Any, factor: float) -> None:
     ax.add_patch(Polygon(corners, closed=True, facecolor=SENT, edgecolor=SENT, alpha=0.45, linewidth=1.2, zorder=2))
     middle = ((corners[0][0] + corners[1][0]) / 2, leaves), ((corners[2][0] + corners[3][0]) / 2, arrives)
     look_of = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=5)
+    ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=2.2)  # behind the rows that it passes
 
 
 def _keys(events: list, on: Any, idle: bool) -> list[Patch]:
@@ -168,10 +193,7 @@ def _told(result: Any, on: Any, span: float) -> list[str]:
     factor, unit = time_unit(span)
     sends = [event for event in result.events if event.kind == "send"]
     if len(sends) > MOST:
-        late = sum(_latency(event, on) for event in sends)
-        rest = sum(event.end - event.start for event in sends) - late
-        told = [f"{len(sends)} messages of {bytes_text(sends[0].sent)}: {late * factor:.3g} {unit} of latency and "
-                f"{rest * factor:.3g} {unit} of bytes in all"]
+        told = [_sum_of(result, on, span).replace("\n", " ") + " in all"]
     else:
         told = [f"rank {event.rank} sends {bytes_text(event.sent)} to rank {event.peer} from "
                 f"{event.start * factor:.3g} to {event.end * factor:.3g} {unit}, "

@@ -13,6 +13,7 @@ from course_lib.plots.canvas import (
     INK,
     LIMIT,
     SENT,
+    SERIES,
     SMALLEST,
     TITLE,
     WAITING,
@@ -24,59 +25,74 @@ from course_lib.plots.canvas import (
 )
 
 PAPER, NOTEBOOK, CARD = "#F4F4F4", "#FFFFFF", "#FFFFFF"
+NETWORK = 7.95  # where the network lies in the first picture
 
 
 def many_copies(ax: Any = None) -> Axes:
     """Draw the ranks of a notebook on a laptop, and those of a run on 16,384 GPUs, each with its own memory."""
-    ax = sheet(4.7, 22, 12.4, ax)
+    ax = sheet(5.7, 22, 15.2, ax)
     ax.set_title("Many copies of one program: each has its own memory, and messages are all they share",
                  fontsize=TITLE, loc="left")  # fmt: skip
     _laptop(ax)
-    for bottom, node, first in ((7.0, "node 0", 0), (0.3, "node 2,047", 16376)):
-        _node(ax, 9.2, bottom, node, first, up=bottom < 5)
-    ax.plot([9.6, 21.6], [6.0, 6.0], color=SENT, linewidth=5, solid_capstyle="round")
-    words = "network: 50 GB/s for each GPU"
-    ax.text(15.6, 6.0, words, ha="center", va="center", fontsize=SMALLEST, color=INK,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 2})  # fmt: skip
+    ax.plot([9.5, 21.5], [NETWORK, NETWORK], color=SENT, linewidth=5, solid_capstyle="round")
+    places = [9.45 + 1.52 * place for place in range(8)]
+    _node(ax, 9.3, "node 0: eight ranks, each a process with one GPU", dict(enumerate(places)), down=True)
+    ends = {16376: places[0], 16377: places[0] + 2.25, 16383: places[7] - 0.65}
+    _node(ax, 0.2, "node 2,047: the last eight of 16,384 ranks", ends, down=False)
+    middle = (ends[16377] + 2.1 + ends[16383]) / 2
+    for y, words in ((3.1, "…"), (7.2, "network: 50 GB/s for each GPU"), (6.3, "⋮  nodes 1 to 2,046  ⋮")):
+        ax.text(middle, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
     say(ax, "Left, your laptop, which is one node: the notebook's process calls run, which starts four processes, "
             "ranks 0 to 3. Each holds a variable called mine in its own memory, with values 1, 2, 3 and 4, and they "
             "exchange messages through the CPU with gloo.\n"
             "Right, a large run: node 0 holds ranks 0 to 7 and node 2,047 holds ranks 16,376 to 16,383, each rank a "
-            "process that drives one GPU. Inside a node the GPUs are joined by NVLink with 450 GB/s each; each node's "
-            "network cards lead to the network between the nodes, 50 GB/s for each GPU.")
+            "process that drives one GPU; the nodes between them are left out. Inside a node the GPUs are joined by "
+            "NVLink with 450 GB/s each. Each GPU also has a network card (NIC), which leads to the network between the "
+            "nodes, 50 GB/s for each GPU.")  # fmt: skip
     return ax
 
 
 def _laptop(ax: Axes) -> None:
-    box(ax, 0.1, 0.3, 8.0, 11.3, PAPER)
-    ax.text(4.1, 10.95, "your laptop: one node", ha="center", va="center", fontsize=TITLE, color=INK)
-    box(ax, 1.5, 8.5, 5.2, 1.75, NOTEBOOK, "this notebook's process\nrun(total, ranks=4)")
+    box(ax, 0.1, 0.2, 8.6, 14.6, PAPER)
+    _name(ax, 4.4, 14.1, "your laptop: one node")
+    box(ax, 1.8, 11.5, 5.2, 1.75, NOTEBOOK, "this notebook's process\nrun(total, ranks=4)")
     for rank in range(4):
-        x = 0.4 + 1.87 * rank
-        arrow(ax, (4.1, 8.5), (x + 0.88, 7.3))
-        box(ax, x, 3.4, 1.76, 3.9, FACES[rank])
-        _name(ax, x + 0.88, 6.7, f"rank {rank}")
-        ax.text(x + 0.88, 5.8, "memory", ha="center", va="center", fontsize=SMALLEST, color=INK)
-        box(ax, x + 0.1, 3.6, 1.56, 1.75, CARD, f"mine\n= {rank + 1}", line=0.6)
-        arrow(ax, (x + 0.88, 3.4), (x + 0.88, 2.15), "<|-|>", colour=SENT, line=2)
-    ax.plot([0.6, 7.6], [2.05, 2.05], color=SENT, linewidth=5, solid_capstyle="round")
-    ax.text(4.1, 1.15, "messages through the CPU (gloo)", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        x = 0.3 + 2.07 * rank
+        arrow(ax, (4.4, 11.5), (x + 1.0, 9.0))
+        box(ax, x, 4.0, 1.99, 5.0, FACES[rank])
+        _name(ax, x + 1.0, 8.3, f"rank {rank}")
+        ax.text(x + 1.0, 7.0, "memory", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        box(ax, x + 0.15, 4.25, 1.69, 2.1, CARD, f"mine\n= {rank + 1}", line=0.6)
+        arrow(ax, (x + 1.0, 4.0), (x + 1.0, 2.5), "<|-|>", colour=SENT, line=2)
+    ax.text(4.4, 10.1, "starts", ha="center", va="center", fontsize=SMALLEST, color=INK,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1})  # fmt: skip
+    ax.plot([0.6, 8.2], [2.4, 2.4], color=SENT, linewidth=5, solid_capstyle="round")
+    ax.text(4.4, 1.35, "messages through the CPU (gloo)", ha="center", va="center", fontsize=SMALLEST, color=INK)
 
 
-def _node(ax: Axes, left: float, bottom: float, name: str, first: int, up: bool) -> None:
-    """Draw a node of eight GPUs, with its way to the network above it or below."""
-    box(ax, left, bottom, 12.7, 4.6, PAPER)
-    _name(ax, left + 6.35, bottom + 3.95, f"{name}: eight ranks, each a process with one GPU")
-    for place in range(8):
-        x = left + 0.25 + 1.53 * place
-        box(ax, x, bottom + 1.75, 1.45, 1.5, FACES[place], f"rank\n{first + place:,}")
-    ax.plot([left + 0.5, left + 12.2], [bottom + 1.2, bottom + 1.2], color=SENT, linewidth=5, solid_capstyle="round")
+def _node(ax: Axes, bottom: float, name: str, ranks: dict[int, float], down: bool) -> None:
+    """Draw a node: its ranks at their places, NVLink that joins them, and their network cards on an edge.
+
+    The network lies below it (`down`) or above it, and the cards are on that edge.
+    """
+    left, high = 9.25, 5.5
+    wide = 1.45 if len(ranks) == 8 else 2.1
+    box(ax, left, bottom, 12.55, high, PAPER)
+    shift = 0.0 if down else -0.55  # its cards are on the upper edge
+    _name(ax, left + 6.27, bottom + 4.95 + shift, name)
+    floor = bottom + 2.85 + shift
+    rail = bottom + 1.95 + shift
+    ax.plot([left + 0.4, left + 12.15], [rail, rail], color=SENT, linewidth=5, solid_capstyle="round")
     words = "NVLink inside the node: 450 GB/s for each GPU (NCCL)"
-    ax.text(left + 6.35, bottom + 0.55, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
-    for place in (0, 7):  # its network cards; those between are left out
-        x = left + (0.7 if place == 0 else 12.0)
-        edge = bottom + (4.6 if up else 0)
-        arrow(ax, (x, edge), (x, 6.15 if not up else 5.85), "<|-|>", colour=SENT, line=2)
+    ax.text(left + 6.27, rail - 0.7, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+    edge = bottom if down else bottom + high
+    for rank, x in ranks.items():
+        middle = x + wide / 2
+        box(ax, x, floor, wide, 1.6, FACES[rank % 8], f"rank\n{rank:,}")
+        arrow(ax, (middle, floor), (middle, rail), "<|-|>", colour=SENT, line=1.6)
+        box(ax, middle - 0.55, edge - 0.4, 1.1, 0.8, CARD, "NIC")
+        away = edge - 0.4 if down else edge + 0.4
+        arrow(ax, (middle, away), (middle, NETWORK + (0.1 if down else -0.1)), "<|-|>", colour=SENT, line=1.6)
 
 
 def _name(ax: Axes, x: float, y: float, words: str) -> None:
@@ -172,31 +188,43 @@ def _between(ax: Axes, start: tuple, end: tuple, there_and_back: bool, far: bool
     ax.annotate("", ends[1], ends[0], arrowprops=look)
 
 
-def one_model(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]], ax: Any = None) -> Axes:
-    """Draw the weight of each rank over the steps of two runs: one in which nobody talks, one with the sum."""
-    ax = new_axes(ax, 3.4)
-    steps = len(together[0]) - 1
-    last = together[0][-1]
-    names = {weights[-1]: f"rank {rank} alone: {weights[-1]:.2f}" for rank, weights in enumerate(alone)}
-    names[last] = f"all {len(together)}, with your sum: {last:.2f}"
-    for weights in alone:
-        ax.plot(range(steps + 1), weights, color=GREY, linewidth=1.5)
+def one_model(
+    alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]], *, goal: float | None = None, ax: Any = None
+) -> Axes:
+    """Draw the weight of each rank over the steps of two runs: one in which nobody talks, one with the sum.
+
+    `goal` is the weight that the data were made with: a dashed line.
+    """
+    ax = new_axes(ax, 3.6)
+    steps, last = len(together[0]) - 1, together[0][-1]
+    ends = {weights[-1]: rank for rank, weights in enumerate(alone)}
+    for rank, weights in enumerate(alone):
+        ax.plot(range(steps + 1), weights, color=SERIES[rank], linewidth=1.5)
     for weights in together:
-        ax.plot(range(steps + 1), weights, color=SENT, linewidth=3)
-    apart, places = 0.085 * (max(names) - min(0.0, *names)), []
-    for end in sorted(names):  # no name on top of another
-        places.append(max(end, places[-1] + apart) if places else end)
-    shift = sum(places) / len(places) - sum(names) / len(names)
-    for y, (end, name) in zip((place - shift for place in places), sorted(names.items()), strict=True):
-        ax.text(steps * 1.01, y, name, va="center", fontsize=SMALLEST, color=INK,
-                weight="bold" if end == last else "normal")  # fmt: skip
+        ax.plot(range(steps + 1), weights, color=SENT, linewidth=4)
+    if goal is not None:
+        ax.plot([0, steps], [goal, goal], color=INK, linewidth=1.2, linestyle="--")
+        words = f"the weight that made the data: {goal:g}"
+        ax.text(steps, goal + 0.05, words, ha="right", va="bottom", fontsize=SMALLEST, color=INK)
+    top = max([*ends, last])
+    apart = 0.095 * (top - min(0.0, *ends))
+    ax.text(steps * 1.01, last, f"all {len(together)}, with your sum: {last:.2f}", va="center", fontsize=SMALLEST,
+            color=INK, weight="bold")  # fmt: skip
+    for side in (1, -1):  # above that name and below it, each name at its line or pushed away from the last one
+        place = last
+        for end in sorted((end for end in ends if (end - last) * side > 0), key=lambda end: abs(end - last)):
+            place = side * max(side * end, side * place + apart)
+            name = f"rank {ends[end]} alone: {end:.2f}"
+            ax.text(steps * 1.01, place, name, va="center", fontsize=SMALLEST, color=INK)
     ax.set_xlim(0, steps * 1.45)
-    ax.set_ylim(top=1.12 * max(names))
+    ax.set_ylim(top=1.17 * top)
+    ax.spines["bottom"].set_bounds(0, steps)
     ax.set_xticks(range(0, steps + 1, 5))
-    ax.set_xlabel("training step", fontsize=SMALLEST)
+    ax.set_xlabel("training step", fontsize=SMALLEST, x=1 / 2.9)
     ax.set_ylabel("weight", fontsize=SMALLEST)
     ax.set_title("Alone, four ranks learn four models; with your sum they keep one", fontsize=TITLE, loc="left")
     say(ax, f"Weight after {steps} training steps: " + ", ".join(
         f"rank {rank} alone {weights[-1]:.2f}" for rank, weights in enumerate(alone))
-        + f"; with the sum every rank has {last:.2f}")
+        + f"; with the sum every rank has {last:.2f}"
+        + (f"; the data were made with {goal:g}" if goal is not None else ""))  # fmt: skip
     return ax

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Rectangle
 
 from course_lib.plots.canvas import (
     BACKWARD,
@@ -16,10 +17,10 @@ from course_lib.plots.canvas import (
     SENT,
     SMALLEST,
     TITLE,
-    legend_below,
+    arrow,
     say,
     sheet,
-)  # fmt: skip
+)
 
 
 class Bar(NamedTuple):
@@ -28,84 +29,100 @@ class Bar(NamedTuple):
     kind: str
     start: float
     length: float
+    name: str = ""
+    """Of a piece of forward or backward: its layer, or its piece of the batch."""
 
 
-LOOK = {
-    "F": (FORWARD, ""), "B": (BACKWARD, ""), "all_reduce": (COLLECTIVE, ""), "all_gather": (RECEIVED, "///"),
-    "reduce_scatter": (SENT, "///"), "all_to_all": (COLLECTIVE, "///"), "send": (SENT, ""), "recv": (RECEIVED, ""),
+CALLS = {
+    "all_reduce": ("AR", COLLECTIVE), "all_gather": ("AG", RECEIVED), "reduce_scatter": ("RS", SENT),
+    "all_to_all": ("A2A", "#F6E3EE"), "send": ("S", SENT), "recv": ("R", RECEIVED),
 }  # fmt: skip
-NAMES = {"F": "forward", "B": "backward"}
+PASSES = {"F": FORWARD, "B": BACKWARD}
+LEFT = 0.125  # of the picture: the names of the rows
 
 
 def _data() -> list[Bar]:
-    compute = [Bar("F", 2 * layer, 2) for layer in range(4)] + [Bar("B", 8 + 4 * layer, 4) for layer in range(4)]
-    return compute + [Bar("all_reduce", 12 + 4 * bucket, 3.4) for bucket in range(4)]
+    layers = [Bar("F", 0, 2, "1"), Bar("F", 2, 2, "2"), Bar("B", 4, 4, "2"), Bar("B", 8, 4, "1")]
+    return layers + [Bar("all_reduce", 8, 3.0), Bar("all_reduce", 12, 3.0)]
 
 
 def _tensor() -> list[Bar]:
     bars, now = [], 0.0
-    for kind, length in [("F", 0.9)] * 8 + [("B", 1.8)] * 8:  # two halves of each of four layers
-        bars += [Bar(kind, now, length), Bar("all_reduce", now + length, 0.45)]
-        now += length + 0.45
+    passes = [("F", 0.9, name) for name in "1122"] + [("B", 1.8, name) for name in "2211"]  # two halves of each layer
+    for kind, length, name in passes:
+        bars += [Bar(kind, now, length, name), Bar("all_reduce", now + length, 0.6)]
+        now += length + 0.6
     return bars
 
 
 def _sharded() -> list[Bar]:
-    compute = [Bar("F", 1.4 + 2 * layer, 2) for layer in range(4)]
-    compute += [Bar("B", 9.4 + 4 * layer, 4) for layer in range(4)]
-    gathers = [Bar("all_gather", max(0.0, start - 1.4), 1.2) for start in (1.4, 3.4, 5.4, 7.4, 9.4, 13.4, 17.4, 21.4)]
-    return compute + gathers + [Bar("reduce_scatter", 13.6 + 4 * layer, 1.2) for layer in range(4)]
+    starts = {1.4: ("F", 2, "1"), 3.4: ("F", 2, "2"), 5.4: ("B", 4, "2"), 9.4: ("B", 4, "1")}
+    bars = [Bar(kind, start, length, name) for start, (kind, length, name) in starts.items()]
+    bars += [Bar("all_gather", max(0.0, start - 1.4), 1.2) for start in starts]
+    return bars + [Bar("reduce_scatter", 9.5, 1.2), Bar("reduce_scatter", 13.5, 1.2)]
 
 
 def _experts() -> list[Bar]:
     bars, now = [], 0.0
-    for kind, length in [("F", 0.75)] * 4 + [("B", 1.5)] * 4:
-        bars += [Bar(kind, now, length), Bar("all_to_all", now + length, 0.7), Bar(kind, now + length + 0.7, length)]
-        bars.append(Bar("all_to_all", now + 2 * length + 0.7, 0.7))
-        now += 2 * length + 1.4
+    for kind, length, name in (("F", 0.8, "1"), ("F", 0.8, "2"), ("B", 1.6, "2"), ("B", 1.6, "1")):
+        bars += [Bar(kind, now, length, name), Bar("all_to_all", now + length, 0.75)]
+        bars += [Bar(kind, now + length + 0.75, length, name), Bar("all_to_all", now + 2 * length + 0.75, 0.75)]
+        now += 2 * length + 1.5
     return bars
 
 
 def _pipeline() -> list[Bar]:
     bars = []
-    for batch in range(4):
-        start = 2.5 + 3 * batch
-        bars += [Bar("recv", start - 0.5, 0.4), Bar("F", start, 1.8), Bar("send", start + 1.9, 0.4)]
-        start = 17 + 4.4 * batch
-        bars += [Bar("recv", start - 0.5, 0.4), Bar("B", start, 3.2), Bar("send", start + 3.3, 0.4)]
+    for place, piece in enumerate("abc"):
+        for kind, start, length in (("F", 1.8 + 2.6 * place, 1.5), ("B", 11.4 + 3.8 * place, 2.7)):
+            bars += [Bar("recv", start - 0.5, 0.45), Bar(kind, start, length, piece)]
+            bars.append(Bar("send", start + length + 0.05, 0.45))
     return bars
 
 
-SKETCHES = {
-    "data parallel: an all_reduce for each bucket of gradients, only in backward": _data,
-    "tensor parallel: two all_reduces for each layer, forward and backward": _tensor,
-    "FSDP: an all_gather before each layer; in backward a reduce_scatter after it": _sharded,
-    "experts: two all_to_alls for each layer": _experts,
-    "pipeline: pairs of recv and send around each micro-batch, and gaps": _pipeline,
-}
+SKETCHES = {1: _tensor, 2: _pipeline, 3: _data, 4: _experts, 5: _sharded}
 
 
-def traces(ax: Any = None) -> Axes:
-    """Draw, for each strategy, the two rows of a GPU's trace: what it computes, and which calls communicate when."""
-    ax = sheet(6.3, 1, 5 * 3.1 + 0.2, ax)
-    ax.set_title("The calls between the matrix products give the strategy away (a sketch of one GPU's step)",
+def traces(names: Mapping[int, str] | None = None, ax: Any = None) -> Axes:
+    """Draw the two rows of a GPU's trace, what it computes and which calls communicate, for five strategies.
+
+    The sketches are numbered; with `names` each has the name of its strategy, too.
+    """
+    ax = sheet(6.7, 1, 16.6, ax)
+    ax.set_title("The calls between the matrix products give the strategy away (one step of one GPU, a sketch)",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    kinds: dict[str, None] = {}
-    for row, (name, sketch) in enumerate(SKETCHES.items()):
-        floor = 3.1 * (4 - row)
-        ax.text(0, floor + 2.45, name, ha="left", va="center", fontsize=SMALLEST, weight="bold", color=INK)
-        bars = sketch()
-        end = max(bar.start + bar.length for bar in bars)  # each as wide as the picture
-        for bar in bars:
-            colour, hatch = LOOK[bar.kind]
-            kinds[bar.kind] = None
-            low = floor + (1.1 if bar.kind in NAMES else 0.15)
-            edge = "white" if not hatch else "#8A3F70"
-            ax.add_patch(Rectangle((bar.start / end, low), bar.length / end, 0.85, facecolor=colour, hatch=hatch,
-                                   edgecolor=edge, linewidth=0.7))  # fmt: skip
-    keys = [Patch(facecolor=LOOK[kind][0], hatch=LOOK[kind][1], edgecolor="#8A3F70" if LOOK[kind][1] else "white",
-                  label=NAMES.get(kind, kind)) for kind in LOOK if kind in kinds]  # fmt: skip
-    legend_below(ax, keys, columns=4)
-    say(ax, "Five sketches, from left to right one training step of one GPU: forward, then backward, and under them "
-            "the calls that communicate.\n" + "\n".join(SKETCHES))
+    for number, sketch in SKETCHES.items():
+        floor = 1.1 + 3.1 * (5 - number)
+        name = f"sketch {number}" + (f": {names[number]}" if names else "")
+        ax.text(0, floor + 2.5, name, ha="left", va="center", fontsize=SMALLEST, weight="bold", color=INK)
+        for row, (words, height) in enumerate((("computes", 1.1), ("communicates", 0.1))):
+            ax.text(LEFT - 0.008, floor + height + 0.47, words, ha="right", va="center", fontsize=SMALLEST, color=INK)
+            _row(ax, [bar for bar in sketch() if (bar.kind in CALLS) == bool(row)], sketch(), floor + height)
+    arrow(ax, (LEFT, 0.75), (1, 0.75))
+    ax.text(1, 0.2, "time", ha="right", va="center", fontsize=SMALLEST, color=INK)
+    keys = "F, B and a number: forward and backward of layer 1 or 2; with a letter: of a piece of the batch"
+    ax.text(0, 0.2, keys, ha="left", va="center", fontsize=SMALLEST, color=INK)
+    short = ", ".join(f"{two} {one}" for one, (two, _) in CALLS.items())
+    ax.text(0, -0.6, short, ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.set(xlim=(0, 1.003), ylim=(-1, 16.6))
+    say(ax, "Each sketch is one training step of one GPU, from left to right.\n"
+            + "\n".join(_told(number, names) for number in SKETCHES))  # fmt: skip
     return ax
+
+
+def _row(ax: Axes, bars: list[Bar], whole: list[Bar], low: float) -> None:
+    scale = (1 - LEFT) / max(bar.start + bar.length for bar in whole)  # each as wide as the picture
+    for bar in bars:
+        words, colour = CALLS[bar.kind] if bar.kind in CALLS else (bar.kind + bar.name, PASSES[bar.kind])
+        x = LEFT + bar.start * scale
+        ax.add_patch(Rectangle((x, low), bar.length * scale, 0.92, facecolor=colour, edgecolor=INK, linewidth=0.6))
+        ax.text(x + bar.length * scale / 2, low + 0.45, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+
+
+def _told(number: int, names: Mapping[int, str] | None) -> str:
+    computes, calls = [], []
+    for bar in sorted(SKETCHES[number](), key=lambda bar: bar.start):
+        there = calls if bar.kind in CALLS else computes
+        there.append(f"{CALLS[bar.kind][0] if bar.kind in CALLS else bar.kind + bar.name} {bar.start:.3g}")
+    name = f", {names[number]}" if names else ""
+    return f"sketch {number}{name}: computes from {', '.join(computes)}; communicates from {', '.join(calls)}"
