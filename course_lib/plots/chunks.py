@@ -101,7 +101,8 @@ def cut_product(ranks: int = 4) -> list[Axes]:
     """Draw y = xW with W cut by columns (left) and by rows (right), a colour for each of at most eight ranks."""
     if not 1 <= ranks <= len(FACES):
         raise ValueError(f"ranks={ranks}: there are colours for 1 to {len(FACES)}")
-    _, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.2), layout="constrained", FigureClass=Picture)
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.2), layout="constrained", FigureClass=Picture)
+    figure.get_layout_engine().set(wspace=0.09)
     titles = "By columns: a rank gets columns of y", "By rows: a rank gets a summand of y"
     for ax, name in zip(axes, titles, strict=True):
         ax.set_title(name, fontsize=TITLE, loc="left")
