@@ -42,7 +42,7 @@ def _held(ax: Axes, rows: Held, title: str, limit: float | None) -> None:
             left += parts[part] / scale
         ax.text(left + 0.01 * max(totals) / scale, place, f"{_number(left)} {unit}", va="center", fontsize=SMALLEST)
     if limit:
-        ax.axvline(limit / scale, color="white", linewidth=5)  # or the line is lost on an orange bar
+        ax.axvline(limit / scale, color="white", linewidth=3.6)  # or the line is lost on an orange bar
         ax.axvline(limit / scale, color=LIMIT, linewidth=2)
         words = f" {limit / scale:g} {unit}: one GPU"
         ax.text(limit / scale, -0.55, words, color=LIMIT, fontsize=SMALLEST, va="bottom")
