@@ -191,15 +191,25 @@ def check_matmul_row_split(answer: Any, part: Any) -> str:
 # activation_that_hides_it
 
 
+def _one_pair(a: np.ndarray, b: np.ndarray, summed: np.ndarray, both: np.ndarray) -> None:
+    """Fail with the first two numbers for which f(a) + f(b) is not f(a + b)."""
+    for x, y, of_both, of_sum in zip(a.flat, b.flat, summed.flat, both.flat, strict=True):
+        shown = f"f({x:.3g}) + f({y:.3g}) = {of_both:.3g}, but f({x + y:.3g}) = {of_sum:.3g}"
+        expect(bool(abs(of_both - of_sum) <= EXACT), f"this function shows the mistake: {shown}", "shows-it")
+
+
 @check(value=1)
 def check_activation_that_hides_it(answer: Any, part: Any) -> str:
     part("value")
     a, b = _matrices(3, 4, 4)
-    pairs = [(a, a[::-1].copy()), (b, -2 * b), (np.array([3.0]), np.array([-0.5])), (np.array([1.5]), np.array([7.0]))]
+    small = [(np.array([one]), np.array([other])) for one, other in ((2.0, -1.0), (3.0, -0.5), (1.5, 7.0))]
+    pairs = [*small, (a, a[::-1].copy()), (b, -2 * b)]
     got = alone(hiding, answer, [tuple(x.copy() for x in pair) for pair in pairs])
     expect(not isinstance(got, str), f"it returned {got}: return a function, as in `return np.tanh`", "form")
-    for one, other, both in got:
+    for (a, b), (one, other, both) in zip(pairs, got, strict=True):
         says = "this function shows the mistake: f(a + b) is"
+        if one.shape == other.shape == both.shape == a.shape:
+            _one_pair(a, b, one + other, both)
         Case().same(one + other, both, "f(a) + f(b)", says=says, tolerance=EXACT, code="shows-it")
     different = any(not near(one, 0 * one, EXACT) for one, _, _ in got)
     expect(different, "this function is zero everywhere, and no activation: return another", "zero")

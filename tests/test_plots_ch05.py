@@ -15,17 +15,22 @@ from course_lib.models import MODELS
 from course_lib.plots import (
     SMALLEST,
     WIDTH,
+    cut_gate_and_up,
     cut_layer,
     layer_times,
+    saved_by_a_layer,
     sequence_parallel,
+    shared_heads,
     toy_beside_real,
     ways_to_cut,
     words_of,
 )
 
 LLAMA = MODELS["Llama-3-70B"]
+SAVED = {"MLP": [("into\nnorm", 1, False), ("into f", 1, False), ("hidden", 8, True)]}
 DRAWINGS = {"mlp": lambda: cut_layer("mlp"), "attention": lambda: cut_layer("attention"), "ways": ways_to_cut,
-            "sequence": sequence_parallel}  # fmt: skip
+            "sequence": sequence_parallel, "counted": lambda: ways_to_cut(counted=True), "gate": cut_gate_and_up,
+            "heads": shared_heads, "saved": lambda: saved_by_a_layer(SAVED)}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +86,31 @@ def test_only_columns_then_rows_has_nothing_to_send_in_the_middle():
 
 def test_sequence_parallelism_has_the_same_two_halves():
     said = letters(sequence_parallel())
-    assert said.count("reduce-\nscatter") == said.count("all-\ngather") == 2
+    assert {"reduce-\nscatter", "all-\ngather", "g:\nreduce-\nscatter", "f:\nall-\ngather"} <= set(said)
+
+
+def test_the_widths_that_a_way_sends_are_shown_only_when_they_are_asked_for():
+    assert not any("widths" in text for text in letters(ways_to_cut()))
+    assert "columns, then rows: 2 widths" in letters(ways_to_cut(counted=True))
+
+
+def test_gate_and_up_cut_as_one_give_a_rank_no_pair():
+    said = letters(cut_gate_and_up())
+    assert said.count("G") == said.count("U") == 8
+    assert "ranks 2 and 3 have the same of up" in words_of(cut_gate_and_up().figure)
+
+
+def test_on_twice_as_many_gpus_as_key_value_heads_each_is_copied():
+    said = letters(shared_heads())
+    assert said.count("k, v") == 8 and said.count("kv") == 16
+    with pytest.raises(ValueError, match="heads=60"):
+        shared_heads(60)
+
+
+def test_what_a_layer_saves_is_told_as_whole_or_cut():
+    ax = saved_by_a_layer(SAVED)
+    assert "One layer saves 10 times the size of x: 2 stay whole (grey), 8 are cut" in ax.get_title("left")
+    assert "MLP: into norm 1 (whole), into f 1 (whole), hidden 8 (cut)" in words_of(ax.figure)
 
 
 def parts(*sizes: float) -> dict[str, float]:
@@ -99,7 +128,8 @@ def test_the_toy_is_in_its_unit_and_the_real_model_in_that_of_the_gpu():
 
 def test_the_share_of_communication_stands_beside_each_bar():
     ax = layer_times({"NVLink": (0.003, 0.001), "network": (0.001, 0.003)}, "title")
-    assert [text.strip() for text in letters(ax)] == ["25 % is communication", "75 % is communication"]
+    assert [text.strip() for text in letters(ax)] == [
+        "4 ms, 25 % of it communication", "4 ms, 75 % of it communication"]  # fmt: skip
     assert "NVLink: 3 ms of matrix products, 1 ms of all-reduces, which is 25%" in words_of(ax.figure)
     assert legible_and_inside(ax.figure)
 
@@ -114,8 +144,8 @@ def test_a_trace_takes_the_seconds_of_the_formula(link, ranks):
     assert trace.seconds == pytest.approx(compute + talk, rel=1e-4)
     mine = trace.of(ranks - 1)
     assert [(event.kind, event.label) for event in mine if event.label] == [
-        ("forward", "att"), ("forward", "MLP"), ("backward", "MLP"), ("backward", "att")]  # fmt: skip
-    assert [event.kind for event in mine][1::2] == ["all_reduce"] * 4
+        ("forward", "att"), ("all_reduce", "g"), ("forward", "MLP"), ("all_reduce", "g"),
+        ("backward", "MLP"), ("all_reduce", "f"), ("backward", "att"), ("all_reduce", "f")]  # fmt: skip
 
 
 def test_a_larger_batch_leaves_the_share_of_communication_as_it_is():

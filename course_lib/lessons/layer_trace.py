@@ -28,7 +28,10 @@ def layer_seconds(shape: ModelShape, tokens: int, ranks: int, gpu: GPU, link: Li
 
 
 def layer_trace(shape: ModelShape, tokens: int, ranks: int, gpu: GPU, link: Link) -> Results:
-    """Return a simulated layer, forward and backward, of which every second is that of `layer_seconds`."""
+    """Return a simulated layer, forward and backward, of which every second is that of `layer_seconds`.
+
+    The all-reduces are labelled with what they are: g in forward, f in backward.
+    """
     parts = {"attention": attention_weights(shape), "MLP": mlp_weights(shape)}
     forward = [2 * weights * tokens / ranks / (REACHED * gpu.peak("bf16")) for weights in parts.values()]
     backward = [2 * seconds for seconds in reversed(forward)]
@@ -37,9 +40,9 @@ def layer_trace(shape: ModelShape, tokens: int, ranks: int, gpu: GPU, link: Link
     names = [("forward", "att"), ("forward", "MLP"), ("backward", "MLP"), ("backward", "att")]
     events = []
     for rank in range(ranks):
-        steps = iter(names)
+        steps, ends = iter(names), iter("ggff")
         for event in trace.of(rank):
-            kind, label = next(steps) if event.kind == "work" else (event.kind, "")
+            kind, label = next(steps) if event.kind == "work" else (event.kind, next(ends))
             events.append(event._replace(kind=kind, label=label))
     return Results(list(trace), trace.seconds, events, list(trace.printed), simulated=True)
 

@@ -52,6 +52,7 @@ from course_lib.plots.collectives import (
 from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.fits import activation_growth, store_serve_train
+from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
@@ -138,6 +139,7 @@ __all__ = [
     "chunk_strips",
     "count_waiting",
     "cut_all_reduce",
+    "cut_gate_and_up",
     "cut_layer",
     "cut_model",
     "cut_product",
@@ -188,6 +190,7 @@ __all__ = [
     "roofline",
     "round_trip",
     "row_weights",
+    "saved_by_a_layer",
     "sawtooth",
     "sawtooth_measured",
     "say",
@@ -197,6 +200,7 @@ __all__ = [
     "sequence_parallel",
     "shards",
     "shards_text",
+    "shared_heads",
     "sheet",
     "slots_in_time",
     "smoothed_losses",

@@ -101,7 +101,8 @@ def cut_product(ranks: int = 4) -> list[Axes]:
     """Draw y = xW with W cut by columns (left) and by rows (right), a colour for each of at most eight ranks."""
     if not 1 <= ranks <= len(FACES):
         raise ValueError(f"ranks={ranks}: there are colours for 1 to {len(FACES)}")
-    _, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.2), layout="constrained", FigureClass=Picture)
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.2), layout="constrained", FigureClass=Picture)
+    figure.get_layout_engine().set(wspace=0.09)
     titles = "By columns: a rank gets columns of y", "By rows: a rank gets a summand of y"
     for ax, name in zip(axes, titles, strict=True):
         ax.set_title(name, fontsize=TITLE, loc="left")
@@ -113,9 +114,9 @@ def cut_product(ranks: int = 4) -> list[Axes]:
             ax.text((left + right) / 2, 0.5, sign, ha="center", va="center", fontsize=TITLE)
     by_columns, by_rows = axes
     part, middle, summand = 1 / ranks, 0.5 - THIN / 2, min(THIN, 0.4 / ranks)
-    _box(by_columns, X, middle, 1, THIN, None, "x")
     for rank in range(ranks):
         name = f"rank {rank}" if ranks <= 4 else str(rank)
+        _box(by_columns, X, 1 - (rank + 0.5) * part - summand / 2, 1, summand, rank)
         _box(by_columns, W + rank * part, 0, part, 1, rank, name, turned=True)
         _box(by_columns, Y + rank * part, middle, part, THIN, rank)
         _box(by_rows, X + rank * part, middle, part, THIN, rank)
@@ -123,8 +124,8 @@ def cut_product(ranks: int = 4) -> list[Axes]:
         _box(by_rows, Y, 1 - (rank + 0.5) * part - summand / 2, 1, summand, rank)
         if rank:
             by_rows.text(Y + 0.5, 1 - rank * part, "+", ha="center", va="center", fontsize=TITLE)
-    says = ((by_columns, "x:\non every rank", "some columns", "some columns"),
-            (by_rows, "x:\na part each", "some rows", "a summand"))  # fmt: skip
+    says = ((by_columns, "x:\na copy each", "columns", "columns"),
+            (by_rows, "x:\na part each", "rows", "a summand"))  # fmt: skip
     for ax, of_x, of_w, of_y in says:
         for place, words in ((X, of_x), (W, f"W:\n{of_w} each"), (Y, f"y:\n{of_y} each")):
             ax.text(place + 0.5, -0.08, words, ha="center", va="top", fontsize=SMALLEST)

@@ -42,7 +42,8 @@ def _held(ax: Axes, rows: Held, title: str, limit: float | None) -> None:
             left += parts[part] / scale
         ax.text(left + 0.01 * max(totals) / scale, place, f"{_number(left)} {unit}", va="center", fontsize=SMALLEST)
     if limit:
-        ax.axvline(limit / scale, color=LIMIT, linestyle="--", linewidth=1.6)
+        ax.axvline(limit / scale, color="white", linewidth=3.6)  # or the line is lost on an orange bar
+        ax.axvline(limit / scale, color=LIMIT, linewidth=2)
         words = f" {limit / scale:g} {unit}: one GPU"
         ax.text(limit / scale, -0.55, words, color=LIMIT, fontsize=SMALLEST, va="bottom")
     ax.set_yticks(range(len(rows)), list(rows))
@@ -61,17 +62,22 @@ def _number(value: float) -> str:
 
 
 def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
-    """Draw (seconds of computing, seconds of talking) of each row as a bar, and the share that is talking."""
+    """Draw (seconds of computing, seconds of talking) of each row as a bar, and the share that is talking.
+
+    Rows whose names are equal up to a comma are a group, and a gap stands between groups.
+    """
     most = max(map(sum, rows.values()))
-    ax = axes_of(ax, 1.3 + 0.36 * len(rows))
-    for place, (compute, talk) in enumerate(rows.values()):
+    groups = [name.partition(",")[0] for name in rows]
+    places = [place + 0.6 * len(set(groups[: place + 1])) - 0.6 for place in range(len(rows))]
+    ax = axes_of(ax, 1.3 + 0.36 * (places[-1] + 1))
+    for place, (compute, talk) in zip(places, rows.values(), strict=True):
         ax.barh(place, compute * 1e3, 0.72, color=COMPUTE)
         ax.barh(place, talk * 1e3, 0.72, compute * 1e3, color=COLLECTIVE)
-        said = f" {100 * talk / (compute + talk):.0f} % is communication"
+        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % of it communication"
         ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, 1.32 * most * 1e3)
+    ax.set_yticks(places, list(rows))
+    ax.set_ylim(places[-1] + 0.5, -0.5)
+    ax.set_xlim(0, 1.5 * most * 1e3)
     ax.set_xlabel("ms of one layer, forward and backward (by formula)", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=COMPUTE, label="matrix products"), Patch(color=COLLECTIVE, label="all-reduces")])

@@ -6,10 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib.plots.canvas import (
-    BACKWARD,
     COLLECTIVE,
     FACES,
-    FORWARD,
     GREY,
     INK,
     SMALLEST,
@@ -61,7 +59,7 @@ def cut_layer(part: str = "mlp", ax: Axes | None = None) -> Axes:
 
 def _direction(ax: Axes, part: str, low: float, words: str, forward: bool) -> None:
     """Draw one way through the part, on a band whose lower edge is at `low`."""
-    ax.add_patch(Rectangle((0, low), WIDE, 6.5, facecolor=FORWARD if forward else BACKWARD, alpha=0.13, linewidth=0))
+    ax.add_patch(Rectangle((0, low), WIDE, 6.5, facecolor="#F4F4F4", linewidth=0))
     name = "forward →" if forward else "← backward"
     ax.text(0.3, low + 5.75, name, fontsize=TITLE, color=INK, va="center", weight="bold")
     begin, end = STEPS[0][0] + 0.2, sum(STEPS[2]) - 0.2
@@ -95,20 +93,27 @@ def _message(ax: Axes, x: float, y: float, width: float, height: float, words: s
 
 
 RANKS = 4
-WAYS = (  # name, cut of A, message, cut of B, message
-    ("columns, then columns", "columns", "all-gather\nxA", "columns", "all-gather\ny"),
-    ("rows, then rows", "rows", "all-reduce\nxA", "rows", "all-reduce\ny"),
-    ("columns, then rows", "columns", "", "rows", "all-reduce\ny"),
+WAYS = (  # name, cut of A, message, cut of B, message, widths of y that the messages send
+    ("columns, then columns", "columns", "all-gather\nxA", "columns", "all-gather\ny", ("4", "1", "4 + 1 = 5")),
+    ("rows, then rows", "rows", "all-reduce\nxA", "rows", "all-reduce\ny", ("2 · 4", "2 · 1", "8 + 2 = 10")),
+    ("columns, then rows", "columns", "", "rows", "all-reduce\ny", ("", "2 · 1", "2")),
 )
 
 
-def ways_to_cut(ax: Axes | None = None) -> Axes:
-    """Draw an MLP whose two matrices are cut by columns and columns, rows and rows, columns and rows."""
+def ways_to_cut(counted: bool = False, ax: Axes | None = None) -> Axes:
+    """Draw an MLP whose two matrices are cut by columns and columns, rows and rows, columns and rows.
+
+    `counted`: with how many widths of y each message sends, for a hidden layer four times as wide.
+    """
     ax = sheet(4.9, 30.4, 17.3, ax)
-    title = "Three ways to cut an MLP over 4 ranks; at each pink box all wait for all"
+    title = "Three ways to cut an MLP over 4 ranks; at each purple box all wait for all"
+    title = "What a rank sends, in widths of y: 5, 10 or 2" if counted else title
     ax.set_title(title, fontsize=TITLE, loc="left")
-    for (name, first, middle, second, last), low in zip(WAYS, (11.5, 5.8, 0.1), strict=True):
+    for (name, first, middle, second, last, widths), low in zip(WAYS, (11.5, 5.8, 0.1), strict=True):
         line = low + 2.0
+        name = f"{name}: {widths[2]} widths" if counted else name
+        for x, width in ((14.85, widths[0]), (28.25, widths[1])) if counted else ():
+            ax.text(x, line - 1.75, width, ha="center", va="center", fontsize=SMALLEST, weight="bold", color=COLLECTIVE)
         ax.text(0.1, low + 4.7, name, fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
         _matrix(ax, 0.2, line, 1.8, 0.7, "columns" if first == "rows" else "", "x")
         ax.text(2.4, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
@@ -122,7 +127,10 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
         else:
             ax.text(14.7, line + 0.6, "nothing to send", ha="center", va="center", fontsize=SMALLEST, color=INK)
         arrow(ax, (16.7 if middle else 12.1, line), (17.6, line))
-        box(ax, 17.6, line - 0.7, 2.2, 1.4, "white", "GELU")
+        for rank in range(RANKS if not middle else 0):  # each rank applies it to its own columns
+            at = (17.6 + 0.55 * rank, line - 0.7)
+            ax.add_patch(Rectangle(at, 0.55, 1.4, facecolor=FACES[rank], linewidth=0))
+        box(ax, 17.6, line - 0.7, 2.2, 1.4, "white" if middle else "none", "GELU")
         ax.text(20.2, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
         _matrix(ax, 20.6, line, 1.8, 3.0, second, f"B: {second}")
         arrow(ax, (22.5, line), (23.5, line))
@@ -132,7 +140,8 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
     say(ax, "Columns, then columns: each rank has some columns of xA, so they all-gather the whole hidden layer, and "
             "then y.\nRows, then rows: each rank has a summand of xA, so they all-reduce the whole hidden layer, and "
             "then y.\nColumns, then rows: each rank has some columns of xA, which are what its rows of B need, so "
-            "there is nothing to send before the all-reduce of y.")  # fmt: skip
+            "there is nothing to send before the all-reduce of y."
+            + ("\nSent, in widths of y: 4 and 1; twice 4 and twice 1; twice 1." if counted else ""))  # fmt: skip
     return ax
 
 
@@ -160,32 +169,35 @@ PART, HALF = 5.0, 3.3  # how wide a cut part is drawn, and each half of an all-r
 
 def sequence_parallel(ax: Axes | None = None) -> Axes:
     """Draw what stands between two cut parts of a layer, without and with sequence parallelism."""
-    ax = sheet(3.9, 26.6, 12.2, ax)
+    ax = sheet(4.3, 26.6, 13.6, ax)
     ax.set_title("Sequence parallelism pulls the two halves of the all-reduce apart", fontsize=TITLE, loc="left")
-    for low, apart in ((6.3, False), (0.2, True)):
+    for low, apart in ((7.4, False), (0.6, True)):
         name = "with sequence parallelism" if apart else "tensor parallelism alone"
-        ax.text(0.1, low + 4.75, name, fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
-        gather = 18.1 if apart else 6.0 + HALF
-        norm = 10.2 if apart else 13.5
-        box(ax, 0.1, low + 0.8, PART, 2.4, "#F4F4F4", "attention or MLP,\ncut over ranks")
-        _message(ax, 6.0, low + 0.8, HALF, 2.4, "reduce-\nscatter")
-        _message(ax, gather, low + 0.8, HALF, 2.4, "all-\ngather")
+        ax.text(0.1, low + 5.1, name, fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
+        norm, tokens = (10.2, 7.0) if apart else (13.5, 5.4)
+        scatter, gather = (f"{end}:\n" if apart else "" for end in "gf")
+        box(ax, 0.1, low + 0.6, PART, 2.8, "#F4F4F4", "attention or MLP,\ncut over ranks")
+        _message(ax, 6.0, low + 0.6, HALF, 2.8, f"{scatter}reduce-\nscatter")
+        _message(ax, 18.1 if apart else 6.0 + HALF, low + 0.6, HALF, 2.8, f"{gather}all-\ngather")
         said = "a quarter of the tokens" if apart else "all tokens, all the same"
         words = f"dropout, +, norm: each rank\n{said}"
-        ax.text(norm + 3.5, low + 4.7, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+        ax.text(norm + tokens / 2, low + 4.9, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
         for rank in range(RANKS):
-            y, share = low + 0.1 + (3 - rank) * 0.98, 7.0 / RANKS
-            ax.add_patch(Rectangle((norm, y), 7.0, 0.8, facecolor="white", edgecolor=GREY, linewidth=0.6))
-            left, wide = (norm + rank * share, share) if apart else (norm, 7.0)
+            y, share = low + 0.1 + (3 - rank) * 0.98, tokens / RANKS
+            ax.add_patch(Rectangle((norm, y), tokens, 0.8, facecolor="white", edgecolor=GREY, linewidth=0.6))
+            left, wide = (norm + rank * share, share) if apart else (norm, tokens)
             ax.add_patch(Rectangle((left, y), wide, 0.8, facecolor=FACES[rank], edgecolor=INK, linewidth=0.6))
-        box(ax, 22.3, low + 0.8, 4.1, 2.4, "#F4F4F4", "the next\ncut part")
+        ax.text(norm + tokens / 2, low - 0.4, "first token → last token", ha="center", va="center", fontsize=SMALLEST)
+        box(ax, 22.3, low + 0.6, 4.1, 2.8, "#F4F4F4", "the next\ncut part")
         if not apart:
-            ax.text(6.0 + HALF, low + 3.75, "together: an all-reduce", ha="center", fontsize=SMALLEST, color=INK)
-        edges = (5.1, 6.0, 9.3, 10.2, 17.2, 18.1, 21.4, 22.3) if apart else (5.1, 6.0, 12.6, 13.5, 20.5, 22.3)
+            ax.text(6.0 + HALF, low + 3.85, "g: an all-reduce", ha="center", fontsize=SMALLEST, color=INK)
+            box(ax, 19.8, low + 0.6, 1.7, 2.8, "white", "f:\npass\non")
+        middle = (9.3, 10.2, 17.2, 18.1) if apart else (12.6, 13.5, 18.9, 19.8)
+        edges = (5.1, 6.0, *middle, 21.4 if apart else 21.5, 22.3)
         for left, right in zip(edges[::2], edges[1::2], strict=True):
             arrow(ax, (left, low + 2.0), (right, low + 2.0))
-    say(ax, "Tensor parallelism alone: after a cut part come reduce-scatter and all-gather, which are an all-reduce, "
-            "and then every one of 4 ranks does dropout, addition and norm for all tokens.\nWith sequence "
-            "parallelism: the reduce-scatter, then every rank does a quarter of the tokens, and then the all-gather "
-            "before the next cut part.")  # fmt: skip
+    say(ax, "Tensor parallelism alone: after a cut part comes g, an all-reduce, which is a reduce-scatter and an "
+            "all-gather; then every one of 4 ranks does dropout, addition and norm for all tokens, and f passes them "
+            "on.\nWith sequence parallelism: g is the reduce-scatter, then every rank does a quarter of the tokens, "
+            "and f is the all-gather before the next cut part.")  # fmt: skip
     return ax

@@ -107,7 +107,8 @@ def timeline(
     engine = "simulated" if simulated else "measured"
     told = f"{engine}: {len(result)} {row}s, {taken * factor:.3g} {unit}"
     ax.set_title(f"{title} ({told})" if title else told, fontsize=TITLE, loc="left")
-    legend_below(ax, [key(kind) for kind in sorted(bars, key=_order)])
+    unseen = {"idle"} if events and _all_busy(events, rows, taken) else set()
+    legend_below(ax, [key(kind) for kind in sorted(bars.keys() - unseen, key=_order)])
     left_words = f"\n{left_out} more {row}s" if left_out else ""
     say(ax, "\n".join(f"{row} {rank}: {_words(events, rank, factor, unit, taken)}" for rank in rows) + left_words)
     return ax
@@ -126,6 +127,12 @@ def _words(events: list, rank: int, factor: float, unit: str, span: float) -> st
             event.kind for event in mine)} | {"idle": span - _covered(mine)}
         told = [f"{kind} {seconds / span:.0%} of the time" for kind, seconds in spent.items() if seconds > 1e-9 * span]
     return ", ".join(told) or "nothing"
+
+
+def _all_busy(events: list, rows: list[int], taken: float) -> bool:
+    """Return whether no row has a moment in which nothing happens, so that its grey is nowhere to be seen."""
+    ordered = sorted(events, key=lambda event: event.start)
+    return all(_covered([event for event in ordered if event.rank == rank]) > 0.999 * taken for rank in rows)
 
 
 def _covered(events: list) -> float:

@@ -56,12 +56,12 @@ def multiplies_stacks(x, shards):
 # activation_that_hides_it
 
 
-@wrong("activation_that_hides_it", "shows-it", "f(a + b)")
+@wrong("activation_that_hides_it", "shows-it", "f(2) + f(-1) = ")
 def relu():
     return lambda x: np.maximum(x, 0)
 
 
-@wrong("activation_that_hides_it", "shows-it", "f(a + b)")
+@wrong("activation_that_hides_it", "shows-it", "f(2) + f(-1) = ")
 def shifted():
     return lambda x: x + 1
 
