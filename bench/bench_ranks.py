@@ -30,6 +30,7 @@ from exercises_tests.ch03_ring_all_reduce import check_ring_all_reduce
 from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
 
 MEBIBYTE = 1 << 20
+SWITCH = "THP_MEM_ALLOC_ENABLE"  # of torch: memory of new tensors comes 2 MiB at a time
 
 
 def seconds_of(call: Callable) -> float:
@@ -265,17 +266,50 @@ def both(dist, elements, rounds):
     return seconds
 
 
-def bench_ring() -> None:
-    size, rounds = 64 * MEBIBYTE, 7
-    print(f"\nall-reduce of {size // MEBIBYTE} MiB: bus bandwidth in GB/s, median of {rounds}, and ring / gloo")
+SIZE = 64 * MEBIBYTE
+
+
+def slowest(trace, name: str) -> list[float]:
+    """Return the seconds of the slowest rank in each turn."""
+    return [max(times) for times in zip(*(seconds[name] for seconds in trace), strict=True)]
+
+
+def bandwidth(ranks: int, seconds: list[float]) -> float:
+    """Return the bus bandwidth in GB/s of all-reduces that took so long, by their median."""
+    return 2 * (ranks - 1) / ranks * SIZE / statistics.median(seconds) / 1e9
+
+
+def bench_ring(rounds: int = 7) -> None:
+    print(f"\nall-reduce of {SIZE // MEBIBYTE} MiB: bus bandwidth in GB/s, median of {rounds}, and ring / gloo")
     for ranks in tqdm((2, 4), desc="ring", leave=False):
-        trace = run(both, size // 4, rounds, ranks=ranks, timeout=300)
-        rates = {}
-        for name in ("ring", "gloo"):
-            slowest = [max(seconds[name][turn] for seconds in trace) for turn in range(rounds)]
-            rates[name] = 2 * (ranks - 1) / ranks * size / statistics.median(slowest) / 1e9
+        trace = run(both, SIZE // 4, rounds, ranks=ranks, timeout=300)
+        rates = {name: bandwidth(ranks, slowest(trace, name)) for name in ("ring", "gloo")}
         ratio = rates["ring"] / rates["gloo"]
         print(f"  {ranks} ranks  ring {rates['ring']:5.2f}  gloo {rates['gloo']:5.2f}  ratio {ratio:4.2f}")
+
+
+def bench_ring_huge_pages(ranks: int = 2, rounds: int = 3, times: int = 4) -> None:
+    """Run the ring with torch's switch for huge pages and without; a fork server reads it once, when it starts."""
+    if SWITCH not in launcher.ENVIRON:
+        return
+    ours, before, ways = launcher.LAUNCHER, os.environ.get(SWITCH), {"without": "0", "with": "1"}
+    launchers = {name: launcher.Launcher() for name in ways}
+    for name, os.environ[SWITCH] in ways.items():
+        launcher.LAUNCHER = launchers[name]
+        run(total, ranks=ranks)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in tqdm(range(2 * times), desc="huge pages", leave=False):
+        name = ("with", "without", "without", "with")[turn % 4]
+        launcher.LAUNCHER = launchers[name]
+        seconds[name] += slowest(run(both, SIZE // 4, rounds, ranks=ranks, timeout=300), "ring")
+    for one in launchers.values():
+        one.stop()
+    launcher.LAUNCHER = ours
+    del os.environ[SWITCH]
+    os.environ |= {} if before is None else {SWITCH: before}
+    huge, small = (bandwidth(ranks, seconds[name]) for name in ("with", "without"))
+    words = "ring with torch's switch for huge pages"
+    print(f"  {ranks} ranks  {words} {huge:5.2f}  without {small:5.2f}  {huge / small:4.2f} x")
 
 
 if __name__ == "__main__":
@@ -284,3 +318,4 @@ if __name__ == "__main__":
     bench_simulator()
     bench_sharing()
     bench_ring()
+    bench_ring_huge_pages()

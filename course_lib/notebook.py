@@ -8,6 +8,7 @@ import json
 import math
 import os
 import sys
+import tomllib
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ _BORROWED: dict[Path, ModuleType] = {}
 """Modules of solutions that were borrowed from. They are not in sys.modules, so that what they define travels to ranks
 by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
 PROGRESS = ".progress.json"
+TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
 
 
 # Predictions
@@ -28,14 +30,15 @@ PROGRESS = ".progress.json"
 
 def compare(
     guess: float | None, measured: float, unit: str = "", *, by: str = "measured",
-    because: Mapping[float, str] | None = None,
+    because: Mapping[float, str] | str = "",
 ) -> None:  # fmt: skip
     """Print a guess beside the measured number, and how far off it is; a tempting wrong guess gets its reason.
 
     `by` says where the number comes from when nothing was measured: by="by formula". `because` has a sentence for each
     number that somebody might well think of, said when the guess is within 2 % of it: why one would think so, and what
-    is missed. A guess is exact when it is the number; for a number that is not whole, when it is the number rounded to
-    the three or more digits that were typed, or to the four that are shown.
+    is missed. A text such as "ch03.seconds" names such sentences in course_lib/data/tempting.toml, where nobody reads
+    them before the guess; LookupError if they are not there. A guess is exact when it is the number; for a number that
+    is not whole, when it is the number rounded to the three or more digits that were typed, or to the four shown.
     """
     unit = f" {unit}" if unit else ""
     known = f"{by} {_number(measured)}{unit}"
@@ -45,9 +48,19 @@ def compare(
         print(f"{guess!r} is not a number   {known}")
     else:
         print(f"guess {_number(guess)}{unit}   {known}   {_distance(guess, measured)}")
-        near = [number for number in because or {} if math.isclose(guess, number, rel_tol=0.02)]
+        reasons = _reasons(because) if isinstance(because, str) else because
+        near = [number for number in reasons if math.isclose(guess, number, rel_tol=0.02)]
         if near and not _exact(guess, measured):
-            print(because[min(near, key=lambda number: abs(guess - number))])
+            print(reasons[min(near, key=lambda number: abs(guess - number))])
+
+
+def _reasons(name: str) -> dict[float, str]:
+    """Return the sentences that tempting.toml has under a name, by the number that they answer."""
+    chapter, _, guess = name.partition(".")
+    known = tomllib.loads(TEMPTING.read_text(encoding="utf-8"))
+    if name and guess not in known.get(chapter, {}):
+        raise LookupError(f"because={name!r}: {TEMPTING.name} has nothing under this name")
+    return {float(number): words for number, words in known.get(chapter, {}).get(guess, {}).items()}
 
 
 def _exact(guess: float, measured: float) -> bool:

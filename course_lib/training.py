@@ -7,14 +7,14 @@ course_lib/data/tiny_gpt.pt.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from course_lib import text
-from course_lib.gpt import GPT, next_token_loss
+from course_lib.gpt import GPT, next_token_loss, pipeline_stage
 
 WEIGHTS = Path(__file__).parent / "data" / "tiny_gpt.pt"
 BATCH, LENGTH = 16, 64  # rows and tokens a row, over all ranks
@@ -119,6 +119,25 @@ def write_on(model: torch.nn.Module, prompt: str, count: int = 200, seed: int = 
         chances = model(tokens[:, -length:])[0, -1].softmax(-1)
         tokens = torch.cat([tokens, torch.multinomial(chances, 1, generator=generator)[None]], 1)
     return text.decode(tokens)
+
+
+def torch_step(dist: Any, name: str, stages_of: Sequence[Sequence[int]]) -> list[tuple[str, torch.Tensor]]:
+    """Return the gradients of this rank's stages after one step of torch's schedule `name` with eight micro-batches.
+
+    `stages_of[rank]` are the stages that a rank holds. The batch is the one of 16 sequences that chapter 9 uses.
+    """
+    from torch.distributed.pipelining import PipelineStage, schedules
+
+    mine, count = stages_of[dist.get_rank()], sum(map(len, stages_of))
+    tokens, targets = text.batch(0, size=16)
+    modules = [pipeline_stage(new_model(), stage, count) for stage in mine]
+    stages = [
+        PipelineStage(module, stage, count, torch.device("cpu")) for module, stage in zip(modules, mine, strict=True)
+    ]
+    schedule = getattr(schedules, name)(stages, n_microbatches=8, loss_fn=next_token_loss)
+    given = [tokens] if 0 in mine else []  # the rank of the first stage reads the tokens, that of the last the targets
+    schedule.step(*given, target=targets if count - 1 in mine else None)
+    return [(name, weight.grad) for module in modules for name, weight in module.named_parameters()]
 
 
 def main() -> None:

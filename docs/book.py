@@ -70,7 +70,7 @@ def for_reading(chapter: Chapter, notebook: NotebookNode, answers: bool = True) 
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell["source"] = to_pages(cell.source, chapter)
+            cell["source"] = to_pages(cell.source)
         if cell.cell_type == "code":
             cell["outputs"] = together(cell.outputs)
         for output in cell.get("outputs", []):
@@ -100,9 +100,8 @@ def together(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return joined
 
 
-def to_pages(text: str, chapter: Chapter) -> str:
-    """Return a text whose links to chapters lead to pages; the paragraph that leads to this very page is left out."""
-    text = re.sub(rf"^.*\]\(\.\./book/{chapter.name}\.html\).*\n*", "", text, flags=re.MULTILINE)
+def to_pages(text: str) -> str:
+    """Return a text whose links to chapters lead to pages."""
     return re.sub(r"\]\((?:\./|\.\./\w+/)?(ch\d\d\w*)\.(?:ipynb|html)(#[^)]*)?\)",
                   lambda link: f"]({link[1]}.html{link[2] or ''})", text)
 

@@ -12,7 +12,7 @@ import torch
 
 from course_lib import Cluster, RankFailed, each, run
 from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks
-from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, check
+from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, Refused, check
 from exercises_tests.values import close, count, equal, integers, ring_bytes, versus
 
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
@@ -246,15 +246,28 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
             meters = _same_meters(ranks, 24 * ranks, names)
             cases.append((Case(ranks, see=f"which_is_the_ring({meters!r})"), meters, names[0]))
     answers = [answer(meters) for _, meters, _ in cases]
-    part("ring")
-    for (case, meters, ring), got in zip(cases, answers, strict=True):
+    for (case, _, _), got in zip(cases, answers, strict=True):
         case.expect(isinstance(got, tuple) and len(got) == 2,
             f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})", "form")
+    wrong_costs = None
+    part("cost")  # earned also beside a wrong name
+    try:
+        _judge_costs(cases, answers)
+    except Refused as refused:
+        wrong_costs = refused
+        part.drop()
+    part("ring")
+    for (case, meters, ring), got in zip(cases, answers, strict=True):
         sent = "; ".join(f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items())
         case.expect(equal(got[0], ring),
-            f"the ring was {ring!r}, not {got[0]!r} ({sent}): in a ring every rank sends {2 * (case.ranks - 1)} "
-            f"messages of 1/{case.ranks} of the tensor", "wrong-ring")
-    part("cost")
+            f"the ring was {ring!r}, not {got[0]!r} ({sent}): look at bytes and messages together", "wrong-ring")
+    part.close()
+    if wrong_costs is not None:
+        raise wrong_costs
+    return "finds the ring on 2, 3, 4 and 8 ranks from what was sent, and what each costs its busiest rank"
+
+
+def _judge_costs(cases: list, answers: list) -> None:
     for (case, meters, _), (_, got) in zip(cases, answers, strict=True):
         case.expect(isinstance(got, dict) and got.keys() == meters.keys(),
             f"give a cost for each of 'A', 'B' and 'C', not {got!r}", "form")
@@ -262,4 +275,3 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
             want = max(meter["sent"]) / meter["bytes"]
             case.expect(close(got[name], want, 1e-6),
                 f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}", "wrong-cost")
-    return "finds the ring on 2, 3, 4 and 8 ranks from what was sent, and what each costs its busiest rank"

@@ -291,6 +291,12 @@ class Stage:
                 f"rank 1 does not {meet} rank 0. `if previous:` is false for rank 0: write `if previous is not None`",
                 "rank-zero",
             ),
+            Hint(
+                "can't retain_grad",
+                "x arrives as bare numbers, so there is no gradient to retain: x.requires_grad_() makes autograd track "
+                "it, before the module uses it",
+                "no-grad",
+            ),
             Hint("waits to send", "Do isend and irecv both have tag=tag?"),
             Hint(
                 "only for scalar outputs",

@@ -95,7 +95,7 @@ def check_interleaved(answer: Any, part: Any) -> str:
                 why, code = "All forwards run before the first backward", "all-forwards"
             held = f"rank {rank} holds {{seen}} chunks' activations at once; {{bound}} will do. {why}"
             _sizes(*args).at_most(got, bound, held, code, f"play(interleaved{args})")
-    return "(p-1)/v of a bubble's rounds for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
+    return "bubble 1/v of 1F1B's, for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
 
 
 def _chunks_in_order(rows: list, case: Case) -> None:

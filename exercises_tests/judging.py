@@ -169,7 +169,9 @@ class Case:
         meant = [hint for hint in hints if hint.words in str(failure)]
         for hint in meant:
             if hint.code:
-                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {failure}", hint.code, self.see)
+                said = str(failure)
+                said = said[:1].upper() + said[1:]  # it begins a sentence
+                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {said}", hint.code, self.see)
         happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
         self.refuse("\n".join([happened, *(hint.says for hint in meant)]), code_of(failure))
 
@@ -234,6 +236,10 @@ class Parts:
         assert name in self._outcome.points, f"{name} is no part of check_{self._outcome.exercise}"
         self.close()
         self._current = name
+
+    def drop(self) -> None:
+        """Leave the current part without its points, so that a check may go on and judge the next."""
+        self._current = None
 
     def close(self) -> None:
         if self._current is not None:

@@ -13,6 +13,20 @@ from exercises_tests.tools.copies import write
 
 LONG = ("ch04", "ch07", "ch08")  # they train or serve for half a minute: run once, with half of the answers borrowed
 
+ALL = """import os, runpy, sys
+node, nodes, mine = (int(os.environ[name]) for name in ("GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK"))
+for here, script in zip(map(int, sys.argv[1::2]), sys.argv[2::2]):
+    if mine < here:
+        numbers = {"RANK": node * here + mine, "WORLD_SIZE": nodes * here, "LOCAL_WORLD_SIZE": here}
+        os.environ |= {name: str(number) for name, number in numbers.items()}
+        runpy.run_path(script, run_name="__main__")
+"""
+"""Runs scripts one after the other in one start of torchrun, as most of the time is the ranks' import of torch.
+
+Given are the ranks that each wants on a node, and its file, those of the most ranks first: others sit out what is for
+fewer than they are.
+"""
+
 
 def learners_folder(root: Path) -> Path:
     """Return `root` as a course with chapters, solutions to borrow from, and an empty work/."""

@@ -17,6 +17,14 @@ from exercises_tests.tools.chapters import chapters
 CHAPTERS = chapters()
 
 
+SPIN_SECONDS = 2  # in the place of 10: trying every cut would take hours
+
+
+@pytest.fixture(autouse=True)
+def spin_less(monkeypatch):
+    monkeypatch.setattr("exercises_tests.ch06_pipeline_parallel.SPLIT_SECONDS", SPIN_SECONDS)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def sharing():
     """Let the simulations of all checks share a process, as those of one check do anyway."""

@@ -97,8 +97,9 @@ def mixed(dist, loss, gradient):
         ("sum_both", mixed, "wrong numbers", "right is"),
         ("sum_for_rank_0", RankMissing.sum_for_rank_0, "deadlock", "in all_reduce for ranks 1, 2, 3"),
         ("swap_with_neighbour", SendSend.swap_with_neighbour, "deadlock", "They wait in a circle: 0 -> 1 -> 0"),
-        ("sum_in_node", LastGroup.sum_in_node, "error", "rank 0 is not in this group"),
-        ("pass_right", HandleDropped.pass_right, "error", "without wait() on isend to rank"),
+        ("sum_in_node", LastGroup.sum_in_node, "wrong numbers with real torch, error on the simulator",
+         "rank 0 is not in this group"),
+        ("pass_right", HandleDropped.pass_right, "deadlock", "without wait() on isend to rank"),
         ("pass_right", solutions.clinic.pass_right, "right", "rank 0 returned"),
     ],
 )
@@ -109,6 +110,13 @@ def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsy
     happened = "guess: deadlock - as you said" if seen == "deadlock" else f"guess: deadlock   happened: {seen}"
     assert printed.startswith(f"{happened}\n")
     assert words in printed
+
+
+def test_a_guess_about_torch_and_one_about_the_simulator_both_count(capsys):
+    for guess in ("wrong numbers", "error"):
+        diagnose(LastGroup.sum_in_node, guess)
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"guess: {guess} - as you said\nreal torch: wrong numbers; it warns and goes on")
 
 
 def test_the_detector_takes_other_numbers_of_ranks_and_names_a_misspelt_guess(capsys):

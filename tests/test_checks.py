@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from course_lib import Cluster, notebook, run
 from course_lib.notebook import borrow, compare, solution
 from exercises_tests import judging
 from exercises_tests.judging import CheckFailed, alone, check, expect
+from exercises_tests.tools.chapters import ROOT
 from exercises_tests.values import close, equal, integers
 
 
@@ -287,6 +290,24 @@ def test_compare_answers_a_tempting_wrong_guess_with_its_reason(capsys):
     for guess in (None, 1.5, 2):
         compare(guess, 1.5, "times", because=because)
         assert "\n" not in capsys.readouterr().out.rstrip("\n")
+
+
+def test_compare_finds_the_reasons_that_a_name_stands_for(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(notebook, "TEMPTING", tmp_path / "tempting.toml")
+    notebook.TEMPTING.write_text('[ch03.seconds]\n"0.08" = "That is one transfer; rank 0 has to do six."\n')
+    compare(0.08, 0.48, "s", because="ch03.seconds")
+    assert capsys.readouterr().out.endswith("6 times too low\nThat is one transfer; rank 0 has to do six.\n")
+    with pytest.raises(LookupError, match="because='ch03.bytes': tempting.toml has nothing under this name"):
+        compare(0.08, 0.48, "s", because="ch03.bytes")
+
+
+def test_every_tempting_answer_belongs_to_a_guess_of_a_chapter_and_every_name_is_there():
+    table = tomllib.loads(notebook.TEMPTING.read_text(encoding="utf-8"))
+    there = {f"{chapter}.{guess}" for chapter, guesses in table.items() for guess in guesses}
+    sources = " ".join(path.read_text() for path in sorted((ROOT / "notebooks").glob("*.ipynb")))
+    assert set(re.findall(r'because=\\"(ch\d\d\.\w+)\\"', sources)) == there
+    few = {name: sentences for chapter in table.values() for name, sentences in chapter.items() if not sentences}
+    assert few == {}
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,28 @@ def test_nothing_is_left_running(graded):
     assert LEFT_BEHIND not in commands
 
 
+@pytest.fixture(scope="module")
+def staying(tmp_path_factory):
+    """A judge of the small course that stays from test to test: to start one, torch is imported twice."""
+    group = grader.Grading(attacked_course.make(tmp_path_factory.mktemp("staying")), "any", sandboxed=not WHY_NOT)
+    judge_ = grader.Judge(group._environ)
+    yield judge_
+    judge_.close()
+    group.close()
+
+
+@pytest.fixture
+def one_judge(staying, monkeypatch):
+    """Put every request to the judge that stays. That the others end as they should is seen in the class above."""
+
+    class Staying(grader.Judge):
+        def __init__(self, environ, core=None):
+            self.ask, self.close = staying.ask, lambda: None
+
+    for module in (grader, commands):
+        monkeypatch.setattr(module, "Judge", Staying)
+
+
 def small_class(tmp_path):
     root, folder = attacked_course.make(tmp_path / "course"), tmp_path / "submissions"
     for name in ("ann", "bob"):
@@ -346,13 +368,14 @@ def small_class(tmp_path):
     return root, folder, tmp_path / "grades"
 
 
-def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("one_judge")
+def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path, monkeypatch, staying):
     root, folder, out = small_class(tmp_path)
     first = grader.grade_class(folder, out, jobs=1, seconds=20, root=root, sandboxed=not WHY_NOT)
     attacked_course.submit(folder, "bob", {"double": "double = 5\n"})
     asked = []
-    ask = grader.Judge.ask
-    monkeypatch.setattr(grader.Judge, "ask", lambda self, request: asked.append(request) or ask(self, request))
+    ask = staying.ask
+    monkeypatch.setattr(staying, "ask", lambda request: asked.append(request) or ask(request))
     again = grader.grade_class(folder, out, jobs=1, seconds=20, root=root, sandboxed=not WHY_NOT)
     assert [record["earned"] for record in first] == [3, 3]
     assert [record["earned"] for record in again] == [3, 2]
@@ -360,6 +383,7 @@ def test_an_unchanged_notebook_is_not_graded_again_and_a_changed_one_is(tmp_path
     assert len(asked) == 2  # the reference, and bob
 
 
+@pytest.mark.usefixtures("one_judge")
 def test_what_the_grader_fails_at_is_told_costs_nobody_else_and_is_no_success(tmp_path, monkeypatch, capsys):
     root, folder, out = small_class(tmp_path)
     answers_of = grader.answers_of
@@ -400,6 +424,7 @@ def test_a_second_interruption_loses_nothing_that_the_first_run_graded(tmp_path)
     assert [record["learner"] for record in kept] == ["ann", "bob"]
 
 
+@pytest.mark.usefixtures("one_judge")
 def test_an_exercise_whose_own_solution_fails_is_not_graded(tmp_path):
     root, folder, out = small_class(tmp_path)
     (root / "solutions" / f"{attacked_course.NAME}.py").write_text(
@@ -414,6 +439,7 @@ def test_an_exercise_whose_own_solution_fails_is_not_graded(tmp_path):
 SLOW = attacked_course.TOTAL.replace("return result", "__import__('time').sleep(0.3)\n    return result")
 
 
+@pytest.mark.usefixtures("one_judge")
 @pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_ended_halfway_a_class_is_graded_to_the_end_by_the_same_command(tmp_path, end):
     root, folder, out = small_class(tmp_path)
@@ -480,6 +506,7 @@ def test_a_link_in_the_place_of_a_learners_folder_is_told(tmp_path):
     assert why_none(tmp_path / "bob") == "bob is a link, not a folder."
 
 
+@pytest.mark.usefixtures("one_judge")
 def test_the_last_line_the_csv_and_the_grade_book_say_which_judge_graded(tmp_path, monkeypatch, capsys):
     root, folder, out = small_class(tmp_path)
     monkeypatch.setattr(commands, "ROOT", root)
@@ -502,6 +529,7 @@ def test_about_each_tenth_notebook_is_told_where_there_is_no_terminal(capsys):
     assert capsys.readouterr().err.split(" of 25 notebooks\n") == ["10", "24", "25", ""]
 
 
+@pytest.mark.usefixtures("one_judge")
 @pytest.mark.parametrize("sandboxed", [pytest.param(True, marks=needs_sandbox), False])
 def test_a_learner_is_judged_in_a_sandbox_where_there_is_one_and_told_where_not(
     tmp_path, monkeypatch, capsys, sandboxed

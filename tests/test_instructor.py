@@ -27,20 +27,19 @@ def test_the_agendas_are_what_the_notebooks_say(agenda):
 
 def test_every_day_has_its_blocks_ends_in_time_and_has_a_lunch(agenda):
     tables = re.findall(r"### (.*?)\n\n(\|.*?)(?=\n\n|\Z)", agenda.agendas(), flags=re.DOTALL)
-    assert [name for name, _ in tables] == ["Half a day", "Two days: day 1", "Two days: day 2"]
+    assert [name for name, _ in tables] == ["Half a day", *(f"Three days: day {day}" for day in (1, 2, 3))]
     for name, table in tables:
         hours, minutes = re.findall(r"(\d\d):(\d\d)", table)[-1]
         assert int(hours) * 60 + int(minutes) <= (13 * 60 if name == "Half a day" else 17 * 60), name
         assert table.count("lunch") == (name != "Half a day")
-        assert table.count("introduction") == table.count("make catch-up") >= 3
+        assert table.count("introduction") == table.count("make catch-up") >= 2
 
 
-def test_every_core_exercise_of_part_one_is_in_the_two_days(agenda):
-    text = agenda.agendas().partition("### Two days")[2]
+def test_every_core_exercise_is_in_the_three_days(agenda):
+    text = agenda.agendas().partition("### Three days")[2]
     for chapter in agenda.chapters():
-        if agenda.number(chapter) <= 8:
-            for exercise in chapter.exercises:
-                assert (f"`{exercise.id}` {exercise.minutes}" in text) == (exercise.level == "core"), exercise
+        for exercise in chapter.exercises:
+            assert (f"`{exercise.id}` {exercise.minutes}" in text) == (exercise.level == "core"), exercise
 
 
 def test_every_page_that_the_instructors_page_names_is_there():

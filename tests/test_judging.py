@@ -91,7 +91,7 @@ def test_a_hint_with_a_code_is_said_first():
     hint = Hint("index out of range", "the list is empty", "empty")
     outcome = refused(Case(2, "with a list,").run, lambda dist: [][0], hints=[CIRCLE, hint])
     assert outcome.code == "empty"
-    assert outcome.sentence.startswith("on 2 ranks with a list: the list is empty. rank 0 raised IndexError")
+    assert outcome.sentence.startswith("on 2 ranks with a list: the list is empty. Rank 0 raised IndexError")
 
 
 @pytest.mark.parametrize(

@@ -444,3 +444,17 @@ def test_more_tokens_than_positions_are_refused():
     """GPT-2 has a table of 1,024 positions."""
     with pytest.raises(ValueError, match="sequence = 2048: GPT-2 has positions for at most 1024 tokens"):
         training_memory(MODELS["GPT-2"], 1, 2048)
+
+
+def test_with_flash_attention_a_layer_that_is_computed_again_needs_no_memory_for_scores():
+    """What is left grows with the tokens and no longer with their square."""
+    shape = MODELS["Llama-3-70B"]
+
+    def working(tokens: int, flash: bool) -> float:
+        plan = training_memory(shape, 1, tokens, recompute="full", flash=flash, zero=3, dp=256)
+        return max(parts.get("working", 0.0) for parts in plan.moments.values())
+
+    fixed = 2 * working(4096, True) - working(8192, True)  # what does not grow with the tokens
+    assert working(16_384, True) - fixed == pytest.approx(4 * (working(4096, True) - fixed), rel=1e-6)
+    scores = 2 * shape.heads * 8192**2
+    assert working(8192, False) - working(8192, True) >= scores

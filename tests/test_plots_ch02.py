@@ -12,9 +12,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from course_lib import Cluster, plots, run
+from course_lib import Cluster, plots, run, work
 from course_lib.plots import FACES, INK, LIMIT, SMALLEST, WIDTH, words_of
-from course_lib.plots.four_traces import TRACES
+from course_lib.plots.kernel_traces import TRACES
+from course_lib.plots.late_rank import NAME, SLOW, barrier_messages
 from course_lib.plots.patterns import rounds_of
 
 
@@ -49,7 +50,10 @@ DRAWN = {
     "call_order": lambda: plots.call_order([["loss", "gradient"], ["gradient", "loss"]]),
     "node_groups": plots.node_groups,
     "two_levels": plots.two_levels,
-    "four_traces": plots.four_traces,
+    "kernel_traces": plots.kernel_traces,
+    "late_barrier": plots.late_barrier,
+    "late_rank": plots.late_rank,
+    "late_rank, cause": lambda: plots.late_rank(cause=True),
     "message_sizes": lambda: plots.message_sizes({"a": 4, "b": 2e9}, 5e-6, 50e9),
     "race": lambda: plots.race(two_runs(), per_node=[4, 2]),
 }
@@ -167,11 +171,63 @@ def test_a_size_stands_on_its_side_of_the_line():
 def test_the_traces_tell_the_strategies_apart():
     calls = {number: [bar[0] for bar in bars if bar[1]] for number, bars in TRACES.items()}
     assert calls == {
-        1: ["AllReduce"] * 2, 2: ["AllReduce"] * 8, 3: ["AllGather"] * 4 + ["ReduceScatter"] * 2, 4: ["SendRecv"] * 8}
+        1: ["AllReduce"] * 2, 2: ["AllReduce"] * 8, 3: ["AllGather"] * 4 + ["ReduceScatter"] * 2, 4: ["SendRecv"] * 8,
+        5: ["SendRecv"] * 4}
     forward = max(start + length for kernel, _, start, length in TRACES[1] if kernel == "F")
     assert all(start >= forward for kernel, stream, start, _ in TRACES[1] if stream)
 
 
+def test_weights_are_gathered_again_only_after_forward():
+    forward = max(start + length for kernel, _, start, length in TRACES[3] if kernel == "F")
+    assert sum(start >= forward for kernel, _, start, _ in TRACES[3] if kernel == "AllGather") == 2
+
+
 def test_names_of_strategies_are_shown_only_when_they_are_given():
-    assert "trace 4" in texts(plots.four_traces())
-    assert "trace 4: experts" in texts(plots.four_traces({1: "a", 2: "b", 3: "c", 4: "experts"}))
+    assert "trace 4" in texts(plots.kernel_traces())
+    assert "trace 4: experts" in texts(plots.kernel_traces({1: "a", 2: "b", 3: "c", 4: "experts"}))
+
+
+# A rank that comes late
+
+
+@pytest.mark.parametrize("arrivals", [(0, 40, 80, 120), (7, 0, 3), (0, 0, 0, 0, 50)])
+def test_the_messages_of_a_barrier_end_when_the_simulator_says(arrivals):
+    def come_late(dist):
+        work(seconds=arrivals[dist.get_rank()] * 1e-6)
+        dist.barrier()
+
+    late = run(come_late, ranks=len(arrivals), on=Cluster())
+    assert max(move[-1] for move in barrier_messages(arrivals, 5)) == pytest.approx(late.seconds * 1e6)
+
+
+def test_the_last_rank_hears_of_three_others_in_two_messages():
+    ax = plots.late_barrier()
+    assert ax.get_title("left") == "All wait for rank 3, and even rank 3 waits 10 µs"
+    near = ax.figure.axes[1]
+    assert [text for text in texts(near) if "round" in text] == ["round 1: “2: here”", "round 2: “0 and 1: here”"]
+
+
+def test_the_late_rank_is_shown_only_when_it_is_asked_for():
+    ax, told = plots.late_rank(), plots.late_rank(cause=True)
+    assert any(NAME in text for text in texts(ax)) and "compute" not in texts(ax)
+    late = max(SLOW, key=SLOW.get)
+    assert told.get_title("left").startswith(f"Rank {late} is late")
+    framed = [bar for bar in told.patches if to_hex(bar.get_edgecolor()).upper() == LIMIT]
+    assert len(framed) == 4
+
+
+# What every rank holds
+
+
+def test_cells_of_panels_that_stand_under_each_other_are_equally_wide():
+    wide = [([0.0, 1.0, 2.0, 3.0], [0.0, 1.0])] * 2
+    narrow = [([0.0], [1.0])] * 2
+    ax = plots.before_after({"a": wide, "b": wide, "c": narrow, "d": wide}, most=2, across=["x", "y"], down=["u", "v"])
+    panels = ax.figure.axes
+    assert len({panel.get_xlim() for panel in panels[::2]}) == 1
+    assert "x" in texts(panels[0]) and panels[2].get_ylabel() == "v"
+
+
+def test_the_root_is_named():
+    ax = plots.before_after({"a": [([1.0], [1.0])] * 3}, root=1)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["rank 0", "root: rank 1", "rank 2"]

@@ -126,6 +126,7 @@ def test_gpipe_is_a_mountain_and_1f1b_a_plateau():
 def test_a_round_trip_ends_where_the_next_micro_batch_enters():
     words = words_of(plots.round_trip(play(one_f_one_b(4, 8), **SLOW), "a trip").figure)
     assert "micro-batch 0 goes down the ranks and back in 15 s, from 0 to 15 s; then micro-batch 4 enters" in words
+    assert "rank 0's own work for 4 micro-batches takes 12 s" in words
 
 
 def test_a_real_run_is_drawn_with_all_its_gpus():
@@ -140,3 +141,26 @@ def test_a_real_run_is_drawn_with_all_its_gpus():
 def test_prices_stand_beside_their_bars():
     ax = PICTURES["price_of_cuts"]()
     assert [text.get_text() for text in ax.texts] == ["132 ms", "150 ms", "5.4 ms"]
+
+
+def test_waiting_between_turns_is_hatched_and_told():
+    slow = play(one_f_one_b(4, 8), **SLOW)
+    axes = plots.on_one_axis({"1F1B": play(one_f_one_b(4, 8)), "slow": slow}, "t", middle=True, note=(3, "is\nlast"))
+    hatched = [[patch for patch in ax.patches if patch.get_hatch()] for ax in axes]
+    assert not hatched[0] and len(hatched[1]) == 14
+    assert "rank 0 waits 2 between its turns" in words_of(axes[0].figure)
+    assert "rank 3 is last" in words_of(axes[0].figure)
+
+
+def test_one_micro_batch_is_framed_where_it_enters_and_leaves_memory():
+    axes = on_one_axis(framed=0)
+    frames = [[(bar.get_x(), bar.get_width()) for bar in ax.patches if not bar.get_fill()] for ax in axes]
+    assert frames == [[(0, 1), (31, 2)], [(0, 1), (10, 2)]]
+
+
+def test_recomputation_keeps_little_and_one_backward_open():
+    replays = {"GPipe": play(gpipe(4, 8)), "again": play(gpipe(4, 8), 1, 2, 1)}
+    ax = plots.held_over_time(replays, "t", gigabytes=5, recomputed=("again", 0.1), outlined="GPipe")
+    dashed, again = ax.lines[:2]
+    assert dashed.get_linestyle() == "--" and max(dashed.get_ydata()) == 40
+    assert max(again.get_ydata()) == pytest.approx(5 + 7 * 0.1) and again.get_ydata()[-1] == 0

@@ -13,7 +13,8 @@ from matplotlib.text import Text
 from course_lib import plots
 from course_lib.hardware import H100
 from course_lib.models import MODELS
-from course_lib.serving import Engine, Request, Roofline, continuous, static_batches
+from course_lib.plots.waiting import longest_gap
+from course_lib.serving import Engine, Request, Roofline, chunked, continuous, static_batches, synthetic_trace
 
 REQUESTS = [Request(n, 0.0, 4, length) for n, length in enumerate([3, 24, 5, 4] * 3)]
 
@@ -77,3 +78,76 @@ def test_two_engines_share_the_axis_of_time_and_the_gain_is_written():
     assert top.get_xlim() == low.get_xlim()
     gain = served["static"].seconds / served["continuous"].seconds
     assert f"{gain:.2f} times as fast" in low.get_title("left") and "times" not in top.get_title("left")
+
+
+# What users wait for
+
+CROWD = synthetic_trace("chat", 300, seed=1, rate=20)
+
+
+def a_stall() -> dict:
+    worker = Roofline(MODELS["Llama-3-8B"], H100)
+    users = [Request(n, 0.0, 1000, 40) for n in range(3)] + [Request(3, 0.1, 8000, 12)]
+    return {"whole": Engine(worker, continuous, slots=4, blocks=worker.blocks(), record=True).run(users),
+            "chunked": chunked(worker, users, budget=512)}
+
+
+def curves() -> tuple:
+    found = {"one": [(1, 0.004, 250), (16, 0.005, 3200), (50, 0.008, 6250), (99, 0.012, 8250)]}
+    return found, {"one": 50}
+
+
+PICTURES |= {
+    "slots and a queue": lambda: plots.slots_in_time(engines())[0],
+    "a stall": lambda: plots.stall(a_stall(), title="a long prompt")[0],
+    "knees": lambda: plots.knees({"one": {2: 0.1, 9: 3.0}, "other": {2: 0.1, 9: 0.2}}, {"one": 5, "other": 8},
+                                 objective=1, ylabel="seconds", title="two knees"),
+    "a bill": lambda: plots.bill({"busy": {"in line": 0.01, "own prompt": 0.1, "own tokens": 0.5,
+                                           "others' prompts": 0.4}}, title="one answer"),
+    "batches": lambda: plots.batch_gain(*curves(), title="more for all, slower for each"),
+    "latencies": lambda: plots.latencies(engines(), "ttft", limit=1, title="first tokens"),
+}
+
+
+@pytest.mark.parametrize("name", list(PICTURES)[5:])
+def test_letters_of_what_users_wait_for_are_large_enough(name):
+    test_letters_are_large_enough_and_no_picture_is_wider_than_the_page(name)
+
+
+def test_a_long_prompt_stops_the_others_and_in_chunks_it_does_not():
+    whole, pieces = a_stall().values()
+    stopped, slowed = (end - start for start, end in map(longest_gap, (whole, pieces)))
+    assert stopped > 0.13 and slowed < 0.011
+    words = plots.words_of(plots.stall({"whole": whole, "chunked": pieces}, title="a long prompt")[0].figure)
+    assert "slot 0: 138 ms without a token" in words and "slot 0: never more than 10 ms" in words
+
+
+def test_the_queue_is_empty_when_the_last_request_starts():
+    served = engines()
+    for ax, result in zip(plots.slots_in_time(served), served.values(), strict=True):
+        (line,) = ax.lines
+        started = min(event.start for event in result.events if event.label == "11")
+        assert line.get_xdata()[0] == pytest.approx(1e3 * started)
+
+
+def test_latencies_tell_the_percentiles_and_the_objective():
+    words = plots.words_of(plots.latencies({"one": engines()["static"]}, "ttft", limit=1).figure)
+    assert "one: 50% wait at most" in words and "a line at the objective of 1 s" in words and "inf" not in words
+
+
+# Chunked prefill
+
+
+def test_chunked_prefill_makes_all_tokens_within_the_budget():
+    served = chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD[:20], budget=256)
+    assert [request.made for request in served.requests] == [request.output for request in CROWD[:20]]
+    assert all(request.arrival < request.first <= request.end for request in served.requests)
+    steps = {event.start for event in served.events}
+    assert sum(event.end - event.start for event in {e.start: e for e in served.events}.values()) == pytest.approx(
+        served.busy)
+    assert len(steps) >= sum(request.prompt for request in CROWD[:20]) / 256
+
+
+def test_a_budget_that_leaves_no_room_for_a_prompt_is_refused():
+    with pytest.raises(ValueError, match="must be above the 20 requests"):
+        chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD[:20], budget=20)

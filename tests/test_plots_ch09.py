@@ -18,6 +18,12 @@ def played() -> dict:
     return {"1F1B": play(schedules.one_f_one_b(4, 8)), "ZB-V": play(schedules.zb_v(4, 8), 0.5, 0.5, 0.5)}
 
 
+def marked():
+    line = played()["ZB-V"]
+    ax = plots.timelines({"ZB-V": line})[0]
+    return plots.mark_way(plots.mark_span(plots.mark_idle(ax, line, 3), line, 0), line)
+
+
 PICTURES = {
     "timelines": lambda: plots.timelines(played())[0],
     "without numbers": lambda: plots.timelines(played(), numbers=False, title="both")[0],
@@ -25,6 +31,9 @@ PICTURES = {
                                           "two copies": (4, [[0, 1, 2, 3], [3, 2, 1, 0]])})[0],
     "one route": lambda: plots.stage_routes({"loop": (2, [[0, 1, 0, 1]])})[0],
     "split": plots.split_backward,
+    "block": plots.overlapped_block,
+    "losses": lambda: plots.smoothed_losses({"a": [3.0] * 30, "b": [4.0] * 30}, "Losses"),
+    "marks": marked,
 }
 
 
@@ -64,3 +73,58 @@ def test_a_route_tells_which_rank_holds_which_stage():
     words = plots.words_of(PICTURES["routes"]().figure)
     assert "stages 0 to 7 on ranks 0, 1, 2, 3, 3, 2, 1, 0" in words
     assert "stages 0 to 3 on ranks 0, 1, 2, 3; a second copy of the model: stages 0 to 3 on ranks 3, 2, 1, 0" in words
+
+
+def test_a_gain_of_nothing_is_not_told_and_a_kind_may_have_a_name_of_its_own():
+    both = {"H1": play(schedules.zb_h1(4, 8)), "H2": play(schedules.zb_h2(4, 8))}
+    assert "times as fast" not in plots.timelines(both)[1].get_title("left")
+    up = plots.timelines({"V": play(schedules.zb_v(2, 4))}, names={"F chunk 1": "F going up"})
+    assert "F going up" in [text.get_text() for text in up[0].figure.legends[0].get_texts()]
+
+
+def test_all_boxes_of_routes_are_equally_wide():
+    figure = plots.stage_routes({"one": (2, [[0, 1]]), "two": (2, [[0, 1, 0, 1]])})[0].figure
+    figure.canvas.draw()
+    widths = [patch.get_window_extent().width for ax in figure.axes for patch in ax.patches]
+    assert max(widths) <= 1.03 * min(widths)
+
+
+def test_idle_times_are_framed_and_told_in_seconds():
+    line = play(schedules.one_f_one_b(4, 8))
+    ax = plots.mark_idle(plots.timelines({"1F1B": line})[0], line, 0)
+    assert [text.get_text() for text in ax.texts if " s" in text.get_text()] == ["6 s", "1 s", "1 s", "1 s"]
+    assert len(ax.patches) == 4
+
+
+@pytest.mark.parametrize(
+    ("order", "words"), [(schedules.zb_h1, "27 s, 3 s of it idle"), (schedules.zb_h2, "24 s, no pause")]
+)
+def test_a_span_is_told_with_its_pauses(order, words):
+    done = play(order(4, 8))
+    ax = plots.mark_span(plots.timelines({"": done})[0], done, 0)
+    assert ax.texts[-1].get_text() == f"rank 0's own span: {words}"
+
+
+@pytest.mark.parametrize(("schedule", "points"), [
+    (schedules.interleaved(4, 8, 2), 16), (schedules.zb_v(4, 8), 16), (schedules.dual_pipe_v(4, 8), 16),
+])  # fmt: skip
+def test_the_way_of_a_micro_batch_passes_every_stage_down_and_up(schedule, points):
+    done = play(schedule)
+    (line,) = plots.mark_way(plots.timelines({"": done})[0], done, 2).lines
+    times = line.get_xdata()
+    assert len(times) == points and sorted(times) == list(times)
+
+
+def test_losses_are_smoothed_around_their_middle():
+    from course_lib.plots.losses import smoothed
+
+    places, means = smoothed([0, 1, 2, 3, 4], 3)
+    assert list(places) == [1, 2, 3] and means == [1, 2, 3]
+    ax = plots.smoothed_losses({"run": [0.0, 1.0, 2.0, 3.0, 4.0]}, "a title", window=3)
+    assert len(ax.lines) == 2 and "run: 2.000 over the last 20 batches" in ax.get_legend().get_texts()[0].get_text()
+
+
+def test_chunks_can_look_alike():
+    many = {"8 chunks": play(schedules.interleaved(2, 2, 8))}
+    (legend,) = plots.timelines(many, chunks=False)[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["F", "B", "idle"]

@@ -5,11 +5,18 @@ from __future__ import annotations
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+import torch
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from course_lib import Cluster, algorithms, plots
-from course_lib.lessons.ring import ring_steps, steps_of, with_chunk_numbers
+from course_lib import Cluster, algorithms, plots, run
+from course_lib.lessons.ring import (
+    ring_steps,
+    steps_of,
+    whole_tensors_around,
+    with_chunk_numbers,
+    with_partners,
+)
 from course_lib.plots.ring import ring_messages
 from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
 
@@ -27,7 +34,18 @@ def panels():
     return plots.seconds_over_ranks({"large": times, "small": {"star": times["ring"], "ring": times["ring"]}})[0]
 
 
+RATES = {"first": {4e3: 1e7, 4e5: 2e8, 4e6: 5e8}, "second": {4e3: 2e7, 4e5: 1e9, 4e6: 4e8}}
+
+
+def strips():
+    return plots.chunk_strips({"ring": ring_steps(4), "relay": steps_of(whole_tensors_around, 4)}, title="both")
+
+
 DRAWN = {
+    "strips": strips,
+    "all steps": lambda: plots.chunk_strips({"": ring_steps(4)}, per_row=3, title="six"),
+    "rates": lambda: plots.rates_over_size(RATES, title="rates", ratios=True),
+    "rates, marked": lambda: plots.rates_over_size(RATES, title="rates", mark=1e5),
     "star_and_ring": plots.star_and_ring,
     "chunk_journey": plots.chunk_journey,
     "tree_rounds": plots.tree_rounds,
@@ -68,7 +86,7 @@ def test_star_and_ring_share_one_axis_and_the_ratio_is_written_on_it():
     star, star_time, ring, ring_time = plots.star_and_ring().figure.axes
     assert star_time.get_xlim() == ring_time.get_xlim()
     assert "done after 1.5 instead of 6:\n4 times as fast" in words(ring_time)
-    assert "Star: rank 0's port carries everything" in plots.words_of(star.figure)
+    assert "Star: every message passes rank 0's port" in plots.words_of(star.figure)
     assert [text for text in words(ring) if text.startswith("chunk")] == ["chunk 3", "chunk 0", "chunk 1", "chunk 2"]
 
 
@@ -97,9 +115,9 @@ def test_what_moved_in_a_step_is_framed_and_says_where_it_came_from(step):
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_of_one_lap_every_step_is_named_for_what_it_does(step):
     adds = plots.ring_step(steps_of(reduce_scatter_ring, 3), step).get_title("left")
-    assert adds == f"step {step % 3} of 2: the framed chunks have just come in and were added"
+    assert adds == f"step {step % 3} of 2: the pink frames have just come in and were added"
     copies = plots.ring_step(steps_of(all_gather_ring, 3, only_own=True), step).get_title("left")
-    assert copies == f"step {step % 3} of 2: the framed chunks have just come in and were copied"
+    assert copies == f"step {step % 3} of 2: the pink frames have just come in and were copied"
 
 
 def test_a_step_without_a_change_says_so():
@@ -163,13 +181,14 @@ def test_panels_share_the_axis_of_time_and_tell_the_ratio_at_the_most_ranks():
 
 
 @pytest.mark.parametrize("ranks", [5, 8])
-def test_the_arrows_of_a_tree_are_the_messages_of_the_built_in_broadcast(ranks):
-    built_in = [(rank, peer) for rank in range(ranks) for messages in algorithms.broadcast(rank, ranks, 1, 0)
-                for kind, peer, _ in messages if kind == "send"]  # fmt: skip
-    said = plots.words_of(plots.tree_rounds(ranks).figure)
-    assert sorted(built_in) == [(one, other) for one in range(ranks) for other in range(ranks)
-                                if f" {one} sends to {other}" in said]  # fmt: skip
-    assert said.endswith(f"{ranks} ranks have it" + said.rpartition("ranks have it")[2])
+def test_the_arrows_of_the_trees_are_the_messages_of_the_built_in_reduce_and_broadcast(ranks):
+    drawn = plots.words_of(plots.tree_rounds(ranks).figure).partition("; broadcast")
+    for algorithm, said in ((algorithms.reduce, drawn[0]), (algorithms.broadcast, drawn[2])):
+        built_in = [(rank, peer) for rank in range(ranks) for messages in algorithm(rank, ranks, 1, 0)
+                    for kind, peer, _ in messages if kind == "send"]  # fmt: skip
+        assert sorted(built_in) == [(one, other) for one in range(ranks) for other in range(ranks)
+                                    if f" {one} sends to {other}" in said]  # fmt: skip
+    assert f"{ranks} of {ranks} have the tensor" in drawn[2]
 
 
 # The learner's own ring on the timeline
@@ -204,3 +223,48 @@ def test_messages_that_are_no_chunk_have_no_label():
         sending.wait()
 
     assert {event.label for event in with_chunk_numbers(whole, 64).events} == {""}
+
+
+def test_messages_say_with_whom():
+    trace = with_partners(_one_message())
+    assert [(event.rank, event.label) for event in trace.events] == [(0, "to 1"), (1, "from 0")]
+    assert trace.simulated and trace.seconds == _one_message().seconds
+
+
+def _one_message():
+    def one(dist):
+        return dist.recv(torch.empty(1), 0) if dist.get_rank() else dist.send(torch.ones(1), 1)
+
+    return run(one, ranks=2, on=Cluster())
+
+
+# All steps beside one another, and rates
+
+
+def frames(ax, colour) -> int:
+    return sum(to_hex(patch.get_edgecolor()) == colour.lower() and to_hex(patch.get_facecolor(), True).endswith("00")
+               for patch in ax.patches)  # fmt: skip
+
+
+def test_strips_frame_what_came_in_and_what_is_complete():
+    ring = plots.chunk_strips({"": ring_steps(4)})
+    assert frames(ring, plots.SENT) == 6 * 4
+    assert frames(ring, "#222222") == 4 + 8 + 12 + 16
+    assert "step 3: add; 4 of 16 chunks are complete; step 4: copy; 8 of 16" in plots.words_of(ring.figure)
+
+
+def test_strips_say_how_much_each_rank_receives():
+    said = plots.words_of(strips().figure)
+    assert "ring: each rank receives 1.5 tensors" in said and "relay: each rank receives 3 tensors" in said
+
+
+def test_rates_have_their_names_on_the_lines_and_the_ratio_at_both_ends():
+    ax = plots.rates_over_size(RATES, ratios=True)
+    assert set(words(ax)) == {"first", "second", "second 2 times as fast", "second 0.8 times as fast"}
+    assert ax.get_legend() is None
+    assert "first: 10 MB/s at 4 kB" in plots.words_of(ax.figure)
+
+
+def test_a_marked_size_is_named():
+    ax = plots.rates_over_size(RATES, mark=898e3)
+    assert " 898 kB" in words(ax) and "a line at 898 kB" in plots.words_of(ax.figure)

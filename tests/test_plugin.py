@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from judged import Judged, judge
+from judged import AS_LEARNERS_HAVE_IT, Judged, judge
 from nbformat.v4 import new_code_cell, new_notebook
 
 from exercises_tests.tools import plugin
@@ -198,7 +198,8 @@ def test_a_file_that_is_no_chapter_is_left_alone(tmp_path, text):
 @pytest.mark.parametrize("text", ["{nope", "[]", "\udcff", ""])
 def test_a_notebook_that_is_broken_is_told_in_a_sentence(tmp_path, text):
     (tmp_path / "small.ipynb").write_text(text, errors="surrogateescape")
-    command = [sys.executable, "-m", "pytest", "--nbval-lax", "small.ipynb", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--nbval-lax", "small.ipynb", "-q", "-p", "no:cacheprovider",
+               *AS_LEARNERS_HAVE_IT]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode != 0
     assert "small.ipynb is not a notebook: it" in done.stdout

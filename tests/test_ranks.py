@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import os
 import re
 import signal
@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from course_lib import Cluster, RankFailed, each, run, work
-from course_lib.engine import failures, runs
+from course_lib.engine import failures, packing, runs
 from course_lib.engine.processes import launcher, watch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -840,11 +840,37 @@ def test_under_torchrun_each_rank_gets_its_own_argument(under_torchrun):
     assert under_torchrun.count("own [7, 8]\n") == 2
 
 
-def test_what_a_rank_had_to_import_is_there_for_the_next_run():
+@pytest.mark.parametrize("module", ["torch.distributed.tensor.parallel", "course_lib.lessons.clinic"])
+def test_what_a_rank_had_to_import_is_there_for_the_next_run(module):
     def before_and_after(dist):
-        before = "torch.distributed.tensor.parallel" in sys.modules
-        importlib.import_module("torch.distributed.tensor.parallel")
+        before = module in sys.modules
+        importlib.import_module(module)
         return before
 
     run(before_and_after, ranks=1)
     assert run(before_and_after, ranks=1)[0] is True
+
+
+def test_what_a_rank_imports_of_the_learners_own_is_read_anew_in_each_run(tmp_path, monkeypatch):
+    def number(dist):
+        return importlib.import_module("mine_to_edit").NUMBER
+
+    monkeypatch.syspath_prepend(tmp_path)
+    for written in (1, 20):
+        (tmp_path / "mine_to_edit.py").write_text(f"NUMBER = {written}")
+        assert run(number, ranks=1)[0] == written
+
+
+def functional(x):
+    return torch.nn.functional.relu(torch.ones(len(os.path.join("a", x))))
+
+
+@pytest.mark.parametrize("function", [functional, total, alive, packing.unpack_plain])
+def test_submodules_that_a_function_reaches_are_those_that_cloudpickle_finds(function):
+    spec = importlib.util.find_spec("cloudpickle.cloudpickle")
+    theirs = importlib.util.module_from_spec(spec)  # as it is without what packing puts in the place of a function
+    spec.loader.exec_module(theirs)
+    values = list(function.__globals__.values())
+    found = {module.__name__ for module in packing.submodules(function.__code__, values)}
+    assert found == {module.__name__ for module in theirs._find_imported_submodules(function.__code__, values)}
+    assert function is not functional or "torch.nn.functional" in found

@@ -143,6 +143,14 @@ def with_chunk_numbers(answer: Any, elements: int, ranks: int = 4, on: Cluster |
     return Results([None] * ranks, trace.seconds, events, trace.printed, simulated=True)
 
 
+def with_partners(trace: Results) -> Results:
+    """Return a run whose sends and receives say with whom, as in "to 2" or "from 0"."""
+    words = {"send": "to", "recv": "from"}
+    events = [event._replace(label=f"{words[event.kind]} {event.peer}") if event.kind in words else event
+              for event in trace.events]  # fmt: skip
+    return Results(list(trace), trace.seconds, events, trace.printed, simulated=trace.simulated)
+
+
 # The tensors themselves
 
 
@@ -197,7 +205,8 @@ def _star(dist: Any, tensor: torch.Tensor) -> None:
         dist.send(tensor, other)
 
 
-def _relay(dist: Any, tensor: torch.Tensor) -> None:
+def whole_tensors_around(dist: Any, tensor: torch.Tensor) -> None:
+    """Sum a tensor over all ranks, in place, as a false ring: every rank's whole tensor visits all ranks."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     passing = tensor.clone()
     for _ in range(ranks - 1):
@@ -215,7 +224,7 @@ def three_meters(ranks: int, elements: int, names: str = "ABC") -> dict[str, dic
     One is a ring, one goes through rank 0, one passes the whole tensor around. All give the same sums.
     """
     readings = {}
-    for name, kind in zip(names, (_ring, _star, _relay), strict=True):
+    for name, kind in zip(names, (_ring, _star, whole_tensors_around), strict=True):
         trace = run(kind, torch.ones(elements), ranks=ranks, on=Cluster())
         readings[name] = {"bytes": 4 * elements, "sent": trace.bytes_sent, "messages": trace.messages_sent}
     return dict(sorted(readings.items()))

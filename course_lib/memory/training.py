@@ -100,6 +100,7 @@ def training_memory(
     precision: str = "bf16 mixed",
     optimizer: str = "adamw",
     recompute: str = "none",
+    flash: bool = False,
     dropout: bool = False,
     zero: int = 0,
     dp: int = 1,
@@ -119,7 +120,8 @@ def training_memory(
     micro-batches: the first as much as the whole model for one, whatever p is, and 1 + (p-1)/(p·chunks) times that
     interleaved (2205.05198, section 4.2.3). `microbatches` per step: None is enough to fill the pipeline (one where
     there is none); with more than one, gradients stay alive from the first backward on. `dropout`: masks of one byte,
-    as on GPUs. Not counted: the tokens, gaps of the allocator, NCCL's buffers, and copies as large as the
+    as on GPUs. `flash`: a layer that is computed again in backward stores no attention scores either, as FlashAttention
+    does it (2205.14135). Not counted: the tokens, gaps of the allocator, NCCL's buffers, and copies as large as the
     weights in AdamW's step on GPUs (`foreach`, as torch documents it). ValueError names the field and what is allowed.
     """
     check_layout(
@@ -141,7 +143,7 @@ def training_memory(
     # What is there only for a moment: gradients of log-probabilities and logits, or what one layer's backward needs;
     # weights that ZeRO-3 gathered, fresh gradients before ZeRO-2 scatters them; the two temporaries of Adam's step.
     moe = layers_of_stage(shape, pp, stage, chunks)[1] > 0
-    layer = _inside_layer(shape, batch, sequence, recompute, moe=moe, tp=tp, **saved)
+    layer = _inside_layer(shape, batch, sequence, recompute, flash, moe=moe, tp=tp, **saved)
     unit, matrix = _largest(shape, moe, stage in (0, pp - 1), tp, ep)
     gathered = unit * kind.weights if zero == 3 and dp > 1 else 0
     adam = 2 * matrix * kind.moment / (dp if zero else 1) if OPTIMIZERS[optimizer] == 2 else 0
@@ -172,11 +174,12 @@ def forwards_in_flight(pp: int, stage: int = 0, chunks: int = 1, microbatches: i
     return min(wanted, microbatches or wanted)
 
 
-def _inside_layer(shape: ModelShape, batch: int, sequence: int, recompute: str, **saved) -> float:
+def _inside_layer(shape: ModelShape, batch: int, sequence: int, recompute: str, flash: bool, **saved) -> float:
     """Return the bytes a layer's backward needs beside what forward saved: what it computes again, and two gradients
     of the scores, which come when the MLP's bytes are free again."""
     kept = layer_activation_bytes(shape, batch, sequence, recompute, **saved)
-    whole = layer_activation_bytes(shape, batch, sequence, "none", **saved) if recompute == "full" else kept
+    again = "selective" if flash else "none"
+    whole = layer_activation_bytes(shape, batch, sequence, again, **saved) if recompute == "full" else kept
     scores = saved["element"] * batch * sequence**2 * shape.heads / saved["tp"] if whole["scores"] else 0
     return _sum(whole) - _sum(kept) + max(2 * scores - whole["mlp"], 0)
 

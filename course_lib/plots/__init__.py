@@ -39,6 +39,7 @@ from course_lib.plots.canvas import (
     sheet,
     words_of,
 )
+from course_lib.plots.chunk_strips import chunk_strips
 from course_lib.plots.chunks import cut_product, shards, shards_text
 from course_lib.plots.collectives import (
     all_reduce_costs,
@@ -51,19 +52,24 @@ from course_lib.plots.collectives import (
 from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.fits import activation_growth, store_serve_train
-from course_lib.plots.four_traces import four_traces
+from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
+from course_lib.plots.late_rank import late_barrier, late_rank
 from course_lib.plots.layer import layer_matrices
+from course_lib.plots.losses import smoothed_losses
+from course_lib.plots.marks import mark_idle, mark_span, mark_way
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
 from course_lib.plots.messages import messages
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
+from course_lib.plots.rates import rates_over_size
 from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
@@ -81,6 +87,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
 __all__ = [
     "ACTIVATIONS",
@@ -118,14 +125,17 @@ __all__ = [
     "arrow",
     "as_html",
     "bandwidth",
+    "batch_gain",
     "before_after",
     "before_after_text",
+    "bill",
     "block_tables",
     "box",
     "bucket_packing",
     "bytes_text",
     "call_order",
     "chunk_journey",
+    "chunk_strips",
     "count_waiting",
     "cut_all_reduce",
     "cut_layer",
@@ -133,13 +143,16 @@ __all__ = [
     "cut_product",
     "doubling",
     "explore",
-    "four_traces",
     "gather_use_free",
     "gradients_leave",
     "held_over_time",
+    "kernel_traces",
+    "knees",
     "ladder",
     "ladder_text",
     "lanes",
+    "late_barrier",
+    "late_rank",
     "latencies",
     "launch_order",
     "layer_matrices",
@@ -147,6 +160,9 @@ __all__ = [
     "legend_below",
     "loss_curves",
     "many_copies",
+    "mark_idle",
+    "mark_span",
+    "mark_way",
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
@@ -159,10 +175,12 @@ __all__ = [
     "one_answer",
     "one_cut",
     "one_model",
+    "overlapped_block",
     "owners",
     "pipeline_of_nodes",
     "price_of_cuts",
     "race",
+    "rates_over_size",
     "replica_paths",
     "replicas",
     "ring_pieces",
@@ -180,9 +198,12 @@ __all__ = [
     "shards",
     "shards_text",
     "sheet",
+    "slots_in_time",
+    "smoothed_losses",
     "split_backward",
     "stage_routes",
     "stale_gradient",
+    "stall",
     "star_and_ring",
     "store_serve_train",
     "strategy_bars",

@@ -36,7 +36,7 @@ def one_answer(
     moved = [1e3 * (weights - lookup + (kept + new) * token) / gpu.memory_bandwidth for new, _, kept in passes]
     spans = [max(both) for both in zip(flops, moved, strict=True)]
     ends = [sum(spans[: n + 1]) for n in range(len(spans))]
-    ax = new_axes(ax, 2.9 if inside else 2.3)
+    ax = new_axes(ax, 3.1 if inside else 2.3)
     rows = {"arithmetic": flops, "memory": moved} if inside else {"GPU": spans}
     for row, busy in enumerate(rows.values(), start=1):
         ax.barh(row, ends[-1], 0.6, color=WAITING if inside else "white")
@@ -47,21 +47,25 @@ def one_answer(
         ax.plot([end], [0], "o", color=INK, markersize=5)
         if n in (0, len(ends) - 1) or not inside:
             ax.text(end, -0.3, f"{n + 1}", ha="center", fontsize=SMALLEST)
-    step = spans[1]
+    step, read = spans[1], moved[1] * gpu.memory_bandwidth / 1e3
     share = flops[1] / spans[1]
     if inside:
-        _note(ax, ends[0] / 2, 1, "reading the prompt: busy all the time", INK)
-        _note(ax, (ends[0] + ends[-1]) / 2, 1, f"idle {1 - share:.1%} of the time", INK)
-        _note(ax, (ends[0] + ends[-1]) / 2, 2, "fetching the weights, once for each token", "white")
+        middle = (ends[0] + ends[-1]) / 2
+        _note(ax, ends[0] / 2, 1, "computing the prompt", INK)
+        _note(ax, middle, 0.52, f"grey is idle: {1 - share:.1%} of the time while tokens are made", INK)
+        _note(ax, middle, 2.48, f"weights, keys and values: {read / 1e9:.0f} GB for every token", INK)
+        ax.text(0.3, 2.48, "weights, once", va="center", fontsize=SMALLEST, color=INK)
+        _note(ax, (moved[0] + ends[0]) / 2, 2, "idle", INK)
         title = "While tokens are made, the GPU's arithmetic waits for its memory"
     else:
         _note(ax, ends[0] / 2, 1, f"prefill: the prompt of {prompt:,} tokens is read", INK)
-        ax.annotate(f"decode: a token every {step:.1f} ms", (ends[4], 1.3), (ends[4], 1.75), ha="center",
-                    fontsize=SMALLEST, va="center")
+        for left, right in zip(ends, ends[1:], strict=False):
+            _bracket(ax, left, right, 1.38)
+        _note(ax, (ends[0] + ends[-1]) / 2, 1.75, f"decode: a step of {step:.1f} ms for each token", INK)
         title = "An answer comes in two speeds"
     names = ["tokens at\nthe user", *({"arithmetic": "arithmetic", "memory": "memory"} if inside else ["GPU"])]
     ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(rows) + (0.45 if inside else 0.95), -0.55)
+    ax.set_ylim(len(rows) + (0.7 if inside else 0.95), -0.55)
     ax.set_xlim(0, ends[-1] * 1.02)
     ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}, at least)", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
@@ -71,6 +75,13 @@ def one_answer(
                  f"for a token the memory is busy {moved[1] / spans[1]:.0%} of the time, arithmetic {share:.1%}"]
     say(ax, "\n".join(told))
     return ax
+
+
+def _bracket(ax: Axes, left: float, right: float, y: float) -> None:
+    """Draw a brace's flat sister below a bar, from one token to the next."""
+    gap = 0.08 * (right - left)
+    xs = [left + gap, left + gap, right - gap, right - gap]
+    ax.plot(xs, [y, y + 0.1, y + 0.1, y], color=INK, linewidth=1)
 
 
 def _note(ax: Axes, x: float, y: float, words: str, colour: str) -> None:

@@ -9,16 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from course_lib import costs
-from course_lib.plots.canvas import FACES, GREY, SERIES, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
+from course_lib.plots.canvas import FACES, GREY, INK, SERIES, SMALLEST, TITLE, WAITING, WIDTH, Picture, new_axes, say
 from course_lib.plots.time import time_unit
 
 
-def before_after(collectives: Mapping[str, Iterable], *, most: int = 3) -> Axes:
+def before_after(
+    collectives: Mapping[str, Iterable], *, most: int = 3, root: int | None = None, across: Sequence[str] = (),
+    down: Sequence[str] = (),
+) -> Axes:  # fmt: skip
     """Draw what ranks hold before and after each collective: `collectives[name][rank]` is a pair of rows of numbers.
 
     A number that some rank held before has that rank's colour; one that was computed is white in a thick frame. An
-    empty row, or None, is a rank that got nothing. Up to `most` collectives stand side by side. Its text twin is
-    `before_after_text`. Returns the first Axes.
+    empty row, or None, is a rank that got nothing. Up to `most` collectives stand side by side; `root` is marked, and
+    `across` and `down` name the columns and rows of panels. Its text twin is `before_after_text`. Returns the first
+    Axes.
     """
     runs = {name: [_rows(pair) for pair in pairs] for name, pairs in collectives.items()}
     columns = min(most, max(len(runs), 1))
@@ -26,13 +30,19 @@ def before_after(collectives: Mapping[str, Iterable], *, most: int = 3) -> Axes:
     ranks = max((len(pairs) for pairs in runs.values()), default=1)
     spans = [_span(pairs) for pairs in runs.values()] or [1]
     figure, grid = plt.subplots(
-        lines, columns, figsize=(WIDTH, (0.75 + 0.28 * ranks) * lines), squeeze=False, layout="constrained",
+        lines, columns, figsize=(WIDTH, (0.75 + 0.28 * ranks) * lines + 0.3 * bool(across)), squeeze=False,
+        layout="constrained",
         FigureClass=Picture, width_ratios=[max(spans[column::columns]) for column in range(columns)],
     )  # fmt: skip
     for ax in grid.flat[len(runs) :]:
         ax.set_visible(False)
     for place, (ax, (name, pairs)) in enumerate(zip(grid.flat, runs.items(), strict=False)):
-        _panel(ax, name, pairs, names=place % columns == 0)
+        _panel(ax, name, pairs, place % columns == 0, max(spans[place % columns :: columns]), root)
+        if across and place < columns:
+            ax.annotate(across[place], (0, 1), (0, 28), xycoords="axes fraction", textcoords="offset points",
+                        fontsize=TITLE, weight="bold", color=INK)  # fmt: skip
+        if down and place % columns == 0:
+            ax.set_ylabel(down[place // columns], fontsize=TITLE, weight="bold", color=INK, labelpad=12)
         say(ax, before_after_text({"": pairs}))
     return grid[0, 0]
 
@@ -49,6 +59,7 @@ def before_after_text(collectives: Mapping[str, Iterable]) -> str:
     return "\n".join(lines)
 
 
+PALE = "#EEEEEE"
 GAP = 1.4  # columns between before and after, for the arrow
 
 
@@ -66,7 +77,9 @@ def _numbers(row: list) -> str:
     return " ".join(f"{value:g}" for value in row) or "–"
 
 
-def _panel(ax: Axes, name: str, pairs: list[tuple[list, list]], names: bool) -> None:
+def _panel(
+    ax: Axes, name: str, pairs: list[tuple[list, list]], names: bool, span: float, root: int | None
+) -> None:  # fmt: skip
     origin = {value: rank for rank, (before, _) in enumerate(pairs) for value in before}
     left = max((len(before) for before, _ in pairs), default=1)
     right = max((len(after) for _, after in pairs), default=1)
@@ -78,9 +91,13 @@ def _panel(ax: Axes, name: str, pairs: list[tuple[list, list]], names: bool) -> 
     middle = (len(pairs) - 1) / 2
     arrow = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
     ax.annotate("", (left + GAP - 0.55, middle), (left - 0.45, middle), arrowprops=arrow)
-    ax.set_xlim(-0.55, _span(pairs) - 0.55)
+    ax.set_xlim(-0.55, span - 0.55)  # that of the widest panel of this column: all cells are equally wide
     ax.set_ylim(len(pairs) - 0.45, -0.55)
-    ax.set_yticks(range(len(pairs)), [f"rank {rank}" if names else "" for rank in range(len(pairs))], fontsize=SMALLEST)
+    told = [f"root: rank {rank}" if rank == root else f"rank {rank}" for rank in range(len(pairs))]
+    ax.set_yticks(range(len(pairs)), told if names else [""] * len(pairs), fontsize=SMALLEST)
+    if root is not None:
+        ax.get_yticklabels()[root].set_weight("bold")
+        ax.axhspan(root - 0.5, root + 0.5, color=PALE, zorder=0)
     ax.set_xticks([])
     ax.tick_params(length=0)
     for spine in ax.spines.values():
@@ -153,8 +170,8 @@ def all_reduce_costs(
 ) -> Axes:
     """Draw what an all-reduce costs by each algorithm over the size of the tensor, by the alpha-beta formulas.
 
-    A grey line marks `size`, a dotted one the crossover from which on a ring is faster than a tree. With `tell` it
-    prints its text twin: the seconds of each algorithm at `size`, and the crossover.
+    A broad grey line marks `size`, a thin black one the crossover from which on a ring is faster than a tree. With
+    `tell` it prints its text twin: the seconds of each algorithm at `size`, and the crossover.
     """
     names = {"naive": "through rank 0", "tree": "tree", "ring": "ring", "halving_doubling": "halving and doubling"}
 
@@ -163,13 +180,13 @@ def all_reduce_costs(
 
     ax = seconds_over_size(lines={name: model(key) for key, name in names.items()}, ax=ax)
     crossover = costs.crossover_bytes(ranks, latency, bandwidth)
-    ax.axvline(size, color=GREY, linewidth=1, label=f"a tensor of {bytes_text(size)}")
+    ax.axvline(size, color=WAITING, linewidth=7, zorder=0, label=f"a tensor of {bytes_text(size)}")
     told = "a ring is never slower than a tree"
     if crossover:
         told = f"crossover of tree and ring at {bytes_text(crossover)}"
-        ax.axvline(crossover, color="black", linewidth=1.2, linestyle=":", label=told)
+        ax.axvline(crossover, color="black", linewidth=1, label=told)
         ax.plot([crossover], [model("ring")(crossover)], "o", color="black", markersize=6)
-    ax.legend(fontsize=SMALLEST, frameon=False)
+    ax.legend(fontsize=SMALLEST, facecolor="white", edgecolor="none", framealpha=0.9)
     link = f"{bytes_text(bandwidth)}/s and {_seconds_text(latency)} a message"
     ax.set_title(f"all-reduce on {ranks} ranks, {link} (formula)", fontsize=TITLE, loc="left")
     if tell:

@@ -19,6 +19,7 @@ from course_lib.plots.canvas import (
     WAITING,
     WIDTH,
     Picture,
+    arrow,
     say,
 )
 
@@ -39,13 +40,12 @@ def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
         ax.axvline(prompt - 0.04, color=INK, linewidth=1, linestyle=":")
         ax.set_xlim(-0.1, prompt + new - 1)
         ax.set_ylim(new, -0.1)
-        ax.set_yticks([step + 0.43 for step in range(new)], [f"token {step + 1}" for step in range(new)])
-        ax.set_xticks([prompt / 2, prompt + (new - 1) / 2], ["the prompt", "its own answer"])
+        ax.set_yticks([step + 0.43 for step in range(new)], [f"step {step + 1}" for step in range(new)])
+        ax.set_xticks([prompt / 2, prompt + (new - 1) / 2], ["the prompt", "the answer so far"])
         ax.tick_params(length=0, labelsize=SMALLEST)
         for spine in ax.spines.values():
             spine.set_visible(False)
         ax.set_title(words, fontsize=TITLE, loc="left")
-    axes[0].set_ylabel("to make", fontsize=SMALLEST)
     axes[1].text(prompt / 2, new / 2 + 0.5, "kept: keys and values\nare only looked up", ha="center", va="center",
                  fontsize=SMALLEST, bbox={"facecolor": "white", "edgecolor": GREY, "pad": 3})
     say(axes[0], f"to make {new} tokens after a prompt of {prompt}, the model reads {prompt}, {prompt + 1}, … tokens: "
@@ -57,8 +57,8 @@ def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
 
 def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: int = 24, seed: int = 3) -> list[Axes]:
     """Draw the same requests with room reserved for the longest answer, and with blocks handed out as needed."""
-    figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 4.3), layout="constrained", FigureClass=Picture,
-                                      height_ratios=(3, 3.2))
+    figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 4.9), layout="constrained", FigureClass=Picture,
+                                      height_ratios=(2.6, 4))
     used, names = sum(answers), "ABCDEFG"
     for row, tokens in enumerate(answers):
         for place in range(longest):
@@ -67,7 +67,7 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
         top.text(-0.4, row + 0.4, names[row], ha="right", va="center", fontsize=SMALLEST, weight="bold")
     top.set_xlim(-1, longest)
     top.set_ylim(len(answers), -0.1)
-    top.set_title(f"reserved for the longest answer: {used / (longest * len(answers)):.0%} is used",
+    top.set_title(f"Reserved for the longest answer: {used / (longest * len(answers)):.0%} is used, grey is empty",
                   fontsize=TITLE, loc="left")
 
     needs = [-(-tokens // size) for tokens in answers]
@@ -77,19 +77,23 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
     tables = [places[start : start + need] for start, need in zip(starts, needs, strict=True)]
     owner = {block: (row, n) for row, table in enumerate(tables) for n, block in enumerate(table)}
     for block in range(total):
-        x, y = (block % wide) * (size + 0.55), block // wide * 1.45
+        x, y = _corner(block, wide, size)
         row, n = owner.get(block, (None, 0))
         filled = 0 if row is None else min(size, answers[row] - n * size)
         for place in range(size):
-            low.add_patch(plt.Rectangle((x + place, y), 0.92, 0.8, linewidth=0,
-                                        facecolor=FACES[row] if place < filled else WAITING))
-        words = str(block) if row is None else f"{block}: {names[row]}{n}"
-        low.text(x + size / 2, y + 1.02, words, ha="center", va="center", fontsize=SMALLEST)
+            if row is None:  # nobody's: an outline
+                look = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
+            else:
+                look = {"facecolor": FACES[row] if place < filled else WAITING, "linewidth": 0}
+            low.add_patch(plt.Rectangle((x + place, y), 0.92, 0.8, **look))
+        low.text(x + size / 2, y + 1.02, str(block), ha="center", va="center", fontsize=SMALLEST,
+                 weight="normal" if row is None else "bold", zorder=5,
+                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
     low.set_xlim(-0.6, wide * (size + 0.55))
-    low.set_ylim(3.9, -0.1)
+    low.set_ylim(6.3, -0.1)
     written = "    ".join(f"{names[row]}: {', '.join(map(str, table))}" for row, table in enumerate(tables))
-    low.text(0, 3.45, f"tables   {written}", fontsize=SMALLEST, va="center", weight="bold")
-    low.set_title(f"in blocks of {size}: {used / (size * sum(needs)):.0%} of what is handed out is used, "
+    _tables(low, tables, wide, size)
+    low.set_title(f"In blocks of {size}: {used / (size * sum(needs)):.0%} of what is handed out is used, "
                   f"and {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
     for ax in (top, low):
         ax.axis("off")
@@ -98,3 +102,22 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
     say(low, f"{total} blocks of {size} tokens; tables {written}")
     return [top, low]
 
+
+def _corner(block: int, wide: int, size: int) -> tuple[float, float]:
+    return (block % wide) * (size + 0.55), block // wide * 1.45
+
+
+def _tables(ax: Axes, tables: Sequence[Sequence[int]], wide: int, size: int) -> None:
+    """Draw each request's table below the blocks, in its colour, and arrows from the first one to its blocks."""
+    x, y = 0.0, 4.75
+    for row, table in enumerate(tables):
+        ax.text(x, y + 0.55, f"table of {'ABCDEFG'[row]}", va="center", fontsize=SMALLEST, weight="bold")
+        x += 5.6
+        for block in table:
+            ax.add_patch(plt.Rectangle((x, y), 1.5, 1.1, facecolor=FACES[row], edgecolor=INK, linewidth=0.8))
+            ax.text(x + 0.75, y + 0.55, str(block), ha="center", va="center", fontsize=SMALLEST, weight="bold")
+            if row == 0:
+                left, top = _corner(block, wide, size)
+                arrow(ax, (x + 0.75, y), (left + size / 2, top + 1.22), colour=GREY, line=1.0)
+            x += 1.5
+        x += 1.3

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from course_lib.plots.canvas import COLLECTIVE, FACES, GREY, INK, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
+from course_lib.plots.canvas import COLLECTIVE, FACES, GREY, INK, SERIES, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
 
 INCH = 5.0
 PALE = "#F4F4F4"
@@ -28,7 +30,8 @@ def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Ax
                 weight="bold")  # fmt: skip
         _frame(ax, left - 0.9, y - 0.6, step * (per_node - 1) + 5.6, 3.0, PALE, INK, "solid", under=True)
         for place in range(per_node):
-            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[node % len(FACES)], f"rank {node * per_node + place}")
+            rank = node * per_node + place
+            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[rank % len(FACES)], f"rank {rank}")
     beside = left + step * per_node + 0.1
     words = ("solid frame: one node,\nfast links; tensor\nparallelism lives here",
              "dashed frame: across the\nnetwork; data paral-\nlelism lives here")  # fmt: skip
@@ -47,9 +50,10 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
     ax = sheet(3.1, WIDTH * INCH, 3.1 * INCH, ax)
     ax.set_title("Only sums of a whole node cross the network, and every port carries its part", fontsize=TITLE,
                  loc="left")  # fmt: skip
+    ring = Fraction(2 * (2 * per_node - 1), 2 * per_node)  # of the tensor: what a ring through both nodes sends
     panels = (
-        ("1 · reduce-scatter inside", "each rank holds one piece\nof its node's sum"),
-        ("2 · all-reduce across", f"each pair adds up its piece:\n1/{per_node} of the tensor a port"),
+        ("1 · reduce-scatter inside", "pale colour: one piece of\nthe sum of this node"),
+        ("2 · all-reduce across", f"strong: the sum of both nodes\n(one ring: {ring} through one port)"),
         ("3 · all-gather inside", "every rank holds all pieces\nof the whole sum"),
     )
     side, gap = 1.9, 0.85
@@ -72,6 +76,9 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
             for place in range(per_node):
                 x = left + (side + gap) * place + side / 2
                 arrow(ax, (x, 9.3), (x, 6.0), "<|-|>", colour=COLLECTIVE, line=2.6)
+            text = f"1/{per_node} of the tensor through each port"
+            ax.text(middle, 7.65, text, ha="center", va="center", fontsize=SMALLEST, color=INK,
+                    bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"})
     phases = "\n".join(f"{name}: {' '.join(words.split())}" for name, words in panels)
     pairs = ", ".join(f"{place} and {per_node + place}" for place in range(per_node))
     say(ax, f"{phases}\nThe pairs that talk across are {pairs}")
@@ -88,7 +95,8 @@ def _pieces(ax: Axes, x: float, y: float, side: float, place: int, count: int, p
     """Draw a rank as its tensor in pieces: those that are of use after this phase are coloured by their number."""
     for piece in range(count):
         kept = phase == 2 or piece == place
-        colour = FACES[piece % len(FACES)] if kept else "white"
+        whole = SERIES if phase else FACES  # pale: the sum of one node; strong: the whole sum
+        colour = whole[piece % len(whole)] if kept else "white"
         ax.add_patch(Rectangle((x, y + side - (piece + 1) * side / count), side, side / count, facecolor=colour,
                                edgecolor=GREY, linewidth=0.5))  # fmt: skip
     ax.add_patch(Rectangle((x, y), side, side, facecolor="none", edgecolor=INK, linewidth=1.2))

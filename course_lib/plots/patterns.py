@@ -6,9 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
 from course_lib import algorithms
-from course_lib.plots.canvas import FACES, GREY, INK, LIMIT, SENT, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
+from course_lib.plots.canvas import BLUE, FACES, GREY, INK, LIMIT, SENT, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
 
 INCH = 5.0  # units of a drawing: a circle of radius 1 has 0.4 inches across
+ROUNDS = (BLUE, "#B06000", "#00785A")  # of rounds 1, 2 and 3: dark enough for their numbers
 CORNERS = ((-1, 1), (1, 1), (1, -1), (-1, -1))  # of ranks 0 to 3, clockwise, so that a ring is drawn as one
 
 
@@ -45,7 +46,7 @@ def who_talks(ax: Axes | None = None) -> Axes:
         middle = 5.1 + 10.25 * place
         moves = rounds_of(kind, 4)
         ax.text(middle, 14.2, kind, ha="center", va="top", fontsize=TITLE, color=INK, weight="bold")
-        _corners(ax, (middle, 8.6), 3.1, moves)
+        _corners(ax, (middle, 8.5), 3.1, moves)
         count = f"{len(moves)} messages, {max(one for one, _, _ in moves)} rounds"
         ax.text(middle, 3.9, count, ha="center", va="top", fontsize=SMALLEST, color=INK)
         ax.text(middle, 2.6, words, ha="center", va="top", fontsize=SMALLEST, color=INK)
@@ -89,7 +90,7 @@ def doubling(ranks: int = 8, ax: Axes | None = None) -> Axes:
 def owners(ranks: int = 4, ax: Axes | None = None) -> Axes:
     """Draw the chunks of all ranks as a grid, and to which rank each column of it has to go to be added up."""
     side, gap, left = 2.0, 3.4, 8.6
-    high = side * ranks + 5.4
+    high = side * ranks + 5.8
     ax = _sheet(high / INCH, ax)
     ax.set_title("Column r belongs to rank r: it takes one chunk from every other rank, and adds", fontsize=TITLE,
                  loc="left")  # fmt: skip
@@ -106,13 +107,15 @@ def owners(ranks: int = 4, ax: Axes | None = None) -> Axes:
                     color=INK, weight="bold" if own else "normal")  # fmt: skip
     for chunk in range(ranks):
         x = left + (side + gap) * chunk
+        ax.add_patch(Rectangle((x - 0.3, top - side * ranks - 0.25), side + 0.6, side * ranks + 0.5, facecolor="none",
+                               edgecolor=SENT, linewidth=2.0))  # fmt: skip
         total = sum(10 * rank + chunk for rank in range(ranks))
-        arrow(ax, (x + side / 2, top - side * ranks), (x + side / 2, 1.75), colour=SENT, line=2.2)
+        arrow(ax, (x + side / 2, top - side * ranks - 0.25), (x + side / 2, 1.75), colour=SENT, line=2.2)
         box(ax, x - 1.45, 0.15, side + 2.9, 1.5, "white", f"rank {chunk}: {total}", line=1.8, weight="bold")
-        ax.text(x + side / 2, top + 0.4, f"chunk {chunk}", ha="center", fontsize=SMALLEST, color=INK)
+        ax.text(x + side / 2, top + 0.6, f"chunk {chunk}", ha="center", fontsize=SMALLEST, color=INK)
     beside = left + (side + gap) * ranks - 1.6
-    ax.text(beside, top - side * ranks / 2, f"A thick frame stays\nwhere it is. The other\n{ranks - 1} of each column\n"
-            "travel to its rank.", va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
+    ax.text(beside, top - side * ranks / 2, "A pink frame is added\nup. Its black chunk is\nin place already, the\n"
+            f"other {ranks - 1} travel.", va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
     ax.text(left - 1.9, 0.9, "ends with", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"A grid of {ranks} ranks and their {ranks} chunks each. "
             + "; ".join(f"chunk {chunk} of every rank goes to rank {chunk}, which ends with "
@@ -170,16 +173,23 @@ def _corners(ax: Axes, middle: tuple[float, float], reach: float, moves: list[tu
         (x0, y0), (x1, y1) = at[sender], at[receiver]
         length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
         along = ((x1 - x0) / length, (y1 - y0) / length)
-        beside = 0.5 if (receiver, sender) in pairs else 0.0  # two that face each other keep to the left
+        back = pairs.get((receiver, sender))
+        mutual = back == rounds
+        if mutual and sender > receiver:
+            continue  # drawn with the other direction, as one line with two heads
+        beside = 0.42 if back and not mutual else 0.0  # two that face each other keep to the left
+        away = 1.5 if mutual else 1.2
+        colour = ROUNDS[(rounds[0] - 1) % len(ROUNDS)] if len(rounds) == 1 else SENT
         shift = (-along[1] * beside, along[0] * beside)
-        start = (x0 + along[0] * 1.15 + shift[0], y0 + along[1] * 1.15 + shift[1])
-        end = (x1 - along[0] * 1.15 + shift[0], y1 - along[1] * 1.15 + shift[1])
-        arrow(ax, start, end, colour=SENT, line=1.7)
+        start = (x0 + along[0] * away + shift[0], y0 + along[1] * away + shift[1])
+        end = (x1 - along[0] * away + shift[0], y1 - along[1] * away + shift[1])
+        arrow(ax, start, end, "<|-|>" if mutual else "-|>", colour=colour, line=1.7)
         part = 0.5 if abs(sender - receiver) != 2 else 0.28  # diagonals cross in the middle: their numbers stand aside
         words = " ".join(map(str, rounds))
         spot = (start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1]))
         look = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-        ax.text(*spot, words, ha="center", va="center", fontsize=SMALLEST, color=INK, bbox=look, zorder=4)
+        ax.text(*spot, words, ha="center", va="center", fontsize=SMALLEST, color=INK if len(rounds) > 1 else colour,
+                weight="bold", bbox=look, zorder=4)  # fmt: skip
     for rank, (x, y) in enumerate(at):
         _rank(ax, x, y, str(rank), FACES[rank])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -31,11 +32,16 @@ from course_lib.plots.time import time_unit, timeline
 BESIDE = 1.05  # where a column of numbers stands, to the right of a timeline
 
 
-def on_one_axis(results: Mapping[str, Any], title: str, *, held: bool = False, rows: int | None = None) -> list[Axes]:
+def on_one_axis(
+    results: Mapping[str, Any], title: str, *, held: bool = False, rows: int | None = None, middle: bool = False,
+    framed: int | None = None, note: tuple[int, str] | None = None,
+) -> list[Axes]:  # fmt: skip
     """Draw timelines by name one below the other, with one scale of time and one key; returns their Axes.
 
     `held` writes beside each rank how many micro-batches' activations it holds at most. `rows` makes each timeline as
-    high as one of so many ranks, so that a picture under a slider keeps its height.
+    high as one of so many ranks, so that a picture under a slider keeps its height. `middle` hatches in red the waiting
+    between a rank's first backward and its last forward, where a schedule takes turns. `framed` frames what rank 0 does
+    for one micro-batch. `note` writes (rank, words) beside the last timeline.
     """
     high = [0.8 + 0.34 * (rows or len(result)) for result in results.values()]
     figure, panels = plt.subplots(
@@ -50,12 +56,47 @@ def on_one_axis(results: Mapping[str, Any], title: str, *, held: bool = False, r
         ax.set_xlabel(f"time in {unit}" if ax is axes[-1] else "", fontsize=SMALLEST)
         if held:
             _beside(ax, "holds", result.peak_activations)
+        if middle:
+            _hatch_middle(ax, result, factor)
+        for event in result.events if framed is not None else ():
+            if event.rank == 0 and event.action.microbatch == framed:
+                _frame(ax, event)
     keys = {key.get_label(): key for legend in figure.legends for key in legend.legend_handles}
     for legend in list(figure.legends):
         legend.remove()
+    if middle:
+        keys["middle"] = Patch(facecolor=WAITING, edgecolor=LIMIT, hatch="////", label="waits between turns")
     legend_below(axes[-1], list(keys.values()))
+    if note:
+        rank, words = note
+        axes[-1].text(1.01, rank, words, transform=axes[-1].get_yaxis_transform(), va="center", fontsize=SMALLEST)
+        say(axes[-1], f"{axes[-1].course_words}\nrank {rank} {' '.join(words.split())}")
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return axes
+
+
+def _hatch_middle(ax: Axes, result: Any, factor: float) -> None:
+    """Hatch each rank's waiting between its first backward and its last forward, and say how long it is."""
+    told = []
+    for rank in range(len(result)):
+        mine = sorted((event for event in result.events if event.rank == rank), key=lambda event: event.start)
+        start = min(event.start for event in mine if event.kind != "F")
+        end = max(event.end for event in mine if event.kind == "F")
+        waits = 0.0
+        for here, there in itertools.pairwise(event for event in mine if start <= event.start <= end):
+            if there.start - here.end > 1e-9 * result.seconds:
+                waits += there.start - here.end
+                left, right = here.end * factor, there.start * factor
+                look = {"facecolor": WAITING, "edgecolor": LIMIT, "hatch": "////", "linewidth": 0, "zorder": 1.5}
+                ax.add_patch(plt.Rectangle((left, rank - 0.4), right - left, 0.8, **look))
+        if waits:
+            told.append(f"rank {rank} waits {waits * factor:.3g} between its turns")
+    say(ax, "\n".join([ax.course_words, *told]))
+
+
+def _frame(ax: Axes, event: Any) -> None:
+    corner, wide = (event.start, event.rank - 0.4), event.end - event.start
+    ax.add_patch(plt.Rectangle(corner, wide, 0.8, fill=False, edgecolor=INK, linewidth=2.2, zorder=4))
 
 
 def _beside(ax: Axes, head: str, numbers: list[int]) -> None:
@@ -68,7 +109,10 @@ def _beside(ax: Axes, head: str, numbers: list[int]) -> None:
 
 
 def count_waiting(stages: int = 4, microbatches: int = 4) -> Axes:
-    """Draw all forwards and then all backwards (F 1, B 2), and write in each grey gap how many F and B it lasts."""
+    """Draw all forwards and then all backwards, the last micro-batch first, with F 1 and B 2.
+
+    In each grey gap stands how many F and B it lasts.
+    """
     ax = new_axes(None, 1.9 + 0.5 * stages)
     rounds, last = stages + microbatches - 1, stages - 1
     words = []
@@ -78,7 +122,8 @@ def count_waiting(stages: int = 4, microbatches: int = 4) -> Axes:
         for number in range(microbatches):
             for start, length, colour in ((rank + number, 1, FORWARD), (back + 2 * number, 2, BACKWARD)):
                 ax.barh(rank, length, left=start, height=0.8, color=colour, edgecolor="white", linewidth=0.8)
-                ax.text(start + length / 2, rank, str(number), ha="center", va="center", fontsize=SMALLEST)
+                name = number if colour == FORWARD else microbatches - 1 - number
+                ax.text(start + length / 2, rank, str(name), ha="center", va="center", fontsize=SMALLEST)
         before, after = _times(rank, "F"), _times(rank, "B")
         between = f"{_times(last - rank, 'F')} + {_times(last - rank, 'B')}" if rank < last else ""
         end = back + 2 * microbatches
@@ -99,12 +144,14 @@ def _times(count: int, what: str) -> str:
 
 
 def held_over_time(
-    results: Mapping[str, Any], title: str, *, rank: int = 0, gigabytes: float, limit: float | None = None
-) -> Axes:
+    results: Mapping[str, Any], title: str, *, rank: int = 0, gigabytes: float, limit: float | None = None,
+    recomputed: tuple[str, float] = ("", 0.0), outlined: str = "",
+) -> Axes:  # fmt: skip
     """Draw the memory that one rank's activations take over a step, a line for each replay by name.
 
     `gigabytes` is what one micro-batch leaves on the rank from its F until the end of its B; `limit` draws a line at
-    the GB that are free for them.
+    the GB that are free for them. `recomputed` is the name of a replay in which a forward leaves so many GB only, and a
+    backward needs all the `gigabytes` again while it runs. `outlined` is one that is drawn as a dashed outline.
     """
     ax = new_axes(None, 3.4)
     told = []
@@ -112,14 +159,20 @@ def held_over_time(
         changes: Counter = Counter()  # a backward that ends when a forward starts makes room for it
         for event in result.events:
             if event.rank == rank:
-                changes[event.start if event.kind == "F" else event.end] += 1 if event.kind == "F" else -1
+                kept = recomputed[1] if name == recomputed[0] else gigabytes
+                changes[event.start if event.kind == "F" else event.end] += kept if event.kind == "F" else -kept
+                if event.kind != "F" and kept != gigabytes:
+                    changes[event.start] += gigabytes - kept
+                    changes[event.end] -= gigabytes - kept
         times = sorted(changes)
-        sizes = [held * gigabytes for held in itertools.accumulate(changes[time] for time in times)]
+        sizes = [round(held, 9) for held in itertools.accumulate(changes[time] for time in times)]
         most = max(sizes)
         high = [place for place, size in enumerate(sizes) if size == most]
         middle = (2 * times[high[0]] + 3 * times[high[-1] + 1]) / 5
-        ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4, linewidth=0)
-        ax.step(times, sizes, where="post", color=INK, linewidth=1.4)
+        dashes = (0, (4, 3)) if name == outlined else "-"
+        if name != outlined:
+            ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4, linewidth=0)
+        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes)
         ax.text(middle, most + 1, f"{name}: {most:,.0f} GB", ha="center", va="bottom", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: at most {most:,.0f} GB, in a step of {result.seconds:g} s")
     until = max(result.seconds for result in results.values())
@@ -129,7 +182,7 @@ def held_over_time(
         ax.text(until, limit, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="bottom", weight="bold")
         told.append(words)
     ax.set(xlim=(0, until), ylim=(0, 1.2 * max(ax.dataLim.ymax, limit or 0)))
-    ax.set_xlabel("time in s, with F 1 s and B 2 s", fontsize=SMALLEST)
+    ax.set_xlabel("time, in units of one F (a B takes two)", fontsize=SMALLEST)
     ax.set_ylabel(f"GB of activations on rank {rank}", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
@@ -147,11 +200,21 @@ def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
     entry = min((event for event in played.events if event.rank == 0 and event.kind == "F" and event.start >= home),
                 key=lambda event: event.start)  # fmt: skip
     for event in [*mine, entry]:
-        outline = plt.Rectangle((event.start, event.rank - 0.4), event.end - event.start, 0.8, fill=False,
-                                edgecolor=INK, linewidth=2.2, zorder=4)  # fmt: skip
-        ax.add_patch(outline)
+        _frame(ax, event)
     ax.set_title(title, fontsize=TITLE, loc="left")
     trip = home - mine[0].start
+    count = entry.action.microbatch - microbatch
+    own = sum(event.end - event.start for event in played.events
+              if event.rank == 0 and microbatch <= event.action.microbatch < entry.action.microbatch)  # fmt: skip
+    for y, length, words in (
+        (-1.8, trip, f"round trip of micro-batch {microbatch}: {trip:.4g} s"),
+        (-1.0, own, f"rank 0's own work for {count} micro-batches: {own:.4g} s"),
+    ):
+        arrow(ax, (mine[0].start, y), (mine[0].start + length, y), "|-|,widthA=0.3,widthB=0.3", line=1.8)
+        ax.text(mine[0].start + length + 0.5, y, words, va="center", fontsize=SMALLEST)
+    ax.set_ylim(top=-2.4)
+    ax.figure.set_figheight(ax.figure.get_figheight() + 0.7)
     say(ax, f"micro-batch {microbatch} goes down the ranks and back in {trip:.4g} s, from {mine[0].start:.4g} to "
-            f"{home:.4g} s; then micro-batch {entry.action.microbatch} enters rank 0\n{ax.course_words}")
+            f"{home:.4g} s; then micro-batch {entry.action.microbatch} enters rank 0; rank 0's own work for {count} "
+            f"micro-batches takes {own:.4g} s\n{ax.course_words}")
     return ax

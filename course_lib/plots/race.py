@@ -13,6 +13,7 @@ from course_lib.plots.time import _covered, _lanes, key, look, time_unit
 
 ROW = 0.165  # inches: the rows of all runs, with the smallest letters between them
 HEAD = 1.7  # rows above each run, for its name
+MANY, THIN, NAMED = 30, 0.115, 5  # from so many rows on they are so high, and only every fifth bears its number
 
 
 def race(runs: Mapping[str, Any], *, title: str = "", per_node: Sequence[int] = (), ax: Axes | None = None) -> Axes:
@@ -22,7 +23,8 @@ def race(runs: Mapping[str, Any], *, title: str = "", per_node: Sequence[int] = 
     has a black frame. The text twin is the seconds of each run, and `print(result)`.
     """
     count = sum(len(result) + HEAD for result in runs.values())
-    ax = new_axes(ax, 1.1 + ROW * count)
+    ax = new_axes(ax, 1.1 + (ROW if count < MANY else THIN) * count)
+    named = 1 if count < MANY else NAMED
     longest = max(result.seconds for result in runs.values())
     shortest = min(result.seconds for result in runs.values())
     factor, unit = time_unit(longest)
@@ -36,7 +38,7 @@ def race(runs: Mapping[str, Any], *, title: str = "", per_node: Sequence[int] = 
                        for rank in range(len(result))) / len(result) / result.seconds  # fmt: skip
         told.append(f"{name}: {len(result)} ranks, {words}; the ranks are idle for {idle:.0%} of it")
         top += HEAD
-        names |= {top + rank: str(rank) for rank in range(len(result))}
+        names |= {top + rank: str(rank) for rank in range(0, len(result), named)}
         crossing |= _rows(ax, result, top, factor, longest, per_node[place] if per_node else 0)
         kinds |= {event.kind for event in result.events}
         top += len(result)

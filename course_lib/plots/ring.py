@@ -40,27 +40,28 @@ def star_and_ring() -> Axes:
     Returns the first of four Axes: on the left who talks to whom, on the right when.
     """
     figure, ((star, star_time), (ring, ring_time)) = plt.subplots(
-        2, 2, figsize=(WIDTH, 5.9), width_ratios=[1, 2.25], layout="constrained", FigureClass=Picture
+        2, 2, figsize=(WIDTH, 5.2), width_ratios=[1, 2.25], layout="constrained", FigureClass=Picture
     )
     figure.get_layout_engine().set(hspace=0.07)
     _draw_star(star)
     _draw_ring(ring)
     through_one = _star_messages()
     around = ring_messages(RANKS)
-    _draw_times(star_time, through_one, "Six whole tensors, one after the other")
-    _draw_times(ring_time, around, "Six steps of a quarter each, with every port busy")
+    _draw_times(star_time, through_one, "Six whole tensors, one message at a time")
+    _draw_times(ring_time, around, "Six steps of a quarter each, four messages at a time")
     star_time.tick_params(labelbottom=False)
     ring_time.set_xlabel("time (1 = one whole tensor through one port)", fontsize=SMALLEST)
-    for x, rank in ((2, 1), (3, 2), (1, 3)):
-        star_time.text(x, rank, "idle", ha="center", va="center", fontsize=SMALLEST)
+    idle = ((1.5, -0.2), (4.5, 0.2), (2, 1), (5, 1), (0.5, 2), (3, 2), (5.5, 2), (1, 3), (4, 3))  # of these rows all
+    for x, y in idle:
+        star_time.text(x, y + 0.01, "idle", ha="center", va="center", fontsize=SMALLEST)
     taken, instead = around[-1][2], through_one[-1][2]
     ring_time.axvline(taken, color=INK, linewidth=1.6)
     said = f"done after {taken:g} instead of {instead:g}:\n{instead / taken:g} times as fast"
-    ring_time.text(taken + 0.15, 1.5, said, ha="left", va="center", fontsize=TITLE, weight="bold")
-    ring_time.text(taken + 0.15, 3, "upper half of a row: sends, lower half: receives;\nthe digit is the chunk",
-                   ha="left", va="center", fontsize=SMALLEST)  # fmt: skip
-    say(star_time, f"rank 0 receives from ranks 1, 2 and 3 and then sends to each of them, without a pause, until "
-                   f"time {instead:g}; the others send once, wait, and receive once")
+    ring_time.text(taken + 0.15, 1.2, said, ha="left", va="center", fontsize=TITLE, weight="bold")
+    ring_time.text(taken + 0.15, 2.8, "in all rows the upper half is what a rank sends,\nthe lower half what it "
+                   "receives; here a digit is a chunk", ha="left", va="center", fontsize=SMALLEST)  # fmt: skip
+    say(star_time, f"rank 0 receives from ranks 1, 2 and 3 and then sends to each of them, one message at a time, "
+                   f"until time {instead:g}; the others send once, wait, and receive once")
     say(ring_time, f"every rank sends and receives without a pause until time {taken:g}, {instead / taken:g} times as "
                    "early. Chunks sent: " + "; ".join(_sent_by(around, rank) for rank in range(RANKS)))
     return star
@@ -90,7 +91,7 @@ def _star_messages() -> list[tuple[int, float, float, int]]:
 
 
 def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]], title: str) -> None:
-    """Draw who sends and receives when; where a rank does both at once they share its row."""
+    """Draw who sends and receives when: sends in the upper half of a row, receives in the lower half."""
     around = messages[-1][2] < RANKS
     end = max(message[2] for message in messages)
     for rank in range(RANKS):
@@ -98,12 +99,10 @@ def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]], title: 
     for sender, start, until, number in messages:
         receiver = (sender + 1) % RANKS if around else 0 if sender else number
         for rank, colour, half in ((sender, SENT, 0), (receiver, RECEIVED, 1)):
-            top, high = (rank - 0.4 + 0.4 * half, 0.4) if around else (rank - 0.4, 0.8)
-            ax.add_patch(Rectangle((start, top), until - start, high, facecolor=colour, edgecolor="white"))
-            words = str(number) if around else ("to " if sender == rank == 0 else "from ") + str(number)
-            if not around and rank:
-                words = "sends" if rank == sender else "receives"
-            ax.text((start + until) / 2, top + high / 2 + 0.01, words, ha="center", va="center", fontsize=SMALLEST)
+            top = rank - 0.4 + 0.4 * half
+            ax.add_patch(Rectangle((start, top), until - start, 0.4, facecolor=colour, edgecolor="white"))
+            words = str(number) if around else f"from {sender}" if half else f"to {receiver}"
+            ax.text((start + until) / 2, top + 0.21, words, ha="center", va="center", fontsize=SMALLEST)
     ax.set(xlim=(0, 6.02), ylim=(RANKS - 0.5, -0.5))
     ax.set_yticks(range(RANKS), [f"rank {rank}" for rank in range(RANKS)])
     ax.tick_params(labelsize=SMALLEST, length=0)
@@ -113,7 +112,7 @@ def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]], title: 
 
 def _draw_star(ax: Axes) -> None:
     sheet(0, 10, 12.2, ax)
-    ax.text(0.1, 10.3, "Star: rank 0's port\ncarries everything", fontsize=TITLE)
+    ax.text(0.1, 10.3, "Star: every message\npasses rank 0's port", fontsize=TITLE)
     box(ax, 3.5, 7.2, 3.0, 1.7, FACES[0], "rank 0", edge=LIMIT, line=2.4)
     for rank, x in enumerate((0.1, 3.5, 6.9), start=1):
         box(ax, x, 1.9, 3.0, 1.7, FACES[rank], f"rank {rank}")
@@ -121,7 +120,7 @@ def _draw_star(ax: Axes) -> None:
         arrow(ax, (x + 1.1, 3.6), (at - 0.25, 7.2), colour=SENT, line=1.8)
         arrow(ax, (at + 0.25, 7.2), (x + 1.9, 3.6), colour=SENT, line=1.8)
     ax.text(5.0, 0.6, "three tensors in, three out", ha="center", fontsize=SMALLEST, color=INK)
-    say(ax, "Star: rank 0's port carries everything. Ranks 1, 2 and 3 each send a whole tensor to rank 0, and each "
+    say(ax, "Star: every message passes rank 0's port. Ranks 1, 2 and 3 each send a whole tensor to rank 0, and each "
             "gets a whole total back")
 
 
@@ -147,23 +146,24 @@ def _draw_ring(ax: Axes) -> None:
 
 
 def chunk_journey() -> Axes:
-    """Draw the journey of chunk 0 on four ranks: once around to be added up, once more to be handed out."""
+    """Draw the journey of chunk 0 on four ranks: three hops to be added up, three more to be handed out."""
     ax = sheet(2.2, 7 * 3.0 - 0.5, 7.0)
-    ax.set_title("Chunk 0 goes round once to be added up, and once more to be handed out", fontsize=TITLE, loc="left")
+    ax.set_title("Three hops add up chunk 0, and three more hand the sum out", fontsize=TITLE, loc="left")
     parts: list[int] = []
     told = []
     for place in range(2 * RANKS - 1):
         rank, x = (1 + place) % RANKS, 0.1 + 3.0 * place
         parts = parts + [rank] if place < RANKS else parts
-        box(ax, x, 2.6, 2.3, 3.3, FACES[rank], line=2.2 if len(parts) == RANKS else 1.0)
-        ax.text(x + 1.15, 5.05, f"rank {rank}", ha="center", va="center", fontsize=SMALLEST, color=INK)
-        _train(ax, x + 0.13, 3.0, 0.51, 1.3, parts, RANKS)
+        box(ax, x, 2.6, 1.95, 3.3, FACES[rank], line=2.6 if len(parts) == RANKS else 1.0)
+        ax.text(x + 0.97, 5.05, f"rank {rank}", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        _train(ax, x + 0.1, 3.0, 0.4375, 1.3, parts, RANKS)
         told.append(f"rank {rank} holds {'+'.join(map(str, sorted(parts)))}")
         if place:
-            arrow(ax, (x - 0.7, 4.6), (x, 4.6), colour=SENT, line=2.0)
-            ax.text(x - 0.35, 6.3, "add" if place < RANKS else "copy", ha="center", fontsize=SMALLEST, color=INK)
-    halves = ((0.1, 11.4, "reduce-scatter: every rank on the way adds its part"),
-              (11.7, 20.4, "all-gather: the sum is passed on"))  # fmt: skip
+            arrow(ax, (x - 1.05, 4.4), (x, 4.4), colour=SENT, line=2.0)
+            ax.text(x - 0.52, 4.65, "add" if place < RANKS else "copy", ha="center", fontsize=SMALLEST, color=INK)
+    ax.text(x + 1.95, 6.2, "thick frame: the sum is complete", ha="right", fontsize=SMALLEST, color=INK)
+    halves = ((0.1, 11.05, "reduce-scatter: every rank on the way adds its part"),
+              (11.45, 20.05, "all-gather: the sum is passed on"))  # fmt: skip
     for left, right, words in halves:
         ax.plot([left, left, right, right], [2.1, 1.7, 1.7, 2.1], color=GREY, linewidth=1.4)
         ax.text((left + right) / 2, 0.45, words, ha="center", fontsize=SMALLEST, color=INK)
@@ -183,7 +183,9 @@ def _train(ax: Axes, x: float, y: float, width: float, height: float, parts: Col
 
 
 def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
-    """Draw what each chunk on each rank holds after a step; what came in this step is framed, with where it came from.
+    """Draw what each chunk on each rank holds after a step; what came in is framed, with where it came from.
+
+    A chunk that holds every rank's part is complete and has a thick black frame.
 
     `steps[step][rank][chunk]` are the ranks whose part is in it (a text where that is not known), as `ring_steps` and
     `steps_of` of `course_lib.lessons.ring` return them. All steps are drawn in one size.
@@ -206,6 +208,8 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
                 box(ax, x, y, 2.2, 1.2, "white", cell)
             else:
                 _train(ax, x, y, 2.2 / ranks, 1.2, cell, ranks)
+                if ranks > 1 and cell == list(range(ranks)):
+                    ax.add_patch(Rectangle((x, y), 2.2, 1.2, facecolor="none", edgecolor=INK, linewidth=2.6))
             if cell != before[rank][chunk]:
                 source, how = _source(before, held, rank, chunk)
                 done.add(how)
@@ -220,7 +224,7 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
     what = "nothing changed" if step else ""
     if done:
         how = f" and were {next(iter(done))}" if done in ({ADDED}, {COPIED}) else ""
-        what = f"the framed chunks have just come in{how}"
+        what = f"the pink frames have just come in{how}"
     ax.set_title(f"{name}{when}{what}", fontsize=TITLE, loc="left")
     say(ax, "\n".join([*told, shards_text(held)]))
     return ax

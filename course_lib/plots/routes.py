@@ -14,7 +14,6 @@ from course_lib.plots.canvas import (
     INK,
     SMALLEST,
     TITLE,
-    WEIGHTS,
     WIDTH,
     Picture,
     arrow,
@@ -34,7 +33,10 @@ def stage_routes(ways: Mapping[str, tuple[int, Ways]]) -> list[Axes]:
     one way visits a second time stand one column further right; every way has its own columns.
     """
     count = len(ways)
-    figure, axes = plt.subplots(1, count, figsize=(WIDTH, 3.1), layout="constrained", FigureClass=Picture)
+    columns = [sum(max(route.count(rank) for rank in route) for route in routes) for _, routes in ways.values()]
+    figure, axes = plt.subplots(
+        1, count, figsize=(WIDTH, 3.1), layout="constrained", FigureClass=Picture, width_ratios=columns
+    )  # one width of a box in all
     axes = [axes] if count == 1 else list(axes)
     for ax, (name, (ranks, routes)) in zip(axes, ways.items(), strict=True):
         column, told = 0, []
@@ -89,11 +91,11 @@ def split_backward(ax: Axes | None = None) -> Axes:
     arrow(ax, (18.4, 3.85), (14.4, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (9.6, 3.85), (5.6, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (18.4, 3.6), (14.4, 1.5), colour=BACKWARD, line=2)
-    arrow(ax, (9.6, 1.35), (5.6, 1.35), colour=WEIGHTS, line=2)
+    arrow(ax, (9.6, 1.35), (5.6, 1.35), colour=BACKWARD, line=2)
     for x, y, words, side in (
         (5.4, 6.35, "x from the rank before", "right"), (18.6, 6.35, "y to the next rank", "left"),
-        (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for this", "right"),
-        (5.4, 1.35, "nobody needs this\nbefore the optimizer", "right"),
+        (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for ∇x", "right"),
+        (5.4, 1.35, "stays here: nobody needs\n∇W before the optimizer", "right"),
     ):  # fmt: skip
         ax.text(x, y, words, ha=side, va="center", fontsize=SMALLEST)
     say(ax, "forward F: x from the rank before gives y for the next rank; backward, input part I: the gradient of y "

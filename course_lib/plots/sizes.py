@@ -36,7 +36,8 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
     ax.spines["left"].set_visible(False)
     small, large = (bytes_text(end(sizes.values())) for end in (min, max))
     ax.set_title(f"What one call carries: from {small} to {large}", fontsize=TITLE, loc="left")
-    ax.set_xlabel(f"size of the tensor; at the line {1e6 * latency:g} µs last as long as the bytes", fontsize=SMALLEST)
+    at_line = f"at the line ({bytes_text(edge)}) the bytes take {1e6 * latency:g} µs"
+    ax.set_xlabel(f"size of the tensor; {at_line}", fontsize=SMALLEST)
     told = "; ".join(f"{name}: {bytes_text(size)}" for name, size in sizes.items())
     say(ax, f"{told}. At {bytes_text(edge)} latency costs as much as the bytes")
     return ax

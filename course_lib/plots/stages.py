@@ -92,7 +92,7 @@ def price_of_cuts(milliseconds: Mapping[str, float], title: str) -> Axes:
         _write(ax, spent + longest / 100, place, f"{spent:.3g} ms", ha="left")
     ax.set_yticks(range(len(milliseconds)), milliseconds, fontsize=SMALLEST)
     ax.set(xlim=(0, 1.15 * longest), ylim=(len(milliseconds) - 0.5, -0.5))
-    ax.set_xlabel("ms for one micro-batch", fontsize=SMALLEST)
+    ax.set_xlabel("ms in forward, for one sequence of 8,192 tokens", fontsize=SMALLEST)
     ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     say(ax, "\n".join(f"{name}: {spent:.3g} ms" for name, spent in milliseconds.items()))
     return ax
@@ -116,7 +116,11 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
             at = 3.6 + 9.9 / gpus * gpu
             size = 0.46 * step, 7.4 / gpus
             ax.add_patch(plt.Rectangle((left + 0.1 * step, at), *size, facecolor="white", edgecolor=INK))
-        if node + 1 < nodes:
+        if node == nodes // 2:  # one cut in full: each GPU has a partner behind the cut
+            for gpu in range(gpus):
+                at = 3.6 + 9.9 / gpus * gpu + 3.7 / gpus
+                arrow(ax, (left + 0.58 * step, at), (left + 1.09 * step, at), colour=ACTIVATIONS, line=1.2)
+        elif node + 1 < nodes:
             arrow(ax, (left + 0.67 * step, 9.3), (left + 0.99 * step, 9.3), colour=ACTIVATIONS, line=2.4)
             arrow(ax, (left + 0.99 * step, 7.5), (left + 0.67 * step, 7.5), colour=GRADIENTS, line=2.4)
         extra = "E+" if node == 0 else "+H" if node + 1 == nodes else ""
@@ -124,17 +128,22 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
         _write(ax, left + 0.33 * step, 14.9, words)
     _write(ax, 18.6, 17.6, f"layers in each node (E embedding, H head): {sum(layers)} layers in {nodes} stages")
     arrow(ax, (2.2, 1.9), (2.2, 3.2))
-    inside = f"a node: {gpus} GPUs on NVLink\nshare each layer (tensor parallel)"
+    inside = f"a node: {gpus} GPUs on\nNVLink, tensor parallel"
     _write(ax, 1.0, 0.9, inside, ha="left")
-    arrow(ax, (1.4 + 8.83 * step, 1.9), (1.4 + 8.83 * step, 7.2))
+    arrow(ax, (1.4 + 5.83 * step, 1.9), (1.4 + 5.83 * step, 7.2))
     between = "between nodes, over the network:\nx to the right, x.grad to the left"
-    _write(ax, 15.0, 0.9, between, ha="left")
+    _write(ax, 12.2, 0.9, between, ha="left")
+    drawn = nodes // 2
+    arrow(ax, (25.0, 1.2), (1.4 + (drawn + 0.83) * step, 3.9))
+    whole = f"one cut in full: each of {gpus} GPUs\nsends its share of x to its partner"
+    _write(ax, 25.2, 0.9, whole, ha="left")
     _write(ax, 37.6, 9.6, f"and {copies - 1}\nmore\ncopies\n(data\nparallel)", ha="left")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, f"{nodes} nodes in a row with {', '.join(map(str, layers))} layers, the first also with the embedding and "
             f"the last with the head. In a node {gpus} GPUs on NVLink share each layer, tensor parallel. Between "
-            "neighbouring nodes x goes to the right and x.grad to the left, over the network. Behind it stand "
-            f"{copies - 1} more copies, data parallel.")
+            f"neighbouring nodes x goes to the right and x.grad to the left, over the network: each of the {gpus} GPUs "
+            f"sends its share of x to its partner in the next node. Behind it stand {copies - 1} more copies, "
+            "data parallel.")
     return ax
 
 
@@ -152,8 +161,8 @@ def one_cut() -> Axes:
     box(ax, 0.8, 12.6, 6.4, 3.2, "white", "y = stage(x)")
     arrow(ax, (7.3, 14.2), (8.7, 14.2))
     box(ax, 8.8, 12.6, 8.0, 3.2, "white", "y and its graph\nstay here")
-    arrow(ax, (12.8, 12.5), (12.8, 12.1))
-    box(ax, 8.8, 10.0, 8.0, 2.0, ACTIVATIONS, "isend(y.detach())")
+    arrow(ax, (13.6, 12.5), (13.6, 12.1))
+    box(ax, 10.2, 10.0, 7.0, 2.0, ACTIVATIONS, "isend(y.detach())")
     box(ax, 23.2, 10.0, 7.6, 2.0, ACTIVATIONS, "irecv(x)")
     arrow(ax, (27.0, 12.1), (27.0, 12.5))
     box(ax, 23.2, 12.6, 7.6, 3.2, "white", "x.requires_grad_()")
@@ -171,8 +180,8 @@ def one_cut() -> Axes:
     box(ax, 8.8, 4.4, 8.0, 3.2, "white", "y.backward(grad)")
     arrow(ax, (8.7, 6.0), (7.3, 6.0))
     box(ax, 0.8, 4.4, 6.4, 3.2, "white", "gradients of\nits weights")
-    arrow(ax, (12.8, 9.9), (12.8, 7.7), colour="#777777")
-    _write(ax, 12.4, 8.8, "keeps y", ha="right")
+    arrow(ax, (9.5, 12.5), (9.5, 7.7), colour="#777777")
+    _write(ax, 9.2, 9.4, "keeps y", ha="right")
     title = "At a cut the graph of autograd ends: numbers cross, and backward is handed over"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "Forward: rank 0 computes y = stage(x), keeps y with its graph, and sends y.detach(). Rank 1 receives "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,14 +14,18 @@ from course_lib.plots.time import key, kinds_of, time_unit, timeline
 
 
 def timelines(
-    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None
-) -> list[Axes]:
+    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None,
+    names: Mapping[str, str] | None = None, chunks: bool = True,
+) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
-    is as the first. `clock` names the axis; without `numbers`
-    the bars bear none. Its text twin is `print(result)` of each.
+    is as the first. `clock` names the axis; without `numbers` the bars bear
+    none; `names` says what a kind of event is called in the legend; without `chunks` all chunks of a
+    rank look alike. Its text twin is `print(result)` of each.
     """
+    if not chunks:
+        results = {name: _alike(result) for name, result in results.items()}
     longest = max(result.seconds for result in results.values())
     factor, unit = time_unit(longest)
     heights = [0.55 + min((0.42 if numbers else 0.2) * len(result), 4.0) for result in results.values()]
@@ -31,7 +36,8 @@ def timelines(
     first = next(iter(results.values())).seconds
     for place, (ax, (name, result)) in enumerate(zip(axes.flat, results.items(), strict=True)):
         timeline(result, row=row, until=longest, ax=ax)
-        gain = f", {first / result.seconds:.2f} times as fast" if place else ""
+        faster = first / result.seconds if place else 1.0
+        gain = "" if abs(faster - 1) < 0.005 else f", {faster:.2f} times as fast"
         idle = f", {result.bubble_share:.0%} of it idle" if hasattr(result, "bubble_share") else ""
         ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
@@ -41,7 +47,17 @@ def timelines(
                 text.remove()
     for legend in list(figure.legends):
         legend.remove()
-    legend_below(axes[0, 0], [key(kind) for kind in kinds_of(results.values())])
+    keys = [key(kind) for kind in kinds_of(results.values())]
+    for patch in keys:
+        patch.set_label((names or {}).get(patch.get_label(), patch.get_label()))
+    legend_below(axes[0, 0], keys)
     if title:
         figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes.flat)
+
+
+def _alike(result: Any) -> Any:
+    """Return a played schedule whose events do not say which chunk they belong to."""
+    plain = copy.copy(result)
+    plain.events = [event._replace(kind=event.action.kind) for event in result.events]
+    return plain

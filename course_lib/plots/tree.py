@@ -1,39 +1,57 @@
-"""A tree that spreads a tensor, round by round: who sends to whom, and how many have it."""
+"""Trees, round by round: a reduce that brings all parts to rank 0, a broadcast that spreads what it has."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import FACES, GREY, INK, SENT, SMALLEST, TITLE, arrow, box, say, sheet
+from course_lib.plots.canvas import FACES, GREY, INK, SENT, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
 
-WIDE, HIGH = 2.0, 2.3  # of a rank and of a round
+HIGH = 0.62  # inches of a round
+LEFT, GAP = 0.68, 0.3  # inches: the rounds' names, and between the two trees
 
 
 def tree_rounds(ranks: int = 8) -> Axes:
-    """Draw a broadcast from rank 0 by a binomial tree: a column for each rank, a row after each round.
+    """Draw a reduce to rank 0 and a broadcast from it by binomial trees: a column a rank, a row a round.
 
-    Who has the tensor is filled. In round k rank r sends to rank r + 2^(k-1), as the simulator's `dist.broadcast` does.
+    Of the reduce, ranks that still have work are filled, of the broadcast those that have the tensor. The messages are
+    those of the simulator's `dist.reduce` and `dist.broadcast`: in round k of a broadcast rank r sends to rank
+    r + 2^(k-1), and a reduce is the same with the arrows turned round.
     """
     rounds = (ranks - 1).bit_length()
-    left = 2.4
-    ax = sheet(0.5 + 0.52 * (rounds + 1), left + WIDE * ranks + 4.0, HIGH * (rounds + 1))
-    told = []
+    high = HIGH * rounds + 0.75
+    ax = sheet(high + 0.45, WIDTH, high)
+    half = (WIDTH - LEFT - GAP) / 2
+    grown = [min(2**done, ranks) for done in range(rounds + 1)]  # who has the tensor after each round
+    steps = [[(rank, rank + 2**done) for rank in range(2**done) if rank + 2**done < ranks] for done in range(rounds)]
+    inward = [[(other, one) for one, other in pairs] for pairs in reversed(steps)]
+    told = [*_draw(ax, LEFT, half, high, "reduce: who has received adds", grown[::-1], inward, ranks),
+            *_draw(ax, LEFT + half + GAP, half, high, "broadcast: the sum spreads", grown, steps, ranks)]
     for done in range(rounds + 1):
-        y = HIGH * (rounds - done) + 0.3
-        have = min(2**done, ranks)
+        y = high - 0.55 - HIGH * done
         name = "at first" if not done else f"round {done}"
-        ax.text(left - 0.4, y + 0.5, name, ha="right", va="center", fontsize=SMALLEST, color=INK)
-        for rank in range(ranks):
-            x = left + WIDE * rank
-            there = rank < have
-            box(ax, x, y, 1.4, 1.0, FACES[0] if there else "white", str(rank), edge=INK if there else GREY)
-        count = "1 rank has it" if have == 1 else f"{have} ranks have it"
-        ax.text(left + WIDE * ranks, y + 0.5, count, ha="left", va="center", fontsize=SMALLEST, color=INK)
-        pairs = [(rank, rank + 2 ** (done - 1)) for rank in range(2 ** (done - 1))] if done else []
-        for sender, receiver in ((one, other) for one, other in pairs if other < ranks):
-            start, end = (left + WIDE * rank + 0.7 for rank in (sender, receiver))
-            arrow(ax, (start, y + HIGH), (end, y + 1.0), colour=SENT, line=1.8)
-        told.append(f"{name}: {count}" + "".join(f", {one} sends to {other}" for one, other in pairs if other < ranks))
-    ax.set_title("A tree: after each round twice as many ranks have the tensor", fontsize=TITLE, loc="left")
+        ax.text(LEFT - 0.1, y, name, ha="right", va="center", fontsize=SMALLEST, color=INK)
+    title = f"Two trees: {rounds} rounds bring {ranks} tensors together, {rounds} more hand the sum out"
+    ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
+
+
+def _draw(ax: Axes, left: float, wide: float, high: float, name: str, have: list, steps: list, ranks: int) -> list[str]:
+    """Draw one tree and return its words; `have[k]` ranks, the first ones, are filled after round k."""
+    place = wide / ranks
+    ax.text(left, high - 0.2, name, fontsize=SMALLEST, weight="bold", color=INK)
+    told = []
+    for done, filled in enumerate(have):
+        y = high - 0.55 - HIGH * done
+        for rank in range(ranks):
+            there = rank < filled
+            look = {"colour": FACES[0] if there else "white", "edge": INK if there else GREY}
+            box(ax, left + place * rank, y - 0.13, place * 0.72, 0.26, text=str(rank), **look)
+        pairs = steps[done - 1] if done else []
+        for sender, receiver in pairs:
+            start, end = (left + place * (rank + 0.36) for rank in (sender, receiver))
+            arrow(ax, (start, y + HIGH - 0.13), (end, y + 0.13), colour=SENT, line=1.8)
+        told.append(f"{name.partition(':')[0]} round {done}: " * bool(done)
+                    + f"{filled} of {ranks} {'hold sums' if name.startswith('reduce') else 'have the tensor'}"
+                    + "".join(f", {one} sends to {other}" for one, other in pairs))  # fmt: skip
+    return told

@@ -38,8 +38,10 @@ def pipedream(stages: int, microbatches: int) -> Schedule:
     return Schedule("PipeDream", endless.actions, endless.place, microbatches, synchronous=False)
 
 
-def interleaved(stages: int, microbatches: int, chunks: int) -> Schedule:
+def interleaved(stages: int, microbatches: int, chunks: int, *, short: bool = False) -> Schedule:
     """Return interleaved 1F1B (Narayanan 2021 §2.2) on `stages` ranks, each with `chunks` of stages·chunks stages.
+
+    Rank r runs 2(stages-1-r) + (chunks-1)·stages forwards ahead, with `short` only stages-1-r in place of the first.
 
     ValueError unless `stages` divides `microbatches`: the ranks take micro-batches in groups of `stages`.
     """
@@ -59,8 +61,8 @@ def interleaved(stages: int, microbatches: int, chunks: int) -> Schedule:
 
     rows = []
     for rank in range(stages):
-        ahead = stages - 1 - rank if chunks == 1 else 2 * (stages - 1 - rank) + (chunks - 1) * stages
-        ahead = min(ahead, total)
+        steps = 1 if short or chunks == 1 else 2
+        ahead = min(steps * (stages - 1 - rank) + (chunks - 1) * stages, total)
         row = [Action("F", *turn(k)) for k in range(ahead)]
         for k in range(total):
             row += [Action("F", *turn(ahead + k))] if ahead + k < total else []

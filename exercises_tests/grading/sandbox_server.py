@@ -27,7 +27,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 class Keeper(fork_server.ForkServer):
     """The first process of a submission's place: forks each of its processes into namespaces of its own."""
 
-    later = ()
+    later = on_demand = ()
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__(control)

@@ -800,7 +800,7 @@ WRONG = [
     Wrong("broadcast_tree", tree_chain, "chain", ("along a chain", "a tree takes 2"), 3),
     Wrong("broadcast_tree", tree_from_0, "root-ignored", ("from root 2", "count places from the root"), 2),
     Wrong("broadcast_tree", tree_any_root, "root-not-refused", ("root=4", "no ValueError"), 2),
-    Wrong("broadcast_tree", tree_root_0_checks, "not-on-every-rank", ("rank 0 raised", "every rank has to check"), 2),
+    Wrong("broadcast_tree", tree_root_0_checks, "not-on-every-rank", ("Rank 0 raised", "every rank has to check"), 2),
     Wrong("broadcast_tree", tree_asserts, "other-error", ("raised AssertionError; it should be ValueError",), 2),
     Wrong("broadcast_tree", tree_power_of_two, "deadlock", ("on 3 ranks", "a deadlock: no rank can go on"), 2),
     Wrong("broadcast_tree", tree_returns, "not-in-place", ("on 2 ranks", "receive into the tensor it was given"), 0),

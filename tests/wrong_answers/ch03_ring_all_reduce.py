@@ -521,6 +521,11 @@ def cost_in_bytes(meters):
     return ring, {name: max(meter["sent"]) for name, meter in meters.items()}
 
 
+def neither(meters):
+    """Neither the name nor the costs are right."""
+    return "B", {name: sum(meter["sent"]) for name, meter in meters.items()}
+
+
 def name_only(meters):
     return by_message_size(meters)[0]
 
@@ -581,11 +586,12 @@ WRONG = [
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),
     Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank",), 2),
     Wrong("ring_all_reduce", doubling, "not-a-ring", ("sends to rank 2",), 4),
-    Wrong("which_is_the_ring", least_traffic, "wrong-ring", ("on 2 ranks the ring was 'C', not 'A'",), 0),
-    Wrong("which_is_the_ring", all_equal, "wrong-ring", ("not",), 0),
-    Wrong("which_is_the_ring", always_b, "wrong-ring", ("not 'B'",), 0),
+    Wrong("which_is_the_ring", least_traffic, "wrong-ring", ("on 2 ranks the ring was 'C', not 'A'",), 1),
+    Wrong("which_is_the_ring", all_equal, "wrong-ring", ("not",), 1),
+    Wrong("which_is_the_ring", always_b, "wrong-ring", ("not 'B'",), 1),
     Wrong("which_is_the_ring", cost_summed, "wrong-cost", ("the busiest rank of 'A' sent",), 2),
     Wrong("which_is_the_ring", cost_in_bytes, "wrong-cost", ("times the tensor",), 2),
+    Wrong("which_is_the_ring", neither, "wrong-ring", ("look at bytes and messages together",), 0),
     Wrong("which_is_the_ring", name_only, "form", ("return the ring's name and a dict of costs",), 0),
 ]
 RIGHT = [

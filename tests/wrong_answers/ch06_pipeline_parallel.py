@@ -320,6 +320,15 @@ def asks_for_the_gradient_too_late(dist, module, x, previous, following, tag):
     return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
 
 
+@wrong("stage_forward", "no-grad", "no gradient to retain", "requires_grad_", earned=0)
+def retains_what_is_not_tracked(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous, tag=tag).wait()
+        x.retain_grad()
+    y = module(x)
+    return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
+
+
 @right("stage_forward")
 def with_a_blocking_receive(dist, module, x, previous, following, tag):
     if previous is not None:

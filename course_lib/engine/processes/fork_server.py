@@ -25,7 +25,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MADV_COLLAPSE, HUGE = 25, 2 << 20  # since Linux 6.1; bytes of a huge page
@@ -44,6 +44,9 @@ LATER = (
     "torch.distributed.tensor.parallel",
 )
 """What only some chapters need: imported while idle, or once a rank has had to import it itself."""
+ON_DEMAND = ("course_lib", "exercises_tests", "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict")
+"""Modules, and packages of which any module: imported only once a rank has had to. A check and what it needs of the
+course are a dozen files, which else cost every rank of every run 40 to 100 ms of processor time."""
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded once here: else every rank would do it
 
@@ -66,6 +69,7 @@ class ForkServer:
     """Forks a child for each request on `control` and reports each death on it."""
 
     later = LATER
+    on_demand = (*LATER, *ON_DEMAND)
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
@@ -132,9 +136,11 @@ class ForkServer:
         elif "listen" in request:
             self.listen(request["listen"])
         elif "import" in request:
-            for name in set(request["import"]) & set(self.later):
+            new = [name for name in request["import"] if is_one_of(name, self.on_demand) and name not in sys.modules]
+            for name in new:
                 import_quietly(name)
-            settle()
+            if new:
+                settle()
         else:
             self.fork(fds, request.get("kind", ""))
 
@@ -224,7 +230,8 @@ def _become_a_rank(fds: list[int], listener: socket.socket | None, confine: Call
         close_all_but(0, 1, 2, link, trace, *([listener.fileno()] if listener else []))
         from course_lib.engine.processes import rank
 
-        code = rank.main(socket.socket(fileno=link), trace, listener.detach() if listener else None, LATER)
+        port = listener.detach() if listener else None
+        code = rank.main(socket.socket(fileno=link), trace, port, (*LATER, *ON_DEMAND))
     except BaseException:
         traceback.print_exc()  # a bug of ours: it goes to the rank's stderr, and so to the notebook
     finally:
@@ -238,6 +245,11 @@ def close_all_but(*kept: int) -> None:
         if low < fd:  # Python 3.11 takes an empty range for everything
             os.closerange(low, fd)
         low = fd + 1
+
+
+def is_one_of(module: str, names: Sequence[str]) -> bool:
+    """Return whether a module, or the package that it is in, is among these names."""
+    return module in names or module.partition(".")[0] in names
 
 
 def import_quietly(name: str) -> None:

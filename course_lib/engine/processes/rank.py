@@ -32,8 +32,8 @@ from course_lib.engine.simulated import world
 def main(link: socket.socket, trace: int, port: int | None, slow: Sequence[str]) -> int:
     """Run jobs until the notebook sends LEAVE or is gone, and return the exit code.
 
-    `port` is the listening socket of rank 0's store, `slow` are modules whose import is reported. Only a simulation
-    that has left nothing behind gets more than one job.
+    `port` is the listening socket of rank 0's store, `slow` are modules and packages whose import is reported. Only a
+    simulation that has left nothing behind gets more than one job.
     """
     faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
     faulthandler.enable(file=trace, all_threads=True)  # a crash may come in a thread of gloo's, without Python
@@ -49,7 +49,7 @@ def main(link: socket.socket, trace: int, port: int | None, slow: Sequence[str])
 def _serve(job: dict[str, Any], link: socket.socket, port: int | None, slow: Sequence[str]) -> None:
     """Run one job and send its outcome."""
     _settle(job)
-    absent = [name for name in slow if name not in sys.modules]
+    before = set(sys.modules)
     if job["kind"] == "simulated":
         ended = world.simulate(job, link)
     elif job["kind"] == "real":
@@ -59,7 +59,8 @@ def _serve(job: dict[str, Any], link: socket.socket, port: int | None, slow: Seq
     else:  # "module:function": the grader's
         module, name = job["kind"].split(":")
         ended = getattr(importlib.import_module(module), name)(job, link)
-    ended.imported = [name for name in absent if name in sys.modules]
+    new = [name for name in sys.modules if name not in before]
+    ended.imported = [name for name in new if name in slow or name.partition(".")[0] in slow]
     sys.stdout.flush()
     sys.stderr.flush()
     wire.put(link, wire.DONE, outcome.pack(ended))

@@ -1,4 +1,4 @@
-"""Profiler traces as one meets them: the kernels of two layers under four ways to split a model."""
+"""Profiler traces as one meets them: the kernels of two layers under five ways to split a model."""
 
 from __future__ import annotations
 
@@ -40,22 +40,24 @@ TRACES = {
         ("AllReduce", 1, 12.8, 2.9)],
     2: in_turn(*("F", "AllReduce") * 4, *("B", "AllReduce") * 4),
     3: [("AllGather", 1, 0, 1.5), ("F", 0, 1.5, 2.2), ("AllGather", 1, 1.5, 1.5), ("F", 0, 3.7, 2.2),
-        ("AllGather", 1, 3.7, 1.5), ("B", 0, 5.9, 4.0), ("AllGather", 1, 5.9, 1.5), ("ReduceScatter", 1, 9.9, 1.9),
-        ("B", 0, 9.9, 4.0), ("ReduceScatter", 1, 13.9, 1.9)],
+        ("AllGather", 1, 5.9, 1.5), ("B", 0, 7.4, 4.0), ("AllGather", 1, 7.4, 1.5), ("ReduceScatter", 1, 11.4, 1.9),
+        ("B", 0, 11.4, 4.0), ("ReduceScatter", 1, 15.4, 1.9)],
     4: in_turn(*("F", "SendRecv") * 4, *("B", "SendRecv") * 4),
+    5: [("SendRecv", 1, 0, 0.75), ("F", 0, 0.75, 2.2), ("F", 0, 2.95, 2.2), ("SendRecv", 1, 5.15, 0.75),
+        ("SendRecv", 1, 7.6, 0.75), ("B", 0, 8.35, 3.4), ("B", 0, 11.75, 3.4), ("SendRecv", 1, 15.15, 0.75)],
 }  # fmt: skip
 
 
-def four_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the traces of four strategies, numbered 1 to 4; with `names`, each with the name of its strategy."""
-    ax = sheet(4.0, 41, 20, ax)
+def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the traces of five strategies, numbered 1 to 5; with `names`, each with the name of its strategy."""
+    ax = sheet(4.7, 41, 24, ax)
     ax.set_title("What runs between the matrix products tells how a model was split", fontsize=TITLE, loc="left")
     longest = max(start + length for bars in TRACES.values() for _, _, start, length in bars)
     scale = (WIDTH * 5 - 6.2) / longest
     for row, (number, bars) in enumerate(TRACES.items()):
-        y = 15.6 - 4.65 * row
-        ax.text(0.2, y + 3.15, f"trace {number}" + (f": {names[number]}" if names else ""), fontsize=SMALLEST,
-                color=INK, weight="bold")  # fmt: skip
+        y = 19.6 - 4.6 * row
+        name = f"trace {number}" + (f": {names[number]}" if number in (names or {}) else "")
+        ax.text(0.2, y + 3.15, name, fontsize=SMALLEST, color=INK, weight="bold")  # fmt: skip
         for stream, what in enumerate(("compute", "network")):
             ax.text(5.0, y + 2.25 - 1.45 * stream, what, ha="right", va="center", fontsize=SMALLEST, color=INK)
         for kernel, stream, start, length in bars:
@@ -64,7 +66,7 @@ def four_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -> 
             ax.add_patch(Rectangle((x, y + 1.55 - 1.45 * stream), width, 1.35, **look))
             text = kernel if width > 0.62 * len(kernel) else SHORT.get(kernel, "")
             ax.text(x + width / 2, y + 2.22 - 1.45 * stream, text, ha="center", va="center", fontsize=SMALLEST,
-                    color=INK)  # fmt: skip
+                    color="white" if kernel == "AllReduce" else INK)  # fmt: skip
     short = ", ".join(f"{two} {one}" for one, two in SHORT.items())
     told = f"Two layers, not to scale. F forward, B backward, {short}"
     ax.text(0.2, 0.1, told, fontsize=SMALLEST, color=INK)
@@ -75,4 +77,4 @@ def four_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -> 
 def _told(number: int, bars: list, names: dict[int, str] | None) -> str:
     order = sorted(bars, key=lambda bar: (bar[2], bar[1]))
     said = ", ".join(f"{kernel} from {start:.3g} to {start + length:.3g}" for kernel, _, start, length in order)
-    return f"trace {number}{f', {names[number]}' if names else ''}: {said}"
+    return f"trace {number}{f', {names[number]}' if number in (names or {}) else ''}: {said}"

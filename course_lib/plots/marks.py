@@ -1,0 +1,65 @@
+"""Marks on a timeline: how long a rank idles, from where to where it spans, and the way of one micro-batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+
+from course_lib.plots.canvas import INK, SMALLEST, arrow
+
+LEAST = 1e-9  # seconds: a shorter pause is rounding
+
+
+def pauses(result: Any, rank: int, *, ends: bool = True) -> list[tuple[float, float]]:
+    """Return (begin, end) of each time in which a rank does nothing; without `ends` only those between its actions."""
+    mine = sorted((event.start, event.end) for event in result.events if event.rank == rank)
+    found, clock = [], 0.0 if ends else mine[0][0]
+    for start, end in mine:
+        if start > clock + LEAST:
+            found.append((clock, start))
+        clock = max(clock, end)
+    return [*found, (clock, result.seconds)] if ends and result.seconds > clock + LEAST else found
+
+
+def mark_idle(ax: Axes, result: Any, rank: int) -> Axes:
+    """Frame the idle times of one rank of a timeline and write into each how many seconds it takes; returns `ax`."""
+    for begin, end in pauses(result, rank):
+        ax.add_patch(
+            Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4)
+        )
+        words = f"{end - begin:g} s"
+        if end - begin > 0.03 * ax.get_xlim()[1]:
+            ax.text((begin + end) / 2, rank, words, ha="center", va="center", fontsize=SMALLEST, zorder=5)
+    return ax
+
+
+def mark_span(ax: Axes, result: Any, rank: int) -> Axes:
+    """Draw above the first row from where to where one rank's own actions go, and how much of it is idle."""
+    mine = [event for event in result.events if event.rank == rank]
+    begin, end = min(event.start for event in mine), max(event.end for event in mine)
+    idle = sum(end - begin for begin, end in pauses(result, rank, ends=False))
+    top = ax.get_ylim()[1] - 0.75
+    ax.set_ylim(ax.get_ylim()[0], top)
+    arrow(ax, (begin, top + 0.4), (end, top + 0.4), "|-|,widthA=0.3,widthB=0.3", colour=INK, line=1.6)
+    words = f"rank {rank}'s own span: {end - begin:g} s, {f'{idle:g} s of it idle' if idle > LEAST else 'no pause'}"
+    place = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    ax.text((begin + end) / 2, top + 0.4, words, ha="center", va="center", fontsize=SMALLEST, bbox=place)
+    return ax
+
+
+def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
+    """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`."""
+    steps = []
+    for event in result.events:
+        action = event.action
+        kinds = {"F", "B", "I", "FB"}  # W is on nobody's way
+        if action.kind in kinds and microbatch in (action.microbatch, (action.back or [None])[0]):
+            steps.append((event.start, event.end, event.rank))
+    steps.sort()
+    points = [((start + end) / 2, rank + 0.25) for start, end, rank in steps]
+    (line,) = ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.6, marker="o", markersize=4, zorder=6)
+    line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
+    return ax

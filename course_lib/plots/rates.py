@@ -1,0 +1,59 @@
+"""Rates over size with their names on the lines, the ratio at both ends, and a size that is marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import INK, SMALLEST, say
+from course_lib.plots.collectives import bandwidth, bytes_text
+
+
+def rates_over_size(
+    series: Mapping[str, Mapping[float, float]], *, title: str | None = None, mark: float | None = None,
+    ratios: bool = False,
+) -> Axes:  # fmt: skip
+    """Draw `series[name][size]`, in bytes per second, as `bandwidth` does, but with names on the lines.
+
+    `mark` draws a line at a size and names it. With `ratios` both ends say how many times the second series' rate is
+    the first's. The text twin is the rate of each series at each size.
+    """
+    ax = bandwidth(series, title=title)
+    ax.get_legend().remove()
+    sizes = sorted(next(iter(series.values())))
+    ax.set_xlim(sizes[0] / 1.9, sizes[-1] * 1.9)
+    inner = sizes[1:-2] if ratios and len(sizes) > 3 else sizes  # the ends bear the ratios
+    at = max(inner, key=lambda size: _closest(series, size))
+    order = sorted(series, key=lambda name: series[name][at])
+    for line, (name, points) in zip(ax.lines, series.items(), strict=True):
+        above = name == order[-1]
+        offset, place = ((-7, 6), "bottom") if above else ((7, -6), "top")
+        ax.annotate(name, (at, points[at]), offset, textcoords="offset points", ha="right" if above else "left",
+                    va=place, fontsize=SMALLEST, color=line.get_color(), weight="bold")  # fmt: skip
+    if ratios:
+        first, second = list(series.values())[:2]
+        for size, side in ((sizes[0], "left"), (sizes[-1], "right")):
+            low, high = sorted((first[size], second[size]))
+            ax.plot([size, size], [low, high], color=INK, linewidth=1.4, zorder=1)
+            words = f"{list(series)[1]} {second[size] / first[size]:.2g} times as fast"
+            ax.annotate(words, (size, low), (0, -16), textcoords="offset points",
+                        ha=side, va="top", fontsize=SMALLEST, weight="bold", color=INK)  # fmt: skip
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom / 2 if ratios else bottom, top * 1.6)
+    told = [f"{name}: " + ", ".join(f"{bytes_text(points[size])}/s at {bytes_text(size)}" for size in sizes)
+            for name, points in series.items()]  # fmt: skip
+    if mark:
+        ax.axvline(mark, color=INK, linestyle=":")
+        ax.annotate(f" {mark / 1e3:,.0f} kB", (mark, 0.04), xycoords=("data", "axes fraction"), fontsize=SMALLEST,
+                    color=INK)  # fmt: skip
+        told.append(f"a line at {mark / 1e3:,.0f} kB")
+    say(ax, "\n".join(told))
+    return ax
+
+
+def _closest(series: Mapping, size: float) -> float:
+    """Return how far apart the two closest rates at a size are, as a logarithm: names go where there is room."""
+    found = sorted(math.log(points[size]) for points in series.values())
+    return min((upper - lower for lower, upper in zip(found, found[1:], strict=False)), default=0.0)

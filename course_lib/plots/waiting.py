@@ -1,0 +1,165 @@
+"""What the users of a server wait for: the slots they share, a long prompt among them, a queue that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from course_lib.plots.canvas import (
+    COMPUTE,
+    FORWARD,
+    INK,
+    LIMIT,
+    SERIES,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    new_axes,
+    say,
+)
+from course_lib.plots.timelines import timelines
+
+
+def slots_in_time(served: Mapping[str, Any], *, clock: str = "") -> list[Axes]:
+    """Draw the slots of several engines as `timelines` does, and a line in each where its queue becomes empty."""
+    axes = timelines(served, row="slot", clock=clock)
+    for ax, result in zip(axes, served.values(), strict=True):
+        firsts: dict[str, float] = {}
+        for event in result.events:
+            firsts.setdefault(event.label, event.start)
+        last = max(firsts.values())
+        factor = ax.get_xlim()[1] / max(other.seconds for other in served.values())
+        ax.axvline(last * factor, color=INK, linestyle="--", linewidth=1.3, zorder=4)
+        ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
+                va="bottom", fontsize=SMALLEST, color=INK)
+        ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
+    return axes
+
+
+def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
+    """Return from when to when a slot's user waits longest for the next token, of what an engine recorded."""
+    ends = [(event.start, event.end) for event in result.events if event.rank == slot and event.kind == "decode"]
+    gaps = [(before[1], after[0]) for before, after in zip(ends, ends[1:], strict=False)]
+    return max(gaps + ends, key=lambda span: span[1] - span[0])  # between two bars, or within one that is one step
+
+
+def stall(served: Mapping[str, Any], *, title: str) -> list[Axes]:
+    """Draw what a long prompt does to the others, a timeline for each of `served`, with the longest gap of slot 0.
+
+    The first is an engine that reads prompts whole (bars of many steps), the others record each step.
+    """
+    axes = timelines(served, row="slot", numbers=False, clock="ms on the simulated engine's clock", title=title)
+    unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
+    for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
+        start, end = (moment * unit for moment in longest_gap(result))
+        words = f"{end - start:.0f} ms without a token" if place == 0 else f"never more than {end - start:.0f} ms"
+        ax.annotate("", (end, -0.62), (start, -0.62), arrowprops={"arrowstyle": "<->", "color": LIMIT})
+        ax.text((start + end) / 2, -0.85, words, ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
+        ax.set_ylim(len(result) - 0.5, -1.9)
+        ax.set_title(name, fontsize=TITLE, loc="left")
+        say(ax, f"slot 0: {words}, from {start:.0f} to {end:.0f} ms")
+    return axes
+
+
+def knees(
+    waits: Mapping[str, Mapping[float, float]], limits: Mapping[str, float], *, objective: float, ylabel: str,
+    title: str,
+) -> Axes:  # fmt: skip
+    """Draw seconds over requests per second, a line for each server, and the objective as a line across.
+
+    A dotted line stands at `limits[name]`, the requests per second that a server can carry.
+    """
+    ax = new_axes(None, 3.6)
+    told = [f"{ylabel} over requests per second"]
+    for (name, found), colour, marker in zip(waits.items(), SERIES, "os^D", strict=False):
+        rates, seconds = list(found), list(found.values())
+        ax.plot(rates, seconds, color=colour, marker=marker, markersize=5, linewidth=1.8)
+        ax.annotate(name, (rates[-1], seconds[-1]), (6, 0), textcoords="offset points", va="center", color=colour,
+                    fontsize=SMALLEST, weight="bold", annotation_clip=False)
+        ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
+        ax.text(limits[name], 1.0, f"{limits[name]:.0f} a second", transform=ax.get_xaxis_transform(), ha="center",
+                va="bottom", color=colour, fontsize=SMALLEST)
+        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:g}" for rate, s in found.items())
+                    + f"; at most {limits[name]:.1f} requests a second")
+    ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
+    last = max(rate for found in waits.values() for rate in found)
+    ax.text(last, objective * 0.85, f"objective: {objective:g} s", color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
+    ax.set_ylabel(ylabel, fontsize=SMALLEST)
+    ax.grid(True, color="#EEEEEE")
+    ax.set_axisbelow(True)
+    ax.set_title(title, fontsize=TITLE, loc="left", pad=18)
+    say(ax, "\n".join([*told, f"a line at {objective:g} s"]))
+    return ax
+
+
+BILL = {"in line": "white", "own prompt": FORWARD, "own tokens": COMPUTE, "others' prompts": WAITING}
+
+
+def bill(answers: Mapping[str, Mapping[str, float]], *, title: str) -> Axes:
+    """Draw what the seconds of some answers were spent on: a bar for each, `answers[name][part]` in seconds."""
+    ax = new_axes(None, 1.1 + 0.95 * len(answers))
+    longest, told = max(sum(parts.values()) for parts in answers.values()), []
+    for row, (name, parts) in enumerate(answers.items()):
+        left, small = 0.0, [f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items() if 0 < s <= 0.12 * longest]
+        ax.text(0, row + 0.28, ", ".join(small), va="top", fontsize=SMALLEST)  # too narrow to be written in
+        for part, seconds in parts.items():
+            ax.barh(row, seconds, 0.5, left, color=BILL[part], edgecolor=INK, linewidth=0.6)
+            if seconds > 0.12 * longest:
+                ax.text(left + seconds / 2, row, f"{part}\n{1e3 * seconds:,.0f} ms", ha="center", va="center",
+                        fontsize=SMALLEST)
+            left += seconds
+        ax.text(left + 0.01 * longest, row, f"{1e3 * left:,.0f} ms", va="center", fontsize=SMALLEST, weight="bold")
+        told.append(f"{name}: " + ", ".join(f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items()))
+    ax.set_xlim(0, 1.13 * longest)
+    ax.set_ylim(len(answers) - 0.4, -0.4)
+    ax.set_yticks(range(len(answers)), list(answers))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1e3 * value:,.0f}"))
+    ax.set_xlabel("ms after Enter (simulated)", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    say(ax, "\n".join(told))
+    return ax
+
+
+def batch_gain(
+    curves: Mapping[str, Sequence[tuple[int, float, float]]], half: Mapping[str, int], *, title: str
+) -> Axes:
+    """Draw tokens per second over each user's ms per token; `curves[name]` holds (batch, seconds, tokens/s) in order.
+
+    `half[name]` is the batch at which keys and values weigh as much as weights: a diamond marks it, where it fits.
+    """
+    ax = new_axes(None, 4.0)
+    told = []
+    for (name, found), colour in zip(curves.items(), SERIES, strict=False):
+        xs, ys = [1e3 * seconds for _, seconds, _ in found], [rate for _, _, rate in found]
+        ax.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.6, label=name)
+        for (batch, _, _), x, y in zip(found, xs, ys, strict=True):
+            knee, last = batch == half[name], batch == found[-1][0]
+            if knee:
+                ax.plot([x], [y], "D", color="white", markeredgecolor=colour, markeredgewidth=2, markersize=9, zorder=3)
+            if last:
+                ax.plot([x], [y], "s", color=LIMIT, markersize=8, zorder=3)
+            words = f"{batch}: as many bytes of\ncache as of weights" if knee else str(batch)
+            words = f"{batch}: memory is full" if last else words
+            if knee or last:
+                ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
+            elif batch in (16, 64) and abs(batch / half[name] - 1) > 0.4:
+                ax.annotate(words, (x, y), (-6, 3), textcoords="offset points", ha="right", fontsize=SMALLEST)
+        told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
+    ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
+    ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
+    ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)
+    ax.grid(True, color="#EEEEEE")
+    ax.set_axisbelow(True)
+    ax.legend(fontsize=SMALLEST, frameon=False, loc="upper left", title="numbers: sequences in the batch",
+              title_fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    say(ax, "\n".join([*told, "the last batch of each is where memory is full"]))
+    return ax
