@@ -210,20 +210,8 @@ def _see_exchange(ranks: int, shape: tuple, dtype: str) -> str:
     return f"run(lambda dist: {call}, ranks={ranks}, on=Cluster())"
 
 
+# rank 1 sends to rank 0 meanwhile: a learner sees whose tensor rank 0 took
 SEE_THIRD = "run(swap_beside_a_third, exchange, ranks=3, on=Cluster())"
-
-
-def swap_beside_a_third(dist: Any, exchange: Any) -> Any:
-    """Let ranks 0 and 2 swap their tensors (all 0, all 2) while rank 1 sends its own (all 1) to rank 0."""
-    rank = dist.get_rank()
-    mine = torch.ones(3) * rank
-    if rank == 1:
-        dist.send(mine, 0)
-        return None
-    came = exchange(dist, mine, 2 - rank)
-    if rank == 0:
-        dist.recv(torch.empty(3))  # from whoever is left
-    return came
 
 
 def _swapped_beside_a_third(answer: Any) -> None:

@@ -9,6 +9,7 @@ import torch
 from wrong_answers.ch00_start_here import WRONG
 
 from course_lib import Cluster, RankFailed, run
+from course_lib.lessons.third import swap_beside_a_third
 from exercises_tests import ch00_start_here as checks
 from exercises_tests.judging import CheckFailed
 from solutions import ch00_start_here as solutions
@@ -63,7 +64,7 @@ def test_a_line_to_see_it_shows_the_mistake(name):
     wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)
     see = judged(wrong.exercise, wrong.answer).see
     names = {"run": run, "Cluster": Cluster, "torch": torch, wrong.exercise: wrong.answer}
-    names["swap_beside_a_third"] = checks.swap_beside_a_third
+    names["swap_beside_a_third"] = swap_beside_a_third
     try:
         shown = repr(eval(see, names))
     except RankFailed as failure:
@@ -83,7 +84,7 @@ def test_the_lines_to_see_it_are_right_python():
             found = eval(checks._see_exchange(ranks, (2, 3), dtype), names)
             for rank, peer in enumerate(peers):
                 assert peer is None or found[rank].tolist() == [[peer] * 3] * 2
-    found = eval(checks.SEE_THIRD, names | {"swap_beside_a_third": checks.swap_beside_a_third})
+    found = eval(checks.SEE_THIRD, names | {"swap_beside_a_third": swap_beside_a_third})
     assert found[0].tolist() == [2.0] * 3 and found[2].tolist() == [0.0] * 3
 
 

@@ -174,8 +174,9 @@ def _band(ax: Axes, event: Any, on: Any, factor: float) -> None:
     corners = [(x * factor, y) for x, y in corners]
     ax.add_patch(Polygon(corners, closed=True, facecolor=SENT, edgecolor=SENT, alpha=0.45, linewidth=1.2, zorder=2))
     middle = ((corners[0][0] + corners[1][0]) / 2, leaves), ((corners[2][0] + corners[3][0]) / 2, arrives)
+    order = 5 if abs(event.peer - event.rank) == 1 else 2.2  # else behind the rows that it passes
     look_of = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=2.2)  # behind the rows that it passes
+    ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=order)
 
 
 def _keys(events: list, on: Any, idle: bool) -> list[Patch]:
