@@ -13,11 +13,9 @@ import torch
 from record_rows import definitions
 from wrong_answers.ch07_fsdp import RIGHT
 
-from course_lib import Cluster, bytes_held, run, work
-from course_lib.costs import collective_seconds
+from course_lib import Cluster, bytes_held, run
 from course_lib.engine.storages import Alive
 from course_lib.lessons import stage_3
-from course_lib.lessons.overlap import forward_seconds
 from course_lib.lessons.running_table import recorded
 from course_lib.lessons.torch_wrappers import observe
 from course_lib.lessons.zero_stages import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
@@ -135,27 +133,6 @@ def test_the_ladder_draws_what_is_held_and_sent_and_says_so():
     assert "one: measured 6, by formula 5" in words_of(left.figure)
     assert "1.2000" in ladder_text(held, sent) and "2.0000" in ladder_text(held, sent)
     plt.close("all")
-
-
-def _gathers(dist, layers, elements, seconds, prefetch):
-    def gather():
-        whole = torch.empty(dist.get_world_size(), elements)
-        return dist.all_gather(list(whole), torch.zeros(elements), async_op=True)
-
-    ahead = None
-    for layer in range(layers):
-        (ahead or gather()).wait()
-        ahead = gather() if prefetch and layer < layers - 1 else None
-        work(seconds)
-
-
-@pytest.mark.parametrize("seconds", [0.01, 10.0])
-@pytest.mark.parametrize("prefetch", [False, True])
-def test_the_forward_with_and_without_prefetch_takes_what_the_formula_says(seconds, prefetch):
-    latency, bandwidth = 0.1, 1000.0
-    trace = run(_gathers, 5, 100, seconds, prefetch, ranks=4, on=Cluster(latency=latency, bandwidth=bandwidth))
-    gather = collective_seconds("all_gather", 4, 4 * 100 * 4, latency, bandwidth)
-    assert trace.seconds == pytest.approx(forward_seconds(5, gather, seconds, prefetch), rel=1e-9)
 
 
 def _fully_sharded(dist):

@@ -6,7 +6,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_hex
@@ -33,12 +32,6 @@ from course_lib.plots.small_ring import pieces
 from course_lib.plots.traces import CALLS, PASSES, SKETCHES
 
 LINK = Cluster(bandwidth=1e9, latency=2e-6)
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def pass_on(dist, tensor):

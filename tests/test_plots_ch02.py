@@ -10,19 +10,14 @@ from matplotlib.patches import Circle, Rectangle
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
+
+from legible import assert_legible
 
 from course_lib import Cluster, plots, run, work
-from course_lib.plots import FACES, INK, LIMIT, SMALLEST, WIDTH, words_of
+from course_lib.plots import FACES, INK, LIMIT, words_of
 from course_lib.plots.kernel_traces import TRACES
 from course_lib.plots.late_rank import NAME, SLOW, barrier_messages
 from course_lib.plots.patterns import rounds_of
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def to_all(dist, tensor):
@@ -60,16 +55,8 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_letters_are_large_enough_and_all_of_it_is_inside_the_picture(name):
-    figure = DRAWN[name]().figure
-    figure.canvas.draw()
-    written = [text for ax in figure.axes for text in (*ax.texts, *(ax.get_yticklabels() if ax.axison else ()))]
-    assert min(text.get_fontsize() for text in written) >= SMALLEST
-    drawn, room = figure.get_tightbbox(), figure.bbox_inches
-    assert drawn.x0 >= room.x0 - 0.02 and drawn.x1 <= room.x1 + 0.02, (drawn, room)
-    assert drawn.y0 >= room.y0 - 0.02 and drawn.y1 <= room.y1 + 0.02, (drawn, room)
-    assert figure.get_figwidth() == WIDTH
-    assert len(words_of(figure)) > 60
+def test_every_picture_is_legible(name):
+    assert_legible(DRAWN[name]().figure)
 
 
 # Who talks to whom

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
 
@@ -22,12 +21,6 @@ from course_lib.plots import (
     words_of,
 )
 from solutions import ch07_fsdp as solutions
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def letters_are_fine(figure) -> None:

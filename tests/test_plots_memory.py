@@ -19,12 +19,6 @@ from course_lib.plots.speed import flops_text
 matplotlib.use("Agg")
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def words(ax) -> str:
     return " | ".join(text.get_text() for text in ax.texts)
 

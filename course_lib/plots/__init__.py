@@ -79,7 +79,7 @@ from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
-from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.speed import latencies, roofline
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
@@ -219,7 +219,6 @@ __all__ = [
     "token_passes",
     "toy_beside_real",
     "traces",
-    "trade_off",
     "tree_rounds",
     "two_levels",
     "ways_to_cut",

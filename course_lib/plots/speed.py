@@ -134,33 +134,3 @@ def latencies(
     ax.legend(fontsize=SMALLEST, frameon=False)
     say(ax, "\n".join([f"{DONE_BY[name]}, over the {WORDS[name]}", *told]))
     return ax
-
-
-def trade_off(
-    points: Mapping[Any, tuple[float, float]], *, x: str, y: str, setting: str = "", title: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw one dot for each setting, `points[setting]` = (x, y), joined in order and labelled with the setting.
-
-    `x` and `y` are the axes' names with their units. Its text twin is the table from which `points` was made.
-    """
-    ax = new_axes(ax, 3.4)
-    xs, ys = zip(*points.values(), strict=True)
-    ax.plot(xs, ys, color=SERIES[0], marker="o", markersize=6, linewidth=1.2)
-    words = {"textcoords": "offset points", "fontsize": SMALLEST, "zorder": 2.2}  # above the line, below the axes
-    words["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    top, height, last = max(ys) * 1.15, 180, -math.inf  # the axes are about 180 points high
-    for name, (across, up) in points.items():  # above on the left, where a rising line does not go
-        dot = up / top * height
-        place = dot + 3 if abs(dot + 3 - last) >= 12 else last + 12  # nor on the words of the dot before
-        ax.annotate(f"{setting}{name}", (across, up), (-7, place - dot), ha="right", **words)
-        last = place
-    ax.set_ylim(0, top)
-    ax.set_xlim(0, max(xs) * 1.05)
-    ax.set_xlabel(x, fontsize=SMALLEST)
-    ax.set_ylabel(y, fontsize=SMALLEST)
-    ax.grid(True, color="#EEEEEE")
-    ax.set_axisbelow(True)
-    if title:
-        ax.set_title(title, fontsize=TITLE, loc="left")
-    return ax
