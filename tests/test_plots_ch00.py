@@ -8,6 +8,7 @@ matplotlib.use("Agg")
 
 import pytest
 import torch
+from legible import assert_legible
 from matplotlib.colors import to_hex
 from matplotlib.patches import Polygon, Rectangle
 
@@ -16,7 +17,6 @@ from course_lib.plots import (
     COMPUTE,
     RECEIVED,
     SENT,
-    SMALLEST,
     WAITING,
     many_copies,
     messages,
@@ -68,27 +68,6 @@ def bands(ax) -> list[list[tuple[float, float]]]:
     return [[(round(x, 6), round(y, 2)) for x, y in band.get_xy()[:4]] for band in found]
 
 
-def legible(ax) -> None:
-    """Assert that no letter is too small, that nothing leaves the picture, and that no two words of it overlap."""
-    figure = ax.figure
-    figure.canvas.draw()
-    shown = []
-    for axis, (low, high) in ((ax.xaxis, sorted(ax.get_xlim())), (ax.yaxis, sorted(ax.get_ylim()))):
-        shown += [tick.label1 for tick in axis.get_major_ticks() if ax.axison and low <= tick.get_loc() <= high]
-    texts = [*ax.texts, *shown, *(title for title in (ax._left_title, ax.title, ax.xaxis.label) if ax.axison)]
-    texts = [text for text in texts if text.get_text().strip()]
-    assert min(text.get_fontsize() for text in texts) >= SMALLEST
-    whole = figure.bbox
-    boxes = {text: text.get_window_extent() for text in texts}
-    for text, box in boxes.items():
-        assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, text.get_text()
-        assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text.get_text()
-    inside = [(text.get_text(), box) for text, box in boxes.items() if text in ax.texts]
-    for place, (name, box) in enumerate(inside):
-        for other, another in inside[place + 1:]:
-            assert not box.shrunk(0.95, 0.9).overlaps(another.shrunk(0.95, 0.9)), (name, other)
-
-
 # Messages
 
 
@@ -100,7 +79,7 @@ def test_a_message_leaves_while_its_bytes_last_and_arrives_a_latency_later():
     assert [x for x, _ in band] == [0, 4, 6, 2] and band[0][1] < band[2][1]
     assert "rank 0 sends 4 kB to rank 1 from 0 to 6 µs, of which 2 µs are latency" in words_of(ax.figure)
     assert ax.get_title("left") == "One message: 6 µs"
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_two_messages_that_face_each_other_cross():
@@ -120,8 +99,8 @@ def test_runs_below_each_other_share_one_axis_and_say_how_much_longer_the_longes
     assert "1 message of 4 B: 2 µs of latency,\nnext to no time for the bytes" in drawn
     assert not any("less" in words for words in drawn), "they are not the same job"
     assert words_of(long.figure).startswith("Two sizes; 4 kB: 6 µs")
-    legible(long)
-    legible(short)
+    assert_legible(long.figure)
+    assert_legible(short.figure)
 
 
 def test_of_the_same_job_the_shorter_run_says_how_much_less_it_takes():
@@ -146,14 +125,14 @@ def test_a_bar_too_short_for_its_words_says_who_the_other_is():
     ax = messages(run(star, ranks=6, on=LINK), LINK)
     written = [text.get_text() for text in ax.texts]
     assert "from 3" in written and written.count("to 0") == 5
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_bars_that_share_a_row_have_their_words():
     ax = messages(run(overlapped, torch.ones(1000), ranks=2, on=LINK), LINK)
     written = [text.get_text() for text in ax.texts]
     assert "work 10 µs" in written and "sends 4 kB: 4 µs" in written
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_work_beside_a_message_shares_the_row_and_is_told():
@@ -172,7 +151,7 @@ def test_many_messages_are_told_together():
 
     ax = messages(run(star, ranks=12, on=LINK), LINK)
     assert "11 messages of 4 kB: 22 µs of latency, 44 µs of bytes in all" in words_of(ax.figure)
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_on_a_cluster_of_nodes_each_message_has_the_latency_of_its_link():
@@ -199,7 +178,7 @@ def test_many_copies_names_every_noun():
     for noun in (*machines, "starts", "rank 3", "16,383"):
         assert noun in drawn, noun
     assert "own memory" in words_of(ax.figure)
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_separate_memories_show_what_each_process_holds():
@@ -207,7 +186,7 @@ def test_separate_memories_show_what_each_process_holds():
     words = words_of(ax.figure)
     assert "In the notebook's process notes = []" in words and "on rank 1 notes = ['rank 1 was here']" in words
     assert "Three processes, three lists" in words
-    legible(ax)
+    assert_legible(ax.figure)
     with pytest.raises(ValueError, match="1 to 4"):
         separate_memories([], [[]] * 5)
 
@@ -218,7 +197,7 @@ def test_who_to_whom_tells_each_message():
     assert "in: rank 1 sends to rank 0, rank 2 sends to rank 0" in told
     assert "out: rank 0 sends to rank 1" in told and told.startswith("A star; ")
     assert sum(bool(getattr(text, "arrow_patch", None)) for text in ax.texts) == 4
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_a_rank_without_messages_waits_and_a_stuck_message_never_starts():
@@ -227,7 +206,7 @@ def test_a_rank_without_messages_waits_and_a_stuck_message_never_starts():
     assert "under rank 1: takes no part" in words_of(ax.figure)
     stuck = who_to_whom({"circle": [(0, 1), (1, 0)]}, 2, stuck=["circle"])
     assert "rank 0 waits to send to rank 1" in words_of(stuck.figure)
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_one_model_tells_where_each_rank_ends():
@@ -236,7 +215,7 @@ def test_one_model_tells_where_each_rank_ends():
     assert "rank 2 alone 4.00" in words_of(ax.figure) and "with the sum every rank has 3.00" in words_of(ax.figure)
     assert "the data were made with 3" in words_of(ax.figure)
     assert len(ax.lines) == 9 and ax.spines["bottom"].get_bounds() == (0, 2)
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_the_ring_of_three_ends_with_all_pieces_everywhere():
@@ -246,7 +225,7 @@ def test_the_ring_of_three_ends_with_all_pieces_everywhere():
     assert all(len(piece) == 3 for row in pieces(4)[0] for piece in row)
     ax = ring_pieces()
     assert "after round 1: rank 0 has 0, 0+2, 0" in words_of(ax.figure)
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_the_swap_says_what_is_never_reached():
@@ -254,7 +233,7 @@ def test_the_swap_says_what_is_never_reached():
     drawn = [text.get_text() for text in ax.texts]
     assert drawn.count("send  ✗") == 2 and drawn.count("isend") == 2 and drawn.count("wait") == 2
     assert "Neither recv is ever reached" in words_of(ax.figure)
-    legible(ax)
+    assert_legible(ax.figure)
 
 
 def test_the_sketched_traces_have_the_calls_of_their_strategies():
@@ -286,7 +265,7 @@ def test_in_fsdp_a_layer_computes_only_after_its_gather_and_then_without_a_gap()
 def test_the_traces_are_numbered_and_named_only_when_told():
     ax = traces()
     assert "FSDP" not in words_of(ax.figure) and "sketch 5: computes from F1 1.4" in words_of(ax.figure)
-    legible(ax)
+    assert_legible(ax.figure)
     named = traces({number: f"strategy {number}" for number in SKETCHES})
     assert "sketch 2: strategy 2" in [text.get_text() for text in named.texts]
-    legible(named)
+    assert_legible(named.figure)
