@@ -12,8 +12,10 @@ from course_lib.plots.canvas import BLUE, INK, LIMIT, SMALLEST, TITLE, new_axes,
 LEAST = 1e-17  # what is drawn of no difference at all
 
 
-def differences(far: Mapping[str, float], limit: float, *, axis: str, title: str | None = None,
-                ax: Any = None) -> Axes:  # fmt: skip
+def differences(
+    far: Mapping[str, float], limit: float, *, title: str | None = None,
+    axis: str = "largest difference between two weights that should be equal", ax: Any = None,
+) -> Axes:  # fmt: skip
     """Draw a point a way at its largest difference, and a line at the largest that is allowed. Text twin: its words."""
     ax = new_axes(ax, 1.35 + 0.42 * len(far))
     for row, size in enumerate(far.values()):
