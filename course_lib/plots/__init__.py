@@ -1,7 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.answer import one_answer
-from course_lib.plots.buckets import bucket_packing, launch_order
+from course_lib.plots.buckets import bucket_packing, bucket_plan
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -49,14 +49,17 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
+from course_lib.plots.differences import differences
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import late_barrier, late_rank
+from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_span, mark_way
@@ -71,7 +74,7 @@ from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.rates import rates_over_size
-from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
+from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
@@ -133,16 +136,19 @@ __all__ = [
     "block_tables",
     "box",
     "bucket_packing",
+    "bucket_plan",
     "bytes_text",
     "call_order",
     "chunk_journey",
     "chunk_strips",
+    "copies_on_gpus",
     "count_waiting",
     "cut_all_reduce",
     "cut_gate_and_up",
     "cut_layer",
     "cut_model",
     "cut_product",
+    "differences",
     "doubling",
     "explore",
     "gather_use_free",
@@ -160,7 +166,6 @@ __all__ = [
     "layer_matrices",
     "layer_times",
     "legend_below",
-    "loss_curves",
     "many_copies",
     "mark_idle",
     "mark_span",
