@@ -106,7 +106,7 @@ def test_calls_that_meet_the_wrong_ones_stand_in_a_red_frame():
     right = plots.call_order([["loss"], ["loss"]])
     for ax, colour in ((mixed, LIMIT), (right, INK)):
         assert {to_hex(box.get_edgecolor()).upper() for box in ax.patches if isinstance(box, Rectangle)} == {colour}
-    assert "added up: 1 x loss + 1 x gradient" in texts(mixed)
+    assert "loss of rank 0\n+ gradient of rank 1" in texts(mixed)
 
 
 # Runs on one axis
@@ -151,7 +151,7 @@ def test_a_size_stands_on_its_side_of_the_line():
     ax = plots.message_sizes({"small": 1e3, "large": 1e9}, 5e-6, 50e9)
     (edge,) = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
     assert edge == pytest.approx(250e3)
-    assert ax.get_title("left") == "What one call carries: from 1 kB to 1 GB"
+    assert ax.get_title("left") == "One call carries from 1 kB to 1 GB: small ones pay latency, large ones bytes"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["small", "large"]
 
 
