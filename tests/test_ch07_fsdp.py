@@ -129,9 +129,11 @@ def test_the_ladder_draws_what_is_held_and_sent_and_says_so():
             "two": ({"weights": 1e6, "gradients": 1e6}, {"weights": 1e6, "gradients": 1e6})}  # fmt: skip
     sent = {"one": (5e6, 5e6), "two": (6e6, 3e6)}
     left, right = ladder(held, sent)
-    assert [round(bar.get_width(), 6) for bar in left.patches] == [4, 2, 4, 1, 1, 1, 1, 1]
-    assert [round(bar.get_width(), 6) for bar in right.patches] == [5, 5, 6, 3]
-    assert "MB" in left.get_xlabel() and "MB" in right.get_xlabel()
+    assert [round(bar.get_width(), 6) for bar in left.patches] == [4, 2, 1, 1]
+    assert [round(bar.get_width(), 6) for bar in right.patches] == [5, 6]
+    shown = [text.get_text() for text in left.texts + right.texts]
+    assert shown.count("measured") == shown.count("formula") == 2 and {"weights", "gradients", "1.2 ×"} <= set(shown)
+    assert {"kB a rank holds", "6,000", "5,000", "3,000"} <= set(shown)  # measured, and by formula
     assert "one: measured 6, by formula 5" in words_of(left.figure)
     assert "1.2000" in ladder_text(held, sent) and "2.0000" in ladder_text(held, sent)
     plt.close("all")

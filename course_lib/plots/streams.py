@@ -32,7 +32,7 @@ def streams(runs: Mapping[str, Any], title: str = "", rank: int = 0) -> list[Axe
         for number, event in enumerate(event for event in events if event.kind != "work"):
             colour, hatch = look(event.kind)
             kinds[event.kind] = None
-            _bar(ax, event, factor, 1.1, colour, str(number + 1), hatch)
+            _bar(ax, event, factor, 1.1, colour, f"gather {number + 1}", hatch)
         computing = sum(event.end - event.start for event in events if event.kind == "work")
         ratio = result.seconds / computing
         ax.set_yticks([0.5, 1.5], ["GPU", "network"])
