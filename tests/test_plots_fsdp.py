@@ -23,6 +23,7 @@ from course_lib.plots import (
     sawtooth,
     sawtooth_measured,
     streams,
+    whole_at_once,
     words_of,
 )
 from solutions import ch07_fsdp as solutions
@@ -71,6 +72,9 @@ def two_plans():
             for stage in (2, 3)}  # fmt: skip
 
 
+ROOTS = {"small": {"embedding": 1e9, "output": 1e9, "a layer": 0.4e9}, "large": {"embedding": 2e9, "a layer": 2e9}}
+
+
 PICTURES = {
     "sawtooth": sawtooth,
     "another model": lambda: sawtooth("Llama-3-405B", 1024),
@@ -80,6 +84,7 @@ PICTURES = {
     "gather": gather_use_free,
     "padded": padded_shards,
     "padded otherwise": lambda: padded_shards(3, 4, 5),
+    "units": lambda: whole_at_once(ROOTS, "A sentence."),
     "plans": lambda: plans_that_fit(two_plans(), 80e9, "A sentence.")[0],
     "streams": lambda: streams(two_runs(), title="A sentence.")[0],
 }
@@ -144,6 +149,13 @@ def test_the_padded_shards_show_their_padding():
     shown = [text.get_text() for text in ax.texts]
     assert shown.count("9") == 3 and shown.count("0") == 3 + 2 * 2 and "padding: 2 zeros" in shown
     assert "rank 1 gets 3, 4, 5" in words_of(ax.figure) and "rank 3 gets 9, 0 (padding), 0" in words_of(ax.figure)
+
+
+def test_the_root_stands_beside_a_layer():
+    ax = whole_at_once(ROOTS, "A sentence.")
+    assert [round(bar.get_width(), 6) for bar in ax.patches] == [1, 1, 0.4, 2, 2]
+    assert "small: embedding 1.00, output 1.00, a layer 0.40, in all 2.40 GB" in words_of(ax.figure)
+    assert "a layer 0.40, in all 2.40 GB" in [text.get_text() for text in ax.texts]
 
 
 def test_the_plans_that_fit_are_drawn_twice():

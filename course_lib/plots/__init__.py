@@ -91,6 +91,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
 __all__ = [
@@ -228,6 +229,7 @@ __all__ = [
     "tree_rounds",
     "two_levels",
     "ways_to_cut",
+    "whole_at_once",
     "who_talks",
     "who_to_whom",
     "words_of",

@@ -92,7 +92,7 @@ def _words(
     ax.text(end - 0.15, base + kept["gradients"] * 0.45, f"of the gradients: {kept['gradients']:.1f} GB",
             ha="right", **text)
     for after, backward in ((2, False), (6, True)):
-        place = teeth[after][0] + _width(backward) + (GAP + BREAK) / 2 - 0.15 * backward
+        place = teeth[after][0] + _width(backward) + (GAP + BREAK) / 2 - 0.08 * backward
         ax.text(place, base + layer * 0.7, f"…\n{layers - 5} more", ha="center", **text)
     middle = teeth[5][0] - GAP / 2
     ax.axvline(middle, 0, 0.93, color=INK, linewidth=0.8, linestyle=":")

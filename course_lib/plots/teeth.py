@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
-    FACES,
+    BACKWARD,
+    COMPUTE,
     GRADIENTS,
     INK,
     OPTIMIZER,
@@ -24,11 +25,11 @@ from course_lib.plots.canvas import (
 )
 
 # What is done in a tooth, in order: its colour, its width, and its name in backward. What comes in and what goes out
-# are pink as everywhere, computing is green, and what only backward does is orange; pale enough for black letters.
+# are pink as everywhere, computing is green, and what only backward does is orange.
 DOING = {
     "gather": (RECEIVED, 1.0, "gather again"),
-    "compute": (FACES[2], 1.0, "compute again"),
-    "gradient": (FACES[1], 1.0, "gradient"),
+    "compute": (COMPUTE, 1.0, "compute again"),
+    "gradient": (BACKWARD, 1.0, "gradient"),
     "reduce-scatter": (SENT, 1.6, "reduce-scatter"),
     "free": ("white", 0.8, "free"),
 }
