@@ -70,9 +70,10 @@ def sawtooth_measured(curve: Any, title: str = "", ax: Axes | None = None) -> Ax
     peaks = {f"{way} of unit {unit}": max(held for *_, heights in group for held in heights)
              for (way, unit), group in groupby(spans, key=lambda span: span[:2])}  # fmt: skip
     told = ", ".join(f"{held / 1e3:,.1f} in {when}" for when, held in peaks.items())
+    back = ("in backward it is gathered and computes again, makes its gradient, reduce-scatters it and is freed; "
+            if any(span[0] == "backward" for span in spans) else "")  # fmt: skip
     say(ax, f"kB alive on rank 0; kept all the time {floor:,.1f}, of it {weights:,.1f} shards of the weights; a unit "
-            "is gathered, computes and is freed; in backward it is gathered and computes again, makes its gradient, "
-            f"reduce-scatters it and is freed; at most {told}")
+            f"is gathered, computes and is freed; {back}at most {told}")
     return ax
 
 
