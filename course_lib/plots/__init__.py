@@ -68,8 +68,10 @@ from course_lib.plots.messages import messages
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.overlap import overlapped_block
+from course_lib.plots.padded import padded_shards
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
+from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -77,7 +79,7 @@ from course_lib.plots.rates import rates_over_size
 from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.routes import split_backward, stage_routes
-from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
+from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
@@ -87,10 +89,12 @@ from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
 from course_lib.plots.swap import swap_calls
+from course_lib.plots.teeth import sawtooth_measured
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
 __all__ = [
@@ -184,7 +188,9 @@ __all__ = [
     "one_model",
     "overlapped_block",
     "owners",
+    "padded_shards",
     "pipeline_of_nodes",
+    "plans_that_fit",
     "price_of_cuts",
     "race",
     "rates_over_size",
@@ -227,6 +233,7 @@ __all__ = [
     "tree_rounds",
     "two_levels",
     "ways_to_cut",
+    "whole_at_once",
     "who_talks",
     "who_to_whom",
     "words_of",

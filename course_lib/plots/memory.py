@@ -186,38 +186,45 @@ Parts = Mapping[str, float]
 def ladder(
     held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tuple[float, float]], title: str | None = None
 ) -> list[Axes]:
-    """Draw two bars a rung, the upper measured and the lower by formula: bytes held by part, and bytes sent a step.
+    """Draw a bar a rung, as it was measured, and in figures the formula beside it: bytes held, and bytes sent a step.
 
     `held[rung]` is (measured, formula), each the bytes of "weights", "gradients" and "optimizer"; `sent[rung]` likewise
     two numbers. Its text twin is `ladder_text`.
     """
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(WIDTH, 1.4 + 0.62 * len(held)), layout="constrained", sharey=True, width_ratios=(3, 2),
+        1, 2, figsize=(WIDTH, 1.4 + 0.6 * len(held)), layout="constrained", sharey=True, width_ratios=(3, 2),
         FigureClass=Picture,
     )  # fmt: skip
     totals = {"held": [sum(p.values()) for both in held.values() for p in both], "sent": sum(sent.values(), ())}
     for ax, name in ((left, "held"), (right, "sent")):
-        scale, unit = unit_of(max(totals[name]))
+        new_axes(ax, 0)
+        most = max(totals[name])
+        scale, unit = unit_of(most)
         for rung in range(len(held)):
-            parts = list(held.values())[rung] if name == "held" else [{"": x} for x in list(sent.values())[rung]]
-            for place, (sizes, formula) in enumerate(zip(parts, (False, True), strict=True)):
-                _bar(ax, rung + 0.38 * place - 0.19, sizes, scale, formula, max(totals[name]))
-        ax.set_xlim(0, 1.25 * max(totals[name]) / scale)
-        ax.set_xlabel(f"{unit} a rank holds" if name == "held" else f"{unit} a rank sends in a step", fontsize=SMALLEST)
-        ax.tick_params(labelsize=SMALLEST)
-        measured, formula = ([size / scale for size in totals[name][place::2]] for place in (0, 1))
-        pairs = zip(held, measured, formula, strict=True)
-        told = [f"{rung}: measured {seen:.3g}, by formula {said:.3g}" for rung, seen, said in pairs]
-        say(ax, "\n".join([ax.get_xlabel(), *told]))
-        for spine in ("top", "right"):
-            ax.spines[spine].set_visible(False)
+            parts = list(held.values())[rung][0] if name == "held" else {"": list(sent.values())[rung][0]}
+            _bar(ax, rung, parts, scale, names=rung == 0)
+            times = sum(parts.values()) / totals[name][0]
+            if name == "sent" and abs(times - 1) > 0.02:
+                ax.text(sum(parts.values()) / scale / 2, rung, f"{times:.3g} ×", ha="center", va="center",
+                        fontsize=SMALLEST, weight="bold")
+        what = "a rank holds" if name == "held" else "it sends a step"
+        wide, columns = (1.62, (1.33, 1.61)) if name == "held" else (2.1, (1.58, 2.08))  # as parts of the longest bar
+        ax.set(xlim=(0, wide * most / scale), ylim=(len(held) - 0.5, -1.15), xticks=[])
+        ax.spines["bottom"].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        small, its = unit_of(most / 1000)  # a thousand times finer than the axis: MB are told in kB
+        ax.text(0.02 * most / scale, -0.8, f"{its} {what}", va="center", fontsize=SMALLEST)
+        for place, head in zip(columns, ("measured", "formula"), strict=True):
+            ax.text(place * most / scale, -0.8, head, ha="right", va="center", fontsize=SMALLEST, weight="bold")
+        for rung in range(len(held)):
+            for place, size in zip(columns, totals[name][2 * rung : 2 * rung + 2], strict=True):
+                ax.text(place * most / scale, rung, f"{size / small:,.0f}", ha="right", va="center", fontsize=SMALLEST)
+        pairs = zip(held, totals[name][::2], totals[name][1::2], strict=True)
+        told = [f"{rung}: measured {seen / scale:.3g}, by formula {said / scale:.3g}" for rung, seen, said in pairs]
+        say(ax, "\n".join([f"{unit}, {what}", *told]))
     left.set_yticks(range(len(held)), list(held))
-    left.set_ylim(len(held) - 0.5, -0.5)
     if title:
-        left.set_title(title, fontsize=TITLE, loc="left")
-    looks = [Patch(facecolor=PARTS[part][0], label=part) for part in ("weights", "gradients", "optimizer")]
-    looks += [Patch(facecolor=SENT, label="sent"), Patch(facecolor=GREY, alpha=0.45, label="lower, pale: by formula")]
-    legend_below(left, looks)
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return [left, right]
 
 
@@ -231,13 +238,14 @@ def ladder_text(held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tupl
     return "\n".join(lines)
 
 
-def _bar(ax: Axes, row: float, sizes: Parts, scale: float, formula: bool, most: float) -> None:
+def _bar(ax: Axes, row: float, sizes: Parts, scale: float, names: bool) -> None:
     begin = 0.0
     for part, size in sizes.items():
-        colour = PARTS[part][0] if part else SENT
-        ax.barh(row, size / scale, 0.36, begin, color=colour, alpha=0.45 if formula else 1, edgecolor="white")
+        ax.barh(row, size / scale, 0.7, begin, color=PARTS[part][0] if part else SENT, edgecolor="white")
+        if names and part:
+            colour = "white" if part == "weights" else "black"
+            ax.text(begin + size / scale / 2, row, part, ha="center", va="center", fontsize=SMALLEST, color=colour)
         begin += size / scale
-    ax.text(begin + 0.01 * most / scale, row, f"{begin:.3g}", va="center", fontsize=SMALLEST)
 
 
 # The running table as bars
