@@ -1,5 +1,5 @@
 """Changes the course's own answers of a chapter in every way of a fixed list and shows which changes no check sees:
-python tests/mutants.py ch03 [--only exercise] [--jobs 2]
+python tests/mutants.py ch03 [--only exercise] [--deep] [--jobs 2]
 
 Each mutant is judged by its exercise's check in one of a few processes. The simulations of a process share theirs, so
 a mutant takes a tenth of a second; one that goes on for much longer than the answer itself is interrupted as by Ctrl-C,
@@ -30,11 +30,12 @@ import mutations_of_ranks
 from mutations import Mutant, mutants
 from tqdm import tqdm
 
-from course_lib import one_process
+from course_lib import Cluster, one_process, run
 from exercises_tests.tools.chapters import ROOT, ChapterError, find
 
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 STARTING = 60.0  # seconds to import torch and to start the fork server, on a busy machine
+ANSWERING = 600.0  # seconds for an answer itself
 LONGER = 5  # times as long as the answer itself, and as many seconds more: then a mutant counts as endless
 MEMORY = 16 << 30  # bytes of address space: a list that grows without end fails before the machine does
 SURVIVED, UNSUITED, BROKE = "survived", "unsuited", "check broke"
@@ -74,6 +75,10 @@ def judge(check: Any, mutant: Mutant) -> Verdict:
     return Verdict(code, sentence, time.monotonic() - begin)
 
 
+def _nothing(dist: Any) -> None:
+    pass
+
+
 def work(link: Connection, checks: str) -> None:
     """Judge the mutants that come over the link, each with its limit in seconds, until the link closes."""
     os.setsid()  # Ctrl-C is for the one who asks; here it means that a mutant's time is up
@@ -84,6 +89,7 @@ def work(link: Connection, checks: str) -> None:
     for fd in (0, 1, 2):  # a mutant may print, and so may torch
         os.dup2(nothing, fd)
     module = import_module(checks)
+    run(_nothing, ranks=1, on=Cluster())  # starts the fork server, so that no mutant's time goes by meanwhile
     try:
         while True:
             mutant, limit = link.recv()
@@ -137,42 +143,43 @@ class Worker:
         self.process.join()
 
 
-def judged(todo: list[Mutant], limits: dict[str, float], checks: str, jobs: int) -> Iterator[tuple[int, Verdict]]:
+def verdicts(workers: list[Worker], todo: list[Mutant], limits: list[float]) -> Iterator[tuple[int, Verdict]]:
     """Yield the verdict of each mutant with its number, as they come."""
-    workers, numbers = [], iter(range(len(todo)))
+    numbers = iter(range(len(todo)))
+    while True:
+        for worker in workers:
+            if worker.todo is None and (number := next(numbers, None)) is not None:
+                worker.ask(number, todo[number], limits[number])
+        busy = [worker for worker in workers if worker.todo is not None]
+        if not busy:
+            return
+        ready = wait([worker.link for worker in busy], 1)
+        for worker in busy:
+            if worker.link in ready or time.monotonic() > worker.until:
+                yield worker.answer()
+
+
+def survey(
+    text: str, exercises: list[str], checks: str, jobs: int, deep: bool = False
+) -> list[tuple[Mutant, Verdict]]:
+    """Judge the answers in a file of solutions, then all their mutants; checks is the name of the checks' module."""
+    whole = [Mutant(exercise, "none", "", text) for exercise in exercises]
+    todo = [mutant for exercise in exercises for mutant in mutants(text, exercise, deep)]
+    seconds, found = {}, {}
+    workers = [Worker(checks) for _ in range(jobs)]
     try:
-        workers = [Worker(checks) for _ in range(min(jobs, len(todo)))]
-        while True:
-            for worker in workers:
-                if worker.todo is None and (number := next(numbers, None)) is not None:
-                    worker.ask(number, todo[number], limits[todo[number].exercise])
-            busy = [worker for worker in workers if worker.todo is not None]
-            if not busy:
-                return
-            ready = wait([worker.link for worker in busy], 1)
-            for worker in busy:
-                if worker.link in ready or time.monotonic() > worker.until:
-                    yield worker.answer()
+        for number, verdict in verdicts(workers, whole, [ANSWERING] * len(whole)):
+            if verdict.code != SURVIVED:
+                raise ChapterError(f"The answer to {exercises[number]} itself is refused: {verdict.sentence}")
+            seconds[exercises[number]] = verdict.seconds
+        with tqdm(total=len(todo), unit="mutant", disable=None) as progress:
+            limits = [LONGER * (1 + seconds[mutant.exercise]) for mutant in todo]
+            for number, verdict in verdicts(workers, todo, limits):
+                found[number] = verdict
+                progress.update()
     finally:
         for worker in workers:
             worker.end()
-
-
-def survey(text: str, exercises: list[str], checks: str, jobs: int) -> list[tuple[Mutant, Verdict]]:
-    """Judge the answers in a file of solutions, then all their mutants; checks is the name of the checks' module."""
-    whole = [Mutant(exercise, "none", "", text) for exercise in exercises]
-    seconds = {}
-    for number, verdict in judged(whole, dict.fromkeys(exercises, 600.0), checks, jobs):
-        if verdict.code != SURVIVED:
-            raise ChapterError(f"The answer to {exercises[number]} itself is refused: {verdict.sentence}")
-        seconds[exercises[number]] = verdict.seconds
-    todo = [mutant for exercise in exercises for mutant in mutants(text, exercise)]
-    found = {}
-    with tqdm(total=len(todo), unit="mutant", disable=None) as progress:
-        limits = {exercise: LONGER * (1 + took) for exercise, took in seconds.items()}
-        for number, verdict in judged(todo, limits, checks, jobs):
-            found[number] = verdict
-            progress.update()
     return [(mutant, found[number]) for number, mutant in enumerate(todo)]
 
 
@@ -203,6 +210,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description="Show which changes of answers no check sees.")
     parser.add_argument("chapter", nargs="?", default="")
     parser.add_argument("--only", action="append", help="an exercise; may be given more than once")
+    parser.add_argument("--deep", action="store_true", help="change also the other answers that an answer calls")
     parser.add_argument("--jobs", type=int, default=2, help="processes that judge (default 2)")
     options = parser.parse_args(argv)
     os.environ |= {"OMP_NUM_THREADS": "1", "COURSE_PROGRESS": "off"}
@@ -212,7 +220,8 @@ def main(argv: list[str]) -> int:
         if unknown := set(options.only or ()) - set(exercises):
             raise ChapterError(f"{chapter.name} has no exercise {min(unknown)}; it has {', '.join(exercises)}.")
         text = (ROOT / "solutions" / f"{chapter.name}.py").read_text(encoding="utf-8")
-        found = survey(text, options.only or exercises, f"exercises_tests.{chapter.name}", options.jobs)
+        found = survey(text, options.only or exercises, f"exercises_tests.{chapter.name}", options.jobs,
+                       options.deep)
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 2

@@ -22,7 +22,8 @@ COUNTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.M
            ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitXor: ast.Add}  # fmt: skip
 PAIRS = ("sum mean", "max min", "amax amin", "argmax argmin", "MAX SUM", "any all", "log exp", "ceil floor",
          "zeros ones", "zeros_like ones_like", "triu tril", "left right", "to source", "going coming", "inside across",
-         "previous following", "forwards backwards", "issuperset issubset", "rank ranks", "get_rank get_world_size")  # fmt: skip
+         "previous following", "forwards backwards", "issuperset issubset", "rank ranks",
+         "get_rank get_world_size")  # fmt: skip
 OTHER = {a: b for pair in map(str.split, PAIRS) for a, b in (pair, pair[::-1])}
 LEFT_OUT = {"clone", "detach", "contiguous", "wait", "double", "float", "item", "sqrt", "square", "log", "exp", "copy",
             "flatten", "requires_grad_", "list", "reversed", "sorted", "set", "abs"}  # fmt: skip
@@ -43,19 +44,23 @@ class Mutant(NamedTuple):
         return f"{self.exercise}: {self.mutation}: {self.change}"
 
 
-def mutants(text: str, exercise: str) -> list[Mutant]:
-    """Return every mutant of one answer in a file of solutions, in the order of its lines; no two are the same code."""
-    module = ast.parse(text)
-    answer = next(node for node in module.body if getattr(node, "name", "") == exercise)
-    before, found = ast.unparse(answer), {}
-    for node, ours in _inside(answer):
-        for name, other in (*general(node, ours), *of_ranks(node)):
-            mutated = copy.deepcopy(answer, {id(node): other})
-            after = ast.unparse(mutated)
-            if after == before or after in found:
-                continue
-            source = ast.unparse(copy.deepcopy(module, {id(answer): mutated}))
-            found[after] = Mutant(exercise, name, difference(before, after), source)
+def mutants(text: str, exercise: str, deep: bool = False) -> list[Mutant]:
+    """Return every mutant of one answer in a file of solutions, in the order of its lines; no two are the same code.
+
+    With `deep` also those of the other answers that it calls, which its own check is to judge.
+    """
+    known = {node.name: node for node in ast.parse(text).body if hasattr(node, "name")}
+    lines, found, names = text.splitlines(), {}, [exercise]
+    for name in names:  # which grows
+        before = ast.unparse(known[name])
+        for node, around in _inside(known[name]):
+            for mutation, other in (*general(node, around), *of_ranks(node)):
+                after = ast.unparse(copy.deepcopy(known[name], {id(node): other}))
+                if after != before and after not in found:
+                    source = [*lines[: known[name].lineno - 1], after, *lines[known[name].end_lineno :]]
+                    found[after] = Mutant(exercise, mutation, difference(before, after), "\n".join(source))
+            if deep and getattr(node, "id", None) in known and node.id not in names:
+                names.append(node.id)
     seen: dict[str, int] = {}
     for after, mutant in found.items():
         seen[str(mutant)] = count = seen.get(str(mutant), 0) + 1
