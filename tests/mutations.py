@@ -71,7 +71,7 @@ def mutants(text: str, exercise: str, deep: bool = False) -> list[Mutant]:
 
 def difference(before: str, after: str) -> str:
     """Return the lines that differ on one line."""
-    was, now = ([line.strip() for line in text.splitlines()] for text in (before, after))
+    was, now = ([line.strip() for line in text.splitlines() if line.strip()] for text in (before, after))
     blocks = [op for op in difflib.SequenceMatcher(None, was, now, False).get_opcodes() if op[0] != "equal"]
     changed = [[line for op in blocks for line in lines[op[at] : op[at + 1]]] for lines, at in ((was, 1), (now, 3))]
     sides = [" / ".join(lines if len(lines) < 4 else [*lines[:2], "..."]) or "(nothing)" for lines in changed]
@@ -129,7 +129,8 @@ def general(node: Any, around: Around) -> Iterator[tuple[str, ast.AST]]:
             if type(op) in COUNTED:
                 yield "another operation", with_(node, op=COUNTED[type(op)]())
             yield "assigned, not added to", ast.Assign([target], value, lineno=0)
-            yield "copy instead of in place", ast.Assign([target], ast.BinOp(_loaded(target), op, value), lineno=0)
+            old = made("anew(T)", T=_loaded(target))
+            yield "copy instead of in place", ast.Assign([target], ast.BinOp(old, op, value), lineno=0)
         case ast.Constant(value=bool() as value):
             yield "true, false exchanged", ast.Constant(not value)
         case ast.Constant(value=int() | float() as value):
@@ -154,8 +155,9 @@ def general(node: Any, around: Around) -> Iterator[tuple[str, ast.AST]]:
             yield "always", with_(node, test=ast.Constant(True))
             yield "never", with_(node, test=ast.Constant(False))
             yield "if turned", with_(node, test=made("not T", T=test))
-        case ast.comprehension(iter=it, ifs=ifs):
-            yield from ((name, with_(node, iter=other)) for name, other in _loops(it))
+        case ast.comprehension(target=target, iter=it, ifs=ifs):
+            yield from ((name, with_(node, iter=other)) for name, other in _loops(it)
+                        if ast.unparse(target) != "_" or "backwards" not in name)
             if ifs:
                 yield "condition dropped", with_(node, ifs=[])
         case ast.For(iter=it):
@@ -231,6 +233,8 @@ def _blocks(block: list[ast.stmt], around: Around) -> Iterator[tuple[str, list]]
             yield "line dropped", [*block[:place], *rest] or [ast.Pass()]
         if isinstance(line, (ast.Expr, ast.AugAssign)) and not ast.unparse(line).endswith(".wait()"):
             yield "line twice", [*block[: place + 1], line, *rest]
+        if isinstance(line, ast.FunctionDef) or rest and isinstance(rest[0], ast.FunctionDef):
+            continue  # where a function stands makes no difference
         if rest and (_touched(line) & _used(rest[0]) or _touched(rest[0]) & _used(line)):
             yield "lines exchanged", [*block[:place], rest[0], line, *rest[1:]]
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 COLLECTIVES = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "reduce", "gather", "scatter"}
-CALLED = ("Done", "through", "widened", "in_two", "each_number", "reduce_scatter_by_all_reduce",
-          "all_gather_by_all_reduce")
+CALLED = ("Done", "anew", "through", "widened", "in_two", "each_number",
+          "reduce_scatter_by_all_reduce", "all_gather_by_all_reduce")
 KINDS = ("float16", "float32")
 
 
@@ -102,7 +102,7 @@ def _through(value: ast.AST, kind: str) -> ast.AST:
 
 
 class Unsuited(Exception):  # noqa: N818
-    """A mutation of tensors met none: such a mutant is not counted."""
+    """A mutation met what it is not meant for: such a mutant is not counted."""
 
 
 class Done:
@@ -118,15 +118,22 @@ class Done:
         return True
 
 
+def anew(value: Any) -> Any:
+    """Return what would be changed in place; numbers never are."""
+    if isinstance(value, (int, float)):
+        raise Unsuited
+    return value
+
+
 def through(value: Any, kind: str) -> Any:
-    """Return a tensor rounded to another dtype and back, or each of several; a number of Python's likewise."""
+    """Return a tensor rounded to another dtype and back, or each of several; a number of Python's to float16 only."""
     if isinstance(value, (list, tuple)) and value:
         return type(value)(through(one, kind) for one in value)
     if isinstance(value, dict) and value:
         return {name: through(one, kind) for name, one in value.items()}
     if isinstance(value, torch.Tensor) and value.dtype != torch.bool:
         return value.to(getattr(torch, kind)).to(value.dtype)
-    if isinstance(value, float):
+    if isinstance(value, float) and kind == "float16":  # float32 is within what checks of numbers tolerate
         return torch.tensor(value, dtype=getattr(torch, kind)).item()
     raise Unsuited
 

@@ -38,7 +38,7 @@ def changes(*body, name="f", head="def f(dist, tensor):"):
         ("return a // b", "another operation: return a / b"),
         ("return a % b", "left side alone: return a"),
         ("a += b", "assigned, not added to: a = b"),
-        ("a += b", "copy instead of in place: a = a + b"),
+        ("a += b", "copy instead of in place: a = anew(a) + b"),
         ("a += b", "another operation: a -= b"),
         ("return a[2:5]", "number +1: return a[3:5]"),
         ("return a[2:5]", "number -1: return a[2:4]"),
@@ -109,7 +109,8 @@ def test_lines_that_belong_together_are_exchanged_and_others_not():
 
 def test_docstrings_and_messages_of_errors_are_left_alone():
     assert changes('"""Take 1."""', "if tensor: raise ValueError('1 is wrong')") == {
-        "always: if True:", "never: if False:", "if turned: if not tensor:", "line dropped: (nothing)", "line dropped: pass"}  # fmt: skip
+        "always: if True:", "never: if False:", "if turned: if not tensor:", "line dropped: (nothing)",
+        "line dropped: pass"}  # fmt: skip
 
 
 def test_no_two_mutants_are_told_alike_and_a_second_list_is_the_same():
