@@ -37,7 +37,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 STARTING = 60.0  # seconds to import torch and to start the fork server, on a busy machine
 ANSWERING = 600.0  # seconds for an answer itself
 LONGER = 5  # times as long as the answer itself, and as many seconds more: then a mutant counts as endless
-MEMORY = 16 << 30  # bytes of address space: a list that grows without end fails before the machine does
+MEMORY = 4 << 30  # bytes of a process: a list that grows without end fails before the machine does
 SURVIVED, UNSUITED, BROKE = "survived", "unsuited", "check broke"
 
 
@@ -84,7 +84,7 @@ def work(link: Connection, checks: str) -> None:
     os.setsid()  # Ctrl-C is for the one who asks; here it means that a mutant's time is up
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):  # a mutant may print, and so may torch
         os.dup2(nothing, fd)
