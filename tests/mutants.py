@@ -1,5 +1,5 @@
 """Changes the course's own answers of a chapter in every way of a fixed list and shows which changes no check sees:
-python tests/mutants.py ch03 [--only exercise] [--deep] [--jobs 2]
+python tests/mutants.py ch03 [--only exercise] [--deep] [--all] [--jobs 2]
 
 Each mutant is judged by its exercise's check in one of a few processes. The simulations of a process share theirs, so
 a mutant takes a tenth of a second; one that goes on for much longer than the answer itself is interrupted as by Ctrl-C,
@@ -211,6 +211,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("chapter", nargs="?", default="")
     parser.add_argument("--only", action="append", help="an exercise; may be given more than once")
     parser.add_argument("--deep", action="store_true", help="change also the other answers that an answer calls")
+    parser.add_argument("--all", action="store_true", help="print the verdict on every mutant")
     parser.add_argument("--jobs", type=int, default=2, help="processes that judge (default 2)")
     options = parser.parse_args(argv)
     os.environ |= {"OMP_NUM_THREADS": "1", "COURSE_PROGRESS": "off"}
@@ -227,6 +228,8 @@ def main(argv: list[str]) -> int:
         return 2
     lines, left = report(found, equivalent())
     print("\n".join(lines))
+    if options.all:
+        print("\n" + "\n".join(f"{verdict.code:20} {mutant}" for mutant, verdict in found))
     for mutant, verdict in found:
         if verdict.code == BROKE:
             print(f"\nThe check itself raised, on {mutant}:\n{verdict.sentence}")
