@@ -38,6 +38,7 @@ STARTING = 60.0  # seconds to import torch and to start the fork server, on a bu
 ANSWERING = 600.0  # seconds for an answer itself
 LONGER = 5  # times as long as the answer itself, and as many seconds more: then a mutant counts as endless
 MEMORY = 4 << 30  # bytes of a process: a list that grows without end fails before the machine does
+FILL = "165"  # glibc fills new memory with bytes of 255 - 165, 1.5e16 in float32: nobody finds a right number there
 SURVIVED, UNSUITED, BROKE = "survived", "unsuited", "check broke"
 
 
@@ -214,7 +215,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="print the verdict on every mutant")
     parser.add_argument("--jobs", type=int, default=2, help="processes that judge (default 2)")
     options = parser.parse_args(argv)
-    os.environ |= {"OMP_NUM_THREADS": "1", "COURSE_PROGRESS": "off"}
+    os.environ |= {"OMP_NUM_THREADS": "1", "COURSE_PROGRESS": "off", "MALLOC_PERTURB_": FILL}
     try:
         chapter = find(options.chapter)
         exercises = [exercise.id for exercise in chapter.exercises]
