@@ -1,5 +1,6 @@
-"""Changes the course's own answers of a chapter in every way of a fixed list and shows which changes no check sees:
-python tests/mutants.py ch03 [--only exercise] [--deep] [--all] [--jobs 2]
+"""Changes a chapter's own answers in every way of a fixed list, judges each, and prints those that no check refuses.
+
+    python tests/mutants.py ch03 [--only exercise] [--deep] [--all] [--jobs 2]
 
 Each mutant is judged by its exercise's check in one of a few processes. The simulations of a process share theirs, so
 a mutant takes a tenth of a second; one that goes on for much longer than the answer itself is interrupted as by Ctrl-C,
@@ -227,6 +228,8 @@ def main(argv: list[str]) -> int:
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     lines, left = report(found, equivalent())
     print("\n".join(lines))
     if options.all:

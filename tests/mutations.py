@@ -78,12 +78,8 @@ def difference(before: str, after: str) -> str:
     return " -> ".join(sides if sides[0] != sides[1] else [sides[0], "(moved)"])
 
 
-def _is_text(line: ast.AST) -> bool:
-    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
-
-
 class Around(NamedTuple):
-    """What stands around a node: the names and texts of its function, in order, and whether it is the last line."""
+    """What stands around a node: the names and texts of its function, in order, and the function's last line."""
 
     names: list[str]
     texts: list[str]
@@ -92,7 +88,7 @@ class Around(NamedTuple):
 
 def _inside(answer: ast.AST) -> Iterator[tuple[ast.AST, Around]]:
     """Yield the nodes that may change: no docstring, and no error message, whose words are free."""
-    nodes = [node for node in ast.walk(answer)]
+    nodes = list(ast.walk(answer))
     names = dict.fromkeys(one.arg if isinstance(one, ast.arg) else one.id for one in nodes
                           if isinstance(one, ast.arg) or isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
     texts = dict.fromkeys(one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)
@@ -214,14 +210,17 @@ def _calls(node: Any, func: Any, args: list, keywords: list) -> Iterator[tuple[s
         if inner is not None:
             yield f"{name} dropped", inner
     if name == "range":
-        yield "one round more", with_(node, args=[*args[:1], made("E + 1", E=args[1]), *args[2:]] if args[1:] else
-                                      [made("E + 1", E=args[0])])  # fmt: skip
-        yield "one round less", with_(node, args=[*args[:1], made("E - 1", E=args[1]), *args[2:]] if args[1:] else
-                                      [made("E - 1", E=args[0])])  # fmt: skip
+        last = min(1, len(args) - 1)  # the place of where it ends
+        for how, template in (("more", "E + 1"), ("less", "E - 1")):
+            yield f"one round {how}", with_(node, args=[*args[:last], made(template, E=args[last]), *args[last + 1 :]])
     if name == "append":
         yield "put first, not last", with_(node, func=with_(func, attr="insert"), args=[ast.Constant(0), *args])
     if name in BUFFERS:
         yield from (("buffer of float64", made("C.double()", C=node)), ("buffer of float16", made("C.half()", C=node)))
+
+
+def _is_text(line: ast.AST) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def _blocks(block: list[ast.stmt], around: Around) -> Iterator[tuple[str, list]]:
