@@ -52,7 +52,7 @@ def steps():
 def test_measured_steps_are_legible():
     first, second = steps()
     assert_legible(plots.memory_timeline(first, title="first", stairs=4).figure)
-    assert_legible(plots.memory_timelines(first, second, "second")[0].figure)
+    assert_legible(plots.memory_timelines(first, second)[0].figure)
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -115,3 +115,9 @@ def test_what_a_token_keeps_is_what_the_library_counts():
 def test_a_mixture_names_the_experts_that_work():
     bold = [text.get_text() for text in PICTURES["experts"]().texts if text.get_weight() == "bold"]
     assert bold == ["expert 3: 176 million", "expert 6: 176 million"]
+
+
+def test_the_three_products_of_a_weight_say_what_they_do():
+    words = [text.get_text() for text in PICTURES["six"]().texts if text.get_text().endswith(": 2")]
+    assert words == ["w times its x, added to its y: 2", "w times its dy, added to its dx: 2",
+                     "its x times its dy, added to dw: 2"]

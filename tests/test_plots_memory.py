@@ -81,7 +81,7 @@ def test_each_layer_is_a_stair_with_its_number():
 
 def test_two_steps_share_an_axis_with_the_floor_and_the_growth_of_the_peak():
     higher = replace(step(), alive=step().alive | {"optimizer": [2000] * 5})
-    left, right = memory_timelines(step(), higher, "higher")
+    left, right = memory_timelines(step(), higher)
     assert left.get_ylim() == right.get_ylim()
     assert "floor: 4.00 kB stay" in words(right) and "+25%" in words(right)
 

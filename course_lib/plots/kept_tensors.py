@@ -39,8 +39,10 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
                         bbox={"facecolor": "#C4E3F5", "edgecolor": "none", "pad": 1})  # fmt: skip
             else:
                 ax.text(x + wide / 2, y + 2.4, name, ha="center", va="bottom", fontsize=SMALLEST)
-                if size == h and wide > 1.5:
+                if size == h and wide > 0.45 * len(f"{size:,}"):
                     ax.text(x + wide / 2, y - 0.3, f"{size:,}", ha="center", va="top", fontsize=SMALLEST)
+            if name == "v" and kv < h:
+                ax.text(x - 0.45, y - 0.3, f"{kv:,}", ha="center", va="top", fontsize=SMALLEST)
             told.append(f"{part}, {' '.join(name.split())}: {size:,}")
             x += max(wide + (0.9 if wide < 3 else 0.35), 3.5 if "\n" in name else 0)
     ax.text(0.1, 0.4, "black: all that full recomputation keeps; hatched: what selective recomputation drops",

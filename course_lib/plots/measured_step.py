@@ -62,8 +62,8 @@ def memory_timeline(
     return ax
 
 
-def memory_timelines(first: Any, second: Any, title: str) -> list[Axes]:
-    """Draw two `MeasuredStep`s side by side on one axis of bytes: what stays, and how much higher the second peak is.
+def memory_timelines(first: Any, second: Any) -> list[Axes]:
+    """Draw a first and a second `MeasuredStep` on one axis of bytes: what stays, and how much higher the peak gets.
 
     Its text twin is `print(step)`.
     """
@@ -88,6 +88,7 @@ def memory_timelines(first: Any, second: Any, title: str) -> list[Axes]:
     right.text(2.28, (peak + top / scale) / 2, f"+{second.peak / first.peak - 1:.0%}", fontsize=TITLE, va="center",
                weight="bold")  # fmt: skip
     right.text(end - 0.05, peak + 0.05 * top / scale, "the first peak", fontsize=SMALLEST, va="center", ha="right")
+    title = "The second step starts one floor higher, and its peak moves to backward"
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes)
 

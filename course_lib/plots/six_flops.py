@@ -33,8 +33,8 @@ def six_flops(ax: Axes | None = None) -> Axes:
         ax.text(left + 3.4 + 3.0 + 0.6, 6.5, "w" if forward is not None else "dw", color="white" if forward is not None
                 else INK, ha="center", va="center", fontsize=SMALLEST)  # fmt: skip
         for column in range(4):
-            words = along if column == 2 else ""
-            box(ax, left + 3.4 + 1.5 * column, 1.3, 1.2, 1.2, tint(along) if words else "white", words)
+            name_of = along if column == 2 else ""
+            box(ax, left + 3.4 + 1.5 * column, 1.3, 1.2, 1.2, tint(along) if name_of else "white", name_of)
         end = left + 3.4 + 3.0 + 0.6
         ways = {True: [((left + 2.3, 6.5), (end - 0.7, 6.5)), ((end, 5.8), (end, 2.6))],
                 False: [((end, 2.6), (end, 5.8)), ((end - 0.7, 6.5), (left + 2.4, 6.5))],
