@@ -53,8 +53,10 @@ from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
+from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
+from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
@@ -63,8 +65,10 @@ from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_span, mark_way
-from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
+from course_lib.plots.measured_step import memory_timeline, memory_timelines
+from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
 from course_lib.plots.messages import messages
+from course_lib.plots.mixed_precision import mixed_step
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.overlap import overlapped_block
@@ -78,13 +82,15 @@ from course_lib.plots.ranks import many_copies, one_model, separate_memories, wh
 from course_lib.plots.rates import rates_over_size
 from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
+from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
+from course_lib.plots.six_flops import six_flops
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
-from course_lib.plots.speed import latencies, roofline
+from course_lib.plots.speed import latencies
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
@@ -154,10 +160,12 @@ __all__ = [
     "cut_product",
     "differences",
     "doubling",
+    "expert_layer",
     "explore",
     "gather_use_free",
     "gradients_leave",
     "held_over_time",
+    "kept_tensors",
     "kernel_traces",
     "knees",
     "ladder",
@@ -179,6 +187,7 @@ __all__ = [
     "memory_timelines",
     "message_sizes",
     "messages",
+    "mixed_step",
     "new_axes",
     "node_groups",
     "number_formats",
@@ -213,6 +222,7 @@ __all__ = [
     "shards_text",
     "shared_heads",
     "sheet",
+    "six_flops",
     "slots_in_time",
     "smoothed_losses",
     "split_backward",
@@ -233,8 +243,8 @@ __all__ = [
     "tree_rounds",
     "two_levels",
     "ways_to_cut",
-    "whole_at_once",
     "who_talks",
     "who_to_whom",
+    "whole_at_once",
     "words_of",
 ]
