@@ -61,6 +61,7 @@ from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_span, mark_way
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
+from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
@@ -83,10 +84,10 @@ from course_lib.plots.speed import latencies, roofline
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
-from course_lib.plots.swap import swap_calls
+from course_lib.plots.swap import swap_circle
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
-from course_lib.plots.traces import traces
+from course_lib.plots.traces import sketch_of, traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
@@ -168,6 +169,7 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
+    "message_cost",
     "message_sizes",
     "messages",
     "new_axes",
@@ -202,6 +204,7 @@ __all__ = [
     "shards_text",
     "shared_heads",
     "sheet",
+    "sketch_of",
     "slots_in_time",
     "smoothed_losses",
     "split_backward",
@@ -212,7 +215,7 @@ __all__ = [
     "store_serve_train",
     "strategy_bars",
     "streams",
-    "swap_calls",
+    "swap_circle",
     "time_unit",
     "timeline",
     "timelines",
