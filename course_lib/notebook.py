@@ -49,7 +49,7 @@ def compare(
     elif isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         print(f"{guess!r} is not a number   {known}")
     else:
-        judged = ("right" if guess == measured else "another one") if choice else _distance(guess, measured)
+        judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured)
         print(f"guess {_number(guess)}{unit}   {known}   {judged}")
         reasons = _reasons(because) if isinstance(because, str) else because
         near = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]

@@ -292,12 +292,12 @@ def test_compare_answers_a_tempting_wrong_guess_with_its_reason(capsys):
         assert "\n" not in capsys.readouterr().out.rstrip("\n")
 
 
-def test_a_choice_is_right_or_another_one_and_never_too_low(capsys):
+def test_a_choice_is_right_or_not_and_never_too_low(capsys):
     because = {1: "There gradients are added up.", 99: "Ninety-nine."}
     for guess, said in (
-        (1, "guess 1   FSDP is sketch 5   another one\nThere gradients are added up.\n"),
+        (1, "guess 1   FSDP is sketch 5   not that one\nThere gradients are added up.\n"),
         (5, "guess 5   FSDP is sketch 5   right\n"), (None, "no guess   FSDP is sketch 5\n"),
-        (98, "guess 98   FSDP is sketch 5   another one\n"), (True, "True is not a number   FSDP is sketch 5\n"),
+        (98, "guess 98   FSDP is sketch 5   not that one\n"), (True, "True is not a number   FSDP is sketch 5\n"),
     ):  # fmt: skip
         compare(guess, 5, by="FSDP is sketch", because=because, choice=True)
         assert capsys.readouterr().out == said
