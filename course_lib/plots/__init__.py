@@ -67,6 +67,7 @@ from course_lib.plots.losses import smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
+from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
 from course_lib.plots.nodes import node_groups, two_levels
@@ -94,11 +95,11 @@ from course_lib.plots.speed import latencies
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
-from course_lib.plots.swap import swap_calls
+from course_lib.plots.swap import swap_circle
 from course_lib.plots.teeth import sawtooth_measured
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
-from course_lib.plots.traces import traces
+from course_lib.plots.traces import sketch_of, traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
@@ -185,6 +186,7 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
+    "message_cost",
     "message_sizes",
     "messages",
     "mixed_step",
@@ -223,6 +225,7 @@ __all__ = [
     "shared_heads",
     "sheet",
     "six_flops",
+    "sketch_of",
     "slots_in_time",
     "smoothed_losses",
     "split_backward",
@@ -233,7 +236,7 @@ __all__ = [
     "store_serve_train",
     "strategy_bars",
     "streams",
-    "swap_calls",
+    "swap_circle",
     "time_unit",
     "timeline",
     "timelines",
