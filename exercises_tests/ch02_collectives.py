@@ -742,14 +742,16 @@ def check_clinic(answer: Any, part: Any) -> str:
                 )
     for name in cured:
         part(name.replace("_", " "))
-    for name, wrong in faults.items():
+    for name in faults:
         part(name.replace("_", " "))
+        part.drop()
+    for wrong in faults.values():
         expect(False, str(wrong) if len(faults) == 1 else _all_told(faults), wrong.code, wrong.see)
     return "all five are right on 2, 4 and 6 simulated ranks and on 4 real ones"
 
 
 def _all_told(faults: dict) -> str:
-    """Return one line for each part that is not right: all have been judged, though one mark alone shows it."""
+    """Return one line for each part that is not right."""
     if all(wrong.code == "not-written" for wrong in faults.values()) and len(faults) == len(FAULTS):
         return "none of the five is repaired yet"
     told = [f"{len(faults)} of the five are judged not right:"]

@@ -11,8 +11,8 @@ import torch
 from course_lib.lessons.sample_data import as_tensor, different, equal, integers, numbers, shown
 
 __all__ = [
-    "amount", "close", "count", "different", "draw", "equal", "integers", "near", "numbers", "on_ranks", "ring_bytes",
-    "same", "shown", "versus",
+    "all_digits", "amount", "close", "count", "different", "draw", "equal", "integers", "near", "numbers", "on_ranks",
+    "plain", "ring_bytes", "same", "shown", "versus",
 ]
 
 # Compared
@@ -41,6 +41,26 @@ def same(got: Any, want: Any, tolerance: float) -> bool:
     if not tolerance or not isinstance(want, (list, tuple, torch.Tensor, np.ndarray, float)):
         return equal(got, want)
     return close(got, want, 0.0, tolerance) if isinstance(want, float) else near(got, want, tolerance)
+
+
+def plain(value: Any) -> Any:
+    """Return a number of NumPy's, or a tensor or an array that is one number, as Python's own; all else as it is."""
+    scalar = isinstance(value, np.generic) or isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim == 0
+    return value.item() if scalar else value
+
+
+def all_digits(ranks: int, shape: Any, dtype: str) -> list:
+    """Return one tensor for each rank, whose numbers and sums need all digits of `dtype`, and have no more.
+
+    Who sums in a narrower dtype loses digits, or leaves its range: so bfloat16 is drawn above the largest float16.
+    """
+    kind = getattr(torch, dtype)
+    digits = torch.iinfo(kind).bits - 1 if not kind.is_floating_point else 1 - round(math.log2(torch.finfo(kind).eps))
+    room = max(1, digits - 5 - math.ceil(math.log2(ranks)))  # small numbers have 5 digits
+    drawn = integers(ranks, shape, "int64")
+    tensors = [((number << room) + number % (1 << min(room, 4))) for number in drawn]
+    scale = 2**20 if dtype == "bfloat16" else 1
+    return [(tensor * scale).to(kind) for tensor in tensors]
 
 
 # Words for what came
