@@ -12,7 +12,7 @@ from course_lib.lessons.sample_data import as_tensor, different, equal, integers
 
 __all__ = [
     "all_digits", "amount", "close", "count", "different", "draw", "equal", "integers", "near", "numbers", "on_ranks",
-    "plain", "ring_bytes", "same", "shown", "versus",
+    "plain", "ring_bytes", "rounded", "same", "shown", "versus",
 ]
 
 # Compared
@@ -63,6 +63,14 @@ def all_digits(ranks: int, shape: Any, dtype: str) -> list:
     return [(tensor * scale).to(kind) for tensor in tensors]
 
 
+def rounded(got: Any, want: torch.Tensor) -> bool:
+    """Return whether a tensor is nearly `want`, as one that has passed through a dtype with fewer digits is."""
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape or not want.numel() or torch.equal(got, want):
+        return False
+    off = (got.double() - want.double()).abs().max()
+    return bool(off <= 0.01 * want.double().abs().max())
+
+
 # Words for what came
 
 
@@ -88,9 +96,11 @@ def versus(got: Any, says: str, want: Any, tolerance: float = 0.0) -> str:
     if not tolerance and got.dtype != want.dtype:
         return f"is {str(got.dtype)[6:]}; {says} {str(want.dtype)[6:]}"
     off = (got.double() - want.double()).abs().flatten().tolist()
+    if not any(off):  # whole numbers of more digits than a double has
+        off = (got != want).flatten().tolist()
     first = next((place for place, much in enumerate(off) if not much <= tolerance), 0)
     first = first if len(off) > 8 else 0  # a short one is shown whole
-    pairs = ([numbers(one, first, digits=digits) for one in (got, want)] for digits in range(4, 17))
+    pairs = ([numbers(one, first, digits=digits) for one in (got, want)] for digits in range(4, 21))
     mine, right = next((pair for pair in pairs if pair[0] != pair[1]), ["other digits", "the same to 16 digits"])
     return f"is {mine}{f' from element {first} on' if first else ''}; {says} {right}"
 

@@ -52,7 +52,9 @@ def numbers(value: Any, first: int = 0, most: int = 8, digits: int = 4) -> str:
         each, more = [numbers(one, 0, most, digits) for one in value[:4]], len(value) > 4
     elif isinstance(value, torch.Tensor):
         rest = value.flatten()[first:]
-        each, more = [f"{number:.{digits}g}" for number in rest[:most].tolist()], len(rest) > most
+        words = [str(number) if type(number) is int and digits > 16 else f"{number:.{digits}g}"
+                 for number in rest[:most].tolist()]  # fmt: skip
+        each, more = words, len(rest) > most
     else:
         return shown(value)
     return "[" + ", ".join(["..."] * (first > 0) + each + ["..."] * more) + "]"
