@@ -93,7 +93,7 @@ EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks
 
 
 def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
-    given = [tensor.item() + 0.5 for tensor in different(ranks, ())]
+    given = [100 * tensor.item() + 0.5 for tensor in different(ranks, ())]
     case = Case(ranks, real=real, see=f"{EVEN_TO_ODD.format(ranks)}  # where rank r is given 10 r")
     try:
         on = None if real else Cluster()
@@ -112,8 +112,10 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
             told = f"rank {rank} returned a tensor, {_text(got)}: return the number in it, with .item()"
             case.expect(not isinstance(got, torch.Tensor), told, "tensor")
             told = f"{here}; rank {rank - 1} was given {given[rank - 1]} and sends it to rank {rank}"
-            whole = type(got) in (int, float) and abs(got - given[rank - 1]) == 0.5
-            case.expect(not whole, f"{told}: keep what follows the point, in a tensor of floats", "whole-number")
+            off = abs(got - given[rank - 1]) if type(got) in (int, float) else 0
+            whole = f"{told}: keep what follows the point, in a tensor of floats"
+            case.expect(type(got) is float or not 0 < off < 1, whole, "whole-number")
+            case.expect(not 0 < off < 9, f"{told}: digits were lost, and float32 keeps them", "digits")
             case.expect(type(got) in (int, float) and got == given[rank - 1], told, "value")
     case.no_builtin(trace, "send and recv")
     return trace
@@ -168,7 +170,7 @@ def _summed(
         mistakes = [
             Mistake("own-value", rank == 0 and equal(got, given[0]) and equal(trace[-1], total), own),
             Mistake("own-value", all(map(equal, trace, given)), forgotten),
-            Mistake("dtype", widened, f"returned the total, but it is {kind} and not {dtype}: keep the dtype of `value`"),
+            Mistake("dtype", widened, f"returned a total that is {kind} and not {dtype}: keep the dtype of `value`"),
             Mistake("digits", rounded(got, total), lost),
             *(Mistake("not-complete", some, partly) for some in partial[:-1]),
             Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
@@ -190,7 +192,7 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
     for ranks in (1, 3, 7):
         _summed(answer, ranks)
     _summed(answer, 3, (2, 3), "int64")
-    for dtype in ("int32", "int64", "float64", "bfloat16"):
+    for dtype in ("float32", "int32", "int64", "float64", "bfloat16"):
         _summed(answer, 3, (4,), dtype, draw=all_digits)
     part("messages")
     for ranks in (3, 6):
@@ -245,12 +247,15 @@ def _swapped_beside_a_third(answer: Any) -> None:
     case.same(got, given[2], "rank 0", third, other)
 
 
-WIDE = {"int64": 2**50, "float64": 2**40}  # numbers that a dtype with fewer digits rounds
+WIDE = {"float32": 2**14, "int64": 2**50, "float64": 2**40, "bfloat16": 2**20}  # a narrower dtype rounds these
 
 
-def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
+def _swapped(
+    answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False, digits: bool = False
+) -> Results:
     see = f"{_see_exchange(ranks, shape, dtype)}  # where rank r has r"
-    given = [tensor * WIDE.get(dtype, 1) + (dtype in WIDE) for tensor in different(ranks, shape, dtype)]
+    wide = WIDE.get(dtype, 1) if digits else 1
+    given = [tensor * wide + (wide > 1) for tensor in different(ranks, shape, dtype)]
     case = Case(ranks, f"with {dtype}{list(shape)}", real, see=see)
     hints = [ISEND if ranks == 2 else PARITY]
     trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=hints)
@@ -261,8 +266,8 @@ def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32
         got, own = pair if isinstance(pair, tuple) and len(pair) == 2 else (None, None)
         here, had = f"rank {rank} swaps with rank {peer}", f"{_text(got)}; rank {peer} had {_text(given[peer])}"
         arrived = "return the tensor that arrived"
-        lost = f"and what it returned {versus(got, f'rank {peer} had', given[peer])}. Digits were lost: send {dtype} as "
-        lost += "it is"
+        differs = versus(got, f"rank {peer} had", given[peer])
+        lost = f"and what it returned {differs}. Digits were lost: send {dtype} as it is"
         mistakes = [
             Mistake("none", got is None, f"and returned None: {arrived}"),
             Mistake("own-tensor", given[rank], f"and returned its own tensor, {had}: {arrived}"),
@@ -289,6 +294,8 @@ def check_exchange(answer: Any, part: Any) -> str:
     part("any tensor")
     for shape, dtype in (((2, 3), "int64"), ((), "float64"), ((4,), "bfloat16"), ((1, 2, 2), "uint8")):
         _swapped(answer, 2, shape, dtype)
+    for dtype in WIDE:
+        _swapped(answer, 2, (4,), dtype, digits=True)
     _swapped(answer, 3, (2, 3), "int64", real=True)
     part("bytes")
     for dtype, nbytes in (("float32", 1024), ("uint8", 256)):

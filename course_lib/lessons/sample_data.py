@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -24,6 +25,21 @@ def integers(ranks: int, shape: Any, dtype: str = "float32") -> list:
 def different(ranks: int, shape: Any, dtype: str = "float32") -> list:
     """Return one tensor for each rank, of small whole numbers that no rank before it has."""
     return [tensor + 20 * (rank + 1) for rank, tensor in enumerate(integers(ranks, shape, dtype))]
+
+
+def all_digits(ranks: int, shape: Any, dtype: str) -> list:
+    """Return one tensor for each rank, whose numbers and sums need all digits of `dtype`, and have no more.
+
+    Who sums in a narrower dtype loses digits, or leaves its range: bfloat16 is drawn above the largest float16. No
+    number is negative, so that what leaves the range is infinite, and never NaN.
+    """
+    kind = getattr(torch, dtype)
+    digits = torch.iinfo(kind).bits - 1 if not kind.is_floating_point else 1 - round(math.log2(torch.finfo(kind).eps))
+    room = max(1, digits - 5 - math.ceil(math.log2(ranks)))  # small numbers have 5 digits
+    drawn = [number.abs() + 1 for number in integers(ranks, shape, "int64")]
+    tensors = [((number << room) + number % (1 << min(room, 4))) for number in drawn]
+    scale = 2**20 if dtype == "bfloat16" else 1
+    return [(tensor * scale).to(kind) for tensor in tensors]
 
 
 def equal(got: Any, want: Any) -> bool:

@@ -189,6 +189,27 @@ def as_a_number_of_numpys(dist, number):
         dist.send(box, dist.get_rank() + 1)
 
 
+@wrong("even_to_odd", "digits", "on 2 ranks rank 1 returned 2", "float32 keeps them", earned=0)
+def in_half_precision(dist, number):
+    if dist.get_rank() % 2 == 0 and dist.get_rank() + 1 < dist.get_world_size():
+        dist.send(torch.tensor([number], dtype=torch.float16), dist.get_rank() + 1)
+    if dist.get_rank() % 2:
+        box = torch.empty(1, dtype=torch.float16)
+        dist.recv(box, dist.get_rank() - 1)
+        return box.item()
+
+
+@wrong("sum_on_every_rank", "digits", "on 3 ranks", "Digits were lost", "float32", earned=2)
+def sums_in_half_precision(dist, value):
+    return from_whoever_comes_first(dist, value.half()).to(value.dtype)
+
+
+@wrong("exchange", "digits", "float32[4]", "send float32 as it is", earned=3)
+def swaps_in_half_precision(dist, tensor, peer):
+    wide = tensor.half() if tensor.dtype == torch.float32 else tensor
+    return posts_both(dist, wide, peer).to(tensor.dtype)
+
+
 @wrong("even_to_odd", "whole-number", "on 2 ranks rank 1 returned", ".5", "keep what follows the point", earned=0)
 def as_whole_numbers(dist, number):
     box = torch.tensor([int(number)])
@@ -622,7 +643,7 @@ def goes_first_and_receives_from_anyone(dist, tensor, peer):
     return arrived
 
 
-@wrong("exchange", "digits", "with float64[]", "send float64 as it is", earned=3)
+@wrong("exchange", "digits", "with float64[4]", "send float64 as it is", earned=3)
 def swaps_in_single_precision(dist, tensor, peer):
     wide = tensor.float() if tensor.is_floating_point() else tensor
     return posts_both(dist, wide, peer).to(tensor.dtype)
