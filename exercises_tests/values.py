@@ -44,7 +44,14 @@ def same(got: Any, want: Any, tolerance: float) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a number of NumPy's, or a tensor or an array that is one number, as Python's own; all else as it is."""
+    """Return a number of NumPy's, or a tensor or an array that is one number, as Python's own; all else as it is.
+
+    So also in lists, tuples and dicts.
+    """
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {key: plain(one) for key, one in value.items()}
     scalar = isinstance(value, np.generic) or isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim == 0
     return value.item() if scalar else value
 
