@@ -15,7 +15,7 @@ from course_lib.costs import matmul_intensity, ridge_point
 from course_lib.hardware import A100, H100, V100
 from course_lib.models import MODELS, ModelShape, norm_parameters
 from exercises_tests.judging import Case, Mistake, check
-from exercises_tests.values import close, plain
+from exercises_tests.values import close, is_number, plain, shown
 
 MOST_AT_ONCE = 3  # mistakes in one answer that are recognized together
 
@@ -23,10 +23,6 @@ MOST_AT_ONCE = 3  # mistakes in one answer that are recognized together
 def _draw(exercise: str) -> random.Random:
     """Return a source of random numbers; a grader sets COURSE_SEED, so that no answer can know them."""
     return random.Random(f"{exercise} {os.environ.get('COURSE_SEED', '0')}")
-
-
-def _is_number(got: Any) -> bool:
-    return isinstance(got, (int, float)) and not isinstance(got, bool)
 
 
 def _fewest(known: Sequence[Mistake], most: int, gives: Callable[[list], bool]) -> Mistake | None:
@@ -173,7 +169,7 @@ def check_parameter_count(answer: Any, part: Any) -> str:
         for shape in shapes:
             case, want = _case(shape), models.parameter_count(shape)
             got = plain(answer(asdict(shape)))
-            case.expect(_is_number(got), f"it returned {got!r}: return a number", "form")
+            case.expect(is_number(got), f"it returned {shown(got)}: return a number", "form")
             if not close(got, want, 0, 0):
                 seen = f"it counts {got:,}; the model has {want:,}, so {_apart(got, want)}"
                 _refuse(case, seen, _explain_count(shape, got))
@@ -211,8 +207,8 @@ def _judge_states(answer: Any, parameters: int, precision: str, optimizer: str) 
     got = plain(answer(parameters, precision, optimizer))
     case = Case(label=f"for {parameters:,} parameters in {precision} with {optimizer}")
     case.expect(
-        isinstance(got, dict) and set(got) == set(STATES) and all(map(_is_number, got.values())),
-        f"it returned {got!r}: return a dict of three numbers of bytes, for {', '.join(map(repr, STATES))}",
+        isinstance(got, dict) and set(got) == set(STATES) and all(map(is_number, got.values())),
+        f"it returned {shown(got)}: return a dict of three numbers of bytes, for {', '.join(map(repr, STATES))}",
         "form",
     )
     for scale, unit in UNITS.items():
@@ -289,7 +285,7 @@ def check_training_days(answer: Any, part: Any) -> str:
             want = costs.training_days(parameters, tokens, gpus, peak, mfu)
             got = plain(answer(parameters, tokens, gpus, peak, mfu))
             case = Case(label=f"training_days({parameters:.4g}, {tokens:.4g}, {gpus}, {peak:.4g}, {mfu:g})")
-            case.expect(_is_number(got), f"returned {got!r}: return a number of days", "form")
+            case.expect(is_number(got), f"returned {shown(got)}: return a number of days", "form")
             if not close(got, want, 1e-6):
                 seen = f"gives {got:,.8g} days; {want:,.8g} is right"
                 _refuse(case, seen, _explain_days(got, want, gpus, mfu))
@@ -387,7 +383,7 @@ def check_activation_bytes(answer: Any, part: Any) -> str:
             told = f', batch {batch}, sequence {sequence:,}, recompute="{recompute}"'
             see = f'memory.layer_activation_bytes({{}}, {batch}, {sequence}, "{recompute}")'  # the parts of one layer
             case = _case(shape, told, see)
-            case.expect(_is_number(got), f"it returned {got!r}: return a number of bytes", "form")
+            case.expect(is_number(got), f"it returned {shown(got)}: return a number of bytes", "form")
             if not close(got, want):
                 seen = f"it gives {got:,.0f} bytes; {want:,.0f} is right"
                 _refuse(case, seen, _explain_activations(asked, got, want))
@@ -453,8 +449,8 @@ def check_total_and_active(answer: Any, part: Any) -> str:
         got, case = answer(asdict(shape)), _case(shape)
         got = got.tolist() if hasattr(got, "tolist") else plain(got)
         case.expect(
-            isinstance(got, (tuple, list)) and len(got) == 2 and all(map(_is_number, got)),
-            f"it returned {got!r}: return two numbers, (total, active)",
+            isinstance(got, (tuple, list)) and len(got) == 2 and all(map(is_number, got)),
+            f"it returned {shown(got)}: return two numbers, (total, active)",
             "form",
         )
         for word, name, seen, right in zip(("total", "active"), parts, got, want, strict=True):
@@ -541,7 +537,7 @@ def check_is_memory_bound(answer: Any, part: Any) -> str:
         for *sizes, gpu in found:
             got, want = next(told)
             case = Case(label=f"on {gpu.name} is_memory_bound({', '.join(map(str, sizes))}, gpu)")
-            case.expect(whether, f"returned {got!r}: return True or False", "form")
+            case.expect(whether, f"returned {shown(got)}: return True or False", "form")
             if bool(got) is not want:
                 mistake = _explain_bound(everything, list(map(bool, answers)))
                 seen = f"is {bool(got)}: {matmul_intensity(*sizes):.4g} FLOPs per byte"

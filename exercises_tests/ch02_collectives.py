@@ -16,7 +16,19 @@ from course_lib.costs import collective_seconds as library_seconds
 from course_lib.costs import crossover_bytes as library_crossover
 from course_lib.lessons.clinic import FAULTS, patient
 from exercises_tests.judging import SECONDS, STEPS, Case, Hint, Mistake, Refused, check, expect
-from exercises_tests.values import all_digits, close, different, equal, numbers, on_ranks, plain, rounded, shown, versus
+from exercises_tests.values import (
+    all_digits,
+    close,
+    different,
+    equal,
+    is_number,
+    numbers,
+    on_ranks,
+    plain,
+    rounded,
+    shown,
+    versus,
+)
 
 DTYPES = ("float32", "int64", "float64", "bfloat16")
 
@@ -367,7 +379,8 @@ def _judge_sum(case: Case, rank: int, got: Any, sums: list, given: list) -> None
     case.expect(isinstance(got, torch.Tensor), f"rank {rank} returned {numbers(got)}: return a tensor, {what}", "form")
     mine, theirs = (str(tensor.dtype).removeprefix("torch.") for tensor in (got, want))
     told = f"rank {rank} returned {mine}; the chunks are {theirs}: keep their dtype"
-    case.expect(mine == theirs or not equal(got.double(), want.double()), told, "dtype")
+    alike = not got.is_complex() and equal(got.double(), want.double())
+    case.expect(mine == theirs or not alike, told, "dtype")
     other = f"is {numbers(got)}, the sum of chunk {{}}; rank {rank} is to get chunk {rank}"
     mistakes = [
         Mistake("own-chunk", given[rank], f"{versus(got, f'{what} is', want)}. It is its own chunk {rank}"),
@@ -619,9 +632,9 @@ def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
         got = plain(answer(kind, ranks, size, alpha, beta, algorithm))
         if close(got, want, 1e-9, 1e-15):
             continue
-        code, told = "value", f"takes {got!r} s; in the simulator it takes {want:.6g} s"
+        code, told = "value", f"takes {shown(got)} s; in the simulator it takes {want:.6g} s"
         if beta == NEARLY_0:
-            counted = f"{round(got, 9):g}" if isinstance(got, float) else repr(got)
+            counted = f"{round(got, 9):g}" if isinstance(got, float) else shown(got)
             code, told = "messages", f"counts {counted} messages one after the other (alpha = 1, beta = {NEARLY_0})"
             told += f"; it takes {want:g}"
             below = math.floor(math.log2(ranks)) * (2 if kind == "all_reduce" else 1)
@@ -630,7 +643,7 @@ def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
             elif algorithm == "tree" and isinstance(got, (int, float)) and below <= got < want:
                 code, told = "floor", f"{told}: ceil(log2 P) rounds, where P is no power of two one more"
         elif alpha == 0:
-            code, told = "bytes", f"counts {got!r} bytes one after the other (S = {size:,}, alpha = 0, beta = 1)"
+            code, told = "bytes", f"counts {shown(got)} bytes one after the other (S = {size:,}, alpha = 0, beta = 1)"
             told += f"; it takes {want:g}"
             if algorithm in ("ring", "pairwise") and close(got, want * ranks):
                 code, told = "whole-tensor", f"{told}: each message carries one piece, S / P"
@@ -676,8 +689,8 @@ def check_crossover_bytes(answer: Any, part: Any) -> str:
         want = library_crossover(ranks, alpha, 1 / beta)
         got = plain(answer(ranks, alpha, beta))
         case = Case(ranks, see=f"crossover_bytes({ranks}, {alpha!r}, {beta!r})")
-        number = isinstance(got, (int, float)) and not isinstance(got, bool) and 0 <= got < math.inf
-        case.expect(number, f"it returned {got!r}: return a number of bytes", "form")
+        number = is_number(got) and 0 <= got < math.inf
+        case.expect(number, f"it returned {shown(got)}: return a number of bytes", "form")
         tree, ring = (library_seconds("all_reduce", ranks, got, alpha, 1 / beta, name) for name in ("tree", "ring"))
         told = f"with alpha = {alpha:g} and beta = {beta:.3g} it returned {got:,.6g} bytes"
         for code, factor, says in _wrong_crossovers(ranks):
@@ -692,7 +705,7 @@ def check_crossover_bytes(answer: Any, part: Any) -> str:
         got = plain(answer(ranks, 5e-6, 1e-9))
         Case(ranks, see=f"crossover_bytes({ranks}, 5e-6, 1e-9)").expect(
             close(got, 0.0),
-            f"it returned {got!r}: a ring takes no more messages than a tree there, so it is never slower and the "
+            f"it returned {shown(got)}: a ring takes no more messages than a tree there, so it is never slower and the "
             "crossover is 0",
             "few-ranks",
         )

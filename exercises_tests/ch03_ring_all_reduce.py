@@ -13,7 +13,7 @@ import torch
 from course_lib import Cluster, RankFailed, each, run
 from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks
 from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, Refused, check
-from exercises_tests.values import all_digits, close, count, equal, integers, ring_bytes, rounded, versus
+from exercises_tests.values import all_digits, close, count, equal, integers, plain, ring_bytes, rounded, shown, versus
 
 DTYPES = ("float32", "int64", "float64", "bfloat16")
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
@@ -270,10 +270,11 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
             names = "".join(shuffle.sample("ABC", 3))
             meters = _same_meters(ranks, 24 * ranks, names)
             cases.append((Case(ranks, see=f"which_is_the_ring({meters!r})"), meters, names[0]))
-    answers = [answer(meters) for _, meters, _ in cases]
+    answers = [plain(answer(meters)) for _, meters, _ in cases]
     for (case, _, _), got in zip(cases, answers, strict=True):
         case.expect(isinstance(got, tuple) and len(got) == 2,
-            f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})", "form")
+            f"it returned {shown(got)}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})",
+            "form")
     wrong_costs = None
     part("cost")  # earned also beside a wrong name
     try:
@@ -285,7 +286,7 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
     for (case, meters, ring), got in zip(cases, answers, strict=True):
         sent = "; ".join(f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items())
         case.expect(equal(got[0], ring),
-            f"the ring was {ring!r}, not {got[0]!r} ({sent}): look at bytes and messages together", "wrong-ring")
+            f"the ring was {ring!r}, not {shown(got[0])} ({sent}): look at bytes and messages together", "wrong-ring")
     part.close()
     if wrong_costs is not None:
         raise wrong_costs
@@ -295,8 +296,8 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
 def _judge_costs(cases: list, answers: list) -> None:
     for (case, meters, _), (_, got) in zip(cases, answers, strict=True):
         case.expect(isinstance(got, dict) and got.keys() == meters.keys(),
-            f"give a cost for each of 'A', 'B' and 'C', not {got!r}", "form")
+            f"give a cost for each of 'A', 'B' and 'C', not {shown(got)}", "form")
         for name, meter in meters.items():
             want = max(meter["sent"]) / meter["bytes"]
             case.expect(close(got[name], want, 1e-6),
-                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}", "wrong-cost")
+                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {shown(got[name])}", "wrong-cost")

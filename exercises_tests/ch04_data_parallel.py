@@ -14,7 +14,19 @@ from course_lib import RankFailed, Results, each, work
 from course_lib.lessons.layers import Chain, RunningMean
 from course_lib.lessons.overlap import RATE, SLOW, SQUARE, dealt, draw_data, overlap, step_seconds, trained
 from exercises_tests.judging import Case, Hint, Mistake, check, expect
-from exercises_tests.values import close, draw, equal, integers, near, numbers, plain, ring_bytes, versus
+from exercises_tests.values import (
+    close,
+    draw,
+    equal,
+    integers,
+    is_number,
+    near,
+    numbers,
+    plain,
+    ring_bytes,
+    shown,
+    versus,
+)
 
 PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
 OTHER_CALL = "as the same collective"  # what the simulator says where ranks do not make the same calls
@@ -887,8 +899,8 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
     part("best")
     for (sizes, seconds, ranks, latency, bandwidth), best in zip(cases, wanted, strict=True):
         got = plain(answer(list(sizes), list(seconds), ranks, latency, bandwidth))
-        number = isinstance(got, (int, float)) and not isinstance(got, bool) and got > 0
-        expect(number, f"it returned {got!r}: return a number of bytes", "form")
+        number = is_number(got) and got > 0
+        expect(number, f"it returned {shown(got)}: return a number of bytes", "form")
         expect(got >= 1, f"it returned {got:.3g}: return the cap in bytes, not the seconds of a step", "seconds")
         took, largest, smallest = (
             step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in (got, sum(sizes), 1)

@@ -11,16 +11,26 @@ import torch
 from course_lib.lessons.sample_data import all_digits, as_tensor, different, equal, integers, numbers, shown
 
 __all__ = [
-    "all_digits", "amount", "close", "count", "different", "draw", "equal", "integers", "near", "numbers", "on_ranks",
-    "plain", "ring_bytes", "rounded", "same", "shown", "versus",
+    "all_digits", "amount", "close", "count", "different", "draw", "equal", "integers", "is_number", "near", "numbers",
+    "on_ranks", "plain", "ring_bytes", "rounded", "same", "shown", "versus",
 ]
 
 # Compared
 
 
+def is_number(got: Any) -> bool:
+    """Return whether this is one of Python's numbers, NaN and infinity too, and not too large to reckon with."""
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    try:
+        return isinstance(float(got), float)
+    except OverflowError:
+        return False
+
+
 def close(got: Any, want: float, relative: float = 1e-9, absolute: float = 0.0) -> bool:
     """Return whether a number is as near to `want` as asked. NaN, infinity and anything that is no number are not."""
-    if isinstance(got, bool) or not isinstance(got, (int, float)):
+    if not is_number(got):
         return False
     return abs(got - want) <= max(relative * abs(want), absolute)
 
@@ -31,7 +41,7 @@ def near(got: Any, want: Any, tolerance: float) -> bool:
         pairs = zip(got, want, strict=True) if isinstance(got, (list, tuple)) and len(got) == len(want) else None
         return pairs is not None and all(near(one, other, tolerance) for one, other in pairs)
     got, want = as_tensor(got), as_tensor(want)
-    if not isinstance(got, torch.Tensor) or got.shape != want.shape:
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape or got.is_complex():
         return False
     return want.numel() == 0 or bool((got.double() - want.double()).abs().max() <= tolerance)
 
@@ -58,7 +68,9 @@ def plain(value: Any) -> Any:
 
 def rounded(got: Any, want: torch.Tensor) -> bool:
     """Return whether a tensor is nearly `want`, or infinite, as after a dtype of fewer digits or less range."""
-    if not isinstance(got, torch.Tensor) or got.shape != want.shape or not want.numel() or torch.equal(got, want):
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape or got.is_complex():
+        return False
+    if not want.numel() or torch.equal(got, want):
         return False
     off = (got.double() - want.double()).abs()
     return bool(((off <= 0.01 * want.double().abs().max()) | got.double().isinf()).all())
@@ -101,7 +113,7 @@ def versus(got: Any, says: str, want: Any, tolerance: float = 0.0) -> str:
 def amount(value: Any) -> str:
     """Return a number with commas and with few digits after the point, anything else as `numbers` does."""
     if not isinstance(value, float):
-        return f"{value:,}" if type(value) is int else numbers(value)
+        return f"{value:,}" if type(value) is int and is_number(value) else numbers(value)
     return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1000 else f"{value:.4g}"
 
 

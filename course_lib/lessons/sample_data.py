@@ -57,7 +57,10 @@ def equal(got: Any, want: Any) -> bool:
 
 def shown(value: Any, most: int = 60) -> str:
     """Return a value as one line of so many characters at most."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception as error:  # a whole number of thousands of digits, an object of the learner's
+        text = f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
@@ -77,5 +80,10 @@ def numbers(value: Any, first: int = 0, most: int = 8, digits: int = 4) -> str:
 
 
 def as_tensor(value: Any) -> Any:
-    """Return a NumPy array as a tensor, and anything else as it is."""
-    return torch.from_numpy(np.ascontiguousarray(value)) if type(value) is np.ndarray else value
+    """Return a NumPy array of numbers as a tensor, and anything else as it is."""
+    if type(value) is not np.ndarray:
+        return value
+    try:
+        return torch.from_numpy(np.ascontiguousarray(value))
+    except TypeError:  # of texts, of objects
+        return value

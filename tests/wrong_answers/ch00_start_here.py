@@ -360,6 +360,13 @@ def sends_floats_of_four_bytes(dist, value):
     return from_whoever_comes_first(dist, value.float()).to(value.dtype)
 
 
+@wrong("sum_on_every_rank", "raised", "on 1 rank", "no such rank", earned=2)
+def asks_for_a_second_rank(dist, value):
+    if dist.get_world_size() == 1:
+        dist.send(value, 1)
+    return from_whoever_comes_first(dist, value)
+
+
 @wrong("sum_on_every_rank", "past-rank-0", "on 3 ranks", "rank 1 sent a message to rank 2")
 def along_a_chain_and_back(dist, value):
     rank, ranks = dist.get_rank(), dist.get_world_size()
