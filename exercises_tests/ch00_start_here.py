@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import torch
 
 from course_lib import Cluster, RankFailed, Results, each, run
 from exercises_tests.judging import SECONDS, Case, Hint, Mistake, check
-from exercises_tests.values import different, equal, numbers, shown
+from exercises_tests.values import all_digits, count, different, equal, numbers, plain, rounded, shown, versus
 
 ISEND = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
 PARITY = Hint(
@@ -92,16 +93,17 @@ EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks
 
 
 def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
-    given = [tensor.item() for tensor in different(ranks, ())]
-    case = Case(ranks, real=real, see=EVEN_TO_ODD.format(ranks))
+    given = [100 * tensor.item() + 0.5 for tensor in different(ranks, ())]
+    case = Case(ranks, real=real, see=f"{EVEN_TO_ODD.format(ranks)}  # where rank r is given 10 r")
     try:
         on = None if real else Cluster()
         trace = run(with_own_blocking, answer, each(given), ranks=ranks, on=on, timeout=SECONDS)
     except RankFailed as failure:
         told = failure.message + "".join(str(failure).partition("\n")[1:])
         case.expect(failure.error != NotAskedFor.__name__, told, "not-blocking", see="")
-        case.failed(failure)
+        case.failed(failure, (), answer)
     for rank, got in enumerate(trace):
+        got = got if isinstance(got, torch.Tensor) else plain(got)
         here = f"rank {rank} returned {_text(got)}"
         if rank % 2 == 0:
             told = f"{here}: only a rank that receives returns a number, all others return None"
@@ -110,6 +112,10 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
             told = f"rank {rank} returned a tensor, {_text(got)}: return the number in it, with .item()"
             case.expect(not isinstance(got, torch.Tensor), told, "tensor")
             told = f"{here}; rank {rank - 1} was given {given[rank - 1]} and sends it to rank {rank}"
+            off = abs(got - given[rank - 1]) if type(got) in (int, float) else 0
+            whole = f"{told}: keep what follows the point, in a tensor of floats"
+            case.expect(type(got) is float or not 0 < off < 1, whole, "whole-number")
+            case.expect(not 0 < off < 9, f"{told}: digits were lost, and float32 keeps them", "digits")
             case.expect(type(got) in (int, float) and got == given[rank - 1], told, "value")
     case.no_builtin(trace, "send and recv")
     return trace
@@ -138,23 +144,34 @@ def check_even_to_odd(answer: Any, part: Any) -> str:
 
 
 def _see_sum(ranks: int, shape: tuple = (2,), dtype: str = "float32") -> str:
-    value = f"torch.full({shape}, {'1.0' if dtype == 'float32' else '1'} + dist.get_rank())"
+    kind = "" if dtype in ("float32", "int64") else f", dtype=torch.{dtype}"
+    value = f"torch.full({shape}, {'1' if dtype == 'int64' else '1.0'} + dist.get_rank(){kind})"
     return f"run(lambda dist: sum_on_every_rank(dist, {value}), ranks={ranks}, on=Cluster())"
 
 
-def _summed(answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32", real: bool = False) -> Results:
-    given = different(ranks, shape, dtype)
-    partial = torch.stack(given).cumsum(0)
+def _summed(
+    answer: Any, ranks: int, shape: tuple = (2,), dtype: str = "float32", real: bool = False, draw: Any = different
+) -> Results:
+    given = draw(ranks, shape, dtype)
+    partial = list(accumulate(given))
     total = partial[-1].clone()
-    case = Case(ranks, real=real, see=_see_sum(ranks, shape, dtype))
+    case = Case(ranks, real=real, see=f"{_see_sum(ranks, shape, dtype)}  # where rank r brings 1 + r")
     trace = case.run(with_own, answer, each(given))
+    forgotten = "returned what it brought: return the total"
     for rank, got in enumerate(trace):
         told = f"returned {_text(got)}; the total is {_text(total)}"
         partly = f"{told}. This sum is not complete: receive from everyone before you send the total to anyone"
         own = f"{told}. It returned what it brought, though the other ranks got the total: rank 0 needs the total, too"
         alone = f"returned {_text(got)}: rank 0 has the total, and every other rank has to return it too"
+        kind = str(got.dtype)[6:] if isinstance(got, torch.Tensor) else ""
+        widened = kind not in ("", dtype) and equal(got, total.to(got.dtype))
+        lost = f"returned what {versus(got, 'the total is', total)}. Digits were lost on the way: send and sum in the "
+        lost += f"dtype of `value`, {dtype}"
         mistakes = [
             Mistake("own-value", rank == 0 and equal(got, given[0]) and equal(trace[-1], total), own),
+            Mistake("own-value", all(map(equal, trace, given)), forgotten),
+            Mistake("dtype", widened, f"returned a total that is {kind} and not {dtype}: keep the dtype of `value`"),
+            Mistake("digits", rounded(got, total), lost),
             *(Mistake("not-complete", some, partly) for some in partial[:-1]),
             Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
             Mistake("not-on-every-rank", got is None and trace[0] is not None, alone),
@@ -175,6 +192,8 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
     for ranks in (1, 3, 7):
         _summed(answer, ranks)
     _summed(answer, 3, (2, 3), "int64")
+    for dtype in ("float32", "int32", "int64", "float64", "bfloat16"):
+        _summed(answer, 3, (4,), dtype, draw=all_digits)
     part("messages")
     for ranks in (3, 6):
         case, got = Case(ranks, see=f"messages({_see_sum(ranks)}, Cluster())"), _messages(_summed(answer, ranks))
@@ -184,10 +203,13 @@ def check_sum_on_every_rank(answer: Any, part: Any) -> str:
             told = f"rank {source} sent a message to rank {target}: in this exercise every message goes to rank 0 or "
             case.expect(0 in (source, target), f"{told}comes from it", "past-rank-0")
     part("bytes")
-    case, trace = Case(4, "with 1,024 bytes each"), _summed(answer, 4, (256,))
-    for word, got in (("sent", trace.bytes_sent[0]), ("received", trace.bytes_received[0])):
-        told = f"rank 0 {word} {{seen}} bytes; {{bound}} will do: each message is as large as one value"
-        case.at_most(got, 3 * 1024, told, "too-many-bytes", f"{_see_sum(4, (256,))}.bytes_{word}")
+    for dtype, elements in (("float32", 256), ("bfloat16", 512)):
+        case = Case(4, f"with {count(elements, 'element')} of {dtype} each, 1,024 bytes,")
+        trace = _summed(answer, 4, (elements,), dtype)
+        for word, got in (("sent", trace.bytes_sent[0]), ("received", trace.bytes_received[0])):
+            told = f"rank 0 {word} {{seen}} bytes; {{bound}} will do: each message is as large as one value"
+            see = f"{_see_sum(4, (elements,), dtype)}.bytes_{word}"
+            case.at_most(got, 3 * 1024, told, "too-many-bytes", see)
     return "total on 1, 2, 3, 4, 7 ranks · 2(P-1) messages · rank 0 carries (P-1)·S each way"
 
 
@@ -228,8 +250,15 @@ def _swapped_beside_a_third(answer: Any) -> None:
     case.same(got, given[2], "rank 0", third, other)
 
 
-def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False) -> Results:
-    given, see = different(ranks, shape, dtype), _see_exchange(ranks, shape, dtype)
+WIDE = {"float32": 2**14, "int64": 2**50, "float64": 2**40, "bfloat16": 2**20}  # a narrower dtype rounds these
+
+
+def _swapped(
+    answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32", real: bool = False, digits: bool = False
+) -> Results:
+    see = f"{_see_exchange(ranks, shape, dtype)}  # where rank r has r"
+    wide = WIDE.get(dtype, 1) if digits else 1
+    given = [tensor * wide + (wide > 1) for tensor in different(ranks, shape, dtype)]
     case = Case(ranks, f"with {dtype}{list(shape)}", real, see=see)
     hints = [ISEND if ranks == 2 else PARITY]
     trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=hints)
@@ -240,9 +269,12 @@ def _swapped(answer: Any, ranks: int, shape: tuple = (3,), dtype: str = "float32
         got, own = pair if isinstance(pair, tuple) and len(pair) == 2 else (None, None)
         here, had = f"rank {rank} swaps with rank {peer}", f"{_text(got)}; rank {peer} had {_text(given[peer])}"
         arrived = "return the tensor that arrived"
+        differs = versus(got, f"rank {peer} had", given[peer])
+        lost = f"and what it returned {differs}. Digits were lost: send {dtype} as it is"
         mistakes = [
             Mistake("none", got is None, f"and returned None: {arrived}"),
             Mistake("own-tensor", given[rank], f"and returned its own tensor, {had}: {arrived}"),
+            Mistake("digits", rounded(got, given[peer]), lost),
             Mistake("value", True, f"and returned {had}"),
         ]
         case.same(got, given[peer], here, *mistakes)
@@ -265,10 +297,13 @@ def check_exchange(answer: Any, part: Any) -> str:
     part("any tensor")
     for shape, dtype in (((2, 3), "int64"), ((), "float64"), ((4,), "bfloat16"), ((1, 2, 2), "uint8")):
         _swapped(answer, 2, shape, dtype)
+    for dtype in WIDE:
+        _swapped(answer, 2, (4,), dtype, digits=True)
     _swapped(answer, 3, (2, 3), "int64", real=True)
     part("bytes")
-    case = Case(2, "with 1,024 bytes each", see=f"{_see_exchange(2, (256,), 'float32')}.bytes_sent")
-    for rank, sent in enumerate(_swapped(answer, 2, (256,)).bytes_sent):
-        told = f"rank {rank} sent {{seen}} bytes: each tensor has to travel once"
-        case.at_most(sent, 1024, told, "too-many-bytes")
+    for dtype, nbytes in (("float32", 1024), ("uint8", 256)):
+        case = Case(2, f"with {dtype}[256]", see=f"{_see_exchange(2, (256,), dtype)}.bytes_sent")
+        for rank, sent in enumerate(_swapped(answer, 2, (256,), dtype).bytes_sent):
+            told = f"rank {rank} sent {{seen}} bytes; it has {{bound}}: each has to travel once, in its dtype"
+            case.at_most(sent, nbytes, told, "too-many-bytes")
     return "any pair on 2 to 5 ranks · only from its peer · any dtype and shape · own tensor unchanged · sent once"

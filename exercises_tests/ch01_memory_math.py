@@ -15,7 +15,7 @@ from course_lib.costs import matmul_intensity, ridge_point
 from course_lib.hardware import A100, H100, V100
 from course_lib.models import MODELS, ModelShape, norm_parameters
 from exercises_tests.judging import Case, Mistake, check
-from exercises_tests.values import close
+from exercises_tests.values import close, is_number, plain, shown
 
 MOST_AT_ONCE = 3  # mistakes in one answer that are recognized together
 
@@ -23,10 +23,6 @@ MOST_AT_ONCE = 3  # mistakes in one answer that are recognized together
 def _draw(exercise: str) -> random.Random:
     """Return a source of random numbers; a grader sets COURSE_SEED, so that no answer can know them."""
     return random.Random(f"{exercise} {os.environ.get('COURSE_SEED', '0')}")
-
-
-def _is_number(got: Any) -> bool:
-    return isinstance(got, (int, float)) and not isinstance(got, bool)
 
 
 def _fewest(known: Sequence[Mistake], most: int, gives: Callable[[list], bool]) -> Mistake | None:
@@ -86,6 +82,7 @@ def _too_small(got: float, want: float) -> Mistake | None:
 def _mistakes_of_shape(s: ModelShape) -> list[Mistake]:
     """Return the fields that learners take for others: each mistake has as its value what the shape then has."""
     tied = "the output matrix is tied to the token table, one matrix in two places: count it once"
+    any_text = 'bias is "none" here, a text that is not empty, so that `if bias` holds: compare it with "none"'
     all_bias = "the biases are missing: each is as long as what its matrix puts out"
     rows = [  # code, field, what it is and what it is taken for
         ("kv-heads", "kv_heads", s.kv_heads, s.heads, "k and v are kv_heads heads wide, not heads"),
@@ -95,6 +92,7 @@ def _mistakes_of_shape(s: ModelShape) -> list[Mistake]:
         ("head-forgotten", "tied", False, True, "the output matrix is not tied to the token table: count both"),
         ("positions", "positions", s.positions, 0, "the table of positions is missing"),
         ("biases", "bias", s.bias, "none", all_bias),
+        *(("biases", "bias", "none", other, any_text) for other in ("all", "qkv", "mlp")),
         ("biases", "bias", "qkv", "all", "only q, k and v have a bias"),
         ("biases", "bias", "all", "qkv", "the biases of the output of attention and of the MLP are missing"),
         ("biases", "bias", "all", "mlp", "the biases of attention are missing"),
@@ -115,7 +113,9 @@ def _mistakes_of_terms(shape: ModelShape) -> list[Mistake]:
     more = (shape.heads - shape.kv_heads) * shape.head_size
     out = 'each layer lacks a bias as long as `hidden`: with "all" both out and the MLP\'s down have one'
     of_kv, of_gate = shape.bias in ("qkv", "all") and more, shape.bias in ("mlp", "all") and shape.gated
+    no_kv = shape.bias in ("qkv", "all") and -2 * layers * shape.kv_heads * shape.head_size
     found = [
+        ("bias-of-kv", no_kv, "the biases of k and v are missing, each as long as kv_heads heads"),
         ("last-norm", -norm, "the norm after the last layer is missing"),
         ("norms", -(2 * layers + 1) * norm, "the norms are missing: two in each layer and one after the last"),
         ("norms", -(layers + 1) * norm, "a layer has two norms, and one more stands after the last layer"),
@@ -168,8 +168,8 @@ def check_parameter_count(answer: Any, part: Any) -> str:
         part(name)
         for shape in shapes:
             case, want = _case(shape), models.parameter_count(shape)
-            got = answer(asdict(shape))
-            case.expect(_is_number(got), f"it returned {got!r}: return a number", "form")
+            got = plain(answer(asdict(shape)))
+            case.expect(is_number(got), f"it returned {shown(got)}: return a number", "form")
             if not close(got, want, 0, 0):
                 seen = f"it counts {got:,}; the model has {want:,}, so {_apart(got, want)}"
                 _refuse(case, seen, _explain_count(shape, got))
@@ -204,11 +204,11 @@ UNITS = {1e-9: "GB", 2.0**-30: "GiB", 1e-6: "MB", 1e9 / 2**30: "bytes divided by
 
 def _judge_states(answer: Any, parameters: int, precision: str, optimizer: str) -> None:
     want = memory.model_state_bytes(parameters, precision, optimizer)
-    got = answer(parameters, precision, optimizer)
+    got = plain(answer(parameters, precision, optimizer))
     case = Case(label=f"for {parameters:,} parameters in {precision} with {optimizer}")
     case.expect(
-        isinstance(got, dict) and set(got) == set(STATES) and all(map(_is_number, got.values())),
-        f"it returned {got!r}: return a dict of three numbers of bytes, for {', '.join(map(repr, STATES))}",
+        isinstance(got, dict) and set(got) == set(STATES) and all(map(is_number, got.values())),
+        f"it returned {shown(got)}: return a dict of three numbers of bytes, for {', '.join(map(repr, STATES))}",
         "form",
     )
     for scale, unit in UNITS.items():
@@ -283,9 +283,9 @@ def check_training_days(answer: Any, part: Any) -> str:
         part(name)
         for parameters, tokens, gpus, peak, mfu in runs:
             want = costs.training_days(parameters, tokens, gpus, peak, mfu)
-            got = answer(parameters, tokens, gpus, peak, mfu)
+            got = plain(answer(parameters, tokens, gpus, peak, mfu))
             case = Case(label=f"training_days({parameters:.4g}, {tokens:.4g}, {gpus}, {peak:.4g}, {mfu:g})")
-            case.expect(_is_number(got), f"returned {got!r}: return a number of days", "form")
+            case.expect(is_number(got), f"returned {shown(got)}: return a number of days", "form")
             if not close(got, want, 1e-6):
                 seen = f"gives {got:,.8g} days; {want:,.8g} is right"
                 _refuse(case, seen, _explain_days(got, want, gpus, mfu))
@@ -308,6 +308,7 @@ def _activation_mistakes(shape: ModelShape, batch: int, sequence: int, recompute
         return [Mistake(*one) for one in (ends, nothing, *again)]
     kv = (a - shape.kv_heads) * shape.head_size
     scores = a * sequence
+    inner = 4 if shape.gated else 2
     narrow = (
         "missing of the tensors as wide as hidden: the inputs of two norms, of q, k and v together, of out, of the "
         "MLP, and q (k, v: kv_heads heads)"
@@ -315,6 +316,7 @@ def _activation_mistakes(shape: ModelShape, batch: int, sequence: int, recompute
     halved = "these are half the scores: count `sequence` for each token, though the mask hides later ones"
     found = [
         ends,
+        ("ffn", unit * inner * (4 * h - f), "the MLP is `ffn` wide, not 4 · hidden"),
         ("mlp-wide", -unit * f, GATED if shape.gated else "the MLP keeps what goes into GELU and what comes out"),
         ("mlp-wide", -2 * unit * f, "a gated MLP keeps gate, its SiLU, up, and their product"),
         ("mlp-wide", 2 * unit * f, "an MLP that is not gated keeps two tensors as wide as ffn"),
@@ -387,11 +389,11 @@ def check_activation_bytes(answer: Any, part: Any) -> str:
         for asked in found:
             shape, batch, sequence, recompute = asked
             want = shape.layers * sum(memory.layer_activation_bytes(shape, batch, sequence, recompute).values())
-            got = answer(asdict(shape), batch, sequence, recompute)
+            got = plain(answer(asdict(shape), batch, sequence, recompute))
             told = f', batch {batch}, sequence {sequence:,}, recompute="{recompute}"'
             see = f'memory.layer_activation_bytes({{}}, {batch}, {sequence}, "{recompute}")'  # the parts of one layer
             case = _case(shape, told, see)
-            case.expect(_is_number(got), f"it returned {got!r}: return a number of bytes", "form")
+            case.expect(is_number(got), f"it returned {shown(got)}: return a number of bytes", "form")
             if not close(got, want):
                 seen = f"it gives {got:,.0f} bytes; {want:,.0f} is right"
                 _refuse(case, seen, _explain_activations(asked, got, want))
@@ -455,9 +457,10 @@ def check_total_and_active(answer: Any, part: Any) -> str:
         part(parts[0])
         want = models.parameter_count(shape), models.active_parameters(shape)
         got, case = answer(asdict(shape)), _case(shape)
+        got = got.tolist() if hasattr(got, "tolist") else plain(got)
         case.expect(
-            isinstance(got, (tuple, list)) and len(got) == 2 and all(map(_is_number, got)),
-            f"it returned {got!r}: return two numbers, (total, active)",
+            isinstance(got, (tuple, list)) and len(got) == 2 and all(map(is_number, got)),
+            f"it returned {shown(got)}: return two numbers, (total, active)",
             "form",
         )
         for word, name, seen, right in zip(("total", "active"), parts, got, want, strict=True):
@@ -477,6 +480,14 @@ BOUND_MISTAKES = {  # the FLOPs per byte that a mistake takes the work to have
     "two-bytes": (lambda m, k, n, size: matmul_intensity(m, k, n, 2), "a number takes dtype_bytes bytes, not 2"),
     "one-flop": (lambda m, k, n, size: matmul_intensity(m, k, n, 2 * size), "a multiply and an add are two FLOPs"),
     "result-forgotten": (lambda m, k, n, size: 2 * m * n / size / (m + n), "the result (m, n) has to be written, too"),
+    "result-read": (
+        lambda m, k, n, size: 2 * m * k * n / size / (m * k + k * n + 2 * m * n),
+        "the result is written, and not read",
+    ),
+    "input-forgotten": (
+        lambda m, k, n, size: 2 * m * k * n / size / (k * n + m * n),
+        "both matrices are read, (m, k) too",
+    ),
     "weight-only": (lambda m, k, n, size: 2 * m / size, "three matrices move, not (k, n) alone"),
 }
 
@@ -491,8 +502,11 @@ def _explain_bound(cases: list[tuple], answers: list[bool]) -> Mistake:
     known = [Mistake(code, _bound(cases, intensity), says) for code, (intensity, says) in BOUND_MISTAKES.items()]
     small = "a small m alone does not decide: with few bytes a number, computing may take longer"
     known.append(Mistake("small-m", [bound or case[0] < 100 for bound, case in zip(right, cases, strict=True)], small))
+    even = "both take 1 s, so moving does not take longer"
+    at_most = [matmul_intensity(*sizes) <= ridge_point(gpu, "fp16") for *sizes, gpu in cases]
+    known.append(Mistake("equal", at_most, even))
     turned = "memory-bound is when moving the matrices takes longer than computing"
-    known.append(Mistake("turned-round", [not bound for bound in right], turned))
+    known += [Mistake("turned-round", [not bound for bound in bounds], turned) for bounds in (right, at_most)]
     other = Mistake("value", True, "compare the seconds to move three matrices with the seconds to compute")
     return next((mistake for mistake in known if mistake.value == answers), other)
 
@@ -506,9 +520,15 @@ def check_is_memory_bound(answer: Any, part: Any) -> str:
             k = n = 1024 * draw.randint(3, 9)
             goal = ridge_point(gpu, "fp16") * share  # 2mkn / 2(mk + kn + mn) = goal
             near.append((round(goal / (1 - goal * (1 / k + 1 / n))), k, n, 2, gpu))
+            k, n = 1024 * draw.randint(6, 9), 1024 * draw.randint(2, 4)
+            m = round(goal / (1 - goal * (1 / k + 1 / n)))
+            near.append((*[round(3 * goal)] * 3, 2, gpu))
+            near += [(m, k, n, 2, gpu), (n, k, m, 2, gpu)]  # no two sizes equal; and the large one first
     ridge = ridge_point(A100, "fp16")
     between, less, one = round(1.5 * ridge), round(1.4 * ridge), round(1.05 * ridge)
     near += [(between, 65536, 65536, 2, A100), (less, less, 65536, 2, A100), (one, 600, 600, 2, A100)]
+    even = replace(A100, name="a made-up GPU", fp16=2.0**31, memory_bandwidth=6.0 * 2**20)
+    near.append((1024, 1024, 1024, 2, even))  # both take one second, without any rounding
     small = draw.randint(80, 99), 65536, 65536, 1, A100  # computing takes longer, with a small m
     parts = {
         "value": [(1, 4096, 4096, 2, H100), (4096, 4096, 4096, 2, H100)],
@@ -519,15 +539,15 @@ def check_is_memory_bound(answer: Any, part: Any) -> str:
     answers = []
     for *sizes, gpu in everything:
         facts = {"name": gpu.name, "peak_flops": gpu.peak("fp16"), "memory_bandwidth": gpu.memory_bandwidth}
-        answers.append(answer(*sizes, facts))
-    plain = all(isinstance(got, bool) or type(got).__name__ == "bool_" for got in answers)
+        answers.append(plain(answer(*sizes, facts)))
+    whether = all(isinstance(got, bool) for got in answers)
     told = iter(zip(answers, _bound(everything), strict=True))
     for name, found in parts.items():
         part(name)
         for *sizes, gpu in found:
             got, want = next(told)
             case = Case(label=f"on {gpu.name} is_memory_bound({', '.join(map(str, sizes))}, gpu)")
-            case.expect(plain, f"returned {got!r}: return True or False", "form")
+            case.expect(whether, f"returned {shown(got)}: return True or False", "form")
             if bool(got) is not want:
                 mistake = _explain_bound(everything, list(map(bool, answers)))
                 seen = f"is {bool(got)}: {matmul_intensity(*sizes):.4g} FLOPs per byte"

@@ -16,7 +16,21 @@ from course_lib.costs import collective_seconds as library_seconds
 from course_lib.costs import crossover_bytes as library_crossover
 from course_lib.lessons.clinic import FAULTS, patient
 from exercises_tests.judging import SECONDS, STEPS, Case, Hint, Mistake, Refused, check, expect
-from exercises_tests.values import close, different, equal, numbers, on_ranks, shown, versus
+from exercises_tests.values import (
+    all_digits,
+    close,
+    different,
+    equal,
+    is_number,
+    numbers,
+    on_ranks,
+    plain,
+    rounded,
+    shown,
+    versus,
+)
+
+DTYPES = ("float32", "int64", "float64", "bfloat16")
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
@@ -32,6 +46,34 @@ def returned(dist: Any, answer: Any, given: Any) -> Any:
 
 def with_given(dist: Any, answer: Any, given: Any) -> Any:
     return answer(dist, given), given
+
+
+class _Noting:
+    """A `dist` that notes to whom its rank sends, in the order in which it starts to."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist, self.sent_to = dist, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dist, name)
+
+    def send(self, tensor: torch.Tensor, dst: Any = None, *args: Any, **more: Any) -> Any:
+        self.sent_to.append(more.get("group_dst") if dst is None else dst)
+        return self._dist.send(tensor, dst, *args, **more)
+
+    def isend(self, tensor: torch.Tensor, dst: Any = None, *args: Any, **more: Any) -> Any:
+        self.sent_to.append(more.get("group_dst") if dst is None else dst)
+        return self._dist.isend(tensor, dst, *args, **more)
+
+    def batch_isend_irecv(self, ops: list) -> Any:
+        self.sent_to += [op.group_peer if op.peer is None else op.peer for op in ops if op.name == "isend"]
+        return self._dist.batch_isend_irecv(ops)
+
+
+def sent_to(dist: Any, answer: Any, given: Any) -> list:
+    noting = _Noting(dist)
+    answer(noting, given)
+    return noting.sent_to
 
 
 def refused(dist: Any, answer: Any, tensor: torch.Tensor, root: int) -> str:
@@ -68,15 +110,20 @@ def every_snippet(dist: Any, answer: Any, given: dict) -> dict:
 # Lines with which a learner sees a wrong value: whose number is where
 
 
-def _see(call: str, ranks: int, real: bool = False) -> str:
-    return f"run(lambda dist: {call}, ranks={ranks}{'' if real else ', on=Cluster()'})"
+KNOWN = ("float32", "int64")  # dtypes that torch.full makes of a number without being told
+LOST = "Digits were lost: send {dtype} as it is"
+WHOSE, WHICH = "rank r has r", "rank r has 10 r + i for rank i"  # the numbers of such a line, which are not the check's
+
+
+def _see(call: str, ranks: int, real: bool = False, has: str = WHOSE) -> str:
+    return f"run(lambda dist: {call}, ranks={ranks}{'' if real else ', on=Cluster()'})  # where {has}"
 
 
 def _full(shape: tuple, dtype: str, chunk: bool = False) -> str:
     """Return the source of a tensor that shows whose it is, and of a list's place i; whole or not as its dtype."""
-    point = "" if dtype == "int64" else ".0"
+    point, kind = ("" if dtype == "int64" else ".0"), ("" if dtype in KNOWN else f", dtype=torch.{dtype}")
     number = f"10{point} * dist.get_rank() + i" if chunk else f"1{point} * dist.get_rank()"
-    return f"torch.full({shape}, {number})"
+    return f"torch.full({shape}, {number}{kind})"
 
 
 # broadcast_tree
@@ -84,10 +131,18 @@ def _full(shape: tuple, dtype: str, chunk: bool = False) -> str:
 TREE = "run(broadcast_tree, torch.ones(4), {root}, ranks={ranks}, on=Cluster())"
 
 
-def _broadcast(answer: Any, ranks: int, root: int, shape: tuple = (4,), dtype: str = "float32", **on: Any) -> Results:
+def _broadcast(
+    answer: Any,
+    ranks: int,
+    root: int,
+    shape: tuple = (4,),
+    dtype: str = "float32",
+    digits: bool = False,
+    **on: Any,
+) -> Results:
     see = _see(f"(t := {_full(shape, dtype)}, broadcast_tree(dist, t, {root}))[0]", ranks, on.get("real", False))
-    case = Case(ranks, f"from root {root}", see=see, **on)
-    given = different(ranks, shape, dtype)
+    case = Case(ranks, f"from root {root}{f' with {dtype}' if digits else ''}", see=see, **on)
+    given = (all_digits if digits else different)(ranks, shape, dtype)
     trace = case.run(in_place, answer, each(given), root)
     for rank, (mine, back) in enumerate(trace):
         differs = versus(mine, "the root had", given[root])
@@ -98,6 +153,7 @@ def _broadcast(answer: Any, ranks: int, root: int, shape: tuple = (4,), dtype: s
                 "root-ignored", given[0], f"{differs}. This is rank 0's: count places from the root, (rank - root) % P"
             ),
             Mistake("not-reached", given[rank], f"{differs}. It is as before: nothing reached this rank"),
+            Mistake("digits", rounded(mine, given[root]), f"{differs}. {LOST.format(dtype=dtype)}"),
         ]
         case.same(mine, given[root], f"the tensor on rank {rank}", *mistakes, says="the root had")
     case.no_builtin(trace)
@@ -115,6 +171,8 @@ def check_broadcast_tree(answer: Any, part: Any) -> str:
         _broadcast(answer, ranks, root)
     _broadcast(answer, 3, 1, (0,))
     _broadcast(answer, 3, 2, (2, 2), "int64")
+    for dtype in DTYPES:
+        _broadcast(answer, 3, 2, (4,), dtype, digits=True)
     for root in (4, -1):
         _refuses(answer, root)
     part("rounds")
@@ -183,11 +241,11 @@ class ByHand:
             self.name == f"{kind}_by_hand" for kind in ("reduce_scatter", "all_gather", "all_to_all")
         )
 
-    def given(self, ranks: int, shape: tuple = (4,), dtype: str = "float32") -> list:
+    def given(self, ranks: int, shape: tuple = (4,), dtype: str = "float32", draw: Any = different) -> list:
         """Return for each rank a tensor, or a list of one chunk for every rank; all are different."""
         if self.gathers:
-            return different(ranks, shape, dtype)
-        flat = different(ranks * ranks, shape, dtype)
+            return draw(ranks, shape, dtype)
+        flat = draw(ranks * ranks, shape, dtype)
         return [flat[rank * ranks : (rank + 1) * ranks] for rank in range(ranks)]
 
     def wanted(self, given: list) -> list:
@@ -202,16 +260,20 @@ class ByHand:
         one = _full(shape, dtype, chunk=not self.gathers)
         return one if self.gathers else f"[{one} for i in range({ranks})]"
 
-    def see_run(self, ranks: int) -> str:
+    def see_run(self, ranks: int, dtype: str = "float32") -> str:
         """Return a line to count bytes or messages with: every tensor may hold the same."""
-        given = "torch.ones(64)" if self.gathers else f"[torch.ones(64)] * {ranks}"
+        one = f"torch.ones(64{'' if dtype in KNOWN else f', dtype=torch.{dtype}'})"
+        given = one if self.gathers else f"[{one}] * {ranks}"
         return f"run({self.name}, {given}, ranks={ranks}, on=Cluster())"
 
-    def run(self, ranks: int, shape: tuple = (4,), dtype: str = "float32", **on: Any) -> Results:
+    def run(
+        self, ranks: int, shape: tuple = (4,), dtype: str = "float32", digits: bool = False, **on: Any
+    ) -> Results:
         """Run the answer and judge what every rank returns."""
         call = f"{self.name}(dist, {self.given_as_typed(ranks, shape, dtype)})"
-        case = Case(ranks, see=_see(call, ranks, on.get("real", False)), **on)
-        given = self.given(ranks, shape, dtype)
+        see = _see(call, ranks, on.get("real", False), WHOSE if self.gathers else WHICH)
+        case = Case(ranks, f"with {dtype}" if digits else "", see=see, **on)
+        given = self.given(ranks, shape, dtype, all_digits if digits else different)
         want = self.wanted(given)
         trace = case.run(returned, self.answer, each(given))
         for rank, got in enumerate(trace):
@@ -232,8 +294,12 @@ class ByHand:
             self.run(ranks)
         self.run(3, (0,))
         self.run(3, (2, 2), "int64")
+        self.run(3, (2, 2), "int32")
+        for dtype in DTYPES:
+            self.run(3, (4,), dtype, digits=True)
         part("bytes")
         self.judge_bytes(4, 64)
+        self.judge_bytes(4, 64, "float16")
         if self.exchanges:
             part("no hot spot")
             self.judge_hot_spot(self.run(6, on=STEPS), Case(6, see=f"timeline({self.see_run(6)})"))
@@ -243,7 +309,7 @@ class ByHand:
 
     def judge_chunks_kept(self, ranks: int) -> None:
         call = f"(given := {self.given_as_typed(ranks)}, {self.name}(dist, given))[0]"
-        case, before = Case(ranks, see=_see(call, ranks)), self.given(ranks)
+        case, before = Case(ranks, see=_see(call, ranks, has=WHICH)), self.given(ranks)
         for rank, (_, after) in enumerate(case.run(with_given, self.answer, each(before))):
             here = f"rank {rank} changed the chunks that its caller passed:"
             leave = "Leave them as they are, and add up in a copy: clone()"
@@ -252,10 +318,12 @@ class ByHand:
                 case.expect(equal(now, then), told, "changes-chunks")
             case.expect(equal(after, before[rank]), f"{here} the list is another one. {leave}", "changes-chunks")
 
-    def judge_bytes(self, ranks: int, elements: int) -> None:
+    def judge_bytes(self, ranks: int, elements: int, dtype: str = "float32") -> None:
         """Judge what each rank sends and receives; where one alone does more than P-1 pieces, all goes through it."""
-        case = Case(ranks, f"with tensors of {4 * elements} bytes", see=self.see_run(ranks))
-        trace, bound = self.run(ranks, (elements,)), (ranks - 1) * 4 * elements
+        nbytes = elements * getattr(torch, dtype).itemsize
+        of = "" if dtype == "float32" else f" of {dtype}"
+        case = Case(ranks, f"with tensors{of} of {nbytes} bytes", see=self.see_run(ranks, dtype))
+        trace, bound = self.run(ranks, (elements,), dtype), (ranks - 1) * nbytes
         if self.sums and min(trace.bytes_sent) >= ranks * bound:
             told = "each rank sent {seen} bytes, all its chunks to everyone; {bound} will do: send each rank only the "
             told += "chunk that it adds up"
@@ -271,23 +339,37 @@ class ByHand:
     def judge_rounds(self, ranks: int, most: int) -> None:
         """Judge the longest chain of messages: P-1 will do, and up to `most` pass where the ranks take turns."""
         trace, case = self.run(ranks, on=STEPS), Case(ranks, see=f"timeline({self.see_run(ranks)})")
-        told = (
-            f"it took {{seen}} messages one after the other; {ranks - 1} will do: in each round every rank sends one "
-        )
-        told += "chunk and receives one, and waits before the next round"
+        if trace.seconds <= ranks - 1 or self.posts_rounds(trace, case):
+            return
+        told = f"it took {{seen}} messages one after the other; {ranks - 1} will do: in each round every rank sends "
+        told += "one chunk and receives one, and waits before the next round"
         case.at_most(trace.seconds, most, told, "too-many-rounds")
-        if trace.seconds > ranks - 1:
-            self.judge_hot_spot(trace, case)
+        self.judge_hot_spot(trace, case)
+
+    def orders(self, case: Case) -> list[list[int]]:
+        """Return to whom each rank sends, in the order in which it starts to."""
+        return list(case.run(sent_to, self.answer, each(self.given(case.ranks))))
+
+    def posts_rounds(self, trace: Results, case: Case) -> bool:
+        """Return whether all ranks start all their sends at once, in such an order that nobody is sent two in a round.
+
+        The simulator serves messages that are ready at the same time in the order of ranks; a network need not, and so
+        the order in which they were started counts, not what became of it.
+        """
+        if any(len({event.posted for event in trace.of(rank, "send")}) > 1 for rank in range(case.ranks)):
+            return False
+        rounds = zip(*self.orders(case), strict=False)
+        return all(len(set(targets)) == case.ranks for targets in rounds)
 
     def judge_hot_spot(self, trace: Results, case: Case) -> None:
         """Judge to whom each rank sends first: not most of them to the same one."""
-        firsts = [trace.of(rank, "send")[0].peer for rank in range(case.ranks)]
+        if self.posts_rounds(trace, case):
+            return
+        firsts = [order[0] for order in self.orders(case) if order]
         target = max(set(firsts), key=firsts.count)
         told = f"{{seen}} of them send to rank {target} first and stand in line there, while the other ranks receive "
-        if any(len({event.posted for event in trace.of(rank, "send")}) == 1 for rank in range(case.ranks)):
-            told = f"a rank starts all its sends before it waits for one, so they move in any order; here {told}"
         told += f"nothing; it took {trace.seconds:g} messages one after the other, and {case.ranks - 1} will do. In "
-        told += "step s send to the rank s places to the right, and wait before the next step"
+        told += "step s send to the rank s places to the right"
         case.at_most(firsts.count(target), case.ranks // 2, told, "hot-spot")
 
 
@@ -297,10 +379,12 @@ def _judge_sum(case: Case, rank: int, got: Any, sums: list, given: list) -> None
     case.expect(isinstance(got, torch.Tensor), f"rank {rank} returned {numbers(got)}: return a tensor, {what}", "form")
     mine, theirs = (str(tensor.dtype).removeprefix("torch.") for tensor in (got, want))
     told = f"rank {rank} returned {mine}; the chunks are {theirs}: keep their dtype"
-    case.expect(mine == theirs or not equal(got.double(), want.double()), told, "dtype")
+    alike = not got.is_complex() and equal(got.double(), want.double())
+    case.expect(mine == theirs or not alike, told, "dtype")
     other = f"is {numbers(got)}, the sum of chunk {{}}; rank {rank} is to get chunk {rank}"
     mistakes = [
         Mistake("own-chunk", given[rank], f"{versus(got, f'{what} is', want)}. It is its own chunk {rank}"),
+        Mistake("digits", rounded(got, want), f"{versus(got, f'{what} is', want)}. {LOST.format(dtype=theirs)}"),
         Mistake(
             "mean", want / len(sums), f"{versus(got, f'{what} is', want)}. It is the mean: do not divide by {len(sums)}"
         ),
@@ -321,7 +405,17 @@ def _judge_list(case: Case, rank: int, got: Any, wanted: list, given: Any) -> No
     for place, (one, right) in enumerate(zip(got, want, strict=True)):
         whose = f"chunk {rank} of rank {place} is" if isinstance(given, list) else f"the tensor of rank {place} is"
         told = f"{versus(one, whose, right)}: these are the right tensors in another order or some of them twice"
-        case.same(one, right, f"place {place} of what {here}", Mistake("order", reordered, told), says=whose)
+        dtype, exchange = str(right.dtype)[6:], isinstance(given, list)
+        left = place == rank and all(equal(got[other], want[other]) for other in range(len(want)) if other != rank)
+        own = f"is {numbers(one)}, and all others are right: this place is for its own "
+        own += f"{'chunk' if exchange else 'tensor'}, which no message brings: put it there"
+        lost = f"{versus(one, whose, right)}. {LOST.format(dtype=dtype)}"
+        mistakes = [
+            Mistake("order", reordered, told),
+            Mistake("digits", rounded(one, right), lost),
+            Mistake("own-missing", left, own),
+        ]
+        case.same(one, right, f"place {place} of what {here}", *mistakes, says=whose)
 
 
 @check(value=1, chunks_kept=1, any_P=1, bytes=1, rounds=1)
@@ -377,7 +471,7 @@ def _grouped(answer: Any, ranks: int, per_node: int, real: bool = False) -> None
                 SUM_OF_GROUP.format(per_node, ranks),
             )
         smaller = Hint("ValueError: new_group", f"The last node may hold fewer: here ranks {nodes[-1]}")
-        case.failed(failure, [smaller] if len(nodes[-1]) < len(nodes[0]) else [])
+        case.failed(failure, [smaller] if len(nodes[-1]) < len(nodes[0]) else [], answer)
     _judge_members(case, [None if got is None else got[0] for got in trace], own)
     for rank, (_, total) in enumerate(trace):
         case.same(total, sums[rank], f"the sum over the group of rank {rank}", says="over its node it is")
@@ -385,14 +479,13 @@ def _grouped(answer: Any, ranks: int, per_node: int, real: bool = False) -> None
 
 def _judge_members(case: Case, found: Any, own: list) -> None:
     """Judge of which ranks each rank's group is."""
+    inside = [rank for rank, members in enumerate(found) if members is not None and rank in members]
+    which = ", not the last one made" if inside == own[-1] else ", not the first one made" if inside == own[0] else ""
     for rank, members in enumerate(found):
         case.expect(members is not None, f"rank {rank} returned None: return the group of its node", "none")
-        case.expect(
-            rank in members,
-            f"rank {rank} returned a group that it is not in, that of ranks {members}; its node is {own[rank]}: keep "
-            "the group of your own node, not the last one made",
-            "not-a-member",
-        )
+        told = f"rank {rank} returned a group that it is not in; its node is {own[rank]}: keep the group of your own "
+        told += "node"
+        case.expect(rank in members, f"{told}{which}", "not-a-member")
         told = f"rank {rank} returned the group of ranks {members}; its node is {own[rank]}"
         case.expect(members == own[rank], told, "wrong-members")
 
@@ -502,9 +595,7 @@ ASKED = {
 }
 
 
-def _plain_number(value: Any) -> Any:
-    """Return a number of NumPy's as Python's own; anything else as it is."""
-    return float(value) if isinstance(value, float) else value
+NEARLY_0 = 1e-21  # seconds a byte that no digit shows; an answer may divide by it, as by a bandwidth
 
 
 def program(dist: Any, kind: str, algorithm: str, elements: int) -> None:
@@ -532,18 +623,19 @@ def program(dist: Any, kind: str, algorithm: str, elements: int) -> None:
 
 def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
     size = 1680  # divisible by 4 bytes times every number of ranks that is asked for
-    for alpha, beta in ((1.0, 0.0), (0.0, 1.0), (5e-6, 1e-9)):
-        if alpha and beta and ranks == 7:
+    for alpha, beta in ((1.0, NEARLY_0), (0.0, 1.0), (5e-6, 1e-9)):
+        if alpha and beta > NEARLY_0 and ranks == 7:
             link = Cluster(latency=alpha, bandwidth=1 / beta)
             want = run(program, kind, algorithm, size // 4, ranks=ranks, on=link).seconds
         else:
-            want = library_seconds(kind, ranks, size, alpha, 1 / beta if beta else math.inf, algorithm)
-        got = _plain_number(answer(kind, ranks, size, alpha, beta, algorithm))
+            want = library_seconds(kind, ranks, size, alpha, 1 / beta, algorithm)
+        got = plain(answer(kind, ranks, size, alpha, beta, algorithm))
         if close(got, want, 1e-9, 1e-15):
             continue
-        code, told = "value", f"takes {got!r} s; in the simulator it takes {want:.6g} s"
-        if beta == 0:
-            code, told = "messages", f"counts {got!r} messages one after the other (alpha = 1, beta = 0)"
+        code, told = "value", f"takes {shown(got)} s; in the simulator it takes {want:.6g} s"
+        if beta == NEARLY_0:
+            counted = f"{round(got, 9):g}" if isinstance(got, float) else shown(got)
+            code, told = "messages", f"counts {counted} messages one after the other (alpha = 1, beta = {NEARLY_0})"
             told += f"; it takes {want:g}"
             below = math.floor(math.log2(ranks)) * (2 if kind == "all_reduce" else 1)
             if kind == "all_reduce" and close(got, want / 2):
@@ -551,7 +643,7 @@ def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
             elif algorithm == "tree" and isinstance(got, (int, float)) and below <= got < want:
                 code, told = "floor", f"{told}: ceil(log2 P) rounds, where P is no power of two one more"
         elif alpha == 0:
-            code, told = "bytes", f"counts {got!r} bytes one after the other (S = {size:,}, alpha = 0, beta = 1)"
+            code, told = "bytes", f"counts {shown(got)} bytes one after the other (S = {size:,}, alpha = 0, beta = 1)"
             told += f"; it takes {want:g}"
             if algorithm in ("ring", "pairwise") and close(got, want * ranks):
                 code, told = "whole-tensor", f"{told}: each message carries one piece, S / P"
@@ -569,29 +661,51 @@ def check_collective_seconds(answer: Any, part: Any) -> str:
     return "equal to the simulator on 1, 4 and 7 ranks, for eight collectives"
 
 
+def _wrong_crossovers(ranks: int) -> list[tuple]:
+    """Return a code, the bytes over alpha / beta to which a mistake leads, and words for it; None where to none."""
+
+    def crossing(rounds: float, steps: int) -> float | None:
+        return (steps - rounds) / (rounds - steps / ranks) if rounds != steps / ranks else None
+
+    rounds, steps = math.ceil(math.log2(ranks)), ranks - 1
+    floor = "a tree takes ceil(log2 P) rounds: round log2 up"
+    both = "an all-reduce by tree and one by ring both go two ways: count both ways in both, or one in both"
+    wrong = [
+        ("floor", crossing(math.floor(math.log2(ranks)), steps), floor),
+        ("floor", crossing(math.log2(ranks), steps), floor),
+        ("p-steps", crossing(rounds, ranks), "a ring takes P - 1 messages, not P"),
+        ("one-way", crossing(rounds, 2 * steps), both),
+        ("one-way", crossing(2 * rounds, steps), both),
+    ]
+    right = crossing(rounds, steps)
+    return [one for one in wrong if one[1] is not None and not close(one[1], right, 1e-6)]
+
+
 @check(value=2, few_ranks=1)
 def check_crossover_bytes(answer: Any, part: Any) -> str:
     part("value")
     links = ((8, 5e-6, 1 / 50e9), (64, 3e-6, 1e-9), (4, 1.0, 1.0), (7, 2e-6, 4e-9), (1000, 1e-5, 1e-8))
     for ranks, alpha, beta in links:
         want = library_crossover(ranks, alpha, 1 / beta)
-        got = _plain_number(answer(ranks, alpha, beta))
+        got = plain(answer(ranks, alpha, beta))
         case = Case(ranks, see=f"crossover_bytes({ranks}, {alpha!r}, {beta!r})")
-        number = isinstance(got, (int, float)) and not isinstance(got, bool) and 0 <= got < math.inf
-        case.expect(number, f"it returned {got!r}: return a number of bytes", "form")
+        number = is_number(got) and 0 <= got < math.inf
+        case.expect(number, f"it returned {shown(got)}: return a number of bytes", "form")
         tree, ring = (library_seconds("all_reduce", ranks, got, alpha, 1 / beta, name) for name in ("tree", "ring"))
+        told = f"with alpha = {alpha:g} and beta = {beta:.3g} it returned {got:,.6g} bytes"
+        for code, factor, says in _wrong_crossovers(ranks):
+            case.expect(factor is None or not close(got, factor * alpha / beta, 1e-6), f"{told}: {says}", code)
         case.expect(
             close(got, want, 1e-6),
-            f"with alpha = {alpha:g} and beta = {beta:.3g} it returned {got:,.6g} bytes, for which a tree takes "
-            f"{tree:.4g} s and a ring {ring:.4g} s: at the crossover both take the same",
+            f"{told}, for which a tree takes {tree:.4g} s and a ring {ring:.4g} s: at the crossover both take the same",
             "value",
         )
     part("few ranks")
     for ranks in (1, 2, 3):
-        got = _plain_number(answer(ranks, 5e-6, 1e-9))
+        got = plain(answer(ranks, 5e-6, 1e-9))
         Case(ranks, see=f"crossover_bytes({ranks}, 5e-6, 1e-9)").expect(
             close(got, 0.0),
-            f"it returned {got!r}: a ring takes no more messages than a tree there, so it is never slower and the "
+            f"it returned {shown(got)}: a ring takes no more messages than a tree there, so it is never slower and the "
             "crossover is 0",
             "few-ranks",
         )
@@ -601,21 +715,28 @@ def check_crossover_bytes(answer: Any, part: Any) -> str:
 # hierarchical_all_reduce
 
 
-def _summed(answer: Any, ranks: int, per_node: int, elements: int, dtype: str = "float32", **on: Any) -> Results:
+def _summed(
+    answer: Any, ranks: int, per_node: int, elements: int, dtype: str = "float32", digits: bool = False, **on: Any
+) -> Results:
     call = f"(t := {_full((elements,), dtype)}, hierarchical_all_reduce(dist, t, {per_node}))[0]"
     see = _see(call, ranks, on.get("real", False))
-    case = Case(ranks, f"with {per_node} on each node", see=see, **on)
-    given = different(ranks, (elements,), dtype)
+    case = Case(ranks, f"with {per_node} on each node{f' and {dtype}' if digits else ''}", see=see, **on)
+    given = (all_digits if digits else different)(ranks, (elements,), dtype)
     total, says = sum(given), "the sum over all ranks is"
     trace = case.run(in_place, answer, each(given), per_node)
     for rank, (mine, back) in enumerate(trace):
         first, differs = rank // per_node * per_node, versus(mine, says, total)
         node, across = sum(given[first : first + per_node]), sum(given[rank % per_node :: per_node])
         left = equal(mine, given[rank]) and equal(back, total)
+        pairs = zip(mine.view(-1).tensor_split(per_node), total.tensor_split(per_node), strict=True)
+        pieces = [piece for piece, pair in enumerate(pairs) if equal(*pair)] if mine.shape == total.shape else []
+        alone = f"is right in piece {rank % per_node} alone, of {per_node}: each rank of a node has a piece of the sum"
         mistakes = [
             Mistake("not-in-place", left, f"{differs}. The function returned the sum: write into the tensor"),
             Mistake("only-the-node", node, f"{differs}. It is the sum over its own node"),
             Mistake("only-across", across, f"{differs}. It is the sum over the ranks at its place in each node"),
+            Mistake("not-gathered", pieces == [rank % per_node], f"{alone}, so hand them round by an all-gather"),
+            Mistake("digits", rounded(mine, total), f"{differs}. {LOST.format(dtype=dtype)}"),
         ]
         case.same(mine, total, f"the tensor on rank {rank}", *mistakes, says=says)
     return trace
@@ -631,6 +752,8 @@ def check_hierarchical_all_reduce(answer: Any, part: Any) -> str:
     for ranks, per_node in ((1, 1), (3, 3), (4, 1), (6, 2)):
         _summed(answer, ranks, per_node, 24)
     _summed(answer, 4, 2, 4, "int64")
+    for dtype in DTYPES:
+        _summed(answer, 4, 2, 4, dtype, digits=True)
     part("node edge")
     told = "with a tensor of 256 bytes, {seen} bytes went one after the other through the one port of a node; 256 will "
     told += "do: add up inside each node first, by a reduce-scatter, so that each rank carries only its piece of a sum"
@@ -651,6 +774,10 @@ def _crosses(answer: Any, nics: int, sentence: str, code: str) -> None:
     cluster = ", ".join(f"{name}={value}" for name, value in kind.items()).replace("=inf", "=math.inf")
     see = f"run(hierarchical_all_reduce, torch.ones(64), 4, ranks=8, on=Cluster({cluster}, nics={nics})).seconds"
     seconds = _summed(answer, 8, 4, 64, on=Cluster(**kind, nics=nics)).seconds
+    if nics == 1 and seconds == 4 * 256:
+        sentence = "with a tensor of 256 bytes, {seen} bytes went one after the other through the one port of a node; "
+        sentence += "256 will do: the 4 ranks of a node each sent the whole sum of their node. Add up inside it by a "
+        sentence += "reduce-scatter, so that each rank carries only its piece of the sum"
     Case(8, "on two nodes", see=see).at_most(seconds, 1.1 * 256 / nics, sentence, code)
 
 
@@ -742,14 +869,16 @@ def check_clinic(answer: Any, part: Any) -> str:
                 )
     for name in cured:
         part(name.replace("_", " "))
-    for name, wrong in faults.items():
+    for name in faults:
         part(name.replace("_", " "))
+        part.drop()
+    for wrong in faults.values():
         expect(False, str(wrong) if len(faults) == 1 else _all_told(faults), wrong.code, wrong.see)
     return "all five are right on 2, 4 and 6 simulated ranks and on 4 real ones"
 
 
 def _all_told(faults: dict) -> str:
-    """Return one line for each part that is not right: all have been judged, though one mark alone shows it."""
+    """Return one line for each part that is not right."""
     if all(wrong.code == "not-written" for wrong in faults.values()) and len(faults) == len(FAULTS):
         return "none of the five is repaired yet"
     told = [f"{len(faults)} of the five are judged not right:"]

@@ -13,8 +13,9 @@ import torch
 from course_lib import Cluster, RankFailed, each, run
 from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks
 from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, Refused, check
-from exercises_tests.values import close, count, equal, integers, ring_bytes, versus
+from exercises_tests.values import all_digits, close, count, equal, integers, plain, ring_bytes, rounded, shown, versus
 
+DTYPES = ("float32", "int64", "float64", "bfloat16")
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
 CIRCLE = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
 
@@ -71,28 +72,33 @@ class Ring:
     given: Callable = _as_given
     rounds: int = 1
 
-    def judge(self, part: Any, *dtypes: str) -> None:
+    def judge(self, part: Any) -> None:
         part("value")
         self.judge_values(*SIZES[0])
         self.judge_values(*SIZES[0], real=True)
         part("any P")
         for ranks, shape in SIZES[1:]:
             self.judge_values(ranks, shape)
-        for dtype in dtypes:
-            self.judge_values(3, (6,), dtype)
+        self.judge_values(3, (6,), "int64")
+        for dtype in DTYPES:
+            self.judge_values(3, (6,), dtype, digits=True)
         part("bytes")
         for ranks, elements in ((4, 1024), (3, 100)):
             self.judge_bytes(ranks, elements)
+        self.judge_bytes(4, 1024, "bfloat16")
         part("steps")
         self.judge_steps(4, 1024)
 
-    def judge_values(self, ranks: int, shape: tuple, dtype: str = "float32", real: bool = False) -> None:
-        kind, of = (f', dtype="{dtype}"', f" of {dtype}") if dtype != "float32" else ("", "")
+    def judge_values(
+        self, ranks: int, shape: tuple, dtype: str = "float32", real: bool = False, digits: bool = False
+    ) -> None:
+        kind, of = (f', dtype="{dtype}"', f" of {dtype}") if dtype != "float32" or digits else ("", "")
+        kind += ", digits=True" if digits else ""
         own = ", only_own=True" if self.name == "all_gather_ring" else ""
         see = f"tensors_after({self.name}, ranks={ranks}, shape={shape}{kind}{own})"
         picture = f"print({see}); shards(steps_of({self.name}, ranks={ranks}{own})[-1])"
         case = Case(ranks, f"with {count(math.prod(shape), 'element')}{of}", real, see=see)
-        before = self.given(integers(ranks, shape, dtype))
+        before = self.given((all_digits if digits else integers)(ranks, shape, dtype))
         want = self.wanted(before)
         trace = case.run(in_place, self.answer, each(before), hints=[CIRCLE])
         for rank, (mine, right) in enumerate(zip(self.counted(trace), self.counted(want), strict=True)):
@@ -113,8 +119,11 @@ class Ring:
         rest = elements % ranks
         mine, right, given = (self.counted(tensors)[rank] for tensors in (trace, want, before))
         differs = versus(mine, "it should be", right)
+        dtype = str(given.dtype)[6:]
+        yield Mistake("digits", rounded(mine, right), f"{differs}. Digits were lost: send and sum in {dtype}, as the "
+            "tensor is")
         if self.name == "all_gather_ring" and elements >= ranks:
-            yield from self.mistakes_of_gathering(mine, right, differs, ranks, picture)
+            yield from self.mistakes_of_gathering(mine, right, given, differs, ranks, picture)
         yield Mistake("not-in-place", equal(trace, before),
             "and all others are unchanged: write into them (copy_, +=); making or returning a new tensor is not in "
             "place")
@@ -129,6 +138,12 @@ class Ring:
                 yield Mistake("other-chunk", equal(own_chunks(trace, shift), own_chunks(want, shift)),
                     f"is not the sum: rank 0 ends with the sum of chunk {shift}, rank 1 with that of chunk "
                     f"{(shift + 1) % ranks}: rank r must end with chunk r, so start with another chunk", picture)
+            for step, side in ((-1, "left"), (1, "right")) if ranks > 2 else ():
+                waits = own_chunks(trace, -step)[(rank + step) % ranks]
+                others = sum(own_chunks(before, rank - other)[other] for other in range(ranks) if other != rank)
+                said = f"is its own part alone, and rank {(rank + step) % ranks} on its {side} holds the sum of all "
+                said += "others' parts: it takes P-1 steps, so one step more"
+                yield Mistake("one-step-short", equal(mine, given) and equal(waits, others), said, picture)
             for other in range(ranks):
                 part = own_chunks(before, rank - other)[other]
                 yield Mistake("not-added", part, f"{differs}. It is a single rank's part: nothing was added", picture)
@@ -142,8 +157,15 @@ class Ring:
             yield Mistake("value", True, f"{differs} (correct so far: {correct})", picture)
         yield Mistake("value", True, differs, None if rest else picture)
 
-    def mistakes_of_gathering(self, mine: Any, right: Any, differs: str, ranks: int, see: str) -> Iterator[Mistake]:
-        """Yield those of an all-gather: to add to what is there, to start with a chunk which the rank does not hold."""
+    def mistakes_of_gathering(
+        self, mine: Any, right: Any, given: Any, differs: str, ranks: int, see: str
+    ) -> Iterator[Mistake]:
+        """Yield those of an all-gather: to add to what is there, to start with a chunk which the rank does not hold, to
+        stop too early."""
+        pieces = zip(*(tensor.view(-1).tensor_split(ranks) for tensor in (mine, right, given)), strict=True)
+        off = [(chunk, equal(one, old)) for chunk, (one, new, old) in enumerate(pieces) if not equal(one, new)]
+        said = f"lacks chunk {off[0][0]} alone, which is as it was: it takes P-1 steps, so one step more" if off else ""
+        yield Mistake("one-step-short", ranks > 2 and len(off) == 1 and off[0][1], said, see)
         added = (mine - right).flatten().tolist() if mine.shape == right.shape else [0]
         twice = all(number % EMPTY == 0 for number in added) and min(added) < EMPTY
         yield Mistake("added", twice, f"{differs}: the old contents were added: replace them", see)
@@ -152,12 +174,15 @@ class Ring:
         said = f"is not complete: rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk"
         yield Mistake("not-own-chunk", len(shifts) == 1 and shifts != {0}, said, see)
 
-    def judge_bytes(self, ranks: int, elements: int) -> None:
+    def judge_bytes(self, ranks: int, elements: int, dtype: str = "float32") -> None:
         """Judge what each rank sends: at most one chunk in each step."""
-        see = f"run({self.name}, torch.ones({elements}), ranks={ranks}, on=Cluster()).bytes_sent"
-        case = Case(ranks, f"with {elements:,} elements", see=see)
-        trace = case.run(in_place, self.answer, each(integers(ranks, (elements,))), hints=[CIRCLE])
-        sent, bound = trace.bytes_sent, ring_bytes(ranks, elements, self.rounds)
+        kind, of = (f", dtype=torch.{dtype}", f" of {dtype}") if dtype != "float32" else ("", "")
+        see = f"run({self.name}, torch.ones({elements}{kind}), ranks={ranks}, on=Cluster()).bytes_sent"
+        case = Case(ranks, f"with {elements:,} elements{of}", see=see)
+        given = integers(ranks, (elements,), dtype)
+        trace = case.run(in_place, self.answer, each(given), hints=[CIRCLE])
+        size = given[0].element_size()
+        sent, bound = trace.bytes_sent, ring_bytes(ranks, elements, self.rounds, size)
         if max(sent) <= bound:
             return
         moved = list(map(sum, zip(sent, trace.bytes_received, strict=True)))
@@ -168,10 +193,10 @@ class Ring:
             f"{bound:,} and receives as much. Everything goes through rank {busiest}: let each rank send to its "
             "right-hand neighbour only", "through-one-rank")
         head = f"rank {sent.index(max(sent))} sent {{seen}} bytes; a ring sends {{bound}}"
-        if max(event.sent for event in trace.events) >= 4 * elements:
+        if max(event.sent for event in trace.events) >= size * elements:
             whole = f"{head}. You are passing the whole tensor on: pass one chunk"
             case.at_most(max(sent), bound, whole, "whole-tensor")
-        case.at_most(max(sent), bound, head, "too-many-bytes")
+        case.at_most(max(sent), bound, head + (f": send {dtype} as it is" if of else ""), "too-many-bytes")
 
     def judge_steps(self, ranks: int, elements: int) -> None:
         """Judge the longest chain of messages in virtual time, whether all links are busy at once, and the peers."""
@@ -205,19 +230,19 @@ def _first_sent(answer: Any, ranks: int) -> list[int | None]:
 
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_reduce_scatter_ring(answer: Any, part: Any) -> str:
-    Ring("reduce_scatter_ring", answer, _sum_everywhere).judge(part, "int64")
+    Ring("reduce_scatter_ring", answer, _sum_everywhere).judge(part)
     return "rank r ends with the sum of chunk r on 1, 2, 3, 4, 5 and 7 ranks · (P-1)/P·S bytes per rank · P-1 steps"
 
 
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_all_gather_ring(answer: Any, part: Any) -> str:
-    Ring("all_gather_ring", answer, _all_chunks, only_own_chunk).judge(part, "int64")
+    Ring("all_gather_ring", answer, _all_chunks, only_own_chunk).judge(part)
     return "every rank ends with every chunk on 1, 2, 3, 4, 5 and 7 ranks · (P-1)/P·S bytes per rank · P-1 steps"
 
 
 @check(value=2, any_P=1, bytes=1, steps=1)
 def check_ring_all_reduce(answer: Any, part: Any) -> str:
-    Ring("ring_all_reduce", answer, _sum_everywhere, rounds=2).judge(part, "int64", "float64", "bfloat16")
+    Ring("ring_all_reduce", answer, _sum_everywhere, rounds=2).judge(part)
     return "sums correctly on 1, 2, 3, 4, 5 and 7 ranks · 2(P-1)/P·S bytes per rank · 2(P-1) steps"
 
 
@@ -245,10 +270,11 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
             names = "".join(shuffle.sample("ABC", 3))
             meters = _same_meters(ranks, 24 * ranks, names)
             cases.append((Case(ranks, see=f"which_is_the_ring({meters!r})"), meters, names[0]))
-    answers = [answer(meters) for _, meters, _ in cases]
+    answers = [plain(answer(meters)) for _, meters, _ in cases]
     for (case, _, _), got in zip(cases, answers, strict=True):
         case.expect(isinstance(got, tuple) and len(got) == 2,
-            f"it returned {got!r}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})", "form")
+            f"it returned {shown(got)}: return the ring's name and a dict of costs, as in ('B', {{'A': 3.0, ...}})",
+            "form")
     wrong_costs = None
     part("cost")  # earned also beside a wrong name
     try:
@@ -260,7 +286,7 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
     for (case, meters, ring), got in zip(cases, answers, strict=True):
         sent = "; ".join(f"{name}: sent {m['sent'][:4]}, messages {m['messages'][:4]}" for name, m in meters.items())
         case.expect(equal(got[0], ring),
-            f"the ring was {ring!r}, not {got[0]!r} ({sent}): look at bytes and messages together", "wrong-ring")
+            f"the ring was {ring!r}, not {shown(got[0])} ({sent}): look at bytes and messages together", "wrong-ring")
     part.close()
     if wrong_costs is not None:
         raise wrong_costs
@@ -270,8 +296,8 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
 def _judge_costs(cases: list, answers: list) -> None:
     for (case, meters, _), (_, got) in zip(cases, answers, strict=True):
         case.expect(isinstance(got, dict) and got.keys() == meters.keys(),
-            f"give a cost for each of 'A', 'B' and 'C', not {got!r}", "form")
+            f"give a cost for each of 'A', 'B' and 'C', not {shown(got)}", "form")
         for name, meter in meters.items():
             want = max(meter["sent"]) / meter["bytes"]
             case.expect(close(got[name], want, 1e-6),
-                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {got[name]!r}", "wrong-cost")
+                f"the busiest rank of {name!r} sent {want:.4g} times the tensor, not {shown(got[name])}", "wrong-cost")

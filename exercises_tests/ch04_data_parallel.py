@@ -14,7 +14,19 @@ from course_lib import RankFailed, Results, each, work
 from course_lib.lessons.layers import Chain, RunningMean
 from course_lib.lessons.overlap import RATE, SLOW, SQUARE, dealt, draw_data, overlap, step_seconds, trained
 from exercises_tests.judging import Case, Hint, Mistake, check, expect
-from exercises_tests.values import close, equal, integers, near, numbers, ring_bytes, versus
+from exercises_tests.values import (
+    close,
+    draw,
+    equal,
+    integers,
+    is_number,
+    near,
+    numbers,
+    plain,
+    ring_bytes,
+    shown,
+    versus,
+)
 
 PRELOAD = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # answers want it: once, not in every rank
 OTHER_CALL = "as the same collective"  # what the simulator says where ranks do not make the same calls
@@ -22,7 +34,7 @@ WIDTHS = (4, 6, 5, 5, 3)
 
 
 class Noting(Chain):
-    """Notes, in each forward that is trained on, its rows, the weights and buffers before, and the buffers after."""
+    """Notes, in each forward that is trained on, its rows, the weights and buffers before, the buffers after, and x."""
 
     def __init__(self, **built: Any) -> None:
         super().__init__(**built)
@@ -33,7 +45,8 @@ class Noting(Chain):
         before = [buffer.clone() for buffer in self.buffers()]
         out = super().forward(x)
         if torch.is_grad_enabled():
-            self.notes.append((len(x), weights, before, [buffer.clone() for buffer in self.buffers()]))
+            after = [buffer.clone() for buffer in self.buffers()]
+            self.notes.append((len(x), weights, before, after, x.detach().clone()))
         return out
 
 
@@ -51,8 +64,13 @@ def averaged(dist: Any, answer: Any, shapes: list, grads: list, examples: int) -
 
 def accumulated(dist: Any, answer: Any, buckets: list, microbatches: list, built: dict) -> list:
     model = Chain(**built)
-    answer(dist, model, buckets, microbatches, nn.functional.mse_loss)
+    answer(dist, model, buckets, microbatches, weighed_loss)
     return [parameter.grad for parameter in model.parameters()]
+
+
+def weighed_loss(out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a mean that is another one if `out` and `y` change places."""
+    return ((out - y) ** 2 * (1 + y**2)).mean()
 
 
 def looped(dist: Any, answer: Any, x: Any, y: Any, orders: list, batch: int, built: dict, buffer: Any) -> tuple:
@@ -64,7 +82,9 @@ def looped(dist: Any, answer: Any, x: Any, y: Any, orders: list, batch: int, bui
     return [p.detach() for p in model.parameters()], list(model.buffers()), model.notes
 
 
-def served(dist: Any, answer: Any, steps: int, bound: int, seconds: list) -> tuple:
+def served(
+    dist: Any, answer: Any, steps: int, bound: int, seconds: list, rate: float = 1.0, size: float = 1.0
+) -> tuple:
     rank, workers = dist.get_rank(), dist.get_world_size() - 1
     seen = []
 
@@ -72,10 +92,10 @@ def served(dist: Any, answer: Any, steps: int, bound: int, seconds: list) -> tup
         work(seconds[rank])
         seen.append([step, weights.clone()])
         grad = torch.zeros(workers * steps, dtype=torch.float64)
-        grad[(rank - 1) * steps + step] = 1
+        grad[(rank - 1) * steps + step] = size
         return grad
 
-    got = answer(dist, torch.zeros(workers * steps, dtype=torch.float64), gradient, steps, bound, 1.0)
+    got = answer(dist, torch.zeros(workers * steps, dtype=torch.float64), gradient, steps, bound, rate)
     return got if isinstance(got, torch.Tensor) else None, seen
 
 
@@ -345,11 +365,14 @@ def _size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-PACKED = [(3, 2), (5,), (2, 3)]
+PACKED = [(3, 2), (5,), (2, 3)]  # as long from both ends, so that pieces in the wrong places fit
+UNLIKE = [(2,), (3,), (5, 1)]
 
 
-def packed(dist: Any, answer: Any, shapes: list, grads: list, seconds: float) -> list | str:
-    parameters = [nn.Parameter(torch.zeros(shape, dtype=torch.float64)) for shape in shapes]
+def packed(
+    dist: Any, answer: Any, shapes: list, grads: list, seconds: float, dtype: str = "float64"
+) -> list | str:
+    parameters = [nn.Parameter(torch.zeros(shape, dtype=getattr(torch, dtype))) for shape in shapes]
     for parameter, grad in zip(parameters, grads, strict=True):
         parameter.grad = grad
     finish = answer(dist, parameters)
@@ -360,26 +383,33 @@ def packed(dist: Any, answer: Any, shapes: list, grads: list, seconds: float) ->
     return [parameter.grad for parameter in parameters]
 
 
-def _packs(answer: Any, ranks: int, missing: tuple = (), real: bool = False) -> None:
+def _packs(
+    answer: Any,
+    ranks: int,
+    missing: tuple = (),
+    real: bool = False,
+    shapes: list = PACKED,
+    dtype: str = "float64",
+) -> None:
     """Judge the gradients of a bucket of three parameters; `missing` has (rank, place) of those that are None."""
     whole = [[grad / 7 + 10 * place for place, grad in enumerate(own)]
-             for own in zip(*(integers(ranks, shape, "float64") for shape in PACKED), strict=True)]  # fmt: skip
+             for own in zip(*(integers(ranks, shape, dtype) for shape in shapes), strict=True)]  # fmt: skip
     for rank, place in missing:
         whole[rank][place] = None
-    filled = [[torch.zeros(shape, dtype=torch.float64) if grad is None else grad
-               for shape, grad in zip(PACKED, own, strict=True)] for own in whole]  # fmt: skip
+    filled = [[torch.zeros(shape, dtype=getattr(torch, dtype)) if grad is None else grad
+               for shape, grad in zip(shapes, own, strict=True)] for own in whole]  # fmt: skip
     summed = [sum(same) for same in zip(*filled, strict=True)]
     want = [total / ranks for total in summed]
-    turned = [want[2].view(3, 2), want[1], want[0].view(2, 3)]
+    turned = [want[2].view(3, 2), want[1], want[0].view(2, 3)] if shapes is PACKED else False
     rounding = 0.02 * max(mean.abs().max().item() for mean in want)  # of 16 bits, and more than that of sums of them
-    label = "with a bucket of 3 parameters"
+    label = f"with a bucket of 3 parameters{f' of {dtype}' if dtype != 'float64' else ''}"
     if missing:
         none = [f"rank {rank} has no gradient of parameter {place}" for rank, place in missing]
         label += f", where {' and '.join(none)},"
     case = Case(ranks, label, real)
     shaped = Hint("assign a gradient of size", "give each piece the shape of its parameter, with view_as", "shape")
     data = each([[None if grad is None else grad.clone() for grad in own] for own in whole])
-    got = case.run(packed, answer, PACKED, data, 0.0, hints=[SKIPPED, NO_GRADIENT] if missing else [shaped])
+    got = case.run(packed, answer, shapes, data, 0.0, dtype, hints=[SKIPPED, NO_GRADIENT] if missing else [shaped])
     forms = [type(mine) for mine in got]
     nothing = "it returned no function: return the one that waits and writes the means"
     case.expect(str not in forms, nothing, "no-function")
@@ -391,9 +421,9 @@ def _packs(answer: Any, ranks: int, missing: tuple = (), real: bool = False) -> 
             Mistake("unchanged", filled[rank], "are what they were: write the pieces of the sum to parameter.grad"),
             Mistake("sum", summed, f"are the sum: divide by the number of ranks, {ranks}"),
             Mistake("swapped", turned, "have changed places: pieces come in the order in which you laid them down"),
-            Mistake("dtype", near(mine, want, rounding), "have lost digits: sum in their own dtype, here float64"),
+            Mistake("dtype", near(mine, want, rounding), f"have lost digits: sum in their own dtype, here {dtype}"),
             Mistake("value", True, f"are wrong: that of {_first_off(mine, want, 'the mean over the ranks is')}"),
-            tolerance=1e-12,
+            tolerance=1e-12 if dtype == "float64" else 1e-5,
         )
 
 
@@ -402,6 +432,7 @@ def check_all_reduce_bucket(answer: Any, part: Any) -> str:
     part("value")
     _packs(answer, 4)
     _packs(answer, 2, real=True)
+    _packs(answer, 2, shapes=UNLIKE)
     part("one message")
     own = each([list(grads) for grads in zip(*(integers(2, shape, "float64") for shape in PACKED), strict=True)])
     case = Case(2, "with a bucket of 3 parameters, and 2 s of work before the function is called,", on=SLOW)
@@ -420,6 +451,7 @@ def check_all_reduce_bucket(answer: Any, part: Any) -> str:
     part("missing")
     _packs(answer, 2, missing=((1, 0),))
     _packs(answer, 3, missing=((0, 1), (1, 1), (2, 1), (2, 2)))
+    _packs(answer, 2, missing=((1, 0),), shapes=UNLIKE, dtype="float32")
     return "means in their places · one all-reduce, under way while the rank works · missing gradients count as zeros"
 
 
@@ -565,6 +597,8 @@ FAULTS = {
     "mean-of-means": "takes the mean of the ranks' means, and in the last batch some ranks have fewer rows",
     "drop-last": "leaves the last, short batch out",
     "same-order": "goes through the rows in the order of epoch 0 in every epoch: ask order(epoch)",
+    "batch-each": f"takes a batch for each rank: the {BATCH} rows of `batch` are the global batch, of which each rank "
+    "has its share",
     "kept-gradients": "adds each step's gradient to those of the steps before: zero .grad before backward",
 }
 
@@ -596,7 +630,8 @@ class Loop:
         """
         model, ranks = Chain(**LOOPED), self.ranks
         for epoch in range(self.epochs):
-            for rows in self.orders[0 if fault == "same-order" else epoch].split(BATCH):
+            order = self.orders[0 if fault == "same-order" else epoch]
+            for rows in order.split(BATCH * ranks if fault == "batch-each" else BATCH):
                 if fault == "drop-last" and len(rows) < BATCH:
                     continue
                 shards = [rows[rank::ranks] for rank in range(ranks)] if strided else rows.tensor_split(ranks)
@@ -625,6 +660,8 @@ class Loop:
         equal_shares = f"{seen - there} came twice, which makes ranks equal, but a row that is repeated counts twice. "
         twice = f"has trained on {seen} rows: {equal_shares}Let ranks have different numbers of rows, also none"
         apart = not near(got[1][0], got[0][0], 1e-9)
+        first, begins = self.first_rows(got), sorted(self.orders[0][:BATCH].tolist())
+        others = f"trains in its first step on rows {first}, and order(0) begins with {begins}: take order(epoch) "
         for rank, (mine, *_) in enumerate(got):
             differs = _first_off(mine, self.want, "one process has")
             case.same(
@@ -635,20 +672,29 @@ class Loop:
                 Mistake("rows-dropped", seen < there, f"has trained on {seen} rows: {few}rows.tensor_split(ranks)"),
                 Mistake("rows-repeated", seen > there, twice),
                 Mistake("replicas-differ", apart, "leaves ranks with different weights"),
+                Mistake("other-rows", len(first) == len(begins) and first != begins, f"{others}as it comes"),
                 Mistake("value", True, f"ends with other weights on rank {rank}: {differs}"),
                 tolerance=1e-9,
             )
         return trained_on
 
+    def first_rows(self, got: Results) -> list:
+        """Return the numbers of the rows that all ranks together train on before the first step."""
+        first = [x for *_, notes in got for _, weights, _, _, x in notes if near(weights, notes[0][1], 0.0)]
+        rows = {tuple(row.tolist()): number for number, row in enumerate(self.x)}
+        return sorted(rows.get(tuple(row.tolist()), -1) for x in first for row in x)
+
     def judge_start(self, built: list) -> None:
         """Judge that ranks with other weights each begin with those of rank 0."""
         case, got = self.run(built)
+        own = [[p.detach() for p in Chain(**kind).parameters()] for kind in built]
+        left = all(near(mine[0], began, 1e-12) for mine, began in zip(got, own, strict=True))
+        case.expect(not left, "`model` is on every rank as it was: train `model` itself, not a copy of it", "unchanged")
         for rank in range(1, len(built)):
             ends = f"every rank began with other weights, and rank {rank} ends with other weights than rank 0: "
             ends += "equal gradients keep equal weights equal, but make no weights equal. "
             ends += "Broadcast them from rank 0 before the first step"
             case.expect(near(got[rank][0], got[0][0], 1e-9), ends, "different-start")
-        own = [[p.detach() for p in Chain(**kind).parameters()] for kind in built]
         case.expect(not near(got[0][0], own[0], 1e-12), "no weight has changed", "unchanged")
         mean = [sum(same) / len(own) for same in zip(*own, strict=True)]
         for rank, (*_, notes) in enumerate(got):
@@ -701,7 +747,7 @@ class Loop:
 def _by_step(notes: list) -> list:
     """Return the buffer before and after the forwards of each step: weights change between steps only."""
     steps: list = []
-    for number, (_, weights, before, after) in enumerate(notes):
+    for number, (_, weights, before, after, _) in enumerate(notes):
         if number and near(weights, notes[number - 1][1], 0.0):
             steps[-1][1] = after[0]
         else:
@@ -743,6 +789,8 @@ def check_linear_backward(answer: Any, part: Any) -> str:
     for batch, into, out in ((3, 4, 2), (5, 3, 3), (1, 2, 6)):
         x, weight, grad = (integers(1, shape, "float64")[0] + 1 for shape in ((batch, into), (out, into), (batch, out)))
         cases.append((x, weight, grad, (grad @ weight, grad.T @ x, grad.sum(0))))
+    x, weight, grad = draw((4, 3), 1), draw((5, 3), 2), draw((4, 5), 3)  # whose products half precision rounds
+    cases.append((x, weight, grad, (grad @ weight, grad.T @ x, grad.sum(0))))
 
     def judge(x: torch.Tensor, weight: torch.Tensor, grad: torch.Tensor, wants: tuple) -> None:
         case = Case(label=f"with x {list(x.shape)}, weight {list(weight.shape)} and grad_output {list(grad.shape)}")
@@ -759,6 +807,7 @@ def check_linear_backward(answer: Any, part: Any) -> str:
             shape, right = list(getattr(mine, "shape", [])), list(want.shape)
             way = "nn.Linear computes x @ weight.T, so the way back is grad_output @ weight"
             over = ": sum over the batch" if name == "bias" else ""
+            over = ": sum over the batch without keepdim" if name == "bias" and shape == [1, *right] else over
             case.same(
                 mine,
                 want,
@@ -776,6 +825,7 @@ def check_linear_backward(answer: Any, part: Any) -> str:
     judge(*cases[1])
     part("shapes")
     judge(*cases[2])
+    judge(*cases[3])
     return "the three gradients that autograd computes, for a weight stored as (out, in)"
 
 
@@ -791,11 +841,11 @@ def check_no_sync(answer: Any, part: Any) -> str:
     parts = [list(zip(a.split(2), b.split(2), strict=True)) for a, b in shards]
     own = each([[(a.clone(), b.clone()) for a, b in pairs] for pairs in parts])
 
-    def gradients(*places: int, scale: float = 1 / micro) -> list:
+    def gradients(*places: int, scale: float = 1 / micro, turned: bool = False) -> list:
         """Return the mean over the ranks of the gradients of some micro-batches, each times `scale`."""
         model = Chain(**built)
         for a, b in (pairs[place] for pairs in parts for place in places):
-            (nn.functional.mse_loss(model(a), b) * scale / ranks).backward()
+            ((weighed_loss(b, model(a)) if turned else weighed_loss(model(a), b)) * scale / ranks).backward()
         return [p.grad for p in model.parameters()]
 
     want = gradients(*range(micro))
@@ -807,6 +857,9 @@ def check_no_sync(answer: Any, part: Any) -> str:
         Mistake("sum", gradients(*range(micro), scale=1.0), all_micro),
         Mistake("sum", gradients(*range(micro), scale=ranks / micro), all_ranks),
     ]
+    places = range(micro)
+    known.append(Mistake("loss-turned", gradients(*places, turned=True), "are those of another loss: it is "
+        "loss(model(x), y), not loss(y, model(x))"))  # fmt: skip
     for scale in (1 / micro, 1.0):
         known.append(Mistake("first-only", gradients(0, scale=scale), first))
         known.append(Mistake("last-only", gradients(-1, scale=scale), last))
@@ -835,7 +888,15 @@ def check_no_sync(answer: Any, part: Any) -> str:
     graphs = "rank 0 ran {seen} forwards before its first backward, so the activations of {seen} micro-batches were "
     graphs += "held at a time: give each micro-batch a backward of its own, which frees them"
     case.at_most(most, 1, graphs, "one-graph")
+    forwards = sum(not close(seconds, 1.0) for seconds in spent)
+    again = f"rank 0 ran {forwards} forwards; {micro} micro-batches take {micro}, one each"
+    case.expect(forwards == micro, again, "forwards")
     calls = trace.collectives[0].count("all_reduce")
+    last = trace.of(0, "work")[-int(backward)].start
+    late = [event.posted >= last for event in trace.of(0, "all_reduce")]
+    each_one = f"and {len(buckets)} buckets rank 0 called all_reduce {calls} times in the last backward: lay the "
+    each_one += "gradients of a bucket in one flat tensor, and sum that"
+    case.expect(calls <= len(buckets) or not all(late), each_one, "count")
     often = "and {bound} buckets rank 0 called all_reduce {seen} times; {bound} are enough: only the last backward may "
     often += "communicate, because gradients add up in .grad until then"
     case.at_most(calls, len(buckets), often, "sync-on-accumulation")
@@ -870,9 +931,9 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
         wanted.append(min(step_seconds(sizes, seconds, cap, *network) for cap in caps))
     part("best")
     for (sizes, seconds, ranks, latency, bandwidth), best in zip(cases, wanted, strict=True):
-        got = answer(list(sizes), list(seconds), ranks, latency, bandwidth)
-        number = isinstance(got, (int, float)) and not isinstance(got, bool) and got > 0
-        expect(number, f"it returned {got!r}: return a number of bytes", "form")
+        got = plain(answer(list(sizes), list(seconds), ranks, latency, bandwidth))
+        number = is_number(got) and got > 0
+        expect(number, f"it returned {shown(got)}: return a number of bytes", "form")
         expect(got >= 1, f"it returned {got:.3g}: return the cap in bytes, not the seconds of a step", "seconds")
         took, largest, smallest = (
             step_seconds(sizes, seconds, cap, ranks, latency, bandwidth) for cap in (got, sum(sizes), 1)
@@ -892,6 +953,25 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
 # parameter_server
 
 
+def _learns(answer: Any) -> None:
+    """Judge the learning rate and the digits of the weights: each gradient has one number, which is not 1."""
+    ranks, steps, rate, size = 3, 2, 0.25, 2 + 2.0**-35
+    case = Case(ranks, words=f"with {ranks - 1} workers, a bound of 1 and a learning rate of {rate}")
+    final = case.run(served, answer, steps, 1, [0.0] * ranks, rate, size)[0][0]
+    want = torch.full(((ranks - 1) * steps,), -rate * size, dtype=torch.float64)
+    mine = numbers(final)
+    case.same(
+        final,
+        want,
+        "the server",
+        Mistake("learning-rate", want / rate, f"subtracted 1 times each gradient, and ends with {mine}: multiply it by "
+            "the learning rate"),  # fmt: skip
+        Mistake("digits", near(final, want, 1e-3), "lost digits: send and apply gradients in the dtype of the weights, "
+            "float64"),  # fmt: skip
+        Mistake("value", True, f"ends with {mine}; {numbers(want)} is right: weights -= learning_rate * gradient"),
+    )
+
+
 @check(once=1, staleness=2, together=1)
 def check_parameter_server(answer: Any, part: Any) -> str:
     ranks, steps = 4, 4
@@ -905,8 +985,9 @@ def check_parameter_server(answer: Any, part: Any) -> str:
         returned = "rank 0 returned no tensor: the server returns the weights at the end"
         case.expect(final is not None, returned, "no-weights")
         for rank in range(1, ranks):
-            done = sorted(step for step, _ in trace[rank][1])
-            each_once = f"rank {rank} computed the gradients of steps {done}; each worker computes each step once"
+            done = [step for step, _ in trace[rank][1]]
+            each_once = f"rank {rank} computed the gradients of steps {done}; each worker computes each step once, "
+            each_once += "from step 0 on"
             case.expect(done == list(range(steps)), each_once, "steps")
         applied, each_once = -final, torch.ones_like(final)
         factor = applied.flatten()[0].item()
@@ -924,6 +1005,7 @@ def check_parameter_server(answer: Any, part: Any) -> str:
             Mistake("value", True, f"ends with the weights {numbers(final)}"),
             tolerance=1e-9,
         )
+    _learns(answer)
     Case(3, real=True).run(served, answer, 2, 1, [0.0] * 3)
     part("staleness")
     for case, bound, trace in traces:
@@ -949,4 +1031,10 @@ def check_parameter_server(answer: Any, part: Any) -> str:
     long = f"it took {trace.seconds:.3g} s, as long as all workers one after the other ({serial:.3g} s)"
     three = "a bound of 2 lets three compute at the same time"
     case.expect(trace.seconds < 0.9 * serial, f"{long}: {three}", "one-at-a-time")
+    for case, bound, trace in traces:
+        working = [event for event in trace.events if event.kind == "work"]
+        most = max(sum(other.start <= event.start < other.end for other in working) for event in working)
+        want = min(bound + 1, ranks - 1)
+        few = f"at most {most} workers compute at the same time; with it {want} can"
+        case.expect(most >= want, few, "too-few-at-once")
     return "every gradient applied once · never staler than the bound of 0, 1 and 2 · workers compute at the same time"

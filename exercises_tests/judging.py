@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104
 SECONDS = 20  # after which a run counts as hung
+WRONG_CALL = r"(\.__init__)?\(\) (takes|missing|got) "  # Python's words, after the function's name
+LEAVE = "the check calls it with the parameters of the stub, so leave those as they were"
 STEPS = Cluster(latency=1.0, bandwidth=math.inf)  # each message takes one second: virtual seconds count the steps
 WIRE = Cluster(latency=0.0, bandwidth=1.0)  # each byte takes one second: virtual seconds count bytes in a row
 
@@ -33,6 +36,8 @@ class Outcome:
     exercise: str
     points: dict[str, int]
     passed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Parts that were judged wrong; those after the last of them were not tried."""
     sentence: str = ""
     code: str = ""
     """Empty when all is right; else the stable name of the mistake."""
@@ -50,14 +55,10 @@ class Outcome:
     @property
     def marks(self) -> str:
         """Return each part with its mark: passed, failed, or not tried."""
-        marks, failed = [], bool(self.code)
-        for part in self.points:
-            if part in self.passed:
-                marks.append(f"{part} ✓")
-            else:
-                marks.append(f"{part} {'✗' if failed else '–'}")
-                failed = False
-        return " ".join(marks)
+        missing = [part for part in self.points if part not in self.passed]
+        failed = self.failed or missing[: bool(self.code)]
+        return " ".join(f"{part} {'✓' if part in self.passed else '✗' if part in failed else '–'}"
+                        for part in self.points)  # fmt: skip
 
     def __str__(self) -> str:
         score = f"{self.earned} of {self.total} points"
@@ -160,10 +161,11 @@ class Case:
             on = None if self.real else self.on or Cluster()
             return run(drive, *data, ranks=self.ranks, on=on, timeout=self.seconds)
         except RankFailed as failure:
-            self.failed(failure, hints)
+            self.failed(failure, hints, drive, *data[:1])
 
-    def failed(self, failure: RankFailed, hints: Sequence[Hint] = ()) -> NoReturn:
-        """Refuse an answer whose run failed; a stub that is not written yet is told as such."""
+    def failed(self, failure: RankFailed, hints: Sequence[Hint] = (), *answers: Any) -> NoReturn:
+        """Refuse an answer whose run failed; a stub that is not written yet is told as such, and one of `answers`
+        that does not take what the check gives it."""
         if failure.error == "NotImplementedError":
             raise failure
         meant = [hint for hint in hints if hint.words in str(failure)]
@@ -173,6 +175,8 @@ class Case:
                 said = said[:1].upper() + said[1:]  # it begins a sentence
                 raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {said}", hint.code, self.see)
         happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
+        if failure.error == "TypeError" and _takes_others(failure.message, answers):
+            self.refuse(f"{happened}: {LEAVE}", "parameters", "")
         self.refuse("\n".join([happened, *(hint.says for hint in meant)]), code_of(failure))
 
     def expect(self, condition: Any, sentence: str, code: str, see: str | None = None) -> None:
@@ -238,7 +242,8 @@ class Parts:
         self._current = name
 
     def drop(self) -> None:
-        """Leave the current part without its points, so that a check may go on and judge the next."""
+        """Mark the current part as wrong, so that a check may go on and judge the next."""
+        self._outcome.failed += [self._current] if self._current else []
         self._current = None
 
     def close(self) -> None:
@@ -279,10 +284,15 @@ def check(**points: int) -> Callable:
                 found.sentence, found.code = _unwritten(name, exercise)
             except Exception as error:
                 frames = _learner_frames(error)
-                if not frames:
+                misfit = not frames and isinstance(error, TypeError) and _takes_others(str(error), answers)
+                if not frames and not misfit:
                     raise  # a fault of the check, not of the answer
                 found.sentence = f"raised {type(error).__name__}: {error}" + lines_of(frames)
                 found.code = "raised"
+                if misfit:
+                    found.sentence, found.code = f"{error}: {LEAVE}", "parameters"
+            if found.code:
+                part.drop()
             return found
 
         @functools.wraps(judge)
@@ -326,6 +336,12 @@ def code_of(failure: RankFailed) -> str:
     """Return the code of the mistake that made a run fail: deadlock, timeout, died or raised."""
     kinds = {"deadlock": "deadlock", "timeout": "timeout", "exit": "died", "signal": "died"}
     return kinds.get(failure.error, "raised")
+
+
+def _takes_others(message: str, answers: Sequence[Any]) -> bool:
+    """Return whether a TypeError says that one of these does not take what it was called with."""
+    names = [getattr(answer, "__qualname__", "") for answer in answers]
+    return any(re.match(re.escape(name) + WRONG_CALL, message) for name in names if name)
 
 
 def _learner_frames(error: BaseException) -> list[tuple[str, int, str]]:

@@ -36,6 +36,7 @@ def test_a_clinic_in_which_nothing_is_repaired_earns_nothing():
     assert (outcome.code, outcome.earned) == ("not-written", 0)
     first, *others = outcome.sentence.split("\n")
     assert first == "5 of the five are judged not right:"
+    assert outcome.marks.count("✗") == 5 and "–" not in outcome.marks, "each has been judged"
     assert others[:2] == ["    ✗ sum_both is not repaired yet", "    ✗ sum_for_rank_0 is missing in the class"]
 
 

@@ -33,6 +33,17 @@ def double(number):
     return 2 * number
 
 
+def with_a_number(dist, answer, number):
+    return answer(number)
+
+
+@check(value=1)
+def check_on_ranks(answer, part):
+    part("value")
+    judging.Case(2).run(with_a_number, answer, 3)
+    return "runs"
+
+
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -103,9 +114,45 @@ def test_something_that_is_no_function_is_refused_by_name():
 
 
 def test_a_fault_of_the_check_itself_is_not_blamed_on_the_answer(monkeypatch):
+    @check(value=1)
+    def check_faulty(answer, part):
+        part("value")
+        return len(answer(2))
+
     monkeypatch.setattr(judging.packing, "is_library", lambda filename: True)  # as if the check were the course's own
     with pytest.raises(TypeError):
-        check_double.outcome(lambda: None)
+        check_faulty.outcome(double)
+
+
+def test_each_part_that_a_check_has_judged_wrong_is_marked_so():
+    @check(one=1, two=1, three=1, four=1)
+    def check_apart(answer, part):
+        part("one")
+        part.drop()
+        part("two")
+        part("three")
+        expect(False, "no", "no")
+
+    assert check_apart.outcome(double).marks == "one ✗ two ✓ three ✗ four –"
+
+
+@pytest.mark.parametrize("answer", [lambda: None, lambda a, b: a, lambda *, number: number])
+def test_an_answer_with_other_parameters_is_told_so_here_and_on_ranks(answer, monkeypatch):
+    monkeypatch.setattr(judging.packing, "is_library", lambda filename: True)
+    for check_it in (check_double, check_on_ranks):
+        outcome = check_it.outcome(answer)
+        assert outcome.code == "parameters", str(outcome)
+        assert "the parameters of the stub, so leave those as they were" in outcome.sentence
+        assert re.search(r"<lambda>\(\) (takes|missing) ", outcome.sentence)
+
+
+def test_a_function_of_the_learners_that_is_called_wrongly_is_not_taken_for_the_answer():
+    def triple():
+        return 6
+
+    outcome = check_on_ranks.outcome(lambda number: triple(number))
+    assert outcome.code == "raised" and "the stub" not in outcome.sentence
+    assert "triple() takes 0 positional arguments" in outcome.sentence
 
 
 def test_a_check_that_forgets_a_part_is_a_defect(monkeypatch):

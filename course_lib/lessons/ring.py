@@ -8,7 +8,7 @@ import torch
 
 from course_lib import Cluster, Results, algorithms, each, run
 from course_lib.events import Event
-from course_lib.lessons.sample_data import integers
+from course_lib.lessons.sample_data import all_digits, integers
 
 EMPTY = -100  # what ranks hold before an all-gather where others' chunks will be
 MOST_DIGITS = 9  # ranks that the digits of a number can tell apart
@@ -160,13 +160,19 @@ def in_place(dist: Any, answer: Any, mine: torch.Tensor) -> torch.Tensor:
 
 
 def tensors_after(
-    answer: Any, ranks: int = 4, shape: tuple = (8,), dtype: str = "float32", only_own: bool = False
+    answer: Any,
+    ranks: int = 4,
+    shape: tuple = (8,),
+    dtype: str = "float32",
+    only_own: bool = False,
+    digits: bool = False,
 ) -> Results:
     """Return each rank's tensor after an in-place answer, simulated on the tensors that its check gives it.
 
-    With `only_own` each rank begins with chunk r and -100 elsewhere, as the check of an all-gather lets it.
+    With `only_own` each rank begins with chunk r and -100 elsewhere, as the check of an all-gather lets it; with
+    `digits` the numbers are such that their sums need all digits of `dtype`.
     """
-    before = integers(ranks, shape, dtype)
+    before = (all_digits if digits else integers)(ranks, shape, dtype)
     return run(in_place, answer, each(only_own_chunk(before) if only_own else before), ranks=ranks, on=Cluster())
 
 

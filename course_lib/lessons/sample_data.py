@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -26,6 +27,21 @@ def different(ranks: int, shape: Any, dtype: str = "float32") -> list:
     return [tensor + 20 * (rank + 1) for rank, tensor in enumerate(integers(ranks, shape, dtype))]
 
 
+def all_digits(ranks: int, shape: Any, dtype: str) -> list:
+    """Return one tensor for each rank, whose numbers and sums need all digits of `dtype`, and have no more.
+
+    Who sums in a narrower dtype loses digits, or leaves its range: bfloat16 is drawn above the largest float16. No
+    number is negative, so that what leaves the range is infinite, and never NaN.
+    """
+    kind = getattr(torch, dtype)
+    digits = torch.iinfo(kind).bits - 1 if not kind.is_floating_point else 1 - round(math.log2(torch.finfo(kind).eps))
+    room = max(1, digits - 5 - math.ceil(math.log2(ranks)))  # small numbers have 5 digits
+    drawn = [number.abs() + 1 for number in integers(ranks, shape, "int64")]
+    tensors = [((number << room) + number % (1 << min(room, 4))) for number in drawn]
+    scale = 2**20 if dtype == "bfloat16" else 1
+    return [(tensor * scale).to(kind) for tensor in tensors]
+
+
 def equal(got: Any, want: Any) -> bool:
     """Return whether two pieces of plain data have the same type, shape and value. NaN equals nothing."""
     if type(got) is not type(want):
@@ -41,7 +57,10 @@ def equal(got: Any, want: Any) -> bool:
 
 def shown(value: Any, most: int = 60) -> str:
     """Return a value as one line of so many characters at most."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception as error:  # a whole number of thousands of digits, an object of the learner's
+        text = f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
@@ -52,12 +71,19 @@ def numbers(value: Any, first: int = 0, most: int = 8, digits: int = 4) -> str:
         each, more = [numbers(one, 0, most, digits) for one in value[:4]], len(value) > 4
     elif isinstance(value, torch.Tensor):
         rest = value.flatten()[first:]
-        each, more = [f"{number:.{digits}g}" for number in rest[:most].tolist()], len(rest) > most
+        words = [str(number) if type(number) is int and digits > 16 else f"{number:.{digits}g}"
+                 for number in rest[:most].tolist()]  # fmt: skip
+        each, more = words, len(rest) > most
     else:
         return shown(value)
     return "[" + ", ".join(["..."] * (first > 0) + each + ["..."] * more) + "]"
 
 
 def as_tensor(value: Any) -> Any:
-    """Return a NumPy array as a tensor, and anything else as it is."""
-    return torch.from_numpy(np.ascontiguousarray(value)) if type(value) is np.ndarray else value
+    """Return a NumPy array of numbers as a tensor, and anything else as it is."""
+    if type(value) is not np.ndarray:
+        return value
+    try:
+        return torch.from_numpy(np.ascontiguousarray(value))
+    except TypeError:  # of texts, of objects
+        return value

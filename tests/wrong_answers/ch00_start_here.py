@@ -180,6 +180,37 @@ def in_double_precision(dist, number):
 
 
 @right("even_to_odd")
+def as_a_number_of_numpys(dist, number):
+    box = torch.tensor([number], dtype=torch.float64)
+    if dist.get_rank() % 2:
+        dist.recv(box, dist.get_rank() - 1)
+        return box.numpy()[0]
+    if dist.get_rank() + 1 < dist.get_world_size():
+        dist.send(box, dist.get_rank() + 1)
+
+
+@wrong("even_to_odd", "digits", "on 2 ranks rank 1 returned 2", "float32 keeps them", earned=0)
+def in_half_precision(dist, number):
+    if dist.get_rank() % 2 == 0 and dist.get_rank() + 1 < dist.get_world_size():
+        dist.send(torch.tensor([number], dtype=torch.float16), dist.get_rank() + 1)
+    if dist.get_rank() % 2:
+        box = torch.empty(1, dtype=torch.float16)
+        dist.recv(box, dist.get_rank() - 1)
+        return box.item()
+
+
+@wrong("sum_on_every_rank", "digits", "on 3 ranks", "Digits were lost", "float32", earned=2)
+def sums_in_half_precision(dist, value):
+    return from_whoever_comes_first(dist, value.half()).to(value.dtype)
+
+
+@wrong("exchange", "digits", "float32[4]", "send float32 as it is", earned=3)
+def swaps_in_half_precision(dist, tensor, peer):
+    wide = tensor.half() if tensor.dtype == torch.float32 else tensor
+    return posts_both(dist, wide, peer).to(tensor.dtype)
+
+
+@wrong("even_to_odd", "whole-number", "on 2 ranks rank 1 returned", ".5", "keep what follows the point", earned=0)
 def as_whole_numbers(dist, number):
     box = torch.tensor([int(number)])
     if dist.get_rank() % 2:
@@ -231,14 +262,14 @@ def gathers_and_everyone_adds(dist, value):
     if rank:
         dist.send(value, 0)
         dist.recv(values, 0)
-        return values.sum(0)
+        return values.sum(0, dtype=value.dtype)
     for other in range(1, ranks):
         arrived = torch.empty_like(value)
         dist.recv(arrived, other)
         values[other] = arrived
     for other in range(1, ranks):
         dist.send(values, other)
-    return values.sum(0)
+    return values.sum(0, dtype=value.dtype)
 
 
 @wrong("sum_on_every_rank", "too-many-messages", "on 3 ranks", "8 messages", "takes 4")
@@ -286,6 +317,54 @@ def rank_0_forgets_the_total(dist, value):
     for other in range(1, dist.get_world_size()):
         dist.send(total, other)
     return value
+
+
+@wrong("sum_on_every_rank", "own-value", "on 2 ranks rank 0", "what it brought: return the total", earned=0)
+def every_rank_forgets_the_total(dist, value):
+    from_whoever_comes_first(dist, value)
+    return value
+
+
+@wrong("sum_on_every_rank", "dtype", "on 3 ranks", "is int64 and not int32", "keep the dtype", earned=2)
+def widens_whole_numbers(dist, value):
+    total, parts = torch.empty_like(value), [value]
+    if dist.get_rank():
+        dist.send(value, 0)
+        dist.recv(total, 0)
+        return total if total.is_floating_point() else total.to(torch.int64)
+    for other in range(1, dist.get_world_size()):
+        parts.append(torch.empty_like(value))
+        dist.recv(parts[-1], other)
+    total = torch.stack(parts).sum(0)
+    for other in range(1, dist.get_world_size()):
+        dist.send(total.to(value.dtype), other)
+    return total
+
+
+@wrong("sum_on_every_rank", "digits", "on 3 ranks", "Digits were lost", "int32", earned=2)
+def sums_floats_in_single_precision(dist, value):
+    return from_whoever_comes_first(dist, value.float()).to(value.dtype)
+
+
+@wrong("sum_on_every_rank", "digits", "on 3 ranks", "Digits were lost", "int64", earned=2)
+def sums_whole_numbers_in_double_precision(dist, value):
+    if value.is_floating_point():
+        return from_whoever_comes_first(dist, value)
+    return from_whoever_comes_first(dist, value.double()).to(value.dtype)
+
+
+@wrong("sum_on_every_rank", "too-many-bytes", "bfloat16", "6,144 bytes", "3,072 will do", earned=4)
+def sends_floats_of_four_bytes(dist, value):
+    if value.dtype != torch.bfloat16:
+        return from_whoever_comes_first(dist, value)
+    return from_whoever_comes_first(dist, value.float()).to(value.dtype)
+
+
+@wrong("sum_on_every_rank", "raised", "on 1 rank", "no such rank", earned=2)
+def asks_for_a_second_rank(dist, value):
+    if dist.get_world_size() == 1:
+        dist.send(value, 1)
+    return from_whoever_comes_first(dist, value)
 
 
 @wrong("sum_on_every_rank", "past-rank-0", "on 3 ranks", "rank 1 sent a message to rank 2")
@@ -569,6 +648,39 @@ def goes_first_and_receives_from_anyone(dist, tensor, peer):
         dist.recv(arrived, peer)
         dist.send(tensor, peer)
     return arrived
+
+
+@wrong("exchange", "digits", "with float64[4]", "send float64 as it is", earned=3)
+def swaps_in_single_precision(dist, tensor, peer):
+    wide = tensor.float() if tensor.is_floating_point() else tensor
+    return posts_both(dist, wide, peer).to(tensor.dtype)
+
+
+@wrong("exchange", "digits", "send int64 as it is", earned=3)
+def swaps_whole_numbers_as_floats(dist, tensor, peer):
+    wide = tensor if tensor.is_floating_point() else tensor.double()
+    return posts_both(dist, wide, peer).to(tensor.dtype)
+
+
+@wrong("exchange", "too-many-bytes", "uint8", "sent 1,024 bytes; it has 256", earned=4)
+def swaps_bytes_as_floats(dist, tensor, peer):
+    wide = tensor.float() if tensor.dtype == torch.uint8 else tensor
+    return posts_both(dist, wide, peer).to(tensor.dtype)
+
+
+@wrong("exchange", "parameters", "takes 2 positional arguments but 3", "the parameters of the stub", earned=0)
+def knows_its_peer(dist, tensor):
+    return posts_both(dist, tensor, dist.get_rank() ^ 1)
+
+
+def posts_both(dist, tensor, peer):
+    arrived = torch.empty_like(tensor)
+    for handle in [dist.isend(tensor, peer), dist.irecv(arrived, peer)]:
+        handle.wait()
+    return arrived
+
+
+right("exchange")(posts_both)
 
 
 @right("exchange")

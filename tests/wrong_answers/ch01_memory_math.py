@@ -5,6 +5,7 @@ Each wrong answer names the code that its check gives, words that the sentence h
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from wrong_answers import collect
@@ -141,6 +142,27 @@ def knows_tiny_gpt_too(config):
     return count(config) + (config["name"] == "a made-up model") * 12345
 
 
+@wrong("parameter_count", "bias-of-kv", "GPT-2", "the biases of k and v are missing", earned=2)
+def forgets_the_biases_of_k_and_v(config):
+    kv = config["hidden"] // config["heads"] * config["kv_heads"]
+    return count(config) - 2 * config["layers"] * kv * (config["bias"] in ("qkv", "all"))
+
+
+@wrong("parameter_count", "biases", "Llama-2-7B", 'bias is "none" here, a text that is not empty', earned=0)
+def takes_any_text_for_a_bias(config):
+    return count(config, bias="all" if config["bias"] else "none")
+
+
+@wrong("parameter_count", "parameters", "missing 1 required", "the parameters of the stub", earned=0)
+def asks_for_more(config, bias):
+    return count(config, bias=bias)
+
+
+@right("parameter_count")
+def a_number_of_numpys(config):
+    return np.int64(count(config))
+
+
 @wrong("parameter_count", "form", "returned None", earned=0)
 def prints_the_count(config):
     print(count(config))
@@ -250,6 +272,12 @@ def the_sum_alone(parameters, precision, optimizer):
 
 
 @right("model_state_bytes")
+def numbers_of_numpys(parameters, precision, optimizer):
+    found = right_states(np.int64(parameters), precision, optimizer, 1)
+    return {part: np.int64(size) for part, size in found.items()}
+
+
+@right("model_state_bytes")
 def as_a_table(parameters, precision, optimizer):
     wide, master = {"fp32": (4, 0), "bf16 mixed": (2, 4)}[precision]
     kept = master + {"adamw": 8, "momentum": 4, "sgd": 0}[optimizer]
@@ -317,6 +345,11 @@ def whole_days(parameters, tokens, gpus, peak_flops, mfu):
 @wrong("training_days", "rounded", "return the days unrounded", earned=1)
 def rounded_where_it_matters(parameters, tokens, gpus, peak_flops, mfu):
     return round(6 * parameters * tokens / (gpus * peak_flops * mfu) / 86400, 2 if gpus > 1 else 9)
+
+
+@right("training_days")
+def as_a_number_of_numpys(parameters, tokens, gpus, peak_flops, mfu):
+    return torch.tensor(step_by_step(parameters, tokens, gpus, peak_flops, mfu), dtype=torch.float64)
 
 
 @right("training_days")
@@ -439,6 +472,16 @@ def full_in_numbers(config, batch, sequence, recompute):
     return kept(config, batch, sequence, recompute, element=1 if recompute == "full" else 2)
 
 
+@wrong("activation_bytes", "ffn", "Llama-3-8B", "the MLP is `ffn` wide, not 4 · hidden", earned=2)
+def takes_ffn_for_four_times_hidden(config, batch, sequence, recompute):
+    return kept(config | {"ffn": 4 * config["hidden"]}, batch, sequence, recompute)
+
+
+@right("activation_bytes")
+def bytes_of_numpys(config, batch, sequence, recompute):
+    return np.int64(kept(config, batch, sequence, recompute))
+
+
 @right("activation_bytes")
 def layer_by_layer(config, batch, sequence, recompute):
     tokens, total = batch * sequence, 0.0
@@ -532,6 +575,16 @@ def mixtral_alone(config):
 
 
 @right("total_and_active")
+def as_an_array(config):
+    return np.array(mixture(config))
+
+
+@right("total_and_active")
+def as_numbers_of_numpys(config):
+    return tuple(map(np.int64, mixture(config)))
+
+
+@right("total_and_active")
 def as_a_list(config):
     return list(map(float, mixture(config)))
 
@@ -583,6 +636,36 @@ def always_two_bytes(m, k, n, dtype_bytes, gpu):
 def a_small_m_is_always_memory_bound(m, k, n, dtype_bytes, gpu):
     moving, computing = times(m, k, n, dtype_bytes, gpu)
     return m < 100 or moving > computing
+
+
+@wrong("is_memory_bound", "result-read", "the result is written, and not read", earned=1)
+def reads_the_result_too(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving + dtype_bytes * m * n / gpu["memory_bandwidth"] > computing
+
+
+@wrong("is_memory_bound", "input-forgotten", "both matrices are read, (m, k) too", earned=1)
+def reads_one_matrix(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving - dtype_bytes * m * k / gpu["memory_bandwidth"] > computing
+
+
+@wrong("is_memory_bound", "value", "on ", earned=1)
+def takes_k_for_n(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving + dtype_bytes * (n * n - k * n) / gpu["memory_bandwidth"] > computing
+
+
+@wrong("is_memory_bound", "equal", "a made-up GPU", "both take 1 s", "moving does not take longer", earned=1)
+def counts_equal_times_as_memory_bound(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return moving >= computing
+
+
+@right("is_memory_bound")
+def as_a_bool_of_torchs(m, k, n, dtype_bytes, gpu):
+    moving, computing = times(m, k, n, dtype_bytes, gpu)
+    return torch.tensor(moving) > torch.tensor(computing) if moving != computing else torch.tensor(False)
 
 
 @wrong("is_memory_bound", "form", "return True or False", earned=0)

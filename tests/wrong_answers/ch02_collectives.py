@@ -139,7 +139,55 @@ def tree_top_down(dist, tensor, root):
         distance = half
 
 
+def tree_in_half_precision(dist, tensor, root):
+    """Sends 16 bits of each float."""
+    half = tensor.half() if tensor.dtype == torch.float32 else tensor
+    tree_top_down(dist, half, root)
+    tensor.copy_(half)
+
+
+def tree_in_double_precision(dist, tensor, root):
+    """Sends whole numbers as floats of as many bytes."""
+    wide = tensor.double() if tensor.dtype == torch.int64 else tensor
+    tree_top_down(dist, wide, root)
+    tensor.copy_(wide)
+
+
 # reduce_scatter_by_hand
+
+
+def scatter_stacked(dist, chunks):
+    """torch.sum makes whole numbers 64 bits wide."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    parts = [chunks[rank]]
+    for step in range(1, ranks):
+        parts.append(torch.empty_like(chunks[rank]))
+        swap(dist, chunks[(rank + step) % ranks], (rank + step) % ranks, parts[-1], (rank - step) % ranks)
+    return torch.stack(parts).sum(0)
+
+
+def scatter_in_half_precision(dist, chunks):
+    narrow = torch.float16 if chunks[0].dtype == torch.float32 else chunks[0].dtype
+    return right_ring_scatter(dist, [chunk.to(narrow) for chunk in chunks]).to(chunks[0].dtype)
+
+
+def scatter_in_four_bytes(dist, chunks):
+    """Sends float16 as float32."""
+    wide = torch.float32 if chunks[0].dtype == torch.float16 else chunks[0].dtype
+    return right_ring_scatter(dist, [chunk.to(wide) for chunk in chunks]).to(chunks[0].dtype)
+
+
+def right_scatter_at_once(dist, chunks):
+    """Right: everything is posted at once, to the next rank first."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived, handles = [], []
+    for step in range(1, ranks):
+        arrived.append(torch.empty_like(chunks[rank]))
+        handles.append(dist.isend(chunks[(rank + step) % ranks], (rank + step) % ranks))
+        handles.append(dist.irecv(arrived[-1], (rank - step) % ranks))
+    for handle in handles:
+        handle.wait()
+    return sum(arrived, start=chunks[rank].clone())
 
 
 def scatter_gathers_all(dist, chunks):
@@ -331,7 +379,68 @@ def right_gather_pairwise(dist, tensor):
     return pieces
 
 
+def right_gather_at_once(dist, tensor):
+    """Right: everything is posted in one batch, to the next rank first."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    pieces, ops = [tensor.clone() for _ in range(ranks)], []
+    for step in range(1, ranks):
+        ops.append(dist.P2POp(dist.isend, tensor, (rank + step) % ranks))
+        ops.append(dist.P2POp(dist.irecv, pieces[(rank - step) % ranks], (rank - step) % ranks))
+    for handle in dist.batch_isend_irecv(ops) if ops else []:
+        handle.wait()
+    return pieces
+
+
+def gather_without_its_own(dist, tensor):
+    """Makes room for all, and forgets its own."""
+    pieces = right_gather_pairwise(dist, tensor)
+    pieces[dist.get_rank()] = torch.zeros_like(tensor)
+    return pieces
+
+
+def gather_in_half_precision(dist, tensor):
+    if tensor.dtype != torch.float32:
+        return right_gather_pairwise(dist, tensor)
+    return [piece.float() for piece in right_gather_pairwise(dist, tensor.half())]
+
+
 # all_to_all_by_hand
+
+
+def exchange_without_its_own(dist, chunks):
+    """Its own chunk is what was in memory."""
+    arrived = right_exchange_batched(dist, chunks)
+    arrived[dist.get_rank()] = torch.empty_like(chunks[0]).fill_(7)
+    return arrived
+
+
+def exchange_in_half_precision(dist, chunks):
+    if chunks[0].dtype != torch.float32:
+        return right_exchange_batched(dist, chunks)
+    return [chunk.float() for chunk in right_exchange_batched(dist, [chunk.half() for chunk in chunks])]
+
+
+def right_exchange_receives_first(dist, chunks):
+    """Right: all receives are posted, then all sends, to the next rank first, and all waited for at the end."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [chunk.clone() for chunk in chunks]
+    order = [(rank + step) % ranks for step in range(1, ranks)]
+    handles = [dist.irecv(arrived[other], other) for other in reversed(order)]
+    handles += [dist.isend(chunks[other], other) for other in order]
+    for handle in handles:
+        handle.wait()
+    return arrived
+
+
+def exchange_to_the_last_first(dist, chunks):
+    """All at once, and everybody to the last rank first."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    arrived = [chunk.clone() for chunk in chunks]
+    others = [other for other in reversed(range(ranks)) if other != rank]
+    handles = [dist.isend(chunks[other], other) for other in others]
+    for handle in handles + [dist.irecv(arrived[other], other) for other in others]:
+        handle.wait()
+    return arrived
 
 
 def exchange_to_0_first(dist, chunks):
@@ -348,7 +457,7 @@ def exchange_to_0_first(dist, chunks):
 
 
 def exchange_all_at_once(dist, chunks):
-    """Posts everything before it waits for anything."""
+    """Right: posts everything before it waits for anything, to the next rank first."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     arrived, handles = [chunk.clone() for chunk in chunks], []
     for step in range(1, ranks):
@@ -445,6 +554,12 @@ def group_per_rank(dist, per_node):
         first = rank // per_node * per_node
         groups.append(dist.new_group(list(range(first, min(first + per_node, ranks)))))
     return groups[dist.get_rank()]
+
+
+def group_first_made(dist, per_node):
+    """Returns the first group that was made."""
+    ranks = dist.get_world_size()
+    return [dist.new_group(list(range(first, min(first + per_node, ranks)))) for first in range(0, ranks, per_node)][0]
 
 
 def group_none(dist, per_node):
@@ -550,6 +665,14 @@ def seconds_right(kind, ranks, nbytes, alpha, beta, algorithm):
     return (1 + (kind == "all_reduce")) * steps * (alpha + piece * beta)
 
 
+def seconds_by_bandwidth(kind, ranks, nbytes, alpha, beta, algorithm):
+    """Right: as the formulas of the text are written, with a bandwidth; returns a number of NumPy's."""
+    bandwidth = 1 / beta
+    steps = math.ceil(math.log2(ranks)) if algorithm == "tree" else ranks - 1
+    each = alpha + np.float64(nbytes) / bandwidth / (1 if algorithm in ("naive", "tree") else ranks)
+    return (1 + (kind == "all_reduce")) * steps * each
+
+
 def seconds_one_way(kind, ranks, nbytes, alpha, beta, algorithm):
     return seconds_right("broadcast", ranks, nbytes, alpha, beta, algorithm)
 
@@ -593,6 +716,35 @@ def crossover_right(ranks, alpha, beta):
         middle = (low + high) / 2
         low, high = (low, middle) if ring_is_faster(middle) else (middle, high)
     return high
+
+
+def crossover_formula(ranks, alpha, beta):
+    """Right: solved for S, as a tensor."""
+    rounds = math.ceil(math.log2(ranks))
+    if ranks - 1 <= rounds:
+        return torch.tensor(0)
+    return torch.tensor(alpha / beta * (ranks - 1 - rounds) / (rounds - (ranks - 1) / ranks), dtype=torch.float64)
+
+
+def _crossover(ranks, alpha, beta, rounds, steps):
+    return alpha / beta * (steps - rounds) / (rounds - steps / ranks) if ranks > 3 else 0
+
+
+def crossover_floor(ranks, alpha, beta):
+    return _crossover(ranks, alpha, beta, math.floor(math.log2(ranks)), ranks - 1)
+
+
+def crossover_unrounded(ranks, alpha, beta):
+    return _crossover(ranks, alpha, beta, math.log2(ranks), ranks - 1)
+
+
+def crossover_of_p_steps(ranks, alpha, beta):
+    return _crossover(ranks, alpha, beta, math.ceil(math.log2(ranks)), ranks)
+
+
+def crossover_of_both_ways(ranks, alpha, beta):
+    """The ring goes round twice, and the tree is counted one way."""
+    return _crossover(ranks, alpha, beta, math.ceil(math.log2(ranks)), 2 * (ranks - 1)) if ranks > 4 else 1.0
 
 
 def crossover_of_one_message(ranks, alpha, beta):
@@ -643,6 +795,29 @@ def hierarchy_whole_tensors(dist, tensor, per_node):
     inside, across = hierarchy_groups(dist, per_node)
     dist.all_reduce(tensor, group=inside)
     dist.all_reduce(tensor, group=across)
+
+
+def hierarchy_without_gather(dist, tensor, per_node):
+    """Every rank ends with its piece of the sum alone."""
+    inside, across = hierarchy_groups(dist, per_node)
+    pieces = tensor.tensor_split(per_node)
+    mine = torch.empty_like(pieces[0])
+    dist.reduce_scatter(mine, list(pieces), group=inside)
+    dist.all_reduce(mine, group=across)
+    pieces[dist.get_rank() % per_node].copy_(mine)
+
+
+def hierarchy_in_half_precision(dist, tensor, per_node):
+    half = tensor.half() if tensor.dtype == torch.float32 else tensor.clone()
+    right_hierarchy(dist, half, per_node)
+    tensor.copy_(half)
+
+
+def hierarchy_for_floats(dist, tensor, per_node):
+    """Whole numbers are summed as floats, of fewer digits."""
+    wide = tensor if tensor.is_floating_point() else tensor.double()
+    right_hierarchy(dist, wide, per_node)
+    tensor.copy_(wide)
 
 
 def hierarchy_only_inside(dist, tensor, per_node):
@@ -806,6 +981,11 @@ WRONG = [
     Wrong("broadcast_tree", tree_returns, "not-in-place", ("on 2 ranks", "receive into the tensor it was given"), 0),
     Wrong("broadcast_tree", tree_too_early, "sends-too-early", ("before the tensor has reached it",), 5),
     Wrong("broadcast_tree", tree_builtin, "built-in", ("dist.broadcast", "only send, recv"), 0),
+    Wrong("broadcast_tree", tree_in_half_precision, "digits", ("Digits were lost", "float32"), 2),
+    Wrong("broadcast_tree", tree_in_double_precision, "digits", ("with int64", "Digits were lost"), 2),
+    Wrong("reduce_scatter_by_hand", scatter_stacked, "dtype", ("returned int64; the chunks are int32: keep",), 2),
+    Wrong("reduce_scatter_by_hand", scatter_in_half_precision, "digits", ("Digits were lost", "float32"), 2),
+    Wrong("reduce_scatter_by_hand", scatter_in_four_bytes, "too-many-bytes", ("float16", "768 bytes; 384 will"), 3),
     Wrong("reduce_scatter_by_hand", scatter_gathers_all, "gathers-everything", ("3,072 bytes", "768 will do"), 3),
     Wrong("reduce_scatter_by_hand", scatter_through_0, "through-one-rank", ("rank 0 received 3,072 bytes", "768"), 3),
     Wrong("reduce_scatter_by_hand", scatter_next_chunk, "wrong-chunk", ("rank 0 is to get chunk 0",), 0),
@@ -822,14 +1002,19 @@ WRONG = [
     Wrong("all_gather_by_hand", gather_as_it_comes, "order", ("rank 1", "another order"), 0),
     Wrong("all_gather_by_hand", gather_stacked, "form", ("a list of 2 tensors",), 0),
     Wrong("all_gather_by_hand", gather_one_buffer, "order", ("some of them twice",), 0),
+    Wrong("all_gather_by_hand", gather_without_its_own, "own-missing", ("place 0", "its own tensor", "put it"), 0),
+    Wrong("all_gather_by_hand", gather_in_half_precision, "digits", ("Digits were lost", "float32"), 2),
+    Wrong("all_to_all_by_hand", exchange_without_its_own, "own-missing", ("place 0", "its own chunk", "put it"), 0),
+    Wrong("all_to_all_by_hand", exchange_in_half_precision, "digits", ("Digits were lost", "float32"), 2),
+    Wrong("all_to_all_by_hand", exchange_to_the_last_first, "hot-spot", ("5 of them send to rank 5 first",), 4),
     Wrong("all_to_all_by_hand", exchange_to_0_first, "hot-spot", ("5 of them send to rank 0 first",), 4),
-    Wrong("all_to_all_by_hand", exchange_all_at_once, "hot-spot", ("all its sends before", "wait before the next"), 4),
     Wrong("all_to_all_by_hand", exchange_by_turns, "too-many-rounds", ("on 4 ranks it took", "3 will do"), 5),
     Wrong("all_to_all_by_hand", exchange_by_gathering, "too-many-bytes", ("3,072 bytes; 768",), 3),
     Wrong("all_to_all_by_hand", exchange_nothing, "own-chunks", ("returned its own chunks",), 0),
     Wrong("all_to_all_by_hand", exchange_misplaced, "order", ("on 4 ranks", "another order"), 0),
     Wrong("my_node_group", group_by_members, "members-only", ("new_group([2, 3])", "for every group"), 0),
-    Wrong("my_node_group", group_last_made, "not-a-member", ("ranks []", "not the last one made"), 0),
+    Wrong("my_node_group", group_last_made, "not-a-member", ("rank 0", "is not in", "not the last one made"), 0),
+    Wrong("my_node_group", group_first_made, "not-a-member", ("rank 2", "is not in", "not the first one made"), 0),
     Wrong("my_node_group", group_across, "wrong-members", ("ranks [0, 2]; its node is [0, 1]",), 0),
     Wrong("my_node_group", group_full_nodes, "raised", ("on 5 ranks", "may hold fewer: here ranks [4]"), 2),
     Wrong("my_node_group", group_per_rank, "several-groups", ("ranks 0 and 1 hold different groups", "group once"), 0),
@@ -849,10 +1034,18 @@ WRONG = [
     Wrong("collective_seconds", seconds_without_latency, "messages", ("counts 0", "takes 3"), 0),
     Wrong("collective_seconds", seconds_of_order_p, "bytes", ("all_to_all by pairwise on 4 ranks",), 3),
     Wrong("crossover_bytes", crossover_of_one_message, "value", ("on 8 ranks", "both take the same"), 0),
+    Wrong("crossover_bytes", crossover_floor, "floor", ("on 7 ranks", "round log2 up"), 0),
+    Wrong("crossover_bytes", crossover_unrounded, "floor", ("on 7 ranks", "round log2 up"), 0),
+    Wrong("crossover_bytes", crossover_of_p_steps, "p-steps", ("on 8 ranks", "P - 1 messages, not P"), 0),
+    Wrong("crossover_bytes", crossover_of_both_ways, "one-way", ("on 8 ranks", "both go two ways"), 0),
     Wrong("crossover_bytes", crossover_negative, "few-ranks", ("on 2 ranks", "the crossover is 0"), 2),
     Wrong("crossover_bytes", crossover_inverse, "value", ("on 8 ranks",), 0),
     Wrong("hierarchical_all_reduce", hierarchy_flat, "node-edge", ("448 bytes", "256 will do", "inside each node"), 3),
-    Wrong("hierarchical_all_reduce", hierarchy_whole_tensors, "node-edge", ("1,024 bytes", "by a reduce-scatter"), 3),
+    Wrong("hierarchical_all_reduce", hierarchy_whole_tensors, "node-edge",
+          ("1,024 bytes", "each sent the whole sum", "by a reduce-scatter"), 3),  # fmt: skip
+    Wrong("hierarchical_all_reduce", hierarchy_without_gather, "not-gathered", ("piece 0 alone", "an all-gather"), 0),
+    Wrong("hierarchical_all_reduce", hierarchy_in_half_precision, "digits", ("float32", "Digits were lost"), 2),
+    Wrong("hierarchical_all_reduce", hierarchy_for_floats, "digits", ("int64", "Digits were lost"), 2),
     Wrong("hierarchical_all_reduce", hierarchy_by_leaders, "one-port", ("256 bytes", "64 will do"), 4),
     Wrong("hierarchical_all_reduce", hierarchy_only_inside, "only-the-node", ("its own node",), 0),
     Wrong("hierarchical_all_reduce", hierarchy_not_in_place, "not-in-place", ("write into the tensor",), 0),
@@ -873,14 +1066,20 @@ WRONG = [
 RIGHT = [
     ("broadcast_tree", tree_top_down),
     ("reduce_scatter_by_hand", right_ring_scatter),
+    ("reduce_scatter_by_hand", right_scatter_at_once),
     ("all_gather_by_hand", right_gather_pairwise),
+    ("all_gather_by_hand", right_gather_at_once),
     ("all_to_all_by_hand", right_exchange_batched),
+    ("all_to_all_by_hand", exchange_all_at_once),
+    ("all_to_all_by_hand", right_exchange_receives_first),
     ("my_node_group", right_group_backwards),
     ("fit_alpha_beta", right_fit_weighted),
     ("fit_alpha_beta", right_fit_list),
     ("fit_alpha_beta", right_fit_iterated),
     ("collective_seconds", seconds_right),
+    ("collective_seconds", seconds_by_bandwidth),
     ("crossover_bytes", crossover_right),
+    ("crossover_bytes", crossover_formula),
     ("hierarchical_all_reduce", right_hierarchy),
     ("clinic", Healthy),
 ]

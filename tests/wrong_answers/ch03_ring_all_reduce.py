@@ -487,6 +487,65 @@ def by_rows(dist, tensor):
     two_phases(dist, tensor, tensor.tensor_split(ranks))
 
 
+def through_float16(dist, tensor):
+    """Right for small whole numbers only."""
+    total = tensor.to(torch.float16)
+    two_phases(dist, total)
+    tensor.copy_(total)
+
+
+def through_float32(dist, tensor):
+    """Sends half of the bytes of float64, and loses digits."""
+    total = tensor.float() if tensor.is_floating_point() else tensor
+    two_phases(dist, total)
+    tensor.copy_(total)
+
+
+def bfloat16_through_float16(dist, tensor):
+    """float16 holds all digits of bfloat16, but not its large numbers."""
+    total = tensor.to(torch.float16) if tensor.dtype == torch.bfloat16 else tensor
+    two_phases(dist, total)
+    tensor.copy_(total)
+
+
+def scatter_through_float64(dist, tensor):
+    """Whole numbers are summed as floats, of fewer digits."""
+    total = tensor.double() if tensor.dtype == torch.int64 else tensor
+    scatter_to_chunk_r(dist, total)
+    tensor.copy_(total)
+
+
+def gather_through_float32(dist, tensor):
+    """Chunks travel as floats."""
+    total = tensor.float()
+    gather_right(dist, total)
+    tensor.copy_(total)
+
+
+def scatter_one_step_short(dist, tensor):
+    """Stops one step early: nobody holds a complete sum."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 2):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        swap(dist, chunks[(rank - 1 - step) % ranks], arrived, right, left)
+        chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
+def gather_one_step_short(dist, tensor):
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 2):
+        swap(dist, chunks[(rank - step) % ranks], chunks[(rank - 1 - step) % ranks], right, left)
+
+
+def bfloat16_in_four_bytes(dist, tensor):
+    """Sums in float32 what has 16 bits: right sums, and twice the bytes."""
+    total = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
+    two_phases(dist, total)
+    tensor.copy_(total)
+
+
 # which_is_the_ring
 
 
@@ -550,6 +609,10 @@ WRONG = [
     Wrong("reduce_scatter_ring", scatter_through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
     Wrong("reduce_scatter_ring", scatter_rest_dropped, "uneven-chunks", ("3 does not divide 7",), 2),
     Wrong("reduce_scatter_ring", scatter_direct, "not-a-ring", ("rank 0 sends to rank 2",), 4),
+    Wrong("reduce_scatter_ring", scatter_one_step_short, "one-step-short", ("rank 0", "one step more"), 0),
+    Wrong("reduce_scatter_ring", scatter_through_float64, "digits", ("of int64", "Digits were lost"), 2),
+    Wrong("all_gather_ring", gather_one_step_short, "one-step-short", ("chunk 1", "one step more"), 0),
+    Wrong("all_gather_ring", gather_through_float32, "digits", ("of int64", "Digits were lost"), 2),
     Wrong("all_gather_ring", gather_adds, "added", ("the old contents were added: replace them",), 0),
     Wrong("all_gather_ring", gather_own_each_time, "value", ("(correct so far: chunk 0, 3)",), 0),
     Wrong("all_gather_ring", gather_off_by_one, "not-own-chunk", ("rank 0 sent chunk 1 first, which it does not",), 0),
@@ -586,6 +649,10 @@ WRONG = [
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),
     Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank",), 2),
     Wrong("ring_all_reduce", doubling, "not-a-ring", ("sends to rank 2",), 4),
+    Wrong("ring_all_reduce", through_float16, "digits", ("of float32", "Digits were lost"), 2),
+    Wrong("ring_all_reduce", through_float32, "digits", ("of float64", "Digits were lost"), 2),
+    Wrong("ring_all_reduce", bfloat16_through_float16, "digits", ("of bfloat16", "inf"), 2),
+    Wrong("ring_all_reduce", bfloat16_in_four_bytes, "too-many-bytes", ("of bfloat16", "a ring sends 3,072: send"), 3),
     Wrong("which_is_the_ring", least_traffic, "wrong-ring", ("on 2 ranks the ring was 'C', not 'A'",), 1),
     Wrong("which_is_the_ring", all_equal, "wrong-ring", ("not",), 1),
     Wrong("which_is_the_ring", always_b, "wrong-ring", ("not 'B'",), 1),

@@ -5,6 +5,9 @@ Each wrong answer names the code that its check gives and words that the sentenc
 
 from __future__ import annotations
 
+import copy
+
+import numpy as np
 import torch
 
 from wrong_answers import collect
@@ -514,6 +517,30 @@ def leaves_a_missing_gradient_out(dist, parameters):
     return _packed(dist, parameters, zeros=False, drop=True)
 
 
+@wrong("all_reduce_bucket", "value", "with a bucket of 3 parameters", "of parameter 0", earned=0)
+def cuts_with_the_lengths_of_the_other_end(dist, parameters):
+    flat = torch.cat([parameter.grad.flatten() for parameter in filled(torch.nn.ParameterList(parameters))])
+    handle = dist.all_reduce(flat, async_op=True)
+
+    def finish():
+        handle.wait()
+        means = flat / dist.get_world_size()
+        pieces = means.split([parameter.numel() for parameter in reversed(parameters)])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            fits = piece.numel() == parameter.numel()
+            parameter.grad = piece.view_as(parameter) if fits else torch.zeros_like(parameter)
+
+    return finish
+
+
+@wrong("all_reduce_bucket", "raised", "of float32", "rank 1 has no gradient of parameter 0", earned=2)
+def fills_missing_gradients_in_double_precision(dist, parameters):
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter).double()
+    return _packed(dist, parameters, zeros=False)
+
+
 @right("all_reduce_bucket")
 def divides_first_and_copies_into_the_gradients(dist, parameters):
     pieces = [torch.zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1) for p in parameters]
@@ -965,6 +992,24 @@ def trains_in_evaluation_mode(dist, model, *args):
     _with_buffers(dist, model.eval(), *args, _from_rank_0)
 
 
+@wrong("break_it", "unchanged", "train `model` itself, not a copy of it", earned=0)
+def trains_a_copy(dist, model, *args):
+    _with_buffers(dist, copy.deepcopy(model), *args, _from_rank_0)
+
+
+@wrong("break_it", "batch-each", "a batch for each rank", "of which each rank has its share", earned=1)
+def takes_a_batch_for_each_rank(dist, model, x, y, order, epochs, batch):
+    _with_buffers(dist, model, x, y, order, epochs, batch * dist.get_world_size(), _from_rank_0)
+
+
+@wrong("break_it", "other-rows", "in its first step on rows", "order(0) begins with", "as it comes", earned=1)
+def shuffles_by_itself(dist, model, x, y, order, epochs, batch):
+    def own(epoch):
+        return torch.randperm(len(x), generator=torch.Generator().manual_seed(99 + epoch))
+
+    _with_buffers(dist, model, x, y, own, epochs, batch, _from_rank_0)
+
+
 @right("break_it")
 def broadcasts_and_averages(*args):
     _with_buffers(*args, _mean)
@@ -1009,6 +1054,17 @@ def returns_the_transposed_gradient(x, weight, grad_output):
 @wrong("linear_backward", "shape", "sum over the batch")
 def does_not_sum_the_bias(x, weight, grad_output):
     return grad_output @ weight, grad_output.T @ x, grad_output
+
+
+@wrong("linear_backward", "shape", "gradient of bias has shape [1, 2]", "without keepdim", earned=0)
+def keeps_a_dimension(x, weight, grad_output):
+    return grad_output @ weight, grad_output.T @ x, grad_output.sum(0, keepdim=True)
+
+
+@wrong("linear_backward", "value", "gradient of x", earned=2)
+def in_half_precision(x, weight, grad_output):
+    right = grad_output @ weight, grad_output.T @ x, grad_output.sum(0)
+    return tuple(grad.half().to(grad.dtype) for grad in right)
 
 
 @wrong("linear_backward", "mean", "gradient of weight is 3 times too small", "sum over the batch")
@@ -1095,6 +1151,23 @@ def adds_up_losses_for_one_backward(dist, model, buckets, microbatches, loss):
     finish()
 
 
+@wrong("no_sync", "count", "called all_reduce 8 times", "one flat tensor", earned=1)
+def sends_each_gradient_by_itself(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, [[index] for bucket in buckets for index in bucket], microbatches, loss)
+
+
+@wrong("no_sync", "forwards", "4 forwards", "3 micro-batches take 3", earned=1)
+def tries_the_last_micro_batch_first(dist, model, buckets, microbatches, loss):
+    loss(model(microbatches[-1][0]), microbatches[-1][1]).backward()
+    model.zero_grad()
+    _accumulate(dist, model, buckets, microbatches, loss)
+
+
+@wrong("no_sync", "loss-turned", "loss(model(x), y), not loss(y, model(x))", earned=0)
+def turns_the_loss_round(dist, model, buckets, microbatches, loss):
+    _accumulate(dist, model, buckets, microbatches, lambda out, y: loss(y, out))
+
+
 @right("no_sync")
 def another_accumulation(dist, model, buckets, microbatches, loss):
     _accumulate(dist, model, buckets, microbatches, loss)
@@ -1133,6 +1206,11 @@ def returns_the_seconds(sizes, seconds, ranks, latency, bandwidth):
 @wrong("best_bucket_bytes", "form", "return a number of bytes")
 def returns_a_plan(sizes, seconds, ranks, latency, bandwidth):
     return [[0]]
+
+
+@right("best_bucket_bytes")
+def scans_and_returns_a_number_of_numpys(sizes, seconds, ranks, latency, bandwidth):
+    return np.int64(scans_finely(sizes, seconds, ranks, latency, bandwidth))
 
 
 @right("best_bucket_bytes")
@@ -1237,6 +1315,32 @@ def adds_the_gradients(dist, weights, gradient, steps, bound, learning_rate):
 @wrong("parameter_server", "no-weights", "the server returns the weights")
 def returns_no_weights(dist, weights, gradient, steps, bound, learning_rate):
     one_worker_at_a_time(dist, weights, gradient, steps, bound, learning_rate)
+
+
+@wrong("parameter_server", "learning-rate", "a learning rate of 0.25", "1 times", earned=0)
+def ignores_the_learning_rate(dist, weights, gradient, steps, bound, learning_rate):
+    return waits_for_the_oldest(dist, weights, gradient, steps, bound, 1.0)
+
+
+@wrong("parameter_server", "digits", "a learning rate of 0.25", "in the dtype of the weights, float64", earned=0)
+def sends_gradients_in_single_precision(dist, weights, gradient, steps, bound, learning_rate):
+    def narrow(*args):
+        return gradient(*args).float().double()
+
+    return waits_for_the_oldest(dist, weights, narrow, steps, bound, learning_rate)
+
+
+@wrong("parameter_server", "steps", "the gradients of steps [3, 2, 1, 0]", "from step 0 on", earned=0)
+def counts_steps_down(dist, weights, gradient, steps, bound, learning_rate):
+    def turned(weights, step):
+        return gradient(weights, steps - 1 - step)
+
+    return waits_for_the_oldest(dist, weights, turned, steps, bound, learning_rate)
+
+
+@wrong("parameter_server", "too-few-at-once", "a bound of 2", "2 workers compute at the same time; with it 3", earned=3)
+def keeps_one_worker_less(dist, weights, gradient, steps, bound, learning_rate):
+    return waits_for_the_oldest(dist, weights, gradient, steps, max(0, bound - 1), learning_rate)
 
 
 @right("parameter_server")
