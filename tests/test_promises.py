@@ -44,7 +44,7 @@ def cases_of(promise):
 
 @pytest.mark.parametrize("number", CHAPTERS)
 def test_every_exercise_has_its_promises_listed(number):
-    assert list(promised(number)) == [exercise.id for exercise in CHAPTERS[number].exercises]
+    assert sorted(promised(number)) == sorted(exercise.id for exercise in CHAPTERS[number].exercises)
     for exercise, promises in promised(number).items():
         assert promises, f"{exercise} promises nothing"
         for promise in promises:
