@@ -688,7 +688,8 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
             if doing != "is gathered":
                 case.at_most(held, bound,
                     f"while unit {place} {doing}, rank {rank} has {{seen}} bytes alive; shards of weights, gradients "
-                    f"and moments and the largest unit are {needed:,}: something whole is kept", "too-much-held")
+                    f"and moments and the largest unit are {needed:,}: something whole is kept, perhaps by the name of "
+                    "the list that was sent", "too-much-held")
         case.at_most(told["views"], mine,
             f"the gradient shards on rank {rank} have {{bound}} bytes and keep {{seen}} alive: they are views into a "
             "larger storage. Copy", "view", slack=SLACK)

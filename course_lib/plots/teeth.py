@@ -96,7 +96,7 @@ def _spans(curve: Any) -> tuple[list[tuple], float]:
 def _words(ax: Axes, curve: Any, spans: list, end: float, floor: float, weights: float, top: float) -> None:
     text = {"fontsize": SMALLEST, "va": "center", "color": INK}
     if floor > weights:
-        ax.text(end / 100, (floor - weights) / 2, f"both moments of these: {floor - weights:.1f} kB", **text)
+        ax.text(end / 100, (floor - weights) / 2, f"both moments: {floor - weights:.1f} kB", **text)
     ax.text(end / 100, floor - weights / 2, f"its shards of the weights: {weights:.1f} kB", **text | {"color": "white"})
     halves = {way: list(group) for way, group in groupby(spans, key=lambda span: span[0])}
     for way, mine in halves.items():
@@ -118,7 +118,7 @@ def _words(ax: Axes, curve: Any, spans: list, end: float, floor: float, weights:
     if "backward" in halves:
         last = f"orange: its shards of the gradients, {sum(curve.shards) / 1e3:.1f} kB at last"
     else:
-        last = "light blue, above: the inputs that it keeps"
+        last = "above it, light blue: the inputs that it keeps"
     ax.text(end * 0.99, floor - weights / 2, last, ha="right", **text | {"color": "white"})
 
 
