@@ -169,12 +169,13 @@ def held_over_time(
         most = max(sizes)
         high = [place for place, size in enumerate(sizes) if size == most]
         middle = (2 * times[high[0]] + 3 * times[high[-1] + 1]) / 5
+        front = name == recomputed[0]  # low, so it lies on top of the others, and is named where it is alone
         dashes = (0, (4, 3)) if name == outlined else "-"
         if name != outlined:
-            solid = 1.0 if name == recomputed[0] else 0.4
-            ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=solid, linewidth=0)
-        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes)
-        spot = (times[-1], "right") if name == recomputed[0] else (middle, "center")  # over its tail, where it is alone
+            ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4 + 0.6 * front, zorder=1 + front,
+                            linewidth=0)  # fmt: skip
+        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes, zorder=2 + front)
+        spot = (times[-1], "right") if front else (middle, "center")
         ax.text(spot[0], most + 1, f"{name}: {most:,.0f} GB", ha=spot[1], va="bottom", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: at most {most:,.0f} GB, in a step of {result.seconds:g} s")
     until = max(result.seconds for result in results.values())
