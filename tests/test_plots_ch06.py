@@ -110,7 +110,14 @@ def test_gpipe_is_a_mountain_and_1f1b_a_plateau():
 def test_a_round_trip_ends_where_the_next_micro_batch_enters():
     words = words_of(plots.round_trip(play(one_f_one_b(4, 8), **SLOW), "a trip").figure)
     assert "micro-batch 0 goes down the ranks and back in 15 s, from 0 to 15 s; then micro-batch 4 enters" in words
-    assert "rank 0's own work for 4 micro-batches takes 12 s" in words
+    assert "rank 0's own work for 4 micro-batches takes 12 s, so 3 s are missing" in words
+    assert "rank 3 waits 5 between its turns" in words
+
+
+def test_without_messages_nothing_is_missing_in_a_round_trip():
+    ax = plots.round_trip(play(one_f_one_b(4, 8)), "a trip")
+    assert "missing" not in words_of(ax.figure)
+    assert not [patch for patch in ax.patches if patch.get_hatch()]
 
 
 def test_a_real_run_is_drawn_with_all_its_gpus():
@@ -120,6 +127,7 @@ def test_a_real_run_is_drawn_with_all_its_gpus():
     texts = [text.get_text() for text in ax.texts]
     assert texts.count("8") == 14 and {"E+7", "7+H"} <= set(texts)
     assert any("126 layers in 16 stages" in text for text in texts)
+    assert len(ax.texts) - len([text for text in texts if text]) == 2 * 14 + 2 * 8 + 3 + 16  # arrows, and empty boxes
 
 
 def test_prices_stand_beside_their_bars():

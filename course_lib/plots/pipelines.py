@@ -169,17 +169,20 @@ def held_over_time(
         most = max(sizes)
         high = [place for place, size in enumerate(sizes) if size == most]
         middle = (2 * times[high[0]] + 3 * times[high[-1] + 1]) / 5
+        front = name == recomputed[0]  # low, so it lies on top of the others, and is named where it is alone
         dashes = (0, (4, 3)) if name == outlined else "-"
         if name != outlined:
-            ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4, linewidth=0)
-        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes)
-        ax.text(middle, most + 1, f"{name}: {most:,.0f} GB", ha="center", va="bottom", fontsize=SMALLEST, weight="bold")
+            ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4 + 0.6 * front, zorder=1 + front,
+                            linewidth=0)  # fmt: skip
+        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes, zorder=2 + front)
+        spot = (times[-1], "right") if front else (middle, "center")
+        ax.text(spot[0], most + 1, f"{name}: {most:,.0f} GB", ha=spot[1], va="bottom", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: at most {most:,.0f} GB, in a step of {result.seconds:g} s")
     until = max(result.seconds for result in results.values())
     if limit:
         ax.axhline(limit, color=LIMIT, linewidth=1.8, linestyle=(0, (5, 3)))
         words = f"{limit:.0f} GB are free"
-        ax.text(until, limit, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="bottom", weight="bold")
+        ax.text(until, limit + 1, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="bottom", weight="bold")
         told.append(words)
     ax.set(xlim=(0, until), ylim=(0, 1.2 * max(ax.dataLim.ymax, limit or 0)))
     ax.set_xlabel("time, in units of one F (a B takes two)", fontsize=SMALLEST)
@@ -190,7 +193,10 @@ def held_over_time(
 
 
 def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
-    """Draw a replay's timeline with the way of one micro-batch down the ranks and back, and who enters then."""
+    """Draw a replay's timeline with the way of one micro-batch down the ranks and back, and who enters then.
+
+    Above it stand the trip's time and the work that rank 0 has meanwhile; what is missing is red, like the waiting.
+    """
     ax = timeline(played, title=title)
     mine = sorted((event for event in played.events if event.action.microbatch == microbatch), key=lambda e: e.start)
     for here, there in zip(mine, mine[1:], strict=False):
@@ -206,15 +212,25 @@ def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
     count = entry.action.microbatch - microbatch
     own = sum(event.end - event.start for event in played.events
               if event.rank == 0 and microbatch <= event.action.microbatch < entry.action.microbatch)  # fmt: skip
+    first, short = mine[0].start, trip - own > 1e-9 * trip
+    missing = f", so {trip - own:.4g} s are missing" if short else ""
     for y, length, words in (
         (-1.8, trip, f"round trip of micro-batch {microbatch}: {trip:.4g} s"),
-        (-1.0, own, f"rank 0's own work for {count} micro-batches: {own:.4g} s"),
+        (-1.0, own, f"rank 0's own work for {count} micro-batches: {own:.4g} s{missing}"),
     ):
-        arrow(ax, (mine[0].start, y), (mine[0].start + length, y), "|-|,widthA=0.3,widthB=0.3", line=1.8)
-        ax.text(mine[0].start + length + 0.5, y, words, va="center", fontsize=SMALLEST)
+        arrow(ax, (first, y), (first + length, y), "|-|,widthA=0.3,widthB=0.3", line=1.8)
+        ax.text(first + max(trip, own) + 0.5, y, words, va="center", fontsize=SMALLEST)
+    look = {"facecolor": WAITING, "edgecolor": LIMIT, "hatch": "////"}
+    if short:
+        ax.add_patch(plt.Rectangle((first + own, -1.25), trip - own, 0.5, linewidth=0, **look))
+    _hatch_middle(ax, played, 1.0)
+    keys = [*ax.figure.legends[0].legend_handles, Patch(label="waits between turns", **look)]
+    ax.figure.legends[0].remove()
+    legend_below(ax, keys)
+    ax.set_xlabel("time in s", fontsize=SMALLEST)
     ax.set_ylim(top=-2.4)
     ax.figure.set_figheight(ax.figure.get_figheight() + 0.7)
     say(ax, f"micro-batch {microbatch} goes down the ranks and back in {trip:.4g} s, from {mine[0].start:.4g} to "
             f"{home:.4g} s; then micro-batch {entry.action.microbatch} enters rank 0; rank 0's own work for {count} "
-            f"micro-batches takes {own:.4g} s\n{ax.course_words}")
+            f"micro-batches takes {own:.4g} s{missing}\n{ax.course_words}")
     return ax

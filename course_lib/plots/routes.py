@@ -47,7 +47,7 @@ def stage_routes(ways: Mapping[str, tuple[int, Ways]]) -> list[Axes]:
                 visits[rank] += 1
             wide = max(visits.values())
             for stage, (x, y) in place.items():
-                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, FACES[y], f"{stage}")
+                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, FACES[y], f"stage {stage}")
             for stage in range(len(route) - 1):
                 _step(ax, place[stage], place[stage + 1], ranks)
             column += wide

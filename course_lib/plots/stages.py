@@ -89,13 +89,17 @@ def price_of_cuts(milliseconds: Mapping[str, float], title: str) -> Axes:
     for place, (name, spent) in enumerate(milliseconds.items()):
         colour = COMPUTE if "compute" in name else SENT if "cut" in name else COLLECTIVE
         ax.barh(place, spent, height=0.7, color=colour)
-        _write(ax, spent + longest / 100, place, f"{spent:.3g} ms", ha="left")
+        _write(ax, spent + longest / 100, place, _short(spent), ha="left")
     ax.set_yticks(range(len(milliseconds)), milliseconds, fontsize=SMALLEST)
     ax.set(xlim=(0, 1.15 * longest), ylim=(len(milliseconds) - 0.5, -0.5))
     ax.set_xlabel("ms in forward, for one sequence of 8,192 tokens", fontsize=SMALLEST)
     ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
-    say(ax, "\n".join(f"{name}: {spent:.3g} ms" for name, spent in milliseconds.items()))
+    say(ax, "\n".join(f"{name}: {_short(spent)}" for name, spent in milliseconds.items()))
     return ax
+
+
+def _short(spent: float) -> str:
+    return f"{spent:.0f} ms" if spent >= 10 else f"{spent:.1f} ms"
 
 
 def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str) -> Axes:
@@ -103,7 +107,7 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
 
     Each entry is the number of layers that a node holds; the first one also has the embedding and the last the head.
     """
-    nodes = len(layers)
+    nodes, shown = len(layers), 5 * len(layers) // 8  # which cut is drawn with all its pairs
     ax = sheet(3.6, 41, 18.5)
     step = 34.5 / nodes
     for shade in (0.8, 0.4):  # the other copies, behind this one
@@ -116,10 +120,11 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
             at = 3.6 + 9.9 / gpus * gpu
             size = 0.46 * step, 7.4 / gpus
             ax.add_patch(plt.Rectangle((left + 0.1 * step, at), *size, facecolor="white", edgecolor=INK))
-        if node == nodes // 2:  # one cut in full: each GPU has a partner behind the cut
+        if node == shown:  # one cut in full: each GPU has a partner behind the cut
             for gpu in range(gpus):
                 at = 3.6 + 9.9 / gpus * gpu + 3.7 / gpus
-                arrow(ax, (left + 0.58 * step, at), (left + 1.09 * step, at), colour=ACTIVATIONS, line=1.2)
+                arrow(ax, (left + 0.58 * step, at + 0.22), (left + 1.09 * step, at + 0.22), colour=ACTIVATIONS)
+                arrow(ax, (left + 1.09 * step, at - 0.22), (left + 0.58 * step, at - 0.22), colour=GRADIENTS)
         elif node + 1 < nodes:
             arrow(ax, (left + 0.67 * step, 9.3), (left + 0.99 * step, 9.3), colour=ACTIVATIONS, line=2.4)
             arrow(ax, (left + 0.99 * step, 7.5), (left + 0.67 * step, 7.5), colour=GRADIENTS, line=2.4)
@@ -130,13 +135,12 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
     arrow(ax, (2.2, 1.9), (2.2, 3.2))
     inside = f"a node: {gpus} GPUs on\nNVLink, tensor parallel"
     _write(ax, 1.0, 0.9, inside, ha="left")
-    arrow(ax, (1.4 + 5.83 * step, 1.9), (1.4 + 5.83 * step, 7.2))
+    arrow(ax, (1.4 + 5.83 * step, 1.9), (1.4 + 5.83 * step, 7.1))
     between = "between nodes, over the network:\nx to the right, x.grad to the left"
-    _write(ax, 12.2, 0.9, between, ha="left")
-    drawn = nodes // 2
-    arrow(ax, (25.0, 1.2), (1.4 + (drawn + 0.83) * step, 3.9))
+    _write(ax, 10.4, 0.9, between, ha="left")
+    arrow(ax, (1.4 + (shown + 0.83) * step, 1.9), (1.4 + (shown + 0.83) * step, 3.5))
     whole = f"one cut in full: each of {gpus} GPUs\nsends its share of x to its partner"
-    _write(ax, 25.2, 0.9, whole, ha="left")
+    _write(ax, 23.8, 0.9, whole, ha="left")
     _write(ax, 37.6, 9.6, f"and {copies - 1}\nmore\ncopies\n(data\nparallel)", ha="left")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, f"{nodes} nodes in a row with {', '.join(map(str, layers))} layers, the first also with the embedding and "
