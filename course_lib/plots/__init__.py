@@ -1,6 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.answer import one_answer
+from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, launch_order
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -53,6 +54,7 @@ from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
+from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
@@ -67,6 +69,7 @@ from course_lib.plots.number_formats import number_formats
 from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
+from course_lib.plots.promises import promised_blocks
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -80,6 +83,7 @@ from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies, roofline
+from course_lib.plots.split_steps import reading_and_messages
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
@@ -88,7 +92,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
-from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
+from course_lib.plots.waiting import batch_gain, knees, slots_in_time, stall
 
 __all__ = [
     "ACTIVATIONS",
@@ -146,6 +150,7 @@ __all__ = [
     "doubling",
     "explore",
     "gather_use_free",
+    "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
     "kernel_traces",
@@ -181,8 +186,10 @@ __all__ = [
     "owners",
     "pipeline_of_nodes",
     "price_of_cuts",
+    "promised_blocks",
     "race",
     "rates_over_size",
+    "reading_and_messages",
     "replica_paths",
     "replicas",
     "ring_pieces",
