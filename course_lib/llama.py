@@ -19,6 +19,7 @@ from course_lib.models import MODELS, ModelShape
 TINY_LLAMA = ModelShape("tiny Llama", 72, 144, 3, 9, 3, 256, "course_lib.llama", tied=True)
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 CUT = {"attn_q": 0, "attn_k": 0, "attn_v": 0, "attn_output": 1, "ffn_gate": 0, "ffn_up": 0, "ffn_down": 1}
+Matrix = type("Matrix", (nn.Linear,), {"reset_parameters": lambda self: None})  # drawing first weights takes seconds
 
 
 class Layer(nn.Module):
@@ -26,7 +27,7 @@ class Layer(nn.Module):
 
     def __init__(self, shape: ModelShape, ranks: int) -> None:
         super().__init__()
-        hidden, ffn, size, plain = shape.hidden, shape.ffn // ranks, shape.head_size, partial(nn.Linear, bias=False)
+        hidden, ffn, size, plain = shape.hidden, shape.ffn // ranks, shape.head_size, partial(Matrix, bias=False)
         queries, keys, self.head_size = shape.heads * size // ranks, shape.kv_heads * size // ranks, size
         self.attn_norm, self.ffn_norm = nn.RMSNorm(hidden, 1e-5), nn.RMSNorm(hidden, 1e-5)
         self.attn_q, self.attn_k, self.attn_v = plain(hidden, queries), plain(hidden, keys), plain(hidden, keys)
@@ -59,7 +60,7 @@ class Llama(nn.Module):
             raise ValueError(f"ranks = {ranks}: must divide kv_heads and ffn of {shape.name}, whose head must be tied")
         self.shape, self.context = shape, context
         self.speed = base ** (-torch.arange(0, shape.head_size, 2, device="cpu") / shape.head_size)
-        self.token_embd = nn.Embedding(shape.vocabulary, shape.hidden)
+        self.token_embd = nn.Embedding.from_pretrained(torch.empty(shape.vocabulary, shape.hidden))
         self.blk = nn.ModuleList(Layer(shape, ranks) for _ in range(shape.layers))
         self.output_norm = nn.RMSNorm(shape.hidden, 1e-5)
         self.reduce = torch.positive  # x to x; tensor-parallel ranks put here what adds up over ranks
@@ -130,9 +131,7 @@ def language_model(rank: int = 0, ranks: int = 1) -> tuple[Llama, Tokenizer]:
         return tiny_llama(rank, ranks), Tokenizer()
     from course_lib.gguf_file import read
     weights, *tables = read(next(Path(spec.submodule_search_locations[0]).glob("*.gguf")))
-    with torch.device("meta"):  # no time for first weights: these take their place
-        empty = Llama(MODELS["SmolLM2-135M"], ranks=ranks)
-    return filled(empty, weights, rank, ranks), Tokenizer(*tables)
+    return filled(Llama(MODELS["SmolLM2-135M"], ranks=ranks), weights, rank, ranks), Tokenizer(*tables)
 
 
 def tiny_llama(rank: int = 0, ranks: int = 1, seed: int = 0) -> Llama:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from course_lib import serving
@@ -94,19 +96,61 @@ def test_near_saturation_least_loaded_takes_a_quarter_off_the_p99_of_first_token
     assert 0.7 < late[21][1] / late[21][0] < 0.8
 
 
-def test_the_two_schedulers_fall_over_at_14_and_at_25_requests_a_second():
-    worker = serving.Roofline(MODELS["Llama-3-8B"], GPUS["H100 SXM"])
+WORKER = serving.Roofline(MODELS["Llama-3-8B"], GPUS["H100 SXM"])
+DAY = {"ttft": 1, "tpot": 0.05}
 
-    def served(scheduler, rate):
-        engine = serving.Engine(worker, scheduler, slots=64, blocks=worker.blocks())
-        return engine.run(serving.synthetic_trace("chat", 2000, 1, rate))
 
+def a_day(rate, scheduler=serving.continuous):
+    engine = serving.Engine(WORKER, scheduler, slots=64, blocks=WORKER.blocks())
+    return engine.run(serving.synthetic_trace("chat", 2000, 1, rate))
+
+
+def a_day_in_chunks(rate, budget=512):
+    return serving.chunked(WORKER, serving.synthetic_trace("chat", 2000, 1, rate), budget, slots=64)
+
+
+def test_the_two_schedulers_fall_over_at_14_and_at_26_requests_a_second():
     answer = sum(request.output for request in serving.synthetic_trace("chat", 2000, 1)) / 2000
-    most = [served(scheduler, 60).throughput / answer for scheduler in (serving.static_batches, serving.continuous)]
-    assert [round(rate) for rate in most] == [14, 25]
-    assert served(serving.static_batches, 5).percentile("ttft", 50) > 1 > 0.1 > served(
-        serving.continuous, 23).percentile("ttft", 50)
-    assert served(serving.continuous, 30).goodput(ttft=1, tpot=0.05) < 3
+    most = [a_day(60, scheduler).throughput / answer for scheduler in (serving.static_batches, serving.continuous)]
+    assert [round(rate) for rate in most] == [14, 26] and f"{most[1] / most[0]:.1f}" == "1.9"
+    assert a_day(24).percentile("ttft", 50) < 0.1 and a_day(30).goodput(**DAY) < 3
+    static = {rate: a_day(rate, serving.static_batches).goodput(**DAY) for rate in (5, 10, 20)}
+    assert max(static.values()) < 3 and static[10] == pytest.approx(10 / 6, rel=0.05)
+    assert a_day(20).goodput(**DAY) > 100 * static[20]
+
+
+def test_in_chunks_the_cliff_lies_beyond_40_requests_a_second_and_512_is_the_best_budget_at_30():
+    assert a_day_in_chunks(40).goodput(**DAY) > 38
+    late = {budget: [1e3 * a_day_in_chunks(30, budget).percentile(name, 99) for name in ("ttft", "tpot")]
+            for budget in (256, 512, 1024, 2048)}
+    assert [round(value, 1) for value in late[512]] == [191.7, 7.6]
+    assert late[256][0] == pytest.approx(1500, rel=0.02) and late[1024][1] == pytest.approx(13, rel=0.02)
+    assert min(late, key=lambda budget: late[budget][0]) == 512 and late[1024][0] > late[512][0]
+
+
+def test_the_bill_of_an_ordinary_user():
+    whole, chunks = a_day(24), a_day_in_chunks(24)
+    ordinary = [r for r in whole.requests if 900 < r.prompt < 1100 and 120 < r.output < 140]
+    user = sorted(ordinary, key=lambda request: request.latency)[len(ordinary) // 2]
+    assert [round(1e3 * one.requests[user.id].tpot, 1) for one in (whole, chunks)] == [13.0, 6.8]
+    crowd = serving.synthetic_trace("chat", 2000, 1, 20)
+    mean = sum(WORKER.prefill(request, [])[0] for request in crowd) / len(crowd)
+    assert round(1e3 * mean, 1) == 17.5
+
+
+def test_with_promises_6_requests_fill_the_cache_and_on_demand_23():
+    careless, running, ends = serving.synthetic_trace("chat", 1000, seed=1, rate=20, limit=4096), [], []
+    for scheduler in (serving.continuous, serving.on_demand):
+        engine = serving.Engine(WORKER, scheduler, slots=256, blocks=2000)
+        for request in careless:
+            engine.submit(replace(request))
+        engine.advance(until=20)
+        running.append(len(engine.running))
+        engine.advance()
+        ends.append(engine.served())
+    assert running == [6, 23]
+    assert sum(request.preempted for request in ends[1].requests) == 130
+    assert f"{ends[1].throughput / ends[0].throughput:.1f}" == "2.5"
 
 
 # The numbers that the text states
@@ -132,4 +176,7 @@ def test_numbers_in_the_text_and_in_the_paper_problems_are_right():
     assert f"2 · {read / 1e9:.1f} billion FLOPs" in text
     assert f"= {scores / 1e9:.1f} billion: {intensity:.0f} FLOPs per byte" in text
     promised, used = (serving.blocks_for(1000 + tokens, 16) for tokens in (4096, 130))
-    assert f"= {promised} promised" in text and f"= {used} used" in text
+    assert f"books {promised} blocks and fills {used}" in text
+    document = WORKER.prefill(serving.Request(0, 0.0, 8000, 1), [])[0]
+    assert f"keeps the GPU for {1e3 * document:.0f} ms" in text
+    assert f"which must read {2 * (parameter_count(MODELS['Llama-3-70B']) - 128256 * 8192) / 1e9:.0f} GB" in text

@@ -292,10 +292,26 @@ def test_events_are_bars_of_what_a_slot_did_without_a_pause():
     assert ax.get_ylabel() == "slot" and ax.get_title(loc="left") == "simulated: 2 slots, 40 s"
 
 
+def test_steps_can_be_recorded_one_by_one():
+    requests = [Request(0, 0, 4, 3), Request(1, 0, 4, 5)]
+    joined, apart = (engine(record=record).run(requests).events for record in (True, "steps"))
+    decode = [event for event in apart if event.kind == "decode" and event.label == "1"]
+    assert len(decode) == 4 and len([e for e in joined if e.kind == "decode" and e.label == "1"]) < 4
+    assert max(event.end for event in apart) == max(event.end for event in joined)
+
+
+def test_of_a_prompt_only_the_last_token_needs_logits():
+    worker = Roofline(LLAMA, H100)
+    every, last = (worker.seconds(2000, 0, 0, scored) for scored in (None, 1))
+    logits = 2 * LLAMA.vocabulary * LLAMA.hidden * 1999 / H100.peak("bf16")
+    assert every - last == pytest.approx(logits)
+    assert worker.prefill(Request(0, 0, 2000, 1), [])[0] == worker.seconds(2000, 2000 * 2001 // 2, 0, 1)
+
+
 def test_a_picture_of_latencies_names_its_axes():
     served = engine().run([Request(n, 0, 4, 3 + n) for n in range(5)])
     ax = latencies({"one": served, "other": served}, "ttft")
-    assert ax.get_xlabel() == "time to the first token in seconds"
+    assert ax.get_xlabel() == "time to the first token in seconds (each mark is ten times the one before)"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "other"]
     plt.close("all")
 

@@ -1,6 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.answer import one_answer
+from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -56,6 +57,7 @@ from course_lib.plots.differences import differences
 from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
+from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -77,6 +79,7 @@ from course_lib.plots.padded import padded_shards
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
+from course_lib.plots.promises import promised_blocks
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -92,6 +95,7 @@ from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
+from course_lib.plots.split_steps import reading_and_messages
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
@@ -102,7 +106,7 @@ from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import sketch_of, traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
-from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
+from course_lib.plots.waiting import batch_gain, knees, slots_in_time, stall
 
 __all__ = [
     "ACTIVATIONS",
@@ -164,6 +168,7 @@ __all__ = [
     "expert_layer",
     "explore",
     "gather_use_free",
+    "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
     "kept_tensors",
@@ -203,8 +208,10 @@ __all__ = [
     "pipeline_of_nodes",
     "plans_that_fit",
     "price_of_cuts",
+    "promised_blocks",
     "race",
     "rates_over_size",
+    "reading_and_messages",
     "replica_paths",
     "replicas",
     "ring_pieces",

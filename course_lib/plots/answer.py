@@ -32,7 +32,8 @@ def one_answer(
     token = kv_cache_bytes(shape, 1)
     passes = [(prompt, prompt * (prompt + 1) // 2, 0)] + [(1, prompt + n, prompt + n) for n in range(1, tokens)]
     score = 4 * shape.layers * shape.heads * shape.head_size  # FLOPs of one pair of tokens
-    flops = [1e3 * (new * (weights - lookup) + pairs * score) / gpu.peak() for new, pairs, _ in passes]
+    work = [new * (weights - lookup) - (new - 1) * lookup for new, _, _ in passes]  # only the last token needs logits
+    flops = [1e3 * (done + pairs * score) / gpu.peak() for done, (_, pairs, _) in zip(work, passes, strict=True)]
     moved = [1e3 * (weights - lookup + (kept + new) * token) / gpu.memory_bandwidth for new, _, kept in passes]
     spans = [max(both) for both in zip(flops, moved, strict=True)]
     ends = [sum(spans[: n + 1]) for n in range(len(spans))]
@@ -42,7 +43,9 @@ def one_answer(
         ax.barh(row, ends[-1], 0.6, color=WAITING if inside else "white")
         for n, seconds in enumerate(busy):
             colour = (FORWARD if n == 0 else COMPUTE) if row == 1 else WEIGHTS
-            ax.barh(row, seconds, 0.6, ends[n] - spans[n], color=colour, edgecolor="white", linewidth=0.8)
+            hairline = seconds < 0.05 * spans[n]  # a white frame would hide it
+            ax.barh(row, seconds, 0.6, ends[n] - spans[n], color=colour, edgecolor=colour if hairline else "white",
+                    linewidth=0.8)
     for n, end in enumerate(ends):
         ax.plot([end], [0], "o", color=INK, markersize=5)
         if n in (0, len(ends) - 1) or not inside:
@@ -52,7 +55,7 @@ def one_answer(
     if inside:
         middle = (ends[0] + ends[-1]) / 2
         _note(ax, ends[0] / 2, 1, "computing the prompt", INK)
-        _note(ax, middle, 0.52, f"grey is idle: {1 - share:.1%} of the time while tokens are made", INK)
+        _note(ax, middle, 0.52, f"idle {1 - share:.1%} of the time: the green hairlines are what it computes", INK)
         _note(ax, middle, 2.48, f"weights, keys and values: {read / 1e9:.0f} GB for every token", INK)
         ax.text(0.3, 2.48, "weights, once", va="center", fontsize=SMALLEST, color=INK)
         _note(ax, (moved[0] + ends[0]) / 2, 2, "idle", INK)

@@ -19,7 +19,6 @@ from course_lib.plots.canvas import (
     WAITING,
     WIDTH,
     Picture,
-    arrow,
     say,
 )
 
@@ -46,8 +45,8 @@ def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
         for spine in ax.spines.values():
             spine.set_visible(False)
         ax.set_title(words, fontsize=TITLE, loc="left")
-    axes[1].text(prompt / 2, new / 2 + 0.5, "kept: keys and values\nare only looked up", ha="center", va="center",
-                 fontsize=SMALLEST, bbox={"facecolor": "white", "edgecolor": GREY, "pad": 3})
+    axes[1].set_xlabel("pale: keys and values are kept, and only looked up", fontsize=SMALLEST)
+    axes[0].set_xlabel("every cell is computed, again in each step", fontsize=SMALLEST)
     say(axes[0], f"to make {new} tokens after a prompt of {prompt}, the model reads {prompt}, {prompt + 1}, … tokens: "
                  f"{plain} in all")
     say(axes[1], f"it reads the prompt of {prompt} once and then one token in each step: {cached} in all; the keys and "
@@ -57,8 +56,8 @@ def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
 
 def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: int = 24, seed: int = 3) -> list[Axes]:
     """Draw the same requests with room reserved for the longest answer, and with blocks handed out as needed."""
-    figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 4.9), layout="constrained", FigureClass=Picture,
-                                      height_ratios=(2.6, 4))
+    figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 4.4), layout="constrained", FigureClass=Picture,
+                                      height_ratios=(2.3, 4))
     used, names = sum(answers), "ABCDEFG"
     for row, tokens in enumerate(answers):
         for place in range(longest):
@@ -77,22 +76,12 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
     tables = [places[start : start + need] for start, need in zip(starts, needs, strict=True)]
     owner = {block: (row, n) for row, table in enumerate(tables) for n, block in enumerate(table)}
     for block in range(total):
-        x, y = _corner(block, wide, size)
         row, n = owner.get(block, (None, 0))
-        filled = 0 if row is None else min(size, answers[row] - n * size)
-        for place in range(size):
-            if row is None:  # nobody's: an outline
-                look = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
-            else:
-                look = {"facecolor": FACES[row] if place < filled else WAITING, "linewidth": 0}
-            low.add_patch(plt.Rectangle((x + place, y), 0.92, 0.8, **look))
-        low.text(x + size / 2, y + 1.02, str(block), ha="center", va="center", fontsize=SMALLEST,
-                 weight="normal" if row is None else "bold", zorder=5,
-                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+        _block(low, block, _corner(block, wide, size), size, row, n, 0 if row is None else answers[row])
     low.set_xlim(-0.6, wide * (size + 0.55))
-    low.set_ylim(6.3, -0.1)
+    low.set_ylim(4.9, -0.55)
     written = "    ".join(f"{names[row]}: {', '.join(map(str, table))}" for row, table in enumerate(tables))
-    _tables(low, tables, wide, size)
+    _tables(low, tables)
     low.set_title(f"In blocks of {size}: {used / (size * sum(needs)):.0%} of what is handed out is used, "
                   f"and {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
     for ax in (top, low):
@@ -104,20 +93,35 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
 
 
 def _corner(block: int, wide: int, size: int) -> tuple[float, float]:
-    return (block % wide) * (size + 0.55), block // wide * 1.45
+    return (block % wide) * (size + 0.55), block // wide * 1.75
 
 
-def _tables(ax: Axes, tables: Sequence[Sequence[int]], wide: int, size: int) -> None:
-    """Draw each request's table below the blocks, in its colour, and arrows from the first one to its blocks."""
-    x, y = 0.0, 4.75
+def _block(
+    ax: Axes, block: int, at: tuple[float, float], size: int, row: int | None, place: int, tokens: int
+) -> None:
+    """Draw one block below its number: whose tokens lie in it, and which; white where it is nobody's."""
+    (x, y), filled = at, min(size, tokens - place * size)
+    for cell in range(size):
+        if row is None:  # an outline
+            look = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
+        else:
+            look = {"facecolor": FACES[row] if cell < filled else WAITING, "linewidth": 0}
+        ax.add_patch(plt.Rectangle((x + cell, y), 0.94, 0.95, **look))
+    ax.text(x + size / 2, y - 0.22, str(block), ha="center", va="center", fontsize=SMALLEST, color=INK)
+    if row is not None:
+        first, last = place * size + 1, place * size + filled
+        words = f"{'ABCDEFG'[row]} {first}–{last}" if last > first else f"{'ABCDEFG'[row]} {first}"
+        ax.text(x + size / 2, y + 0.47, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+
+
+def _tables(ax: Axes, tables: Sequence[Sequence[int]]) -> None:
+    """Draw each request's table below the blocks, in its colour."""
+    x, y = 0.0, 3.4
     for row, table in enumerate(tables):
-        ax.text(x, y + 0.55, f"table of {'ABCDEFG'[row]}", va="center", fontsize=SMALLEST, weight="bold")
-        x += 5.6
+        ax.text(x, y + 0.5, f"table of {'ABCDEFG'[row]}:", va="center", fontsize=SMALLEST, weight="bold")
+        x += 5.8
         for block in table:
-            ax.add_patch(plt.Rectangle((x, y), 1.5, 1.1, facecolor=FACES[row], edgecolor=INK, linewidth=0.8))
-            ax.text(x + 0.75, y + 0.55, str(block), ha="center", va="center", fontsize=SMALLEST, weight="bold")
-            if row == 0:
-                left, top = _corner(block, wide, size)
-                arrow(ax, (x + 0.75, y), (left + size / 2, top + 1.22), colour=GREY, line=1.0)
+            ax.add_patch(plt.Rectangle((x, y), 1.5, 1.0, facecolor=FACES[row], edgecolor=INK, linewidth=0.8))
+            ax.text(x + 0.75, y + 0.5, str(block), ha="center", va="center", fontsize=SMALLEST, weight="bold")
             x += 1.5
-        x += 1.3
+        x += 1.2

@@ -8,35 +8,49 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.plots.canvas import (
-    COMPUTE,
-    FORWARD,
-    INK,
-    LIMIT,
-    SERIES,
-    SMALLEST,
-    TITLE,
-    WAITING,
-    new_axes,
-    say,
-)
+from course_lib.plots.canvas import INK, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.timelines import timelines
 
+NAMES = {"idle": "slot waits", "prefill": "prompt is read", "decode": "tokens are made"}  # of what a slot does
 
-def slots_in_time(served: Mapping[str, Any], *, clock: str = "") -> list[Axes]:
-    """Draw the slots of several engines as `timelines` does, and a line in each where its queue becomes empty."""
-    axes = timelines(served, row="slot", clock=clock)
+
+def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = True) -> list[Axes]:
+    """Draw the slots of engines as `timelines` does, each request's number once, and "empty" in the widest grey.
+
+    With `queue` a line in each shows when its queue becomes empty.
+    """
+    axes = timelines(served, row="slot", clock=clock, names=NAMES)
     for ax, result in zip(axes, served.values(), strict=True):
-        firsts: dict[str, float] = {}
-        for event in result.events:
-            firsts.setdefault(event.label, event.start)
-        last = max(firsts.values())
         factor = ax.get_xlim()[1] / max(other.seconds for other in served.values())
-        ax.axvline(last * factor, color=INK, linestyle="--", linewidth=1.3, zorder=4)
-        ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
-                va="bottom", fontsize=SMALLEST, color=INK)
-        ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
+        for text in list(ax.texts):
+            text.remove()
+        widest = {}
+        for event in sorted(result.events, key=lambda event: event.end - event.start):
+            widest[event.label] = event
+        for label, event in widest.items():
+            ax.text((event.start + event.end) / 2 * factor, event.rank, label, ha="center", va="center",
+                    fontsize=SMALLEST, zorder=3)
+        _name_widest_grey(ax, result, factor)
+        if queue:
+            firsts: dict[str, float] = {}
+            for event in result.events:
+                firsts.setdefault(event.label, event.start)
+            last = max(firsts.values())
+            ax.axvline(last * factor, color=INK, linestyle="--", linewidth=1.3, zorder=4)
+            ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
+                    va="bottom", fontsize=SMALLEST, color=INK)
+            ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
     return axes
+
+
+def _name_widest_grey(ax: Axes, result: Any, factor: float) -> None:
+    gaps = []
+    for slot in range(len(result)):
+        mine = sorted((event.start, event.end) for event in result.events if event.rank == slot)
+        edges = [*mine, (result.seconds, result.seconds)]
+        gaps += [(after[0] - before[1], before[1], slot) for before, after in zip(edges, edges[1:], strict=False)]
+    length, start, slot = max(gaps)
+    ax.text((start + length / 2) * factor, slot, "empty", ha="center", va="center", fontsize=SMALLEST, zorder=3)
 
 
 def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
@@ -49,9 +63,10 @@ def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
 def stall(served: Mapping[str, Any], *, title: str) -> list[Axes]:
     """Draw what a long prompt does to the others, a timeline for each of `served`, with the longest gap of slot 0.
 
-    The first is an engine that reads prompts whole (bars of many steps), the others record each step.
+    Each records its steps one by one.
     """
-    axes = timelines(served, row="slot", numbers=False, clock="ms on the simulated engine's clock", title=title)
+    clock = "ms on the simulated engine's clock; a piece is one step"
+    axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
     unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
     for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
         start, end = (moment * unit for moment in longest_gap(result))
@@ -77,11 +92,11 @@ def knees(
     for (name, found), colour, marker in zip(waits.items(), SERIES, "os^D", strict=False):
         rates, seconds = list(found), list(found.values())
         ax.plot(rates, seconds, color=colour, marker=marker, markersize=5, linewidth=1.8)
-        ax.annotate(name, (rates[-1], seconds[-1]), (6, 0), textcoords="offset points", va="center", color=colour,
+        ax.annotate(name, (rates[-1], seconds[-1]), (6, 0), textcoords="offset points", va="center", color=INK,
                     fontsize=SMALLEST, weight="bold", annotation_clip=False)
         ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
-        ax.text(limits[name], 1.0, f"{limits[name]:.0f} a second", transform=ax.get_xaxis_transform(), ha="center",
-                va="bottom", color=colour, fontsize=SMALLEST)
+        ax.text(limits[name], 1.0, f"knee at {limits[name]:.0f}", transform=ax.get_xaxis_transform(), ha="center",
+                va="bottom", color=INK, fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:g}" for rate, s in found.items())
                     + f"; at most {limits[name]:.1f} requests a second")
     ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
@@ -95,34 +110,6 @@ def knees(
     ax.set_axisbelow(True)
     ax.set_title(title, fontsize=TITLE, loc="left", pad=18)
     say(ax, "\n".join([*told, f"a line at {objective:g} s"]))
-    return ax
-
-
-BILL = {"in line": "white", "own prompt": FORWARD, "own tokens": COMPUTE, "others' prompts": WAITING}
-
-
-def bill(answers: Mapping[str, Mapping[str, float]], *, title: str) -> Axes:
-    """Draw what the seconds of some answers were spent on: a bar for each, `answers[name][part]` in seconds."""
-    ax = new_axes(None, 1.1 + 0.95 * len(answers))
-    longest, told = max(sum(parts.values()) for parts in answers.values()), []
-    for row, (name, parts) in enumerate(answers.items()):
-        left, small = 0.0, [f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items() if 0 < s <= 0.12 * longest]
-        ax.text(0, row + 0.28, ", ".join(small), va="top", fontsize=SMALLEST)  # too narrow to be written in
-        for part, seconds in parts.items():
-            ax.barh(row, seconds, 0.5, left, color=BILL[part], edgecolor=INK, linewidth=0.6)
-            if seconds > 0.12 * longest:
-                ax.text(left + seconds / 2, row, f"{part}\n{1e3 * seconds:,.0f} ms", ha="center", va="center",
-                        fontsize=SMALLEST)
-            left += seconds
-        ax.text(left + 0.01 * longest, row, f"{1e3 * left:,.0f} ms", va="center", fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: " + ", ".join(f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items()))
-    ax.set_xlim(0, 1.13 * longest)
-    ax.set_ylim(len(answers) - 0.4, -0.4)
-    ax.set_yticks(range(len(answers)), list(answers))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1e3 * value:,.0f}"))
-    ax.set_xlabel("ms after Enter (simulated)", fontsize=SMALLEST)
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "\n".join(told))
     return ax
 
 
@@ -148,11 +135,13 @@ def batch_gain(
             words = f"{batch}: memory is full" if last else words
             if knee or last:
                 ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
-            elif batch in (16, 64) and abs(batch / half[name] - 1) > 0.4:
+            elif batch > 1 and abs(batch / half[name] - 1) > 0.3 and abs(batch / found[-1][0] - 1) > 0.2:
                 ax.annotate(words, (x, y), (-6, 3), textcoords="offset points", ha="right", fontsize=SMALLEST)
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
+    least, rate = min((1e3 * found[0][1], found[0][2]) for found in curves.values())
+    ax.annotate("1", (least, rate), (-6, 0), textcoords="offset points", ha="right", fontsize=SMALLEST)
+    ax.set_xlim(0.75 * least, 1.25 * ax.get_xlim()[1])
     ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
     ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)

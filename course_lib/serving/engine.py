@@ -27,12 +27,13 @@ class Engine:
     """Serves requests on a virtual clock; invariant: running requests hold `slots` slots and `blocks` blocks at most.
 
     `scheduler` as in `schedulers`; `window`: seconds that an idle engine waits for a batch to fill up; `manager` makes
-    the block manager; `record` keeps Events for `timeline`, a row per slot; iterations without a pause are one.
+    the block manager; `record` keeps Events for `timeline`, a row per slot: iterations without a pause are one, unless
+    `record` is "steps".
     """
 
     def __init__(
         self, worker: Any, scheduler: Callable, *, slots: int, blocks: int, block_size: int = 16, context: int = 8192,
-        window: float = 0.0, manager: Callable = BlockManager, record: bool = False,
+        window: float = 0.0, manager: Callable = BlockManager, record: bool | str = False,
     ) -> None:  # fmt: skip
         self.worker, self.scheduler, self.manager = worker, scheduler, manager(blocks, block_size)
         self.slots, self.blocks, self.size, self.context, self.window = slots, blocks, block_size, context, window
@@ -52,6 +53,7 @@ class Engine:
         self._slot: dict[int, int] = {}
         self._newest: dict[int, int] = {}  # the place of each slot's last event
         self._events: list[Event] | None = [] if record else None
+        self._apart = record == "steps"
 
     @property
     def load(self) -> int:
@@ -238,7 +240,7 @@ class Engine:
                     slot = min(set(range(self.slots)) - set(self._slot.values()))
                     self._slot[request.id] = slot
                 event = Event(slot, kind, start, self.clock, start, label=str(request.id))
-                before = self._events[self._newest[slot]] if slot in self._newest else None
+                before = self._events[self._newest[slot]] if slot in self._newest and not self._apart else None
                 if before is not None and (before.kind, before.end, before.label) == (kind, start, event.label):
                     self._events[self._newest[slot]] = before._replace(end=self.clock)  # the same bar goes on
                 else:

@@ -33,6 +33,7 @@ class Roofline:
         self.read_bytes = self.weight_bytes - lookup * dtype_bytes
         self.token_bytes = kv_cache_bytes(shape, 1, dtype_bytes, tp)
         self.token_flops = 2 * self.read_bytes / dtype_bytes
+        self.logit_flops = 2 * shape.vocabulary * shape.hidden / tp  # of those: only a token with a successor to choose
         self.score_flops = 2 * shape.layers * shape.heads * (shape.head_size + shape.value_size) / tp  # a pair
 
     def blocks(self, size: int = 16, share: float = 0.9) -> int:
@@ -42,9 +43,13 @@ class Roofline:
             raise ValueError(f"{self.shape.name} on {self.tp} x {self.gpu.name}: no room for keys and values")
         return int(room // (size * self.token_bytes))
 
-    def seconds(self, new: int, pairs: int, kept: int) -> float:
-        """Return the seconds for `new` tokens that look at `pairs` pairs of tokens and read `kept` tokens of cache."""
-        flops = new * self.token_flops + pairs * self.score_flops
+    def seconds(self, new: int, pairs: int, kept: int, scored: int | None = None) -> float:
+        """Return the seconds for `new` tokens that look at `pairs` pairs of tokens and read `kept` tokens of cache.
+
+        `scored` of the new tokens, all unless given, need logits: of a prompt only the last one does.
+        """
+        unscored = 0 if scored is None else new - scored
+        flops = new * self.token_flops - unscored * self.logit_flops + pairs * self.score_flops
         moved = self.read_bytes + (kept + new) * self.token_bytes
         step = roofline_seconds(flops, moved, self.gpu)
         if self.tp > 1:
@@ -56,7 +61,7 @@ class Roofline:
     def prefill(self, request: Request, table: list[int]) -> tuple[float, bool]:
         """Return the seconds to read a prompt (what was made before a preemption included), and False: it goes on."""
         tokens = request.prompt + request.made
-        return self.seconds(tokens, tokens * (tokens + 1) // 2, 0), False
+        return self.seconds(tokens, tokens * (tokens + 1) // 2, 0, 1), False
 
     def decode(self, running: Collection[Request], held: int, tables: Any) -> tuple[float, tuple]:
         """Return the seconds of one token for every running request, which hold `held` tokens; nobody ends early."""

@@ -225,6 +225,19 @@ class LeakingRefusals(solutions.BlockManager):
         return taken
 
 
+class LeakingAppends(solutions.BlockManager):
+    """An append that is refused keeps the blocks that it found."""
+
+    def append(self, request, tokens=1):
+        table, total = self.tables[request], self.tokens[request] + tokens
+        while len(table) * self.size < total:
+            if not self.spare:
+                return None
+            table.append(self.spare.pop())
+        self.tokens[request] = total
+        return table
+
+
 class AlwaysNew(solutions.BlockManager):
     """A block for every token that comes."""
 
@@ -690,6 +703,7 @@ WRONG = [
     Wrong("decode_lower_bound", bound_printed, "form", ("it returns nothing; return seconds",), 0),
     Wrong("BlockManager", Leaking, "leak", ("allocate(0, 8), free(0), allocate(1, 8)", "do not come back"), 3),
     Wrong("BlockManager", LeakingRefusals, "leak", ("a request that was refused has kept blocks",), 2),
+    Wrong("BlockManager", LeakingAppends, "leak", (": allocate(0, 4), append(0, 12), allocate(1, 8) returned",), 2),
     Wrong("BlockManager", AlwaysNew, "waste", ("3 blocks for 6 tokens; it takes 2: waste less",), 0),
     Wrong("BlockManager", OneTooMany, "waste", ("2 blocks for 4 tokens; it takes 1: waste less",), 0),
     Wrong("BlockManager", Rounded, "too-few", ("1 block for 5 tokens; it takes 2, or the last has no place",), 0),
