@@ -25,8 +25,7 @@ from course_lib.engine.processes.watch import Child
 from exercises_tests.grading import broker
 from exercises_tests.grading.answer import Answer
 from exercises_tests.grading.cells import CELL, borrows, names_defined, needed, statements, without_magic
-from exercises_tests.grading.namespaces import PROCESSES
-from exercises_tests.grading.template import MOST_MEMORY as MOST_TOGETHER
+from exercises_tests.grading.namespaces import MOST_TOGETHER, PROCESSES
 from exercises_tests.grading.verdicts import MOST_TEXT
 from exercises_tests.judging import Outcome
 

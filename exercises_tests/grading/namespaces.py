@@ -28,6 +28,7 @@ CPUCLOCK_SCHED = 2  # what a process has spent, of its clocks
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 SCRATCH = "/scratch"  # the one folder in a sandbox that can be written to, beside /dev/shm
 OWN_BYTES = 16 << 20  # of each of a process's two folders
+MOST_TOGETHER = 3 << 30  # bytes that all processes of a submission may hold
 PROCESSES = 128  # processes and threads of one rank; a limit that ranks shared would tell each how many others have
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -110,11 +110,11 @@ class Sandbox:
             words = [str(theirs.fileno()), *(user or ["0"]), str(int(self._apart))]
             words += [] if self._core is None else [str(self._core)]
             before = prefix(self._environ["PYTHONPATH"]) if self._apart else []
+            command = [*before, _interpreter(), "-m", "exercises_tests.grading.template", *words]
             self.process = subprocess.Popen(
-                [*before, _interpreter(), "-m", "exercises_tests.grading.template", *words], env=self._environ, cwd="/",
-                pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=None if "COURSE_STDERR" in os.environ else subprocess.DEVNULL,
-            )  # fmt: skip
+                command, env=self._environ, cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
         self._hear()
 
     def _say(self, what: str) -> None:
@@ -126,7 +126,8 @@ class Sandbox:
         self._control.settimeout(PATIENCE)
         said = self._control.recv(4096)
         if not said or b"broken" in said:
-            raise ConnectionError(f"no sandbox: {said.decode('utf-8', 'replace').strip()[:200] or 'its template ended'}")
+            why = said.decode("utf-8", "replace").strip()[:200]
+            raise ConnectionError(f"no sandbox: {why or 'its template ended'}")
 
     def close(self) -> None:
         """End the sandbox with all that is in it."""

@@ -21,7 +21,6 @@ import traceback
 from course_lib.engine.processes import fork_server
 from exercises_tests.grading import namespaces
 
-MOST_MEMORY = 3 << 30  # bytes that all processes of a submission may hold together
 LOOK_EVERY = 0.25  # seconds: what can be had beyond the limit is what can be filled in that time
 PAGE = os.sysconf("SC_PAGE_SIZE")
 WARM = ("exercises_tests.grading.judge", "exercises_tests.grading.answer", "exercises_tests.grading.remote")
@@ -83,7 +82,7 @@ class Template:
     def serve(self) -> None:
         while True:
             while not select.select([self.control], [], [], LOOK_EVERY if self.place and self.apart else None)[0]:
-                if memory_held() > MOST_MEMORY:
+                if memory_held() > namespaces.MOST_TOGETHER:
                     for pid in fork_server.children(self.place):  # the Keeper, the first process within
                         os.kill(pid, signal.SIGUSR2)
             data, fds, _, _ = socket.recv_fds(self.control, 65536, 2)
@@ -173,7 +172,7 @@ def memory_held() -> int:
     """Return the bytes that all other processes in the sandbox hold; what several share counts once."""
     others = [pid for pid in os.listdir("/proc") if pid.isdigit() and int(pid) not in (1, os.getpid())]
     resident = [PAGE * int(pages) for pid in others for pages in _read(pid, "statm").split()[1:2]]
-    if sum(resident) <= MOST_MEMORY:  # which counts what is shared again and again, but is quick to see
+    if sum(resident) <= namespaces.MOST_TOGETHER:  # which counts what is shared again and again, but is quick to see
         return 0
     rollups = [re.search(r"^Pss: +(\d+)", _read(pid, "smaps_rollup"), re.MULTILINE) for pid in others]
     return sum(1024 * int(found[1]) for found in rollups if found)
