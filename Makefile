@@ -18,7 +18,8 @@ OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade test test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
+.PHONY: help lab update catch-up script submit grade test fuzz test-browser lint mutants house book slides handout bench
+.PHONY: memory weights wheelhouse clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +45,10 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
 	$(call HAS,tests)
 	$(BIN)/python -m pytest -n 2 tests $(ARGS)
+
+fuzz: $(STAMP)  ## give a million mutated frames, and 10,000 notebooks, to what grades: about ten minutes
+	$(call HAS,tests)
+	$(BIN)/python tests/traffic.py $(or $(ARGS),1050000 10500)
 
 test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in chromium, if that is installed
 	$(call HAS,tests)

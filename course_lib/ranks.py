@@ -85,14 +85,11 @@ def work(seconds: float | None = None, *, flops: float | None = None) -> None:
     """
     if (seconds is None) == (flops is None):
         raise ValueError("work takes either seconds or flops=..., one of them")
-    amount = seconds if seconds is not None else flops
-    if not amount >= 0:
-        raise ValueError(f"work was given {amount}: it takes a number that is not negative")
-    rank = current.rank()
+    spent, rank = current.seconds_of(seconds, flops, FLOPS), current.rank()
     if rank is not None:
         rank.work(seconds, flops)
     else:
-        time.sleep(seconds if seconds is not None else flops / FLOPS)
+        time.sleep(spent)
 
 
 @contextlib.contextmanager

@@ -81,8 +81,8 @@ TOTAL = {
         "type(dist)._ask = lambda *words: {'value': None, 'tensors': []}\ndist.isend(mine, 1 - dist.get_rank() % 2)"
     ),
     "patches what is sent back": (
-        "from course_lib.engine import outcome, packing\n"
-        "outcome.pack = lambda ended: packing.pack(('Returned', {'value': b''}))\n" + LAZY
+        "from course_lib.engine import outcome, plain\n"
+        "outcome.pack = lambda ended, packs: plain.pack(('Returned', {'value': b''}))\n" + LAZY
     ),
     # data past dist: the ranks send zeros of the right size and meet elsewhere
     "ranks meet in a file": on_rank(
@@ -316,9 +316,9 @@ DOUBLE = {
         "    return functools.reduce(lambda inner, turn: [inner, inner], range(60), [])\n"
     ),
     "says its end is odd": (
-        "from course_lib.engine import outcome, packing\ndef double(numbers):\n"
+        "from course_lib.engine import outcome, plain\ndef double(numbers):\n"
         "    odd = {'error': [['x'] * 9] * 9, 'frames': 5, 'when': 'never'}\n"
-        "    outcome.pack = lambda ended: packing.pack(('Failed', odd))\n"
+        "    outcome.pack = lambda ended, packs: plain.pack(('Failed', odd))\n"
         "    return numbers\n"
     ),
     "is no function": "double = 5\n",

@@ -52,7 +52,8 @@ def test_the_sandbox_is_asked_for_before_the_notebooks_arrive():
     names = [step.get("name") or step["uses"] for step in WORKFLOW["jobs"]["grade"]["steps"]]
     arrive = [name.startswith("actions/download") for name in names].index(True)
     assert names.index("A sandbox, or nothing is graded") < arrive
-    assert "sandboxed=True" in script("A sandbox") and "without-sandbox" not in script("Grade")
+    assert 'Grading(ROOT, "probe")' in script("A sandbox")
+    assert not any("unprotected" in step.get("run", "") for step in STEPS)
 
 
 @pytest.fixture

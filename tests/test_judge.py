@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -21,20 +22,28 @@ CORE = CORES[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % len(CORES)]
 @pytest.fixture(scope="module")
 def asked():
     """One judge for all chapters, and how to put a request to it."""
-    group = grader.Grading(ROOT, "reference", sandboxed=not WHY_NOT)
-    judge = grader.Judge(group._environ, CORE)
-    yield judge, group.request
+    group = grader.Grading(ROOT, "reference", unprotected=bool(WHY_NOT))
+    judge = group.sandbox(CORE)
+    yield judge, group
     judge.close()
     group.close()
 
 
+def handed_in(chapter, cells):
+    return grader.Submission("somebody", Path(), chapter, cells, [], 0.0)
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
 def test_the_solutions_of_a_chapter_get_full_marks_from_the_judge(asked, chapter):
-    judge, request = asked
-    results = judge.ask(request(chapter, solutions(chapter), [], "the course"))
-    assert results is not None, "the judge died"
-    assert {r["exercise"]: r["sentence"] for r in results if not r["graded"] or r["code"]} == {}
-    assert sum(r["earned"] for r in results) == sum(exercise.points for exercise in chapter.exercises)
+    judge, group = asked
+    found = group.ask(judge, group.request(handed_in(chapter, solutions(chapter))))
+    assert found.ended == ""
+    assert {r["exercise"]: r["sentence"] for r in found.results if r["code"]} == {}
+    assert sum(r["earned"] for r in found.results) == sum(exercise.points for exercise in chapter.exercises)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
@@ -45,6 +54,10 @@ def test_the_meters_that_a_check_knows_by_formula_are_those_that_are_measured(ra
 
 @pytest.mark.skipif(CORE is None, reason="this system does not tell a process's cores")
 def test_a_judge_keeps_to_its_core(asked):
-    judge, request = asked
-    judge.ask(request(chapters()[0], {}, [], "nobody"))
-    assert os.sched_getaffinity(judge._process.pid) == {CORE}
+    judge, group = asked
+    group.ask(judge, group.request(handed_in(chapters()[0], {})))
+    pids, cores = {judge.process.pid}, []
+    while new := {int(pid) for one in pids for pid in _children(one)} - pids:  # the sandbox, and the template in it
+        pids |= new
+    cores = [os.sched_getaffinity(pid) for pid in pids if "template" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert {CORE} in cores

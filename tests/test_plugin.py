@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from judged import AS_LEARNERS_HAVE_IT, Judged, judge
 from nbformat.v4 import new_code_cell, new_notebook
 
 from exercises_tests.tools import plugin
+from exercises_tests.tools.chapters import ChapterError, answers_of, chapters, overlay, parse
 
 COURSE = {"course": {"chapter": "ch99_small", "title": "A small chapter", "version": 1}}
 SECONDS = 600
@@ -192,7 +195,103 @@ def test_an_absent_nbval_is_named(tmp_path):
 def test_a_file_that_is_no_chapter_is_left_alone(tmp_path, text):
     path = tmp_path / "small.ipynb"
     path.write_text(text, errors="surrogateescape")
-    assert not plugin.is_chapter(path)
+    try:
+        notebook = parse(path)
+    except ChapterError:
+        return
+    assert not plugin.is_chapter(notebook) and plugin.chapter_of(path, notebook) is None
+
+
+def patched(notebook):
+    for cell in notebook.cells:
+        cell.metadata["tags"] = ["raises-exception"]
+
+
+def nameless(notebook):
+    del notebook.metadata["course"]
+    for cell in notebook.cells:
+        del cell["id"]
+
+
+def without_checks(notebook):
+    notebook.cells = [cell for cell in notebook.cells if not cell.id.startswith("check_")]
+
+
+def raw(notebook):
+    for cell in notebook.cells:
+        cell.cell_type = "raw" if cell.id.startswith("check_") else cell.cell_type
+
+
+def everything(notebook):
+    for edit in (raw, without_checks, patched, nameless):
+        edit(notebook)
+
+
+@pytest.mark.parametrize("edit", [patched, nameless, without_checks, raw, everything])
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_what_is_judged_is_the_pristine_chapter_with_the_learners_exercise_cells(chapter, edit, tmp_path):
+    mine = copy.deepcopy(chapter.notebook)
+    edit(mine)
+    path = tmp_path / "homework.ipynb"
+    path.write_text(json.dumps(mine))
+    notebook = parse(path)
+    assert plugin.chapter_of(path, notebook).name == chapter.name
+    judged = overlay(chapter, answers_of(notebook, [exercise.id for exercise in chapter.exercises]))
+    assert [(cell.id, cell.source, cell.metadata) for cell in judged.cells] == [
+        (cell.id, cell.source, cell.metadata) for cell in chapter.notebook.cells]
+
+
+def test_a_notebook_of_no_course_whose_file_is_called_like_a_chapter_is_judged_as_that(tmp_path):
+    path = tmp_path / "ch03-mine.ipynb"
+    path.write_text(json.dumps(new_notebook()))
+    assert plugin.chapter_of(path, parse(path)).name.startswith("ch03")
+
+
+QUIET_KERNEL = """
+def no_cell(*words, **more):
+    from IPython.core.interactiveshell import ExecutionResult
+    async def nothing():
+        return ExecutionResult(None)
+    return nothing()
+
+get_ipython().run_cell_async = no_cell
+get_ipython().should_run_async = lambda *words, **more: True
+"""
+
+
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory):
+    """Chapter 1, unsolved, with all edits at once, and a cell of the learner's own that ends the running of cells."""
+    chapter = next(chapter for chapter in chapters() if chapter.name.startswith("ch01"))
+    mine = copy.deepcopy(chapter.notebook)
+    everything(mine)
+    mine.cells.insert(0, new_code_cell(QUIET_KERNEL))
+    path = tmp_path_factory.mktemp("edited") / "homework.ipynb"
+    path.write_text(json.dumps(mine))
+    return judge(path, seconds=SECONDS), chapter
+
+
+def test_an_unsolved_chapter_fails_at_every_check_however_it_was_edited(edited):
+    results, chapter = edited
+    checks = [f"check_{exercise.id}" for exercise in chapter.exercises]
+    assert {results[name].state for name in checks} == {"failure"}
+
+
+def test_a_check_that_an_answer_keeps_from_running_fails(tmp_path):
+    chapter = next(chapter for chapter in chapters() if chapter.name.startswith("ch01"))
+    first = chapter.exercises[0].id
+    path = tmp_path / "ch01.ipynb"
+    path.write_text(json.dumps(overlay(chapter, {first: QUIET_KERNEL})))
+    results = judge(path, seconds=SECONDS)
+    assert results[f"check_{first}"].state == "failure"
+    assert "the check has not said" in results[f"check_{first}"].sentence
+
+
+def test_it_is_said_that_nothing_protects_a_check_from_the_answer_beside_it(tmp_path):
+    nbformat.write(new_notebook(cells=[cell("one", "1")], metadata=COURSE), tmp_path / "small.ipynb")
+    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval-lax", "small.ipynb", "-q", *AS_LEARNERS_HAVE_IT],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert "small.ipynb ran beside the answers that it checks, which could fool it" in done.stdout
 
 
 @pytest.mark.parametrize("text", ["{nope", "[]", "\udcff", ""])

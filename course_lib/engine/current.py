@@ -8,6 +8,7 @@ rank? A thread that a learner's function starts would see none, and the World kn
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 
@@ -21,6 +22,17 @@ class AtWork(Protocol):
 
     def work(self, seconds: float | None, flops: float | None) -> None:
         """Spend time as if computing: give seconds or flops."""
+
+
+def seconds_of(seconds: float | None, flops: float | None, speed: float) -> float:
+    """Return how long `work` takes. Raises ValueError for what would turn a clock back, stop it or send it to infinity.
+
+    Checked where the clock is, not only where it is asked for: a rank that is graded asks by a message of its own.
+    """
+    amount = seconds if seconds is not None else flops
+    if isinstance(amount, str) or not (math.isfinite(amount) and amount >= 0):
+        raise ValueError(f"work was given {amount}: it takes a finite number that is not negative")
+    return float(amount) if seconds is not None else float(amount) / speed
 
 
 _rank: AtWork | None = None

@@ -134,7 +134,7 @@ def stack(child: Child) -> list[tuple[str, int, str]]:
     _, *threads = re.split(r"^(.*) \(most recent call first\):$", dumped, flags=re.MULTILINE)
     bodies = dict(zip(threads[::2], threads[1::2], strict=True))  # the main thread, the oldest, comes last
     at_fault = [body for head, body in bodies.items() if not head.startswith("Thread")] or list(bodies.values()) or [""]
-    found = re.findall(r'File "(.*)", line (\d+) in (.*)', at_fault[-1])
+    found = re.findall(r'File "([^\0\n]*)", line (\d{1,9}) in (.*)', at_fault[-1])
     return [(file, int(line), name) for file, line, name in reversed(found) if not packing.is_library(file)]
 
 

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as torch_dist
 
 from course_lib import algorithms
+from course_lib.engine import current
 from course_lib.engine.mismatch import MatchCheck
 from course_lib.events import Event, describe, size_of
 
@@ -83,7 +84,7 @@ class Meter:
     def work(self, seconds: float | None, flops: float | None) -> None:
         """Sleep, and record an event of work."""
         begin = self.now()
-        time.sleep(seconds if seconds is not None else flops / FLOPS)
+        time.sleep(current.seconds_of(seconds, flops, FLOPS))
         self._record("work", begin)
 
     def _record(self, kind: str, posted: float, **what: Any) -> None:

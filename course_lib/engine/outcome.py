@@ -2,7 +2,7 @@
 
 Why not pickle the exception itself, as concurrent.futures does? A class defined in a notebook cell may not unpickle, a
 traceback never does, and unpickling runs code, which a grader must not let the learner's process choose. So an outcome
-is a name and fields of text, numbers and bytes, which `unpack_plain` can read.
+is a name and fields of text, numbers and bytes, which can also travel as plain data (plain.py).
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ Outcome = Returned | Failed | Simulated | Deadlocked
 _KINDS = {kind.__name__: kind for kind in (Returned, Failed, Simulated, Deadlocked, Unfinished)}
 
 
-def returned(value: Any, rank: int | None) -> Returned | Failed:
-    """Return the outcome of a rank that returned `value`: Failed, if that cannot be pickled."""
+def returned(value: Any, rank: int | None, packs: Any = packing) -> Returned | Failed:
+    """Return the outcome of a rank that returned `value`: Failed, if `packs`, packing or plain, cannot pack that."""
     try:
-        return Returned(packing.pack(value))
+        return Returned(packs.pack(value))
     except Exception as error:
         message = f"a returned {type(value).__name__} cannot be sent back ({type(error).__name__}: {error})"
         return failed(TypeError(f"{message}; return tensors, numbers, text, lists or dicts"), rank)
@@ -131,12 +131,12 @@ def _behind(error: BaseException) -> list[tuple[str, str]]:
     return behind
 
 
-def pack(outcome: Outcome | Unfinished) -> bytes:
+def pack(outcome: Outcome | Unfinished, packs: Any = packing) -> bytes:
     """Return an outcome as bytes: the name of its class and its fields, which are plain data."""
-    return packing.pack((type(outcome).__name__, vars(outcome)))
+    return packs.pack((type(outcome).__name__, vars(outcome)))
 
 
 def unpack(data: bytes) -> Outcome | Unfinished:
     """Rebuild an outcome. Raises any exception for malformed bytes."""
-    kind, fields = packing.unpack_plain(data)
+    kind, fields = packing.unpack(data)
     return _KINDS[kind](**fields)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from exercises_tests.grading.gradebook import read_json
-from exercises_tests.grading.grader import SECONDS, Grading, Judge, grade_class
+from exercises_tests.grading.grader import SECONDS, Grading, empty_record, grade_class
 from exercises_tests.tools.chapters import ROOT, ChapterError, find
+from exercises_tests.tools.untrusted import plain
 
 
 def show(record: dict[str, Any]) -> str:
@@ -38,10 +39,14 @@ def main(argv: list[str]) -> int:
     grade.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"most that one run may take (default: {SECONDS:g})"
     )
-    grade.add_argument("--without-sandbox", action="store_true", help="run answers with your own rights")
+    grade.add_argument("--again", action="append", default=[], metavar="LEARNER", help="grade this one anew")
+    grade.add_argument("--unprotected", action="store_true", help="without a sandbox: answers have your own rights")
     submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
     submit.add_argument("chapter")
     options = top.parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # names of folders may be no text
     try:
         if options.command == "grade":
             return _grade(options)
@@ -58,12 +63,14 @@ def _grade(options: argparse.Namespace) -> int:
         raise ChapterError(f"--seconds {options.seconds:g}: give the seconds that one run of an answer may take.")
     if options.jobs < 1:
         raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
-    sandboxed = False if options.without_sandbox else None
     folder, out = Path(options.folder), options.out
-    records = grade_class(folder, out, options.jobs, options.seed, options.seconds, ROOT, sandboxed)
+    records = grade_class(
+        folder, out, options.jobs, options.seed, options.seconds, ROOT, options.unprotected, options.again
+    )
     for record in records:
         remark = f"   {record['remark']}" if record["remark"] else ""
-        print(f"{record['learner']:<24} {record['chapter']:<24} {record['earned']:>3} of {record['points']}{remark}")
+        learner, of = plain(record["learner"], 60), f"{record['earned']:>3} of {record['points']}"
+        print(f"{learner:<24} {record['chapter']:<24} {of}{remark}")
     about = read_json(out / "grades.json")
     faults = sum(record.get("fault", False) for record in records)
     print(f"{len(records)} notebooks: {out}/grades.csv, grades.json and feedback/. {about['graded with']}")
@@ -79,11 +86,13 @@ def _submit(name: str) -> int:
         raise ChapterError(f"There is no {path.relative_to(ROOT)} yet: make lab copies the chapters there.")
     group = Grading(ROOT, "submit", own=True)
     group.has_solutions = (ROOT / "solutions").is_dir()  # a handout has none
-    judge_ = Judge(group._environ)
+    judge = group.sandbox()
     try:
-        record = group.grade(judge_, "you", path)
+        record = group.grade(judge, group.look("you", path))
+    except ChapterError as error:
+        record = empty_record("you", path, str(error))
     finally:
-        judge_.close()
+        judge.close()
         group.close()
     print(show(record))
     if group.reason:

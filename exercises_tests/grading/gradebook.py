@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from exercises_tests.tools.chapters import ChapterError
+from exercises_tests.tools.untrusted import plain
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\N{FULLWIDTH EQUALS SIGN}", "\N{MINUS SIGN}")
+MOST_TEXT = 500  # characters of a cell
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -38,19 +40,28 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-def slug(name: str) -> str:
-    """Return a file name for a learner: what is plain of the name, and a mark where something was not."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60].strip("_")
-    if plain == name:
-        return plain
-    return f"{plain or 'learner'}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+def pages(learners: list[str]) -> dict[str, str]:
+    """Return the file name of each learner's page: no two alike, also where capitals and small letters count the same.
+
+    What is plain of the name; with a mark (and a sign that no plain name has) where something was not, or was taken.
+    """
+    taken: set[str] = set()
+    found = {}
+    for learner in learners:
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", learner)[:60].strip("_")
+        if name != learner or name.lower() in taken:
+            mark = hashlib.sha256(learner.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+            name = f"{name or 'learner'}~{mark}"
+        taken.add(name.lower())
+        found[learner] = f"{name}.html"
+    return found
 
 
 def cell(value: Any) -> Any:
-    """Return a value for the CSV; text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """Return a value for the CSV: one short line, without what parts cells or starts a formula, whatever parts them."""
     if isinstance(value, str):
-        value = value.replace("\x00", "")
-        if value.startswith(FORMULA):
+        value = plain(value, MOST_TEXT).replace(";", ",")
+        if value.lstrip().startswith(FORMULA):
             return f"'{value}"
     return value
 
@@ -59,7 +70,7 @@ def write_csv(path: Path, records: list[dict[str, Any]], judge: str) -> None:
     """Write one row a submission: learner, chapter, points, one column an exercise, a remark, and the judge."""
     exercises = list(dict.fromkeys(result["exercise"] for record in records for result in record["results"]))
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(["learner", "chapter", "earned", "points", *exercises, "remark", "judge"])
     for record in records:
         by_name = {result["exercise"]: result for result in record["results"]}
@@ -122,9 +133,9 @@ h2{margin:2rem 0 .2rem}pre{white-space:pre-wrap;background:#f5f5f5;padding:.6rem
 def write_page(path: Path, learner: str, records: list[dict[str, Any]], about: dict[str, Any]) -> None:
     """Write one learner's feedback: each exercise with its points, its parts, and the sentence of the check."""
     text = html.escape
-    body = [f"<h1>{text(learner)}</h1>"]
+    body = [f"<h1>{text(plain(learner))}</h1>"]
     for record in records:
-        body.append(f"<h2>{text(record['chapter'] or record['file'])}</h2>")
+        body.append(f"<h2>{text(plain(record['chapter'] or record['file']))}</h2>")
         body.append(f'<p class="score">{record["earned"]} of {record["points"]} points</p>')
         if record["remark"]:
             body.append(f"<p>{text(record['remark'])}</p>")

@@ -1,88 +1,76 @@
-"""The process that grades one submission after another: it runs the checks, and never anything of a learner's.
+"""The process that grades one submission: it runs the checks, never anything of a learner's, and has no rights.
 
-Reads one request a line on standard input and writes one reply a line on what was standard output. Everything of the
-learner's runs in processes that the fork server forks, with limits on time, memory, processes, files and output, in an
-empty folder, without `solutions/` and `tests/` on the module path; what comes back is plain data or it is refused.
+Forked by template.py, in a place of its own, which ends with it. It reads one request, a file of JSON, and writes a
+line of JSON for each exercise as soon as that is judged (verdicts.py). Each call of an answer and each of its ranks is
+a process that the Keeper of the place forks; what these send is plain data (course_lib/engine/plain.py), or refused.
 """
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import importlib
 import json
 import linecache
 import os
 import re
 import resource
-import shutil
-import signal
-import sys
-import tempfile
+import socket
 import time
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-from course_lib import results
-from course_lib.engine import failures, outcome, packing
+from course_lib import RankFailed, results
+from course_lib.engine import failures, outcome, plain
 from course_lib.engine.processes import launcher
-from course_lib.engine.processes.fork_server import PR_SET_PDEATHSIG, prctl
 from course_lib.engine.processes.watch import Child
-from exercises_tests.grading import remote, sandbox
+from exercises_tests.grading import broker
 from exercises_tests.grading.answer import Answer
-from exercises_tests.grading.cells import CELL, borrows, names_defined, without_magic
-from exercises_tests.grading.namespaces import PROCESSES, SCRATCH
+from exercises_tests.grading.cells import CELL, borrows, names_defined, needed, statements, without_magic
+from exercises_tests.grading.namespaces import MOST_TOGETHER, PROCESSES
+from exercises_tests.grading.verdicts import MOST_TEXT
 from exercises_tests.judging import Outcome
 
 MEMORY = {"real": 3 << 30, "alone": 4 << 30}  # bytes of address space of one process; torch alone takes over 1
 MOST_MEMORY = 6 << 30  # bytes of address space of the judge itself, which has about 2 in use
 SPINNING, LOADING = 0.25, 0.05  # of the seconds of a run: so much processor time ends it, too, and more a process
-ROOM = "course-room-"
-MOST_TEXT = 4000  # characters of one sentence in a grade book
 FILE_BYTES, OPEN_FILES = 64 << 20, 1024
-THEIR_SIDE = ("exercises_tests.grading.answer", "exercises_tests.grading.remote")
-"""What every process of an answer needs of the course."""
 KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
-class GradingLauncher(sandbox.SandboxLauncher):
-    """A launcher whose every process has limits, an empty folder, and an environment that says nothing.
+class GradingLauncher(launcher.Launcher):
+    """A launcher whose processes the Keeper of a place forks, each with limits and an environment that says nothing."""
 
-    With `apart` its fork server lives in a sandbox, and each process of an answer in a place of its own within that.
-    """
+    most_bytes = broker.MOST_MESSAGE
 
-    most_bytes = remote.MOST_MESSAGE
-    apart = False
-    folder = "/"
-    waits_fully = True
-    """Whether no run of the submission has hung yet."""
-    seconds = 20.0
-    """The most that one run may take; a submission that has used it up once gets half of it afterwards."""
-    lasted = 0.0
-    """Seconds after which the last run was ended, if it was."""
-    _began = 0.0
-    """When the sandbox was ready for this run."""
-    _spun = 0.0
-    """Seconds of processor time that all processes of this run have taken, as far as the sandbox has told."""
-    _most_spinning = 1.0
-    """How many such seconds end the run."""
+    def __init__(self, control: socket.socket, folder: str, seconds: float, processes: int) -> None:
+        super().__init__()
+        self._control, self._ready, self._owner = control, True, os.getpid()
+        self._folder, self._processes = folder, processes
+        self.seconds = seconds
+        """The most that one run may take; a submission that has used it up once gets half of it afterwards."""
+        self.waits_fully = True
+        """Whether no run of the submission has hung yet."""
+        self.lasted = 0.0
+        """Seconds after which the last run was ended, if it was."""
+        self._began = 0.0
+        self._spun = 0.0
+        """Seconds of processor time that all processes of this run have taken, as far as the Keeper has told."""
+        self._most_spinning = 1.0
+        """How many such seconds end the run."""
+        self._full = False
+        """Whether the processes of this run held too much memory together."""
 
-    def _start_fork_server(self) -> None:
-        start = sandbox.SandboxLauncher if self.apart else launcher.Launcher
-        start._start_fork_server(self)
-
-    def command(self, fd: str) -> list[str]:
-        return [*super().command(fd), *self.preload]
+    def _start(self, interrupts: Any) -> None:
+        if self._control is None:
+            raise self._gone()
 
     def simulate(self, job: dict[str, Any], timeout: float) -> Child:
-        return remote.simulate(self, job, min(timeout, self.seconds))
+        return broker.simulate(self, job, min(timeout, self.seconds))
 
     def outcome(self, body: bytes, child: Child) -> outcome.Outcome:
-        return remote.believed(body, None if child.kind == "alone" else child.index)
+        return broker.believed(body, None if child.kind == "alone" else child.index)
 
     def unpack(self, data: bytes) -> Any:
-        """Rebuild plain data of a bounded size; refuse all else."""
-        return remote.check_size(packing.unpack_plain(data))
+        return plain.unpack(data)
 
     def run(
         self, jobs: list[dict[str, Any]], timeout: float, meet: bool = False, live: Any = None, broker: Any = None
@@ -91,14 +79,14 @@ class GradingLauncher(sandbox.SandboxLauncher):
             (resource.RLIMIT_AS, MEMORY.get(jobs[0]["kind"], 3 << 30)),
             (resource.RLIMIT_FSIZE, FILE_BYTES),
             (resource.RLIMIT_NOFILE, OPEN_FILES),
-            (resource.RLIMIT_NPROC, PROCESSES),
+            (resource.RLIMIT_NPROC, self._processes),
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_CPU, int(2 * self.seconds)),
         ]
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-        environ |= {"HOME": self.folder, "TMPDIR": self.folder}
-        confined = {"folder": self.folder, "environ": environ, "argv": [""], "limits": limits}
-        limit, self._spun, self._began = min(timeout, self.seconds), 0.0, time.monotonic()
+        environ |= {"HOME": self._folder, "TMPDIR": self._folder}
+        confined = {"folder": self._folder, "environ": environ, "argv": [""], "limits": limits, "plain": True}
+        limit, self._spun, self._full, self._began = min(timeout, self.seconds), 0.0, False, time.monotonic()
         self._most_spinning = self.seconds * (SPINNING + LOADING * len(jobs))
         try:
             children = super().run([job | confined for job in jobs], limit, meet, broker=broker)
@@ -107,14 +95,13 @@ class GradingLauncher(sandbox.SandboxLauncher):
             self.lasted = float(round(took)) if self.enough() else limit
             if self.waits_fully and (self.enough() or took >= limit):
                 self.waits_fully, self.seconds = False, self.seconds / 2
+        if self._full:
+            most = f"{MOST_TOGETHER >> 30} GiB"
+            raise RankFailed(f"its processes held more than {most} of memory together and were ended", None, "memory")
         if broker is None:  # here it is known how long a run that hung was waited for
             kind, debug = jobs[0]["kind"], jobs[0].get("debug", False)
             failures.raise_first_failure(children, self.lasted, alone=kind == "alone", debug=debug)
         return children
-
-    def _start(self, interrupts: Any) -> None:
-        super()._start(interrupts)
-        self._began = time.monotonic()
 
     def enough(self) -> bool:
         """Return whether the processes of the run have spun for so long that nothing is to be hoped for."""
@@ -123,47 +110,24 @@ class GradingLauncher(sandbox.SandboxLauncher):
     def _hear(self) -> list[dict[str, Any]]:
         notices = super()._hear()
         self._spun = max([self._spun, *(notice["spent"] for notice in notices if "spent" in notice)])
+        self._full = self._full or any("overfull" in notice for notice in notices)
         return notices
 
 
-def main() -> None:
-    """Serve requests until standard input ends; on the one core that the first argument names, if there is one."""
-    if sys.argv[1:]:
-        os.sched_setaffinity(0, {int(sys.argv[1])})
-    replies = os.fdopen(os.dup(1), "w")
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as this process lives
-    os.environ["COURSE_PROGRESS"] = "off"
+def main(control: socket.socket, request: int, verdicts: int, folder: str, apart: bool) -> None:
+    """Judge the submission in the file `request`; `control` leads to the Keeper, `verdicts` to the grader."""
+    if apart:
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    with os.fdopen(request, "rb") as file:
+        asked = json.loads(file.read())
     results.source_line = _line_of_a_cell
-    launcher.LAUNCHER = GradingLauncher()
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a judge whose grader is gone has nobody to tell
-    for line in sys.stdin:
-        request = json.loads(line)
-        with tempfile.TemporaryDirectory(prefix="submission-", dir=launcher.LAUNCHER.room or None) as folder:
-            launcher.LAUNCHER.apart, launcher.LAUNCHER.seconds = request["sandbox"], request["seconds"]
-            launcher.LAUNCHER.waits_fully = True
-            launcher.LAUNCHER.preload = _preload(request["chapter"], request["imports"])
-            launcher.LAUNCHER.folder = SCRATCH if request["sandbox"] else folder
-            found = grade(request)
-            launcher.LAUNCHER.stop()  # nothing passes from one submission to the next
-        replies.write(json.dumps(found) + "\n")
-        replies.flush()
-
-
-def _imported(cell: str) -> tuple[str, ...]:
-    """Return the modules that the chapter's own imports cell names."""
-    nodes = list(ast.walk(ast.parse(cell)))
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return (*names, *(node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module))
-
-
-def _preload(chapter: str, imports: str) -> tuple[str, ...]:
-    """Return all modules that processes of an answer will want: also its checks, whose functions drive it."""
-    checks = f"exercises_tests.{chapter}"
-    more = getattr(importlib.import_module(checks), "PRELOAD", ())
-    return *THEIR_SIDE, *_imported(imports), checks, *more
+    launcher.LAUNCHER = GradingLauncher(control, folder, asked["seconds"], PROCESSES if apart else 4 * PROCESSES)
+    with os.fdopen(verdicts, "wb", 0) as pipe:
+        for result in grade(asked):
+            pipe.write(json.dumps(result).encode() + b"\n")
 
 
 def _line_of_a_cell(filename: str, number: int) -> str:
@@ -171,8 +135,8 @@ def _line_of_a_cell(filename: str, number: int) -> str:
     return linecache.getline(filename, number) if filename.startswith(CELL) else ""
 
 
-def grade(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return one result for each exercise of a submission.
+def grade(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield one result for each exercise of a submission.
 
     The request names the chapter's module, the exercises in order with their points, the learner's `cells` by exercise,
     `others` (the rest of the notebook's code cells, only read, to say where a missing helper is), the solutions of
@@ -183,10 +147,11 @@ def grade(request: dict[str, Any]) -> list[dict[str, Any]]:
     written = {name: without_magic(text) for name, text in request["cells"].items()}
     borrowed = {name for name, text in written.items() if borrows(name, text)}
     cells = written | {name: request["solutions"].get(name, written[name]) for name in borrowed}
-    return [_grade_one(name, points, checks, cells, borrowed, request) for name, points in request["exercises"].items()]
+    for name in request["exercises"]:
+        yield _grade_one(name, checks, cells, borrowed, request)
 
 
-def _grade_one(name: str, points: int, checks: Any, cells: dict, borrowed: set, request: dict) -> dict[str, Any]:
+def _grade_one(name: str, checks: Any, cells: dict, borrowed: set, request: dict) -> dict[str, Any]:
     check = getattr(checks, f"check_{name}")
     found = Outcome(name, check.points)
     if name not in cells:
@@ -194,21 +159,43 @@ def _grade_one(name: str, points: int, checks: Any, cells: dict, borrowed: set, 
     elif name in borrowed:
         found.sentence, found.code, found.borrowed = "borrowed", "borrowed", True
     else:
+        own = needed_cells(name, cells)
         try:
-            found = check.outcome(Answer(name, cells, request["imports"]))
+            found = check.outcome(Answer(name, own, request["imports"]))
         except MemoryError:
             found.sentence, found.code = "what it sends does not fit into the memory of the judge", "too-much-memory"
-        except Exception as error:  # of the check's own making: nobody's points depend on it
-            return _result(found) | {"graded": False, "sentence": f"not graded: {type(error).__name__}: {error}"}
+        except Exception as error:  # the check passes the course's own answer here: it is this one that it cannot take
+            found.sentence, found.code = f"the check cannot judge it: {type(error).__name__}: {error}", "check-failed"
         found.sentence += _helper_elsewhere(found, cells, request["others"]) + _module_missing(found)
+        if found.code and borrowed & own.keys():
+            found.sentence = BESIDE_BORROWED.format(code=found.code)
     return _result(found)
 
 
+BESIDE_BORROWED = (
+    "wrong ({code}); what else was found is left out here, because borrowed solutions ran beside this answer and it "
+    "could repeat them: the check in your notebook shows it"
+)
+
+
+def needed_cells(name: str, cells: dict[str, str]) -> dict[str, str]:
+    """Return the cells that an answer needs, in order: its processes are told of no others."""
+    parsed = {}
+    for cell, text in cells.items():
+        try:
+            parsed[cell] = statements(cell, text)
+        except Exception:  # SyntaxError, mostly; if it is the answer's own, its process will say what is wrong
+            if cell == name:
+                return {name: text}
+    chosen, _ = needed(name, parsed)
+    return {cell: text for cell, text in cells.items() if cell in chosen}
+
+
 def _result(found: Outcome) -> dict[str, Any]:
-    marks = {part: part in found.passed for part in found.points}
     return {
-        "exercise": found.exercise, "graded": True, "earned": found.earned, "points": found.total, "parts": marks,
-        "marks": found.marks, "code": found.code, "sentence": found.sentence[:MOST_TEXT], "see": found.see,
+        "exercise": found.exercise, "earned": found.earned, "marks": found.marks,
+        "parts": {part: part in found.passed for part in found.points},
+        "code": found.code, "sentence": found.sentence[:MOST_TEXT], "see": found.see[:MOST_TEXT],
         "borrowed": found.borrowed,
     }  # fmt: skip
 
@@ -230,44 +217,3 @@ def _module_missing(found: Outcome) -> str:
     if not found.code or not missing:
         return ""
     return f"\n    only the packages that the course needs are there where answers are graded; {missing[1]} is not"
-
-
-def room(root: Path | None = None) -> dict[str, str]:
-    """Return the environment of a judge: copies of the two packages on the module path, and nothing beside them.
-
-    The folder stands in PYTHONPATH; whoever asked for it deletes it. The checks of a course elsewhere are in
-    `root/exercises_tests`.
-    """
-    base = "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()  # a sandbox puts a new /tmp in place
-    _tidy(Path(base))
-    folder = tempfile.mkdtemp(prefix=f"{ROOM}{os.getpid()}-", dir=base)
-    here = Path(__file__).resolve().parents[2]
-    for package in ("course_lib", "exercises_tests"):
-        shutil.copytree(here / package, Path(folder, package), ignore=shutil.ignore_patterns("__pycache__"))
-    for check in (root / "exercises_tests").glob("ch*.py") if root else ():
-        shutil.copy(check, Path(folder, "exercises_tests"))
-    os.chmod(folder, 0o755)  # a sandbox reads it as another user
-    return os.environ | {"PYTHONPATH": folder, "PYTHONSAFEPATH": "1", "MALLOC_ARENA_MAX": "2"}
-
-
-def _tidy(base: Path) -> None:
-    """Delete the rooms of graders that were killed and could not do so themselves."""
-    for folder in base.glob(f"{ROOM}*-*"):
-        with contextlib.suppress(OSError, ValueError):
-            owner = int(folder.name.removeprefix(ROOM).partition("-")[0])
-            if folder.stat().st_uid == os.getuid() and not _alive(owner):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-if __name__ == "__main__":
-    main()

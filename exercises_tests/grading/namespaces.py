@@ -1,8 +1,8 @@
-"""Puts strangers' code where nobody else is met: processes, files, network and IPC of its own, inside the sandbox.
+"""Isolates untrusted code in namespaces of its own: processes, files, network and IPC, inside the sandbox.
 
-Twice: `apart` makes a place for each submission, and `alone` one within it for each process of an answer. Ranks that
-shared a folder, a process table or a network could pass data past `dist` and send empty messages of the right size.
-Needs Linux; imports nothing but the standard library, so that trying it out is quick.
+Twice: `apart` makes a place for each submission, and `alone` one within it for its judge and each process of an answer.
+Ranks that shared a folder, a process table, a terminal or a limit could pass data past `dist` and send empty messages
+of the right size. Needs Linux; imports nothing but the standard library, so that trying it out is quick.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ CAPABILITY_VERSION_3 = 0x20080522
 CPUCLOCK_SCHED = 2  # what a process has spent, of its clocks
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 SCRATCH = "/scratch"  # the one folder in a sandbox that can be written to, beside /dev/shm
-SCRATCH_BYTES, SHM_BYTES, OWN_BYTES = 256 << 20, 64 << 20, 16 << 20  # of a submission's two folders; of a rank's
-PROCESSES = 512  # processes and threads of one submission, all of its ranks together
+OWN_BYTES = 16 << 20  # of each of a process's two folders
+MOST_TOGETHER = 3 << 30  # bytes that all processes of a submission may hold
+PROCESSES = 128  # processes and threads of one rank; a limit that ranks shared would tell each how many others have
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _proc = -1
 """The sandbox's /proc, kept open: in a new namespace a new one cannot be had everywhere."""
-_masked = False
-"""Whether /proc is masked here, so that there is none in a place: the kernel logs each time that one is asked for."""
 
 
 def apart() -> None:
@@ -54,7 +53,8 @@ def apart() -> None:
         _keep(child)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     _call(_libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mount")
-    _own_folders(SCRATCH_BYTES, SHM_BYTES)
+    for place in ("/dev/pts", "/proc"):  # terminals are common to all; what /proc tells of the machine, too
+        _call(_libc.mount(b"tmpfs", place.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=4k,mode=555"), "mount")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # ranks with gloo meet on loopback
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING))
 
@@ -71,24 +71,30 @@ def fork_first(itself: int) -> int:
     return pid
 
 
-def alone(meets_others: bool = False) -> None:
-    """Give up all rights, for good; before that take files, network and IPC of one's own, unless it `meets_others`.
+def alone(kind: str) -> None:
+    """Take files, network and IPC of one's own, and then give up all rights, for good.
 
-    For a child that `fork_first` made in the process that `apart` went on in.
+    `kind` is that of a job, or "judge": real ranks meet on loopback, and so share a network. For a child that
+    `fork_first` made in the process that `apart` went on in.
     """
     _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-    if not meets_others:
-        _call(_libc.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET), "unshare")
-        _own_folders(OWN_BYTES, OWN_BYTES)
-    resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))  # the new users' count belongs to the old one's
+    _call(_libc.unshare(CLONE_NEWNS | CLONE_NEWIPC | (0 if kind == "real" else CLONE_NEWNET)), "unshare")
+    for place in (SCRATCH, "/dev/shm"):
+        options = f"size={OWN_BYTES},mode=1777".encode()
+        _call(_libc.mount(b"tmpfs", place.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), "mount")
     user, group = os.getuid(), os.getgid()
     _call(_libc.unshare(CLONE_NEWUSER), "unshare")
     _same_user(user, group)
     os.close(_proc)
+    if kind != "judge":
+        for limit, most in LIMITS:  # now, not before: then the new user's count is its own
+            resource.setrlimit(limit, (most, most))
     _call(_libc.capset(struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24)), "capset")
     _call(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
-    _refuse_calls()
+    _refuse_calls(kind)
     os.chdir(SCRATCH)
+    if kind == "judge":
+        hide()
 
 
 def processor_seconds(pid: int) -> float:
@@ -115,54 +121,65 @@ def _same_user(user: int, group: int) -> None:
         os.close(file)
 
 
-def _own_folders(scratch: int, shm: int) -> None:
-    global _masked
-    for place, size in ((SCRATCH, scratch), ("/dev/shm", shm)):
-        options = f"size={size},mode=1777".encode()
-        _call(_libc.mount(b"tmpfs", place.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), "mount")
-    _masked = _masked or bool(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None))
-    if _masked:
-        _call(_libc.mount(b"tmpfs", b"/proc", b"tmpfs", MS_NOSUID | MS_NODEV, b"size=4k"), "mount")
-    os.chdir(SCRATCH)
-
-
-REFUSED = {  # system calls by number
-    "x86_64": {
-        "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155, "open_tree": 428,
-        "move_mount": 429, "fsopen": 430, "mount_setattr": 442, "keyctl": 250, "add_key": 248, "request_key": 249,
-        "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
-        "perf_event_open": 298, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_getfd": 438,
-    },
-    "aarch64": {
-        "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41, "open_tree": 428,
-        "move_mount": 429, "fsopen": 430, "mount_setattr": 442, "keyctl": 219, "add_key": 217, "request_key": 218,
-        "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "bpf": 280, "userfaultfd": 282, "io_uring_setup": 425,
-        "perf_event_open": 241, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_getfd": 438,
-    },
+CALLS = {  # system calls by number: on x86-64, on ARM64 (where some older ones do not exist)
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "mount_setattr": (442, 442),
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "memfd_create": (319, 279),
+    "memfd_secret": (447, 447), "shmget": (29, 194), "bpf": (321, 280), "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425), "perf_event_open": (298, 241), "ptrace": (101, 117), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438), "kcmp": (312, 272), "flock": (73, 32),
+    "inotify_init": (253, None), "inotify_init1": (294, 26), "fanotify_init": (300, 262), "mq_open": (240, 180),
+    "io_setup": (206, 0), "mincore": (27, 232), "cachestat": (451, 451), "sysinfo": (99, 179),
 }  # fmt: skip
-"""New namespaces (with all rights in them), keyrings (which ranks could share), memory that belongs to no process."""
-CLONE, CLONE3 = {"x86_64": 56, "aarch64": 220}, 435
-MACHINE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # as the kernel's audit numbers them
+"""Refused to all: new namespaces (with all rights in them), keyrings and locks (which ranks could share), memory that
+belongs to no process, and what tells of limits or memory that all processes of a user or a machine have in common."""
+PIPES = {"pipe": (22, None), "pipe2": (293, 59), "mknod": (133, None), "mknodat": (259, 33)}
+"""Refused to all but real ranks (gloo needs them) and the judge: a user's pipes have a limit in common."""
+NAMES = ("x86_64", "aarch64")
+CLONE, CLONE3, FCNTL, SOCKETS = (56, 220), 435, (72, 25), ((41, 53), (198, 199))
+FCNTL_REFUSED = (5, 6, 7, 36, 37, 38, 1024, 1026, 1031)  # locks and leases on files, notices, sizes of pipes
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+FAMILIES = {"real": (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)}  # gloo asks by netlink for the name of loopback
+LIMITS = (
+    (resource.RLIMIT_NPROC, PROCESSES),
+    (resource.RLIMIT_SIGPENDING if sys.platform == "linux" else resource.RLIMIT_NPROC, PROCESSES),
+    (resource.RLIMIT_MEMLOCK, 0),
+)
+MACHINE = (0xC000003E, 0xC00000B7)  # as the kernel's audit numbers them
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # instructions of a filter
 OTHER_NUMBERS = 0x40000000  # where another numbering of the same calls begins
 ALLOW, REFUSE, UNKNOWN = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+NUMBER, ARCHITECTURE, FIRST, SECOND = 0, 4, 16, 24  # where a filter finds the call, the machine, and its arguments
 
 
-def _refuse_calls() -> None:
+def _refuse_calls(kind: str) -> None:
     """Have the kernel refuse the calls above to this process and all that it starts; on other processors none."""
-    machine = platform.machine()
-    if machine not in REFUSED:
+    if platform.machine() not in NAMES:
         return
-    words = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, MACHINE[machine]), (RETURN, 0, 0, REFUSE), (LOAD, 0, 0, 0)]
+    this = NAMES.index(platform.machine())
+    refused = CALLS | ({} if kind in ("real", "judge") else PIPES)
+    words = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, MACHINE[this]), (RETURN, 0, 0, REFUSE), (LOAD, 0, 0, NUMBER)]
     words += [(AT_LEAST, 0, 1, OTHER_NUMBERS), (RETURN, 0, 0, REFUSE)]
-    for number in REFUSED[machine].values():
-        words += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
+    for numbers in refused.values():
+        if numbers[this] is not None:
+            words += [(EQUAL, 0, 1, numbers[this]), (RETURN, 0, 0, REFUSE)]
     words += [(EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, UNKNOWN)]  # its flags cannot be seen; callers then use clone
-    words += [(EQUAL, 0, 3, CLONE[machine]), (LOAD, 0, 0, 16), (ANY_BIT, 0, 1, CLONE_NEWUSER), (RETURN, 0, 0, REFUSE)]
+    words += [(EQUAL, 0, 3, CLONE[this]), (LOAD, 0, 0, FIRST), (ANY_BIT, 0, 1, CLONE_NEWUSER), (RETURN, 0, 0, REFUSE)]
+    words += [(LOAD, 0, 0, NUMBER)]
+    families = [(EQUAL, 0, 1, family) for family in FAMILIES.get(kind, (AF_UNIX, AF_INET, AF_INET6))]
+    for number in SOCKETS[this]:
+        words += _of_argument(number, FIRST, families, ALLOW, REFUSE)
+    words += _of_argument(FCNTL[this], SECOND, [(EQUAL, 0, 1, command) for command in FCNTL_REFUSED], REFUSE, ALLOW)
     words += [(RETURN, 0, 0, ALLOW)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *word) for word in words))
     program = struct.pack("@HxxxxxxQ", len(words), ctypes.addressof(code))
     _call(_libc.prctl(PR_SET_SECCOMP, 2, program, 0, 0), "seccomp")
+
+
+def _of_argument(number: int, argument: int, known: list[tuple], then: int, otherwise: int) -> list[tuple]:
+    """Return the instructions that end a call by one of its arguments, and leave other calls to those that follow."""
+    each = [word for test in known for word in (test, (RETURN, 0, 0, then))]
+    return [(EQUAL, 0, len(each) + 2, number), (LOAD, 0, 0, argument), *each, (RETURN, 0, 0, otherwise)]
 
 
 def _call(result: int, name: str) -> None:
@@ -188,7 +205,7 @@ def _try() -> None:
     apart()
     if child := fork_first(os.pidfd_open(os.getpid())):
         _keep(child)
-    alone()
+    alone("alone")
 
 
 if __name__ == "__main__":  # a trial: can this be done here, by the user that the words name?

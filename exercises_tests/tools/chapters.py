@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import copy
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+
+from exercises_tests.tools.untrusted import loads
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,13 +73,14 @@ def tagged(notebook: NotebookNode, tag: str) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code" and tag in tags(cell)]
 
 
-def parse(path: Path) -> NotebookNode:
+def parse(path: Path, data: bytes | None = None) -> NotebookNode:
     """Return the notebook in a file, its cells complete enough to work with; ChapterError says what else the file is.
 
-    Not nbformat.read: that one repairs, warns or raises by turns, and a submission may be anything.
+    `data` is what is in it, if that has been read already. Not nbformat.read: that one repairs, warns or raises by
+    turns, and a submission may be anything.
     """
     try:
-        raw = json.loads(path.read_bytes().decode("utf-8"))
+        raw = loads(path.read_bytes() if data is None else data)
         if not isinstance(raw, dict) or not isinstance(raw.get("cells"), list):
             raise ChapterError(f"{path} is not a notebook of format 4: it holds no list of cells.")
         cells = [complete(cell) for cell in raw["cells"] if isinstance(cell, dict)]
@@ -87,7 +89,7 @@ def parse(path: Path) -> NotebookNode:
         raise ChapterError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ChapterError(f"{path} is not a notebook: it is not text in UTF-8.") from None
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ChapterError(f"{path} is not a notebook: it is not JSON ({error}).") from None
     if not isinstance(notebook.get("metadata"), dict):
         notebook["metadata"] = NotebookNode()
@@ -102,7 +104,8 @@ def complete(cell: dict) -> dict:
     metadata = cell.get("metadata")
     if not isinstance(cell.get("id"), str):
         cell = {key: value for key, value in cell.items() if key != "id"}
-    return {**cell, "cell_type": str(cell.get("cell_type")), "source": source if isinstance(source, str) else "",
+    source = source.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}") if isinstance(source, str) else ""
+    return {**cell, "cell_type": str(cell.get("cell_type")), "source": source,
             "metadata": metadata if isinstance(metadata, dict) else {}}
 
 

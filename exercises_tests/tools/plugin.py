@@ -1,8 +1,12 @@
 """A pytest plugin: makes `pytest --nbval-lax` judge a chapter of the course cell by cell, mending faults of nbval 0.11.
 
-Installed with the course, so plain pytest loads it. It touches only notebooks that carry the course's metadata (and
-says in a sentence which are not JSON, as nbval would in twenty frames):
+Installed with the course, so plain pytest loads it. It touches only chapters (and says in a sentence which notebooks
+are not JSON, as nbval would in twenty frames). A chapter is known by its metadata, its file name or its exercises:
 
+- what runs is the pristine chapter with the notebook's exercise cells put in, as the grader takes them: deleted check
+  cells, other tags, no metadata or raw cells change nothing;
+- a check cell must also have printed the line of a right answer: an answer may have kept it from running.
+  It cannot be known who printed that line, since the answer runs in the same kernel. Grade in the sandbox to know;
 - a check cell, or one that needs an exercise, fails when it raises, whatever its `raises-exception` tag says;
 - an error counts also where nbval cannot see it (nbval reads iopub only; here the execute reply counts too);
 - a kernel that dies while it starts, as one does whose port another process took, is started again;
@@ -17,24 +21,33 @@ says in a sentence which are not JSON, as nbval would in twenty frames):
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
+import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from queue import Empty
 
 import pytest
 
+from exercises_tests.tools.chapters import Chapter, ChapterError, answers_of, chapters, overlay, parse
+from exercises_tests.tools.untrusted import loads
+
 try:
     from nbval import __version__ as nbval_version
     from nbval.kernel import RunningKernel
-    from nbval.plugin import IPyNbCell, IPyNbFile
+    from nbval.plugin import IPyNbCell, IPyNbFile, find_comment_markers, find_metadata_tags
 except ImportError as missing:  # said when a chapter is collected: other people's tests must go on
     nbval_version, import_error = None, missing
     RunningKernel, IPyNbFile, IPyNbCell = object, pytest.File, pytest.Item
 
 POLL_SECONDS = 0.5
+BESIDE = (
+    "{} ran beside the answers that it checks, which could fool it: where points count, grade in the sandbox instead, "
+    "with python -m exercises_tests grade DIR (docs/grading.md)"
+)
 STARTS = 3  # of a kernel: ports are chosen before it uses them, and another process may take one in between
 INTERNALS = {
     IPyNbFile: ("setup", "collect", "teardown", "get_kernel_message"),
@@ -68,26 +81,65 @@ def pytest_collect_file(file_path, parent):
         return collectors
     if why := why_broken(file_path):
         return [Refused.from_parent(parent, path=file_path, why=why)]
-    if not is_chapter(file_path):
+    try:
+        notebook = parse(file_path)
+    except ChapterError:  # another format, which nbval may know
+        return collectors
+    chapter = chapter_of(file_path, notebook)
+    if chapter is None and not is_chapter(notebook):
         return collectors
     theirs = [c for c in collectors if not isinstance(c, IPyNbFile)] if nbval_version else collectors
     if why := cannot_judge():
         return [*theirs, Refused.from_parent(parent, path=file_path, why=why)]
-    return [*theirs, CourseNotebook.from_parent(parent, path=file_path)]
+    return [*theirs, CourseNotebook.from_parent(parent, path=file_path, notebook=notebook, chapter=chapter)]
 
 
-def is_chapter(path) -> bool:
-    """Return whether the file is a notebook with the course's metadata."""
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["metadata"]["course"]["chapter"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return False
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say what this judgement cannot be used for."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    names = {report.nodeid.partition("::")[0] for report in reports if _of_a_cell(report)}
+    if names:
+        terminalreporter.write_line(BESIDE.format(", ".join(sorted(names))))
+
+
+def _of_a_cell(report) -> bool:
+    return any(name == "cell_id" for name, _ in getattr(report, "user_properties", ()))
+
+
+def is_chapter(notebook) -> bool:
+    """Return whether a notebook carries the course's metadata."""
+    course = notebook.metadata.get("course")
+    return isinstance(course, dict) and bool(course.get("chapter"))
+
+
+@cache
+def pristine() -> dict[str, Chapter]:
+    """Return the chapters of this course by name; none where it is installed without them."""
+    return {chapter.name: chapter for chapter in chapters()}
+
+
+def chapter_of(path, notebook) -> Chapter | None:
+    """Return the chapter that a notebook is a copy of, by what is hardest to lose: any one of three things will do."""
+    course = notebook.metadata.get("course")
+    name = course.get("chapter") if isinstance(course, dict) else None
+    number = re.match(r"ch\d\d", path.stem)
+    for chapter in pristine().values():
+        if name == chapter.name or (number and number[0] == chapter.name[:4]):
+            return chapter
+    if name:
+        return None  # of another course
+    found = {}
+    for chapter in pristine().values():
+        ids = [exercise.id for exercise in chapter.exercises]
+        found[chapter.name] = len(answers_of(notebook, ids)) / max(1, len(ids))
+    best = max(found, key=found.get, default=None)
+    return pristine()[best] if best and found[best] >= 0.5 else None
 
 
 def why_broken(path) -> str:
     """Return why a file holds no notebook at all, in a sentence; empty if it may hold one."""
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        whole = loads(path.read_bytes())
     except OSError as error:
         return f"{path.name} cannot be read: {error.strerror}."
     except UnicodeDecodeError:
@@ -155,6 +207,14 @@ class CourseNotebook(IPyNbFile):
     ended: str | None = None
     drain_until: float | None = None
 
+    def __init__(self, *, notebook, chapter: Chapter | None, **kwargs):
+        super().__init__(**kwargs)
+        self.chapter = chapter
+        """The pristine chapter that is judged; None where only the notebook itself is known."""
+        self.nb = notebook
+        if chapter is not None:
+            self.nb = overlay(chapter, answers_of(notebook, [exercise.id for exercise in chapter.exercises]))
+
     def setup(self):
         with environment(COURSE_PROGRESS="off", PYTEST_CURRENT_TEST=None):
             for start in range(1, STARTS + 1):
@@ -167,10 +227,13 @@ class CourseNotebook(IPyNbFile):
         self.kernel = WatchedKernel(self.kernel)
 
     def collect(self):
-        for item in super().collect():
+        for number, cell in enumerate(cell for cell in self.nb.cells if cell.cell_type == "code"):
+            cell.setdefault("outputs", [])
+            cell.setdefault("execution_count", None)
+            options = defaultdict(bool, find_metadata_tags(cell.metadata)) | dict(find_comment_markers(cell.source))
+            options.setdefault("check", self.compare_outputs)
             yield CourseCell.from_parent(
-                self, name=item.cell.get("id") or item.name, cell_num=item.cell_num, cell=item.cell,
-                options=item.options)
+                self, name=cell.get("id") or f"Cell {number}", cell_num=number, cell=cell, options=options)
 
     def get_kernel_message(self, timeout=None, stream="iopub"):
         """After a timeout stop reading in time, even if the cell ignores the interrupt and prints without end."""
@@ -224,6 +287,12 @@ class CourseCell(IPyNbCell):
         reply = notebook.kernel.reply
         if reply.get("status") != "ok" and not self.options["check_exception"]:
             self.fail(reply.get("ename", reply.get("status")), reply.get("evalue", ""))
+        exercise = self.name.removeprefix("check_")
+        if notebook.chapter is not None and "check" in self.tags and f"✓ {exercise} " not in self.printed():
+            self.fail("NotChecked", f"the cell ended, but the check has not said that {exercise} is right")
+
+    def printed(self) -> str:
+        return "".join(out.get("text", "") for out in self.test_outputs or () if out.output_type == "stream")
 
     def fail_timed_out(self, error: Exception | None = None):
         """Fail this cell: it did not end in time, or (then it has a reply) what it printed did not arrive."""

@@ -56,10 +56,11 @@ def prctl(option: int, value: int) -> None:
         _libc.prctl(option, value, 0, 0, 0)
 
 
-def _children() -> list[int]:
-    """Return the process ids of all children, including grandchildren adopted as their subreaper."""
+def children(parent: int = 0) -> list[int]:
+    """Return the process ids of a process's children (default: one's own), with grandchildren that it has adopted."""
+    parent = parent or os.getpid()
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        with open(f"/proc/{parent}/task/{parent}/children") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:  # no such file outside Linux
         return []
@@ -75,6 +76,8 @@ class ForkServer:
         self.control = control
         self.parent = os.getppid()
         self.alive: set[int] = set()
+        self.spared: set[int] = set()
+        """Children that are neither ranks nor strays; the grader's judge is one."""
         self.rest = b""
         """The beginning of a request that has arrived in part."""
         self.listener: socket.socket | None = None
@@ -205,7 +208,7 @@ class ForkServer:
     def kill_strays(self) -> None:
         """Kill every orphan that a rank left behind, in whatever session: as subreaper we are its parent now."""
         patience = time.monotonic() + 2.0
-        while (strays := [pid for pid in _children() if pid not in self.alive]) and time.monotonic() < patience:
+        while (strays := set(children()) - self.alive - self.spared) and time.monotonic() < patience:
             for pid in strays:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)

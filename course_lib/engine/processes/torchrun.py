@@ -198,5 +198,5 @@ def _tell(store: Any, rank: int, world: int, ended: Returned | Failed, timeout: 
 def _where(store: Any, rank: int, heard: dict[int, Any]) -> list | None:
     """Return a rank's frames at its timeout; None for one that had returned."""
     if store.check([f"where {rank}"]):
-        return packing.unpack_plain(store.get(f"where {rank}"))
+        return packing.unpack(store.get(f"where {rank}"))
     return None if isinstance(heard.get(rank), Returned) else []

@@ -60,6 +60,8 @@ class Clock(Turns):
         self.groups = 0
         """Number of groups made by new_group."""
         self._channels: dict[tuple, Channel] = {}
+        self.hint = 0
+        """Bytes that an empty message counts whose tag or whose sender tells something; the grader sets it."""
         self._any = False
         """Whether some rank has ever received from anyone."""
         self._queues: dict[tuple, deque[Agent]] = {}
@@ -113,8 +115,10 @@ class Clock(Turns):
     def _transfer(self, send: Posting, recv: Posting) -> None:
         channel, nbytes = send.channel, send.nbytes
         src, dst, nics = channel.src, channel.dst, channel.nics
+        if self.hint and not nbytes and (channel.tag or recv.channel.src is None):
+            nbytes = self.hint
         if send.tensor is not None:
-            if nbytes != recv.nbytes or send.tensor.dtype is not recv.tensor.dtype:
+            if send.nbytes != recv.nbytes or send.tensor.dtype is not recv.tensor.dtype:
                 raise self._misfit(send, recv)
             _deliver(send, recv)
         start = max(send.time, recv.time, self.out_free[src], self.in_free[dst])
