@@ -60,7 +60,7 @@ def _panel(ax: Axes, title: str, lines: Mapping[str, Mapping[int, float]]) -> No
     arrow(ax, (most, longest), (most, shortest), "<|-|>", line=1.4)
     far = longest > 10 * shortest  # else there is no room between the lines
     ax.annotate(f"{longest / shortest:.3g} times as fast", (most, (longest * shortest) ** 0.5 if far else longest),
-                (-6 if far else 4, 0 if far else 14), ha="right", va="center", textcoords="offset points",
+                (-6 if far else 4, -14 if far else 14), ha="right", va="center", textcoords="offset points",
                 fontsize=TITLE, weight="bold")  # fmt: skip
 
 
