@@ -24,14 +24,16 @@ matplotlib.use("Agg")
 
 def panels():
     times = {name: {4: factor, 8: 2.1 * factor, 512: 30 * factor} for name, factor in (("star", 2e-3), ("ring", 1e-4))}
-    return plots.seconds_over_ranks({"large": times, "small": {"star": times["ring"], "ring": times["ring"]}})[0]
+    return plots.seconds_over_ranks({"large": times, "small": {"star": times["ring"], "ring": times["ring"]}},
+                                    title="two sizes")[0]  # fmt: skip
 
 
 RATES = {"first": {4e3: 1e7, 4e5: 2e8, 4e6: 5e8}, "second": {4e3: 2e7, 4e5: 1e9, 4e6: 4e8}}
 
 
 def strips():
-    return plots.chunk_strips({"ring": ring_steps(4), "relay": steps_of(whole_tensors_around, 4)}, title="both")
+    return plots.chunk_strips({"ring": ring_steps(4), "relay": steps_of(whole_tensors_around, 4)}, title="both",
+                              note="beside\nthe last")  # fmt: skip
 
 
 DRAWN = {
@@ -42,6 +44,7 @@ DRAWN = {
     "star_and_ring": plots.star_and_ring,
     "chunk_journey": plots.chunk_journey,
     "tree_rounds": plots.tree_rounds,
+    "orders": plots.orders_of_adding,
     **{f"step {step}": lambda step=step: plots.ring_step(ring_steps(4), step) for step in range(7)},
     "panels": panels,
 }
@@ -159,7 +162,7 @@ def test_all_steps_have_one_size():
 def test_panels_share_the_axis_of_time_and_tell_the_ratio_at_the_most_ranks():
     large, small = panels().figure.axes
     assert large.get_ylim() == small.get_ylim()
-    assert "20 times" in words(large) and "1 times" in words(small)
+    assert "20 times as fast" in words(large) and "1 times as fast" in words(small)
     assert "star: 2 ms at 4, 4.2 ms at 8, 60 ms at 512" in plots.words_of(large.figure)
 
 
@@ -221,6 +224,25 @@ def _one_message():
     return run(one, ranks=2, on=Cluster())
 
 
+# In which order parts are added
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_the_orders_drawn_are_those_of_the_ring_and_of_the_false_ring(ranks):
+    said = plots.words_of(plots.orders_of_adding(ranks).figure)
+    ring, false = ring_steps(ranks), steps_of(whole_tensors_around, ranks)
+    for row in range(ranks):
+        at = [(row + 1 + hop) % ranks for hop in range(ranks)]  # where the chunk is after each hop
+        assert f"chunk {row} is " + " + ".join(map(str, _joined(ring, at, row))) in said
+        assert f"rank {row} is " + " + ".join(map(str, _joined(false, [row] * ranks, 0))) in said
+
+
+def _joined(steps, at, chunk) -> list[int]:
+    """Return the parts of a chunk in the order in which they join it, where it is `at[step]` after each step."""
+    held = [set(steps[step][rank][chunk]) for step, rank in enumerate(at)]
+    return [(now - was).pop() for was, now in zip([set(), *held], held, strict=False)]
+
+
 # All steps beside one another, and rates
 
 
@@ -239,6 +261,7 @@ def test_strips_frame_what_came_in_and_what_is_complete():
 def test_strips_say_how_much_each_rank_receives():
     said = plots.words_of(strips().figure)
     assert "ring: each rank receives 1.5 tensors" in said and "relay: each rank receives 3 tensors" in said
+    assert "beside the last" in said
 
 
 def test_rates_have_their_names_on_the_lines_and_the_ratio_at_both_ends():

@@ -74,6 +74,7 @@ from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
+from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.padded import padded_shards
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
@@ -202,6 +203,7 @@ __all__ = [
     "one_answer",
     "one_cut",
     "one_model",
+    "orders_of_adding",
     "overlapped_block",
     "owners",
     "padded_shards",

@@ -14,12 +14,13 @@ CELL = 0.23  # inches high
 DIGITS = 0.11  # inches that a rank's part must be wide to bear its number
 
 
-def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = "") -> Axes:
+def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = "", note: str = "") -> Axes:
     """Draw every step of one or several runs, `per_row` beside one another.
 
     `runs[name][step][rank][chunk]` are the ranks whose part is in it, as `ring_steps` and `steps_of` of
     `course_lib.lessons.ring` return them; step 0 is what ranks begin with and not drawn. What has come in in a step has
-    a pink frame, what is complete a black one. Beside a name stands what each rank receives, in tensors.
+    a pink frame, what is complete a black one. Beside a name stands what each rank receives, in tensors; `note` is
+    written beside the last steps, where a shorter run leaves room.
     """
     first = next(iter(runs.values()))
     ranks, chunks = len(first[0]), len(first[0][0])
@@ -47,6 +48,11 @@ def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = ""
             done = sum(_complete(cell, ranks) for row in steps[step] for cell in row)
             told.append(f"step {step}: {how}; {done} of {ranks * chunks} chunks are complete")
         top -= height
+    if note:
+        last = rows[-1][2]
+        ax.text(LEFT + len(last) * wide + 0.1, top + (CELL * ranks + 0.12) / 2, note, va="center", fontsize=TITLE,
+                weight="bold", color=INK)  # fmt: skip
+        told.append(note.replace("\n", " "))
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     keys = [Patch(facecolor=FACES[rank], edgecolor=INK, label=f"rank {rank}") for rank in range(ranks)]

@@ -58,8 +58,8 @@ def star_and_ring() -> Axes:
     ring_time.axvline(taken, color=INK, linewidth=1.6)
     said = f"done after {taken:g} instead of {instead:g}:\n{instead / taken:g} times as fast"
     ring_time.text(taken + 0.15, 1.2, said, ha="left", va="center", fontsize=TITLE, weight="bold")
-    ring_time.text(taken + 0.15, 2.8, "in all rows the upper half is what a rank sends,\nthe lower half what it "
-                   "receives; here a digit is a chunk", ha="left", va="center", fontsize=SMALLEST)  # fmt: skip
+    ring_time.text(taken + 0.15, 2.8, "upper half of a row: what a rank sends;\nlower half: what it receives; "
+                   "a digit is a chunk", ha="left", va="center", fontsize=SMALLEST)  # fmt: skip
     say(star_time, f"rank 0 receives from ranks 1, 2 and 3 and then sends to each of them, one message at a time, "
                    f"until time {instead:g}; the others send once, wait, and receive once")
     say(ring_time, f"every rank sends and receives without a pause until time {taken:g}, {instead / taken:g} times as "

@@ -14,18 +14,21 @@ from course_lib.plots.time import time_unit
 LOOKS = ((GREEN, "^"), (BLUE, "o"), (ORANGE, "s"))
 
 
-def seconds_over_ranks(panels: Mapping[str, Mapping[str, Mapping[int, float]]]) -> list[Axes]:
+def seconds_over_ranks(panels: Mapping[str, Mapping[str, Mapping[int, float]]], title: str = "") -> list[Axes]:
     """Draw `panels[title][name][ranks]`, in seconds: a panel for each title, a named line for each name.
 
-    All panels share the axis of time. At the most ranks an arrow says how many times as long the first line takes as
-    the last.
+    All panels share the axis of time. At the most ranks an arrow says how many times as fast as the first line the
+    last one is.
     """
-    _, axes = plt.subplots(
-        1, len(panels), figsize=(WIDTH, 4.0), sharey=True, squeeze=False, layout="constrained", FigureClass=Picture
-    )
-    for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
-        _panel(ax, title, lines)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(WIDTH, 4.4 if title else 4.0), sharey=True, squeeze=False, layout="constrained",
+        FigureClass=Picture,
+    )  # fmt: skip
+    for ax, (name, lines) in zip(axes[0], panels.items(), strict=True):
+        _panel(ax, name, lines)
     axes[0, 0].set_ylabel("time", fontsize=SMALLEST)
+    if title:
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes[0])
 
 
@@ -56,8 +59,8 @@ def _panel(ax: Axes, title: str, lines: Mapping[str, Mapping[int, float]]) -> No
     longest, shortest = (list(lines.values())[place][most] for place in (0, -1))
     arrow(ax, (most, longest), (most, shortest), "<|-|>", line=1.4)
     far = longest > 10 * shortest  # else there is no room between the lines
-    ax.annotate(f"{longest / shortest:.3g} times", (most, (longest * shortest) ** 0.5 if far else longest),
-                (-6 if far else 4, 0 if far else 14), ha="right", va="center", textcoords="offset points",
+    ax.annotate(f"{longest / shortest:.3g} times as fast", (most, (longest * shortest) ** 0.5 if far else longest),
+                (-6 if far else 4, -14 if far else 14), ha="right", va="center", textcoords="offset points",
                 fontsize=TITLE, weight="bold")  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def tree_rounds(ranks: int = 8) -> Axes:
     grown = [min(2**done, ranks) for done in range(rounds + 1)]  # who has the tensor after each round
     steps = [[(rank, rank + 2**done) for rank in range(2**done) if rank + 2**done < ranks] for done in range(rounds)]
     inward = [[(other, one) for one, other in pairs] for pairs in reversed(steps)]
-    told = [*_draw(ax, LEFT, half, high, "reduce: who has received adds", grown[::-1], inward, ranks),
+    told = [*_draw(ax, LEFT, half, high, "reduce: receivers add, white is done", grown[::-1], inward, ranks),
             *_draw(ax, LEFT + half + GAP, half, high, "broadcast: the sum spreads", grown, steps, ranks)]
     for done in range(rounds + 1):
         y = high - 0.55 - HIGH * done
