@@ -49,7 +49,7 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
-from course_lib.plots.cut_costs import layer_times, toy_beside_real
+from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
@@ -217,6 +217,7 @@ __all__ = [
     "timeline",
     "timelines",
     "token_passes",
+    "token_times",
     "toy_beside_real",
     "traces",
     "tree_rounds",
