@@ -8,7 +8,19 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, LIMIT, SMALLEST, TITLE, WEIGHTS, WIDTH, Picture, legend_below, say
+from course_lib.plots.canvas import (
+    COLLECTIVE,
+    COMPUTE,
+    INK,
+    LIMIT,
+    SMALLEST,
+    TITLE,
+    WEIGHTS,
+    WIDTH,
+    Picture,
+    legend_below,
+    say,
+)
 from course_lib.plots.canvas import new_axes as axes_of
 from course_lib.plots.memory import PARTS, unit_of
 
