@@ -114,13 +114,17 @@ def token_times(rows: Mapping[int, tuple[float, float]], title: str, ax: Axes | 
         said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens a second"
         look = {"va": "center", "fontsize": SMALLEST, "color": INK, "weight": "bold" if gpus == best else "normal"}
         ax.text(both * 1e3, place, said, **look)
-        told.append(f"{gpus} GPUs: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} ms,"
+        told.append(f"{_gpus(gpus)}: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} ms,"
                     f" {1 / both:.0f} tokens a second")  # fmt: skip
-    ax.set_yticks(range(len(rows)), [f"{gpus} GPU{'s' if gpus > 1 else ''}" for gpus in rows])
+    ax.set_yticks(range(len(rows)), [_gpus(gpus) for gpus in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, 1.35 * most * 1e3)
+    ax.set_xlim(0, 1.42 * most * 1e3)
     ax.set_xlabel("ms for one token of one user (by formula)", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=WEIGHTS, label="reading weights"), Patch(color=COLLECTIVE, label="all-reduces")])
     say(ax, "\n".join(told))
     return ax
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
