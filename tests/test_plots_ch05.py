@@ -19,6 +19,7 @@ from course_lib.plots import (
     saved_by_a_layer,
     sequence_parallel,
     shared_heads,
+    token_times,
     toy_beside_real,
     ways_to_cut,
     words_of,
@@ -93,6 +94,12 @@ def test_what_a_layer_saves_is_told_as_whole_or_cut():
     assert "MLP: into norm 1 (whole), into f 1 (whole), hidden 8 (cut)" in words_of(ax.figure)
 
 
+def test_what_a_layer_saves_has_its_unit_and_names_the_ranks():
+    said = letters(saved_by_a_layer(SAVED))
+    assert "as wide as one x" in said
+    assert [word for word in said if word.startswith("rank")] == [f"rank {rank}" for rank in range(4)]
+
+
 def parts(*sizes: float) -> dict[str, float]:
     return dict(zip(("weights", "gradients", "optimizer", "activations"), sizes, strict=True))
 
@@ -106,11 +113,21 @@ def test_the_toy_is_in_its_unit_and_the_real_model_in_that_of_the_gpu():
     assert_legible(axes[0].figure)
 
 
-def test_the_share_of_communication_stands_beside_each_bar():
+def test_the_share_of_the_all_reduces_stands_beside_each_bar():
     ax = layer_times({"NVLink": (0.003, 0.001), "network": (0.001, 0.003)}, "title")
     assert [text.strip() for text in letters(ax)] == [
-        "4 ms, 25 % of it communication", "4 ms, 75 % of it communication"]  # fmt: skip
+        "4 ms, 25 % of it all-reduces", "4 ms, 75 % of it all-reduces"]  # fmt: skip
     assert "NVLink: 3 ms of matrix products, 1 ms of all-reduces, which is 25%" in words_of(ax.figure)
+    assert_legible(ax.figure)
+
+
+def test_more_gpus_read_faster_and_wait_longer_and_the_fastest_is_bold():
+    ax = token_times({1: (0.04, 0.0), 8: (0.005, 0.0025), 32: (0.00125, 0.00675)}, "title")
+    said = {text.get_text().strip(): text.get_weight() for text in ax.texts}
+    assert said == {"40.0 ms: 25 tokens a second": "normal", "7.5 ms: 133 tokens a second": "bold",
+                    "8.0 ms: 125 tokens a second": "normal"}  # fmt: skip
+    assert "8 GPUs: reading 5.0 ms, all-reduces 2.5 ms, 133 tokens a second" in words_of(ax.figure)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["1 GPU", "8 GPUs", "32 GPUs"]
     assert_legible(ax.figure)
 
 

@@ -51,7 +51,7 @@ from course_lib.plots.collectives import (
     seconds_over_size,
 )
 from course_lib.plots.copies import copies_on_gpus
-from course_lib.plots.cut_costs import layer_times, toy_beside_real
+from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
 from course_lib.plots.experts import expert_layer
@@ -250,6 +250,7 @@ __all__ = [
     "timeline",
     "timelines",
     "token_passes",
+    "token_times",
     "toy_beside_real",
     "traces",
     "tree_rounds",

@@ -1,4 +1,4 @@
-"""What a cut layer costs: bytes that a rank holds, of a toy and a real model, and seconds of computing and talking."""
+"""What a cut layer costs: bytes that a rank holds, seconds of computing and talking, and what a token waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import COLLECTIVE, COMPUTE, LIMIT, SMALLEST, TITLE, WIDTH, Picture, legend_below, say
+from course_lib.plots.canvas import (
+    COLLECTIVE,
+    COMPUTE,
+    INK,
+    LIMIT,
+    SMALLEST,
+    TITLE,
+    WEIGHTS,
+    WIDTH,
+    Picture,
+    legend_below,
+    say,
+)
 from course_lib.plots.canvas import new_axes as axes_of
 from course_lib.plots.memory import PARTS, unit_of
 
@@ -73,7 +85,7 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
     for place, (compute, talk) in zip(places, rows.values(), strict=True):
         ax.barh(place, compute * 1e3, 0.72, color=COMPUTE)
         ax.barh(place, talk * 1e3, 0.72, compute * 1e3, color=COLLECTIVE)
-        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % of it communication"
+        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % of it all-reduces"
         ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
     ax.set_yticks(places, list(rows))
     ax.set_ylim(places[-1] + 0.5, -0.5)
@@ -85,3 +97,34 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
     say(ax, "\n".join(told.format(name, compute * 1e3, talk * 1e3, talk / (compute + talk))
                       for name, (compute, talk) in rows.items()))  # fmt: skip
     return ax
+
+
+def token_times(rows: Mapping[int, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
+    """Draw (seconds of reading weights, seconds of waiting for all-reduces) of a token, a bar for each number of GPUs.
+
+    Beside each bar stands how many tokens a second that makes; the fastest is in bold.
+    """
+    most, best = max(map(sum, rows.values())), min(rows, key=lambda gpus: sum(rows[gpus]))
+    ax = axes_of(ax, 1.3 + 0.36 * len(rows))
+    told = []
+    for place, (gpus, (reading, waiting)) in enumerate(rows.items()):
+        ax.barh(place, reading * 1e3, 0.72, color=WEIGHTS)
+        ax.barh(place, waiting * 1e3, 0.72, reading * 1e3, color=COLLECTIVE)
+        both = reading + waiting
+        said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens a second"
+        look = {"va": "center", "fontsize": SMALLEST, "color": INK, "weight": "bold" if gpus == best else "normal"}
+        ax.text(both * 1e3, place, said, **look)
+        told.append(f"{_gpus(gpus)}: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} ms,"
+                    f" {1 / both:.0f} tokens a second")  # fmt: skip
+    ax.set_yticks(range(len(rows)), [_gpus(gpus) for gpus in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlim(0, 1.42 * most * 1e3)
+    ax.set_xlabel("ms for one token of one user (by formula)", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    legend_below(ax, [Patch(color=WEIGHTS, label="reading weights"), Patch(color=COLLECTIVE, label="all-reduces")])
+    say(ax, "\n".join(told))
+    return ax
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

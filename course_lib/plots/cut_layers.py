@@ -23,8 +23,8 @@ from course_lib.plots.canvas import (
 
 INSIDE = {  # of each part its three steps, on rank 0 and on rank 1
     "mlp": (("columns\nof A",) * 2, ("GELU",) * 2, ("rows\nof B",) * 2),
-    "attention": (("columns of\nWq, Wk, Wv",) * 2, ("attends with\nheads 0, 1", "attends with\nheads 2, 3"),
-                  ("rows\nof Wo",) * 2),
+    "attention": (("columns of\nwq, wk, wv",) * 2, ("attends with\nheads 0, 1", "attends with\nheads 2, 3"),
+                  ("rows\nof wo",) * 2),
 }  # fmt: skip
 TITLES = {
     "mlp": "An MLP on two ranks: one message forward, one backward, and none around GELU",
@@ -32,7 +32,7 @@ TITLES = {
 }
 FORWARD_SAYS = {
     "mlp": "no message here: the columns that a rank has are those that its rows of B need",
-    "attention": "no message here: the heads that a rank has are those that its rows of Wo need",
+    "attention": "no message here: the heads that a rank has are those that its rows of wo need",
 }
 BACKWARD_SAYS = "each rank goes back through its own part only, so its ∂x is one summand of the whole"
 WIDE = 26.0

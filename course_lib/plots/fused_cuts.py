@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.plots.canvas import FACES, INK, LIMIT, SMALLEST, TITLE, box, say, sheet
+from course_lib.plots.canvas import FACES, INK, LIMIT, SMALLEST, TITLE, arrow, box, say, sheet
 
 RANKS = 4
 NEUTRAL = "#F4F4F4"
@@ -75,12 +75,12 @@ def saved_by_a_layer(parts: dict[str, list[tuple[str, int, bool]]], ranks: int =
     pieces = [piece for row in parts.values() for piece in row]
     total, whole = sum(size for _, size, _ in pieces), sum(size for _, size, cut in pieces if not cut)
     most = max(sum(size for _, size, _ in row) for row in parts.values())
-    ax = sheet(1.0 + 0.95 * len(parts), most + 2.0, 2.9 * len(parts) + 0.1, ax)
+    ax = sheet(1.3 + 0.95 * len(parts), most + 2.9, 2.9 * len(parts) + 0.8, ax)
     title = f"One layer saves {total} times the size of x: {whole} stay whole (grey), {total - whole} are cut (colours)"
     ax.set_title(title, fontsize=TITLE, loc="left")
     told = []
     for place, (name, row) in enumerate(parts.items()):
-        x, low = 1.8, 2.9 * (len(parts) - 1 - place) + 0.3
+        x, low = 1.8, 2.9 * (len(parts) - 1 - place) + 1.0
         ax.text(0.1, low + 1.1, name, fontsize=SMALLEST, weight="bold", color=INK, va="center")
         for what, size, cut in row:
             for rank in range(ranks if cut else 1):
@@ -91,7 +91,12 @@ def saved_by_a_layer(parts: dict[str, list[tuple[str, int, bool]]], ranks: int =
             ax.add_patch(Rectangle((x, low), size, 2.2, facecolor="none", edgecolor=INK, linewidth=1.0))
             ax.text(x + size / 2, low + 1.1, what, ha="center", va="center", fontsize=SMALLEST, color=INK)
             x += size
+        for rank in range(ranks if cut else 0):
+            at = (x + 0.15, low + 2.2 - (rank + 0.5) * 2.2 / ranks)
+            ax.text(*at, f"rank {rank}", fontsize=SMALLEST, color=INK, va="center")
         told.append(f"{name}: " + ", ".join(f"{' '.join(what.split())} {size} ({'cut' if cut else 'whole'})"
                                             for what, size, cut in row))  # fmt: skip
+    arrow(ax, (1.8, 0.65), (2.8, 0.65), "<|-|>")
+    ax.text(2.95, 0.65, "as wide as one x", fontsize=SMALLEST, color=INK, va="center")
     say(ax, "\n".join(told))
     return ax
