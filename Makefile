@@ -18,8 +18,7 @@ OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade test fuzz test-browser lint mutants house book slides handout bench
-.PHONY: memory weights wheelhouse clean
+.PHONY: help lab update catch-up script submit grade test fuzz test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
