@@ -64,7 +64,7 @@ from course_lib.plots.late_rank import late_barrier, late_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
-from course_lib.plots.marks import mark_idle, mark_span, mark_way
+from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
 from course_lib.plots.message_cost import message_cost
@@ -181,6 +181,7 @@ __all__ = [
     "legend_below",
     "many_copies",
     "mark_idle",
+    "mark_saved",
     "mark_span",
     "mark_way",
     "memory_bars",
