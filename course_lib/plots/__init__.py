@@ -70,6 +70,7 @@ from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_b
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
+from course_lib.plots.moves import price_moves
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.overlap import overlapped_block
@@ -203,6 +204,7 @@ __all__ = [
     "padded_shards",
     "pipeline_of_nodes",
     "plans_that_fit",
+    "price_moves",
     "price_of_cuts",
     "race",
     "rates_over_size",
