@@ -118,3 +118,53 @@ def test_chunks_can_look_alike():
     many = {"8 chunks": play(schedules.interleaved(2, 2, 8))}
     (legend,) = plots.timelines(many, chunks=False)[0].figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["F", "B", "idle"]
+
+
+def test_an_axis_reaches_as_far_as_asked_and_saved_time_is_outlined():
+    done = play(schedules.interleaved(4, 8, 2), 0.5, 0.5, 0.5)
+    (ax,) = plots.timelines({"interleaved": done}, until=33.0)
+    plots.mark_saved(ax, done, 33.0, "1F1B took 33 s")
+    assert_legible(ax.figure)
+    (outline,) = ax.patches
+    assert (outline.get_x(), outline.get_x() + outline.get_width()) == (28.5, 33.0)
+    assert "from 28.5 to 33 s: 1F1B took 33 s" in plots.words_of(ax.figure)
+
+
+def test_ways_can_have_heads_above_their_own_columns():
+    routes = {"two": (4, [[0, 1, 2, 3], [3, 2, 1, 0]])}
+    (ax,) = plots.stage_routes(routes, heads=["down", "up"])
+    assert_legible(ax.figure)
+    heads = {text.get_text(): text.get_position()[0] for text in ax.texts if text.get_text() in ("down", "up")}
+    stages = {text.get_position()[0] for text in ax.texts if text.get_text().startswith("stage")}
+    assert list(heads) == ["down", "up"] and sorted(stages) == pytest.approx(sorted(heads.values()))
+
+
+def test_a_pause_too_narrow_for_its_seconds_has_them_below_the_last_row():
+    done = play(schedules.dual_pipe_v(4, 8), 0.5, 0.5, 0.5, overlapped=1.5)
+    ax = plots.mark_idle(plots.timelines({"DualPipe-V": done})[0], done, 3)
+    assert_legible(ax.figure)
+    told = [text for text in ax.texts if text.get_text().endswith(" s")]
+    assert [text.get_text() for text in told] == ["1.5 s", "0.5 s", "0.5 s", "0.5 s"]
+    assert all(text.get_position()[1] > 3.4 for text in told[1:])
+
+
+def moves():
+    first, second = {"one": 0.2, "two": 0.2, "three": 0.1}, {"one": 0.21, "two": 0.3, "three": 0.205}
+    return plots.price_moves(first, second, ("before", "after"), "Moves", strong=["three"])
+
+
+def test_price_moves_name_every_line_and_share_a_first_value():
+    ax = moves()
+    assert_legible(ax.figure)
+    told = [text.get_text() for text in ax.texts]
+    assert {"20.5%  three", "21.0%  one", "30.0%  two", "one, two  20.0%", "three  10.0%"} == set(told)
+    assert "three: 10.0%, then 20.5%" in plots.words_of(ax.figure)
+
+
+def test_labels_are_spread_no_further_than_needed():
+    from course_lib.plots.moves import spread
+
+    places = spread({"a": 1.0, "b": 1.0, "c": 5.0}, 1.0)
+    assert places == {"a": 0.5, "b": 1.5, "c": 5.0}
+    close = spread({"a": 0.0, "b": 0.1, "c": 0.9, "d": 1.0}, 1.0)
+    assert sorted(close.values()) == [-1.0, 0.0, 1.0, 2.0]

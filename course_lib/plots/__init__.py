@@ -66,12 +66,13 @@ from course_lib.plots.late_rank import late_barrier, late_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
-from course_lib.plots.marks import mark_idle, mark_span, mark_way
+from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
+from course_lib.plots.moves import price_moves
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
@@ -187,6 +188,7 @@ __all__ = [
     "legend_below",
     "many_copies",
     "mark_idle",
+    "mark_saved",
     "mark_span",
     "mark_way",
     "memory_bars",
@@ -209,6 +211,7 @@ __all__ = [
     "padded_shards",
     "pipeline_of_nodes",
     "plans_that_fit",
+    "price_moves",
     "price_of_cuts",
     "promised_blocks",
     "race",

@@ -1,4 +1,4 @@
-"""Marks on a timeline: how long a rank idles, from where to where it spans, and the way of one micro-batch."""
+"""Marks on a timeline: how long a rank idles, what it spans, the way of a micro-batch, and time that is saved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from course_lib.plots.canvas import INK, SMALLEST, arrow
+from course_lib.plots.canvas import INK, SMALLEST, TITLE, arrow, say
 
 LEAST = 1e-9  # seconds: a shorter pause is rounding
 
@@ -25,14 +25,24 @@ def pauses(result: Any, rank: int, *, ends: bool = True) -> list[tuple[float, fl
 
 
 def mark_idle(ax: Axes, result: Any, rank: int) -> Axes:
-    """Frame the idle times of one rank of a timeline and write into each how many seconds it takes; returns `ax`."""
+    """Frame the idle times of one rank of a timeline and write into each how many seconds it takes; returns `ax`.
+
+    What is too narrow for its number has it below the row, if that is the last one.
+    """
+    narrow = False
     for begin, end in pauses(result, rank):
         ax.add_patch(
             Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4)
         )
         words = f"{end - begin:g} s"
+        look = {"ha": "center", "fontsize": SMALLEST, "zorder": 5}
         if end - begin > 0.03 * ax.get_xlim()[1]:
-            ax.text((begin + end) / 2, rank, words, ha="center", va="center", fontsize=SMALLEST, zorder=5)
+            ax.text((begin + end) / 2, rank, words, va="center", **look)
+        elif rank == len(result) - 1:
+            ax.text((begin + end) / 2, rank + 0.48, words, va="top", **look)
+            narrow = True
+    if narrow:
+        ax.set_ylim(bottom=len(result) - 0.05)
     return ax
 
 
@@ -47,6 +57,16 @@ def mark_span(ax: Axes, result: Any, rank: int) -> Axes:
     words = f"rank {rank}'s own span: {end - begin:g} s, {f'{idle:g} s of it idle' if idle > LEAST else 'no pause'}"
     place = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     ax.text((begin + end) / 2, top + 0.4, words, ha="center", va="center", fontsize=SMALLEST, bbox=place)
+    return ax
+
+
+def mark_saved(ax: Axes, result: Any, until: float, words: str) -> Axes:
+    """Outline the time from a result's end to `until` seconds, and write `words` into it; returns `ax`."""
+    left, size = result.seconds, (until - result.seconds, len(result) - 0.2)
+    look = {"fill": False, "edgecolor": INK, "linewidth": 1.2, "linestyle": (0, (5, 4)), "clip_on": False}
+    ax.add_patch(Rectangle((left, -0.4), *size, **look))
+    ax.text((left + until) / 2, (len(result) - 1) / 2, words, ha="center", va="center", fontsize=TITLE)
+    say(ax, f"{ax.course_words}\nfrom {left:.3g} to {until:.3g} s: {words}")
     return ax
 
 

@@ -9,13 +9,13 @@ from course_lib.plots.canvas import BACKWARD, FORWARD, INK, SMALLEST, TITLE, WAI
 
 def overlapped_block(ax: Axes | None = None) -> Axes:
     """Draw one layer's forward and backward one after the other, and paired in one block FB."""
-    ax = sheet(3.9, 26, 11.6, ax)
+    ax = sheet(3.4, 26, 10.1, ax)
     ax.set_title("While the forward exchanges, the backward computes, and so on in turn", fontsize=TITLE, loc="left")
     alone = [("F", kind) for kind in "cxcx"] + [("B", kind) for kind in "xcxc"]
-    _lanes(ax, 6.6, "one after the other", [(step, *what) for step, what in enumerate(alone)], 8)
+    _lanes(ax, 5.7, "one after the other", [(step, *what) for step, what in enumerate(alone)], 8)
     paired = [(0, "F", "c"), (1, "F", "x"), (2, "F", "c"), (3, "F", "x")]
     paired += [(0, "B", "x"), (1, "B", "c"), (2, "B", "x"), (3, "B", "c")]
-    _lanes(ax, 0.8, "as one block FB", paired, 4)
+    _lanes(ax, 0.4, "as one block FB", paired, 4)
     say(
         ax,
         "one after the other, the eight steps of a forward and a backward take 8 units, and computing and network are "

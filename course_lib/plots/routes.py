@@ -26,8 +26,8 @@ from course_lib.plots.time import PIPELINE
 Ways = Sequence[Sequence[int]]
 
 
-def stage_routes(ways: Mapping[str, tuple[int, Ways]]) -> list[Axes]:
-    """Draw, for each name, ranks as rows with their stages in them, and arrows along each way.
+def stage_routes(ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] = ()) -> list[Axes]:
+    """Draw, for each name, ranks as rows with their stages in them, and arrows along each way; `heads` names the ways.
 
     `ways[name]` is (ranks, routes): a route is the list of ranks that hold stage 0, 1, 2, ... on one way. Stages that
     one way visits a second time stand one column further right; every way has its own columns.
@@ -50,12 +50,15 @@ def stage_routes(ways: Mapping[str, tuple[int, Ways]]) -> list[Axes]:
                 box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, FACES[y], f"stage {stage}")
             for stage in range(len(route) - 1):
                 _step(ax, place[stage], place[stage + 1], ranks)
+            if heads:
+                middle = 1.9 * column + 0.95 * (wide - 1) + 0.7
+                ax.text(middle, ranks + 0.12, heads[number], ha="center", va="center", fontsize=SMALLEST)
             column += wide
             told.append(f"stages 0 to {len(route) - 1} on ranks {', '.join(map(str, route))}")
             if number < len(routes) - 1:
                 ax.axvline(1.9 * column - 0.3, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xlim(-0.3, 1.9 * column - 0.3)
-        ax.set_ylim(-0.15, ranks + 0.05)
+        ax.set_ylim(-0.15, ranks + (0.4 if heads else 0.05))
         ax.set_yticks([ranks - 1 - rank + 0.5 for rank in range(ranks)], [f"rank {rank}" for rank in range(ranks)])
         ax.set_xticks([])
         ax.tick_params(length=0, labelsize=SMALLEST)

@@ -89,7 +89,7 @@ def timeline(
             )
         )  # fmt: skip
     for x, y, width, text, kind in labels:
-        if width > 0.011 * len(text) * span * factor + 0.005 * span * factor:
+        if width > (0.0113 * len(text) + 0.0037) * span * factor:
             colour, hatch = look(kind)
             halo = [withStroke(linewidth=3, foreground=colour)] if hatch else None  # or its lines cross the letters
             ax.text(x, y, text, ha="center", va="center", fontsize=SMALLEST, zorder=3, path_effects=halo)

@@ -15,18 +15,18 @@ from course_lib.plots.time import key, kinds_of, time_unit, timeline
 
 def timelines(
     results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None,
-    names: Mapping[str, str] | None = None, chunks: bool = True,
+    names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first. `clock` names the axis; without `numbers` the bars bear
     none; `names` says what a kind of event is called in the legend; without `chunks` all chunks of a
-    rank look alike. Its text twin is `print(result)` of each.
+    rank look alike; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
-    longest = max(result.seconds for result in results.values())
+    longest = max([until, *(result.seconds for result in results.values())])
     factor, unit = time_unit(longest)
     heights = [0.55 + min((0.42 if numbers else 0.2) * len(result), 4.0) for result in results.values()]
     figure, axes = plt.subplots(
