@@ -42,7 +42,7 @@ def roofline(
         ax.plot([x], [heights[name]], "s" if measured else "D", color=COMPUTE, markeredgecolor=INK, markersize=8,
                 zorder=4)  # fmt: skip
         beside = not measured and x < ridge
-        words = name if measured else f"{name}:\n{100 * heights[name] / peak:.3g} % of the peak"
+        words = name if measured else f"{name}:\nat most {100 * heights[name] / peak:.3g} % of the peak"
         ax.annotate(words, (x, heights[name]), (11, 2) if beside else (0, -9), textcoords="offset points",
                     ha="left" if beside else "center", va="top", fontsize=SMALLEST)  # fmt: skip
     if gain:
