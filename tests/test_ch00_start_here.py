@@ -115,4 +115,4 @@ def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
 def test_ping_pong_measures_each_size_on_both_ranks():
     seconds = run(ping_pong, [4, 4000], 3, ranks=2, on=Cluster(latency=1.0, bandwidth=4000.0))
     assert [sorted(found) for found in seconds] == [[4, 4000]] * 2 and all(it > 0 for it in seconds[0].values())
-    assert seconds.seconds == pytest.approx(2 * 3 * (1.001 + 2.0))
+    assert seconds.seconds == pytest.approx(2 * (1 + 3) * (1.001 + 2.0))

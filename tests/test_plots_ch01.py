@@ -93,7 +93,8 @@ def test_work_stands_on_the_roof_or_where_it_was_measured():
     marked = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "D"]
     assert marked == [[1, H100.memory_bandwidth], [63, 63 * H100.memory_bandwidth], [1800, H100.peak()]]
     words = {text.get_text() for text in ax.texts}
-    assert {"bytes decide:\nmemory-bound", "FLOPs decide:\ncompute-bound", "decode:\nat most 0.339 % of the peak"} <= words
+    assert {"bytes decide:\nmemory-bound", "FLOPs decide:\ncompute-bound"} <= words
+    assert "decode:\nat most 0.339 % of the peak" in words
     ax = PICTURES["measured roof"]()
     marked = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "s"]
     assert marked == [[ROWS[name], REACHED[name]] for name in ROWS]
