@@ -5,7 +5,7 @@
 #   WHEELS=dir          install from the wheels in dir, without a network (fill it with `make wheelhouse WHEELS=dir`)
 #   PIP_ARGS=...        more options for pip, for instance an index with CPU-only builds of torch; pip's default build of
 #                       torch for Linux may bring several GB of CUDA libraries: the course runs without them
-#   CHAPTER=ch03        the chapter that catch-up, script, submit, book, slides and memory are about
+#   CHAPTER=ch03        the chapter that catch-up, script, submit, mutants, book, slides and memory are about
 #   OUT=dir             the folder that book, slides and handout write to
 #   ARGS=...            more options for pytest (make test), JupyterLab (make lab) or the command itself (the others)
 
@@ -18,7 +18,7 @@ OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade test test-browser lint house book slides handout bench memory weights wheelhouse clean
+.PHONY: help lab update catch-up script submit grade test test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,10 @@ test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in 
 
 lint: $(STAMP)  ## check the style of .py and .ipynb
 	$(BIN)/ruff check .
+
+mutants: $(STAMP)  ## change a chapter's answers in many small ways; show which changes its checks miss: CHAPTER=ch03
+	$(call HAS,tests)
+	$(BIN)/python tests/mutants.py $(CHAPTER) $(ARGS)
 
 house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
 	$(call HAS,docs/house.py)

@@ -30,7 +30,7 @@ TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
 
 def compare(
     guess: float | None, measured: float, unit: str = "", *, by: str = "measured",
-    because: Mapping[float, str] | str = "",
+    because: Mapping[float, str] | str = "", choice: bool = False,
 ) -> None:  # fmt: skip
     """Print a guess beside the measured number, and how far off it is; a tempting wrong guess gets its reason.
 
@@ -39,6 +39,8 @@ def compare(
     is missed. A text such as "ch03.seconds" names such sentences in course_lib/data/tempting.toml, where nobody reads
     them before the guess; LookupError if they are not there. A guess is exact when it is the number; for a number that
     is not whole, when it is the number rounded to the three or more digits that were typed, or to the four shown.
+
+    With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
     """
     unit = f" {unit}" if unit else ""
     known = f"{by} {_number(measured)}{unit}"
@@ -47,9 +49,10 @@ def compare(
     elif isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         print(f"{guess!r} is not a number   {known}")
     else:
-        print(f"guess {_number(guess)}{unit}   {known}   {_distance(guess, measured)}")
+        judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured)
+        print(f"guess {_number(guess)}{unit}   {known}   {judged}")
         reasons = _reasons(because) if isinstance(because, str) else because
-        near = [number for number in reasons if math.isclose(guess, number, rel_tol=0.02)]
+        near = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]
         if near and not _exact(guess, measured):
             print(reasons[min(near, key=lambda number: abs(guess - number))])
 

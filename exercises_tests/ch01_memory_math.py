@@ -52,7 +52,7 @@ def _made_up(draw: random.Random, **fields: Any) -> ModelShape:
     return ModelShape(**({"name": "a made-up model"} | sizes | fields))
 
 
-def _case(shape: ModelShape, more: str = "", see: str = "parameters_by_part({})") -> Case:
+def _case(shape: ModelShape, more: str = "", see: str = "models.parameters_by_part({})") -> Case:
     """Return the case of a model; of one in no table all sizes are told, and there is nothing to see."""
     if shape.name in MODELS:
         return Case(label=f"for {shape.name}{more}", see=see.format(f'MODELS["{shape.name}"]'))
@@ -64,7 +64,7 @@ def _case(shape: ModelShape, more: str = "", see: str = "parameters_by_part({})"
 def _compare_parts(shape: ModelShape) -> Mistake:
     """Return what to hold an unexplained count against: a made-up shape is in no table, so its parts are told."""
     parts = [f"{part} {count:,}" for part, count in models.parameters_by_part(shape).items() if count]
-    told = "compare with parameters_by_part" if shape.name in MODELS else f"its parts are {', '.join(parts)}"
+    told = "compare with models.parameters_by_part" if shape.name in MODELS else f"its parts are {', '.join(parts)}"
     return Mistake("value", True, told)
 
 
@@ -302,7 +302,10 @@ def _activation_mistakes(shape: ModelShape, batch: int, sequence: int, recompute
     ends = ("ends", 4 * batch * sequence * h, "only the layers: what follows the last layer is not asked for")
     nothing = ("nothing", -unit * h, "a layer's input has to be kept, or there is nothing to start again from")
     if recompute == "full":
-        return [Mistake(*ends), Mistake(*nothing)]
+        redone = [sum(memory.layer_activation_bytes(shape, batch, sequence, again).values())
+                  for again in ("selective", "none")]  # fmt: skip
+        again = [("redone", size - less, REDONE) for size in redone for less in (0, unit // layers * h)]
+        return [Mistake(*one) for one in (ends, nothing, *again)]
     kv = (a - shape.kv_heads) * shape.head_size
     scores = a * sequence
     inner = 4 if shape.gated else 2
@@ -314,7 +317,7 @@ def _activation_mistakes(shape: ModelShape, batch: int, sequence: int, recompute
     found = [
         ends,
         ("ffn", unit * inner * (4 * h - f), "the MLP is `ffn` wide, not 4 · hidden"),
-        ("mlp-wide", -unit * f, "the MLP keeps what goes into GELU and what comes out; a gated one four such tensors"),
+        ("mlp-wide", -unit * f, GATED if shape.gated else "the MLP keeps what goes into GELU and what comes out"),
         ("mlp-wide", -2 * unit * f, "a gated MLP keeps gate, its SiLU, up, and their product"),
         ("mlp-wide", 2 * unit * f, "an MLP that is not gated keeps two tensors as wide as ffn"),
         ("shared-input", 2 * unit * h, "q, k and v read one tensor, kept once; and an addition keeps nothing"),
@@ -335,6 +338,13 @@ def _activation_mistakes(shape: ModelShape, batch: int, sequence: int, recompute
     else:
         found.append(("scores-kept", unit * scores, "selective recomputation keeps no scores"))
     return [Mistake(*one) for one in found if one[1]]
+
+
+GATED = "one is missing of the four tensors as wide as ffn: gate, its SiLU, up, and their product"
+REDONE = (
+    "the layer that is redone in backward comes on top, for a moment; here only what waits from forward on counts, "
+    "the input of each layer"
+)
 
 
 def _explain_activations(asked: tuple, got: float, want: float) -> Mistake:

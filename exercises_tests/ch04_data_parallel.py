@@ -484,6 +484,7 @@ def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
         early += f"{min(bucket)} came at {came:g} s: start it when all gradients of the bucket are there, whichever "
         early += "comes last"
         case.expect(began >= came - 1e-9, early, "too-early")
+    _starts_all_that_are_complete(answer)
     part("unused")
     _trains(answer, 400, 2, users=())
     _trains(answer, 400, 2, users=(0,))
@@ -491,7 +492,34 @@ def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
     return "weights of one process, tied and unused parameters too · one all-reduce a bucket · started during backward"
 
 
+def _starts_all_that_are_complete(answer: Any) -> None:
+    """Judge a plan whose first bucket is complete last of three: one gradient then sets off three all-reduces."""
+    plan = [[3, 2], [7, 6], [5, 4], [1, 0]]
+    case = Case(words=f"with the plan {plan}", see=f"timeline(overlap(all_reduce_per_bucket, {plan}))")
+    launched = [event.posted for event in overlap(answer, plan).of(0, "all_reduce")]
+    came = [float(3 - min(bucket) // 2) for bucket in plan]  # a second lies between two layers
+    for number, began in enumerate(launched):
+        ready = max(came[: number + 1])
+        late = f"bucket {number} was complete at {came[number]:g} s of backward and all buckets ahead of it at "
+        late += f"{ready:g} s, yet its all-reduce began at {began:g} s: one gradient can set off several buckets, so "
+        late += "go on as long as the next bucket is complete, with while in place of if"
+        case.expect(began <= ready + 1e-9, late, "one-at-a-time")
+
+
 # plan_buckets
+
+
+def _plan_of_ddp(sizes: list, cap: int) -> list:
+    """Return the plan of torch's rule: a bucket is closed once it holds the cap or more."""
+    buckets: list = []
+    held = cap
+    for place in reversed(range(len(sizes))):
+        if held >= cap:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(place)
+        held += sizes[place]
+    return buckets
 
 
 @check(cap=1, order=1, fewest=1)
@@ -516,7 +544,9 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         case.expect(places, f"it returned {got!r}: {form}", "form")
         plans.append((case, sizes, cap, [list(bucket) for bucket in got], [tensor.numel() for tensor in tensors]))
     part("cap")
-    for case, sizes, cap, plan, counts in plans:
+    as_elements = all(plan == _plan(counts, cap) for _, _, cap, plan, counts in plans)
+    as_ddp = all(plan == _plan_of_ddp(sizes, cap) for _, sizes, cap, plan, _ in plans)
+    for case, sizes, cap, plan, _ in plans:
         placed = sorted(index for bucket in plan for index in bucket)
         missing = sorted(set(range(len(sizes))) - set(placed))
         case.expect(not missing, f"parameter {missing[:1]} is in no bucket of {plan}: is the last bucket kept?", "lost")
@@ -527,8 +557,11 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
             empty = f"the plan {plan} has an empty bucket: open one only for a parameter"
             case.expect(len(bucket) > 0, empty, "empty")
             why = "only a parameter that is larger than the cap by itself may be above it, alone"
-            if plan == _plan(counts, cap):
+            if as_elements:
                 why += ". You have counted elements: count bytes, numel() * element_size()"
+            elif as_ddp:
+                why += ". You close a bucket once it has reached the cap. That is DDP's own rule, which lets a bucket "
+                why += "exceed it; here, look before you put a parameter in, and open a new bucket if it does not fit"
             above = f"bucket {bucket} holds {held} bytes: {why}"
             case.expect(held <= cap or len(bucket) == 1, above, "above-cap")
     part("order")

@@ -84,7 +84,8 @@ def check_interleaved(answer: Any, part: Any) -> str:
         why = _groups_out_of_order(played.schedule.actions, stages, chunks)
         long = f"a replay takes {{seen}} s (F 1 s, B 2 s in each chunk); {{bound}} s will do{why}"
         want = 3 * (microbatches * chunks + stages - 1)
-        _sizes(*args).at_most(played.seconds, want, long, "too-slow", f"timeline(play(interleaved{args}))")
+        see = f"timelines({{'yours': play(interleaved{args})}})"
+        _sizes(*args).at_most(played.seconds, want, long, "too-slow", see)
     part("memory")
     for args, played in replays.items():
         stages, microbatches, chunks = args
@@ -144,7 +145,7 @@ def check_zero_bubble(answer: Any, part: Any) -> str:
             why = "Every W follows its I at once, so nothing has changed but the name: let W wait, it fills a gap later"
             code = "w-at-once"
         long = f"a replay takes {{seen}} s (F, I and W 1 s each); {{bound}} s will do. {why}"
-        see = f"timeline(play(zero_bubble{args}))"
+        see = f"timelines({{'yours': play(zero_bubble{args})}})"
         _sizes(*args).at_most(played.seconds, wanted[args].seconds, long, code, see)
     part("memory")
     for args, played in replays.items():
@@ -201,9 +202,9 @@ def check_chimera(answer: Any, part: Any) -> str:
         part(name)
         for stages, microbatches in cases:
             got, want = replays[stages, microbatches].seconds, 2 * microbatches + stages - 2
-            see = f"timeline(play(chimera{stages, microbatches}, 1, 0.5, 0.5, place=both_ways({stages})))"
+            played = f"play(chimera{stages, microbatches}, 1, 0.5, 0.5, place=both_ways({stages}))"
             long = f"a replay takes {{seen}} s (F and B 1 s each); {{bound}} s will do: {idle[name]}"
-            _sizes(stages, microbatches).at_most(got, want, long, "too-slow", see)
+            _sizes(stages, microbatches).at_most(got, want, long, "too-slow", f"timelines({{'yours': {played}}})")
     return "half of the micro-batches each way · p-2 idle slots for 2, 4 and 6 ranks · gradients of both copies summed"
 
 

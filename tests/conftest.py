@@ -62,3 +62,11 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"skipped {len(reports)}: {reason}{how}")
     if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
         terminalreporter.write_line("not run: tests/browser; to run them: apt install chromium, then make test-browser")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """Pictures that a test has drawn are closed after it; matplotlib keeps each of them otherwise."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

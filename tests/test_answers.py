@@ -5,7 +5,10 @@ That the solutions get all points is seen in test_notebooks.py, where each chapt
 
 from __future__ import annotations
 
+import ast
+import builtins
 from collections import Counter
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -65,6 +68,37 @@ def each(name, cases):
     return pytest.mark.parametrize(("check", name), found)
 
 
+def bound(tree):
+    """Return the names that some code binds anywhere in it."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+@cache
+def names_of_the_notebook(chapter):
+    """Return the names that a learner has who ran the chapter from its top."""
+    (found,) = [one for one in CHAPTERS if one.name == chapter]
+    cells = [cell.source for cell in found.notebook.cells if cell.cell_type == "code"]
+    return set().union(*(bound(ast.parse("\n".join(line for line in cell.splitlines() if line[:1] not in "%!")))
+                         for cell in cells))  # fmt: skip
+
+
+def unknown_names(see, chapter):
+    """Return the names of a line that would raise a NameError in the chapter's notebook."""
+    tree = ast.parse(see)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return used - bound(tree) - names_of_the_notebook(chapter) - set(dir(builtins))
+
+
 @each("answer", right_ones)
 def test_a_right_answer_written_differently_earns_all_points(check, answer):
     outcome = check.outcome(answer)
@@ -79,6 +113,7 @@ def test_a_wrong_answer_is_told_which_mistake_it_is(check, wrong):
     assert [words for words in wrong.words if words not in outcome.sentence] == [], str(outcome)
     assert outcome.earned < outcome.total, str(outcome)
     assert wrong.earned in (None, outcome.earned), str(outcome)
+    assert not unknown_names(outcome.see, check.__module__.rpartition(".")[2]), outcome.see
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
+import matplotlib
 import pytest
-import torch
 from wrong_answers.ch00_start_here import WRONG
 
 from course_lib import Cluster, RankFailed, run
-from course_lib.lessons.third import swap_beside_a_third
+from course_lib.lessons.ping_pong import ping_pong
 from exercises_tests import ch00_start_here as checks
 from exercises_tests.judging import CheckFailed
+from exercises_tests.tools.chapters import find, tagged
 from solutions import ch00_start_here as solutions
 
+matplotlib.use("Agg")
 EXERCISES = ("even_to_odd", "sum_on_every_rank", "exchange")
 
 
 def judged(exercise: str, answer):
     return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+def imported() -> dict:
+    """Return the names that a learner has: those of the chapter's own imports."""
+    names: dict = {}
+    for cell in tagged(find("ch00").notebook, "imports"):
+        exec(cell.source, names)
+    return names
+
+
+def seen(see: str, names: dict):
+    """Return what a notebook shows for a line: the value of its last statement."""
+    *first, last = ast.parse(see).body
+    exec(compile(ast.Module(first, []), "<see>", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "<see>", "eval"), names)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
@@ -55,6 +73,7 @@ SHOWN = {  # what the line to see it returns or raises, for mistakes of every ki
     "rank_0_goes_first": "in a circle",
     "buffer_of_another_dtype": r"sends int64\[2, 3\]",
     "receives_from_anyone": r"rank 0 returned tensor\(\[1., 1., 1.\]\)",
+    "odd_ranks_send_too": "<Axes", "everyone_sends_to_everyone": "<Axes", "along_a_chain_and_back": "<Axes",
     "flattens": r"rank 0 returned tensor\(\[1, 1, 1, 1, 1, 1\]\)",
 }
 
@@ -63,18 +82,16 @@ SHOWN = {  # what the line to see it returns or raises, for mistakes of every ki
 def test_a_line_to_see_it_shows_the_mistake(name):
     wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)
     see = judged(wrong.exercise, wrong.answer).see
-    names = {"run": run, "Cluster": Cluster, "torch": torch, wrong.exercise: wrong.answer}
-    names["swap_beside_a_third"] = swap_beside_a_third
+    names = imported() | {wrong.exercise: wrong.answer}
     try:
-        shown = repr(eval(see, names))
+        shown = repr(seen(see, names))
     except RankFailed as failure:
         shown = str(failure)
     assert re.search(SHOWN[name], shown), f"{see}\n{shown}"
 
 
 def test_the_lines_to_see_it_are_right_python():
-    names = {"run": run, "Cluster": Cluster, "torch": torch}
-    names |= {name: getattr(solutions, name) for name in EXERCISES}
+    names = imported() | {name: getattr(solutions, name) for name in EXERCISES}
     assert len(eval(checks.EVEN_TO_ODD.format(3), names)) == 3
     for shape, dtype in (((2,), "float32"), ((2, 3), "int64")):
         found = eval(checks._see_sum(3, shape, dtype), names)
@@ -84,7 +101,7 @@ def test_the_lines_to_see_it_are_right_python():
             found = eval(checks._see_exchange(ranks, (2, 3), dtype), names)
             for rank, peer in enumerate(peers):
                 assert peer is None or found[rank].tolist() == [[peer] * 3] * 2
-    found = eval(checks.SEE_THIRD, names | {"swap_beside_a_third": swap_beside_a_third})
+    found = seen(checks.SEE_THIRD, names)
     assert found[0].tolist() == [2.0] * 3 and found[2].tolist() == [0.0] * 3
 
 
@@ -93,3 +110,9 @@ def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
     with pytest.raises(CheckFailed, match="1 of 2 points"):
         checks.check_ten_times(next(w.answer for w in WRONG if w.answer.__name__ == "only_four_ranks"))
     assert capsys.readouterr().out == ""
+
+
+def test_ping_pong_measures_each_size_on_both_ranks():
+    seconds = run(ping_pong, [4, 4000], 3, ranks=2, on=Cluster(latency=1.0, bandwidth=4000.0))
+    assert [sorted(found) for found in seconds] == [[4, 4000]] * 2 and all(it > 0 for it in seconds[0].values())
+    assert seconds.seconds == pytest.approx(2 * 3 * (1.001 + 2.0))

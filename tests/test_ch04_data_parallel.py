@@ -8,10 +8,11 @@ import pytest
 import torch
 from wrong_answers.ch04_data_parallel import WRONG
 
-from course_lib import Cluster, each, run, training
+from course_lib import Cluster, each, run, text, training
 from course_lib.costs import collective_seconds, step_flops
+from course_lib.gpt import next_token_loss
 from course_lib.hardware import H100
-from course_lib.lessons import model_step, overlap
+from course_lib.lessons import model_step, overlap, staleness
 from course_lib.models import MODELS, parameter_count
 from exercises_tests import ch04_data_parallel as checks
 from exercises_tests import judging
@@ -139,3 +140,21 @@ def test_buckets_are_summed_one_after_the_other_and_none_before_its_gradients():
     large = model_step.model_step(MODELS["Llama-3-8B"], 128, model_step.megatron_bucket(1024))
     assert len(large.sums) < len(step.sums) and large.exposed < step.exposed
     assert model_step.megatron_bucket(8) == 2 * 40_000_000 and model_step.megatron_bucket(1024) == 2 * 1024 * 10**6
+
+
+def test_gradients_that_are_8_steps_old_are_worse_than_no_training():
+    untrained = training.held_out_loss(training.new_model())
+    fresh, old, older = (staleness.stale_loss(steps) for steps in (0, 2, 8))
+    assert fresh < old < untrained < older
+    assert (round(fresh, 2), round(untrained, 2)) == (3.05, 5.55)  # as chapter 4 says
+
+
+def test_fresh_gradients_train_as_the_loop_without_copies_does():
+    model = training.new_model()
+    optimizer = training.new_optimizer(model)
+    for step in range(3):
+        tokens, targets = text.batch(step, 8, 32)
+        optimizer.zero_grad()
+        next_token_loss(model(tokens), targets).backward()
+        optimizer.step()
+    assert staleness.stale_loss(0, steps=3) == pytest.approx(training.held_out_loss(model), rel=1e-6)

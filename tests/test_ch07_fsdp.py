@@ -13,11 +13,9 @@ import torch
 from record_rows import definitions
 from wrong_answers.ch07_fsdp import RIGHT
 
-from course_lib import Cluster, bytes_held, run, work
-from course_lib.costs import collective_seconds
+from course_lib import Cluster, bytes_held, run
 from course_lib.engine.storages import Alive
 from course_lib.lessons import stage_3
-from course_lib.lessons.overlap import forward_seconds
 from course_lib.lessons.running_table import recorded
 from course_lib.lessons.torch_wrappers import observe
 from course_lib.lessons.zero_stages import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
@@ -129,33 +127,14 @@ def test_the_ladder_draws_what_is_held_and_sent_and_says_so():
             "two": ({"weights": 1e6, "gradients": 1e6}, {"weights": 1e6, "gradients": 1e6})}  # fmt: skip
     sent = {"one": (5e6, 5e6), "two": (6e6, 3e6)}
     left, right = ladder(held, sent)
-    assert [round(bar.get_width(), 6) for bar in left.patches] == [4, 2, 4, 1, 1, 1, 1, 1]
-    assert [round(bar.get_width(), 6) for bar in right.patches] == [5, 5, 6, 3]
-    assert "MB" in left.get_xlabel() and "MB" in right.get_xlabel()
+    assert [round(bar.get_width(), 6) for bar in left.patches] == [4, 2, 1, 1]
+    assert [round(bar.get_width(), 6) for bar in right.patches] == [5, 6]
+    shown = [text.get_text() for text in left.texts + right.texts]
+    assert shown.count("measured") == shown.count("formula") == 2 and {"weights", "gradients", "1.2 ×"} <= set(shown)
+    assert {"kB a rank holds", "6,000", "5,000", "3,000"} <= set(shown)  # measured, and by formula
     assert "one: measured 6, by formula 5" in words_of(left.figure)
     assert "1.2000" in ladder_text(held, sent) and "2.0000" in ladder_text(held, sent)
     plt.close("all")
-
-
-def _gathers(dist, layers, elements, seconds, prefetch):
-    def gather():
-        whole = torch.empty(dist.get_world_size(), elements)
-        return dist.all_gather(list(whole), torch.zeros(elements), async_op=True)
-
-    ahead = None
-    for layer in range(layers):
-        (ahead or gather()).wait()
-        ahead = gather() if prefetch and layer < layers - 1 else None
-        work(seconds)
-
-
-@pytest.mark.parametrize("seconds", [0.01, 10.0])
-@pytest.mark.parametrize("prefetch", [False, True])
-def test_the_forward_with_and_without_prefetch_takes_what_the_formula_says(seconds, prefetch):
-    latency, bandwidth = 0.1, 1000.0
-    trace = run(_gathers, 5, 100, seconds, prefetch, ranks=4, on=Cluster(latency=latency, bandwidth=bandwidth))
-    gather = collective_seconds("all_gather", 4, 4 * 100 * 4, latency, bandwidth)
-    assert trace.seconds == pytest.approx(forward_seconds(5, gather, seconds, prefetch), rel=1e-9)
 
 
 def _fully_sharded(dist):
@@ -199,24 +178,23 @@ def test_the_row_of_a_stage_holds_and_sends_what_the_formula_says(stage):
     assert row.sent == pytest.approx((3 if stage == 3 else 2) * 3 / 4 * 4 * parameter_count(TINY_GPT), rel=0.02)
 
 
-REPAIRS = {  # of each script that runs and is wrong: words, and what stands in their place when it is right
-    "script_1": {"units=False": "units=True"},
-    "script_2": {'GradScaler("cpu")': 'GradScaler("cpu", enabled=False)'},
-    "script_3": {
+REPAIRS = {  # of each cell of scripts that run and are wrong: words, and what stands in their place when it is right
+    "script_1": {'GradScaler("cpu")': 'GradScaler("cpu", enabled=False)'},
+    "script_2": {
         "model = torch_sharded()\n": "model = torch_sharded()\n"
         "    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))\n",
         "{name: parameter.to_local() for name, parameter in model.named_parameters()}": "whole",
+        "torch.initial_seed()": "0",
     },
     "script_4": {
         "    optimizer = new_optimizer(model)\n": "",
         "    losses = []\n": "    optimizer, losses = new_optimizer(model), []\n",
     },
-    "script_5": {"torch.initial_seed()": "0"},
 }
 
 
 def printed_by(script, repairs, capsys):
-    """Return the numbers that a script of the chapter prints, with these words replaced."""
+    """Return the numbers that a cell of the chapter prints, with these words replaced."""
     source = next(cell.source for cell in find("ch07").notebook.cells if cell.id == script)
     for wrong, right in repairs.items():
         assert source.count(wrong) == 1
@@ -227,17 +205,29 @@ def printed_by(script, repairs, capsys):
 
 def reaches_its_target(script, numbers):
     """Return whether a script printed what the chapter says that it should."""
-    model = new_model()
-    block, total = (4 * sum(map(torch.numel, part.parameters())) for part in (model.blocks[0], model))
+    total = 4 * sum(map(torch.numel, new_model().parameters()))
     if script == "script_1":
-        return numbers[0] == block + total - len(model.blocks) * block  # one block, and the root
-    if script == "script_2":
         return numbers[-1] < 3.5
     if script == "script_4":
         return numbers[0] > numbers[1] > numbers[2] and numbers[3:] == [total / 4, total / 4]
-    return numbers[0] == numbers[1]  # of 240,000 numbers, of 16 rows
+    return numbers[0] == numbers[1] == 240_000 and numbers[2] == numbers[3] == 16
 
 
 @pytest.mark.parametrize("script", REPAIRS)
 def test_a_repaired_script_reaches_its_target(script, capsys):
     assert reaches_its_target(script, printed_by(script, REPAIRS[script], capsys))
+
+
+def test_the_units_decide_what_is_whole_at_once(capsys):
+    """The numbers of the first three rows of section 9's table that the chapter's text tells."""
+    names = definitions("ch07")
+    source = next(cell.source for cell in find("ch07").notebook.cells if cell.id == "torch_measured")
+    exec(compile(source, "torch_measured", "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line[:19].strip(): line[19:].replace(",", "").split() for line in lines[1:]}
+    model = new_model()
+    block, whole = (sum(map(torch.numel, part.parameters())) for part in (model.blocks[0], model))
+    root = whole - len(model.blocks) * block
+    want = {"only the root": whole, "blocks and root": block + root, "nothing for root": block}
+    assert {name: rows[name][1] for name in want} == {name: f"{4 * n / 1e3:.0f}" for name, n in want.items()}
+    assert [int(rows[name][3]) for name in want] == [1, 9, 12]

@@ -339,6 +339,17 @@ def test_compare_answers_a_tempting_wrong_guess_with_its_reason(capsys):
         assert "\n" not in capsys.readouterr().out.rstrip("\n")
 
 
+def test_a_choice_is_right_or_not_and_never_too_low(capsys):
+    because = {1: "There gradients are added up.", 99: "Ninety-nine."}
+    for guess, said in (
+        (1, "guess 1   FSDP is sketch 5   not that one\nThere gradients are added up.\n"),
+        (5, "guess 5   FSDP is sketch 5   right\n"), (None, "no guess   FSDP is sketch 5\n"),
+        (98, "guess 98   FSDP is sketch 5   not that one\n"), (True, "True is not a number   FSDP is sketch 5\n"),
+    ):  # fmt: skip
+        compare(guess, 5, by="FSDP is sketch", because=because, choice=True)
+        assert capsys.readouterr().out == said
+
+
 def test_compare_finds_the_reasons_that_a_name_stands_for(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(notebook, "TEMPTING", tmp_path / "tempting.toml")
     notebook.TEMPTING.write_text('[ch03.seconds]\n"0.08" = "That is one transfer; rank 0 has to do six."\n')

@@ -94,7 +94,13 @@ def test_importing_the_packages_costs_nothing():
 
 
 def test_solutions_are_not_installed(tmp_path):
-    done = subprocess.run([sys.executable, "-c", "import solutions"], cwd=tmp_path, capture_output=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", "import solutions"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=600,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
     assert done.returncode != 0
 
 

@@ -17,12 +17,6 @@ from course_lib.plots.memory import PARTS
 from course_lib.plots.time import look
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 class Ranks(list):
     """A result made by hand: so many ranks, these events."""
 

@@ -7,42 +7,57 @@ import pytest
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.text import Text
+from legible import assert_legible
 
 from course_lib import memory, plots
+from course_lib.costs import matmul_intensity
+from course_lib.gpt import GPT, next_token_loss
 from course_lib.hardware import H100
-from course_lib.models import MODELS, parameter_count
+from course_lib.lessons.memory_step import measure_step
+from course_lib.models import MODELS, TINY_GPT, parameter_count
 from course_lib.plots.layer import matrices
 from course_lib.plots.number_formats import FORMATS, largest
 
 LLAMA = MODELS["Llama-3-8B"]
+MACHINE = 5e10, 5e9
+ROWS = {f"m = {m}": matmul_intensity(m, 4096, 4096, 4) for m in (1, 4, 16, 64, 128)}
+REACHED = dict(zip(ROWS, (2.4e9, 5e9, 1.1e10, 3e10, 2.6e10), strict=True))
 PICTURES = {
     "question": lambda: plots.store_serve_train(answer=False),
     "answer": plots.store_serve_train,
     "layer": lambda: plots.layer_matrices(LLAMA),
     "plain layer": lambda: plots.layer_matrices(MODELS["GPT-2"]),
     "formats": plots.number_formats,
-    "growth": lambda: plots.activation_growth(LLAMA, [1024, 4096, 16_384], H100.memory),
-    "work": lambda: plots.roofline({"here": (1e11, 1e10), H100.name: (H100.peak(), H100.memory_bandwidth)},
-                                   work={"decode": 1, "prompt": 2000}),
+    "growth": lambda: plots.activation_growth(LLAMA, [1024, 2048, 4096, 8192], H100.memory),
+    "plain growth": lambda: plots.activation_growth(MODELS["GPT-3"], [512, 1024, 2048], H100.memory),
+    "mixed": plots.mixed_step,
+    "six": plots.six_flops,
+    "kept": lambda: plots.kept_tensors(LLAMA, 1024),
+    "plain kept": lambda: plots.kept_tensors(MODELS["GPT-3"], 2048),
+    "experts": lambda: plots.expert_layer(MODELS["Mixtral-8x7B"]),
+    "roof": lambda: plots.roofline(H100.peak(), H100.memory_bandwidth, {"decode": 1, "64 users": 63, "prompt": 1800},
+                                   title="an H100"),
+    "measured roof": lambda: plots.roofline(*MACHINE, ROWS, REACHED, title="here", gain=("m = 1", "m = 128")),
 }
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
+def steps():
+    torch.manual_seed(0)
+    model, tokens = GPT(TINY_GPT), torch.randint(0, TINY_GPT.vocabulary, (4, 32))
+    optimizer = torch.optim.AdamW(model.parameters())
+    return [measure_step(model, optimizer, lambda model: next_token_loss(model(tokens), tokens)) for _ in range(2)]
+
+
+def test_measured_steps_are_legible():
+    first, second = steps()
+    assert_legible(plots.memory_timeline(first, title="first", stairs=4).figure)
+    assert_legible(plots.memory_timelines(first, second)[0].figure)
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_letters_are_large_enough_and_no_picture_is_wider_than_the_page(name):
-    figure = PICTURES[name]().figure
-    figure.canvas.draw()
-    shown = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
-    assert min(text.get_fontsize() for text in shown) >= plots.SMALLEST
-    assert figure.get_tightbbox().width <= 1.03 * plots.WIDTH
+def test_every_picture_is_legible(name):
+    assert_legible(PICTURES[name]().figure)
 
 
 def test_the_question_does_not_tell_what_training_takes():
@@ -69,12 +84,40 @@ def test_formats_are_torchs(name, dtype):
 
 def test_the_growth_of_activations_is_the_librarys():
     words = plots.words_of(PICTURES["growth"]().figure)
-    assert f"{memory.activation_bytes(LLAMA, 1, 4096, 'none') / 1e9:.3g} GB at 4,096" in words
+    for recompute in ("none", "selective", "full"):
+        assert f"{memory.activation_bytes(LLAMA, 1, 4096, recompute) / 1e9:.3g} GB at 4,096" in words
 
 
-def test_work_is_marked_on_the_last_roof_and_both_regions_are_named():
-    ax = PICTURES["work"]()
-    words = [text.get_text() for text in ax.texts]
-    assert {"decode", "prompt", "H100 SXM: memory-bound,\nbytes decide", "compute-bound,\nFLOPs decide"} <= set(words)
+def test_work_stands_on_the_roof_or_where_it_was_measured():
+    ax = PICTURES["roof"]()
     marked = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "D"]
-    assert marked == [[1, H100.memory_bandwidth], [2000, H100.peak()]]
+    assert marked == [[1, H100.memory_bandwidth], [63, 63 * H100.memory_bandwidth], [1800, H100.peak()]]
+    words = {text.get_text() for text in ax.texts}
+    assert {"bytes decide:\nmemory-bound", "FLOPs decide:\ncompute-bound", "decode:\n0.339 % of the peak"} <= words
+    ax = PICTURES["measured roof"]()
+    marked = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "s"]
+    assert marked == [[ROWS[name], REACHED[name]] for name in ROWS]
+    assert "×10.8" in {text.get_text() for text in ax.texts}
+
+
+def test_what_is_shaded_lies_below_the_roof():
+    ax = PICTURES["roof"]()
+    tops = [shade.get_datalim(ax.transData).y1 for shade in ax.collections]
+    assert tops == [pytest.approx(H100.peak())] * 2
+
+
+def test_what_a_token_keeps_is_what_the_library_counts():
+    said = PICTURES["kept"]().get_title("left")
+    layer = sum(memory.layer_activation_bytes(LLAMA, 1, 1024).values())
+    assert f"keeps {layer / 2 / 1024:,.0f} numbers" in said
+
+
+def test_a_mixture_names_the_experts_that_work():
+    bold = [text.get_text() for text in PICTURES["experts"]().texts if text.get_weight() == "bold"]
+    assert bold == ["expert 3: 176 million", "expert 6: 176 million"]
+
+
+def test_the_three_products_of_a_weight_say_what_they_do():
+    words = [text.get_text() for text in PICTURES["six"]().texts if text.get_text().endswith(": 2")]
+    assert words == ["w times its x, added to its y: 2", "w times its dy, added to its dx: 2",
+                     "its x times its dy, added to dw: 2"]

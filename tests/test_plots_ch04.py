@@ -5,10 +5,12 @@ from __future__ import annotations
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+from legible import assert_legible
 
 from course_lib import Event, plots
 from course_lib.lessons.overlap import traced_step
-from course_lib.plots.lanes import backward_with_sums
+from course_lib.plots.lanes import backward_with_sums, joined
+from course_lib.plots.launches import AS_PLANNED, AS_READY, FIRST
 from course_lib.plots.staleness import served
 
 matplotlib.use("Agg")
@@ -22,12 +24,16 @@ def _closed():
 
 LATE = [Event(0, "forward", 0.0, 1.0, 0.0), Event(0, "backward", 1.0, 3.0, 1.0), Event(0, "all_reduce", 3.0, 5.0, 3.0)]
 EARLY = [*LATE[:2], Event(0, "all_reduce", 2.0, 3.0, 2.0), Event(0, "all_reduce", 3.0, 4.0, 3.0)]
+HELD = {"small": {"weights": 5e9, "gradients": 5e9, "optimizer": 30e9},
+        "large": {"weights": 16e9, "gradients": 16e9, "optimizer": 96e9}}  # fmt: skip
 PATHS = [[(0.0, 0.0), (1.0, -0.5)], [(0.5, 0.2), (1.5, -0.3)]]
 PICTURES = {
     "replicas": plots.replicas,
     "row_weights": lambda: plots.row_weights((3, 1)),
     "replica_paths": lambda: plots.replica_paths(PATHS, (2, -1), "never meet"),
-    "loss_curves": lambda: plots.loss_curves([[5.0, 4.0, 3.0], [5.0, 4.4, 3.2]], {"unigram": 3.04}, "one model"),
+    "copies_on_gpus": lambda: plots.copies_on_gpus(HELD, 80e9, title="one fits and one does not"),
+    "differences": lambda: plots.differences({"good": 1e-13, "none": 0, "bad": 2e-2}, 1e-9, axis="how far", title="a"),
+    "bucket_plan": plots.bucket_plan,
     "gradients_leave": plots.gradients_leave,
     "lanes": lambda: plots.lanes({"late": LATE, "early": EARLY}, title="earlier is shorter"),
     "bucket_packing": plots.bucket_packing,
@@ -41,16 +47,8 @@ def axes_of(drawn) -> list:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_letter_is_small_and_all_of_them_are_inside(name):
-    figure = axes_of(PICTURES[name]())[0].figure
-    figure.canvas.draw()
-    whole = figure.get_tightbbox().padded(0.01)
-    texts = [text for ax in figure.axes for text in (*ax.texts, ax._left_title, ax.xaxis.label) if text.get_text()]
-    assert min(text.get_fontsize() for text in texts) >= plots.SMALLEST
-    for text in texts:
-        box = text.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
-        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text.get_text()
-    assert whole.width <= plots.WIDTH + 0.4
+def test_every_picture_is_legible(name):
+    assert_legible(axes_of(PICTURES[name]())[0].figure)
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -61,9 +59,11 @@ def test_every_picture_has_a_message_and_words(name):
     assert len(plots.words_of(figure)) > 60
 
 
-def test_replicas_say_who_gets_which_rows_and_that_no_weight_is_sent():
-    words = plots.words_of(plots.replicas(4, 32).figure)
-    assert "rank 3 gets rows 24 to 31" in words and "none of them was sent" in words
+def test_replicas_say_who_gets_which_rows_and_not_how_equal_the_weights_stay_which_is_to_be_guessed():
+    ax = plots.replicas(4, 32)
+    words = plots.words_of(ax.figure)
+    assert "rank 3 gets rows 24 to 31" in words and "no weight is sent" in words
+    assert not any("again" in said for said in (words, *(text.get_text() for text in ax.texts)))
 
 
 def test_a_row_of_the_short_rank_counts_more_in_a_mean_of_means():
@@ -96,4 +96,53 @@ def test_in_the_drawing_all_but_one_all_reduce_fit_behind_backward():
 def test_a_slow_workers_gradient_meets_weights_that_fast_ones_have_changed():
     done = served((2.0, 2.4, 6.0), 6.3)
     assert [met - fetched for *_, fetched, met in done] == [0, 1, 1, 1, 1, 5]
-    assert "the weights change 5 times" in plots.words_of(plots.stale_gradient().figure)
+    ax = plots.stale_gradient()
+    assert "the weights change 5 times" in plots.words_of(ax.figure)
+    told = [text.get_text() for text in ax.texts]
+    assert [f"v{version}" for version in range(7)] == [words for words in told if len(words) == 2]
+    assert "on v0, meets v5:\n5 stale" in told
+
+
+def test_a_bar_of_a_gradient_has_the_colour_of_the_version_that_it_was_computed_with():
+    ax = plots.stale_gradient()
+    bars = [patch.get_facecolor() for patch in ax.patches if hasattr(patch, "get_width")]
+    server, workers = bars[:7], bars[7:]
+    assert len(set(server)) == 7
+    assert workers == [server[fetched] for *_, fetched, _ in served((2.0, 2.7, 6.8), 7.6)]
+
+
+def test_many_all_reduces_are_drawn_in_fewer_bars_that_take_as_long():
+    many = [*LATE[:2], *(Event(0, "all_reduce", 1 + i / 64, 1 + (i + 0.5) / 64, 1.0) for i in range(128))]
+    bars = joined(many[2:], 5)
+    assert len(bars) == 26 and bars[0].start == 1.0 and bars[1].start == 1 + 5 / 64
+    assert sum(bar.end - bar.start for bar in bars) == pytest.approx(1.0)
+    ax = plots.lanes({"many": many})
+    assert "128 all-reduces,\n5 to a bar" in [text.get_text() for text in ax.texts]
+    assert "128 all-reduces" in plots.words_of(ax.figure)
+
+
+def test_every_gpu_has_a_column_of_all_parts_and_what_is_too_much_is_said():
+    ax = plots.copies_on_gpus(HELD, 80e9, gpus=64)
+    assert len(ax.patches) == 2 * 5 * 3
+    told = [text.get_text() for text in ax.texts]
+    assert "40 GB on every GPU" in told and "128 GB on every GPU: 48 GB too many" in told and told.count("63") == 2
+    words = plots.words_of(ax.figure)
+    assert "each of 64 GPUs holds of large 128.0 GB: weights 16.0 GB" in words and "a line at 80 GB" in words
+
+
+def test_differences_tell_what_is_too_far():
+    words = plots.words_of(plots.differences({"good": 1e-13, "bad": 2e-2}, 1e-9, axis="how far").figure)
+    assert "good: 1e-13, less than the 1e-9" in words and "bad: 2e-2, more than the 1e-9" in words
+
+
+def test_the_plan_in_the_picture_is_that_of_the_exercise():
+    words = plots.words_of(plots.bucket_plan().figure)
+    assert "bucket 0 holds parameters 3 and 2, 60 bytes; bucket 1 holds parameters 1, 80 bytes" in words
+
+
+def test_in_the_picture_of_launches_the_second_rank_waits_with_a_complete_bucket_for_the_order_of_the_plan():
+    assert [start.bucket for start in FIRST] == [start.bucket for start in AS_PLANNED] == [0, 1]
+    assert [start.bucket for start in AS_READY] == [1, 0]
+    assert [start.at for start in AS_PLANNED] == [start.at for start in AS_READY]
+    told = [text.get_text() for text in plots.launch_order().texts]
+    assert any(words.startswith("time: backward goes from the last layer to the first") for words in told)

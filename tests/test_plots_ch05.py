@@ -6,15 +6,13 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import pytest
+from legible import assert_legible
 
 from course_lib.hardware import DGX_H100, H100
 from course_lib.lessons.layer_trace import layer_seconds, layer_trace
 from course_lib.models import MODELS
 from course_lib.plots import (
-    SMALLEST,
-    WIDTH,
     cut_gate_and_up,
     cut_layer,
     layer_times,
@@ -33,31 +31,13 @@ DRAWINGS = {"mlp": lambda: cut_layer("mlp"), "attention": lambda: cut_layer("att
             "heads": shared_heads, "saved": lambda: saved_by_a_layer(SAVED)}  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def letters(ax) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
 
-def legible_and_inside(figure) -> bool:
-    figure.canvas.draw()
-    edge = figure.bbox
-    for ax in figure.axes:
-        for text in [*ax.texts, *(ax.get_yticklabels() if ax.axison else []), ax.title]:
-            if text.get_text().strip():
-                assert text.get_fontsize() >= SMALLEST
-                left, right = text.get_window_extent().x0, text.get_window_extent().x1
-                assert edge.x0 <= left and right <= edge.x1, (text, left, right)
-    return figure.get_figwidth() == WIDTH
-
-
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_a_drawing_is_legible_and_nothing_leaves_it(name):
-    assert legible_and_inside(DRAWINGS[name]().figure)
+def test_every_picture_is_legible(name):
+    assert_legible(DRAWINGS[name]().figure)
 
 
 def test_f_and_g_change_roles_between_forward_and_backward():
@@ -123,7 +103,7 @@ def test_the_toy_is_in_its_unit_and_the_real_model_in_that_of_the_gpu():
     words = words_of(axes[0].figure)
     assert "one: 49 MB, of it weights 1, gradients 1, optimizer 2, activations 45" in words
     assert "tp 1: 1,347 GB" in words and "a line at 80 GB, one GPU" in words
-    assert legible_and_inside(axes[0].figure)
+    assert_legible(axes[0].figure)
 
 
 def test_the_share_of_communication_stands_beside_each_bar():
@@ -131,7 +111,7 @@ def test_the_share_of_communication_stands_beside_each_bar():
     assert [text.strip() for text in letters(ax)] == [
         "4 ms, 25 % of it communication", "4 ms, 75 % of it communication"]  # fmt: skip
     assert "NVLink: 3 ms of matrix products, 1 ms of all-reduces, which is 25%" in words_of(ax.figure)
-    assert legible_and_inside(ax.figure)
+    assert_legible(ax.figure)
 
 
 # One layer in seconds: the formula, and the simulator

@@ -8,20 +8,14 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import pytest
+from legible import assert_legible
 from matplotlib.colors import to_hex
-from matplotlib.text import Text
 
 from course_lib import plots
-from course_lib.plots import BACKWARD, FORWARD, SMALLEST, WAITING, words_of
+from course_lib.plots import BACKWARD, FORWARD, WAITING, words_of
 from course_lib.schedules import gpipe, one_f_one_b, play
 
 SLOW = {"communication": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def on_one_axis(**more):
@@ -46,18 +40,8 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_every_letter_is_large_enough_and_inside_the_picture(name):
-    figure = PICTURES[name]().figure
-    figure.canvas.draw()
-    letters = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
-    assert min(text.get_fontsize() for text in letters) >= SMALLEST
-    ticks = {id(label) for ax in figure.axes for label in (*ax.get_xticklabels(), *ax.get_yticklabels())}
-    page = figure.bbox
-    for text in letters:
-        box = text.get_window_extent()
-        if id(text) not in ticks:  # those beyond the ends of an axis are not drawn
-            assert page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1, text.get_text()
-            assert page.y0 - 1 <= box.y0 and box.y1 <= page.y1 + 1, text.get_text()
+def test_every_picture_is_legible(name):
+    assert_legible(PICTURES[name]().figure)
 
 
 @pytest.mark.parametrize("name", PICTURES)

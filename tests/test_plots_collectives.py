@@ -16,12 +16,6 @@ GATHERED = [(torch.tensor([0.0, 1.0]), []), (torch.tensor([10.0, 11.0]), torch.t
 SUMMED = [(torch.tensor([0.0]), torch.tensor([10.0])), (torch.tensor([10.0]), torch.tensor([10.0]))]
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def numbers(ax):
     return [text.get_text() for text in ax.texts if text.get_text()]
 

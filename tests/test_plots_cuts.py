@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
 
 from course_lib.plots import FACES, cut_product, words_of
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def boxes(ax, rank: int) -> list[tuple[float, float]]:

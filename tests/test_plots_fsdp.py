@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
+from itertools import groupby
+
 import pytest
-from matplotlib.text import Text
+from legible import assert_legible
 
 from course_lib import run, work
 from course_lib.costs import collective_seconds
 from course_lib.lessons.prefetch import gathers_of
 from course_lib.lessons.stage_3 import UNITS, during, during_forward
-from course_lib.memory import model_state_bytes
+from course_lib.memory import model_state_bytes, training_memory
 from course_lib.models import MODELS, parameter_count
 from course_lib.plots import (
-    SMALLEST,
     cut_all_reduce,
     gather_use_free,
+    padded_shards,
+    plans_that_fit,
     sawtooth,
     sawtooth_measured,
     streams,
+    whole_at_once,
     words_of,
 )
 from solutions import ch07_fsdp as solutions
 
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
-def letters_are_fine(figure) -> None:
-    """No letter is below SMALLEST, and none is outside the picture."""
-    figure.canvas.draw()
-    everything = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
-    assert min(text.get_fontsize() for text in everything) >= SMALLEST
-    ticks = {label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) for label in axis.get_ticklabels()}
-    low, high = figure.bbox.min - 1, figure.bbox.max + 1
-    for text in everything:
-        if text not in ticks:  # some of which lie beyond the axis and are not drawn
-            box = text.get_window_extent()
-            assert (box.min >= low).all() and (box.max <= high).all(), text.get_text()
-
-
-STEPS = [([10 * rank + quarter for quarter in range(4)], 60 + 4 * rank, [60, 64, 68, 72]) for rank in range(4)]
+STEPS = [([10 * rank + quarter for quarter in range(4)], 60 + 4 * rank, 85 - rank, [85, 84, 83, 82])
+         for rank in range(4)]  # fmt: skip
 
 
 def forward(dist, start_gather, seconds):
@@ -60,6 +44,15 @@ def two_runs():
     return {name: run(forward, start_gather, seconds, ranks=16, on=cluster) for name, seconds in each.items()}
 
 
+def two_plans():
+    shape = MODELS["Llama-3-70B"]
+    return {f"ZeRO-{stage}": training_memory(shape, 1, 8192, recompute="full", flash=True, zero=stage, dp=256)
+            for stage in (2, 3)}  # fmt: skip
+
+
+ROOTS = {"small": {"embedding": 1e9, "output": 1e9, "a layer": 0.4e9}, "large": {"embedding": 2e9, "a layer": 2e9}}
+
+
 PICTURES = {
     "sawtooth": sawtooth,
     "another model": lambda: sawtooth("Llama-3-405B", 1024),
@@ -67,24 +60,28 @@ PICTURES = {
     "measured forward": lambda: sawtooth_measured(during_forward(solutions.sharded_forward)),
     "cut": lambda: cut_all_reduce(STEPS),
     "gather": gather_use_free,
+    "padded": padded_shards,
+    "padded otherwise": lambda: padded_shards(3, 4, 5),
+    "units": lambda: whole_at_once(ROOTS, "A sentence."),
+    "plans": lambda: plans_that_fit(two_plans(), 80e9, "A sentence.")[0],
     "streams": lambda: streams(two_runs(), title="A sentence.")[0],
 }
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_letter_is_too_small_or_outside(name):
-    letters_are_fine(PICTURES[name]().figure)
+def test_every_picture_is_legible(name):
+    assert_legible(PICTURES[name]().figure)
 
 
 def test_the_sawtooth_stands_on_what_a_rank_keeps():
     ax = sawtooth("Llama-3-70B", 256)
     kept = sum(model_state_bytes(parameter_count(MODELS["Llama-3-70B"]), zero=3, ranks=256).values()) / 1e9
     layer = 855_654_400 * 2 / 1e9
-    tops = [box.get_y() + box.get_height() for box in ax.patches if hasattr(box, "get_y")]
-    assert max(tops) == pytest.approx(kept + 2 * layer, rel=0.01)
-    assert len([box for box in ax.patches if hasattr(box, "get_y")]) == 5 + 2 * 5  # backward has gradients, too
+    done = [box for box in ax.patches if hasattr(box, "get_y")]
+    assert max(box.get_y() + box.get_height() for box in done) == pytest.approx(kept + 2 * layer, rel=0.01)
+    assert len(done) == 2 * 5 + 3 * 5  # gather and compute; gather, gradient and reduce-scatter
     words = words_of(ax.figure)
-    assert "1,129 GB on every GPU" in words and "+1.7 GB" in words and "At most 7.8 GB" in words
+    assert "would be 1,129 GB high" in words and "+1.7 GB" in words and "At most 7.8 GB" in words
 
 
 def test_the_measured_sawtooth_is_flat_but_for_one_unit():
@@ -99,6 +96,53 @@ def test_the_measured_sawtooth_is_flat_but_for_one_unit():
     assert "unit 5 computes again" in str(curve)
 
 
+def test_the_measured_sawtooth_knows_what_is_done_when():
+    curve = during(solutions.fully_sharded_step)
+    order = [name for name, _ in groupby((*sample[:2], doing) for sample, doing in zip(curve.samples, curve.doing,
+                                                                                       strict=True))]  # fmt: skip
+    backward = ["gather", "compute", "gradient", "reduce-scatter", "free"]
+    assert [doing for way, unit, doing in order if way == "backward"] == 6 * backward
+    assert [doing for way, unit, doing in order if way == "forward"] == ["free", *6 * ["gather", "compute", "free"]]
+    assert sum(curve.shards) == during_forward(solutions.sharded_forward).floor
+    words = [text.get_text() for text in sawtooth_measured(curve).texts]
+    assert {"FORWARD, unit 0 to 5", "BACKWARD, unit 5 to 0", "gather again", "reduce-scatter"} <= set(words)
+
+
+def test_a_step_that_frees_nothing_is_drawn_all_the_same():
+    def greedy(dist, units, shards, x):
+        inputs, weights = [], []
+        for (call, shape), mine in zip(units, shards, strict=True):
+            inputs.append(x)
+            weights.append(solutions.unshard(dist, mine, shape))
+            x = call(weights[-1], x)
+        return x, inputs
+
+    curve = during_forward(greedy)
+    assert set(curve.doing[2:-1]) == {"gather", "compute"}  # nothing is free before it returns
+    assert_legible(sawtooth_measured(curve).figure)
+
+
+def test_the_padded_shards_show_their_padding():
+    ax = padded_shards(2, 5, 4)
+    shown = [text.get_text() for text in ax.texts]
+    assert shown.count("9") == 3 and shown.count("0") == 3 + 2 * 2 and "padding: 2 zeros" in shown
+    assert "rank 1 gets 3, 4, 5" in words_of(ax.figure) and "rank 3 gets 9, 0 (padding), 0" in words_of(ax.figure)
+
+
+def test_the_root_stands_beside_a_layer():
+    ax = whole_at_once(ROOTS, "A sentence.")
+    assert [round(bar.get_width(), 6) for bar in ax.patches] == [1, 1, 0.4, 2, 2]
+    assert "small: embedding 1.00, output 1.00, a layer 0.40, in all 2.40 GB" in words_of(ax.figure)
+    assert "a layer 0.40, in all 2.40 GB" in [text.get_text() for text in ax.texts]
+
+
+def test_the_plans_that_fit_are_drawn_twice():
+    above, below = plans_that_fit(two_plans(), 80e9, "A sentence.")
+    assert [label.get_text() for label in below.get_yticklabels()] == ["ZeRO-3"]
+    assert above.lines[0].get_xdata()[0] == 80 and len(above.containers) == 2 * len(below.containers)
+    assert "ZeRO-2: 168 GB, of it weights 141.1" in words_of(above.figure)
+
+
 def test_a_function_that_returns_something_else_has_no_curve():
     with pytest.raises(ValueError, match="returned int"):
         during_forward(lambda dist, units, shards, x: 3)
@@ -107,8 +151,8 @@ def test_a_function_that_returns_something_else_has_no_curve():
 def test_the_cut_all_reduce_shows_every_number_and_says_it():
     ax = cut_all_reduce(STEPS)
     shown = [text.get_text() for text in ax.texts]
-    assert shown.count("64") == 1 + 4 and "23" in shown
-    assert "rank 2: 20, 21, 22, 23, then 68, then 60, 64, 68, 72" in words_of(ax.figure)
+    assert shown.count("84") == 1 + 4 and {"23", "64", "step"} <= set(shown)
+    assert "gradients 20, 21, 22, 23, then the sum 68 of its quarter, then the stepped weight 83" in words_of(ax.figure)
 
 
 def test_a_stand_in_gather_takes_as_long_as_the_layer_would():

@@ -12,17 +12,11 @@ from course_lib.hardware import A100, H100
 from course_lib.lessons.memory_step import MeasuredStep
 from course_lib.memory import training_memory
 from course_lib.models import MODELS
-from course_lib.plots import memory_bars, memory_timeline, roofline, words_of
+from course_lib.plots import memory_bars, memory_timeline, memory_timelines, roofline, words_of
 from course_lib.plots.memory import PARTS, unit_of
-from course_lib.plots.speed import flops_text
+from course_lib.plots.roofs import flops_text
 
 matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def words(ax) -> str:
@@ -68,39 +62,36 @@ def test_breakdowns_of_different_gpus_have_no_common_line():
 
 def test_the_timeline_reaches_its_peak_and_names_the_phases():
     ax = memory_timeline(step(), title="a step")
-    assert max(ax.lines[-1].get_ydata()) == 8
-    assert words(ax) == "forward | backward | step | zero grad | most: 8 kB"
+    (outline,) = (line for line in ax.lines if line.get_drawstyle() == "steps-post")
+    assert max(outline.get_ydata()) == 8
+    assert words(ax) == "forward | backward | step | zero\ngrad | weights | gradients | activations | most: 8 kB"
     assert ax.get_title("left") == "a step"
     assert "measured: at most 8 kB, inside backward" in words_of(ax.figure)
-    (legend,) = ax.figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["weights", "gradients", "activations"]
 
 
-def test_a_mark_is_a_line_with_its_name_and_size():
-    ax = memory_timeline(step(), marks={"the first step's peak": 4000})
-    assert ax.lines[-1].get_ydata()[0] == 4
-    assert "the first step's peak: 4 kB" in words(ax)
-
-
-def test_each_phase_is_drawn_as_wide_as_the_others():
+def test_forward_backward_and_step_are_drawn_equally_wide():
     ax = memory_timeline(step())
-    assert [line.get_xdata()[0] for line in ax.lines[:4]] == [0, 1, 2, 3]
-    assert ax.get_xlim() == (0, 3.3)
+    assert sorted({line.get_xdata()[0] for line in ax.lines} - {0}) == [1, 2, 3]
+    assert ax.get_xlim() == (0, 3.42)
+
+
+def test_each_layer_is_a_stair_with_its_number():
+    assert "layer 1 | layer 2 | layer 3" in words(memory_timeline(step(), stairs=3))
+
+
+def test_two_steps_share_an_axis_with_the_floor_and_the_growth_of_the_peak():
+    higher = replace(step(), alive=step().alive | {"optimizer": [2000] * 5})
+    left, right = memory_timelines(step(), higher)
+    assert left.get_ylim() == right.get_ylim()
+    assert "floor: 4.00 kB stay" in words(right) and "+25%" in words(right)
 
 
 def test_a_roof_bends_at_its_ridge():
-    ax = roofline({"machine": (100.0, 10.0)}, {"machine": {1.0: 9.0, 40.0: 90.0}})
-    roof, ridge, points = ax.lines
+    ax = roofline(100.0, 10.0, {"less": 1.0, "more": 40.0}, title="machine")
+    roof = ax.lines[0]
     assert list(roof.get_ydata()) == [pytest.approx(roof.get_xdata()[0] * 10), 100, 100]
-    assert (ridge.get_xdata()[0], ridge.get_ydata()[0]) == (10, 100)
-    assert list(points.get_xdata()) == [1, 40]
-    assert points.get_color() == roof.get_color()
-    assert "machine: ridge at 10 FLOPs per byte" in [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def test_points_of_a_machine_without_a_roof_are_drawn_too():
-    ax = roofline({"machine": (100.0, 10.0)}, {"another": {1.0: 9.0}})
-    assert ax.lines[-1].get_color() == "black"
+    assert roof.get_xdata()[1] == 10
+    assert "at 10 FLOPs per byte" in words_of(ax.figure)
 
 
 @pytest.mark.parametrize(("size", "unit"), [(0, "bytes"), (999, "bytes"), (1e3, "kB"), (8e10, "GB"), (2e12, "TB")])
@@ -121,4 +112,4 @@ def test_pictures_draw_into_given_axes():
     _, axes = plt.subplots(3)
     assert memory_bars([training_memory(MODELS["GPT-2"], 1, 64)], ax=axes[0]) is axes[0]
     assert memory_timeline(step(), ax=axes[1]) is axes[1]
-    assert roofline({"machine": (100.0, 10.0)}, ax=axes[2]) is axes[2]
+    assert roofline(100.0, 10.0, {"some": 1.0}, title="", ax=axes[2]) is axes[2]

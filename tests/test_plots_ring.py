@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 import torch
+from legible import assert_legible
 from matplotlib.colors import to_hex
-from matplotlib.text import Text
 
 from course_lib import Cluster, algorithms, plots, run
 from course_lib.lessons.ring import (
@@ -21,12 +20,6 @@ from course_lib.plots.ring import ring_messages
 from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
 
 matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def panels():
@@ -59,18 +52,8 @@ def words(ax) -> list[str]:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_letter_is_large_enough_and_inside_the_picture(name):
-    figure = DRAWN[name]().figure
-    figure.canvas.draw()
-    assert plots.words_of(figure)
-    width, height = figure.get_size_inches() * figure.dpi
-    drawn = [text for ax in figure.axes for text in (*ax.texts, *(child for child in ax.get_children()
-             if isinstance(child, Text))) if text.get_text()]  # fmt: skip
-    assert min(text.get_fontsize() for text in drawn) >= plots.SMALLEST
-    assert min(label.get_fontsize() for ax in figure.axes for label in ax.get_xticklabels()) >= plots.SMALLEST
-    for text in drawn:
-        around = text.get_window_extent()
-        assert around.x0 >= -2 and around.x1 <= width + 2 and around.y0 >= -2 and around.y1 <= height + 2, text
+def test_every_picture_is_legible(name):
+    assert_legible(DRAWN[name]().figure)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 5])

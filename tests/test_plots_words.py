@@ -19,12 +19,6 @@ from course_lib.plots.canvas import png
 from exercises_tests.tools.chapters import ROOT
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def axes():
     return plt.subplots(FigureClass=Picture)[1]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from course_lib.hardware import GPUS
 from course_lib.llama import tiny_llama
 from course_lib.models import MODELS
-from course_lib.plots import latencies, timeline, trade_off
+from course_lib.plots import latencies, timeline
 from course_lib.serving import (
     BlockManager,
     Engine,
@@ -292,14 +292,11 @@ def test_events_are_bars_of_what_a_slot_did_without_a_pause():
     assert ax.get_ylabel() == "slot" and ax.get_title(loc="left") == "simulated: 2 slots, 40 s"
 
 
-def test_pictures_of_latencies_and_of_a_trade_off_name_their_axes():
+def test_a_picture_of_latencies_names_its_axes():
     served = engine().run([Request(n, 0, 4, 3 + n) for n in range(5)])
     ax = latencies({"one": served, "other": served}, "ttft")
     assert ax.get_xlabel() == "time to the first token in seconds"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "other"]
-    ax = trade_off({1: (2.0, 3.0), 8: (4.0, 5.0)}, x="seconds", y="tokens/s", setting="slots ")
-    assert {text.get_text() for text in ax.texts} == {"slots 1", "slots 8"}
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("seconds", "tokens/s")
     plt.close("all")
 
 

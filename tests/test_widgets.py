@@ -16,12 +16,6 @@ import matplotlib.pyplot as plt
 from course_lib.plots import sliders as widgets
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def shown(monkeypatch) -> list:
     """Pretend to be in a notebook; return what is displayed."""

@@ -60,19 +60,6 @@ def bucket_times(
     return times
 
 
-def forward_seconds(layers: int, gather: float, compute: float, prefetch: bool) -> float:
-    """Return the seconds of a forward that gathers each layer's weights before it computes the layer.
-
-    `gather` and `compute` are the seconds of one layer. With `prefetch` the next layer's weights are on their way while
-    this one computes: then only the first gathering is waited for, as long as gathering is the shorter.
-    """
-    if layers < 1:
-        raise ValueError(f"layers = {layers!r}: must be at least 1")
-    if not prefetch:
-        return layers * (gather + compute)
-    return gather + (layers - 1) * max(gather, compute) + compute
-
-
 # A simulated step of the tiny GPT, whatever sums the gradients
 
 

@@ -46,6 +46,10 @@ class Curve:
     """The bytes of what a rank keeps before anything is gathered."""
     units: list[int]
     """The bytes of each unit's whole weight."""
+    doing: list[str]
+    """What the rank does at each of the samples: "gather", "compute", "gradient", "reduce-scatter" or "free"."""
+    shards: list[int]
+    """The bytes of a rank's shard of each unit."""
 
     def __str__(self) -> str:
         head = f"whole units have {', '.join(f'{size:,}' for size in self.units)} bytes"
@@ -58,7 +62,7 @@ def _curve(told: dict, ranks: int) -> Curve:
     if "moments" not in told:
         got = told.get("form", "something else than its text asks for")
         raise ValueError(f"the function returned {got}: let the first part of its check pass")
-    moments, samples, seen = named(told["moments"]), [], set()
+    moments, seen = named(told["moments"]), set()
     at = [("forward", moments[0][0])]
     for place, doing, *_ in moments:
         if doing == "is gathered" and place in seen or "again" in doing or "back" in doing:
@@ -68,7 +72,23 @@ def _curve(told: dict, ranks: int) -> Curve:
         seen |= {place} if doing == "computes" else set()
     samples = [(*at[number], held) for number, held in told["samples"]]
     sizes = [8 * math.prod(shape) for shape in UNITS]
-    return Curve(samples, [(f"unit {place} {doing}", held) for place, doing, held, _ in moments], samples[0][2], sizes)
+    lines = [(f"unit {place} {doing}", held) for place, doing, held, _ in moments]
+    shards = [8 * shard_size(shape, ranks) for shape in UNITS]
+    return Curve(samples, lines, samples[0][2], sizes, _doing(samples, told["turns"], sizes), shards)
+
+
+def _doing(samples: list, turns: list, sizes: list[int]) -> list[str]:
+    """Return what is done at each sample; a unit is free as soon as more than half of it is gone again."""
+    begins, doing, base = dict(turns), [], samples[0][2]
+    now = "free"
+    for number, (_, unit, held) in enumerate(samples):
+        if begins.get(number) == "gather" and now == "free" and number:
+            base = samples[number - 1][2]
+        now = begins.get(number, now)
+        if now not in ("gather", "free") and held < base + sizes[unit] / 2:
+            now = "free"
+        doing.append(now)
+    return doing
 
 
 def named(moments: list) -> list:
@@ -87,6 +107,7 @@ class Watch:
 
     def __init__(self, dist: Any, shapes: list, kept: list, watching: bool) -> None:
         self.kept, self.watching, self.moments, self.samples = kept, watching, [], []
+        self.turns: list[tuple[int, str]] = []  # at which sample something else begins, for a picture of them
         self._seen: dict[int, list[Watched]] = {}
         self.alive = _Sampling(self.sample)
         self.looking = self.alive if watching else contextlib.nullcontext()
@@ -94,7 +115,7 @@ class Watch:
         self.units = [(functools.partial(self._compute, place), shape) for place, shape in enumerate(shapes)]
 
     def begin(self) -> None:
-        self.moments.clear(), self.samples.clear(), self._seen.clear()
+        self.moments.clear(), self.samples.clear(), self.turns.clear(), self._seen.clear()
         if self.watching:
             gc.collect()  # what a cycle of references keeps is not kept on purpose
             self.sample()
@@ -111,18 +132,25 @@ class Watch:
 
     def _gathers(self) -> None:
         self.moments.append([None, "is gathered", now := self.bytes(), self.whole()])
-        for place in range(len(self.samples) - 1, -1, -1):  # what was allocated for this gather belongs to it
-            if self.samples[place][1] != now:
-                break
-            self.samples[place] = (len(self.moments), now)
+        begin = len(self.samples)
+        while begin and self.samples[begin - 1][1] == now:  # what was allocated for this gather belongs to it
+            begin -= 1
+            self.samples[begin] = (len(self.moments), now)
+        self._turn("gather", begin)
 
     def _note(self, place: int, doing: str) -> None:
         if self.watching:
             self.moments.append([place, doing, self.bytes(), [other for other in self.whole() if other != place]])
+            self._turn("gradient" if doing == "goes back" else "compute")
+
+    def _turn(self, doing: str, sample: int | None = None) -> None:
+        self.turns.append((len(self.samples) if sample is None else sample, doing))
 
     def _compute(self, place: int, weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         again = place in self._seen
         self._seen.setdefault(place, []).append(Watched(weight))
+        if self.watching and weight.requires_grad and weight.is_leaf:  # what follows its gradient is the exchange
+            weight.register_post_accumulate_grad_hook(lambda _: self._turn("reduce-scatter"))
         self._note(place, "computes again" if again else "computes")
         y = torch.tanh(x @ weight) if x.is_floating_point() else weight[x]
         return Mark.apply(y, functools.partial(self._note, place, "goes back"))
@@ -174,7 +202,7 @@ def forwarded(dist: Any, answer: Any, shards: list, shapes: list, x: torch.Tenso
     found = {"output": copy_of(output), "inputs": [copy_of(one) for one in inputs]}
     found["graph"] = any(isinstance(one, torch.Tensor) and one.requires_grad for one in (output, *inputs))
     found |= {"changed": not all(map(torch.equal, shards, before)), "whole": watch.whole()}
-    return found | {"moments": watch.moments, "samples": watch.samples}
+    return found | {"moments": watch.moments, "samples": watch.samples, "turns": watch.turns}
 
 
 def fully(
@@ -202,7 +230,7 @@ def fully(
         for mine, grad, state in zip(shards, grads, states, strict=True):
             adamw(mine, grad, state, epsilon=EPSILON)
         seen = {"moments": list(watch.moments), "views": bytes_held(list(grads)), "grads": first}
-        seen |= {"samples": list(watch.samples), "held": watch.bytes()}
+        seen |= {"samples": list(watch.samples), "turns": list(watch.turns), "held": watch.bytes()}
         seen["graph"] = isinstance(loss, torch.Tensor) and loss.requires_grad
         del got, loss, grads, grad
     seen["kept"] = watch.bytes()

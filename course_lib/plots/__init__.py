@@ -1,7 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.answer import one_answer
-from course_lib.plots.buckets import bucket_packing, launch_order
+from course_lib.plots.buckets import bucket_packing, bucket_plan
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -49,45 +49,59 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
+from course_lib.plots.differences import differences
+from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
+from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import late_barrier, late_rank
+from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_span, mark_way
-from course_lib.plots.memory import ladder, ladder_text, memory_bars, memory_timeline, memory_timelines, strategy_bars
+from course_lib.plots.measured_step import memory_timeline, memory_timelines
+from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
+from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
+from course_lib.plots.mixed_precision import mixed_step
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.overlap import overlapped_block
+from course_lib.plots.padded import padded_shards
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
+from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.rates import rates_over_size
-from course_lib.plots.replicas import loss_curves, replica_paths, replicas, row_weights
+from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
+from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
-from course_lib.plots.sawtooth import sawtooth, sawtooth_measured
+from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
+from course_lib.plots.six_flops import six_flops
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
-from course_lib.plots.speed import latencies, roofline, trade_off
+from course_lib.plots.speed import latencies
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.streams import streams
-from course_lib.plots.swap import swap_calls
+from course_lib.plots.swap import swap_circle
+from course_lib.plots.teeth import sawtooth_measured
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
-from course_lib.plots.traces import traces
+from course_lib.plots.traces import sketch_of, traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, bill, knees, slots_in_time, stall
 
 __all__ = [
@@ -133,21 +147,26 @@ __all__ = [
     "block_tables",
     "box",
     "bucket_packing",
+    "bucket_plan",
     "bytes_text",
     "call_order",
     "chunk_journey",
     "chunk_strips",
+    "copies_on_gpus",
     "count_waiting",
     "cut_all_reduce",
     "cut_gate_and_up",
     "cut_layer",
     "cut_model",
     "cut_product",
+    "differences",
     "doubling",
+    "expert_layer",
     "explore",
     "gather_use_free",
     "gradients_leave",
     "held_over_time",
+    "kept_tensors",
     "kernel_traces",
     "knees",
     "ladder",
@@ -160,7 +179,6 @@ __all__ = [
     "layer_matrices",
     "layer_times",
     "legend_below",
-    "loss_curves",
     "many_copies",
     "mark_idle",
     "mark_span",
@@ -168,8 +186,10 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
+    "message_cost",
     "message_sizes",
     "messages",
+    "mixed_step",
     "new_axes",
     "node_groups",
     "number_formats",
@@ -179,7 +199,9 @@ __all__ = [
     "one_model",
     "overlapped_block",
     "owners",
+    "padded_shards",
     "pipeline_of_nodes",
+    "plans_that_fit",
     "price_of_cuts",
     "race",
     "rates_over_size",
@@ -202,6 +224,8 @@ __all__ = [
     "shards_text",
     "shared_heads",
     "sheet",
+    "six_flops",
+    "sketch_of",
     "slots_in_time",
     "smoothed_losses",
     "split_backward",
@@ -212,18 +236,18 @@ __all__ = [
     "store_serve_train",
     "strategy_bars",
     "streams",
-    "swap_calls",
+    "swap_circle",
     "time_unit",
     "timeline",
     "timelines",
     "token_passes",
     "toy_beside_real",
     "traces",
-    "trade_off",
     "tree_rounds",
     "two_levels",
     "ways_to_cut",
     "who_talks",
     "who_to_whom",
+    "whole_at_once",
     "words_of",
 ]

@@ -1,7 +1,8 @@
-"""Buckets: gradients that travel as one flat tensor, and the order in which ranks have to start them."""
+"""Buckets: which gradients a plan puts together, and how those of one bucket travel as one flat tensor."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -54,30 +55,43 @@ def bucket_packing(ax: Any = None) -> Axes:
     return ax
 
 
-def launch_order(ax: Any = None) -> Axes:
-    """Draw two ranks that start the same two buckets in another order, and in the order of the plan."""
-    ax = sheet(3.2, 22, 9.4, ax)
-    wrong = (("bucket 0", "bucket 1"), ("bucket 1", "bucket 0"))
-    right = (("bucket 0", "bucket 1"), ("bucket 0", "bucket 1"))
-    for left, calls, title, good in ((0.0, wrong, "each starts what is ready first", False),
-                                     (11.6, right, "both start in the order of the plan", True)):  # fmt: skip
-        ax.text(left + 5.9, 8.3, title, ha="center", fontsize=SMALLEST, weight="bold",
-                color=INK if good else LIMIT)  # fmt: skip
-        for rank, row in enumerate(calls):
-            y = 5.8 if rank == 0 else 0.6
-            ax.text(left + 1.6, y + 0.7, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
-            for place, name in enumerate(row):
-                x = left + 2.1 + 4.4 * place
-                box(ax, x, y, 3.6, 1.4, FACES[int(name[-1])], name)
-                if rank == 0:
-                    arrow(ax, (x + 1.8, 5.7), (x + 1.8, 2.1), "<|-|>", colour=COLLECTIVE if good else LIMIT, line=2.0)
-                    which = "first" if place == 0 else "second"
-                    verdict = "sum" if good else "mixed up!"
-                    ax.text(x + 2.05, 3.9, f"{which}:\n{verdict}", va="center", fontsize=SMALLEST,
-                            color=INK if good else LIMIT)  # fmt: skip
-    ax.set_title("The n-th all-reduce of a rank meets the n-th of every other rank, whatever is in it", fontsize=TITLE,
+def bucket_plan(sizes: Sequence[int] = (100, 80, 20, 40), cap: int = 80, ax: Any = None) -> Axes:
+    """Draw parameters as wide as their bytes, in the order of backward, and the buckets of at most `cap` bytes."""
+    ax = sheet(3.2, 25.5, 9.2, ax)
+    wide, left, gap = 19.2 / sum(sizes), 4.6, 0.7
+    buckets: list[list[int]] = []
+    for place in reversed(range(len(sizes))):
+        if not buckets or sum(sizes[other] for other in buckets[-1]) + sizes[place] > cap:
+            buckets.append([])
+        buckets[-1].append(place)
+    ax.text(left - 0.4, 6.55, "gradients,\nas they come", ha="right", va="center", fontsize=SMALLEST)
+    ax.text(left - 0.4, 2.95, f"buckets of at\nmost {cap} bytes", ha="right", va="center", fontsize=SMALLEST)
+    x = left
+    for number, bucket in enumerate(buckets):
+        begin = x
+        for place in bucket:
+            width = sizes[place] * wide
+            name = f"{place}: {sizes[place]}" if width < 3 else f"parameter {place}:\n{sizes[place]} bytes"
+            box(ax, x, 5.8, width, 1.5, FACES[number], name, edge=GRADIENTS, line=1.6)
+            arrow(ax, (x + width / 2, 5.7), (x + width / 2, 3.8))
+            box(ax, x, 2.2, width, 1.5, FACES[number], str(place))
+            x += width
+        held = sum(sizes[place] for place in bucket)
+        words = f"{held} bytes: full"
+        if held > cap:
+            words = f"{held} bytes: larger than\nthe cap, so it goes alone"
+        elif held < cap and bucket[-1]:
+            words = f"{held} bytes: {sizes[bucket[-1] - 1]} more\ndon't fit, so close it"
+        ax.text((begin + x) / 2, 1.9, f"bucket {number}", ha="center", va="top", fontsize=SMALLEST, weight="bold")
+        ax.text((begin + x) / 2, 1.15, words, ha="center", va="top", fontsize=SMALLEST,
+                color=LIMIT if held > cap else INK)  # fmt: skip
+        x += gap
+    arrow(ax, (left, 8.1), (x - gap, 8.1))
+    ax.text(left, 8.7, "time: backward reaches the last parameter first", va="center", fontsize=SMALLEST)
+    ax.set_title("A bucket is filled in the order of backward, as long as the next gradient fits", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    say(ax, "Where each starts "
-            "what is ready first, rank 0 starts bucket 0 and then bucket 1, rank 1 the other way round: bucket 0 is "
-            "added to bucket 1.\nIn the order of the plan both start bucket 0 first, and the sums are right.")
+    told = [f"bucket {number} holds parameters {' and '.join(map(str, bucket))}, "
+            f"{sum(sizes[place] for place in bucket)} bytes" for number, bucket in enumerate(buckets)]  # fmt: skip
+    say(ax, f"Gradients come from the last parameter to the first. With at most {cap} bytes to a bucket, "
+            + "; ".join(told) + ". Only a parameter larger than that may exceed it, alone.")
     return ax

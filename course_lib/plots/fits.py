@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
 
 from course_lib.hardware import H100
 from course_lib.memory import activation_bytes, kv_cache_bytes, training_memory
 from course_lib.models import MODELS, ModelShape, parameter_count
-from course_lib.plots.canvas import (
-    ACTIVATIONS,
-    INK,
-    LIMIT,
-    SERIES,
-    SMALLEST,
-    TITLE,
-    legend_below,
-    new_axes,
-    say,
-)
+from course_lib.plots.canvas import ACTIVATIONS, INK, LIMIT, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.memory import PARTS
 
 GIGA = 1e9
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # under words that a line would run through
 
 
 def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes | None = None) -> Axes:
@@ -40,39 +29,31 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
         "to serve it\nto 8 users": {"weights": weights, "KV cache": 8 * kv_cache_bytes(shape, 8192)},
         "to train it": training.moments[training.peak_moment] if answer else {},
     }
-    looks = PARTS | {"KV cache": (ACTIVATIONS, "...")}
     totals = [sum(parts.values()) / GIGA for parts in rows.values()]
-    ax = new_axes(ax, 2.9)
+    limit, state = H100.memory / GIGA, training.parts["optimizer"] / GIGA
+    ax = new_axes(ax, 3.0 if answer else 2.5)
+    ax.axvline(limit, color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)  # behind the bars and their words
     for place, parts in enumerate(rows.values()):
-        left = 0.0
-        for part, size in parts.items():
-            colour, hatch = looks[part]
-            pieces = 3 if part == "optimizer" else 1  # a copy of the weights, and two moments: equally large
-            for piece in range(pieces):
-                begin, wide = left + piece * size / GIGA / pieces, size / GIGA / pieces
-                ax.barh(place, wide, 0.62, begin, color=colour, hatch=hatch, edgecolor="white", linewidth=0.9)
-                if wide > 10:
-                    of = ("copy ", "m ", "v ")[piece] if pieces == 3 else ""
-                    ax.text(begin + wide / 2, place, f"{of}{wide:.0f}", ha="center", va="center", fontsize=SMALLEST,
-                            color="white" if part == "weights" else INK)
-            left += size / GIGA
+        _named_bar(ax, place, parts)
+        ax.text(totals[place] + 1.2, place, f"{totals[place]:.0f} GB" if parts else "", va="center", fontsize=SMALLEST,
+                weight="bold", bbox=PAPER)
         if not parts:
-            ax.barh(place, 200, 0.62, color="white", edgecolor=INK, linestyle="--", linewidth=1)
-        ax.text(left + 1.5 if parts else 45, place, f"{left:.0f} GB" if parts else "?", va="center",
-                fontsize=SMALLEST if parts else TITLE, weight="normal" if parts else "bold")
-    limit = H100.memory / GIGA
-    ax.axvline(limit, color=LIMIT, linestyle="--", linewidth=1.6)
-    words = f"all that an H100 has: {limit:g} GB"
-    ax.text(limit + 1, 0, words, color=LIMIT, fontsize=SMALLEST, va="center")
-    ax.set_xlim(0, 150)
-    ax.set_ylim(2.55, -0.55)
+            ax.barh(place, 200, 0.66, color="white", edgecolor=INK, linestyle="--", linewidth=1)
+            ax.text(40, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
+    ax.text(limit - 1, -0.58, f"an H100 has {limit:g} GB", color=LIMIT, fontsize=SMALLEST, ha="right", va="center")
+    ax.set_xlim(0, 150 if answer else 100)
+    ax.set_ylim(2.9 if answer else 2.45, -0.75)
     ax.set_yticks(range(3), list(rows))
     ax.set_xlabel("GB of memory", fontsize=SMALLEST)
-    title = f"training it takes {totals[2]:.0f}" if answer else f"the GPU has {limit:g}: is that enough to train it?"
-    ax.set_title(f"The file of {name} has {totals[0]:.0f} GB; {title}", fontsize=TITLE, loc="left")
-    used = [part for part in looks if any(parts.get(part) for parts in rows.values())]
-    legend_below(ax, [Patch(facecolor=looks[part][0], hatch=looks[part][1] or None, edgecolor="white", label=part)
-                      for part in used])
+    title = f"The file of {name} has {totals[0]:.0f} GB, the GPU {limit:g}: is that enough to train it?"
+    if answer:
+        title = f"Training takes {totals[2]:.0f} GB, and {state:.0f} of them belong to the optimizer"
+        left = (training.parts["weights"] + training.parts["gradients"]) / GIGA
+        ax.plot([left + 0.6, left + 0.6, left + state - 0.6, left + state - 0.6], [2.42, 2.5, 2.5, 2.42], color=INK,
+                linewidth=1)
+        ax.text(left + state / 2, 2.7, f"optimizer: {state:.0f} GB", ha="center", va="center", fontsize=SMALLEST,
+                bbox=PAPER)
+    ax.set_title(title, fontsize=TITLE, loc="left")
     told = [f"{' '.join(row.split())}: " + (f"{total:.0f} GB, of it " + ", ".join(
                 f"{part} {size / GIGA:.1f}" for part, size in parts.items() if size) if parts else "a question mark")
             for (row, parts), total in zip(rows.items(), totals, strict=True)]
@@ -80,35 +61,75 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
     return ax
 
 
+def _named_bar(ax: Axes, place: int, parts: dict[str, float]) -> None:
+    """Draw a bar of parts with their names inside; the optimizer is three equal pieces."""
+    looks = PARTS | {"KV cache": (ACTIVATIONS, "")}
+    names = {"KV cache": "KV\ncache", "working": "", "optimizer": ("fp32 copy", "moment m", "moment v")}
+    left = 0.0
+    for part, size in ((part, size) for part, size in parts.items() if size):
+        colour, hatch = looks[part]
+        given = names.get(part, part)
+        pieces = given if isinstance(given, tuple) else (given,)
+        for words in pieces:
+            wide = size / GIGA / len(pieces)
+            ax.barh(place, wide, 0.66, left, color=colour, hatch=hatch if part == "working" else "", edgecolor="white",
+                    linewidth=0.9)  # fmt: skip
+            ink = "white" if part == "weights" else INK
+            number = f"\n{wide:.0f}" if len(parts) > 2 and words else ""
+            ax.text(left + wide / 2, place, words + number, ha="center", va="center", fontsize=SMALLEST, color=ink,
+                    linespacing=1.05)
+            if part == "working":
+                ax.annotate(f"working\n{wide:.0f}", (left + wide / 2, place - 0.33), (left + wide / 2, place - 0.72),
+                            ha="center", va="center", fontsize=SMALLEST, arrowprops={"arrowstyle": "-"})
+            left += wide
+
+
+# Activations, over the length of a sequence
+
+
 def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, ax: Axes | None = None) -> Axes:
-    """Draw the bytes kept for backward over the length of one sequence, for each choice of what is recomputed."""
+    """Draw what one sequence keeps for backward as a bar a length: layers' inputs, all else, attention's scores.
+
+    Under the last bar stands which of the three each choice of recomputation keeps, and beside it how the sum has
+    grown from the first bar to the last but one.
+    """
     lengths = list(lengths)
-    ax = new_axes(ax, 3.6)
-    told = []
-    choices = {"none": "none is recomputed", "selective": "selective: all but the scores",
-               "full": "full: layers' inputs,\nand one layer at a time"}  # fmt: skip
-    for (name, words), colour in zip(choices.items(), SERIES, strict=False):
-        again = 1 / shape.layers if name == "full" else 0  # of one layer everything comes back while it is redone
-        sizes = [(activation_bytes(shape, 1, length, name)
-                  + again * activation_bytes(shape, 1, length, "selective")) / GIGA for length in lengths]
-        ax.plot(lengths, sizes, "o-", color=colour)
-        ax.text(lengths[-1] * 1.08, sizes[-1], f"{words}:\n{sizes[-1]:,.3g} GB", color=INK, fontsize=SMALLEST,
-                va="center")
-        growth = sizes[-1] / sizes[-2]
-        ax.text((lengths[-1] * lengths[-2]) ** 0.5, (sizes[-1] * sizes[-2]) ** 0.5 * 1.5, f"×{growth:.2g}", ha="right",
-                fontsize=SMALLEST, color=INK)
-        told.append(f"{' '.join(words.split())}: " + ", ".join(f"{size:.3g} GB at {length:,}" for length, size in
-                                             zip(lengths, sizes, strict=True)))
-    ax.plot([lengths[0], lengths[-1]], [limit / GIGA] * 2, color=LIMIT, linestyle="--", linewidth=1.4)
-    ax.text(lengths[0], limit / GIGA * 1.15, f"all that the GPU has: {limit / GIGA:g} GB", color=LIMIT,
-            fontsize=SMALLEST)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xticks(lengths, [f"{length:,}" for length in lengths])
-    ax.set_xlim(lengths[0] / 1.2, lengths[-1] * 4.5)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.set_xlabel("tokens in the sequence", fontsize=SMALLEST)
-    ax.set_ylabel("GB of activations", fontsize=SMALLEST)
-    ax.set_title(f"{shape.name}: twice the tokens, up to four times the bytes", fontsize=TITLE, loc="left")
-    say(ax, "\n".join([*told, f"a line at {limit / GIGA:g} GB"]))
+    kept = {name: [activation_bytes(shape, 1, length, name) / GIGA for length in lengths]
+            for name in ("full", "selective", "none")}  # fmt: skip
+    ax = new_axes(ax, 1.9 + 0.52 * len(lengths))
+    most, last = kept["none"][-1], len(lengths) - 1
+    ax.plot([limit / GIGA] * 2, [-0.45, last + 0.38], color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)
+    for row in range(len(lengths)):
+        left = 0.0
+        for name, words, (colour, hatch) in (("full", "", (INK, "")), ("selective", "all else", PARTS["activations"]),
+                                             ("none", "attention scores", ("#C4E3F5", "///"))):
+            wide = kept[name][row] - left
+            ax.barh(row, wide, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
+            if row >= last - 1 and wide > 0.1 * most:
+                paper = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+                ax.text(left + wide / 2, row, f"{words}: {wide:.0f}" if row == last else f"{wide:.0f}", ha="center",
+                        va="center", fontsize=SMALLEST, bbox=paper if hatch else None)
+            left = kept[name][row]
+        ax.text(left + 0.01 * most, row, f"{left:.3g} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
+    growth = f"{kept['none'][-2] / kept['none'][0]:.1f} times the {kept['none'][0]:.3g} GB of {lengths[0]:,} tokens"
+    beside = max(limit / GIGA + 0.012 * most, kept["none"][-2] + 0.17 * most)
+    ax.text(beside, last - 1, growth, va="center", fontsize=SMALLEST)
+    keeps = {"full": ", the layers' inputs", "selective": ", all but the scores", "none": ""}
+    for step, name in enumerate(kept):
+        y, end = last + 0.55 + 0.42 * step, kept[name][-1]
+        ax.annotate("", (end, y), (0, y), arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,
+                                                      "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+        ax.text(end + 0.012 * most, y, f"recompute “{name}”: {end:.3g} GB{keeps[name]}", va="center", fontsize=SMALLEST,
+                bbox=PAPER)
+    ax.text(limit / GIGA + 0.01 * most, -0.1, f"an H100 has {limit / GIGA:g} GB", color=LIMIT, fontsize=SMALLEST,
+            va="center")
+    ax.set_xlim(0, 1.36 * most)
+    ax.set_ylim(last + 1.85, -0.5)
+    ax.set_yticks(range(len(lengths)), [f"{length:,} tokens" for length in lengths])
+    ax.set_xlabel(f"GB of activations of one sequence, {shape.name}", fontsize=SMALLEST)
+    ax.set_title("Twice the tokens: the scores take four times as much, all else twice", fontsize=TITLE, loc="left")
+    told = [f"{name}: " + ", ".join(f"{size:.3g} GB at {length:,}" for length, size in zip(lengths, sizes, strict=True))
+            for name, sizes in kept.items()]
+    say(ax, "\n".join([f"GB of activations kept by one sequence of {shape.name}, by what is recomputed", *told,
+                       f"a line at {limit / GIGA:g} GB"]))
     return ax

@@ -19,7 +19,7 @@ from course_lib.plots.canvas import (
     sheet,
 )
 
-KERNELS = {"AllReduce": COLLECTIVE, "AllGather": RECEIVED, "ReduceScatter": SENT, "SendRecv": "#F6E3EE",
+KERNELS = {"AllReduce": COLLECTIVE, "AllGather": RECEIVED, "ReduceScatter": SENT, "SendRecv": "#DDA0C4",
            "F": FORWARD, "B": BACKWARD}  # fmt: skip
 SHORT = {"AllReduce": "AR", "AllGather": "AG", "ReduceScatter": "RS", "SendRecv": "SR"}
 
@@ -42,7 +42,7 @@ TRACES = {
     3: [("AllGather", 1, 0, 1.5), ("F", 0, 1.5, 2.2), ("AllGather", 1, 1.5, 1.5), ("F", 0, 3.7, 2.2),
         ("AllGather", 1, 5.9, 1.5), ("B", 0, 7.4, 4.0), ("AllGather", 1, 7.4, 1.5), ("ReduceScatter", 1, 11.4, 1.9),
         ("B", 0, 11.4, 4.0), ("ReduceScatter", 1, 15.4, 1.9)],
-    4: in_turn(*("F", "SendRecv") * 4, *("B", "SendRecv") * 4),
+    4: in_turn(*("F", "SendRecv") * 4, *("SendRecv", "B") * 4),
     5: [("SendRecv", 1, 0, 0.75), ("F", 0, 0.75, 2.2), ("F", 0, 2.95, 2.2), ("SendRecv", 1, 5.15, 0.75),
         ("SendRecv", 1, 7.6, 0.75), ("B", 0, 8.35, 3.4), ("B", 0, 11.75, 3.4), ("SendRecv", 1, 15.15, 0.75)],
 }  # fmt: skip
@@ -55,7 +55,7 @@ def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -
     longest = max(start + length for bars in TRACES.values() for _, _, start, length in bars)
     scale = (WIDTH * 5 - 6.2) / longest
     for row, (number, bars) in enumerate(TRACES.items()):
-        y = 19.6 - 4.6 * row
+        y = 18.2 - 4.5 * row
         name = f"trace {number}" + (f": {names[number]}" if number in (names or {}) else "")
         ax.text(0.2, y + 3.15, name, fontsize=SMALLEST, color=INK, weight="bold")  # fmt: skip
         for stream, what in enumerate(("compute", "network")):
@@ -64,12 +64,12 @@ def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -
             x, width = 5.5 + start * scale, length * scale
             look = {"facecolor": KERNELS[kernel], "edgecolor": "white", "linewidth": 0.8}
             ax.add_patch(Rectangle((x, y + 1.55 - 1.45 * stream), width, 1.35, **look))
-            text = kernel if width > 0.62 * len(kernel) else SHORT.get(kernel, "")
+            text = SHORT.get(kernel, kernel)
             ax.text(x + width / 2, y + 2.22 - 1.45 * stream, text, ha="center", va="center", fontsize=SMALLEST,
                     color="white" if kernel == "AllReduce" else INK)  # fmt: skip
     short = ", ".join(f"{two} {one}" for one, two in SHORT.items())
     told = f"Two layers, not to scale. F forward, B backward, {short}"
-    ax.text(0.2, 0.1, told, fontsize=SMALLEST, color=INK)
+    ax.text(0.2, 22.9, told, fontsize=SMALLEST, color=INK)
     say(ax, "\n".join(_told(number, bars, names) for number, bars in TRACES.items()))
     return ax
 

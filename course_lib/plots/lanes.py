@@ -16,6 +16,8 @@ from course_lib.plots.time import look, time_unit
 COMPUTING = ("forward", "backward", "work")
 PAIR = 2.5  # from the first lane of one way to that of the next
 LANE = 0.74
+MANY = 60  # all-reduces in a lane: finer bars would shimmer, so of more some are drawn as one bar
+BARS = 30
 
 
 def lanes(
@@ -26,7 +28,8 @@ def lanes(
 
     `ways[name]` is a `Results` or a list of events. All share one axis, which starts at `begin` seconds; behind each
     stands how long it took, and how many percent of the first one's time that is where `ratio` is set. `axis` names the
-    axis of times that are no seconds. The message goes into the title.
+    axis of times that are no seconds. More than MANY all-reduces are drawn in about BARS bars, each as long as its own.
+    The message goes into the title.
     """
     found = {name: _events(way, rank) for name, way in ways.items()}
     ends = {name: max(event.end for event in events) for name, events in found.items()}
@@ -39,7 +42,8 @@ def lanes(
         computed = [event for event in events if event.kind in COMPUTING]
         sent = [event for event in events if event.kind not in COMPUTING]
         _lane(ax, computed, top, factor, longest - begin)
-        _lane(ax, sent, top + 1, factor, longest - begin)
+        together = -(-len(sent) // BARS) if len(sent) > MANY else 1
+        _lane(ax, joined(sent, together), top + 1, factor, longest - begin)
         done = max(event.end for event in computed)
         _wait(ax, done * factor, ends[name] * factor, top, (longest - begin) * factor)
         share = f" ({ends[name] / ends[next(iter(ends))]:.0%})" if ratio and number else ""
@@ -47,7 +51,8 @@ def lanes(
         words = f"{ends[name] * factor:.3g} {unit}".rstrip() + share
         ax.text(ends[name] * factor + right, top, words, va="center", fontsize=SMALLEST, weight="bold", color=INK)
         if sent and not any(event.label for event in sent):
-            ax.text(sent[-1].end * factor + right, top + 1, _sums(sent), va="center", fontsize=SMALLEST, color=INK)
+            words = _sums(sent) + (f",\n{together} to a bar" if together > 1 else "")
+            ax.text(sent[-1].end * factor + right, top + 1, words, va="center", fontsize=SMALLEST, color=INK)
         ax.text(begin * factor, top - 0.52, name, va="bottom", fontsize=SMALLEST, weight="bold", color=INK)
         told.append(_told(name, computed, sent, ends[name], factor, unit))
     count = len(found)
@@ -86,6 +91,12 @@ def _lane(ax: Axes, events: Sequence[Event], y: float, factor: float, span: floa
         if alike and not any(event.label for event in alike):
             start, end = alike[0].start * factor, alike[-1].end * factor
             _fits(ax, kind, start, end - start, y, span * factor)
+
+
+def joined(events: Sequence[Event], together: int) -> list[Event]:
+    """Return so many neighbours as one event each, from the first one's start and as long as all of them take."""
+    groups = [events[first : first + together] for first in range(0, len(events), together)]
+    return [group[0]._replace(end=group[0].start + sum(event.end - event.start for event in group)) for group in groups]
 
 
 def _sums(sent: Sequence[Event]) -> str:

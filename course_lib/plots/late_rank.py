@@ -56,9 +56,10 @@ def late_barrier(arrivals: Sequence[float] = (0, 40, 80, 120), latency: float = 
             if ax is whole:
                 ax.add_patch(Rectangle((0, rank - 0.38), came, 0.76, facecolor=COMPUTE))
                 ax.add_patch(Rectangle((came, rank - 0.38), end - came, 0.76, facecolor=WAITING))
-                if end - came > 0.1 * end:
-                    ax.text((came + end) / 2, rank, f"waits {end - came:g} µs", ha="center", va="center",
-                            fontsize=SMALLEST, color=INK)  # fmt: skip
+                room = end - came > 0.1 * end  # else the words stand to the left, where the rank still computes
+                ax.text((came + end) / 2 if room else came - 0.01 * end, rank, f"waits {end - came:g} µs",
+                        ha="center" if room else "right", va="center", fontsize=SMALLEST,
+                        color=INK if room else "white")  # fmt: skip
             else:
                 ax.plot([max(came, first), end], [rank, rank], color=WAITING, linewidth=9, zorder=0)
                 if came > first:
@@ -76,8 +77,8 @@ def late_barrier(arrivals: Sequence[float] = (0, 40, 80, 120), latency: float = 
                 heard = [(sender - step) % ranks for step in range(2 ** (one - 1))]
                 words = f"“{' and '.join(map(str, sorted(heard)))}: here”"
                 under = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-                near.text(start + 0.12, sender - 0.42 if sender else sender + 0.3, f"round {one}: {words}", va="center",
-                          fontsize=SMALLEST, color=INK, bbox=under, zorder=6)  # fmt: skip
+                near.text(start - 0.12, sender, f"round {one}: {words}", ha="right", va="center", fontsize=SMALLEST,
+                          color=INK, bbox=under, zorder=6)  # fmt: skip
                 told.append(f"round {one}: rank {sender} tells rank {last} from {start:g} to {stop:g} µs who has come")
     near.set_xlabel("virtual time in µs", fontsize=SMALLEST)
     titles = {whole: f"All wait for rank {last}, and even rank {last} waits {end - come:g} µs",
@@ -89,9 +90,9 @@ def late_barrier(arrivals: Sequence[float] = (0, 40, 80, 120), latency: float = 
     return whole
 
 
-LAYERS = 4
-SUM = 0.45  # of a layer's usual time
-SLOW = {0: 0.94, 1: 1.0, 2: 1.75, 3: 1.03}  # how long each rank computes, in a layer's usual time
+SUMS = 4  # all-reduces: those of two layers of a tensor-parallel model
+SUM = 0.45  # how long one takes; the unit is what a rank usually computes between two of them
+SLOW = {0: 0.94, 1: 1.0, 2: 1.75, 3: 1.03}  # how long each rank computes
 
 
 def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
@@ -100,35 +101,37 @@ def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
     top = 9.8
     slowest = max(SLOW.values())
     late = max(SLOW, key=SLOW.get)
-    scale = (WIDTH * 5 - 5.2) / (LAYERS * (slowest + SUM))
+    scale = (WIDTH * 5 - 5.2) / (SUMS * (slowest + SUM))
     told = []
     for row, (rank, busy) in enumerate(SLOW.items()):
         y = top - 2.4 * row
         ax.text(4.2, y + 0.9, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK,
                 weight="bold" if cause and rank == late else "normal")  # fmt: skip
-        for layer in range(LAYERS):
-            x = 4.7 + layer * (slowest + SUM) * scale
+        for one in range(SUMS):
+            x = 4.7 + one * (slowest + SUM) * scale
             if cause:
                 _bar(ax, x, y, busy * scale, FORWARD, "compute", LIMIT if rank == late else "white")
             waits = (slowest - busy) * scale
             if cause and waits:
                 _bar(ax, x + busy * scale, y, waits, WAITING, "waits")
-                _bar(ax, x + slowest * scale, y, SUM * scale, COLLECTIVE)
+                _bar(ax, x + slowest * scale, y, SUM * scale, COLLECTIVE, "sum")
             else:
-                _bar(ax, x + busy * scale, y, waits + SUM * scale, COLLECTIVE, "AllReduce")
-        told.append(f"rank {rank}: in each of {LAYERS} layers "
-                    + (f"computes {busy:g}, waits {slowest - busy:.3g}, all-reduces {SUM:g}" if cause else
-                       f"AllReduce lasts {slowest - busy + SUM:.3g}"))
+                _bar(ax, x + busy * scale, y, waits + SUM * scale, COLLECTIVE, "sum" if cause else "AllReduce")
+        told.append(f"rank {rank}: each of {SUMS} times it "
+                    + (f"computes {busy:g}, waits {slowest - busy:.3g}, adds up {SUM:g}" if cause else
+                       f"stands in AllReduce for {slowest - busy + SUM:.3g}"))
     if cause:
         title = f"Rank {late} is late, and its AllReduce is the shortest: the others wait inside theirs"
         share = 1 - (sorted(SLOW.values())[-2] + SUM) / (slowest + SUM)
-        told += [f"rank {late} is late; without it a layer would take {share:.0%} less"]
-        ax.text(4.7, 0.7, "Red: the cause. Grey: waiting, which a trace shows as AllReduce.\n"
-                f"Without the late rank each layer would take {share:.0%} less.", va="center", fontsize=SMALLEST,
-                color=INK)  # fmt: skip
+        told += [f"rank {late} is late; without it the same work would take {share:.0%} less"]
+        ax.text(4.7, 0.7, "A trace shows waiting (grey) and adding up (sum) as one bar, AllReduce.\n"
+                f"Without the late rank (framed) the same work would take {share:.0%} less.", va="center",
+                fontsize=SMALLEST, color=INK)  # fmt: skip
     else:
         title = "The NCCL kernels of four ranks of one tensor-parallel group"
-        ax.text(4.7, 0.5, f"AllReduce: {NAME}", va="center", fontsize=SMALLEST, color=INK)
+        ax.text(4.7, 0.9, f"AllReduce: {NAME}", va="center", fontsize=SMALLEST, color=INK)
+        arrow(ax, (WIDTH * 5 - 7, 0.1), (WIDTH * 5 - 0.3, 0.1), colour=INK)
+        ax.text(WIDTH * 5 - 7.3, 0.1, "time", ha="right", va="center", fontsize=SMALLEST, color=INK)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax

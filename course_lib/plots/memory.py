@@ -1,4 +1,4 @@
-"""Bytes that a rank holds: breakdowns against what the GPU has, a step, the ladder of sharding, the running table."""
+"""Bytes that a rank holds: breakdowns against what the GPU has, the ladder of sharding, the running table."""
 
 from __future__ import annotations
 
@@ -65,6 +65,10 @@ def memory_bars(
         for part, size in parts.items():
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
+            if size > 0.055 * most:
+                ink = "white" if part == "weights" else "black"
+                ax.text(left + size / scale / 2, row, f"{size / scale:.3g}", ha="center", va="center", color=ink,
+                        fontsize=SMALLEST, bbox={"facecolor": colour, "edgecolor": "none", "pad": 1})
             left += size / scale
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # or the line runs through the letters
         ax.text(left + most / scale * 0.01, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST, bbox=paper)
@@ -80,85 +84,13 @@ def memory_bars(
     ax.set_yticks(range(len(named)), list(named))
     ax.set_xlabel(f"{unit}, when most is alive", fontsize=SMALLEST)
     if title:
-        ax.set_title(title, fontsize=TITLE, loc="left", pad=16)
+        ax.set_title(title, fontsize=TITLE, loc="left", pad=20)
     _key(ax, [part for part in PARTS if any(parts.get(part) for parts in moments.values())])
     told = [f"{name}: {sum(parts.values()) / scale:,.3g} {unit}, of it "
             + ", ".join(f"{part} {size / scale:,.3g}" for part, size in parts.items() if size)
             for name, parts in moments.items()]
     say(ax, "\n".join([*told, f"a line at {line}" if line else ""]))
     return ax
-
-
-def memory_timeline(
-    step: Any, *, title: str | None = None, marks: Mapping[str, float] | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw the bytes alive during a `MeasuredStep`, part on part, as blocks of memory come and go.
-
-    Forward, backward and the optimizer's step are drawn equally wide, though they take unequal time and number of
-    blocks. `marks[name]` are bytes at which a line is drawn, such as the peak of another step. Its text twin is
-    `print(step)`.
-    """
-    scale, unit = unit_of(step.peak)
-    ax = new_axes(ax, 3.8)
-    places, begin = [0.0], 0
-    widths = {phase: 0.3 if phase == "zero_grad" else 1.0 for phase in step.ends}
-    for number, (phase, end) in enumerate(step.ends.items()):
-        start = sum(list(widths.values())[:number])
-        places += [start + widths[phase] * (i + 1) / (end - begin) for i in range(end - begin)]
-        begin = end
-        middle = start + widths[phase] / 2
-        ax.text(middle, 1.13 * step.peak / scale, phase.replace("_", " "), ha="center", fontsize=SMALLEST)
-        ax.axvline(start, color="black", linewidth=0.6, linestyle=":")
-    bottom = [0.0] * len(places)
-    for part, sizes in step.alive.items():
-        top = [low + size / scale for low, size in zip(bottom, sizes, strict=True)]
-        colour, hatch = PARTS[part]
-        ax.fill_between(places, bottom, top, step="post", facecolor=colour, hatch=hatch or None, edgecolor="white",
-                        linewidth=0.0)
-        bottom = top
-    ax.plot(places, bottom, color="black", linewidth=0.8, drawstyle="steps-post")
-    highest = places[bottom.index(max(bottom))]
-    ax.annotate(f"most: {step.peak / scale:.3g} {unit}", (highest, max(bottom)), (highest + 0.18, 1.02 * max(bottom)),
-                fontsize=SMALLEST, va="center", arrowprops={"arrowstyle": "-|>", "color": "black"})
-    for name, size in (marks or {}).items():
-        ax.axhline(size / scale, color=LIMIT, linestyle="--", linewidth=1.4)
-        ax.text(sum(widths.values()), size / scale * 1.01, f"{name}: {size / scale:.3g} {unit}", color=LIMIT,
-                ha="right", va="bottom", fontsize=SMALLEST)
-    ax.set_xlim(0, sum(widths.values()))
-    ax.set_ylim(0, 1.22 * step.peak / scale)
-    ax.set_xticks([])
-    ax.set_xlabel("measured: blocks of memory come and go, in order (phases drawn equally wide)", fontsize=SMALLEST)
-    ax.set_ylabel(f"{unit} alive", fontsize=SMALLEST)
-    told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
-    ax.set_title(title or told, fontsize=TITLE, loc="left")
-    _key(ax, [part for part, sizes in step.alive.items() if max(sizes)])
-    say(ax, "\n".join([told, str(step), *(f"a line at {name}: {size / scale:.3g} {unit}"
-                                          for name, size in (marks or {}).items())]))
-    return ax
-
-
-def memory_timelines(steps: Mapping[str, Any]) -> list[Axes]:
-    """Draw several `MeasuredStep`s side by side on one axis of bytes, each under its name. Text twin: `print(step)`."""
-    figure, axes = plt.subplots(1, len(steps), figsize=(WIDTH, 4.0), layout="constrained", FigureClass=Picture)
-    highest = max(step.peak for step in steps.values())
-    scale, _ = unit_of(highest)
-    for place, (ax, (name, step)) in enumerate(zip(axes, steps.items(), strict=True)):
-        memory_timeline(step, title=name, ax=ax)
-        ax.set_ylim(0, 1.22 * highest / scale)
-        for text in ax.texts:
-            if text.get_text() in PHASES:
-                text.set_text(PHASES[text.get_text()])
-                text.set_y(1.13 * highest / scale)
-        ax.set_xlabel("measured, block by block" if not place else "", fontsize=SMALLEST)
-        if place:
-            ax.set_ylabel("")
-    legends = list(figure.legends)
-    for legend in legends[:-1]:
-        legend.remove()
-    return list(axes)
-
-
-PHASES = {"forward": "forward", "backward": "backward", "step": "step", "zero grad": ""}
 
 
 def unit_of(most: float) -> tuple[float, str]:
@@ -186,38 +118,45 @@ Parts = Mapping[str, float]
 def ladder(
     held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tuple[float, float]], title: str | None = None
 ) -> list[Axes]:
-    """Draw two bars a rung, the upper measured and the lower by formula: bytes held by part, and bytes sent a step.
+    """Draw a bar a rung, as it was measured, and in figures the formula beside it: bytes held, and bytes sent a step.
 
     `held[rung]` is (measured, formula), each the bytes of "weights", "gradients" and "optimizer"; `sent[rung]` likewise
     two numbers. Its text twin is `ladder_text`.
     """
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(WIDTH, 1.4 + 0.62 * len(held)), layout="constrained", sharey=True, width_ratios=(3, 2),
+        1, 2, figsize=(WIDTH, 1.4 + 0.6 * len(held)), layout="constrained", sharey=True, width_ratios=(3, 2),
         FigureClass=Picture,
     )  # fmt: skip
     totals = {"held": [sum(p.values()) for both in held.values() for p in both], "sent": sum(sent.values(), ())}
     for ax, name in ((left, "held"), (right, "sent")):
-        scale, unit = unit_of(max(totals[name]))
+        new_axes(ax, 0)
+        most = max(totals[name])
+        scale, unit = unit_of(most)
         for rung in range(len(held)):
-            parts = list(held.values())[rung] if name == "held" else [{"": x} for x in list(sent.values())[rung]]
-            for place, (sizes, formula) in enumerate(zip(parts, (False, True), strict=True)):
-                _bar(ax, rung + 0.38 * place - 0.19, sizes, scale, formula, max(totals[name]))
-        ax.set_xlim(0, 1.25 * max(totals[name]) / scale)
-        ax.set_xlabel(f"{unit} a rank holds" if name == "held" else f"{unit} a rank sends in a step", fontsize=SMALLEST)
-        ax.tick_params(labelsize=SMALLEST)
-        measured, formula = ([size / scale for size in totals[name][place::2]] for place in (0, 1))
-        pairs = zip(held, measured, formula, strict=True)
-        told = [f"{rung}: measured {seen:.3g}, by formula {said:.3g}" for rung, seen, said in pairs]
-        say(ax, "\n".join([ax.get_xlabel(), *told]))
-        for spine in ("top", "right"):
-            ax.spines[spine].set_visible(False)
+            parts = list(held.values())[rung][0] if name == "held" else {"": list(sent.values())[rung][0]}
+            _bar(ax, rung, parts, scale, names=rung == 0)
+            times = sum(parts.values()) / totals[name][0]
+            if name == "sent" and abs(times - 1) > 0.02:
+                ax.text(sum(parts.values()) / scale / 2, rung, f"{times:.3g} ×", ha="center", va="center",
+                        fontsize=SMALLEST, weight="bold")
+        what = "a rank holds" if name == "held" else "it sends a step"
+        wide, columns = (1.62, (1.33, 1.61)) if name == "held" else (2.1, (1.58, 2.08))  # as parts of the longest bar
+        ax.set(xlim=(0, wide * most / scale), ylim=(len(held) - 0.5, -1.15), xticks=[])
+        ax.spines["bottom"].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        small, its = unit_of(most / 1000)  # a thousand times finer than the axis: MB are told in kB
+        ax.text(0.02 * most / scale, -0.8, f"{its} {what}", va="center", fontsize=SMALLEST)
+        for place, head in zip(columns, ("measured", "formula"), strict=True):
+            ax.text(place * most / scale, -0.8, head, ha="right", va="center", fontsize=SMALLEST, weight="bold")
+        for rung in range(len(held)):
+            for place, size in zip(columns, totals[name][2 * rung : 2 * rung + 2], strict=True):
+                ax.text(place * most / scale, rung, f"{size / small:,.0f}", ha="right", va="center", fontsize=SMALLEST)
+        pairs = zip(held, totals[name][::2], totals[name][1::2], strict=True)
+        told = [f"{rung}: measured {seen / scale:.3g}, by formula {said / scale:.3g}" for rung, seen, said in pairs]
+        say(ax, "\n".join([f"{unit}, {what}", *told]))
     left.set_yticks(range(len(held)), list(held))
-    left.set_ylim(len(held) - 0.5, -0.5)
     if title:
-        left.set_title(title, fontsize=TITLE, loc="left")
-    looks = [Patch(facecolor=PARTS[part][0], label=part) for part in ("weights", "gradients", "optimizer")]
-    looks += [Patch(facecolor=SENT, label="sent"), Patch(facecolor=GREY, alpha=0.45, label="lower, pale: by formula")]
-    legend_below(left, looks)
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return [left, right]
 
 
@@ -231,13 +170,14 @@ def ladder_text(held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tupl
     return "\n".join(lines)
 
 
-def _bar(ax: Axes, row: float, sizes: Parts, scale: float, formula: bool, most: float) -> None:
+def _bar(ax: Axes, row: float, sizes: Parts, scale: float, names: bool) -> None:
     begin = 0.0
     for part, size in sizes.items():
-        colour = PARTS[part][0] if part else SENT
-        ax.barh(row, size / scale, 0.36, begin, color=colour, alpha=0.45 if formula else 1, edgecolor="white")
+        ax.barh(row, size / scale, 0.7, begin, color=PARTS[part][0] if part else SENT, edgecolor="white")
+        if names and part:
+            colour = "white" if part == "weights" else "black"
+            ax.text(begin + size / scale / 2, row, part, ha="center", va="center", fontsize=SMALLEST, color=colour)
         begin += size / scale
-    ax.text(begin + 0.01 * most / scale, row, f"{begin:.3g}", va="center", fontsize=SMALLEST)
 
 
 # The running table as bars

@@ -37,43 +37,59 @@ def messages(results: Any, on: Any, *, title: str | None = None) -> Any:
 
     `results` is a simulated run, or a dictionary of several by their names, drawn below each other on one axis of time;
     `on` is the Cluster that they ran on. In the bar of a message the hatched part is its latency (nothing has arrived
-    yet, or the last byte is under way) and the full part its bytes. Returns the Axes, for several runs a list of them.
+    yet, or the last byte is under way) and the full part its bytes. Without a title two runs of the same job have one
+    that says which is quicker. Returns the Axes, for several runs a list of them.
     """
     panels = dict(results) if isinstance(results, Mapping) else {"": results}
     if not all(getattr(result, "simulated", False) for result in panels.values()):
         raise ValueError("messages draws simulated runs: only the simulator knows when bytes move")
     rows = [len(result) for result in panels.values()]
+    several = len(panels) > 1
     row = 0.8 if any(_shared(result) for result in panels.values()) else 0.52  # inches: two bars need a higher one
-    height = sum(row * count + 0.5 for count in rows) + 0.9 + 0.4 * bool(title and len(panels) > 1)
+    row = 0.43 if sum(rows) > 7 and row < 0.8 else row  # or it does not fit a screen
+    height = sum(row * count + 0.5 for count in rows) + 0.9 + 0.4 * several
     figure, axes = plt.subplots(
         len(panels), sharex=True, figsize=(WIDTH, height), layout="constrained", FigureClass=Picture, squeeze=False,
         height_ratios=[count + 0.6 for count in rows],
     )  # fmt: skip
     span = max(result.seconds for result in panels.values()) or 1.0
     one_job = len({sum(event.sent for event in result.events) for result in panels.values()}) == 1
-    least = min(result.seconds for result in panels.values())
+    first = next(iter(panels.values())).seconds
     for ax, (name, result) in zip(axes[:, 0], panels.items(), strict=True):
         _panel(new_axes(ax, 0), result, on, span, row, one_job)
-        ax.set_title(_heading(name or title, result.seconds, span, least), fontsize=TITLE, loc="left")
+        heading = _heading(name or title, result.seconds, span, first)
+        ax.set_title(heading, fontsize=SMALLEST if several else TITLE, weight="bold" if several else None, loc="left")
         say(ax, "\n".join(_told(result, on, span)))
-    if title and len(panels) > 1:
-        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
+    if several and (title or one_job):
+        figure.suptitle(title or _verdict(panels, span), fontsize=TITLE, ha="left")
     factor, unit = time_unit(span)
     axes[-1, 0].set_xlabel(f"virtual time in {unit}", fontsize=SMALLEST)
     idle = any(_covered(result.of(rank)) < 0.999 * result.seconds for result in panels.values()
                for rank in range(len(result)))  # fmt: skip
-    legend_below(axes[-1, 0], _keys([event for result in panels.values() for event in result.events], on, idle))
+    legend_below(axes[-1, 0], _keys([event for result in panels.values() for event in result.events], on, idle, span))
+    if figure._suptitle:  # it begins where the panels begin
+        figure.draw_without_rendering()
+        figure._suptitle.set_x(axes[0, 0].get_position().x0)
     return list(axes[:, 0]) if len(panels) > 1 else axes[0, 0]
 
 
-def _heading(name: str | None, seconds: float, span: float, least: float) -> str:
-    """Return what stands above a run: its name, how long it took, and how much longer than the shortest that is."""
+def _heading(name: str | None, seconds: float, span: float, first: float) -> str:
+    """Return what stands above a run: its name, how long it took, and that beside the time of the first run."""
     factor, unit = time_unit(span)
     took = f"{seconds * factor:.3g} {unit}"
-    if least and seconds > 1.005 * least:
-        ratio = f"{seconds / least:.3g}"
-        took += ", twice as long" if ratio == "2" else f", {ratio} times as long"
+    if first and not 0.995 < seconds / first < 1.005:
+        ratio = f"{seconds / first:.3g}"
+        took += ", " + {"2": "twice as long", "0.5": "half as long"}.get(ratio, f"{ratio} times as long")
     return f"{name}: {took}" if name else took
+
+
+def _verdict(panels: Mapping[str, Any], span: float) -> str:
+    """Return which of some runs of the same job is the quickest, as a sentence."""
+    factor, unit = time_unit(span)
+    best = min(panels, key=lambda name: panels[name].seconds)
+    if panels[best].seconds > 0.995 * span:
+        return f"The same job, and the same time: {span * factor:.3g} {unit}"
+    return f"{panels[best].seconds * factor:.3g} {unit} instead of {span * factor:.3g} {unit} for the same job: {best}"
 
 
 def _shared(result: Any) -> bool:
@@ -87,7 +103,7 @@ def _panel(ax: Axes, result: Any, on: Any, span: float, row: float, one_job: boo
         ax.add_patch(Rectangle((0, rank - HIGH / 2), result.seconds * factor, HIGH, facecolor=WAITING, linewidth=0,
                                zorder=2.5))  # fmt: skip
     for rank, group in groupby(sorted(result.events, key=lambda event: event.rank), key=lambda event: event.rank):
-        for event, lane, lanes in _lanes(list(group)):
+        for event, lane, lanes in _beside_their_bands(_lanes(list(group))):
             high = HIGH / lanes
             top = rank - HIGH / 2 + lane * high
             for start, end, colour, hatch, texts in _parts(event, on, factor, unit):
@@ -106,6 +122,15 @@ def _panel(ax: Axes, result: Any, on: Any, span: float, row: float, one_job: boo
     ax.set_yticks(range(len(result)), [f"rank {rank}" for rank in range(len(result))])
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
+
+
+def _beside_their_bands(placed: list[tuple]) -> list[tuple]:
+    """Return (event, lane, lanes) with a message below what its rank works on when its band goes down, else above."""
+    peers = [event.peer > event.rank for event, _, lanes in placed if lanes == 2 and event.kind in ("send", "recv")]
+    working = {lane for event, lane, lanes in placed if lanes == 2 and event.kind not in ("send", "recv")}
+    needed = 1 if all(peers) else 0  # by the messages
+    flip = len(set(peers)) == 1 and working == {needed}
+    return [(event, 1 - lane if flip and lanes == 2 else lane, lanes) for event, lane, lanes in placed]
 
 
 def _less(ax: Axes, end: float, longest: float, y: float, unit: str) -> None:
@@ -179,10 +204,11 @@ def _band(ax: Axes, event: Any, on: Any, factor: float) -> None:
     ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=order)
 
 
-def _keys(events: list, on: Any, idle: bool) -> list[Patch]:
+def _keys(events: list, on: Any, idle: bool, span: float) -> list[Patch]:
     moved = [event for event in events if event.kind in ("send", "recv")]
     both = [Patch(facecolor=SENT, label="bytes leave"), Patch(facecolor=RECEIVED, label="bytes arrive")]
-    keys = both if moved else []
+    seen = any(event.end - event.start - _latency(event, on) > span / 500 for event in moved)
+    keys = both if seen else []
     if any(_latency(event, on) for event in moved):
         keys += [Patch(facecolor=ON_ITS_WAY, hatch=HATCH, edgecolor=SENT, linewidth=0.6, label="latency")]
     keys += [Patch(facecolor=COMPUTE, label="work")] if any(event.kind == "work" for event in events) else []

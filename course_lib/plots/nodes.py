@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
@@ -46,20 +44,21 @@ def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Ax
 
 
 def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
-    """Draw the three phases of an all-reduce on two nodes: inside, across by all ports, inside again."""
-    ax = sheet(3.1, WIDTH * INCH, 3.1 * INCH, ax)
+    """Draw an all-reduce on two nodes: what ranks hold at first, and after each of three phases."""
+    ax = sheet(3.0, WIDTH * INCH, 3.0 * INCH, ax)
     ax.set_title("Only sums of a whole node cross the network, and every port carries its part", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    ring = Fraction(2 * (2 * per_node - 1), 2 * per_node)  # of the tensor: what a ring through both nodes sends
     panels = (
-        ("1 · reduce-scatter inside", "pale colour: one piece of\nthe sum of this node"),
-        ("2 · all-reduce across", f"strong: the sum of both nodes\n(one ring: {ring} through one port)"),
-        ("3 · all-gather inside", "every rank holds all pieces\nof the whole sum"),
+        ("at first", "a whole tensor\non every rank"),
+        ("1 · reduce-scatter inside", "one piece of the\nsum of this node"),
+        ("2 · all-reduce across", "that piece of the\nsum of both nodes"),
+        ("3 · all-gather inside", "all pieces, on\nevery rank"),
     )
-    side, gap = 1.9, 0.85
+    side, gap = 1.55, 0.5
+    wide = per_node * (side + gap) - gap
     for phase, (name, words) in enumerate(panels):
-        left = 2.7 + 13.3 * phase
-        middle = left + (per_node * (side + gap) - gap) / 2
+        left = 2.6 + 9.8 * phase
+        middle = left + wide / 2
         ax.text(middle, 13.2, name, ha="center", fontsize=SMALLEST, color=INK, weight="bold")
         ax.text(middle, 0.0, words, ha="center", fontsize=SMALLEST, color=INK)
         for node, y in enumerate((9.4, 4.0)):
@@ -67,17 +66,19 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
                 ax.text(left - 0.6, y + side / 2, f"node\n{node}", ha="right", va="center", fontsize=SMALLEST,
                         color=INK)  # fmt: skip
             for place in range(per_node):
-                _pieces(ax, left + (side + gap) * place, y, side, place, per_node, phase, str(node * per_node + place))
-            if phase != 1:
-                y_arrow = y + (side + 0.65 if node == 0 else -0.65)
-                end = left + per_node * (side + gap) - gap
-                arrow(ax, (left, y_arrow), (end, y_arrow), "<|-|>", colour=INK, line=1.6)
-        if phase == 1:
+                x, rank = left + (side + gap) * place, node * per_node + place
+                _pieces(ax, x, y, side, place, per_node, phase, node)
+                ax.text(x + side / 2, y + (side + 0.25 if node == 0 else -1.15), str(rank), ha="center",
+                        fontsize=SMALLEST, color=INK)  # fmt: skip
+            if phase in (1, 3):
+                y_arrow = y + (-0.6 if node == 0 else side + 0.6)
+                arrow(ax, (left, y_arrow), (left + wide, y_arrow), "<|-|>", colour=INK, line=1.6)
+        if phase == 2:
             for place in range(per_node):
                 x = left + (side + gap) * place + side / 2
-                arrow(ax, (x, 9.3), (x, 6.0), "<|-|>", colour=COLLECTIVE, line=2.6)
-            text = f"1/{per_node} of the tensor through each port"
-            ax.text(middle, 7.65, text, ha="center", va="center", fontsize=SMALLEST, color=INK,
+                arrow(ax, (x, 9.3), (x, 5.65), "<|-|>", colour=COLLECTIVE, line=2.6)
+            text = f"1/{per_node} of it through each port"
+            ax.text(middle, 7.5, text, ha="center", va="center", fontsize=SMALLEST, color=INK,
                     bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"})
     phases = "\n".join(f"{name}: {' '.join(words.split())}" for name, words in panels)
     pairs = ", ".join(f"{place} and {per_node + place}" for place in range(per_node))
@@ -91,14 +92,15 @@ def _frame(ax: Axes, x: float, y: float, width: float, height: float, colour: st
     ax.add_patch(FancyBboxPatch((x, y), width, height, linestyle=line, zorder=0 if under else 1, **look))
 
 
-def _pieces(ax: Axes, x: float, y: float, side: float, place: int, count: int, phase: int, name: str) -> None:
-    """Draw a rank as its tensor in pieces: those that are of use after this phase are coloured by their number."""
+def _pieces(ax: Axes, x: float, y: float, side: float, place: int, count: int, phase: int, node: int) -> None:
+    """Draw a rank as its tensor in pieces: pale what it brought, hatched a node's sum, strong the sum of both."""
     for piece in range(count):
-        kept = phase == 2 or piece == place
-        whole = SERIES if phase else FACES  # pale: the sum of one node; strong: the whole sum
-        colour = whole[piece % len(whole)] if kept else "white"
-        ax.add_patch(Rectangle((x, y + side - (piece + 1) * side / count), side, side / count, facecolor=colour,
-                               edgecolor=GREY, linewidth=0.5))  # fmt: skip
+        kept = phase in (0, 3) or piece == place
+        look = {"facecolor": "white", "edgecolor": GREY}
+        if kept:
+            strong = SERIES[piece % len(SERIES)]
+            look = {"facecolor": FACES[piece % len(FACES)] if phase < 2 else strong, "edgecolor": GREY}
+            if phase == 1:  # the two nodes' sums differ
+                look |= {"hatch": ("////", "\\\\\\\\")[node], "edgecolor": strong}
+        ax.add_patch(Rectangle((x, y + side - (piece + 1) * side / count), side, side / count, linewidth=0.5, **look))
     ax.add_patch(Rectangle((x, y), side, side, facecolor="none", edgecolor=INK, linewidth=1.2))
-    halo = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
-    ax.text(x + side / 2, y + side / 2, name, ha="center", va="center", fontsize=SMALLEST, color=INK, bbox=halo)

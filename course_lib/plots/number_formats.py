@@ -21,29 +21,38 @@ def largest(name: str) -> float:
 
 
 def number_formats(ax: Axes | None = None) -> Axes:
-    """Draw each format as a row of bits, with the largest number it holds and the step from 1 to the next one."""
-    ax = sheet(3.3, 48, 8.4, ax)
+    """Draw each format as a row of bits, with the largest number it holds and the step from 1 to the next one.
+
+    bf16, in which models are kept, stands out.
+    """
+    ax = sheet(3.5, 48, 8.9, ax)
     ax.set_title("The exponent buys range, the digits buy precision", fontsize=TITLE, loc="left")
-    for x, text in ((0, "format"), (31, "smallest"), (36.6, "largest"), (42, "step next to 1")):
-        ax.text(x, 7.6, text, fontsize=SMALLEST, va="center", weight="bold")
+    for x, text in ((0, "format"), (6.4, "bits"), (33.4, "smallest"), (38.4, "largest"), (43, "from 1 to\nthe next")):
+        ax.text(x, 8.1, text, fontsize=SMALLEST, va="center", weight="bold")
     told = []
     for row, (name, (exponent, digits)) in enumerate(FORMATS.items()):
         y = 6.2 - 1.2 * row
-        ax.text(0, y + 0.4, name, fontsize=SMALLEST, va="center")
-        left = 5.2
-        for bits, colour in ((1, SIGN), (exponent, EXPONENT), (digits, DIGITS)):
-            words = str(bits) if bits > 1 else ""
-            box(ax, left, y, 0.76 * bits, 0.85, colour, words)
-            left += 0.76 * bits
-        step = 2.0**-digits
-        smallest = 2.0 ** (2 - 2 ** (exponent - 1) - digits)
-        ax.text(31, y + 0.4, f"{smallest:.0e}".replace("e-0", "e-"), fontsize=SMALLEST, va="center")
-        ax.text(36.6, y + 0.4, _number(largest(name)), fontsize=SMALLEST, va="center")
-        ax.text(42, y + 0.4, f"1/{2**digits:,}", fontsize=SMALLEST, va="center")
-        told.append(f"{name}: 1 sign bit, {exponent} bits of exponent, {digits} of digits; from {smallest:.1g} to "
+        bold = "bold" if name == "bf16" else "normal"
+        if bold == "bold":
+            ax.axhspan(y - 0.17, y + 1.03, color="#FFF3C4", linewidth=0, zorder=0)
+        left = 9.2
+        for bits, colour, words in ((1, SIGN, ""), (exponent, EXPONENT, "exponent: range"),
+                                    (digits, DIGITS, "digits: precision")):  # fmt: skip
+            words = f"{bits} {words}" if row == 0 and words else str(bits) if words else ""
+            words = words if bits > 8 else words.replace("exponent: range", "exponent")
+            box(ax, left, y, 0.73 * bits, 0.85, colour, words)
+            left += 0.73 * bits
+        if name == "tf32":
+            ax.text(left + 0.4, y + 0.4, "only to compute", fontsize=SMALLEST, va="center")
+        step, smallest = 2.0**-digits, 2.0 ** (2 - 2 ** (exponent - 1) - digits)
+        wide = 1 + exponent + digits
+        for x, words in ((0, name), (6.6, str(wide)), (33.4, f"{smallest:.0e}".replace("e-0", "e-")),
+                         (38.4, _number(largest(name))), (43, f"1/{2**digits:,}")):  # fmt: skip
+            ax.text(x, y + 0.4, words, fontsize=SMALLEST, va="center", weight=bold)
+        told.append(f"{name}: {wide} bits: 1 sign, {exponent} of exponent, {digits} of digits; from {smallest:.1g} to "
                     f"{largest(name):.3g}, {step:.2g} from 1 to the next number")
-    for x, words in ((4.4, "sign"), (7.0, "exponent: how large"), (16.4, "digits: how exact")):
-        ax.text(x, 7.6, words, fontsize=SMALLEST, va="center", color=INK)
+    ax.text(8.4, 8.1, "sign", fontsize=SMALLEST, va="center", color=INK)
+    ax.annotate("", (9.56, 7.1), (9.56, 7.75), arrowprops={"arrowstyle": "-|>", "color": INK})
     say(ax, "\n".join(told))
     return ax
 

@@ -92,7 +92,7 @@ def owners(ranks: int = 4, ax: Axes | None = None) -> Axes:
     side, gap, left = 2.0, 3.4, 8.6
     high = side * ranks + 5.8
     ax = _sheet(high / INCH, ax)
-    ax.set_title("Column r belongs to rank r: it takes one chunk from every other rank, and adds", fontsize=TITLE,
+    ax.set_title(f"Every rank keeps one of its {ranks} chunks and sends the others, one to each owner", fontsize=TITLE,
                  loc="left")  # fmt: skip
     top = high - 1.9
     for rank in range(ranks):
@@ -113,14 +113,15 @@ def owners(ranks: int = 4, ax: Axes | None = None) -> Axes:
         arrow(ax, (x + side / 2, top - side * ranks - 0.25), (x + side / 2, 1.75), colour=SENT, line=2.2)
         box(ax, x - 1.45, 0.15, side + 2.9, 1.5, "white", f"rank {chunk}: {total}", line=1.8, weight="bold")
         ax.text(x + side / 2, top + 0.6, f"chunk {chunk}", ha="center", fontsize=SMALLEST, color=INK)
-    beside = left + (side + gap) * ranks - 1.6
-    ax.text(beside, top - side * ranks / 2, "A pink frame is added\nup. Its black chunk is\nin place already, the\n"
-            f"other {ranks - 1} travel.", va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
-    ax.text(left - 1.9, 0.9, "ends with", ha="right", va="center", fontsize=SMALLEST, color=INK)
+    beside = left + (side + gap) * ranks - 2.4
+    for rank in range(ranks):
+        ax.text(beside, top - side * (rank + 0.5), f"keeps {11 * rank}, sends {ranks - 1} chunks", va="center",
+                fontsize=SMALLEST, color=INK)  # fmt: skip
+    ax.text(left - 1.9, 0.9, "added up on", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"A grid of {ranks} ranks and their {ranks} chunks each. "
             + "; ".join(f"chunk {chunk} of every rank goes to rank {chunk}, which ends with "
                         f"{sum(10 * rank + chunk for rank in range(ranks))}" for chunk in range(ranks))
-            + ". Each rank's own chunk of that number stays where it is")  # fmt: skip
+            + f". Each rank's own chunk of that number stays where it is, it sends the other {ranks - 1}")  # fmt: skip
     return ax
 
 
@@ -136,7 +137,7 @@ def call_order(calls: list[list[str]], ax: Axes | None = None) -> Axes:
         x = 7.0 + 17.2 * call
         met = [order[call] for order in calls if call < len(order)]
         right = len(set(met)) == 1 and len(met) == len(calls)
-        ax.add_patch(Rectangle((x - 0.6, 2.0), 9.2, high - 3.6, facecolor="none", linewidth=2.2,
+        ax.add_patch(Rectangle((x - 0.6, 2.3), 9.2, high - 3.9, facecolor="none", linewidth=2.2,
                                edgecolor=INK if right else LIMIT))  # fmt: skip
         ax.text(x + 4, high - 1.1, f"call {call + 1}", ha="center", fontsize=SMALLEST, color=INK, weight="bold")
         for rank, order in enumerate(calls):
@@ -145,11 +146,19 @@ def call_order(calls: list[list[str]], ax: Axes | None = None) -> Axes:
                 ax.text(x - 1.2, y + 0.65, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK)
             if call < len(order):
                 box(ax, x, y, 8.0, 1.35, FACES[kinds.index(order[call])], order[call])
-        parts = [f"{met.count(name)} x {name}" for name in kinds if name in met]
-        ax.text(x + 4, 0.5, f"added up: {' + '.join(parts)}", ha="center", fontsize=SMALLEST, color=INK)
-        told.append(f"call {call + 1} adds up {' and '.join(parts)}")
+        parts = [_whose(name, [rank for rank, order in enumerate(calls) if order[call:call + 1] == [name]])
+                 for name in kinds if name in met]  # fmt: skip
+        ax.text(x + 4, 0.1, f"{parts[0]}\n" + "\n".join(f"+ {part}" for part in parts[1:]), ha="center",
+                fontsize=SMALLEST, color=INK)  # fmt: skip
+        told.append(f"call {call + 1} adds up the {' and the '.join(parts)}")
     say(ax, "; ".join(told))
     return ax
+
+
+def _whose(name: str, ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"{name} of rank {ranks[0]}"
+    return f"{name}{'es' if name.endswith('s') else 's'} of ranks {', '.join(map(str, ranks))}"
 
 
 def _sheet(height: float, ax: Axes | None) -> Axes:

@@ -20,41 +20,48 @@ from course_lib.plots.canvas import (
     say,
     sheet,
 )
+from course_lib.plots.teeth import CHIP, DOING
 
+KEPT, PAPER = "#5FA8D8", "#FFF1CF"  # of weights, pale enough for black letters; behind what is in the middle
 RANKS = 4
 CELL, ROW = 1.5, 1.35  # of a quarter: how wide; how far rows are apart
 
 
 def cut_all_reduce(steps: Sequence[tuple], title: str = "", ax: Axes | None = None) -> Axes:
-    """Draw what four ranks hold before a reduce-scatter, after it, and after the all-gather that follows.
+    """Draw an all-reduce that is cut in the middle, where each of four ranks steps its own quarter of the weights.
 
-    `steps[rank]` is (its four numbers at first, its one sum, the four sums at last).
+    `steps[rank]` is (its four gradients, the one sum that it gets, its stepped weight, the four weights at last).
     """
-    ax = sheet(3.0, 33, 9.0, ax)
-    lefts, width = (2.6, 14.0, 25.4), RANKS * CELL
-    heads = ("before:\na whole gradient each", "halfway:\nthe sum of one quarter each",
-             "after:\nall the sums everywhere")  # fmt: skip
+    ax = sheet(3.4, 42, 13.4, ax)
+    width, lefts = RANKS * CELL, (3.4, 14.4, 24.2, 35.2)
+    middle = lefts[1] - 0.8, lefts[2] + width + 0.8
+    ax.add_patch(Rectangle((middle[0], 0), middle[1] - middle[0], 13.2, facecolor=PAPER, edgecolor="none"))
+    heads = ("gradients:\neach its own", "the sum of\nmy quarter", "my quarter of\nthe weights",
+             "weights:\nall, everywhere")  # fmt: skip
     for left, head in zip(lefts, heads, strict=True):
-        ax.text(left + width / 2, 8.0, head, ha="center", va="center", fontsize=SMALLEST, color=INK)
-    for rank, (first, mine, last) in enumerate(steps):
-        y = 5.4 - ROW * rank
-        ax.text(2.3, y + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK)
+        _text(ax, left + width / 2, 11.4, head)
+    for rank, (first, mine, stepped, last) in enumerate(steps):
+        y = 8.1 - 1.7 * rank
+        _text(ax, 3.0, y + 0.6, f"rank {rank}", ha="right")
         for quarter in range(RANKS):
-            _cell(ax, lefts[0] + CELL * quarter, y, FACES[rank], f"{first[quarter]:g}")
-            own = quarter == rank
-            _cell(ax, lefts[1] + CELL * quarter, y, GRADIENTS if own else None, f"{mine:g}" if own else "", bold=own)
-            _cell(ax, lefts[2] + CELL * quarter, y, GRADIENTS, f"{last[quarter]:g}")
-    for start, words in ((lefts[0] + width, "reduce-\nscatter"), (lefts[1] + width, "all-\ngather")):
-        ax.text(start + 2.7, 5.0, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
-        arrow(ax, (start + 0.6, 3.6), (start + 4.8, 3.6), line=2)
-    said = "stop here: each rank can step its own quarter"
-    ax.text(lefts[1] + width / 2, 0.3, said, ha="center", va="center", fontsize=SMALLEST, color=INK, weight="bold")
-    title = title or "Cut an all-reduce in the middle: each rank holds the sum of its own quarter"
+            own, x = quarter == rank, CELL * quarter
+            _cell(ax, lefts[0] + x, y, FACES[rank], f"{first[quarter]:g}", height=1.3)
+            _cell(ax, lefts[1] + x, y, GRADIENTS if own else None, f"{mine:g}" if own else "", own, height=1.3)
+            _cell(ax, lefts[2] + x, y, KEPT if own else None, f"{stepped:g}" if own else "", own, height=1.3)
+            _cell(ax, lefts[3] + x, y, KEPT, f"{last[quarter]:g}", height=1.3)
+    for start, end, high, words in ((9.8, 13.2, 7.2, "reduce-\nscatter"), (20.8, 23.8, 6.6, "step"),
+                                    (31.3, 34.8, 7.2, "all-\ngather")):  # fmt: skip
+        arrow(ax, (start, 5.6), (end, 5.6), line=2)
+        _text(ax, (start + end) / 2, high, words, weight="bold")
+    for x, words in ((6.4, "first half of an all-reduce"), (38.0, "second half")):
+        _text(ax, x, 1.0, words)
+    _text(ax, sum(middle) / 2, 1.0, "the cut: each rank steps its own quarter", weight="bold")
+    title = title or "Cut an all-reduce in the middle, step there, and gather weights in place of gradients"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    rows = [f"rank {rank}: {_row(first)}, then {mine:g}, then {_row(last)}"
-            for rank, (first, mine, last) in enumerate(steps)]  # fmt: skip
-    told = "numbers before the reduce-scatter, the one sum after it, the sums after the all-gather"
-    say(ax, "\n".join([told, *rows, said]))
+    rows = [f"rank {rank}: gradients {_row(first)}, then the sum {mine:g} of its quarter, then the stepped weight "
+            f"{stepped:g}, then all weights {_row(last)}" for rank, (first, mine, stepped, last) in enumerate(steps)]
+    told = "a reduce-scatter of gradients, then each rank steps its own quarter, then an all-gather of weights"
+    say(ax, "\n".join([told, *rows]))
     return ax
 
 
@@ -64,16 +71,19 @@ def _row(numbers: Sequence[float]) -> str:
 
 def gather_use_free(ax: Axes | None = None) -> Axes:
     """Draw what four ranks hold of one layer while stage 3 goes through it: forward above, backward below."""
-    ax = sheet(5.2, 39.4, 19.0, ax)
-    width, lefts = RANKS * CELL, (3.4, 12.1, 20.8, 33.1)
-    forward = (("keep a quarter", "own"), ("gather", "all"), ("use: all of the layer,\nown tokens only", "use"),
-               ("free", "own"))  # fmt: skip
-    backward = (("gather again", "all"), ("gradient of the layer,\nof own tokens only", "grad"),
-                ("reduce-scatter: the sum\nof one quarter", "sum"), ("free the layer", "both"))  # fmt: skip
-    for top, name, panels in ((14.6, "forward", forward), (5.2, "backward", backward)):
-        ax.text(0.0, top + 3.7, name, ha="left", va="center", fontsize=TITLE, color=INK, weight="bold")
+    ax = sheet(5.4, 39.4, 20.0, ax)
+    width = RANKS * CELL
+    forward = (("between steps:\na quarter each", "own"), ("1  gather", "all"), ("2  compute,\nmy own tokens", "use"),
+               ("3  free", "own"))  # fmt: skip
+    backward = (("4  gather again", "all"), ("5  gradient,\nof my own tokens", "grad"),
+                ("6  reduce-scatter:\nthe sum of my quarter", "sum"), ("7  free", "both"))  # fmt: skip
+    rows = ((15.4, "FORWARD", forward, (3.4, 12.1, 20.8, 33.1)), (5.2, "BACKWARD", backward, (3.4, 13.3, 23.2, 33.1)))
+    for top, name, panels, lefts in rows:
+        _text(ax, 0.0, top + 4.0, name, ha="left", weight="bold")
         for number, (left, (head, kind)) in enumerate(zip(lefts, panels, strict=True)):
-            ax.text(left + width / 2, top + 2.1, head, ha="center", va="center", fontsize=SMALLEST, color=INK)
+            doing = next((doing for doing in DOING if doing in head), None) if head[0].isdigit() else None
+            chip = CHIP | {"facecolor": DOING[doing][0]} if doing else None
+            _text(ax, left + width / 2, top + 2.4, head, bbox=chip)
             for rank in range(RANKS):
                 _held(ax, left, top - ROW * rank, rank, kind)
             if number:
@@ -81,15 +91,21 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
                 start = lefts[number - 1] + width + 0.35 + beside
                 arrow(ax, (start, top - 1.5), (left - 0.35, top - 1.5), line=2)
         for rank in range(RANKS):
-            ax.text(2.7, top - ROW * rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK)
-    said = "upper half: weights, coloured by the rank that keeps them; lower half, orange: gradients"
-    ax.text(lefts[0], 0.2, said, ha="left", va="center", fontsize=SMALLEST, color=INK)
-    ax.set_title("Every rank computes the whole layer, for its own tokens", fontsize=TITLE, loc="left")
-    say(ax, "Four ranks and one layer, cut into four quarters. Forward: each rank keeps one quarter; all quarters are "
-            "gathered on every rank; each rank computes the whole layer for its own tokens; the three borrowed "
-            "quarters are freed.\nBackward: all quarters are gathered again; each rank makes the gradient of the whole "
-            "layer for its own tokens; a reduce-scatter leaves on each rank the sum of one quarter; the layer is freed")
+            _text(ax, 2.7, top - ROW * rank + 0.5, f"rank {rank}", ha="right")
+    said = "upper halves: weights, coloured by the rank that keeps them; lower halves, orange: gradients"
+    _text(ax, 3.4, 0.1, said, ha="left")
+    title = "Storage is divided, computing is not: every rank computes the whole layer, for its own tokens"
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    say(ax, "Four ranks and one layer, cut into four quarters. Forward: between steps each rank keeps one quarter; 1, "
+            "all quarters are gathered on every rank; 2, each rank computes the whole layer for its own tokens; 3, the "
+            "three borrowed quarters are freed.\nBackward: 4, all quarters are gathered again; 5, each rank makes the "
+            "gradient of the whole layer for its own tokens; 6, a reduce-scatter leaves on each rank the sum of one "
+            "quarter; 7, the layer is freed")
     return ax
+
+
+def _text(ax: Axes, x: float, y: float, words: str, **more) -> None:
+    ax.text(x, y, words, **({"ha": "center", "va": "center", "fontsize": SMALLEST, "color": INK} | more))
 
 
 def _held(ax: Axes, left: float, y: float, rank: int, kind: str) -> None:

@@ -25,7 +25,7 @@ from course_lib.plots.canvas import (
 )
 
 PAPER, NOTEBOOK, CARD = "#F4F4F4", "#FFFFFF", "#FFFFFF"
-NETWORK = 7.95  # where the network lies in the first picture
+NETWORK, MIDDLE = 7.6, 16.7  # where the network lies in the first picture, and the middle of what it leaves out
 
 
 def many_copies(ax: Any = None) -> Axes:
@@ -34,21 +34,18 @@ def many_copies(ax: Any = None) -> Axes:
     ax.set_title("Many copies of one program: each has its own memory, and messages are all they share",
                  fontsize=TITLE, loc="left")  # fmt: skip
     _laptop(ax)
-    ax.plot([9.5, 21.5], [NETWORK, NETWORK], color=SENT, linewidth=5, solid_capstyle="round")
-    places = [9.45 + 1.52 * place for place in range(8)]
-    _node(ax, 9.3, "node 0: eight ranks, each a process with one GPU", dict(enumerate(places)), down=True)
-    ends = {16376: places[0], 16377: places[0] + 2.25, 16383: places[7] - 0.65}
-    _node(ax, 0.2, "node 2,047: the last eight of 16,384 ranks", ends, down=False)
-    middle = (ends[16377] + 2.1 + ends[16383]) / 2
-    for y, words in ((3.1, "…"), (7.2, "network: 50 GB/s for each GPU"), (6.3, "⋮  nodes 1 to 2,046  ⋮")):
-        ax.text(middle, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+    ax.plot([9.5, 21.5], [NETWORK, NETWORK], color=SENT, linewidth=1.8, solid_capstyle="round")
+    _node(ax, 9.3, "node 0: eight GPUs, eight ranks", (0, 1, 7), up=True)
+    _node(ax, 0.2, "node 2,047: the last eight of 16,384 ranks", (16376, 16377, 16383), up=False)
+    for y, words in ((NETWORK + 0.62, "network: 50 GB/s for each GPU"), (NETWORK - 0.75, "⋮  nodes 1 to 2,046  ⋮")):
+        ax.text(MIDDLE, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
     say(ax, "Left, your laptop, which is one node: the notebook's process calls run, which starts four processes, "
             "ranks 0 to 3. Each holds a variable called mine in its own memory, with values 1, 2, 3 and 4, and they "
             "exchange messages through the CPU with gloo.\n"
             "Right, a large run: node 0 holds ranks 0 to 7 and node 2,047 holds ranks 16,376 to 16,383, each rank a "
-            "process that drives one GPU; the nodes between them are left out. Inside a node the GPUs are joined by "
-            "NVLink with 450 GB/s each. Each GPU also has a network card (NIC), which leads to the network between the "
-            "nodes, 50 GB/s for each GPU.")  # fmt: skip
+            "process that drives one GPU and has its own memory; the nodes between them are left out. Inside a node "
+            "broad lines join the GPUs: NVLink, 450 GB/s each. A thin line leads from each GPU through its network "
+            "card (NIC) to the network between the nodes, 50 GB/s for each GPU.")  # fmt: skip
     return ax
 
 
@@ -70,29 +67,31 @@ def _laptop(ax: Axes) -> None:
     ax.text(4.4, 1.35, "messages through the CPU (gloo)", ha="center", va="center", fontsize=SMALLEST, color=INK)
 
 
-def _node(ax: Axes, bottom: float, name: str, ranks: dict[int, float], down: bool) -> None:
-    """Draw a node: its ranks at their places, NVLink that joins them, and their network cards on an edge.
+def _node(ax: Axes, bottom: float, name: str, ranks: Sequence[int], up: bool) -> None:
+    """Draw a node: three of its ranks, NVLink that joins them, and each GPU's line through its card to the network.
 
-    The network lies below it (`down`) or above it, and the cards are on that edge.
+    `up` is a node above the network: its cards are on its lower edge. The others are on its upper edge.
     """
-    left, high = 9.25, 5.5
-    wide = 1.45 if len(ranks) == 8 else 2.1
-    box(ax, left, bottom, 12.55, high, PAPER)
-    shift = 0.0 if down else -0.55  # its cards are on the upper edge
-    _name(ax, left + 6.27, bottom + 4.95 + shift, name)
-    floor = bottom + 2.85 + shift
-    rail = bottom + 1.95 + shift
-    ax.plot([left + 0.4, left + 12.15], [rail, rail], color=SENT, linewidth=5, solid_capstyle="round")
-    words = "NVLink inside the node: 450 GB/s for each GPU (NCCL)"
-    ax.text(left + 6.27, rail - 0.7, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
-    edge = bottom if down else bottom + high
-    for rank, x in ranks.items():
-        middle = x + wide / 2
-        box(ax, x, floor, wide, 1.6, FACES[rank % 8], f"rank\n{rank:,}")
-        arrow(ax, (middle, floor), (middle, rail), "<|-|>", colour=SENT, line=1.6)
-        box(ax, middle - 0.55, edge - 0.4, 1.1, 0.8, CARD, "NIC")
-        away = edge - 0.4 if down else edge + 0.4
-        arrow(ax, (middle, away), (middle, NETWORK + (0.1 if down else -0.1)), "<|-|>", colour=SENT, line=1.6)
+    left, wide, high = 9.25, 12.55, 5.5
+    box(ax, left, bottom, wide, high, PAPER)
+    flip = (lambda y: bottom + y) if up else (lambda y: bottom + high - y)  # y is counted from the edge of the cards
+    _name(ax, left + wide / 2, bottom + high - 0.55 if up else bottom + 0.55, name)
+    rail = flip(3.95)
+    ax.plot([left + 0.4, left + wide - 0.4], [rail, rail], color=SENT, linewidth=11, solid_capstyle="round")
+    ax.text(MIDDLE, flip(2.55), "NVLink (NCCL):\n450 GB/s for each GPU", ha="center", va="center",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
+    between = f"… ranks {ranks[1] + 1:,} to {ranks[2] - 1:,} …" if up else "…"
+    ax.text(MIDDLE, flip(1.45), between, ha="center", va="center", fontsize=SMALLEST, color=INK)
+    for place, rank in enumerate(ranks):
+        x = (left + 0.3, left + 2.75, left + wide - 2.6)[place]
+        middle, (foot, top) = x + 1.15, sorted((flip(1.0), flip(3.2)))
+        ax.plot([middle, middle], [flip(3.2), rail], color=SENT, linewidth=11, solid_capstyle="butt")
+        for start, end in ((flip(1.0), flip(0.4)), (flip(-0.4), NETWORK)):  # from the GPU to its card, and on
+            ax.plot([middle, middle], [start, end], color=SENT, linewidth=1.8)
+        box(ax, x, foot, 2.3, top - foot, FACES[rank % 8])
+        _name(ax, middle, top - 0.45, f"rank {rank:,}" if rank < 8 else f"{rank:,}")
+        box(ax, x + 0.12, foot + 0.15, 2.06, 1.15, CARD, "memory", line=0.6)
+        box(ax, middle - 0.55, flip(0) - 0.4, 1.1, 0.8, CARD, "NIC")
 
 
 def _name(ax: Axes, x: float, y: float, words: str) -> None:
@@ -106,7 +105,7 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any =
         raise ValueError(f"{ranks} ranks: separate_memories draws 1 to 4")
     ax = sheet(2.75, 22, 7.0, ax)
     count = ("two", "three", "four", "five")[ranks - 1]
-    ax.set_title(f"{count.capitalize()} processes, {count} lists called {name}: no rank can reach the notebook's",
+    ax.set_title(f"{count.capitalize()} processes, {count} lists called {name}: each rank writes into its own copy",
                  fontsize=TITLE, loc="left")  # fmt: skip
     box(ax, 7.2, 4.4, 7.6, 2.3, PAPER)
     _name(ax, 11, 6.15, "the notebook's process")
@@ -116,33 +115,36 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any =
         x = 0.3 + rank * (wide + 0.3)
         arrow(ax, (11, 4.4), (x + wide / 2, 3.1))
         box(ax, x, 0.2, wide, 2.9, FACES[rank])
-        _name(ax, x + wide / 2, 2.55, f"rank {rank}")
+        _name(ax, x + wide / 2, 2.55, f"rank {rank}, at the end")
         lines = repr(value).replace(f"rank {rank} ", f"rank {rank}\n ")
         box(ax, x + 0.15, 0.35, wide - 0.3, 1.8, CARD, f"{name} =\n{lines}", line=0.6)
-    ax.text(17.4, 4.05, "a copy each,\nwhen the run starts", ha="left", va="center", fontsize=SMALLEST, color=INK)
+    for x, y, words in ((15.2, 6.15, "before and after the run"), (17.4, 4.1, "when the run starts:\na copy for each")):
+        ax.text(x, y, words, ha="left", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"In the notebook's process {name} = {here!r}.\nEach rank was given a copy when the run started. "
             + "Afterwards " + ", ".join(f"on rank {rank} {name} = {value!r}" for rank, value in enumerate(there)))
     return ax
 
 
 def who_to_whom(
-    steps: Mapping[str, Sequence[tuple[int, int]]], ranks: int, *, title: str | None = None, star: bool = False,
+    steps: Mapping[str, Sequence[tuple]], ranks: int, *, title: str | None = None, star: bool = False,
     under: Mapping[int, str] | None = None, stuck: Collection[str] = (), ax: Any = None,
 ) -> Axes:  # fmt: skip
     """Draw the messages (source, destination) of each named step as arrows between the ranks, step beside step.
 
+    A message (source, destination, words) has its words written on the arrow, as what it carries.
     The ranks stand in a row, or with `star=True` rank 0 above the others. `under` has words to write under some ranks.
     The messages of a step that is in `stuck` never start: their arrows are dashed, and their ranks wait.
     """
     wide = 22 / len(steps)
-    far = not star and any(abs(a - b) > 1 for pairs in steps.values() for a, b in pairs)
+    carried = {name: {tuple(pair[:2]): "".join(pair[2:]) for pair in pairs} for name, pairs in steps.items()}
+    far = not star and any(abs(a - b) > 1 for pairs in carried.values() for a, b in pairs)
     below = 0.75 * max((words.count("\n") + 1 for words in (under or {}).values()), default=0)
     high = (5.3 if star else 1.8) + 0.9 * any(steps) + below + 1.6 * far
     ax = sheet(0.36 * high + 0.3, 22, high, ax)
     ax.set_title(title or "", fontsize=TITLE, loc="left")
     floor = 0.8 + below + 0.8 * far
     told = []
-    for place, (name, pairs) in enumerate(steps.items()):
+    for place, (name, pairs) in enumerate(carried.items()):
         spots = _spots(ranks, wide * place, wide, floor, star)
         busy = set() if name in stuck else {rank for pair in pairs for rank in pair}
         for rank, (x, y) in spots.items():
@@ -150,12 +152,13 @@ def who_to_whom(
             box(ax, x - 0.95, y - 0.55, 1.9, 1.1, colour, f"rank {rank}", edge=edge)
             if under and rank in under:
                 ax.text(x, y - 0.95, under[rank], ha="center", va="top", fontsize=SMALLEST, color=INK)
-        for source, target in pairs:
+        for (source, target), words in pairs.items():
             back, skips = (target, source) in pairs, abs(source - target) > 1
-            _between(ax, spots[source], spots[target], back, skips, name in stuck)
+            _between(ax, spots[source], spots[target], back, skips, name in stuck, words)
         _name(ax, wide * (place + 0.5), high - 0.4, name)
         verb = "waits to send" if name in stuck else "sends"
-        said = ", ".join(f"rank {source} {verb} to rank {target}" for source, target in pairs)
+        said = ", ".join(f"rank {source} {verb} {words + ' ' if words else ''}to rank {target}"
+                         for (source, target), words in pairs.items())  # fmt: skip
         told.append(f"{name}: {said}" if name else said)
     told += [f"under rank {rank}: {', '.join(words.splitlines())}" for rank, words in (under or {}).items()]
     say(ax, "\n".join(told))
@@ -171,8 +174,10 @@ def _spots(ranks: int, left: float, wide: float, floor: float, star: bool) -> di
     return {rank: (left + wide * (rank + 0.5) / ranks, floor) for rank in range(ranks)}
 
 
-def _between(ax: Axes, start: tuple, end: tuple, there_and_back: bool, far: bool, stuck: bool) -> None:
-    """Draw a message from box to box; of two that face each other each has its own side."""
+def _between(
+    ax: Axes, start: tuple, end: tuple, there_and_back: bool, far: bool, stuck: bool, words: str
+) -> None:  # fmt: skip
+    """Draw a message from box to box, and on it what it carries; of two that face each other each has its own side."""
     (x0, y0), (x1, y1) = start, end
     way = 1 if x1 > x0 else -1
     if y0 == y1 and far:  # over or under the ranks between them
@@ -182,10 +187,17 @@ def _between(ax: Axes, start: tuple, end: tuple, there_and_back: bool, far: bool
         ends, bend = ((x0 + 0.98 * way, y0 + lift), (x1 - 0.98 * way, y1 + lift)), 0.0
     else:
         up = 1 if y1 > y0 else -1
-        ends, bend = ((x0, y0 + 0.58 * up), (x1 + 0.35 * (x0 - x1) / 3, y1 - 0.58 * up)), 0.0
+        hub = 0.12 * (x0 - x1)  # messages to and from the middle end and begin side by side
+        shift = (0.0, hub) if up > 0 else (-hub, 0.0)
+        ends, bend = ((x0 + shift[0], y0 + 0.58 * up), (x1 + shift[1], y1 - 0.58 * up)), 0.0
     look = {"arrowstyle": "-|>", "color": LIMIT if stuck else SENT, "linewidth": 2.4, "shrinkA": 0, "shrinkB": 0,
             "linestyle": (0, (2, 1.5)) if stuck else "solid", "connectionstyle": f"arc3,rad={bend}"}
     ax.annotate("", ends[1], ends[0], arrowprops=look)
+    if words:
+        middle = [(a + b) / 2 for a, b in zip(*ends, strict=True)]
+        middle[1] += 0.45 if y0 == y1 else 0.0
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if y0 != y1 else None
+        ax.text(*middle, words, ha="center", va="center", fontsize=SMALLEST, color=INK, weight="bold", bbox=paper)
 
 
 def one_model(

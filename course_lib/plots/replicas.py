@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import (
-    BLUE,
     COLLECTIVE,
     FACES,
-    GREY,
     INK,
     LIMIT,
     RECEIVED,
@@ -39,7 +37,7 @@ def replicas(ranks: int = 4, rows: int = 32, ax: Any = None) -> Axes:
     shared = {"edge": WEIGHTS, "line": 2.0}  # the same on all ranks
     share = rows // ranks
     names = {14.35: f"one batch\nof {rows} rows", 11.65: "the same\nweights", 8.95: "different\ngradients",
-             6.05: "one\nall-reduce", 3.2: "the same\ngradient", 0.85: "the same\nweights again"}  # fmt: skip
+             6.05: "one\nall-reduce", 3.2: "the same\ngradient", 0.85: "the step of\nthe optimizer"}  # fmt: skip
     for y, words in names.items():
         ax.text(2.9, y, words, ha="right", va="center", fontsize=SMALLEST, color=INK)
     for rank, x in enumerate(left):
@@ -56,13 +54,13 @@ def replicas(ranks: int = 4, rows: int = 32, ax: Any = None) -> Axes:
         box(ax, x, 0.2, each, 1.3, "white", "one step with $g$", **shared)
     total = " + ".join(f"g_{rank}" for rank in range(ranks))
     box(ax, left[0], 5.2, whole, 1.7, RECEIVED, f"$g = ({total})\\,/\\,{ranks}$", size=TITLE)
-    ax.set_title("Different rows give different gradients; after one all-reduce every rank takes the same step",
+    ax.set_title("Different rows give different gradients; one all-reduce gives every rank their mean",
                  fontsize=TITLE, loc="left")  # fmt: skip
     given = [f"rank {rank} gets rows {rank * share} to {(rank + 1) * share - 1}" for rank in range(ranks)]
     say(ax, f"One batch of {rows} rows is cut into {ranks} parts: {', '.join(given)}.\n"
             "Every rank holds the whole model with the same weights, and computes the gradient of its own rows: they "
             "differ.\nOne all-reduce gives every rank the mean of all gradients, the same one.\nEvery rank takes one "
-            "step with it, so the weights are the same again, and none of them was sent.")  # fmt: skip
+            "step with it; no weight is sent.")  # fmt: skip
     return ax
 
 
@@ -110,31 +108,4 @@ def replica_paths(paths: Sequence[Sequence[Sequence[float]]], goal: Sequence[flo
     say(ax, "\n".join(f"rank {rank} goes from ({path[0][0]:.2f}, {path[0][1]:.2f}) to ({path[-1][0]:.2f}, "
                       f"{path[-1][1]:.2f})" for rank, path in enumerate(paths))
             + f"\nthe weights to find are ({goal[0]:g}, {goal[1]:g})")  # fmt: skip
-    return ax
-
-
-def loss_curves(own: Sequence[Sequence[float]], lines: Mapping[str, float] | None = None, title: str | None = None,
-                ax: Any = None) -> Axes:  # fmt: skip
-    """Draw the loss of each rank on its own rows, thin, and their mean, thick; `lines` are losses to compare with."""
-    ax = new_axes(ax, 3.6)
-    for losses in own:
-        ax.plot(losses, color=GREY, linewidth=0.7, alpha=0.8)
-    mean = [sum(step) / len(own) for step in zip(*own, strict=True)]
-    ax.plot(mean, color=BLUE, linewidth=2.0)
-    last = len(mean) - 1
-    ax.text(0.35, 0.62, "grey: each rank on its own rows", transform=ax.transAxes, fontsize=SMALLEST, color=INK)
-    words = f"  mean of the\n  {len(own)} ranks: {mean[-1]:.2f}"
-    ax.text(last, mean[-1], words, va="top", fontsize=SMALLEST, color=WEIGHTS)
-    for name, loss in (lines or {}).items():
-        ax.axhline(loss, color=INK, linewidth=1, linestyle="--")
-        ax.text(last, loss, f"  {name}: {loss:.2f}", va="bottom", fontsize=SMALLEST, color=INK)
-    ax.set_xlim(0, 1.28 * last)
-    ax.set_xlabel("step", fontsize=SMALLEST)
-    ax.set_ylabel("loss in nats per byte", fontsize=SMALLEST)
-    if title:
-        ax.set_title(title, fontsize=TITLE, loc="left")
-    apart = max(max(step) - min(step) for step in zip(*own, strict=True))
-    say(ax, f"the mean loss of {len(own)} ranks falls from {mean[0]:.2f} to {mean[-1]:.2f} in {len(mean)} steps; in "
-            f"one step the ranks' own losses are up to {apart:.2f} apart"
-            + "".join(f"; {name} has {loss:.2f}" for name, loss in (lines or {}).items()))  # fmt: skip
     return ax

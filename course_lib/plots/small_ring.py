@@ -10,37 +10,58 @@ from course_lib.plots.canvas import FACES, INK, SENT, SMALLEST, TITLE, arrow, bo
 from course_lib.plots.ring import ring_messages
 
 RANKS = 3
-WHEN = {0: "before", 1: "after round 1", 2: "after round 2", 4: "after round 4"}
+LETTERS = "abc"  # what ranks 0, 1 and 2 bring
+WIDE, LEFT = 7.15, 2.7  # of a panel with the gap behind it, and of the names of the rows
 
 
 def ring_pieces(ax: Any = None) -> Axes:
-    """Draw what is in each of the three pieces on three ranks, before and after some rounds of a ring all-reduce."""
-    ax = sheet(2.6, 33, 10.0, ax)
-    ax.set_title("In each round every rank sends a third of its tensor to the next one, and all links work",
+    """Draw what is in each of the three pieces on three ranks, before and after each round of a ring all-reduce."""
+    last = 2 * (RANKS - 1)
+    ax = sheet(2.9, LEFT + WIDE * (last + 1) - 1.7, 11.4, ax)
+    ax.set_title("In every round each rank sends one piece to the next rank, so all links work all the time",
                  fontsize=TITLE, loc="left")  # fmt: skip
     told = []
-    for place, (rounds, words) in enumerate(WHEN.items()):
-        left = 2.7 + 7.75 * place
+    for rounds in range(last + 1):
+        left = LEFT + WIDE * rounds
         held, new = pieces(rounds)
-        ax.text(left + 3.3, 8.7, words, ha="center", va="center", fontsize=SMALLEST, color=INK, weight="bold")
+        words = f"after round {rounds}" if rounds else "before"
+        ax.text(left + 2.67, 8.3, words, ha="center", va="center", fontsize=SMALLEST, color=INK, weight="bold")
         for rank, row in enumerate(held):
-            y = 5.7 - 2.5 * rank
-            if not place:
-                ax.text(2.4, y + 0.85, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK)
+            if not rounds:
+                middle = _row(rank) + 0.85
+                ax.text(2.4, middle, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK)
             for piece, ranks in enumerate(row):
-                whole = len(ranks) == RANKS
-                just = rounds and piece in new[rank]
-                box(ax, left + 2.2 * piece, y, 2.05, 1.7, FACES[rank] if whole else "white",
-                    "all" if whole else "+".join(map(str, sorted(ranks))), edge=SENT if just else INK,
-                    line=2.6 if just else 0.9)  # fmt: skip
+                whole, just = len(ranks) == RANKS, rounds and piece in new[rank]
+                box(ax, left + 1.8 * piece, _row(rank), 1.7, 1.7, FACES[2] if whole else "white",
+                    "all" if whole else _sum(ranks), edge=SENT if just else INK, line=3 if just else 0.9)  # fmt: skip
+        if rounds:
+            _messages(ax, left - 1.75)
         told.append(f"{words}: " + "; ".join(_row_in_words(rank, row) for rank, row in enumerate(held)))
-        if place:
-            arrow(ax, (left - 0.95, 4.05), (left - 0.2, 4.05), line=1.4)
-    words = "0+2: the sum of rank 0's and rank 2's values for this piece. A thick frame: it has just come in."
-    ax.text(2.7, -0.35, words, va="center", fontsize=SMALLEST, color=INK)
-    ax.set_ylim(-0.9, 9.6)
-    say(ax, "Each piece is told by the ranks whose values are in it. " + ". ".join(told))
+    for first, words in ((1, "two rounds to add up"), (RANKS, "two rounds to hand on")):
+        start, end = LEFT + WIDE * first - 1.5, LEFT + WIDE * (first + 2) - 1.9
+        ax.plot([start, end], [9.3, 9.3], color=INK, linewidth=1)
+        ax.text((start + end) / 2, 9.95, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+    words = "a, b, c: what ranks 0, 1, 2 have brought. all = a+b+c. A pink frame: this piece has just come in."
+    ax.text(LEFT, -0.55, words, va="center", fontsize=SMALLEST, color=INK)
+    ax.set_ylim(-1.1, 10.4)
+    say(ax, "Rank 0 sends to rank 1, rank 1 to rank 2 and rank 2 to rank 0. Rank 0 brings a, rank 1 b, rank 2 c, in "
+            "three pieces each. " + ". ".join(told))  # fmt: skip
     return ax
+
+
+def _row(rank: int) -> float:
+    return 5.4 - 2.5 * rank
+
+
+def _messages(ax: Axes, left: float) -> None:
+    """Draw the round's three messages in the gap before a panel: each to the next row, the last one to the first."""
+    for rank in range(RANKS):
+        start, end = _row(rank) + 0.85, _row((rank + 1) % RANKS) + 0.85
+        arrow(ax, (left + 0.1, start), (left + 1.6, end), colour=SENT, line=1.8)
+
+
+def _sum(ranks: set[int]) -> str:
+    return "+".join(LETTERS[rank] for rank in sorted(ranks))
 
 
 def pieces(rounds: int) -> tuple[list[list[set[int]]], list[set[int]]]:
@@ -59,4 +80,4 @@ def pieces(rounds: int) -> tuple[list[list[set[int]]], list[set[int]]]:
 
 
 def _row_in_words(rank: int, row: list[set[int]]) -> str:
-    return f"rank {rank} has " + ", ".join("+".join(map(str, sorted(ranks))) for ranks in row)
+    return f"rank {rank} has " + ", ".join(map(_sum, row))

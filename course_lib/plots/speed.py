@@ -1,94 +1,14 @@
-"""How fast: the roofline of a machine, and what users of a server wait for."""
+"""What users of a server wait for: the distribution of their latencies."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from course_lib.plots.canvas import GREY, INK, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
-
-
-def roofline(
-    roofs: Mapping[str, tuple[float, float]],
-    points: Mapping[str, Mapping[float, float]] | None = None,
-    *,
-    work: Mapping[str, float] | None = None,
-    title: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the roof of each machine, `roofs[name]` = (peak FLOP/s, bytes/s), on logarithmic axes; a dot is its ridge.
-
-    `points[name][FLOPs per byte]` are FLOP/s that were measured. `work[name]` is the FLOPs per byte of some work: it is
-    marked where the last machine's roof limits it, and left and right of that machine's ridge it says which limit it
-    is. Its text twin is the table from which these were made.
-    """
-    points, work = points or {}, work or {}
-    ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
-    xs = [*ridges.values(), *work.values(), *(intensity for found in points.values() for intensity in found)]
-    first, last = min(xs) / 8, max(xs) * 4
-    ax = new_axes(ax, 4.2)
-    styles = zip(SERIES * 9, ["-", "--", "-.", ":"] * 18, strict=False)
-    for (name, (peak, bandwidth)), (colour, dashes) in zip(roofs.items(), styles, strict=False):
-        ridge = ridges[name]
-        label = f"{name}: ridge at {ridge:.3g} FLOPs per byte"
-        reached = [first * bandwidth, peak, peak]
-        ax.plot([first, ridge, last], reached, color=colour, linestyle=dashes, linewidth=1.8, label=label)
-        ax.plot([ridge], [peak], color=colour, marker="o", markersize=6)
-    for (name, found), marker in zip(points.items(), "s^Dv*X" * 9, strict=False):
-        colour = SERIES[list(roofs).index(name) % len(SERIES)] if name in roofs else "black"
-        ax.plot(
-            sorted(found), [found[x] for x in sorted(found)], color=colour, marker=marker, markersize=6,
-            markeredgecolor="black", linestyle="none", label=f"{name}, measured",
-        )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlim(first, last)
-    if work:
-        _mark_work(ax, work, list(roofs)[-1], *list(roofs.values())[-1])
-    ax.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: flops_text(value)))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_formatter(NullFormatter())
-    ax.grid(True, which="major", color="#EEEEEE")
-    ax.set_axisbelow(True)
-    ax.set_xlabel("FLOPs per byte moved", fontsize=SMALLEST)
-    ax.set_ylabel("FLOP/s", fontsize=SMALLEST)
-    if title:
-        ax.set_title(title, fontsize=TITLE, loc="left")
-    ax.legend(fontsize=SMALLEST, frameon=False, loc="lower right" if work else "best")
-    return ax
-
-
-def _mark_work(ax: Axes, work: Mapping[str, float], machine: str, peak: float, bandwidth: float) -> None:
-    """Mark work on one roof, and name the two regions on the sides of its ridge."""
-    ridge, (first, last) = peak / bandwidth, ax.get_xlim()
-    ax.fill_between([first, ridge], [first * bandwidth, peak], peak * 1000, color=GREY, alpha=0.12, linewidth=0)
-    top = peak * 14
-    ax.set_ylim(top=peak * 40)
-    for x, words in ((math.sqrt(first * ridge), f"{machine}: memory-bound,\nbytes decide"),
-                     (math.sqrt(ridge * last), "compute-bound,\nFLOPs decide")):
-        ax.text(x, top, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
-    for name, intensity in work.items():
-        height = min(peak, intensity * bandwidth)
-        ax.plot([intensity], [height], "D", color=INK, markersize=6, zorder=4)
-        ax.annotate(name, (intensity, height), (-6, 6), textcoords="offset points", ha="right", fontsize=SMALLEST)
-
-
-def flops_text(rate: float) -> str:
-    """Return a rate of computing with the unit that keeps its digits few: 989 TFLOP/s."""
-    for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if rate >= scale:
-            return f"{rate / scale:.3g} {unit}FLOP/s"
-    return f"{rate:.3g} FLOP/s"
-
-
-# Serving: latency distributions, and throughput against latency
-
+from course_lib.plots.canvas import GREY, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
 
 WORDS = {"ttft": "time to the first token", "tpot": "time per output token", "latency": "time to the whole answer"}
 DONE_BY = {"ttft": "requests with their first token by then", "tpot": "requests whose tokens come as fast",
@@ -133,34 +53,4 @@ def latencies(
         ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)
     say(ax, "\n".join([f"{DONE_BY[name]}, over the {WORDS[name]}", *told]))
-    return ax
-
-
-def trade_off(
-    points: Mapping[Any, tuple[float, float]], *, x: str, y: str, setting: str = "", title: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw one dot for each setting, `points[setting]` = (x, y), joined in order and labelled with the setting.
-
-    `x` and `y` are the axes' names with their units. Its text twin is the table from which `points` was made.
-    """
-    ax = new_axes(ax, 3.4)
-    xs, ys = zip(*points.values(), strict=True)
-    ax.plot(xs, ys, color=SERIES[0], marker="o", markersize=6, linewidth=1.2)
-    words = {"textcoords": "offset points", "fontsize": SMALLEST, "zorder": 2.2}  # above the line, below the axes
-    words["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    top, height, last = max(ys) * 1.15, 180, -math.inf  # the axes are about 180 points high
-    for name, (across, up) in points.items():  # above on the left, where a rising line does not go
-        dot = up / top * height
-        place = dot + 3 if abs(dot + 3 - last) >= 12 else last + 12  # nor on the words of the dot before
-        ax.annotate(f"{setting}{name}", (across, up), (-7, place - dot), ha="right", **words)
-        last = place
-    ax.set_ylim(0, top)
-    ax.set_xlim(0, max(xs) * 1.05)
-    ax.set_xlabel(x, fontsize=SMALLEST)
-    ax.set_ylabel(y, fontsize=SMALLEST)
-    ax.grid(True, color="#EEEEEE")
-    ax.set_axisbelow(True)
-    if title:
-        ax.set_title(title, fontsize=TITLE, loc="left")
     return ax

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.plots.canvas import BACKWARD, INK, LIMIT, RECEIVED, SENT, SMALLEST, TITLE, arrow, new_axes, say
+from course_lib.plots.canvas import FACES, INK, LIMIT, SENT, SMALLEST, TITLE, arrow, new_axes, say
 
 
 def served(seconds: Sequence[float], until: float) -> list[tuple[int, float, float, int, int]]:
@@ -31,32 +31,35 @@ def served(seconds: Sequence[float], until: float) -> list[tuple[int, float, flo
     return done
 
 
-def stale_gradient(seconds: Sequence[float] = (2.0, 2.4, 6.0), until: float = 6.3, ax: Any = None) -> Axes:
-    """Draw a server and workers of different speed: on which weights each computes, and which its gradient meets."""
-    ax = new_axes(ax, 3.9)
+def stale_gradient(seconds: Sequence[float] = (2.0, 2.7, 6.8), until: float = 7.6, ax: Any = None) -> Axes:
+    """Draw a server and workers of different speed: each version of the weights has a colour, and who computes on it.
+
+    A worker's bar has the colour of the version that it fetched, so a bar below other colours is an old gradient.
+    """
+    ax = new_axes(ax, 4.3)
     done = served(seconds, until)
     changes = [0.0, *(end for _, _, end, _, _ in done), until]
-    for version, (start, end) in enumerate(zip(changes, changes[1:], strict=False)):
-        ax.add_patch(Rectangle((start, -0.36), end - start, 0.72, facecolor=RECEIVED, edgecolor="white", linewidth=1.5))
-        if end - start > 0.25:
-            ax.text((start + end) / 2, 0, f"v{version}", ha="center", va="center", fontsize=SMALLEST, color=INK)
+    for version, (start, end) in enumerate(pairwise(changes)):
+        _bar(ax, 0.0, start, end, FACES[version], f"v{version}", 0.72)
+    worst = max(met - fetched for *_, fetched, met in done)
     for worker, begin, end, fetched, met in done:
-        y, old = worker + 1.3, met - fetched
-        look = {"facecolor": BACKWARD, "edgecolor": "white", "linewidth": 1.5}
-        ax.add_patch(Rectangle((begin, y - 0.3), end - begin, 0.6, **look))
-        worst = old == max(job[4] - job[3] for job in done)
+        y, late = worker + 1.3, met - fetched == worst
         crossed = [begin, *sorted(job[2] for job in done if job[0] > worker and begin < job[2] < end), end]
-        left, right = max(pairwise(crossed), key=lambda free: free[1] - free[0])  # where no arrow crosses the words
-        words = f"on v{fetched}: {old} stale" if right - left > 1 else f"v{fetched}: {old}"
-        ax.text((left + right) / 2, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK,
-                weight="bold" if worst else "normal")  # fmt: skip
-        arrow(ax, (end, y - 0.3), (end, 0.38), colour=LIMIT if worst else SENT, line=2.0 if worst else 1.0)
-    ax.set_yticks([0, *(worker + 1.3 for worker in range(len(seconds)))],
-                  ["server:\nweights", *(f"worker {worker + 1}" for worker in range(len(seconds)))])  # fmt: skip
+        room = max(pairwise(crossed), key=lambda free: free[1] - free[0])  # where no arrow crosses the words
+        _bar(ax, y, begin, end, FACES[fetched], "", 0.62, LIMIT if late else INK, 2.0 if late else 0.8)
+        words = f"on v{fetched}, meets v{met}:\n{met - fetched} stale"
+        if room[1] - room[0] < 1.1:
+            words = f"v{fetched}, v{met}:\n{met - fetched}"
+        ax.text(sum(room) / 2, y, words, ha="center", va="center", fontsize=SMALLEST, color=LIMIT if late else INK,
+                weight="bold" if late else "normal", linespacing=1.05)  # fmt: skip
+        arrow(ax, (end, y - 0.31), (end, 0.38), colour=LIMIT if late else SENT, line=2.0 if late else 1.2)
+    names = [f"worker {worker + 1}\ntakes {spent:g}" for worker, spent in enumerate(seconds)]
+    ax.set_yticks([0, *(worker + 1.3 for worker in range(len(seconds)))], ["server's\nweights", *names])
     ax.set_ylim(len(seconds) + 0.75, -0.5)
     ax.set_xlim(0, until)
-    ax.set_xlabel("time: " + ", ".join(f"worker {worker + 1} takes {spent:g}" for worker, spent in enumerate(seconds)),
-                  fontsize=SMALLEST)  # fmt: skip
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("time; a bar has the colour of the weights that its gradient is computed with", fontsize=SMALLEST)
     slow = max(done, key=lambda job: job[4] - job[3])
     ax.set_title(f"While worker {slow[0] + 1} computes, the weights change {slow[4] - slow[3]} times", fontsize=TITLE,
                  loc="left")  # fmt: skip
@@ -64,3 +67,9 @@ def stale_gradient(seconds: Sequence[float] = (2.0, 2.4, 6.0), until: float = 6.
                       f"its gradient is applied to version {met}, {met - fetched} stale"
                       for worker, begin, end, fetched, met in done))  # fmt: skip
     return ax
+
+
+def _bar(ax: Axes, y: float, begin: float, end: float, colour: str, words: str, high: float, edge: str = INK,
+         line: float = 0.8) -> None:  # fmt: skip
+    ax.add_patch(Rectangle((begin, y - high / 2), end - begin, high, facecolor=colour, edgecolor=edge, linewidth=line))
+    ax.text((begin + end) / 2, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK)

@@ -22,17 +22,18 @@ def streams(runs: Mapping[str, Any], title: str = "", rank: int = 0) -> list[Axe
         len(runs), 1, figsize=(WIDTH, 1.1 + 1.25 * len(runs)), layout="constrained", sharex=True, squeeze=False,
         FigureClass=Picture,
     )  # fmt: skip
-    factor, unit = time_unit(max(result.seconds for result in runs.values()))
+    longest = max(result.seconds for result in runs.values())
+    factor, unit = time_unit(longest)
     kinds: dict[str, None] = {}
     for ax, (name, result) in zip(axes[:, 0], runs.items(), strict=True):
         events = result.of(rank)
         ax.broken_barh([(0, result.seconds * factor)], (0.1, 0.8), facecolors=WAITING)
         for number, event in enumerate(event for event in events if event.kind == "work"):
-            _bar(ax, event, factor, 0.1, COMPUTE, f"layer {number + 1}")
+            _bar(ax, event, factor, 0.1, COMPUTE, f"layer {number + 1}", longest)
         for number, event in enumerate(event for event in events if event.kind != "work"):
             colour, hatch = look(event.kind)
             kinds[event.kind] = None
-            _bar(ax, event, factor, 1.1, colour, str(number + 1), hatch)
+            _bar(ax, event, factor, 1.1, colour, f"gather {number + 1}", longest, hatch)
         computing = sum(event.end - event.start for event in events if event.kind == "work")
         ratio = result.seconds / computing
         ax.set_yticks([0.5, 1.5], ["GPU", "network"])
@@ -54,9 +55,16 @@ def streams(runs: Mapping[str, Any], title: str = "", rank: int = 0) -> list[Axe
     return list(axes[:, 0])
 
 
-def _bar(ax: Axes, event: Any, factor: float, low: float, colour: str, text: str, hatch: str = "") -> None:
+LETTERS = 85  # as many stand side by side over the whole time
+
+
+def _bar(
+    ax: Axes, event: Any, factor: float, low: float, colour: str, text: str, longest: float, hatch: str = ""
+) -> None:
+    """Draw a bar from `low` up, with its text where there is room for it."""
     begin, long = event.start * factor, (event.end - event.start) * factor
     frame = {"edgecolor": "white", "linewidth": 0.8}
     ax.broken_barh([(begin, long)], (low, 0.8), facecolors=colour, hatch=hatch or None, **frame)
     paper = {"facecolor": colour, "edgecolor": "none", "pad": 1} if hatch else None  # or lines cross the letters
-    ax.text(begin + long / 2, low + 0.4, text, ha="center", va="center", fontsize=SMALLEST, bbox=paper, clip_on=True)
+    if long / factor > longest * len(text) / LETTERS:
+        ax.text(begin + long / 2, low + 0.4, text, ha="center", va="center", fontsize=SMALLEST, bbox=paper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -10,11 +10,9 @@ from matplotlib.patches import Rectangle
 
 from course_lib.plots.canvas import (
     BACKWARD,
-    COLLECTIVE,
     FORWARD,
     INK,
     RECEIVED,
-    SENT,
     SMALLEST,
     TITLE,
     arrow,
@@ -33,10 +31,7 @@ class Bar(NamedTuple):
     """Of a piece of forward or backward: its layer, or its piece of the batch."""
 
 
-CALLS = {
-    "all_reduce": ("AR", COLLECTIVE), "all_gather": ("AG", RECEIVED), "reduce_scatter": ("RS", SENT),
-    "all_to_all": ("A2A", "#F6E3EE"), "send": ("S", SENT), "recv": ("R", RECEIVED),
-}  # fmt: skip
+CALLS = {"all_reduce": "AR", "all_gather": "AG", "reduce_scatter": "RS", "all_to_all": "A2A", "send": "S", "recv": "R"}
 PASSES = {"F": FORWARD, "B": BACKWARD}
 LEFT = 0.125  # of the picture: the names of the rows
 
@@ -63,66 +58,108 @@ def _sharded() -> list[Bar]:
 
 
 def _experts() -> list[Bar]:
+    """Return attention, out, experts, back for each layer, and in backward the same from its end to its beginning."""
     bars, now = [], 0.0
     for kind, length, name in (("F", 0.8, "1"), ("F", 0.8, "2"), ("B", 1.6, "2"), ("B", 1.6, "1")):
-        bars += [Bar(kind, now, length, name), Bar("all_to_all", now + length, 0.75)]
-        bars += [Bar(kind, now + length + 0.75, length, name), Bar("all_to_all", now + 2 * length + 0.75, 0.75)]
-        now += 2 * length + 1.5
+        for _ in range(2):
+            calls = [("all_to_all", 0.75), (kind, length)]
+            for what, long in calls if kind == "B" else calls[::-1]:
+                bars.append(Bar(what, now, long, name if what == kind else ""))
+                now += long
+        now += 0.12 if kind + name == "F2" else 0.0  # so that the two calls at the turn are told apart
+    return bars
+
+
+def _sequence() -> list[Bar]:
+    """Return tensor parallelism that cuts activations, too: what was one all-reduce is a scatter and a gather."""
+    bars, now = [], 0.0
+    for kind, long, name in [("F", 0.9, name) for name in "1122"] + [("B", 1.8, name) for name in "2211"]:
+        bars += [Bar("all_gather", now, 0.7), Bar(kind, now + 0.7, long, name)]
+        bars.append(Bar("reduce_scatter", now + 0.7 + long, 0.7))
+        now += 1.46 + long
     return bars
 
 
 def _pipeline() -> list[Bar]:
     bars = []
     for place, piece in enumerate("abc"):
-        for kind, start, length in (("F", 1.8 + 2.6 * place, 1.5), ("B", 11.4 + 3.8 * place, 2.7)):
-            bars += [Bar("recv", start - 0.5, 0.45), Bar(kind, start, length, piece)]
-            bars.append(Bar("send", start + length + 0.05, 0.45))
+        for kind, start, length in (("F", 2.1 + 3.0 * place, 1.5), ("B", 12.6 + 4.2 * place, 2.7)):
+            bars += [Bar("recv", start - 0.75, 0.7), Bar(kind, start, length, piece)]
+            bars.append(Bar("send", start + length + 0.05, 0.7))
     return bars
 
 
-SKETCHES = {1: _tensor, 2: _pipeline, 3: _data, 4: _experts, 5: _sharded}
+SKETCHES = {1: _tensor, 2: _pipeline, 3: _data, 4: _experts, 5: _sharded, 6: _sequence}
+NAMES = {1: "tensor parallelism", 2: "pipeline", 3: "data parallelism", 4: "mixture of experts", 5: "FSDP",
+         6: "tensor parallelism that cuts activations, too"}  # fmt: skip
+SIGNS = {
+    1: "two AR in each layer, in forward too, and nothing is computed meanwhile",
+    2: "R before each piece, S behind it, and gaps",
+    3: "AR in backward only, while the next layer is computed",
+    4: "two A2A in each layer; one ends forward, one begins backward",
+    5: "AG ahead of each layer, RS behind it; computing waits only for the first AG",
+    6: "AG and RS again, but computing waits for each",
+}
+"""By what each strategy is told, and below which of its calls show it: those are framed."""
+SHOWN = {1: (0, 1), 2: (0, 1), 3: (0, 1), 4: (3, 4), 5: (1, 4), 6: (0, 1)}
 
 
-def traces(names: Mapping[int, str] | None = None, ax: Any = None) -> Axes:
-    """Draw the two rows of a GPU's trace, what it computes and which calls communicate, for five strategies.
+def sketch_of(strategy: str) -> int:
+    """Return the number of the sketch that is a strategy's."""
+    return next(number for number, name in NAMES.items() if name == strategy)
 
-    The sketches are numbered; with `names` each has the name of its strategy, too.
+
+def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) -> Axes:
+    """Draw the two rows of a GPU's trace, what it computes and which calls communicate, for strategies by number.
+
+    Without numbers sketches 1 to 5 are drawn. With `named` each has the name of its strategy, and what tells it is
+    framed and said.
     """
-    ax = sheet(6.7, 1, 16.6, ax)
-    ax.set_title("The calls between the matrix products give the strategy away (one step of one GPU, a sketch)",
-                 fontsize=TITLE, loc="left")  # fmt: skip
-    for number, sketch in SKETCHES.items():
-        floor = 1.1 + 3.1 * (5 - number)
-        name = f"sketch {number}" + (f": {names[number]}" if names else "")
-        ax.text(0, floor + 2.5, name, ha="left", va="center", fontsize=SMALLEST, weight="bold", color=INK)
+    numbers = numbers or (1, 2, 3, 4, 5)
+    count = len(numbers)
+    high = 3.1 * count + 2.1
+    ax = sheet(0.37 * high + 0.2, 1, high, ax)
+    words = title or "What gives each strategy away: its calls, and whether computing waits for them"
+    asked = title or "One training step of one GPU, five ways: which strategy is which?"
+    ax.set_title(words if named else asked, fontsize=TITLE, loc="left")
+    top = 3.1 * count
+    keys = ("F, B: forward, backward, of layer 1 or 2 (or of piece a, b or c of the batch)",
+            ", ".join(f"{short} {call}" for call, short in CALLS.items()))  # fmt: skip
+    for place, words in enumerate(keys):
+        ax.text(0, top + 1.75 - 0.7 * place, words, ha="left", va="center", fontsize=SMALLEST, color=INK)
+    for place, number in enumerate(numbers):
+        floor = top - 3.1 * (place + 1) + 0.7
+        ax.text(0, floor + 2.5, f"sketch {number}" + (f": {NAMES[number]}" if named else ""), ha="left", va="center",
+                fontsize=SMALLEST, weight="bold", color=INK)  # fmt: skip
+        if named:
+            ax.text(1, floor + 2.5, SIGNS[number], ha="right", va="center", fontsize=SMALLEST, color=INK)
+        bars = sorted(SKETCHES[number](), key=lambda bar: bar.start)
         for row, (words, height) in enumerate((("computes", 1.1), ("communicates", 0.1))):
             ax.text(LEFT - 0.008, floor + height + 0.47, words, ha="right", va="center", fontsize=SMALLEST, color=INK)
-            _row(ax, [bar for bar in sketch() if (bar.kind in CALLS) == bool(row)], sketch(), floor + height)
-    arrow(ax, (LEFT, 0.75), (1, 0.75))
-    ax.text(1, 0.2, "time", ha="right", va="center", fontsize=SMALLEST, color=INK)
-    keys = "F, B and a number: forward and backward of layer 1 or 2; with a letter: of a piece of the batch"
-    ax.text(0, 0.2, keys, ha="left", va="center", fontsize=SMALLEST, color=INK)
-    short = ", ".join(f"{two} {one}" for one, (two, _) in CALLS.items())
-    ax.text(0, -0.6, short, ha="left", va="center", fontsize=SMALLEST, color=INK)
-    ax.set(xlim=(0, 1.003), ylim=(-1, 16.6))
+            signs = SHOWN[number] if named and row else ()
+            _row(ax, [bar for bar in bars if (bar.kind in CALLS) == bool(row)], bars, floor + height, signs)
+    arrow(ax, (LEFT, 0.3), (1, 0.3))
+    ax.text(0, 0.3, "time", ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.set(xlim=(0, 1.003), ylim=(0, high))
     say(ax, "Each sketch is one training step of one GPU, from left to right.\n"
-            + "\n".join(_told(number, names) for number in SKETCHES))  # fmt: skip
+            + "\n".join(_told(number, named) for number in numbers))  # fmt: skip
     return ax
 
 
-def _row(ax: Axes, bars: list[Bar], whole: list[Bar], low: float) -> None:
+def _row(ax: Axes, bars: list[Bar], whole: list[Bar], low: float, signs: Collection[int]) -> None:
     scale = (1 - LEFT) / max(bar.start + bar.length for bar in whole)  # each as wide as the picture
-    for bar in bars:
-        words, colour = CALLS[bar.kind] if bar.kind in CALLS else (bar.kind + bar.name, PASSES[bar.kind])
-        x = LEFT + bar.start * scale
-        ax.add_patch(Rectangle((x, low), bar.length * scale, 0.92, facecolor=colour, edgecolor=INK, linewidth=0.6))
+    for place, bar in enumerate(bars):
+        words, colour = (CALLS[bar.kind], RECEIVED) if bar.kind in CALLS else (bar.kind + bar.name, PASSES[bar.kind])
+        x, line = LEFT + bar.start * scale, 2.6 if place in signs else 0.6
+        ax.add_patch(Rectangle((x, low), bar.length * scale, 0.92, facecolor=colour, edgecolor=INK, linewidth=line,
+                               zorder=2 if line > 1 else 1))  # fmt: skip
         ax.text(x + bar.length * scale / 2, low + 0.45, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
 
 
-def _told(number: int, names: Mapping[int, str] | None) -> str:
+def _told(number: int, named: bool) -> str:
     computes, calls = [], []
     for bar in sorted(SKETCHES[number](), key=lambda bar: bar.start):
         there = calls if bar.kind in CALLS else computes
-        there.append(f"{CALLS[bar.kind][0] if bar.kind in CALLS else bar.kind + bar.name} {bar.start:.3g}")
-    name = f", {names[number]}" if names else ""
+        there.append(f"{CALLS[bar.kind] if bar.kind in CALLS else bar.kind + bar.name} {bar.start:.3g}")
+    name = f", {NAMES[number]} ({SIGNS[number]})" if named else ""
     return f"sketch {number}{name}: computes from {', '.join(computes)}; communicates from {', '.join(calls)}"

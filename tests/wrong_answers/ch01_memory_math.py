@@ -422,6 +422,23 @@ def never_computes_again(config, batch, sequence, recompute):
     return kept(config, batch, sequence, "none")
 
 
+@wrong("activation_bytes", "redone", "the layer that is redone in backward comes on top", earned=4)
+def full_counts_the_layer_that_is_redone(config, batch, sequence, recompute):
+    more = kept(config, batch, sequence, "selective") / config["layers"] if recompute == "full" else 0
+    return kept(config, batch, sequence, recompute) + more
+
+
+@wrong("activation_bytes", "redone", "only what waits from forward on counts", earned=4)
+def full_counts_the_layer_that_is_redone_with_its_scores(config, batch, sequence, recompute):
+    more = kept(config, batch, sequence, "none") / config["layers"] if recompute == "full" else 0
+    return kept(config, batch, sequence, recompute) + more - 2 * batch * sequence * config["hidden"] * bool(more)
+
+
+@wrong("activation_bytes", "mlp-wide", "Llama-3-8B", "one is missing of the four tensors as wide as ffn", earned=2)
+def three_wide_tensors_in_a_gated_mlp(config, batch, sequence, recompute):
+    return kept(config, batch, sequence, recompute, wide=3 if config["gated"] else 2)
+
+
 @wrong("activation_bytes", "nothing", "a layer's input has to be kept", earned=4)
 def full_keeps_nothing(config, batch, sequence, recompute):
     return 0 if recompute == "full" else kept(config, batch, sequence, recompute)

@@ -369,7 +369,7 @@ def counts_elements(parameters, cap_bytes):
     return buckets
 
 
-@wrong("plan_buckets", "above-cap", "only a parameter that is larger than the cap")
+@wrong("plan_buckets", "above-cap", "only a parameter that is larger than the cap", "DDP's own rule", "look before")
 def closes_a_bucket_when_it_is_over(parameters, cap_bytes):
     buckets, held = [[]], 0
     for index in reversed(range(len(parameters))):
@@ -578,7 +578,7 @@ def keeps_the_gradients_as_views_of_the_bucket(dist, parameters):
 def _bucketed(
     dist, model, buckets, *,
     in_order=True, late=False, divide=True, copy=True, zeros=True, block=False, rest=True, emptied=True, early=False,
-    dtype=None,
+    dtype=None, most=None,
 ):  # fmt: skip
     """A bucketed all-reduce with faults to choose from."""
     parameters, ready, flying, launched = list(model.parameters()), set(), [], []
@@ -595,9 +595,12 @@ def _bucketed(
 
     def arrived(index):
         ready.add(index)
+        already = len(launched)
         for number, bucket in enumerate(buckets):
             if number in launched:
                 continue
+            if most and len(launched) == already + most:
+                break
             if ready.issuperset(bucket[-1:] if early else bucket):
                 launch(number)
             elif in_order:
@@ -661,6 +664,11 @@ def keeps_what_was_ready(dist, model, buckets):
 @wrong("all_reduce_per_bucket", "too-early", "came at 1 s", "whichever comes last")
 def waits_for_the_last_place_only(dist, model, buckets):
     return _bucketed(dist, model, buckets, early=True)
+
+
+@wrong("all_reduce_per_bucket", "one-at-a-time", "complete at 0 s", "began at 3 s", "while in place of if", earned=3)
+def starts_one_bucket_a_gradient(dist, model, buckets):
+    return _bucketed(dist, model, buckets, most=1)
 
 
 @wrong("all_reduce_per_bucket", "different-buckets", "only rank 0 uses layer 1", "with zeros")
