@@ -149,8 +149,8 @@ def check_zero_bubble(answer: Any, part: Any) -> str:
         case, kinds, see = _sizes(*args), ("F", "I", "W", "B"), f"validate(zero_bubble{args})"
         rows = _as_lists(answer(*args))
         used = {action[0] for row in rows for action in row} if _is_lists(rows) else set()
-        named = "what you call B is the input part, as in papers on zero bubbles; here B is the whole backward, and the "
-        case.expect(not used >= {"B", "W"}, f"there are B and W: {named}input part is I", "not-split")
+        named = "there are B and W: papers on zero bubbles write B for the input part; here B is the whole backward, "
+        case.expect(not used >= {"B", "W"}, f"{named}and the input part is I", "not-split")
         played = replays[args] = _played(case, rows, args[1], kinds, looped(args[0]), see)
         used = {action.kind for row in played.schedule.actions for action in row}
         whole = "there is a B, a whole backward: split every one into I (the input part) and W (the weight part)"

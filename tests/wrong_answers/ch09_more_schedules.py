@@ -197,7 +197,7 @@ def newest_weight_first(stages, microbatches):
     return found
 
 
-@wrong("zero_bubble", "not-split", "there are B and W", "here B is the whole backward", "input part is I", earned=0)
+@wrong("zero_bubble", "not-split", "there are B and W", "here B is the whole backward", "the input part is I", earned=0)
 def with_the_letters_of_papers(stages, microbatches):
     letters = {"F": "F", "I": "B", "W": "W"}
     return [[(letters[kind], i) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
