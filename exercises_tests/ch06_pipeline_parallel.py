@@ -90,8 +90,8 @@ def _played(name: str, answer: Any, p: int, m: int) -> Played:
         for kind, number in row:
             case.expect(
                 kind == "B" or number < m,
-                f"rank {rank} runs F({amount(plain(number))}), and there is {there}: never run more forwards ahead than "
-                "there are micro-batches",
+                f"rank {rank} runs F({amount(plain(number))}), and there is {there}: never run more forwards ahead "
+                "than there are micro-batches",
                 "microbatches",
             )
         most = "each micro-batch takes an F and a B, {bound} in all"
