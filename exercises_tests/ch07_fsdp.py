@@ -43,6 +43,7 @@ from exercises_tests.values import (
     numbers,
     plain,
     ring_bytes,
+    rounded,
     shown,
 )
 
@@ -277,8 +278,7 @@ def _judge_shards(answer: Any, shape: tuple, ranks: int, dtype: str = "float64",
         "size of a shard is rounded up", "lost")
     case.at_most(lengths[0], size, "a shard has {seen} elements; {bound} are enough", "too-long")
     joined = torch.cat(pieces)
-    off = (joined[:elements].double() - flat.double()).abs().max() if elements else 0.0
-    case.expect(not digits or off == 0 or not off < 0.01 * flat.abs().max(),
+    case.expect(not (digits and rounded(joined[:elements], flat)),
         f"the numbers of a {dtype} tensor have lost digits: they went through a dtype of fewer", "digits", see="")
     case.expect(near(joined[:elements], flat, 0),
         f"the shards are {numbers(joined)} one after the other; the tensor is {numbers(flat)}: rank 0 has the first "
