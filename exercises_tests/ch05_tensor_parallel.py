@@ -163,7 +163,7 @@ def losses(dist: Any, answer: Any, logits: torch.Tensor, targets: torch.Tensor) 
 def hiding(answer: Any, pairs: list) -> Any:
     function = answer()
     if not callable(function):
-        return repr(function)
+        return shown(function)
     try:
         return [[np.asarray(function(value), dtype=float) for value in (a, b, a + b)] for a, b in pairs]
     except Exception as error:

@@ -933,6 +933,8 @@ def loaded(dist: Any, answer: Any, files: dict, shards: dict, shapes: dict) -> t
     except NotImplementedError:
         raise
     except Exception as error:
+        if isinstance(error, TypeError) and error.__traceback__.tb_next is None:
+            raise  # the call itself: the answer takes other parameters
         kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
         sentence = str(error)
     return kind, sentence, shards, extra
