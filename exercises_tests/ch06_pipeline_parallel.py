@@ -76,7 +76,7 @@ def _played(name: str, answer: Any, p: int, m: int) -> Played:
     case.expect(not library, "it returned a schedule of course_lib's: write the lists yourself", "not-yours")
     form = f"it returned {shown(rows)}: return a list with {p} lists, one a rank"
     case.expect(lists and len(rows) == p, form, "form")
-    there = "only micro-batch 0" if m == 1 else f"only micro-batches 0 to {m - 1}"
+    there = "there is only micro-batch 0" if m == 1 else f"there are only micro-batches 0 to {m - 1}"
     for rank, row in enumerate(rows):
         for action in row:
             kind, number = action if isinstance(action, (list, tuple)) and len(action) == 2 else ("", None)
@@ -85,12 +85,12 @@ def _played(name: str, answer: Any, p: int, m: int) -> Played:
             case.expect(fine, form, "form")
         numbers = sorted({plain(number) for _, number in row})
         from_1 = numbers == list(range(1, m + 1))
-        case.expect(not from_1, f"rank {rank} numbers micro-batches from 1; they begin with 0: there is {there}",
+        case.expect(not from_1, f"rank {rank} numbers micro-batches from 1; they begin with 0: {there}",
                     "microbatches")  # fmt: skip
         for kind, number in row:
             case.expect(
                 kind == "B" or number < m,
-                f"rank {rank} runs F({amount(plain(number))}), and there is {there}: never run more forwards ahead "
+                f"rank {rank} runs F({amount(plain(number))}), and {there}: never run more forwards ahead "
                 "than there are micro-batches",
                 "microbatches",
             )
