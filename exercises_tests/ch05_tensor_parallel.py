@@ -15,7 +15,22 @@ from torch.nn.functional import cross_entropy, gelu
 from course_lib import RankFailed, Results, each
 from course_lib.engine.storages import Alive
 from exercises_tests.judging import Case, Hint, Mistake, alone, check, expect
-from exercises_tests.values import amount, close, count, different, draw, equal, integers, near, ring_bytes, versus
+from exercises_tests.values import (
+    all_digits,
+    amount,
+    close,
+    count,
+    different,
+    draw,
+    equal,
+    integers,
+    near,
+    plain,
+    ring_bytes,
+    rounded,
+    shown,
+    versus,
+)
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 EXACT = 1e-9  # the sums here are of few float64 numbers, and their order is free
@@ -130,6 +145,8 @@ def cut(dist: Any, answer: Any, seed: int, rows: int, columns: int) -> tuple:
     with alive:
         mine = answer(alive.beside(dist), seed, rows, columns)
     gc.collect()  # what a cycle of references keeps is not kept on purpose
+    if not isinstance(mine, torch.Tensor):
+        return type(mine).__name__, 0, 0
     return mine.detach(), mine.untyped_storage().nbytes(), alive.bytes(mine)
 
 
@@ -137,6 +154,8 @@ def losses(dist: Any, answer: Any, logits: torch.Tensor, targets: torch.Tensor) 
     _hush()
     dist, mine = Untold(dist), logits.clone().requires_grad_()
     loss = answer(dist, mine, targets.clone())
+    if not isinstance(loss, torch.Tensor):
+        return type(loss).__name__, None, 0
     loss.backward()
     return loss.detach(), mine.grad, dist.untold
 
@@ -144,8 +163,11 @@ def losses(dist: Any, answer: Any, logits: torch.Tensor, targets: torch.Tensor) 
 def hiding(answer: Any, pairs: list) -> Any:
     function = answer()
     if not callable(function):
-        return repr(function)
-    return [[np.asarray(function(value), dtype=float) for value in (a, b, a + b)] for a, b in pairs]
+        return shown(function)
+    try:
+        return [[np.asarray(function(value), dtype=float) for value in (a, b, a + b)] for a, b in pairs]
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]}
 
 
 # A product from row shards, in numpy
@@ -206,10 +228,15 @@ def check_activation_that_hides_it(answer: Any, part: Any) -> str:
     pairs = [*small, (a, a[::-1].copy()), (b, -2 * b)]
     got = alone(hiding, answer, [tuple(x.copy() for x in pair) for pair in pairs])
     expect(not isinstance(got, str), f"it returned {got}: return a function, as in `return np.tanh`", "form")
+    error = got["error"] if isinstance(got, dict) else ""
+    arrays = "return a function that takes numpy arrays as well as numbers, such as np.tanh"
+    expect(not error, f"with a numpy array the function that it returned raised {error}. Instead {arrays}", "form")
+    shapes = [[value.shape for value in made] == [a.shape] * 3 for (a, _), made in zip(pairs, got, strict=True)]
+    expect(all(shapes), "the function that it returned gives another shape than it is given: an activation is applied "
+           "to each number", "form")  # fmt: skip
     for (a, b), (one, other, both) in zip(pairs, got, strict=True):
         says = "this function shows the mistake: f(a + b) is"
-        if one.shape == other.shape == both.shape == a.shape:
-            _one_pair(a, b, one + other, both)
+        _one_pair(a, b, one + other, both)
         Case().same(one + other, both, "f(a) + f(b)", says=says, tolerance=EXACT, code="shows-it")
     different = any(not near(one, 0 * one, EXACT) for one, _, _ in got)
     expect(different, "this function is zero everywhere, and no activation: return another", "zero")
@@ -321,6 +348,19 @@ def _one_way(case: Case, way: str, sums: bool, given: list, want: list, got: lis
         )
 
 
+def _all_digits(answer: Any, alike: bool) -> None:
+    """Judge that forward keeps the dtype, and all digits that it has."""
+    for dtype in ("float32", "float64"):
+        case = Case(2, f"forward, with numbers of {dtype}:")
+        xs = all_digits(2, (2, 3), dtype)
+        xs = xs[:1] * 2 if alike else xs
+        want = xs[0] if alike else sum(xs)
+        for rank, (mine, *_) in enumerate(case.run(applied, answer, each(xs), each(xs), False)):
+            says = f"has lost digits: it went through a dtype of fewer; keep {dtype}"
+            less = Mistake("digits", rounded(mine, want), says)
+            case.same(mine, want, f"the result on rank {rank}", less, code="forward")
+
+
 def _autograd(name: str, answer: Any, part: Any, sums: str) -> None:
     """Judge f or g; `sums` is the way in which it sums over ranks. The other way it passes on what it is given."""
     see = f"run(lambda dist: {name}.apply(torch.ones(2, 3), dist), ranks=2, on=Cluster())"
@@ -336,6 +376,8 @@ def _autograd(name: str, answer: Any, part: Any, sums: str) -> None:
             expect(got[0] != "not written", "not written yet", "not-written")
             counts.append(len(got.collectives[0]))
             _one_way(case, way, way == sums, given, want, [mine[place::2] for mine in got])
+        if place == 0:
+            _all_digits(answer, alike)
     case = Case(2, "with a gradient that is not contiguous (a transposed one)")
     xs, grads = _given(2, alike)
     want = [sum(grads)] * 2 if alike else grads
@@ -573,6 +615,8 @@ def check_column_shard(answer: Any, part: Any) -> str:
         apart = [_alone(17 + ranks + rank, *want.shape) for rank, want in enumerate(whole)]
         got = case.run(cut, answer, 17 + ranks, rows, columns)
         shards = [mine for mine, *_ in got]
+        for rank, mine in enumerate(shards):
+            case.expect(isinstance(mine, torch.Tensor), f"rank {rank} returned {mine}: return a tensor", "form")
         runs.append((case, whole[0].numel() * 4, got))
         alike = ranks > 1 and all(equal(mine, shards[0]) for mine in shards)
         together = "together they must be the weight that one process draws"
@@ -705,27 +749,42 @@ def check_tensor_parallel_attention(answer: Any, part: Any) -> str:
 
 
 def _losses(
-    answer: Any, ranks: int, tokens: int, width: int, most: int = 0, real: bool = False
+    answer: Any, ranks: int, tokens: int, width: int, most: int = 0, real: bool = False, apart: str = ""
 ) -> tuple[Case, Results, list]:
-    """Return what the ranks made of logits up to `most`, and the right gradients of these; refuse a wrong loss."""
+    """Return what the ranks made of logits up to `most`, and the right gradients of these; refuse a wrong loss.
+
+    Tokens, or ranks, may lie far apart.
+    """
     logits = draw((tokens, ranks * width))
     logits = logits * (most / logits.max()) if most else logits
+    if apart == "tokens":
+        logits[0] += 1000
+    elif apart == "ranks":
+        logits[:, width:] += 900
     targets = (torch.arange(tokens) * 5 + 1) % (ranks * width)
     leaf = logits.clone().requires_grad_()
     loss = cross_entropy(leaf, targets)
     (gradient,) = torch.autograd.grad(loss, leaf)
     want = loss.detach()
     shards = [shard.contiguous() for shard in logits.chunk(ranks, 1)]
-    case = Case(ranks, f"with {ranks * width} words" + (f" and logits of up to {most:,}" if most else ""), real)
+    large = f" and logits of up to {most:,}" if most else ""
+    far = {"tokens": ", the logits of one token 1,000 above those of the others",
+           "ranks": ", the logits of one rank's words 900 above the other's"}.get(apart, "")  # fmt: skip
+    case = Case(ranks, f"with {ranks * width} words{large}{far}", real)
     got = case.run(losses, answer, each(shards), targets, hints=[NO_OFFSET, IN_PLACE])
+    every = [shard - logits.max() for shard in shards]
+    of_all = (sum(one.exp().sum(-1) for one in every).log() - logits.gather(1, targets[:, None])[:, 0] + logits.max())
+    whole = "comes of one maximum over all tokens: the others' exps are 0. Each token has its own maximum, .amax(-1)"
     for rank, (mine, *_) in enumerate(got):
+        case.expect(isinstance(mine, torch.Tensor), f"rank {rank} returned {mine}: return the loss, a tensor", "form")
         own = shards[rank].logsumexp(-1).mean() - logits.gather(1, targets[:, None]).mean()
         differs = versus(mine, "one device returns", want, LOSS)
         overflow = f"{differs}. exp overflows: subtract the maximum over all ranks first"
         mistakes = [
             *(_loss_mistakes(shards, targets, want) if ranks > 1 else ()),
+            Mistake("one-maximum", apart == "tokens" and equal(mine, of_all.mean()), whole),
             Mistake("own-words", own, "is over its own words: the sum of exps must be over all ranks"),
-            Mistake("value", not mine.isfinite().all(), overflow),
+            Mistake("value", isinstance(mine, torch.Tensor) and not mine.isfinite().all(), overflow),
             Mistake("value", True, differs),
         ]
         case.same(mine, want, f"the loss on rank {rank}", *mistakes, tolerance=LOSS)
@@ -770,6 +829,8 @@ def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
         _expect_told(case, got)
     part("stable")
     _losses(answer, 2, 4, 4, most=1000)  # exp overflows from 710 on
+    _losses(answer, 2, 4, 4, apart="tokens")
+    _losses(answer, 2, 4, 4, apart="ranks")
     part("bytes")
     tokens, width = 8, 200
     shards = [shard.contiguous() for shard in draw((tokens, 4 * width)).chunk(4, 1)]
@@ -791,9 +852,10 @@ def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
 def check_sequence_parallel_bytes(answer: Any, part: Any) -> str:
     sizes = [(2048, 4096, 2, 8), (1024, 64, 4, 4), (100, 10, 2, 1), (6, 8, 4, 3)]
     answers = [answer(*given) for given in sizes]
+    answers = [got.tolist() if isinstance(got, (np.ndarray, torch.Tensor)) else plain(got) for got in answers]
     for given, got in zip(sizes, answers, strict=True):
         pair = isinstance(got, (list, tuple)) and len(got) == 2
-        expect(pair, f"with {given} it returned {got!r}: return (bytes held, bytes sent)", "form")
+        expect(pair, f"with {given} it returned {shown(got)}: return (bytes held, bytes sent)", "form")
     told = "with {:,} tokens, hidden {:,}, {} bytes and {} ranks a rank"
     cases = [(Case(label=told.format(*given)), math.prod(given[:3]), given[3]) for given in sizes]
     part("held")

@@ -13,7 +13,7 @@ from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, pla
 from course_lib.schedules.actions import Action, Schedule
 from course_lib.schedules.executor import run_pipeline
 from exercises_tests.judging import Case, Hint, Mistake, check
-from exercises_tests.values import amount, count, draw, equal, integers, shown, versus
+from exercises_tests.values import amount, count, draw, equal, integers, plain, shown, versus
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 CASES = ((4, 8), (3, 5), (2, 6), (1, 3), (4, 1), (5, 3), (8, 16))  # stages, micro-batches
@@ -45,7 +45,7 @@ def check_bubble_fraction(answer: Any, part: Any) -> str:
 
 
 def _judge_bubble(answer: Any, name: str, p: int, m: int) -> None:
-    case, found, idle = _with(p, m), answer(p, m), p - 1
+    case, found, idle = _with(p, m), plain(answer(p, m)), p - 1
     wanted = {"share_of_total": idle / (m + idle), "relative_to_ideal": idle / m}
     form = f"it returned {shown(found)}: return a dict with share_of_total and relative_to_ideal"
     case.expect(isinstance(found, dict) and found.keys() == wanted.keys(), form, "form")
@@ -76,23 +76,28 @@ def _played(name: str, answer: Any, p: int, m: int) -> Played:
     case.expect(not library, "it returned a schedule of course_lib's: write the lists yourself", "not-yours")
     form = f"it returned {shown(rows)}: return a list with {p} lists, one a rank"
     case.expect(lists and len(rows) == p, form, "form")
-    there = "only micro-batch 0" if m == 1 else f"only micro-batches 0 to {m - 1}"
+    there = "there is only micro-batch 0" if m == 1 else f"there are only micro-batches 0 to {m - 1}"
     for rank, row in enumerate(rows):
         for action in row:
-            fine = isinstance(action, tuple) and len(action) == 2 and action[0] in ("F", "B")
+            kind, number = action if isinstance(action, (list, tuple)) and len(action) == 2 else ("", None)
+            fine = isinstance(kind, str) and kind in ("F", "B") and type(plain(number)) is int
             form = f"rank {rank} has the action {shown(action, 40)}: write ('F', 0) or ('B', 0)"
             case.expect(fine, form, "form")
-            kind, number = action
+        numbers = sorted({plain(number) for _, number in row})
+        from_1 = numbers == list(range(1, m + 1))
+        case.expect(not from_1, f"rank {rank} numbers micro-batches from 1; they begin with 0: {there}",
+                    "microbatches")  # fmt: skip
+        for kind, number in row:
             case.expect(
-                kind == "B" or type(number) is not int or number < m,
-                f"rank {rank} runs F({number}), and there is {there}: never run more forwards ahead than there are "
-                "micro-batches",
+                kind == "B" or number < m,
+                f"rank {rank} runs F({amount(plain(number))}), and {there}: never run more forwards ahead "
+                "than there are micro-batches",
                 "microbatches",
             )
         most = "each micro-batch takes an F and a B, {bound} in all"
         case.at_most(len(row), 2 * m, f"rank {rank} has {{seen}} actions; {most}", "too-many")
     try:
-        played = play([[tuple(action) for action in row] for row in rows], **COSTS, place=looped(p))
+        played = play([[(kind, plain(number)) for kind, number in row] for row in rows], **COSTS, place=looped(p))
     except ScheduleError as broken:
         case.refuse(str(broken), broken.code, f"validate({name}({p}, {m}))")
     seen = played.schedule.microbatches
@@ -156,9 +161,11 @@ def check_one_f_one_b(answer: Any, part: Any) -> str:
 # stage_forward and stage_backward: what runs on the ranks, beside the learner's code
 
 
-def _neighbours(dist: Any) -> tuple:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    return rank - 1 if rank > 0 else None, rank + 1 if rank < ranks - 1 else None
+def _neighbours(dist: Any, order: Any = None) -> tuple:
+    """Return the ranks of the stages before and after this rank's own; `order` has the rank of each stage."""
+    order = list(order or range(dist.get_world_size()))
+    stage = order.index(dist.get_rank())
+    return order[stage - 1] if stage else None, order[stage + 1] if stage + 1 < len(order) else None
 
 
 def _linear(weight: torch.Tensor) -> torch.nn.Module:
@@ -176,9 +183,9 @@ def _ended(handle: Any) -> dict:
     return {"waits": waits, "handle": shown(handle)}
 
 
-def forward_once(dist: Any, answer: Any, weight: Any, x: Any) -> Any:
+def forward_once(dist: Any, answer: Any, weight: Any, x: Any, order: Any = None) -> Any:
     """Do one forward; x is full of zeros on all ranks but the first."""
-    previous, following = _neighbours(dist)
+    previous, following = _neighbours(dist, order)
     got = answer(dist, _linear(weight), x, previous, following, 4)
     if not isinstance(got, tuple) or len(got) != 2 or not isinstance(got[0], torch.Tensor):
         return {"form": shown(got)}
@@ -190,9 +197,23 @@ def forward_once(dist: Any, answer: Any, weight: Any, x: Any) -> Any:
     return {"y": y.detach(), "x": x.detach(), **tracked, **ended}
 
 
-def backward_once(dist: Any, answer: Any, weight: Any, x: Any, target: Any) -> Any:
-    """Do one backward; only the last rank is given a target."""
+def tokens_once(dist: Any, answer: Any, table: Any, x: Any) -> Any:
+    """Do one forward on two ranks: the first looks tokens up in a table, the second adds a number of its own."""
     previous, following = _neighbours(dist)
+    y, handle = answer(dist, torch.nn.Embedding.from_pretrained(table) if previous is None else _Plus(), x,
+                       previous, following, 4)  # fmt: skip
+    _ended(handle)
+    return {"y": y.detach(), "x": x.detach()}
+
+
+class _Plus(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+def backward_once(dist: Any, answer: Any, weight: Any, x: Any, target: Any, order: Any = None) -> Any:
+    """Do one backward; only the last rank is given a target."""
+    previous, following = _neighbours(dist, order)
     module, x = _linear(weight), x.clone().requires_grad_(previous is not None)
     y = module(x)
     grad = torch.zeros_like(y)
@@ -332,6 +353,31 @@ class Stage:
             "messages",
         )
 
+    def judge_places(self, once: Callable) -> None:
+        """Judge that it talks to `previous` and `following`, wherever the stages stand."""
+        order, weights = (2, 0, 1), _weights(RANKS)  # the rank of each stage
+        stages = [order.index(rank) for rank in range(RANKS)]  # the stage of each rank
+        xs, target = integers(RANKS, (2, 3), "float64"), integers(1, (2, 3), "float64")[0]
+        case = Case(RANKS, "where stages 0, 1 and 2 stand on ranks 2, 0 and 1")
+        here = [weights[stage] for stage in stages]
+        whose = "`previous` and `following` are the ranks to receive from and to send to: not always rank - 1 and "
+        whose += "rank + 1, and both may be 0, which is not None"
+        hints = [Hint("", whose, "neighbours")]
+        if self.which == "forward":
+            first = order[0]
+            trace = case.run(once, self.answer, each(here), _only(first, xs[0], RANKS), order, hints=hints)
+            y = xs[0]
+            for rank, weight in zip(order, weights, strict=True):
+                y = y @ weight.T
+                case.expect(equal(trace[rank].get("y"), y), f"y on rank {rank} is wrong: {whose}", "neighbours")
+            return
+        last = order[-1]
+        trace = case.run(once, self.answer, each(here), each(xs), _only(last, target, RANKS), order, hints=hints)
+        for rank in reversed(order):
+            fine = equal(trace[rank]["weight"], target.T @ xs[rank])
+            case.expect(fine, f"the weight gradient on rank {rank} is wrong: {whose}", "neighbours")
+            target = target @ weights[stages[rank]]
+
     def judge_pipeline(self, two: Callable) -> None:
         self.judge_two_at_once(two)
         for ranks, microbatches in ((3, 5), (1, 2), (4, 4)):
@@ -421,11 +467,30 @@ def check_stage_forward(answer: Any, part: Any) -> str:
             "it, and pass x itself to the module, not a copy",
             "no-grad",
         )
+    _judge_tokens(answer)
     part("messages")
     stage.judge_messages(trace, 8 * first.numel())
+    stage.judge_places(forward_once)
     part("pipeline")
     stage.judge_pipeline(two_forwards)
     return "y on 1, 3 and 4 ranks, ready for backward · one message a stage · gradients of one process in 1F1B"
+
+
+def _judge_tokens(answer: Any) -> None:
+    """Judge a first stage whose x are tokens, as in every language model."""
+    tokens, table = torch.tensor([[3, 0, 2], [1, 1, 3]]), draw((4, 5))
+    case = Case(2, "where the first stage is given tokens, which are whole numbers,")
+    whole = Hint(
+        "floating point",
+        "they have no gradient. Nobody waits for the gradient of the first stage's x: x.requires_grad_() only where "
+        "`previous` is a rank",
+        "first-stage",
+    )
+    given = each([tokens, torch.zeros(2, 3, 5, dtype=torch.double)])
+    trace = case.run(tokens_once, answer, table, given, hints=[whole])
+    case.same(trace[0]["x"], tokens, "x on rank 0", says="it was given")
+    for rank, want in enumerate((table[tokens], table[tokens] + 1)):
+        case.same(trace[rank]["y"], want, f"y on rank {rank}", says="module(x) is")
 
 
 @check(value=2, activations=1, pipeline=2)
@@ -468,6 +533,7 @@ def check_stage_backward(answer: Any, part: Any) -> str:
             "kept",
         )
     part("pipeline")
+    stage.judge_places(backward_once)
     stage.judge_pipeline(two_backwards)
     return "gradients of x and of the weights on 1, 3 and 4 ranks · activations freed · as one process in 1F1B"
 
@@ -478,22 +544,28 @@ def check_stage_backward(answer: Any, part: Any) -> str:
 @check(bubbles=1, peaks=1)
 def check_why_one_f_one_b(answer: Any, part: Any) -> str:
     names = ("bubble_1f1b", "bubble_gpipe", "peak_1f1b", "peak_gpipe")
-    got = {sizes: answer(*sizes) for sizes in ((4, 8), (3, 9), (6, 4))}
+    got = {sizes: plain(answer(*sizes)) for sizes in ((4, 8), (3, 9), (6, 4))}
     part("bubbles")
     for (p, m), found in got.items():
         case, want = _with(p, m), (p - 1) / (m + p - 1)
         form = f"it returned {shown(found, 120)}: return a dict with {', '.join(names)}"
         case.expect(isinstance(found, dict) and found.keys() == set(names), form, "form")
+        other = f"the share with {m} stages and {p} micro-batches"
         mistakes = (
             Mistake("relative", (p - 1) / m, f"relative to the ideal time; give the share of all time, {want:.4g}"),
-            Mistake("bubble", True, f"and a replay says {want:.4g} for both: 1F1B does not make the bubble smaller"),
+            Mistake("swapped", (m - 1) / (m + p - 1), f"{other}: both functions take the stages first"),
+            Mistake("percent", 100 * want, f"in percent; give the share, {want:.4g}"),
         )
         for name in ("bubble_gpipe", "bubble_1f1b"):
-            case.same(found[name], want, f"{name} is {amount(found[name])},", *mistakes, tolerance=1e-9)
+            smaller = name == "bubble_1f1b" and ": 1F1B does not make the bubble smaller"
+            says = f"and a replay says {want:.4g} for both{smaller or ''}"
+            seen = Mistake("bubble", True, says)
+            case.same(found[name], want, f"{name} is {amount(found[name])},", *mistakes, seen, tolerance=1e-9)
     part("peaks")
     for (p, m), found in got.items():
         for name, want in (("peak_gpipe", m), ("peak_1f1b", min(p, m))):
-            _with(p, m).same(found[name], want, name, says="the most activations on a rank are", code="peak")
+            says = "the most activations on a rank are"
+            _with(p, m).same(found[name], float(want), name, says=says, code="peak", tolerance=1e-9)
     return "equal bubbles; at most m activations with GPipe, at most p with 1F1B"
 
 
@@ -507,13 +579,17 @@ SPLITS = (  # costs of the layers, stages, and the cost of the slowest stage of 
     ([1, 1, 1, 1, 1, 9], 3, 9),
     ([7, 2, 2, 2, 7], 4, 7),
     ([3], 1, 3),
+    ([4, 9, 4], 1, 17),
+    ([91, 25, 60, 10, 66, 30, 9], 2, 175),
+    ([2, 56, 14, 5, 6, 3, 10], 4, 56),
+    ([5, 1, 1], 2, 5),
 )
 MANY = ([1 + (7 * i * i + 3 * i) % 11 for i in range(60)], 8, 42)
 
 
 @check(valid=1, best=2)
 def check_split_layers(answer: Any, part: Any) -> str:
-    found = [answer(list(costs), stages) for costs, stages, _ in SPLITS]
+    found = [_numbers(answer(list(costs), stages)) for costs, stages, _ in SPLITS]
     part("valid")
     for (costs, stages, _), counts in zip(SPLITS, found, strict=True):
         _judge_split(costs, stages, counts)
@@ -524,6 +600,7 @@ def check_split_layers(answer: Any, part: Any) -> str:
     cuts = f"do not try every cut, there are {math.comb(len(costs) - 1, stages - 1):,}"
     hints = [Hint("still going on after", f"still running after {SPLIT_SECONDS} s: {cuts}", "every-cut")]
     (counts,) = _split(costs, stages).run(split_once, answer, list(costs), stages, hints=hints)
+    counts = _numbers(counts)
     _judge_split(costs, stages, counts)
     _judge_slowest(*MANY, counts)
     return "the slowest stage is as fast as it can be, for 1 to 60 layers on 1 to 8 stages"
@@ -535,6 +612,12 @@ def _split(costs: list, stages: int) -> Case:
     return Case(1, words=f"{layers} on {count(stages, 'stage')}:", seconds=SPLIT_SECONDS)
 
 
+def _numbers(counts: Any) -> Any:
+    """Return a list, a tuple or an array as a list of Python's numbers, and anything else as it is."""
+    counts = counts.tolist() if hasattr(counts, "tolist") else plain(counts)
+    return list(counts) if type(counts) is tuple else counts
+
+
 def _judge_split(costs: list, stages: int, counts: Any) -> None:
     case = _split(costs, stages)
     case.expect(
@@ -542,9 +625,9 @@ def _judge_split(costs: list, stages: int, counts: Any) -> None:
         f"it returned {shown(counts)}: return a list of {stages} whole numbers, the layers of each stage",
         "form",
     )
-    empty = f"{counts} leaves a stage without a layer: its rank would have nothing to do"
+    empty = f"{shown(counts)} leaves a stage without a layer: its rank would have nothing to do"
     case.expect(min(counts) >= 1, empty, "empty")
-    case.expect(sum(counts) == len(costs), f"{counts} are {sum(counts)} layers, not {len(costs)}", "sum")
+    case.expect(sum(counts) == len(costs), f"{shown(counts)} are {amount(sum(counts))} layers, not {len(costs)}", "sum")
 
 
 def _judge_slowest(costs: list, stages: int, best: float, counts: list) -> None:

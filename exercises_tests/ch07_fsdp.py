@@ -30,7 +30,22 @@ from course_lib.lessons.stage_3 import (
 from course_lib.lessons.torch_wrappers import bytes_whole
 from course_lib.training import adamw
 from exercises_tests.judging import Case, Hint, Mistake, alone, check
-from exercises_tests.values import amount, close, count, draw, equal, integers, near, numbers, ring_bytes
+from exercises_tests.values import (
+    all_digits,
+    amount,
+    close,
+    count,
+    draw,
+    equal,
+    integers,
+    is_number,
+    near,
+    numbers,
+    plain,
+    ring_bytes,
+    rounded,
+    shown,
+)
 
 PRELOAD = (  # what answers want: once, not in every rank
     "torch.fx.experimental.symbolic_shapes",
@@ -205,7 +220,7 @@ def _expect_gradients(case: Case, got: list, own: list, names: list, order: str)
             f"rank {rank} returned {len(grads)} gradients; there are {len(shapes)}, each a tensor, one for each of "
             f"{order}", "form")
         whole = [grad.numel() for grad in grads] == list(map(math.prod, shapes))
-        case.expect(not whole,
+        case.expect(ranks == 1 or not whole,
             f"the gradient of {names[0]} that rank {rank} returned has all of its {grads[0].numel():,} elements: that "
             f"is plain data parallelism. Its shard has {sizes[0][0]:,}", "not-sharded")
         shaped = [list(grad.shape) for grad in grads]
@@ -238,9 +253,10 @@ def _expect_few(case: Case, collectives: list, steps: int, most: int, of: str) -
 # shard
 
 
-def _judge_shards(answer: Any, shape: tuple, ranks: int, dtype: str = "float64") -> list[int]:
+def _judge_shards(answer: Any, shape: tuple, ranks: int, dtype: str = "float64", digits: bool = False) -> list[int]:
     """Return the bytes that each shard keeps alive."""
     tensor = integers(1, shape, dtype)[0].abs() + 1  # no zero that could be taken for padding
+    tensor = all_digits(1, shape, dtype)[0] if digits else tensor
     flat, elements, size = tensor.flatten(), tensor.numel(), shard_size(shape, ranks)
     see = "[shard(torch.arange(13.0), rank, 4) for rank in range(4)]"
     case = Case(label=f"with shape {shape} on {count(ranks, 'rank')}", see=see)
@@ -262,6 +278,8 @@ def _judge_shards(answer: Any, shape: tuple, ranks: int, dtype: str = "float64")
         "size of a shard is rounded up", "lost")
     case.at_most(lengths[0], size, "a shard has {seen} elements; {bound} are enough", "too-long")
     joined = torch.cat(pieces)
+    case.expect(not (digits and rounded(joined[:elements], flat)),
+        f"the numbers of a {dtype} tensor have lost digits: they went through a dtype of fewer", "digits", see="")
     case.expect(near(joined[:elements], flat, 0),
         f"the shards are {numbers(joined)} one after the other; the tensor is {numbers(flat)}: rank 0 has the first "
         "elements, neighbours stay together, and zeros come at the end", "order")
@@ -280,6 +298,8 @@ def check_shard(answer: Any, part: Any) -> str:
     part("padding")
     found = [_judge_shards(answer, shape, ranks) for shape, ranks in cases[3:]]
     _judge_shards(answer, (13,), 4, "bfloat16")
+    for dtype in ("float32", "float64"):
+        _judge_shards(answer, (13,), 4, dtype, digits=True)
     part("owned")
     for (shape, ranks), held in zip(cases[3:], found, strict=True):
         for rank, kept in enumerate(held):
@@ -293,9 +313,11 @@ def check_shard(answer: Any, part: Any) -> str:
 
 
 def _judge_whole(
-    answer: Any, shape: tuple, ranks: int, real: bool = False, dtype: str = "float64", padding: float = 0.0
-) -> Results:
+    answer: Any, shape: tuple, ranks: int, real: bool = False, dtype: str = "float64", padding: float = 0.0,
+    digits: bool = False,
+) -> Results:  # fmt: skip
     grid = in_rows(shape, ranks, padding=padding, dtype=dtype)
+    grid = all_digits(1, tuple(grid.shape), dtype)[0] if digits else grid
     if math.prod(shape) and not padding:
         grid.view(-1)[math.prod(shape) - 1] = 0  # a zero that is no padding
     want = rejoined(grid, shape)
@@ -324,6 +346,8 @@ def check_unshard(answer: Any, part: Any) -> str:
     _judge_whole(answer, (2, 6), 4)
     _judge_whole(answer, (3, 2), 1)
     _judge_whole(answer, (4,), 2, real=True, dtype="float32")
+    for dtype in ("float32", "float64"):
+        _judge_whole(answer, (2, 6), 2, dtype=dtype, digits=True)
     part("padding")
     _judge_whole(answer, (4,), 3)
     _judge_whole(answer, (5, 3), 4, padding=7.0)
@@ -334,6 +358,10 @@ def check_unshard(answer: Any, part: Any) -> str:
     Case(4, f"with shards of {BYTES * shard_size((50, 7), 4)} bytes").at_most(max(trace.bytes_sent),
         ring_bytes(4, 50 * 7, 1, BYTES), "a rank sent {seen} bytes; a ring sends {bound}: call dist.all_gather once",
         "too-many-bytes")
+    calls = trace.collectives[0]
+    Case(4).at_most(len(calls), 1,
+        f"it calls {' and '.join(sorted(set(calls)))} {{seen}} times: one dist.all_gather brings the shards of all "
+        "ranks at once", "too-many-collectives")
     return "the whole tensor on every rank, without the padding · (P-1)·shard bytes sent"
 
 
@@ -472,7 +500,7 @@ def _judge_stage_2(answer: Any, ranks: int, real: bool) -> Results:
 @check(value=2, order=1, memory=2, bytes=1)
 def check_reduce_scatter_gradients(answer: Any, part: Any) -> str:
     part("value")
-    trace = {where: _judge_stage_2(answer, *where) for where in RUNS}[4, False]
+    trace = {where: _judge_stage_2(answer, *where) for where in (*RUNS, (1, False))}[4, False]
     part("order")
     ranks, steps = 4, 3
     calls = [event for event in trace.of(0) if event.charged or event.kind in ("send", "recv")]
@@ -717,8 +745,8 @@ def check_fully_sharded_step(answer: Any, part: Any) -> str:
 
 
 def _judge_bytes(case: Case, got: Any, want: float, *mistakes: Mistake) -> None:
-    number = isinstance(got, (int, float)) and not isinstance(got, bool)
-    case.expect(number, f"it returned {got!r}: return a number of bytes", "form")
+    got = plain(got)
+    case.expect(is_number(got), f"it returned {shown(got)}: return a number of bytes", "form")
     known = [mistake._replace(says=f"is {got:,.0f}: {mistake.says}") for mistake in mistakes]
     case.same(float(got), want, "the number of bytes", *known, tolerance=max(1.0, 1e-6 * want))
 
@@ -759,6 +787,14 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
                 "nodes"),
             Mistake("whole-across", within + across,
                 "whole gradients between nodes; a rank has only a shard left to all-reduce there"))
+    for stage, parameters, ranks, element, nodes in ((0, 8e9, 16, 2, 2), (1, 7.5e9, 64, 2, 8), (2, 1e9, 24, 4, 3)):
+        inside, size = ranks // nodes, parameters * element
+        where = f"on {nodes} nodes of {inside} ranks"
+        case = Case(label=f"at stage {stage} with {parameters:,.0f} parameters of {element} bytes {where}")
+        known = "only stage 3 is hybrid. Below it a ring goes through the ranks of all nodes"
+        _judge_bytes(case, answer(stage, parameters, ranks, element, nodes), 2 * (ranks - 1) / ranks * size,
+            Mistake("inside-only", 2 * (inside - 1) / inside * size, f"a ring inside a node, and {known}"),
+            Mistake("hybrid", True, known))
     return "2, 2, 2 and 3 tensors times (P-1)/P · hybrid: inside a node, and a shard across"
 
 
@@ -826,6 +862,9 @@ def check_clip_by_global_norm(answer: Any, part: Any) -> str:
     Case(4, "with 3 tensors").at_most(len(calls), 1,
         f"it took {{seen}} collectives ({', '.join(calls)}); add the squares of all tensors first, then one all_reduce "
         "of one number", "too-many-collectives")
+    Case(4, "with 3 tensors").at_most(max(trace.bytes_sent), ring_bytes(4, 1, size=8),
+        "a rank sent {seen} bytes; an all_reduce of one number sends {bound} at most: no shard has to travel, only the "
+        "sum of its squares", "too-many-bytes")
     return "one factor for all shards of all ranks, from one all-reduce of one number"
 
 
@@ -895,7 +934,10 @@ def loaded(dist: Any, answer: Any, files: dict, shards: dict, shapes: dict) -> t
     except NotImplementedError:
         raise
     except Exception as error:
-        kind, sentence = type(error).__name__, str(error)
+        if isinstance(error, TypeError) and error.__traceback__.tb_next is None:
+            raise  # the call itself: the answer takes other parameters
+        kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
+        sentence = str(error)
     return kind, sentence, shards, extra
 
 
@@ -928,6 +970,9 @@ def check_save_sharded(answer: Any, part: Any) -> str:
     case.expect(writers != [0] or len(folder.get(wanted[0], b"")) > 0.9 * whole or wanted[1] in folder,
         f"only rank 0 writes: {sorted(folder)}. It holds {mine:,} of {whole:,} bytes, so {1 - mine / whole:.0%} of the "
         "training is lost. Every rank writes what it holds", "rank-0-shard")
+    other = [rank for rank, files in enumerate(got) if rank and "manifest.pt" in files]
+    case.expect(not other, f"rank {other[:1]} writes manifest.pt; rank 0 does, which is there with one rank, too",
+        "not-rank-0")
     missing = [name for name in (*wanted, "manifest.pt") if name not in folder]
     case.expect(not missing, f"the files are {sorted(folder)}: {', '.join(missing)} missing", "missing-file")
     case.expect(set(folder) == {*wanted, "manifest.pt"},
@@ -949,12 +994,20 @@ def check_save_sharded(answer: Any, part: Any) -> str:
                 Mistake("rank-0-shard", shards[0][key], f"holds rank 0's shard: write what rank {rank} holds"),
                 says=f"what rank {rank} holds is")
     _judge_manifest(case, contents["manifest.pt"], shapes, extra)
+    alone = Case(1).run(saved, answer, _held(state, 1)[0], dict(shapes), dict(extra))[0]
+    Case(1).expect(isinstance(alone, dict) and set(alone) == {"shard-0.pt", "manifest.pt"},
+        f"the files are {sorted(alone) if isinstance(alone, dict) else alone}; wanted are shard-0.pt and manifest.pt",
+        "missing-file")
     Case(2, real=True).run(saved, answer, each(shards[:2]), shapes, extra)
     part("size")
     case.at_most(max(len(folder[name]) for name in wanted), mine + 1024 * (len(shapes) + 2),
         f"a rank's file has {{seen}} bytes; its shards have {mine:,}, the whole state {whole:,}. A shard is a view, "
         "and torch.save writes the whole storage under a view: clone it first", "whole-storage",
         see="torch.arange(1000)[:10].untyped_storage().nbytes()")
+    once = len(packed(shards[0]))
+    case.at_most(max(len(folder[name]) for name in wanted), 1.5 * once,
+        f"a rank's file has {{seen}} bytes, and what torch.save writes of its shards {once:,}: is something written "
+        "twice?", "twice")
     case.at_most(max(got.bytes_sent), 4096,
         "a rank sent {seen} bytes: nothing need be gathered, every rank writes its own file", "gathered")
     return "a file a rank, with its shard and nothing else · a manifest · nothing gathered"
@@ -998,11 +1051,17 @@ def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False
             seen, right = mine[name], want[:here]
             case.expect(isinstance(seen, torch.Tensor) and seen.shape == want.shape,
                 f"{name} on rank {rank} is no shard of {len(want)} elements any more", "value")
+            names = sorted(range(before), key=str)  # as sorted() has their files: shard-10 before shard-2
+            by_name = torch.cat([_pieces(tensor, before)[number] for number in names])
+            by_name = by_name[rank * len(want) :][: len(want)]
             split, file = old.tensor_split(ranks)[rank], _pieces(tensor, before)[rank % before]
             begins = f"begins {numbers(seen[:here])}; it must be {numbers(right)}: "
             case.same(seen[:here], right, f"{name} on rank {rank}",
                 Mistake("unchanged", start[rank][name][:here],
                     "is what it was: copy into the tensors of `shards`, do not make new ones"),
+                Mistake("order-of-names", before > 10 and equal(seen[:here], by_name[:here]),
+                    "has the shards in the order of their names, in which shard-10.pt and shard-11.pt come before "
+                    "shard-2.pt: take them by number, from 0 to ranks - 1"),
                 Mistake("padding", rank < before != ranks and _begins(seen[:here], split, right),
                     f"{begins}the padding of the old shards was counted when the joined pieces were cut anew: rank r's "
                     "part begins at r times the length of its shard"),
@@ -1052,7 +1111,7 @@ def check_load_resharded(answer: Any, part: Any) -> str:
     state = _state()
     shapes, files = _shapes(state), _folder(state, 4, _extra())
     part("value")
-    for before, ranks in ((4, 4), (4, 2), (2, 3), (3, 1)):
+    for before, ranks in ((4, 4), (4, 2), (2, 3), (3, 1), (1, 4), (12, 2)):
         _loads(answer, state, before, ranks)
     _loads(answer, state, 4, 2, real=True)
     part("refuses")
@@ -1075,6 +1134,9 @@ def check_load_resharded(answer: Any, part: Any) -> str:
     later = {name: data for name, data in _folder(state, 2, _extra()).items() if name != "manifest.pt"}
     words = "shard-0.pt and shard-1.pt are of a later save by 2 ranks, the manifest and the others of one by 4"
     _refuses(answer, words, files | later, shapes, first, "shard-1.pt", *shapes)
+    short = {name: piece[: len(piece) - (name == "up.weight")] for name, piece in _held(state, 4)[0].items()}
+    words = f"{first} has up.weight with 3 elements, where the manifest's 4 ranks give it 4"
+    _refuses(answer, words, files | {first: packed(short)}, shapes, first, "up.weight")
     return "any number of ranks before and after · data order back · damaged or foreign: refused, nothing changed"
 
 
@@ -1109,25 +1171,38 @@ class Stream(nn.Module):
 
 
 ROWS, BATCH, EPOCHS, CLIP, RATE = 16, 2, 3, 1.0, 0.1
+SCRIPT = 0.03  # of the way that weights move: bf16 sums in another order are off by less, gradients that add up by 0.06
 
 
 def scripted(dist: Any, answer: Any, seed: int, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int) -> tuple:
     model = Stream(seed)
     got = answer(dist, model, list(zip(x, y, strict=True)), epochs, batch)
+    policies = [_policy_of(unit) for unit in (*model.blocks, model)]
     if isinstance(got, dict):
         plain = {str(name): getattr(value, "_local_tensor", value) for name, value in got.items()}
         got = {name: t.detach().clone() for name, t in plain.items() if isinstance(t, torch.Tensor)}
     else:
         got = type(got).__name__
-    return got, model.rows, max(model.whole, default=-1), sorted(set(model.dtypes))
+    return got, model.rows, max(model.whole, default=-1), sorted(set(model.dtypes)), policies
 
 
-def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list) -> dict:
-    """Return the weights after the steps in which rank r sees `rows[r][step]`: computed in bf16, kept in fp32."""
+def _policy_of(unit: nn.Module) -> str:
+    """Return the dtype in which fully_shard reduces a unit's gradients; "" where it is no unit."""
+    state = getattr(unit, "_get_fsdp_state", lambda: None)()
+    policy = getattr(state, "_mp_policy", None)
+    return "" if policy is None else str(policy.reduce_dtype or policy.param_dtype).removeprefix("torch.")
+
+
+def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list, clear: bool = True) -> dict:
+    """Return the weights after the steps in which rank r sees `rows[r][step]`: computed in bf16, kept in fp32.
+
+    Unless they are cleared, clipped gradients stay and the next ones are added to them.
+    """
     model = Stream(seed)
     weights = [p.detach().clone() for p in model.parameters()]
+    total = [torch.zeros_like(w) for w in weights]
     for step in range(len(rows[0])):
-        total = [torch.zeros_like(w) for w in weights]
+        total = [t * 0 for t in total] if clear else total
         for mine in rows:
             half = [w.bfloat16().requires_grad_() for w in weights]
             named = dict(zip(dict(model.named_parameters()), half, strict=True))
@@ -1135,7 +1210,8 @@ def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list) -
             nn.functional.mse_loss(out.float(), y[mine[step]]).backward()
             total = [t + h.grad.float() / len(rows) for t, h in zip(total, half, strict=True)]
         norm = math.sqrt(sum(float((t * t).sum()) for t in total))
-        weights = [w - RATE * t * min(1.0, CLIP / norm) for w, t in zip(weights, total, strict=True)]
+        total = [t * min(1.0, CLIP / norm) for t in total]
+        weights = [w - RATE * t for w, t in zip(weights, total, strict=True)]
     return dict(zip(dict(model.named_parameters()), weights, strict=True))
 
 
@@ -1144,13 +1220,13 @@ def check_fix_this_script(answer: Any, part: Any) -> str:
     seed, generator = 3, torch.Generator().manual_seed(int(os.environ.get("COURSE_SEED", "0")) + 1)
     x = torch.randn(ROWS, 17, generator=generator)
     x[:, 0] = torch.arange(ROWS)
-    y = 8 * torch.randn(ROWS, 4, generator=generator)  # far off, so that every gradient is clipped
+    y = torch.randn(ROWS, 4, generator=generator)  # so far off that gradients are clipped, each to its own side
     start = {name: p.detach() for name, p in Stream(seed).named_parameters()}
     case = Case(4, real=True)
     got = case.run(scripted, answer, seed, x.clone(), y.clone(), EPOCHS, BATCH)
-    final, rows = got[0][0], [mine for _, mine, _, _ in got]
+    final, rows = got[0][0], [mine for _, mine, *_ in got]
     part("wrapped")
-    _judge_wrapping(case, start, max(peak for _, _, peak, _ in got), got[0][3])
+    _judge_wrapping(case, start, max(peak for _, _, peak, *_ in got), *got[0][3:])
     case.expect(isinstance(final, dict) and set(final) == set(start),
         f"rank 0 returned {sorted(final) if isinstance(final, dict) else final}; the weights by name are asked for: "
         f"{', '.join(start)}", "form")
@@ -1172,7 +1248,11 @@ def check_fix_this_script(answer: Any, part: Any) -> str:
         f"the weights have moved {little * moved:.2g}; without a scaler they move {moved:.2g}. A gradient scaler "
         f"multiplies the loss by {2**16:,}, and clipping sees gradients that are as much too large. bf16 has the range "
         "of fp32 and needs no scaler", "scaler")
-    after.expect(away < 0.05,
+    piled = _distance(final, _script_reference(seed, x, y, rows, clear=False)) / moved
+    after.expect(not piled < min(away, SCRIPT),
+        "the weights are those of gradients that add up from step to step: clear them in every step, with "
+        "optimizer.zero_grad()", "not-cleared")
+    after.expect(away < SCRIPT,
         f"the weights are {away:.0%} of the way off those of gradient descent on the rows seen, with learning rate "
         f"{RATE} and the global norm clipped to {CLIP:g}: take the mean squared error of model(x).float(), clip, step, "
         "and clear the gradients in every step", "value")
@@ -1193,8 +1273,8 @@ def _distance(weights: dict, others: dict) -> float:
     return math.sqrt(sum(float(((one - other[: len(one)]) ** 2).sum()) for one, other in pairs))
 
 
-def _judge_wrapping(case: Case, start: dict, whole: int, dtypes: list) -> None:
-    """Judge the bytes of weights that were whole on a rank at once, and the dtypes that blocks computed in."""
+def _judge_wrapping(case: Case, start: dict, whole: int, dtypes: list, policies: list) -> None:
+    """Judge the bytes of weights that were whole on a rank at once, and the dtypes of computing and of reducing."""
     half = dtypes == ["bfloat16"]
     size = 2 if half else 4
     allowed = size * (start["blocks.0.weight"].numel() + start["head.weight"].numel())
@@ -1209,6 +1289,12 @@ def _judge_wrapping(case: Case, start: dict, whole: int, dtypes: list) -> None:
     case.expect(half,
         f"the blocks compute in {', '.join(dtypes)}: give fully_shard a MixedPrecisionPolicy with "
         "param_dtype=torch.bfloat16, for every block and for the root", "not-bf16")
+    bare = [place for place, dtype in enumerate(policies[:-1]) if not dtype]
+    case.expect(not bare, f"block {bare[:1]} of model.blocks is no unit of its own: call fully_shard for each of them, "
+        "and then for the model", "not-each-block")
+    case.expect(set(policies) <= {"float32", ""},
+        f"gradients are reduced in {', '.join(sorted({*policies} - {'float32', ''}))}: reduce_dtype=torch.float32, for "
+        "every block and for the root; a sum in bf16 loses what small gradients add", "reduce-dtype")
 
 
 def _judge_sampling(case: Case, rows: list) -> None:
@@ -1223,5 +1309,14 @@ def _judge_sampling(case: Case, rows: list) -> None:
             "rank and others twice: each rank shuffled in another order. The sampler's seed must be the same on every "
             "rank", "sampler-seed")
         case.expect(len(seen) == ROWS, f"in epoch {number} {len(seen)} rows were seen, of {ROWS}", "rows")
-    case.expect(epochs[0] != epochs[1] or epochs[0] != epochs[2],
-        "every epoch deals the rows out in the same order: call sampler.set_epoch(epoch)", "same-order")
+    most = max(len(batch) for mine in rows for batch in mine)
+    case.expect(most == BATCH, f"a rank took {most} rows at a time; `batch` is {BATCH}", "batch")
+    ranks = len(rows)
+    sorted_rows = [list(range(rank, ROWS, ranks)) for rank in range(ranks)]
+    case.expect(any(dealt != sorted_rows for dealt in epochs),
+        "every epoch deals the rows out in the order of the data: a sampler shuffles them unless it is told "
+        "shuffle=False", "not-shuffled")
+    same = next(((a, b) for a in range(EPOCHS) for b in range(a) if epochs[a] == epochs[b]), None)
+    case.expect(same is None,
+        f"epochs {same[1] if same else 0} and {same[0] if same else 1} deal the rows out in the same order: call "
+        "sampler.set_epoch(epoch) before the batches of each epoch", "same-order")

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from course_lib.hardware import GPUS
@@ -16,7 +17,7 @@ from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
 from course_lib.serving.workers import ModelWorker
 from exercises_tests.judging import Case, Mistake, alone, check
-from exercises_tests.values import amount, close, count, equal
+from exercises_tests.values import amount, close, count, equal, is_number, plain, shown
 
 SEED = int(os.environ.get("COURSE_SEED", "0"))
 
@@ -43,12 +44,14 @@ def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
     for (shape, tokens), got in zip(cases, alone(each, answer, cases), strict=True):
         see = f'kv_cache_bytes(MODELS["{shape.name}"], {tokens})' if shape.name in MODELS else ""
         case = Case(label=f"{shape.name}, {count(tokens, 'token')}:", see=see)
-        number = isinstance(got, (int, float)) and not isinstance(got, bool)
-        case.expect(number, f"it returns {_kind(got)}; return a number of bytes", "form")
+        got = plain(got)
+        case.expect(is_number(got), f"it returns {_kind(got)}; return a number of bytes", "form")
         want, queries = 4.0 * shape.layers * shape.kv_heads * shape.head_size * tokens, shape.heads / shape.kv_heads
+        every = "as much as if all query heads were kept; only the KV heads are, each hidden // heads numbers long"
+        both = "a key and a value are kept for each token, and a number has 2 bytes: one of these twos is missing"
         mistakes = (
-            Mistake("all-heads", want * queries, "all query heads are counted; only the KV heads are kept"),
-            Mistake("half", want / 2, "a key and a value are kept for each token, so twice as much"),
+            Mistake("all-heads", want * queries, every),
+            Mistake("half", want / 2, both),
             Mistake("fp32", want * 2, "bf16 has 2 bytes"),
             Mistake("elements", want / 4, "these are neither both keys and values nor bytes"),
             Mistake("one-layer", want / shape.layers, "every layer has its own keys and values"),
@@ -78,10 +81,11 @@ class Watched:
     """A model that writes down the shape of what it is given."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._model, self.calls = model, []
+        self._model, self.calls, self.fed = model, [], []
 
     def __call__(self, tokens: torch.Tensor, cache: Any = None, last: bool = False) -> torch.Tensor:
         self.calls.append(tuple(tokens.shape))
+        self.fed.append(tokens.flatten().tolist())
         if tokens.dim() != 2:
             words = f"tokens of shape {self.calls[-1]}; the model takes (sequences, tokens), as torch.tensor([new]) has"
             raise ValueError(words)
@@ -98,7 +102,7 @@ def generate(answer: Any, cases: list, seed: int) -> list:
         for prompt, tokens in cases:
             model, given = Watched(tiny_llama(seed=seed)), list(prompt)
             made = answer(model, given, tokens)
-            found.append((made.tolist() if isinstance(made, torch.Tensor) else made, model.calls, given))
+            found.append((made, model.calls, given, model.fed))
     return found
 
 
@@ -111,10 +115,13 @@ def check_generate_with_cache(answer: Any, part: Any) -> str:
     found = alone(generate, answer, cases, SEED)
     see = "generate_with_cache(model, prompt, 5), generate(model, prompt, 5)"
     on = [Case(label=f"{count(tokens, 'token')} after a prompt of {prompt}:", see=see) for prompt, tokens in sizes]
-    reads = [sum(shape[-1] for shape in calls) for _, calls, _ in found]
+    reads = [sum(shape[-1] for shape in calls) for _, calls, *_ in found]
     part("tokens")
-    for case, (prompt, tokens), want, (got, calls, given), read in zip(on, cases, wanted, found, reads, strict=True):
+    for case, (prompt, tokens), want, (got, calls, given, every), read in zip(
+        on, cases, wanted, found, reads, strict=True
+    ):
         case.expect(isinstance(got, list), f"it returns {_kind(got)}; return a list of token numbers", "form")
+        got = [plain(token) if isinstance(token, np.generic) else token for token in got]
         for token in got:
             words = f"it returns a list with {_kind(token)} in it; .item() makes a number of a tensor"
             case.expect(type(token) is int, words, "form")
@@ -126,8 +133,10 @@ def check_generate_with_cache(answer: Any, part: Any) -> str:
             once = "the cache holds what was read, so feed only the newest token"
             case.at_most(read, len(prompt) + tokens, f"{fed}: {once}", "fed-twice")
             why = ""
-            if first == 0 and prompt == cases[0][0]:
-                why = ": take the scores after the prompt's last token, logits[0, -1]"
+            if every[1:2] == [prompt[-1:]] and len(calls) > tokens and every[0] == prompt:
+                why = f": the prompt's last token, {prompt[-1]}, is fed twice. Its scores came with the whole prompt"
+            elif first == 0 and prompt == cases[0][0]:
+                why = ": take the largest of the scores after the prompt's last token, logits[0, -1], and draw none"
             elif first == 0:
                 why = ": the cases before came out right; does every answer begin with an empty cache?"
             elif all(shape[-1] == 1 for shape in calls[1:]):
@@ -136,7 +145,7 @@ def check_generate_with_cache(answer: Any, part: Any) -> str:
         grown = f"your function has changed `prompt`, which now has {len(given)}: leave the caller's list alone"
         case.expect(equal(given, prompt), grown, "changes-prompt")
     part("cost")
-    for case, (prompt, tokens), (_, calls, _), read in zip(on, cases, found, reads, strict=True):
+    for case, (prompt, tokens), (_, calls, *_), read in zip(on, cases, found, reads, strict=True):
         least = len(prompt) + max(tokens - 1, 0)
         enough = f"{least} are enough, each once. You recompute what the cache holds"
         case.at_most(read, least + 1, f"the model was given {{seen}} tokens in all; {enough}", "recomputes")
@@ -182,7 +191,8 @@ def _bounds(answer: Any, cases: list) -> None:
         want = read / gpu.memory_bandwidth
         see = f'decode_lower_bound(MODELS["{shape.name}"], GPUS["{gpu.name}"], {batch}, {context})'
         case = Case(label=f"{shape.name} on {gpu.name}, batch {batch}, context {context:,}:", see=see)
-        case.expect(isinstance(got, (int, float)), f"it returns {_kind(got)}; return seconds", "form")
+        got = plain(got)
+        case.expect(is_number(got), f"it returns {_kind(got)}; return seconds", "form")
         moved = {
             "with-lookup": (every + batch * kept, "of the input embedding one row a token is read: leave it out"),
             "without-tied-head": (every - table + batch * kept, "a tied embedding is read whole, as the head"),
@@ -232,7 +242,8 @@ def _operate(answer: Any, managers: int, blocks: int, size: int, operations: lis
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
-    return value if value is None or type(value) is int else ("other", type(value).__name__)
+    value = plain(value)
+    return value if value is None or type(value) is int else _kind(value)
 
 
 def _script(operations: list, most: int = 9) -> str:
@@ -254,7 +265,7 @@ def _steps(blocks: int, size: int, operations: list, found: list) -> Iterator[tu
 def _judge_table(returned: Any, case: Case, blocks: int) -> None:
     fine = isinstance(returned, list) and all(type(block) is int for block in returned)
     form = "return the request's table, a list of block numbers, or None"
-    case.expect(fine, f"returned {returned!r}; {form}", "form")
+    case.expect(fine, f"returned {returned}; {form}", "form")
     for block in returned:
         words = f"gave block {block}; blocks are numbered from 0 to {blocks - 1}"
         case.expect(0 <= block < blocks, words, "no-such-block")
@@ -278,13 +289,17 @@ def _judge_blocks(blocks: int, size: int, operations: list, found: list) -> None
             refused = True
             continue
         why = "None is for too few blocks; return the table"
-        why = "a request that was refused has kept blocks" if refused else why
-        why = "blocks of a request that was freed do not come back" if freed else why
+        why = "a refusal changes nothing, neither blocks nor the count of tokens" if refused else why
+        why = "blocks of a request that was freed do not come back" if freed and not (refused and takes == 0) else why
+        held = f"only the {takes} more that it takes must be spare, for it holds {len(before)} already"
+        code = "leak" if freed or refused else "refuses"
+        counts_all = before and spare < need and not (freed or refused)
+        why, code = (held, "counts-held") if counts_all else (why, code)
         nobody = f"{spare} of {count(blocks, 'block')} {'is' if spare == 1 else 'are'} in nobody's table"
         case.expect(
             returned is not None,
             f"returned None, though it takes {takes} more and {nobody}: {why}",
-            "leak" if freed or refused else "refuses",
+            code,
         )
         _judge_table(returned, case, blocks)
         moved = f"returned {returned}, and the table was {before}: blocks that hold tokens stay where they are"
@@ -346,12 +361,18 @@ def check_BlockManager(answer: Any, part: Any) -> str:  # noqa: N802 - named aft
         (10, 4, [("allocate", 0, 4), ("allocate", 1, 1), ("append", 0), ("append", 1, 9)]),
     ]
     budget = [
+        (3, 4, [("allocate", 0, 9), ("append", 0)]),
         (3, 4, [("allocate", 0, 12)]),
         (3, 4, [("allocate", 0, 13), ("allocate", 1, 12), ("append", 1)]),
         (3, 4, [("allocate", 0, 8), ("allocate", 1, 5), ("allocate", 2, 4), ("append", 0, 1)]),
         (3, 4, [("allocate", 0, 4), ("append", 0, 12), ("allocate", 1, 8)]),
     ]
-    histories, draw = [(2, 4, [("allocate", 0, 8), ("free", 0), ("allocate", 1, 8)])], random.Random(SEED + 1)
+    draw = random.Random(SEED + 1)
+    histories = [
+        (2, 4, [("allocate", 0, 8), ("free", 0), ("allocate", 1, 8)]),
+        (3, 4, [("allocate", 0, 13), ("allocate", 0, 5), ("free", 0), ("allocate", 1, 12)]),
+        (2, 4, [("allocate", 0, 4), ("allocate", 1, 4), ("append", 0), ("free", 1), ("append", 0), ("append", 0, 3)]),
+    ]
     for length in range(3, 60):
         blocks, size = draw.randrange(2, 12), draw.randrange(1, 6)
         histories.append((blocks, size, _random_operations(draw, blocks, size, length)))
@@ -380,7 +401,7 @@ class Memory:
 
 
 def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> None:
-    memory, tables, texts = Memory(size), {}, {}
+    memory, tables, texts, refused = Memory(size), {}, {}, False
     for clock, ((name, request, *more), returned, case) in enumerate(_steps(blocks, size, operations, found)):
         used = len({block for table in tables.values() for block in table})
         if name == "free":
@@ -388,6 +409,7 @@ def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> Non
         elif name == "allocate":
             fits = blocks_for(more[0], size) <= blocks - used
             words = f"returned {returned}; {blocks - used} of {count(blocks, 'block')} are in nobody's table"
+            words += ". A refusal changes nothing" if refused else ""
             case.expect((returned is not None) == fits, words, "leak" if fits else "over-budget")
             if not fits:
                 continue
@@ -412,8 +434,13 @@ def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> Non
             if (full or sharers) and used == blocks:
                 words = f"returned {returned}; no block is left, so None is right"
                 case.expect(returned is None, words, "over-budget")
+                refused = True
                 continue
-            case.expect(returned is not None, f"returned None, though {blocks - used} blocks are spare", "leak")
+            room = "it takes none: the last one has room, and nobody shares it"
+            room = f"{blocks - used} of {count(blocks, 'block')} are spare" if full or sharers else room
+            room += ". A refusal changes nothing, the count of tokens neither" if refused else ""
+            code = "leak" if full or sharers else "refuses"
+            case.expect(returned is not None, f"returned None, though {room}", code)
             form = f"returned {returned}; return the table, and (old, new) or None for the block to copy"
             case.expect(isinstance(returned, list) and len(returned) == 2, form, "form")
             table, copied = returned
@@ -428,10 +455,12 @@ def _judge_sharing(blocks: int, size: int, operations: list, found: list) -> Non
                     "same-list",
                 )
             words = f"returned {count(len(table), 'block')} for {count(total, 'token')}; it takes {need}"
+            words += ". A refusal changes nothing, the count of tokens neither" if refused else ""
             case.expect(len(table) == need, words, "waste")
             if copied is not None:
-                shared = bool(sharers) and not full
-                case.expect(shared, f"copies block {copied[0]}, which nobody shares", "needless-copy")
+                why = f"block {copied[0]}, which is full: the token goes into a new block, and nothing is copied"
+                why = why if full else f"block {copied[0]}, which nobody shares"
+                case.expect(bool(sharers) and not full, f"copies {why}", "needless-copy")
                 old, new = before[-1], table[-1]
                 turned = f"returned the pair {copied}; (old, new) is [{old}, {new}]"
                 case.expect(copied != [new, old], turned, "pair-reversed")
@@ -464,6 +493,8 @@ def check_SharingBlockManager(answer: Any, part: Any) -> str:  # noqa: N802 - na
     histories = [
         (3, 4, [("allocate", 0, 6), ("fork", 0, 1), ("free", 0), ("append", 1), ("allocate", 2, 4)]),
         (2, 4, [("allocate", 0, 6), ("fork", 0, 1), ("free", 0), ("free", 1), ("allocate", 2, 8)]),
+        (2, 4, [("allocate", 0, 6), ("append", 0), ("append", 0), ("append", 0)]),
+        (2, 4, [("allocate", 0, 6), ("fork", 0, 1), ("append", 1), ("free", 0), ("append", 1), ("append", 1)]),
     ]
     draw = random.Random(SEED + 2)
     histories += [(12, 3, _random_forks(draw, 12, 3, length)) for length in range(5, 40)]
@@ -538,11 +569,35 @@ def _schedule(answer: Any, rows: list, slots: int, blocks: int) -> list:
     return decisions
 
 
+BUDGETS = {  # what is added up for a request, and whether those that run count, by what to say of it
+    "Count prompt and limit, not prompts alone": (lambda r, size: blocks_for(r.prompt, size), True),
+    "Count prompt and limit, not limits alone": (lambda r, size: blocks_for(r.limit, size), True),
+    "Count the limit: what a request will really make nobody knows yet":
+        (lambda r, size: blocks_for(r.prompt + r.output, size), True),
+    "Those that run count, too": (lambda r, size: blocks_for(r.prompt + r.limit, size), False),
+    "Each request takes whole blocks: round up": (lambda r, size: (r.prompt + r.limit) // size, True),
+    "Round each request up to whole blocks, not the sum of all": (lambda r, size: (r.prompt + r.limit) / size, True),
+}  # fmt: skip
+
+
+def _started(says: str, waiting: list, running: list, slots: int, blocks: int, size: int) -> int:
+    """Return how many a scheduler with this mistake starts."""
+    need, too = BUDGETS[says]
+    room, starts = blocks - sum(need(request, size) for request in running if too), 0
+    for request in waiting[: slots - len(running)]:
+        room -= need(request, size)
+        if room < 0:
+            break
+        starts += 1
+    return starts
+
+
 class Replay:
     """A scheduler that repeats decisions, and judges each before it is carried out."""
 
     def __init__(self, decisions: list, case: Case) -> None:
         self.decisions, self.case, self.order, self.joined = iter(decisions), case, [], False
+        self.mistakes = list(BUDGETS)  # those that would have decided as it did, until now
         self.overtaken: tuple[int, int] | None = None  # who starts before whom, though later
 
     def __call__(self, waiting: list, running: list, slots: int, blocks: int, block_size: int) -> list:
@@ -557,12 +612,14 @@ class Replay:
         there = f"there {'is' if slots == 1 else 'are'} {count(slots, 'slot')}"
         words = f"it starts {len(numbers)} beside {len(running)} that run, and {there}"
         self.case.at_most(len(running) + len(numbers), slots, words, "above-slots")
+        now = waiting, running, slots, blocks, block_size
+        self.mistakes = [says for says in self.mistakes if _started(says, *now) == len(numbers)]
         promised = [blocks_for(r.prompt + r.limit, block_size) for r in (*running, *(known[n] for n in numbers))]
         self.case.at_most(
             sum(promised),
             blocks,
-            "those that run and start may grow to {seen} blocks; there are {bound}. Count prompt and limit, of those "
-            "that run too, each request rounded up to whole blocks",
+            "those that run and start may grow to {seen} blocks; there are {bound}. "
+            + (self.mistakes or ["Count prompt and limit, of all that run and start, each rounded up to blocks"])[0],
             "above-budget",
         )
         least = blocks_for(waiting[0].prompt + waiting[0].limit, block_size)
@@ -696,10 +753,13 @@ def _judge_batches(arrivals: list[float], size: int, wait: float, got: Any) -> N
         want[-1][1].append(number)
         if len(want[-1][1]) == size:
             want[-1] = (arrival, want[-1][1])
-    shown = f"{[round(arrival, 2) for arrival in arrivals[:6]]}{' ...' if len(arrivals) > 6 else ''}"
-    case = Case(label=f"arrivals {shown}, max_size {size}, max_wait {wait:g}:")
-    fine = isinstance(got, list) and all(isinstance(b, (tuple, list)) and len(b) == 2 for b in got)
-    case.expect(fine, f"return a list of (start, [numbers of requests]), not {str(got)[:60]}", "form")
+    told = f"{[round(arrival, 2) for arrival in arrivals[:6]]}{' ...' if len(arrivals) > 6 else ''}"
+    case = Case(label=f"arrivals {told}, max_size {size}, max_wait {wait:g}:")
+    got = plain(got)
+    pairs = isinstance(got, (list, tuple)) and all(isinstance(b, (tuple, list)) and len(b) == 2 for b in got)
+    fine = pairs and all(isinstance(members, (list, tuple)) for _, members in got)
+    fine = fine and all(is_number(start) and all(type(n) is int for n in members) for start, members in got)
+    case.expect(fine, f"return a list of (start, [numbers of requests]), not {shown(got)}", "form")
     members = [list(batch) for _, batch in got]
     everyone = [number for batch in members for number in batch]
     for number in range(len(arrivals)):

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.schedules import Played, ScheduleError, both_ways, comparison, looped, play, zb_h1
 from course_lib.schedules.actions import Action, Schedule
 from exercises_tests.judging import Case, check, expect
-from exercises_tests.values import count, shown
+from exercises_tests.values import count, plain, shown
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
 LOOPED = ((4, 8, 2), (2, 4, 3), (3, 6, 2), (2, 2, 2), (4, 4, 1), (1, 3, 2))  # stages, micro-batches, chunks
@@ -21,6 +21,13 @@ def _sizes(stages: int, microbatches: int, chunks: int | None = None) -> Case:
     return Case(words=words if chunks is None else f"{words}, {count(chunks, 'chunk')} a rank,")
 
 
+def _as_lists(rows: Any) -> Any:
+    """Return lists and tuples of tuples, whatever their numbers are, as lists of tuples with Python's own numbers."""
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) for row in rows):
+        return rows
+    return [[plain(action) for action in row] for row in rows]
+
+
 def _is_lists(rows: Any) -> bool:
     """Return whether an answer is lists of tuples whose micro-batches and chunks are numbers."""
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
@@ -28,6 +35,14 @@ def _is_lists(rows: Any) -> bool:
     actions = [action for row in rows for action in row]
     good = (isinstance(action, tuple) and len(action) in (2, 3) for action in actions)
     return all(good) and all(type(number) is int for action in actions for number in action[1:])
+
+
+def _is_action(action: Any) -> bool:
+    """Return whether this is ("F", 0) or ("F", 0, 1), or ("SYNC", None, 1)."""
+    if not isinstance(action, tuple) or len(action) not in (2, 3) or not isinstance(action[0], str):
+        return False
+    micro, chunk = (*action, 0)[1:3]
+    return (micro is None if action[0] == "SYNC" else type(micro) is int) and type(chunk) is int
 
 
 def _played(
@@ -44,12 +59,12 @@ def _played(
     for rank, row in enumerate(rows):
         case.expect(len(row) <= most, f"rank {rank} has {len(row)} actions, more than there can be", "too-many")
         for action in row:
-            good = isinstance(action, tuple) and len(action) in (2, 3) and isinstance(action[0], str)
             has = f"rank {rank} has the action {shown(action, 40)}"
-            case.expect(good, f"{has}: write ('F', 0), or ('F', 0, 1)", "form")
-            whole = ": B is the whole backward, split it into I and W" if action[0] == "B" else ""
-            known = f"{has}; the kinds here are {', '.join(kinds)}{whole}"
-            case.expect(action[0] in kinds, known, "not-split" if whole else "kind")
+            forms = "('F', 0), or ('F', 0, 1)" + (", or ('SYNC', None, 1)" if "SYNC" in kinds else "")
+            case.expect(_is_action(action), f"{has}: write {forms}", "form")
+            case.expect(action[0] in kinds, f"{has}; the kinds here are {', '.join(kinds)}", "kind")
+            only = f"there are only micro-batches 0 to {microbatches - 1}"
+            case.expect(action[1] is None or action[1] < microbatches, f"{has}, and {only}", "microbatches")
     try:
         played = play([[tuple(action) for action in row] for row in rows], place=place, **costs)
     except ScheduleError as broken:
@@ -69,7 +84,7 @@ def check_interleaved(answer: Any, part: Any) -> str:
     replays = {}
     for args in LOOPED:
         stages, microbatches, chunks = args
-        case, rows = _sizes(*args), answer(*args)
+        case, rows = _sizes(*args), _as_lists(answer(*args))
         if _is_lists(rows):
             used = {action[2] if len(action) > 2 else 0 for row in rows for action in row}
             few = f"the chunks used are {sorted(used)}; each rank has {chunks}, 0 to {chunks - 1}, and every "
@@ -132,7 +147,11 @@ def check_zero_bubble(answer: Any, part: Any) -> str:
     replays = {}
     for args in SPLIT:
         case, kinds, see = _sizes(*args), ("F", "I", "W", "B"), f"validate(zero_bubble{args})"
-        played = replays[args] = _played(case, answer(*args), args[1], kinds, looped(args[0]), see)
+        rows = _as_lists(answer(*args))
+        used = {action[0] for row in rows for action in row} if _is_lists(rows) else set()
+        named = "there are B and W: papers on zero bubbles write B for the input part; here B is the whole backward, "
+        case.expect(not used >= {"B", "W"}, f"{named}and the input part is I", "not-split")
+        played = replays[args] = _played(case, rows, args[1], kinds, looped(args[0]), see)
         used = {action.kind for row in played.schedule.actions for action in row}
         whole = "there is a B, a whole backward: split every one into I (the input part) and W (the weight part)"
         case.expect("B" not in used, whole, "not-split")
@@ -154,6 +173,11 @@ def check_zero_bubble(answer: Any, part: Any) -> str:
             held += "and no rank needs more. A micro-batch's activations stay until its W: let W wait, but not so long"
             held += _misplaced_weight(played)
             _sizes(*args).at_most(got, min(args), held, "too-much-memory", f"play(zero_bubble{args})")
+        for rank, row in enumerate(played.schedule.actions):
+            order = [action.microbatch for action in row if action.kind == "W"]
+            first = next((pair for pair in zip(order, order[1:], strict=False) if pair[0] > pair[1]), None)
+            late = f"rank {rank} runs W({(first or [0])[0]}) before W({(first or [0, 0])[1]}), which is open for longer"
+            _sizes(*args).expect(first is None, f"{late}: the oldest W that is open comes first", "newest-weight-first")
     return "a third of 1F1B's bubble where F = I = W · at most p activations on every rank · for 1 to 6 ranks"
 
 
@@ -191,7 +215,8 @@ def check_chimera(answer: Any, part: Any) -> str:
     for args in TWO_WAYS + UNITS:
         place = both_ways(args[0])
         see = f"validate(chimera{args}, place=both_ways({args[0]}))"
-        replays[args] = _played(_sizes(*args), answer(*args), args[1], ("F", "B", "SYNC"), place, see, **costs)
+        rows = _as_lists(answer(*args))
+        replays[args] = _played(_sizes(*args), rows, args[1], ("F", "B", "SYNC"), place, see, **costs)
     part("both ways")
     for args, played in replays.items():
         down = sum(action.kind == "F" and action.chunk == 0 for action in played.schedule[0])
@@ -219,14 +244,39 @@ MEANING = {
 }
 
 
+COLUMNS = ("bubble", "span_bubble", "weights", "activations", "synchronous")
+MADE_UP = (  # in real tables ZB-V wins, whatever is asked; here each column decides, and each end of the table
+    (5, {
+        "D": (0.02, 0.0, 1, 2, False), "E": (0.04, 0.04, 2, 3, True), "B": (0.08, 0.01, 1, 6, True),
+        "C": (0.11, 0.11, 1, 5, True), "A": (0.12, 0.0, 1, 4, True), "F": (0.3, 0.3, 1, 1, True),
+        "A2": (0.2, 0.2, 1, 1, False),
+    }),
+    (2.5, {
+        "G": (0.2, 0.2, 1, 2.5, True), "H": (0.3, 0.0, 1, 1, True), "I": (0.1, 0.1, 1, 3, True),
+        "A": (0.25, 0.0, 1, 2, True), "J": (0.0, 0.0, 1, 9, True),
+    }),
+)  # fmt: skip
+
+
+def _tables() -> list[tuple[Case, float, dict]]:
+    """Return real tables and made-up ones, each with the most activations that are asked of it."""
+    found = []
+    for ranks, microbatches, most in ((4, 8, 4), (4, 12, 20), (3, 5, 3), (2, 8, 2.5)):
+        case = Case(words=f"with {ranks} ranks, {microbatches} micro-batches and at most {most} activations,")
+        found.append((case, most, comparison(ranks, microbatches)))
+    for most, rows in MADE_UP:
+        case = Case(words=f"in a made-up table of {', '.join(rows)}, with at most {most} activations,")
+        table = {name: dict(zip(COLUMNS, row, strict=True)) | {"cuts": 3} for name, row in rows.items()}
+        found.append((case, most, table))
+    return found
+
+
 @check(stale=1, fastest=1, fits=1, by_span=1)
 def check_read_the_table(answer: Any, part: Any) -> str:
     cases = []
-    for ranks, microbatches, most in ((4, 8, 4), (4, 12, 20), (3, 5, 3), (2, 8, 2.5)):
-        table = comparison(ranks, microbatches)
+    for case, most, table in _tables():
         for place, row in enumerate(table.values()):  # what a replay with other costs gives for no idle time
             row |= {name: (2e-16, -2e-16)[place % 2] for name in ("bubble", "span_bubble") if abs(row[name]) < 1e-9}
-        case = Case(words=f"with {ranks} ranks, {microbatches} micro-batches and at most {most} activations,")
         cases.append((case, most, table, _wanted(table, most)))
     answers = [answer({name: dict(row) for name, row in table.items()}, most) for _, most, table, _ in cases]
     for got in answers:
@@ -237,8 +287,11 @@ def check_read_the_table(answer: Any, part: Any) -> str:
         for (case, most, table, wanted), found in zip(cases, answers, strict=True):
             got, want = found[name], wanted[name]
             if name in ("stale", "zero_only_by_span"):
-                names_only = isinstance(got, list) and all(isinstance(entry, str) for entry in got)
-                good, text = names_only and sorted(got) == want, want
+                names_only = isinstance(got, (list, tuple)) and all(isinstance(entry, str) for entry in got)
+                good, text = names_only and list(got) == want, want
+                turned = names_only and not good and sorted(got) == sorted(want)
+                order = f"{name} has the right names, {shown(got, 80)}; they come in the order of the table, {want}"
+                case.expect(not turned, order, "order")
             else:
                 good, text = isinstance(got, str) and got in want, " or ".join(want)
             why = f"{MEANING[name]}{_near_miss(name, got, want, table, most)}"
@@ -247,9 +300,18 @@ def check_read_the_table(answer: Any, part: Any) -> str:
 
 
 def _near_miss(name: str, got: Any, want: list, table: dict, most: float) -> str:
-    """Return what two slips look like: comparing with zero to the last bit, and taking "at most" for "less than"."""
-    if name == "zero_only_by_span" and isinstance(got, list):
+    """Return what some slips look like: zero to the last bit, a column or a bound that was not looked at."""
+    if name == "zero_only_by_span" and isinstance(got, (list, tuple)):
+        waiting = [one for one in want if table[one]["synchronous"]]
+        if list(got) == waiting != want:
+            return ". Those that are not synchronous count, too"
         return ". Idle times are computed in floating point: take what is below 1e-9 for zero"
+    row = table.get(got) if isinstance(got, str) else None
+    if name == "fastest_that_fits" and row:
+        if row["activations"] > most:
+            return f". {got} holds {row['activations']:g} activations"
+        if row["weights"] > 1:
+            return f". {got} has {row['weights']:g} copies of the weights"
     if name == "fastest_that_fits" and any(table[one]["activations"] == most for one in want):
         return f'. "At most {most}" includes {most}: `<=`'
     return ""
@@ -259,11 +321,11 @@ def _wanted(table: dict, most: float) -> dict[str, list]:
     """Return the names that are right; of those with equal bubbles each is."""
     waiting = {name: row for name, row in table.items() if row["synchronous"]}
     fits = {name: row for name, row in waiting.items() if row["weights"] == 1 and row["activations"] <= most}
-    found = {"stale": sorted(set(table) - set(waiting))}
+    found = {"stale": [name for name in table if name not in waiting]}
     for key, rows in (("fastest", waiting), ("fastest_that_fits", fits)):
         least = min(row["bubble"] for row in rows.values())
         found[key] = [name for name, row in rows.items() if row["bubble"] <= least + 1e-9]
-    found["zero_only_by_span"] = sorted(
+    found["zero_only_by_span"] = [
         name for name, row in table.items() if abs(row["span_bubble"]) < 1e-9 and row["bubble"] > 1e-9
-    )
+    ]
     return found

@@ -8,6 +8,8 @@ unpickled, not even with names restricted: see plain.py.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import io
 import pickle
 import site
@@ -59,7 +61,28 @@ class _Packer(cloudpickle.Pickler):
     def reducer_override(self, thing: Any) -> Any:
         if type(thing) is torch.Tensor and thing.layout is torch.strided and not thing.is_quantized:
             return tensor_from_bytes, _tensor_bytes(thing)
+        if isinstance(thing, ModuleType) and _is_part(thing):
+            return part_of_package, (thing.__name__,)
         return super().reducer_override(thing)
+
+
+def part_of_package(name: str) -> Any:
+    """Return what a dotted name means: a package that is imported, and from it on attributes."""
+    package, *names = name.split(".")
+    return functools.reduce(getattr, names, importlib.import_module(package))
+
+
+def _is_part(module: ModuleType) -> bool:
+    """Return whether a module is only an attribute of a package, as torch._C._functions is, and cannot be imported.
+
+    torch's own `once_differentiable` names that one; by value, as cloudpickle would send it, it does not arrive whole.
+    """
+    if module.__name__ in sys.modules or module.__name__.partition(".")[0] not in sys.modules:
+        return False
+    try:
+        return part_of_package(module.__name__) is module
+    except (AttributeError, ImportError):
+        return False
 
 
 def submodules(code: CodeType, values: Iterable[Any]) -> list[ModuleType]:

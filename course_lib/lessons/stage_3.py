@@ -229,6 +229,8 @@ def fully(
             return {"sizes": sizes, "grads": first}
         for mine, grad, state in zip(shards, grads, states, strict=True):
             adamw(mine, grad, state, epsilon=EPSILON)
+        if watching:
+            gc.collect()  # a function that calls itself is such a cycle
         seen = {"moments": list(watch.moments), "views": bytes_held(list(grads)), "grads": first}
         seen |= {"samples": list(watch.samples), "turns": list(watch.turns), "held": watch.bytes()}
         seen["graph"] = isinstance(loss, torch.Tensor) and loss.requires_grad

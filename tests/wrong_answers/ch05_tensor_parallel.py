@@ -5,6 +5,8 @@ Each wrong answer names the code that its check gives and words that the sentenc
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch.nn.functional import gelu
@@ -74,6 +76,20 @@ def nothing():
 @wrong("activation_that_hides_it", "form", "return a function")
 def a_number():
     return 2
+
+
+for _function_of_torch in (gelu, torch.relu, math.tanh):
+
+    def _of_others(function=_function_of_torch):
+        return function
+
+    _of_others.__name__ = f"returns_{_function_of_torch.__name__}"
+    wrong("activation_that_hides_it", "form", "with a numpy array", "TypeError", "takes numpy arrays")(_of_others)
+
+
+@wrong("activation_that_hides_it", "form", "gives another shape")
+def adds_everything_up():
+    return np.sum
 
 
 @right("activation_that_hides_it")
@@ -269,6 +285,47 @@ class TakesTheMean(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
+        return grad, None
+
+
+def _through_single_precision(name, module):
+    """Return f or g whose forward rounds what it is given."""
+
+    class Rounding(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, dist):
+            return module.forward(ctx, x.half().float(), dist).to(x.dtype)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return module.backward(ctx, grad)
+
+    Rounding.__name__ = name
+    return Rounding
+
+
+wrong("CopyToRanks", "digits", "numbers of float32", "lost digits", earned=0)(
+    _through_single_precision("f_of_few_digits", CopyToRanks)
+)
+wrong("ReduceFromRanks", "digits", "numbers of float32", "lost digits", earned=0)(
+    _through_single_precision("g_of_few_digits", ReduceFromRanks)
+)
+
+
+@right("CopyToRanks")
+class OnceDifferentiable(torch.autograd.Function):
+    """With torch's own decorator, which names a module that cannot be imported."""
+
+    @staticmethod
+    def forward(ctx, x, dist):
+        ctx.dist = dist
+        return x.view_as(x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        grad = grad.clone(memory_format=torch.contiguous_format)
+        ctx.dist.all_reduce(grad)
         return grad, None
 
 
@@ -654,11 +711,13 @@ def _untold(x, dist):
     return x
 
 
-def _loss(dist, logits, targets, *, over_ranks=True, masked=True, mean=True, detach=True, g=ReduceFromRanks.apply):
+def _loss(dist, logits, targets, *, over_ranks=True, masked=True, mean=True, detach=True, g=ReduceFromRanks.apply,
+          each_token=True, op="MAX"):  # fmt: skip
     width, rank = logits.shape[1], dist.get_rank()
     most = (logits.detach() if detach else logits).amax(-1)
+    most = most if each_token else most.max() * torch.ones_like(most)
     if over_ranks:
-        dist.all_reduce(most, op=dist.ReduceOp.MAX)
+        dist.all_reduce(most, op=getattr(dist.ReduceOp, op))
     total = g((logits - most[:, None]).exp().sum(-1), dist)
     local = targets - rank * width
     mine = (local >= 0) & (local < width) if masked else 1
@@ -703,6 +762,21 @@ def forgets_the_offset(dist, logits, targets):
     return (total.log() - ReduceFromRanks.apply(logits.gather(1, targets[:, None])[:, 0], dist)).mean()
 
 
+@wrong("vocabulary_parallel_cross_entropy", "one-maximum", "1,000 above", "Each token has its own maximum", earned=3)
+def takes_one_maximum_for_all_tokens(dist, logits, targets):
+    return _loss(dist, logits, targets, each_token=False)
+
+
+@wrong("vocabulary_parallel_cross_entropy", "value", "900 above", "exp overflows", earned=3)
+def takes_the_smallest_maximum(dist, logits, targets):
+    return _loss(dist, logits, targets, op="MIN")
+
+
+@wrong("vocabulary_parallel_cross_entropy", "form", "rank 0 returned float", "a tensor", earned=0)
+def returns_a_number(dist, logits, targets):
+    return _loss(dist, logits, targets).item()
+
+
 @right("vocabulary_parallel_cross_entropy")
 def adds_logsumexps(dist, logits, targets):
     width, first = logits.shape[1], dist.get_rank() * logits.shape[1]
@@ -737,6 +811,17 @@ def counts_one_sum(tokens, hidden, element, ranks):
 @wrong("sequence_parallel_bytes", "form", "(bytes held, bytes sent)")
 def returns_one_number(tokens, hidden, element, ranks):
     return tokens * hidden * element / ranks
+
+
+@right("sequence_parallel_bytes")
+def in_numbers_of_numpy(tokens, hidden, element, ranks):
+    whole = np.int64(tokens * hidden * element)
+    return whole // ranks, 8 * (ranks - 1) * whole // ranks
+
+
+@right("sequence_parallel_bytes")
+def in_an_array(tokens, hidden, element, ranks):
+    return np.array([1, 8 * (ranks - 1)]) * (tokens * hidden * element / ranks)
 
 
 @right("sequence_parallel_bytes")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import torch
 
 from course_lib.schedules import one_f_one_b as library_one_f_one_b
@@ -65,6 +66,12 @@ def not_a_number(stages, microbatches):
 
 
 @right("bubble_fraction")
+def by_tensors(stages, microbatches):
+    idle = torch.tensor(stages - 1.0, dtype=torch.float64)
+    return _both(idle / (microbatches + idle), np.float64(stages - 1) / microbatches)
+
+
+@right("bubble_fraction")
 def by_complement(stages, microbatches):
     working = microbatches / (microbatches + stages - 1)
     return _both(1 - working, 1 / working - 1)
@@ -113,6 +120,21 @@ def as_text(stages, microbatches):
 @right("gpipe")
 def in_ascending_order(stages, microbatches):
     return [[(kind, i) for kind in "FB" for i in range(microbatches)] for _ in range(stages)]
+
+
+@wrong("gpipe", "microbatches", "numbers micro-batches from 1", "only micro-batches 0 to 7", earned=0)
+def from_1(stages, microbatches):
+    return [[(kind, i + 1) for kind in "FB" for i in range(microbatches)] for _ in range(stages)]
+
+
+@wrong("gpipe", "form", "rank 0 has the action ('F', '0')", earned=0)
+def with_numbers_in_words(stages, microbatches):
+    return [[(kind, str(i)) for kind in "FB" for i in range(microbatches)] for _ in range(stages)]
+
+
+@right("gpipe")
+def as_lists_of_numpy_numbers(stages, microbatches):
+    return [[[kind, i] for kind in "FB" for i in np.arange(microbatches)] for _ in range(stages)]
 
 
 @right("gpipe")
@@ -329,6 +351,27 @@ def retains_what_is_not_tracked(dist, module, x, previous, following, tag):
     return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
 
 
+@wrong("stage_forward", "first-stage", "which are whole numbers", "only where `previous` is a rank", earned=1)
+def tracks_x_on_the_first_stage_too(dist, module, x, previous, following, tag):
+    if previous is not None:
+        dist.irecv(x, previous, tag=tag).wait()
+    x.requires_grad_()
+    y = module(x)
+    return y, None if following is None else dist.isend(y.detach(), following, tag=tag)
+
+
+@wrong("stage_forward", "neighbours", "stages 0, 1 and 2 stand on ranks 2, 0 and 1", "not always rank - 1", earned=2)
+def takes_the_ranks_beside_it(dist, module, x, previous, following, tag):
+    rank = dist.get_rank()
+    before, after = previous if previous is None else rank - 1, following if following is None else rank + 1
+    return solutions.stage_forward(dist, module, x, before, after, tag)
+
+
+@wrong("stage_forward", "neighbours", "both may be 0, which is not None", earned=2)
+def takes_a_following_rank_0_for_none(dist, module, x, previous, following, tag):
+    return solutions.stage_forward(dist, module, x, previous, following or None, tag)
+
+
 @right("stage_forward")
 def with_a_blocking_receive(dist, module, x, previous, following, tag):
     if previous is not None:
@@ -442,6 +485,13 @@ def sends_what_it_was_given(dist, x, y, grad, previous, following, tag):
     return None if previous is None else dist.isend(grad, previous, tag=tag)
 
 
+@wrong("stage_backward", "neighbours", "stages 0, 1 and 2 stand on ranks 2, 0 and 1", "not always rank - 1", earned=3)
+def goes_back_to_the_ranks_beside_it(dist, x, y, grad, previous, following, tag):
+    rank = dist.get_rank()
+    before, after = previous if previous is None else rank - 1, following if following is None else rank + 1
+    return solutions.stage_backward(dist, x, y, grad, before, after, tag)
+
+
 @right("stage_backward")
 def with_a_buffer_of_its_own(dist, x, y, grad, previous, following, tag):
     if following is None:
@@ -477,6 +527,23 @@ def of_the_last_rank(stages, microbatches):
 @wrong("why_one_f_one_b", "form", "return a dict", earned=0)
 def as_a_sentence(stages, microbatches):
     return "less memory, same bubble"
+
+
+@wrong("why_one_f_one_b", "swapped", "with 8 stages and 4 micro-batches", "take the stages first", earned=0)
+def with_swapped_arguments(stages, microbatches):
+    return solutions.why_one_f_one_b(microbatches, stages)
+
+
+@wrong("why_one_f_one_b", "percent", "bubble_gpipe is 27.27, in percent", "0.2727", earned=0)
+def bubbles_in_percent(stages, microbatches):
+    found = solutions.why_one_f_one_b(stages, microbatches)
+    return found | {name: 100 * found[name] for name in ("bubble_gpipe", "bubble_1f1b")}
+
+
+@right("why_one_f_one_b")
+def with_numbers_of_numpy(stages, microbatches):
+    return {name: np.float32(value) if "peak" in name else np.float64(value)
+            for name, value in solutions.why_one_f_one_b(stages, microbatches).items()}  # fmt: skip
 
 
 @right("why_one_f_one_b")
@@ -523,6 +590,42 @@ def tries_every_cut(costs, stages):
         if slowest < best:
             best, found = slowest, [end - begin for begin, end in itertools.pairwise(ends)]
     return found
+
+
+def _greedily(costs, stages, limits):
+    """Return the counts of the first limit that suffices, filling one stage after the other."""
+    for limit in limits:
+        counts, room = [], 0
+        for place, cost in enumerate(costs):
+            if not counts or cost > room or stages - len(counts) >= len(costs) - place:
+                counts.append(0)
+                room = limit
+            counts[-1] += 1
+            room -= cost
+        if len(counts) <= stages:
+            return counts
+
+
+@wrong("split_layers", "not-best", "and 175 is possible", earned=1)
+def takes_the_first_limit_that_fits(costs, stages):
+    sums = {sum(costs[i:j]) for i in range(len(costs)) for j in range(i + 1, len(costs) + 1)}
+    return _greedily(costs, stages, [total for total in sums if total >= max(costs)])
+
+
+@wrong("split_layers", "not-best", "and 56 is possible", earned=1)
+def thinks_no_stage_has_one_layer(costs, stages):
+    sums = {sum(costs[i:j]) for i in range(len(costs)) for j in range(i + 2, len(costs) + 1)} | {costs[-1]}
+    return _greedily(costs, stages, sorted(total for total in sums if total >= max(costs)))
+
+
+@right("split_layers")
+def as_an_array(costs, stages):
+    return np.array(solutions.split_layers(costs, stages))
+
+
+@right("split_layers")
+def as_a_tuple_of_numpy_numbers(costs, stages):
+    return tuple(map(np.int64, solutions.split_layers(costs, stages)))
 
 
 @right("split_layers")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import math
 
+import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -82,6 +83,12 @@ def pads_with_zeros_of_the_usual_dtype(tensor, rank, ranks):
     return flat.view(ranks, -1)[rank].clone()
 
 
+@wrong("shard", "digits", "float32 tensor have lost digits", earned=1)
+def cuts_in_half_precision(tensor, rank, ranks):
+    return shard(tensor.half(), rank, ranks).to(tensor.dtype) if tensor.dtype != torch.bfloat16 else shard(
+        tensor, rank, ranks)  # fmt: skip
+
+
 @right("shard")
 def pads_and_copies(tensor, rank, ranks):
     flat = torch.nn.functional.pad(tensor.flatten(), (0, -tensor.numel() % ranks))
@@ -151,6 +158,19 @@ def sums_zeros(dist, shard, shape):
     whole[dist.get_rank()] = shard
     dist.all_reduce(whole)
     return whole.flatten()[: torch.Size(shape).numel()].view(shape)
+
+
+@wrong("unshard", "too-many-collectives", "calls broadcast 4 times", "one dist.all_gather", earned=3)
+def broadcasts_each_shard(dist, shard, shape):
+    pieces = [shard.clone() for _ in range(dist.get_world_size())]
+    for rank, piece in enumerate(pieces):
+        dist.broadcast(piece, rank)
+    return torch.cat(pieces)[: torch.Size(shape).numel()].view(shape)
+
+
+@wrong("unshard", "value", "the result on rank 0", earned=0)
+def gathers_in_single_precision(dist, shard, shape):
+    return unshard(dist, shard.float(), shape).to(shard.dtype)
 
 
 @right("unshard")
@@ -493,6 +513,17 @@ def reduces_piece_by_piece(dist, model):
     def keep(parameter):
         mine, parameter.grad = mean_shard(PieceByPiece(dist), parameter.grad), None
         return mine
+
+    return hooked(dist, model, keep)
+
+
+@wrong("reduce_scatter_gradients", "raised", "on 1 rank", "IndexError", earned=0)
+def takes_its_pattern_from_the_second_piece(dist, model):
+    def keep(parameter):
+        pieces = [shard(parameter.grad, rank, dist.get_world_size()) for rank in range(dist.get_world_size())]
+        parameter.grad, mine = None, torch.empty_like(pieces[1])
+        dist.reduce_scatter(mine, pieces)
+        return mine / len(pieces)
 
     return hooked(dist, model, keep)
 
@@ -864,6 +895,43 @@ def is_a_little_off_in_one_gradient(dist, units, shards, x, loss):
     return value, grads
 
 
+@wrong("fully_sharded_step", "kept", "while unit 4 is gathered", "unit 5 is still alive", "del", earned=3)
+def deletes_no_whole_weight(dist, units, shards, x, loss):
+    grads, (output, inputs) = [], forward_by_hand(dist, units, shards, x)
+    value = loss(output.requires_grad_())
+    value.backward()
+    grad = output.grad
+    for (forward, shape), mine, given in reversed(list(zip(units, shards, inputs, strict=True))):
+        given = given.detach().requires_grad_() if given.is_floating_point() else given
+        whole = unshard(dist, mine, shape).requires_grad_()
+        forward(whole, given).backward(grad)
+        grads.insert(0, mean_shard(dist, whole.grad))
+        grad = given.grad
+    return value.detach(), grads
+
+
+@right("fully_sharded_step")
+def goes_back_by_calling_itself(dist, units, shards, x, loss):
+    """A function that calls itself refers to itself, so what it has is freed only when Python looks for cycles."""
+    grads, (output, inputs) = [None] * len(units), forward_by_hand(dist, units, shards, x)
+    value = loss(output.requires_grad_())
+    value.backward()
+
+    def back(place, grad):
+        if place < 0:
+            return
+        (forward, shape), given = units[place], inputs[place]
+        given = given.detach().requires_grad_() if given.is_floating_point() else given
+        whole = unshard(dist, shards[place], shape).requires_grad_()
+        forward(whole, given).backward(grad)
+        grads[place] = mean_shard(dist, whole.grad)
+        del whole
+        back(place - 1, given.grad)
+
+    back(len(units) - 1, output.grad)
+    return value.detach(), grads
+
+
 @right("fully_sharded_step")
 def gathers_by_autograd(dist, units, shards, x, loss):
     return by_autograd(dist, units, shards, x, loss)
@@ -960,6 +1028,23 @@ def reduces_whole_gradients_across_nodes(stage, parameters, ranks, element_bytes
 def lets_nodes_drift_apart(stage, parameters, ranks, element_bytes=2, nodes=1):
     inside = ranks // nodes
     return (3 if stage == 3 else 2) * (inside - 1) / inside * parameters * element_bytes
+
+
+@wrong("communication_bytes", "inside-only", "at stage 0", "2 nodes of 8 ranks", "only stage 3 is hybrid", earned=2)
+def stays_inside_a_node_at_every_stage(stage, parameters, ranks, element_bytes=2, nodes=1):
+    inside = ranks // nodes
+    across = 2 * (nodes - 1) / nodes / inside if stage == 3 else 0
+    return ((3 if stage == 3 else 2) * (inside - 1) / inside + across) * parameters * element_bytes
+
+
+@wrong("communication_bytes", "form", "it returned None", earned=0)
+def returns_nothing_of_it(stage, parameters, ranks, element_bytes=2, nodes=1):
+    pass
+
+
+@right("communication_bytes")
+def in_numbers_of_numpy(stage, parameters, ranks, element_bytes=2, nodes=1):
+    return np.int64(round(asks_the_library(stage, parameters, ranks, element_bytes, nodes)))
 
 
 @right("communication_bytes")
@@ -1060,6 +1145,22 @@ def clamps_each_element(dist, grads, max_norm):
     for grad in grads:
         grad.clamp_(-max_norm / 10, max_norm / 10)
     return norm
+
+
+@wrong("clip_by_global_norm", "too-many-bytes", "all_reduce of one number", "no shard has to travel", earned=3)
+def gathers_all_shards(dist, grads, max_norm):
+    flat = torch.cat([grad.flatten() for grad in grads])
+    every = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, flat)
+    return _clip(grads, torch.cat(every).norm().item(), max_norm)
+
+
+@right("clip_by_global_norm")
+def gathers_one_number_from_each(dist, grads, max_norm):
+    mine = torch.tensor([_norm(grads) ** 2], dtype=torch.float64)
+    every = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, mine)
+    return _clip(grads, torch.cat(every).sum().sqrt().item(), max_norm)
 
 
 @right("clip_by_global_norm")
@@ -1168,6 +1269,21 @@ def loses_one_element(dist, shards, shapes, extra):
     mine = _own(shards)
     mine["down.weight"][200] += 1
     return {f"shard-{dist.get_rank()}.pt": _packed(mine)} | _manifest(dist, shapes, extra)
+
+
+@wrong("save_sharded", "not-rank-0", "rank [1] writes manifest.pt; rank 0 does", earned=0)
+def writes_the_manifest_on_rank_1(dist, shards, shapes, extra):
+    manifest = _packed({"ranks": dist.get_world_size(), "shapes": shapes, "extra": extra})
+    files = {f"shard-{dist.get_rank()}.pt": _packed(_own(shards))}
+    return files | ({"manifest.pt": manifest} if dist.get_rank() == 1 else {})
+
+
+@wrong("save_sharded", "twice", "is something written twice?", earned=3)
+def writes_every_shard_twice(dist, shards, shapes, extra):
+    file = io.BytesIO()
+    torch.save(_own(shards), file)
+    torch.save(_own(shards), file)
+    return {f"shard-{dist.get_rank()}.pt": file.getvalue()} | _manifest(dist, shapes, extra)
 
 
 @right("save_sharded")
@@ -1348,6 +1464,61 @@ def looks_at_names_and_not_at_lengths(dist, files, shards, shapes):
     return manifest["extra"]
 
 
+def _load(dist, files, shards, shapes, parts, fill=_fill):
+    """The solution in other words, with the shards that `parts` reads and with another way to fill them in."""
+    manifest, parts = parts(files)
+    _judge_model(manifest, shapes)
+    _judge_parts(manifest, parts)
+    for name, piece in shards.items():
+        fill(dist, name, piece, parts, math.prod(shapes[name]))
+    return manifest["extra"]
+
+
+def _parts_by_name(files):
+    manifest = _read(files, "manifest.pt")
+    for rank in range(manifest["ranks"]):
+        _read(files, f"shard-{rank}.pt")
+    return manifest, [_read(files, name) for name in sorted(files) if name.startswith("shard-")]
+
+
+@wrong("load_resharded", "order-of-names", "saved on 12 ranks", "shard-10.pt and shard-11.pt come before", earned=0)
+def takes_shards_in_the_order_of_their_names(dist, files, shards, shapes):
+    return _load(dist, files, shards, shapes, _parts_by_name)
+
+
+@wrong("load_resharded", "raised", "must match the existing size", earned=0)
+def fills_all_of_its_shard(dist, files, shards, shapes):
+    def fill(dist, name, piece, parts, count):
+        piece[:] = torch.cat([part[name] for part in parts])[:count][dist.get_rank() * len(piece) :][: len(piece)]
+
+    return _load(dist, files, shards, shapes, _parts, fill)
+
+
+@wrong("load_resharded", "not-refused", "shard-0.pt has up.weight with 3 elements", earned=2)
+def looks_at_no_length_in_the_first_file(dist, files, shards, shapes):
+    def parts(files):
+        manifest, found = _parts(files)
+        whole = {name: torch.zeros(-(-math.prod(shape) // manifest["ranks"])) for name, shape in shapes.items()}
+        _judge_model(manifest, shapes)
+        _judge_parts(manifest, [whole, *found[1:]])
+        first = {name: torch.cat([found[0][name], whole[name]])[: len(whole[name])] for name in whole}
+        return manifest, [first, *found[1:]]
+
+    return _load(dist, files, shards, shapes, parts)
+
+
+class BadCheckpoint(ValueError):
+    """An error of one's own."""
+
+
+@right("load_resharded")
+def raises_an_error_of_its_own(dist, files, shards, shapes):
+    try:
+        return _load(dist, files, shards, shapes, _parts)
+    except ValueError as error:
+        raise BadCheckpoint(f"nothing was loaded: {error}") from error
+
+
 @right("load_resharded")
 def keeps_a_copy_and_puts_it_back(dist, files, shards, shapes):
     """Changes first and undoes: every rank tries, all ask each other whether it went well, all go back if not."""
@@ -1390,7 +1561,7 @@ def rank_0_reads_and_scatters(dist, files, shards, shapes):
 
 def _script(
     dist, model, data, epochs, batch, *, units=True, low=True, early=False, scaler=False, shards=False, seed=0,
-    anew=True,
+    anew=True, reduce=torch.float32, clear=True, shuffle=True, late=False,
 ):  # fmt: skip
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
     from torch.distributed.device_mesh import init_device_mesh
@@ -1399,26 +1570,29 @@ def _script(
     torch.manual_seed(0)
     how = {"mesh": init_device_mesh("cpu", (dist.get_world_size(),))}
     if low:
-        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduce)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for block in model.blocks if units else ():
+    for block in list(model.blocks)[0 if units is True else 1 :] if units else ():
         fully_shard(block, **how)
     fully_shard(model, **how)
     if not early:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scale = torch.amp.GradScaler("cpu", enabled=scaler)
     seed = dist.get_rank() if seed is None else seed
-    sampler = torch.utils.data.DistributedSampler(data, dist.get_world_size(), dist.get_rank(), seed=seed)
+    sampler = torch.utils.data.DistributedSampler(data, dist.get_world_size(), dist.get_rank(), shuffle, seed)
     for epoch in range(epochs):
-        if anew:
+        if anew and not late:
             sampler.set_epoch(epoch)
         for x, y in torch.utils.data.DataLoader(data, batch, sampler=sampler):
-            optimizer.zero_grad()
-            model.zero_grad()
+            if clear:
+                optimizer.zero_grad()
+                model.zero_grad()
             scale.scale(torch.nn.functional.mse_loss(model(x).float(), y)).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             scale.step(optimizer)
             scale.update()
+        if late:
+            sampler.set_epoch(epoch)
     if shards:
         return model.state_dict() if dist.get_rank() == 0 else {}
     return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
@@ -1465,6 +1639,41 @@ def seeds_each_sampler_with_its_rank(*data):
 @wrong("fix_this_script", "same-order", "set_epoch")
 def never_shuffles_again(*data):
     return _script(*data, anew=False)
+
+
+@wrong("fix_this_script", "same-order", "epochs 0 and 1", "before the batches", earned=4)
+def sets_the_epoch_too_late(*data):
+    return _script(*data, late=True)
+
+
+@wrong("fix_this_script", "not-shuffled", "in the order of the data", "shuffle=False", earned=4)
+def never_shuffles(*data):
+    return _script(*data, shuffle=False)
+
+
+@wrong("fix_this_script", "not-cleared", "add up from step to step", "zero_grad", earned=2)
+def never_clears_gradients(*data):
+    return _script(*data, clear=False)
+
+
+@wrong("fix_this_script", "reduce-dtype", "reduced in bfloat16", "reduce_dtype=torch.float32", earned=0)
+def reduces_in_bf16(*data):
+    return _script(*data, reduce=torch.bfloat16)
+
+
+@wrong("fix_this_script", "reduce-dtype", "reduced in bfloat16", earned=0)
+def reduces_in_what_it_computes_in(*data):
+    return _script(*data, reduce=None)
+
+
+@wrong("fix_this_script", "batch", "took 4 rows at a time", "`batch` is 2", earned=4)
+def takes_twice_the_batch(dist, model, data, epochs, batch):
+    return _script(dist, model, data, epochs, 2 * batch)
+
+
+@wrong("fix_this_script", "not-each-block", "block [0]", "for each of them", earned=0)
+def forgets_the_first_block(*data):
+    return _script(*data, units="but the first")
 
 
 @right("fix_this_script")

@@ -5,6 +5,7 @@ Each wrong answer names the code that its check gives, words that the sentence h
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from course_lib import serving
@@ -49,7 +50,51 @@ def kv_as_float(config, tokens):
     return 4.0 * config.layers * config.hidden / (config.heads / config.kv_heads) * tokens
 
 
+def kv_one_byte(config, tokens):
+    """Takes a number for a byte."""
+    return solutions.kv_cache_bytes(config, tokens) // 2
+
+
+def kv_shared_out(config, tokens):
+    """Shares the hidden numbers out among the KV heads."""
+    return 2 * config.layers * config.kv_heads * (config.hidden // config.kv_heads) * tokens * 2
+
+
+def kv_of_numpy(config, tokens):
+    return np.prod([2, config.layers, config.kv_heads, config.hidden // config.heads, tokens, 2], dtype=np.int64)
+
+
 # generate_with_cache
+
+
+def generate_tensor(model, prompt, tokens):
+    return torch.tensor(solutions.generate_with_cache(model, prompt, tokens))
+
+
+def generate_drawing(model, prompt, tokens):
+    """Draws the next token, as a chatbot does."""
+    cache, answer, new = KVCache(), [], prompt
+    draw = torch.Generator().manual_seed(1)
+    for _ in range(tokens):
+        scores = model(torch.tensor([new]), cache)[0, -1]
+        new = [torch.multinomial(scores.softmax(-1), 1, generator=draw).item()]
+        answer += new
+    return answer
+
+
+def generate_last_twice(model, prompt, tokens):
+    """Fills the cache with the whole prompt, and begins with its last token again."""
+    cache, answer, new = KVCache(), [], prompt[-1:]
+    model(torch.tensor([prompt]), cache)
+    for _ in range(tokens):
+        new = [model(torch.tensor([new]), cache)[0, -1].argmax().item()]
+        answer += new
+    return answer
+
+
+def generate_numpy(model, prompt, tokens):
+    """Right: whole numbers of NumPy's."""
+    return [np.int64(token) for token in solutions.generate_with_cache(model, prompt, tokens)]
 
 
 def generate_recomputing(model, prompt, tokens):
@@ -342,6 +387,32 @@ class SpareOnTheClass(solutions.BlockManager):
         SpareOnTheClass.spare = list(range(blocks))
 
 
+class CountsRefusedTokens(solutions.BlockManager):
+    """Counts tokens before it knows whether they find room."""
+
+    def append(self, request, tokens=1):
+        self.tokens[request] += tokens
+        more = -(-self.tokens[request] // self.size) - len(self.tables[request])
+        if more > len(self.spare):
+            return None
+        self.tables[request] += [self.spare.pop() for _ in range(more)]
+        return self.tables[request]
+
+
+class ComparesAll(solutions.BlockManager):
+    """Wants as many spare blocks as the request has in all."""
+
+    def append(self, request, tokens=1):
+        if -(-(self.tokens[request] + tokens) // self.size) > len(self.spare):
+            return None
+        return super().append(request, tokens)
+
+
+class SaysWhether(solutions.BlockManager):
+    def allocate(self, request, tokens):
+        return super().allocate(request, tokens) is not None
+
+
 class BlockManagerAsSets:
     """Right: a set of free blocks, and tables handed out as copies."""
 
@@ -435,6 +506,32 @@ class SilentForks(solutions.SharingBlockManager):
 
     def fork(self, parent, child):
         super().fork(parent, child)
+
+
+class CopyingFull(solutions.SharingBlockManager):
+    """Copies a shared block that is full, beside taking a new one."""
+
+    def append(self, request):
+        last, full = self.tables[request][-1], self.tokens[request] == len(self.tables[request]) * self.size
+        shared, found = self.owners(last) > 1, super().append(request)
+        return (found[0], (last, found[0][-1])) if found and full and shared else found
+
+
+class CountingRefused(solutions.SharingBlockManager):
+    """Counts the token, and then refuses it."""
+
+    def append(self, request):
+        found = super().append(request)
+        if found is None:
+            self.tokens[request] += 1
+        return found
+
+
+class NoneWhereNoneIsSpare(solutions.SharingBlockManager):
+    """Refuses whenever no block is spare, even where none is needed."""
+
+    def append(self, request):
+        return super().append(request) if self.spare else None
 
 
 class SharingByCounts(serving.BlockManager):
@@ -671,6 +768,17 @@ def adaptive_as_a_loop(arrivals, max_size, max_wait):
     return batches
 
 
+def adaptive_pairs(arrivals, max_size, max_wait):
+    """Pairs of requests, where a start and a list are asked for."""
+    return [[0, 1]]
+
+
+def adaptive_of_numpy(arrivals, max_size, max_wait):
+    """Right: all in numbers of NumPy's, in tuples."""
+    batches = solutions.adaptive_batches(arrivals, max_size, max_wait)
+    return tuple((np.float64(start), tuple(map(np.int64, batch))) for start, batch in batches)
+
+
 WRONG = [
     Wrong("kv_cache_bytes", kv_all_heads, "all-heads", ("Llama-3-8B", "524,288 bytes; it is 131,072", "KV heads"), 1),
     Wrong("kv_cache_bytes", kv_once, "half", ("262,144 bytes; it is 524,288", "a key and a value"), 0),
@@ -679,6 +787,18 @@ WRONG = [
     Wrong("kv_cache_bytes", kv_nan, "value", ("nan bytes",), 0),
     Wrong("kv_cache_bytes", kv_whole_hidden, "whole-head", ("one head is hidden // heads",), 0),
     Wrong("kv_cache_bytes", kv_printed, "form", ("it returns nothing; return a number of bytes",), 0),
+    Wrong("kv_cache_bytes", kv_one_byte, "half", ("a number has 2 bytes", "one of these twos is missing"), 0),
+    Wrong("kv_cache_bytes", kv_shared_out, "all-heads", ("hidden // heads numbers long",), 1),
+    Wrong("generate_with_cache", generate_tensor, "form", ("it returns a Tensor; return a list",), 0),
+    Wrong("generate_with_cache", generate_drawing, "tokens", ("the largest of the scores", "draw none"), 0),
+    Wrong("generate_with_cache", generate_last_twice, "tokens", ("the prompt's last token", "is fed twice"), 0),
+    Wrong("BlockManager", CountsRefusedTokens, "leak", ("takes 0 more", "neither blocks nor the count of tokens"), 3),
+    Wrong("BlockManager", ComparesAll, "counts-held", ("only the 0 more that it takes", "it holds 3"), 2),
+    Wrong("BlockManager", SaysWhether, "form", ("returned a bool; return the request's table",), 0),
+    Wrong("SharingBlockManager", CopyingFull, "needless-copy", ("which is full", "nothing is copied"), 0),
+    Wrong("SharingBlockManager", CountingRefused, "refuses", ("it takes none", "the count of tokens neither"), 3),
+    Wrong("SharingBlockManager", NoneWhereNoneIsSpare, "refuses", ("has room, and nobody shares it",), 3),
+    Wrong("adaptive_batches", adaptive_pairs, "form", ("return a list of (start, [numbers of requests])",), 0),
     Wrong("generate_with_cache", generate_recomputing, "recomputes", ("given 45 tokens in all; 10 are enough",), 2),
     Wrong("generate_with_cache", generate_new_cache, "recomputes", ("You recompute what the cache holds",), 2),
     Wrong("generate_with_cache", generate_feeding_all, "fed-twice", ("feed only the newest token",), 0),
@@ -702,7 +822,7 @@ WRONG = [
     Wrong("decode_lower_bound", bound_in_milliseconds, "milliseconds", ("return seconds",), 0),
     Wrong("decode_lower_bound", bound_printed, "form", ("it returns nothing; return seconds",), 0),
     Wrong("BlockManager", Leaking, "leak", ("allocate(0, 8), free(0), allocate(1, 8)", "do not come back"), 3),
-    Wrong("BlockManager", LeakingRefusals, "leak", ("a request that was refused has kept blocks",), 2),
+    Wrong("BlockManager", LeakingRefusals, "leak", ("a refusal changes nothing, neither blocks nor",), 2),
     Wrong("BlockManager", LeakingAppends, "leak", (": allocate(0, 4), append(0, 12), allocate(1, 8) returned",), 2),
     Wrong("BlockManager", AlwaysNew, "waste", ("3 blocks for 6 tokens; it takes 2: waste less",), 0),
     Wrong("BlockManager", OneTooMany, "waste", ("2 blocks for 4 tokens; it takes 1: waste less",), 0),
@@ -730,9 +850,9 @@ WRONG = [
     Wrong("continuous_batches", removes_while_iterating, "overtakes", ("which came first",), 1),
     Wrong("continuous_batches", in_reverse_order, "overtakes", ("return the first of `waiting`, in order",), 1),
     Wrong("continuous_batches", batch_by_batch, "waits-for-the-batch", ("as soon as a slot is free",), 2),
-    Wrong("continuous_batches", forgets_running, "above-budget", ("of those that run too",), 0),
-    Wrong("continuous_batches", prompts_only, "above-budget", ("Count prompt and limit",), 0),
-    Wrong("continuous_batches", reads_the_future, "above-budget", ("there are 5",), 0),
+    Wrong("continuous_batches", forgets_running, "above-budget", ("Those that run count, too",), 0),
+    Wrong("continuous_batches", prompts_only, "above-budget", ("Count prompt and limit, not prompts alone",), 0),
+    Wrong("continuous_batches", reads_the_future, "above-budget", ("there are 5. Count the limit",), 0),
     Wrong("continuous_batches", ignores_slots, "above-slots", ("and there is 1 slot",), 0),
     Wrong("continuous_batches", never_more_than_two, "idle-slots", ("slots stand empty",), 2),
     Wrong("continuous_batches", numbers_of_requests, "not-waiting", ("an int that is not in `waiting`",), 0),
@@ -748,6 +868,9 @@ WRONG = [
 
 RIGHT = [
     ("kv_cache_bytes", kv_as_float),
+    ("kv_cache_bytes", kv_of_numpy),
+    ("generate_with_cache", generate_numpy),
+    ("adaptive_batches", adaptive_of_numpy),
     ("generate_with_cache", generate_prompt_first),
     ("decode_lower_bound", bound_with_rows),
     ("BlockManager", BlockManagerAsSets),

@@ -5,6 +5,8 @@ Each wrong answer names the code that its check gives, words that the sentence h
 
 from __future__ import annotations
 
+import numpy as np
+
 from course_lib import schedules
 from solutions import ch09_more_schedules as solutions
 from wrong_answers import collect
@@ -185,6 +187,37 @@ def zb_h2(stages, microbatches):
     return plain(schedules.zb_h2(stages, microbatches))
 
 
+@wrong("zero_bubble", "newest-weight-first", "the oldest W that is open comes first", earned=4)
+def newest_weight_first(stages, microbatches):
+    rows = solutions.zero_bubble(stages, microbatches)
+    found = []
+    for row in rows:
+        first = len(row) - next(n for n, action in enumerate(row[::-1]) if action[0] != "W")
+        found.append(row[:first] + row[first:][::-1])
+    return found
+
+
+@wrong("zero_bubble", "not-split", "there are B and W", "here B is the whole backward", "the input part is I", earned=0)
+def with_the_letters_of_papers(stages, microbatches):
+    letters = {"F": "F", "I": "B", "W": "W"}
+    return [[(letters[kind], i) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
+
+
+@wrong("zero_bubble", "form", "rank 0 has the action ('F', '0')", earned=0)
+def with_numbers_in_words(stages, microbatches):
+    return [[(kind, str(i)) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
+
+
+@wrong("zero_bubble", "microbatches", "('F', 8)", "only micro-batches 0 to 7", earned=0)
+def counts_micro_batches_from_1(stages, microbatches):
+    return [[(kind, i + 1) for kind, i in row] for row in solutions.zero_bubble(stages, microbatches)]
+
+
+@right("zero_bubble")
+def as_tuples_of_numpy_numbers(stages, microbatches):
+    return tuple(tuple((kind, np.int64(i)) for kind, i in row) for row in solutions.zero_bubble(stages, microbatches))
+
+
 @right("zero_bubble")
 def by_what_is_held(stages, microbatches):
     rows = []
@@ -254,6 +287,17 @@ def one_unit_after_the_other(stages, microbatches):
     return rows
 
 
+@wrong("chimera", "form", "rank 0 has the action ('SYNC', 0)", "('SYNC', None, 1)", earned=0)
+def syncs_without_a_chunk(stages, microbatches):
+    rows = solutions.chimera(stages, microbatches)
+    return [[*row[:-2], *(("SYNC", chunk) for _, _, chunk in row[-2:])] for row in rows]
+
+
+@wrong("chimera", "form", "rank 0 has the action ('SYNC', None, None)", earned=0)
+def syncs_of_no_chunk(stages, microbatches):
+    return [[*row[:-2], ("SYNC", None, None)] for row in solutions.chimera(stages, microbatches)]
+
+
 @right("chimera")
 def with_another_numbering_of_the_microbatches(stages, microbatches):
     rows = solutions.chimera(stages, microbatches)
@@ -309,7 +353,7 @@ def with_loops(table, most_activations):
     stale, zero, fastest, fits = [], [], None, None
     for name, row in table.items():
         if row["bubble"] > 1e-6 and row["span_bubble"] < 1e-6:
-            zero.insert(0, name)
+            zero.append(name)
         if not row["synchronous"]:
             stale.append(name)
             continue
@@ -319,3 +363,34 @@ def with_loops(table, most_activations):
         if small and (fits is None or row["bubble"] <= table[fits]["bubble"]):
             fits = name
     return {"stale": stale, "fastest": fastest, "fastest_that_fits": fits, "zero_only_by_span": zero}
+
+
+@wrong("read_the_table", "fastest_that_fits", "fastest_that_fits is C, not 'B'", "B holds 6 activations", earned=2)
+def forgets_the_bound(table, most_activations):
+    return solutions.read_the_table(table, 10**9)
+
+
+@wrong("read_the_table", "fastest_that_fits", "Chimera has 2 copies of the weights", earned=2)
+def forgets_the_weights(table, most_activations):
+    one = {name: row | {"weights": 1} for name, row in table.items()}
+    fits = solutions.read_the_table(one, most_activations)["fastest_that_fits"]
+    return solutions.read_the_table(table, most_activations) | {"fastest_that_fits": fits}
+
+
+@wrong("read_the_table", "zero_only_by_span", "['D', 'A'], not ['A']", "not synchronous count, too", earned=3)
+def looks_for_zero_among_the_synchronous(table, most_activations):
+    waiting = {name: row for name, row in table.items() if row["synchronous"]}
+    zero = solutions.read_the_table(waiting, most_activations)["zero_only_by_span"]
+    return solutions.read_the_table(table, most_activations) | {"zero_only_by_span": zero}
+
+
+@wrong("read_the_table", "order", "they come in the order of the table, ['D', 'A2']", earned=0)
+def sorts_the_names(table, most_activations):
+    found = solutions.read_the_table(table, most_activations)
+    return found | {name: sorted(found[name]) for name in ("stale", "zero_only_by_span")}
+
+
+@wrong("read_the_table", "fastest", "fastest is J, not 'I'", earned=1)
+def leaves_out_the_last_row(table, most_activations):
+    found = solutions.read_the_table(dict(list(table.items())[:-1]), most_activations)
+    return found | {"stale": solutions.read_the_table(table, most_activations)["stale"]}
