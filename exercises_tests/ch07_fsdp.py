@@ -1193,10 +1193,13 @@ def _policy_of(unit: nn.Module) -> str:
     return "" if policy is None else str(policy.reduce_dtype or policy.param_dtype).removeprefix("torch.")
 
 
-def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list, clear: bool = True) -> dict:
+def _script_reference(
+    seed: int, x: torch.Tensor, y: torch.Tensor, rows: list, clear: bool = True, half: bool = False
+) -> dict:
     """Return the weights after the steps in which rank r sees `rows[r][step]`: computed in bf16, kept in fp32.
 
-    Unless they are cleared, clipped gradients stay and the next ones are added to them.
+    Unless they are cleared, clipped gradients stay and the next ones are added to them; with `half` the
+    loss is in bf16, too.
     """
     model = Stream(seed)
     weights = [p.detach().clone() for p in model.parameters()]
@@ -1204,11 +1207,12 @@ def _script_reference(seed: int, x: torch.Tensor, y: torch.Tensor, rows: list, c
     for step in range(len(rows[0])):
         total = [t * 0 for t in total] if clear else total
         for mine in rows:
-            half = [w.bfloat16().requires_grad_() for w in weights]
-            named = dict(zip(dict(model.named_parameters()), half, strict=True))
+            low = [w.bfloat16().requires_grad_() for w in weights]
+            named = dict(zip(dict(model.named_parameters()), low, strict=True))
             out = torch.func.functional_call(model, named, (x[mine[step]].bfloat16(),))
-            nn.functional.mse_loss(out.float(), y[mine[step]]).backward()
-            total = [t + h.grad.float() / len(rows) for t, h in zip(total, half, strict=True)]
+            pair = (out, y[mine[step]].bfloat16()) if half else (out.float(), y[mine[step]])
+            nn.functional.mse_loss(*pair).backward()
+            total = [t + h.grad.float() / len(rows) for t, h in zip(total, low, strict=True)]
         norm = math.sqrt(sum(float((t * t).sum()) for t in total))
         total = [t * min(1.0, CLIP / norm) for t in total]
         weights = [w - RATE * t for w, t in zip(weights, total, strict=True)]
@@ -1252,6 +1256,10 @@ def check_fix_this_script(answer: Any, part: Any) -> str:
     after.expect(not piled < min(away, SCRIPT),
         "the weights are those of gradients that add up from step to step: clear them in every step, with "
         "optimizer.zero_grad()", "not-cleared")
+    low = _distance(final, _script_reference(seed, x, y, rows, half=True)) / moved
+    after.expect(not 5 * low < away,
+        "the weights are those of a loss in bf16, which rounds the differences: take the mean squared error of "
+        "model(x).float() and y", "low-loss")
     after.expect(away < SCRIPT,
         f"the weights are {away:.0%} of the way off those of gradient descent on the rows seen, with learning rate "
         f"{RATE} and the global norm clipped to {CLIP:g}: take the mean squared error of model(x).float(), clip, step, "

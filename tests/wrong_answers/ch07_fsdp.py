@@ -1561,7 +1561,7 @@ def rank_0_reads_and_scatters(dist, files, shards, shapes):
 
 def _script(
     dist, model, data, epochs, batch, *, units=True, low=True, early=False, scaler=False, shards=False, seed=0,
-    anew=True, reduce=torch.float32, clear=True, shuffle=True, late=False,
+    anew=True, reduce=torch.float32, clear=True, shuffle=True, late=False, low_loss=False,
 ):  # fmt: skip
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
     from torch.distributed.device_mesh import init_device_mesh
@@ -1587,7 +1587,8 @@ def _script(
             if clear:
                 optimizer.zero_grad()
                 model.zero_grad()
-            scale.scale(torch.nn.functional.mse_loss(model(x).float(), y)).backward()
+            pair = (model(x), y.bfloat16()) if low_loss else (model(x).float(), y)
+            scale.scale(torch.nn.functional.mse_loss(*pair)).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             scale.step(optimizer)
             scale.update()
@@ -1649,6 +1650,11 @@ def sets_the_epoch_too_late(*data):
 @wrong("fix_this_script", "not-shuffled", "in the order of the data", "shuffle=False", earned=4)
 def never_shuffles(*data):
     return _script(*data, shuffle=False)
+
+
+@wrong("fix_this_script", "low-loss", "a loss in bf16", "model(x).float()", earned=2)
+def takes_the_loss_in_bf16(*data):
+    return _script(*data, low_loss=True)
 
 
 @wrong("fix_this_script", "not-cleared", "add up from step to step", "zero_grad", earned=2)
