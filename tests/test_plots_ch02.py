@@ -151,7 +151,7 @@ def test_a_size_stands_on_its_side_of_the_line():
     ax = plots.message_sizes({"small": 1e3, "large": 1e9}, 5e-6, 50e9)
     (edge,) = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
     assert edge == pytest.approx(250e3)
-    assert ax.get_title("left") == "One call carries from 1 kB to 1 GB: small ones pay latency, large ones bytes"
+    assert ax.get_title("left") == "From 1 kB to 1 GB: small tensors pay latency, large ones bytes"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["small", "large"]
 
 

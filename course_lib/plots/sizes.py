@@ -35,7 +35,7 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     small, large = (bytes_text(end(sizes.values())) for end in (min, max))
-    ax.set_title(f"One call carries from {small} to {large}: small ones pay latency, large ones bytes", fontsize=TITLE,
+    ax.set_title(f"From {small} to {large}: small tensors pay latency, large ones bytes", fontsize=TITLE,
                  loc="left")  # fmt: skip
     at_line = f"at the line ({bytes_text(edge)}) the bytes take {1e6 * latency:g} µs"
     ax.set_xlabel(f"size of the tensor; {at_line}", fontsize=SMALLEST)
