@@ -39,6 +39,6 @@ def expert_layer(
     ax.text(37.0, 6.0, "sum of\nits two" if len(chosen) == 2 else "sum", fontsize=SMALLEST, va="center", color=INK)
     first, second = (" and ".join(str(number + 1) for number in experts) for experts in (chosen, other))
     say(ax, f"a token goes through attention ({attention:.0f} million parameters) and the router ({router:,}) to "
-            f"experts {first} of {shape.experts} ({expert:.0f} million each), another token to {second}; the results of "
-            "each token's experts are added")
+            f"experts {first} of {shape.experts} ({expert:.0f} million each), another token to {second}; the results "
+            "of a token's experts are added")
     return ax
