@@ -114,7 +114,7 @@ def _stairs(ax: Axes, places: list, top: list, stairs: int, most: float) -> None
         ax.text(max(x - 0.03, 0.12), top[_nearest(places, x)] + 0.08 * most, f"layer {stair + 1}", ha="center",
                 va="center", fontsize=SMALLEST)  # fmt: skip
     spike = max((i for i, x in enumerate(places) if 1 <= x < 1.2), key=top.__getitem__)
-    for x, dy, words in ((places[spike], 0.06, "gradient of the logits"), (1.52, 0.14, "grey: working")):
+    for x, dy, words in ((places[spike], 0.06, "gradient of\nthe logits"), (1.52, 0.14, "grey: working")):
         y = top[_nearest(places, x)]
         ax.annotate(words, (x, y - 0.02 * most), (x + 0.09, y + dy * most), fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK})  # fmt: skip

@@ -65,7 +65,7 @@ def memory_bars(
         for part, size in parts.items():
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
-            if size > 0.02 * most:  # a narrow part has its number above
+            if size > (0.02 if part == "logits" else 0.045) * most:  # narrow logits have their number above
                 ink = "white" if part == "weights" and size > 0.045 * most else "black"
                 place, within = (row, colour) if size > 0.045 * most else (row - 0.43, "none")
                 number = f"{size / scale:.{1 if size < 10 * scale else 0}f}"
