@@ -1,167 +1,144 @@
-"""Runs the solved chapters and writes them as a book of pages: python docs/book.py [ch03 ...] [--to book]
+"""Makes the book from the chapters: python docs/book.py [ch03 ...] [--to book]
 
-A page is one HTML file that needs no network and no server: its pictures are inside it, an exercise shows its stub and
-folds the answer. nbclient runs the chapters, nbconvert writes the pages (docs/templates/page).
+Each chapter is solved and run (executed.py) and turned into a page (chapter_page.py), and Sphinx makes the pages: they
+need no network and no server. A chapter whose code has not changed is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import html
-import re
+import os
+import shutil
+import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import nbformat
-from contents import minutes, question
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from nbconvert import HTMLExporter
-from nbformat import NotebookNode
-from tqdm import tqdm
-from traitlets.config import Config
+from chapter_page import PICTURES, Book, page
+from executed import KEPT, complaints, fresh, kept
+from landing import landing, slides_page
+from nbformat.v4 import new_markdown_cell, new_notebook
+from reference_pages import exercises, exercises_of, glossary
+from slides import write_slides
 
-from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find, solved, tagged, tags
+from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find
 from exercises_tests.tools.copies import write
 
-TEMPLATES = Path(__file__).with_name("templates")
-WIDGET = "application/vnd.jupyter.widget-view+json"
-SECONDS = 300  # for one cell
-
-
-def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
-    """Return the solved chapter with its outputs. Raises ChapterError for a cell that fails, also a check."""
-    notebook = solved(chapter, root)
-    for cell in notebook.cells:
-        if any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)):
-            cell.metadata["tags"] = [tag for tag in tags(cell) if tag != "raises-exception"]
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    running = None
-
-    def started(cell: NotebookNode, cell_index: int) -> None:
-        nonlocal running
-        running = cell["id"]
-
-    with tempfile.TemporaryDirectory() as folder, tqdm(total=len(code), desc=chapter.name, unit="cell") as bar:
-        private = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})  # no ports on the machine
-        client = NotebookClient(
-            notebook, timeout=SECONDS, kernel_name="python3", store_widget_state=False, config=private,
-            resources={"metadata": {"path": folder}}, on_cell_start=started,
-            on_cell_executed=lambda cell, cell_index, execute_reply: bar.update())
-        try:
-            client.execute()
-        except CellExecutionError as error:
-            said = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
-            raise ChapterError(f"{chapter.name} was not written: its cell {running} failed ({said}).") from None
-        except CellTimeoutError:
-            raise ChapterError(f"{chapter.name} was not written: its cell {running} ran over {SECONDS} s.") from None
-        except DeadKernelError:
-            raise ChapterError(f"{chapter.name} was not written: its kernel died in the cell {running}.") from None
-        except RuntimeError as error:
-            raise ChapterError(f"{chapter.name} was not written: its kernel did not start ({error}).") from None
-    return notebook
-
-
-def for_reading(chapter: Chapter, notebook: NotebookNode, answers: bool = True) -> NotebookNode:
-    """Make an executed chapter readable without a kernel: still pictures, links to pages, stubs; returns it."""
-    stubs = {cell["id"]: cell.source for cell in tagged(chapter.notebook, "exercise")}
-    notebook.metadata["title"] = chapter.title
-    notebook.metadata.pop("widgets", None)
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell["source"] = to_pages(cell.source)
-        if cell.cell_type == "code":
-            cell["outputs"] = together(cell.outputs)
-        for output in cell.get("outputs", []):
-            if "text" in output:  # a progress bar goes back to the beginning of its line
-                output["text"] = re.sub(r"^.*\r(?!\n)", "", output["text"], flags=re.MULTILINE)
-            data = output.get("data", {})
-            if (png := data.get("image/png")) and "text/html" not in data:
-                drawn = f"Picture drawn by {cell.source.strip().splitlines()[-1]}"
-                data["text/html"] = f'<img alt="{html.escape(drawn)}" src="data:image/png;base64,{png}">'
-            if data.pop(WIDGET, None) and "text/html" in data:  # what is left is a still picture, and what was printed
-                still = f"<pre>with {html.escape(data.get('text/plain', ''))}</pre>"
-                data["text/html"] = still + data["text/html"]
-        if cell.get("id") in stubs:
-            cell.metadata["stub"] = stubs[cell["id"]]
-            cell["source"] = cell.source if answers else stubs[cell["id"]]
-    return notebook
-
-
-def together(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Return outputs in which what was written to one stream without a picture between is in one piece."""
-    joined: list[NotebookNode] = []
-    for output in outputs:
-        if joined and "text" in output and joined[-1].get("name") == output.name:
-            joined[-1]["text"] += output.text
-        else:
-            joined.append(output)
-    return joined
-
-
-def to_pages(text: str) -> str:
-    """Return a text whose links to chapters lead to pages."""
-    return re.sub(r"\]\((?:\./|\.\./\w+/)?(ch\d\d\w*)\.(?:ipynb|html)(#[^)]*)?\)",
-                  lambda link: f"]({link[1]}.html{link[2] or ''})", text)
-
-
-def complaints(notebook: NotebookNode) -> list[str]:
-    """Return the cells that wrote to stderr: a reader should see no warning."""
-    return [cell["id"] for cell in notebook.cells
-            if any(output.get("name") == "stderr" for output in cell.get("outputs", []))]
-
-
-def page(notebook: NotebookNode, before: Chapter | None = None, after: Chapter | None = None,
-         inside: bool = True) -> str:
-    """Return a notebook as one HTML page with links to its neighbours."""
-    exporter = HTMLExporter(template_name="page", extra_template_basedirs=[str(TEMPLATES)],
-                            exclude_input_prompt=True, exclude_output_prompt=True)
-    text, _ = exporter.from_notebook_node(notebook, {"before": before, "after": after, "inside": inside})
-    return text
-
-
-def contents(known: list[Chapter], folder: Path) -> str:
-    """Return the page that lists all chapters; a chapter without a page in `folder` has no link."""
-    rows = ["# Distributed training and serving of large language models", "",
-            "| chapter | question | core exercises, minutes (estimated) |", "|---|---|---|"]
-    for chapter in known:
-        there = (folder / f"{chapter.name}.html").exists()
-        title = f"{int(chapter.name[2:4])} · {chapter.title}"  # as texts call it: chapter 3
-        title = f"[{title}]({chapter.name}.html)" if there else title
-        rows.append(f"| {title} | {question(chapter)} | {minutes(chapter)} |")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("\n".join(rows))])
-    notebook.metadata["title"] = "Contents"
-    return page(notebook, inside=False)
+TEMPLATES = Path(__file__).with_name("templates") / "pages"
+STATIC = ("book.css", "book.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt")
+TITLE = "Distributed training and serving of large language models"
+LEFT_OUT = ("_sources", "objects.inv", ".buildinfo")  # of what Sphinx makes: nobody who reads needs it
+OURS = ".course-book"  # stands in a folder that this command wrote
 
 
 def write_book(names: list[str], folder: Path, answers: bool = True, root: Path = ROOT) -> list[str]:
-    """Write the pages of these chapters (default: all) and the contents; return a sentence for each that failed."""
+    """Write the book with these chapters (default: all) and those that have run already; return what failed."""
     known, failed = chapters(root), []
     wanted = [find(name, root).name for name in names] or [chapter.name for chapter in known]
-    folder.mkdir(parents=True, exist_ok=True)
-    linked = [chapter for chapter in known if chapter.name in wanted or (folder / f"{chapter.name}.html").exists()]
-    for before, chapter, after in zip([None, *linked], linked, [*linked[1:], None], strict=False):
-        if chapter.name not in wanted:
-            continue
-        target = folder / f"{chapter.name}.html"
+    claim(folder)
+    run, place = {}, folder_of_runs(root)
+    for chapter in known:
         try:
-            notebook = executed(chapter, root)
+            run[chapter.name] = fresh(chapter, root, place) if chapter.name in wanted else kept(chapter, root, place)
         except ChapterError as error:
-            failed.append(str(error))  # a page that says so, since its neighbours lead to it
-            excuse = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(html.escape(str(error)))])
-            excuse.metadata["title"] = chapter.title
-            write(target, page(excuse, before, after))
-            continue
-        if wrote := complaints(notebook):
+            failed.append(str(error))  # a page that says so, where the chapter was asked for
+            run[chapter.name] = new_notebook(cells=[new_markdown_cell(
+                f"# {chapter.title}\n\n{html.escape(str(error))}", id="failed")])
+    there = [chapter for chapter in known if run[chapter.name] is not None]
+    source = place.parent / ("source" if answers else "source-without-answers")
+    book = Book(there, source)
+    for chapter in there:
+        if wrote := complaints(run[chapter.name]):
             print(f"{chapter.name}: warnings stand in the output of {', '.join(wrote)}.", file=sys.stderr)
-        write(target, page(for_reading(chapter, notebook, answers), before, after))
-    write(folder / "index.html", contents(known, folder))
+    pages = written(book, run, answers)
+    lay_out(source, pages)
+    mirrored(sphinx(source), folder)
+    for chapter in there:
+        if (notebook := kept(chapter, root, place)) is not None:
+            write_slides(chapter, notebook, folder)
     return failed
 
 
+def folder_of_runs(root: Path) -> Path:
+    return KEPT if root == ROOT else root / "build" / "book" / "executed"
+
+
+def claim(folder: Path) -> None:
+    """Make the folder for the book. Raises ChapterError for one that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise ChapterError(f"{folder} is a file: name a folder, OUT=dir.")
+    if folder.exists() and any(folder.iterdir()) and not (folder / OURS).exists():
+        raise ChapterError(f"{folder} holds something that is not a book of this course: name another folder, OUT=dir, "
+                           "or empty this one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / OURS).touch()
+    (folder / ".nojekyll").touch()  # GitHub Pages leaves out folders that begin with _ unless this file is there
+
+
+def written(book: Book, run: dict[str, nbformat.NotebookNode], answers: bool) -> dict[str, str]:
+    """Return the text of every page by the name of its file."""
+    pages = {"index.md": landing(book, TITLE, slides=True), "exercises.md": exercises(book),
+             "glossary.md": glossary(book), "slides.md": slides_page(book),
+             "conf.py": (TEMPLATES / "conf.py").read_text(encoding="utf-8")}
+    for chapter in book.chapters:
+        made = page(chapter, nbformat.from_dict(run[chapter.name]), book, answers)
+        pages[f"{chapter.name}.ipynb"] = nbformat.writes(made)
+        if chapter.exercises:
+            pages[f"{chapter.name}_exercises.md"] = exercises_of(chapter, book)
+    return pages
+
+
+def lay_out(source: Path, pages: dict[str, str]) -> None:
+    """Write the pages for Sphinx; a page that has not changed keeps its time, and is not made again."""
+    static = source / "_static"
+    static.mkdir(parents=True, exist_ok=True)
+    for name in STATIC:
+        shutil.copy2(TEMPLATES / name, static / name)
+    for name, said in pages.items():
+        path = source / name
+        if not path.exists() or path.read_text(encoding="utf-8") != said:
+            write(path, said)
+    for path in source.iterdir():
+        if path.is_file() and path.name not in pages:
+            path.unlink()
+    shown = "".join(said for name, said in pages.items() if name.endswith(".ipynb"))
+    for picture in (source / PICTURES).glob("*"):
+        if picture.name not in shown:
+            picture.unlink()
+
+
+def sphinx(source: Path) -> Path:
+    """Let Sphinx make the pages; return their folder. Raises ChapterError with what it said where it does not."""
+    work = source.with_name(f"{source.name}-made")  # not the book itself: beside its pages Sphinx leaves what it needs
+    command = [sys.executable, "-m", "sphinx", "--builder", "html", "--quiet", "--doctree-dir", str(work / "doctrees"),
+               str(source), str(work / "html")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env={
+        **os.environ, "COURSE_DOCS": str(Path(__file__).parent), "COURSE_TITLE": "Distributed LLMs"})
+    if said := done.stderr.strip():
+        print(said, file=sys.stderr)
+    if done.returncode:
+        raise ChapterError(f"Sphinx did not make the book (exit {done.returncode}).")
+    return work / "html"
+
+
+def mirrored(made: Path, folder: Path) -> None:
+    """Bring the folder of the book in step with the pages that were made before slides are added."""
+    files = {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
+    files = {path for path in files if path.parts[0] not in LEFT_OUT}
+    for path in files:
+        target = folder / path
+        if not target.exists() or target.read_bytes() != (made / path).read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made / path, target)
+    for path in folder.rglob("*"):
+        here = path.relative_to(folder)
+        if path.is_file() and here not in files and here.name not in (OURS, ".nojekyll"):
+            path.unlink()
+
+
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python docs/book.py", description="Write the chapters as a book of pages.")
+    parser = argparse.ArgumentParser(prog="python docs/book.py", description="Make the book from the chapters.")
     parser.add_argument("chapters", nargs="*", help="ch03 ... (default: all)")
     parser.add_argument("--to", type=Path, default=ROOT / "book", help="the folder to write to (default: book/)")
     parser.add_argument("--without-answers", action="store_true", help="show the stubs only")
@@ -173,7 +150,7 @@ def main(argv: list[str]) -> int:
     for sentence in failed:
         print(sentence, file=sys.stderr)
     if (options.to / "index.html").exists():
-        print(f"Contents: {options.to / 'index.html'}")
+        print(f"The book: {options.to / 'index.html'}")
     return 2 if failed else 0
 
 

@@ -1,0 +1,154 @@
+"""Writes the first page of the book: for whom, the map of the chapters, and how to begin.
+
+The map is drawn from the chapters: a line leads from each chapter to those that say, in their first text, that they
+need it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+from chapter_page import Book, number
+from contents import minutes, question
+
+from exercises_tests.tools.chapters import Chapter
+
+BOX, HIGH, GAP, ROW = 236, 58, 44, 80  # of the map, in its own units
+
+
+def needs(chapter: Chapter) -> list[int]:
+    """Return the numbers of the chapters that a chapter says it needs, in its first text."""
+    first = next((cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown"), "")
+    found: set[int] = set()
+    for sentence in re.split(r"(?<=[.?!])\s+|;|\n\n", first):
+        if re.search(r"\bneeds?\b", sentence) and not re.search(r"\bno other chapter\b", sentence):
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence)
+            for numbers in re.findall(r"\bchapters? (\d+(?:(?:, | and | or | to )\d+)*)", plain):
+                found |= {int(digits) for digits in re.findall(r"\d+", numbers)}
+    return sorted(found - {number(chapter)})
+
+
+def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:
+    """Return the chapters from which a line leads to each: those it needs, less what these need themselves."""
+    known = {number(chapter): [other for other in needs(chapter)] for chapter in chapters}
+    reached: dict[int, set[int]] = {}
+    for place in sorted(known):
+        known[place] = [other for other in known[place] if other in known and other < place]
+        reached[place] = set(known[place]).union(*(reached[other] for other in known[place]))
+    return {place: [other for other in others if not any(other in reached[third] for third in others)]
+            for place, others in known.items()}
+
+
+def columns(chapters: list[Chapter]) -> dict[int, int]:
+    """Return the column of each chapter: one to the right of all that it needs."""
+    known = {number(chapter): chapter for chapter in chapters}
+    placed: dict[int, int] = {}
+    for place in sorted(known):  # a chapter needs earlier ones only
+        placed[place] = max([placed[other] + 1 for other in needs(known[place]) if other in placed], default=0)
+    return placed
+
+
+def chapter_map(book: Book) -> str:
+    """Return the map as a drawing whose boxes are links."""
+    placed, rows, spots = columns(book.chapters), {}, {}
+    for chapter in book.chapters:
+        column = placed[number(chapter)]
+        row = rows.setdefault(column, 0)
+        rows[column] += 1
+        spots[number(chapter)] = (column * (BOX + GAP), row)
+    tallest = max(rows.values(), default=1)
+    for place, (x, row) in spots.items():  # each column stands in the middle
+        spots[place] = (x, (row + (tallest - rows[placed[place]]) / 2) * ROW)
+    drawn, lines, boxes = lines_of(book.chapters), [], []
+    for chapter in book.chapters:
+        x, y = spots[number(chapter)]
+        for other in drawn[number(chapter)]:
+            from_x, from_y = spots[other][0] + BOX, spots[other][1] + HIGH / 2
+            bend = (x - from_x) / 2
+            lines.append(f'<path d="M{from_x:g} {from_y:g} C{from_x + bend:g} {from_y:g} {x - bend:g} '
+                         f'{y + HIGH / 2:g} {x:g} {y + HIGH / 2:g}"/>')
+        words = html.escape(chapter.title)
+        boxes.append(
+            f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="8"/>'
+            f'<text x="{x + 12:g}" y="{y + 24:g}" class="name">{number(chapter)} · {words}</text>'
+            f'<text x="{x + 12:g}" y="{y + 44:g}">{len(chapter.exercises)} exercises, {minutes(chapter)} min</text>'
+            "</a>")
+    wide = max((x for x, _ in spots.values()), default=0) + BOX
+    names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
+                      for chapter in book.chapters)
+    return (f'<figure class="map"><svg viewBox="-2 -2 {wide + 4:g} {tallest * ROW - ROW + HIGH + 4:g}" role="group" '
+            f'aria-label="Map of the chapters: {names}"><g class="needs">{"".join(lines)}</g>{"".join(boxes)}</svg>'
+            "</figure>")
+
+
+def cards(book: Book) -> str:
+    """Return a card for each chapter: its number, title, question, exercises and minutes."""
+    made = []
+    for chapter in book.chapters:
+        extras = sum(exercise.level != "core" for exercise in chapter.exercises)
+        more = f", {extras} extra" if extras else ""
+        made.append(
+            f'<a class="card" href="{chapter.name}.html"><b>{number(chapter)} · {html.escape(chapter.title)}</b>'
+            f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
+            f"<small>{len(chapter.exercises) - extras} core exercises, {minutes(chapter)} min (estimated){more}</small>"
+            "</a>")
+    return f'<div class="cards">{"".join(made)}</div>'
+
+
+def landing(book: Book, title: str, slides: bool) -> str:
+    """Return the first page as text for Sphinx."""
+    exercises = [exercise for chapter in book.chapters for exercise in chapter.exercises]
+    hours = round(sum(minutes(chapter) for chapter in book.chapters) / 60)
+    names = "\n".join(chapter.name for chapter in book.chapters)
+    first = book.chapters[0].name if book.chapters else ""
+    begin = f'<p class="begin"><a class="button" href="{first}.html">Begin with chapter 0</a> ' if first else "<p>"
+    more = "exercises\nglossary" + "\nslides" * slides
+    return f"""# {title}
+
+You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
+served. In each chapter you guess a number, run real processes that really talk to each other, write the function that
+makes them faster, and are told in one sentence whether it is right. A laptop with two cores and no GPU is enough.
+
+{begin}<a href="exercises.html">All {len(exercises)} exercises</a> <a href="glossary.html">Glossary</a></p>
+
+## The chapters
+
+A chapter needs those from which a line leads to it, and one without such a line can be read at any time. All core
+exercises together take about {hours} hours (estimated).
+
+{chapter_map(book)}
+
+{cards(book)}
+
+## Read here, write there
+
+These pages hold the whole course: the text, the pictures, the numbers that were measured when the pages were made, and
+the answers, folded. Guess before you unfold. To write the answers yourself and have them checked, take the notebooks:
+
+```
+make lab     # in a copy of the repository: sets up Python, opens the chapters in JupyterLab
+```
+
+```{{toctree}}
+:caption: Chapters
+:hidden:
+
+{names}
+```
+
+```{{toctree}}
+:caption: Look up
+:hidden:
+
+{more}
+```
+"""
+
+
+def slides_page(book: Book) -> str:
+    """Return the page that leads to the slides of each chapter."""
+    rows = [f"- [{number(chapter)} · {chapter.title}]({chapter.name}.slides.html)" for chapter in book.chapters]
+    rows = [re.sub(r"\[(.*)\]\((.*)\)", r'<a href="\2">\1</a>', row) for row in rows]
+    return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
+                      "F fills the screen, Escape shows all.", "", *rows, ""])
