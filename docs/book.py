@@ -56,7 +56,7 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
     mirrored(sphinx(source), folder)
     for chapter in there:
         if (notebook := kept(chapter, root, place)) is not None:
-            write_slides(chapter, notebook, folder)
+            write_slides(chapter, notebook, folder, source / PICTURES)
     return failed
 
 

@@ -47,13 +47,17 @@ class Book:
         return {name: owners[0] for name, owners in found.items() if len(owners) == 1}
 
     def keep(self, png: bytes) -> str:
-        """Keep a picture as a file, half as large as the PNG and just as sharp; return its address."""
-        place = f"{PICTURES}/{hashlib.sha256(png).hexdigest()[:16]}.webp"
-        path = self.source / place
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.open(io.BytesIO(png)).convert("RGB").save(path, "WEBP", lossless=True, method=2)
-        return place
+        """Keep a picture; return its address."""
+        return f"{PICTURES}/{kept_picture(png, self.source / PICTURES).name}"
+
+
+def kept_picture(png: bytes, folder: Path) -> Path:
+    """Keep a picture in a folder, smaller than the PNG and just as sharp; return its file."""
+    path = folder / f"{hashlib.sha256(png).hexdigest()[:16]}.webp"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.open(io.BytesIO(png)).convert("RGB").save(path, "WEBP", lossless=True, method=2)
+    return path
 
 
 def number(chapter: Chapter) -> int:
@@ -68,8 +72,11 @@ def label(chapter: Chapter, name: str) -> str:
 def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = True) -> NotebookNode:
     """Return a chapter that has run as a page."""
     stubs = {cell["id"]: cell.source for cell in tagged(chapter.notebook, "exercise")}
-    cells = []
+    cells: list[NotebookNode] = []
     for cell in notebook.cells:
+        if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in made.source for made in cells):
+            to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
+            cells.append(new_markdown_cell(to, id=f"{cell['id']}-here"))
         if cell.cell_type == "markdown":
             cells.append(new_markdown_cell(text(cell.source, chapter, book, cell["id"]), id=cell["id"]))
         elif cell.cell_type == "code":

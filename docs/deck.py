@@ -6,10 +6,11 @@ import base64
 import html
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from chapter_page import together, unguessed
+from chapter_page import kept_picture, together, unguessed
 from contents import question
-from fitting import as_html, blocks, bullets, cut, inline, narrow, pages, questions, small, webp
+from fitting import as_html, blocks, bullets, cut, inline, narrow, pages, questions, small
 from frames import FRAMES
 from nbformat import NotebookNode
 
@@ -40,9 +41,9 @@ class Slide:
         return as_html("\n\n".join(self.notes))
 
 
-def as_slides(chapter: Chapter, notebook: NotebookNode) -> list[Slide]:
-    """Return the slides of a chapter that has run."""
-    deck = Deck()
+def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
+    """Return the slides of a chapter that has run; `pictures` is a folder in which small pictures are kept."""
+    deck = Deck(pictures)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             deck.text(cell.source)
@@ -60,7 +61,8 @@ def as_slides(chapter: Chapter, notebook: NotebookNode) -> list[Slide]:
 class Deck:
     """The slides so far, the section they are in, and text that no slide has taken yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, pictures: Path) -> None:
+        self.pictures = pictures
         self.slides: list[Slide] = []
         self.section = self.heading = ""
         self.waiting: list[str] = []
@@ -166,7 +168,8 @@ class Deck:
         return inline(asked[-1] if asked else re.sub(r"^\d+ · ", "", self.section))
 
     def picture(self, title: str, alt: str, png: str, code: str) -> None:
-        source = f'src="data:image/webp;base64,{webp(base64.b64decode(png))}"'
+        image = base64.b64encode(kept_picture(base64.b64decode(png), self.pictures).read_bytes()).decode()
+        source = f'src="data:image/webp;base64,{image}"'
         self.add(Slide("picture", title or self.title(), f'<img alt="{alt}" {source}>', code, open=not title))
 
     def panel(self, drawn: dict, code: str) -> None:

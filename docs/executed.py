@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import importlib.metadata
 import json
@@ -87,7 +86,7 @@ def fresh(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookN
     for old in folder.glob(f"{chapter.name}-*.ipynb"):
         old.unlink()
     write(_place(chapter, root, folder), nbformat.writes(notebook))
-    return copy.deepcopy(notebook)
+    return kept(chapter, root, folder)
 
 
 def _place(chapter: Chapter, root: Path, folder: Path) -> Path:

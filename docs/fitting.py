@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 
 from chapter_page import FENCE
 from formulas import shown
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
-from PIL import Image
 
 SIZES = {44: (43, 8), 36: (53, 10), 28: (68, 12)}  # letters of a line, and lines, of what is printed, by their size
 WORDS = 420  # letters of a text that a slide takes
@@ -106,9 +103,3 @@ def pages(lines: list[str]) -> tuple[int, list[str]]:
         made[-1].append(line)
         filled += takes
     return size, ["\n".join(part) for part in made]
-
-
-def webp(png: bytes) -> str:
-    buffer = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").save(buffer, "WEBP", lossless=True, method=2)
-    return base64.b64encode(buffer.getvalue()).decode()

@@ -19,7 +19,7 @@ def mathml(latex: str, display: bool = False) -> str:
     try:
         return _converter().convert_with_local_state(latex.strip(), displaystyle=display)
     except LatexError as error:
-        said = " ".join(str(error.args[0] if error.args else error).split())
+        said = " ".join(str(error.args[0] if error.args else error).split()).rstrip(".")
         raise ValueError(f"The formula {latex.strip()!r} cannot be read: {said}.") from None
 
 

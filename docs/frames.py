@@ -23,7 +23,7 @@ from course_lib.plots import canvas
 from course_lib.plots.sliders import values_of
 
 FRAMES = "application/vnd.course.frames+json"
-MOST = 100  # pictures drawn for one panel: about 20 s of a quiet core, 2 MB
+MOST = 120  # pictures drawn for one panel: some 20 s, 2 MB
 LONG = 7  # values of a range of numbers that are drawn, where it has more and not everything fits
 
 

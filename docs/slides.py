@@ -13,9 +13,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from chapter_page import number
+from chapter_page import PICTURES, number
 from deck import Slide, as_slides
-from executed import fresh
+from executed import KEPT, fresh
 from jinja2 import Environment, FileSystemLoader
 from nbformat import NotebookNode
 
@@ -40,18 +40,17 @@ def as_page(chapter: Chapter, slides: list[Slide]) -> str:
     """Return slides as one HTML page."""
     folder = reveal()
     parts = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
-        ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"),
-        ("notes", "plugin/notes/notes.js"))}
+        ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
     font = base64.b64encode((TEMPLATES / "pages" / "STIXTwoMath.woff").read_bytes()).decode()
     made = Environment(loader=FileSystemLoader(TEMPLATES / "slides"), autoescape=True).get_template("slides.html.j2")
     return made.render(parts, title=f"{number(chapter)} · {chapter.title}", slides=slides, font=font)
 
 
-def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path) -> Path:
+def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, pictures: Path | None = None) -> Path:
     """Write the slides of a chapter that has run; return their file."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{chapter.name}.slides.html"
-    write(target, as_page(chapter, as_slides(chapter, notebook)))
+    write(target, as_page(chapter, as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)))
     return target
 
 

@@ -1,0 +1,229 @@
+"""The book and the slides in a browser, opened from disk: nothing is fetched, nothing overflows, panels follow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from opened import SEEN
+
+from exercises_tests.tools.chapters import ROOT, chapters
+
+for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
+    pytest.importorskip(package, reason='what makes the book is not installed: pip install -e ".[book]"')
+
+CHAPTERS = chapters()
+NAMES = [chapter.name for chapter in CHAPTERS]
+SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844)}
+SECONDS = 1800  # to run and make all chapters on a busy machine
+
+OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
+    Reveal.slide(place);
+    const room = slide.getBoundingClientRect(), out = [], share = room.width / 1280;
+    for (const part of slide.querySelectorAll("h1, h2, p, pre, li, table, td, img, math, summary, .body")) {
+        if (part.closest(".notes") || part.parentElement.closest("details")) continue;
+        const box = part.getBoundingClientRect();
+        if (box.bottom > room.bottom + 1 || box.right > room.right + 1 || box.left < room.left - 1
+            || box.top < room.top - 1 || (part.matches(".body, pre, p") && (part.scrollWidth > part.clientWidth + 2
+                                                  || part.scrollHeight > part.clientHeight + 2))) {
+            out.push(`${part.tagName} leaves the slide`);
+        }
+        if (part.matches("p, pre, li, td, h2, code") && parseFloat(getComputedStyle(part).fontSize) < 28) {
+            out.push(`${part.tagName} has letters of ${getComputedStyle(part).fontSize}`);
+        }
+    }
+    const image = slide.querySelector("img");
+    if (image && image.getBoundingClientRect().height < 380 * share) out.push("the picture is small");
+    const title = slide.querySelector("h1, h2");
+    if (!title || !title.textContent.trim()) out.push("no title");
+    return [place + 1, out];
+}).filter(([, out]) => out.length)"""
+
+LETTERS = """() => {
+    const counts = [];
+    for (const text of document.querySelectorAll("article section > p")) {
+        if (text.textContent.length < 200 || text.querySelector("math, code")) continue;
+        counts.push(text.textContent.length / Math.round(text.getBoundingClientRect().height
+                                                         / parseFloat(getComputedStyle(text).lineHeight)));
+    }
+    return counts;
+}"""
+
+
+@pytest.fixture(scope="session")
+def book(tmp_path_factory) -> Path:
+    """The book of all chapters; runs that are kept in build/ are not run again."""
+    folder = tmp_path_factory.mktemp("book") / "book"
+    done = subprocess.run([sys.executable, "docs/book.py", "--to", str(folder)], cwd=ROOT, capture_output=True,
+                          text=True, timeout=SECONDS)
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr[-2000:]
+    return folder
+
+
+@pytest.fixture
+def opened(browser, book, request):
+    """Opens a page of the book from disk, and fails at the end where it fetched something or a script failed."""
+    faults, contexts = [], []
+
+    def open_page(name: str, size: str = "wide", scheme: str = "light", zoom: float = 1):
+        wide, high = SIZES[size]
+        context = browser.new_context(viewport={"width": int(wide / zoom), "height": int(high / zoom)},
+                                      color_scheme=scheme, device_scale_factor=zoom)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(f"error of a script: {error}"))
+        page.on("requestfailed", lambda asked: faults.append(f"not there: {asked.url[-100:]}"))
+        page.on("request", lambda asked: faults.append(asked.url) if asked.url.startswith("http") else None)
+        page.goto((book / name).as_uri())
+        page.wait_for_load_state("load")
+        return page
+
+    yield open_page
+    if request.config.getoption("--screenshots"):
+        for place, context in enumerate(contexts):
+            SEEN.mkdir(parents=True, exist_ok=True)
+            context.pages[0].screenshot(path=SEEN / f"{request.node.name.replace('/', '_')}-{place}.png")
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["index", "exercises", "glossary", "slides", *NAMES,
+                                  *(f"{name}_exercises" for name in NAMES)])
+def test_no_page_is_wider_than_its_window(opened, name, size):
+    page = opened(f"{name}.html", size)
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+
+
+def test_no_page_is_wider_than_its_window_enlarged_by_half(opened):
+    for name in ("index.html", f"{NAMES[0]}.html"):
+        page = opened(name, "projector", zoom=1.5)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_line_of_text_has_about_seventy_letters(opened, name):
+    counts = opened(f"{name}.html").evaluate(LETTERS)
+    assert 50 < sum(counts) / len(counts) < 75
+
+
+def test_every_link_inside_the_book_leads_to_a_place_that_exists(opened, book):
+    gone = []
+    for path in sorted(book.glob("*.html")):
+        page = opened(path.name)
+        for to in page.evaluate("[...document.querySelectorAll('a[href]')].map((link) => new URL("
+                                "link.getAttribute('href'), location).href)"):
+            file, _, place = to.partition("#")
+            if file.startswith("file:"):
+                target = book / file.rpartition("/")[2]
+                there = target.exists() and (not place or f'id="{place}"' in target.read_text(encoding="utf-8")
+                                             or target.name.endswith(".slides.html"))
+                gone += [] if there else [f"{path.name}: {to}"]
+        page.context.close()
+    assert gone == []
+
+
+def test_the_search_finds_a_word_from_disk(opened):
+    page = opened("index.html")
+    page.fill(".sidebar-search", "bandwidth")
+    page.press(".sidebar-search", "Enter")
+    page.wait_for_selector("#search-results li a")
+    assert page.locator("#search-results li a").count() > 3
+
+
+def test_a_formula_is_drawn_with_the_books_own_font(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    assert page.locator(".formula math mfrac").count() > 2
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))")
+
+
+def test_in_the_dark_pages_are_dark_and_so_are_pictures(opened):
+    page = opened(f"{NAMES[0]}.html", scheme="dark")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert max(light[:3]) < 60
+    filters = page.evaluate("[...document.querySelectorAll('.cell_output img')].map((i) => getComputedStyle(i).filter)")
+    assert filters and all("invert" in one for one in filters)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_picture_of_a_panel_follows_the_hand_within_a_tenth_of_a_second(opened, name):
+    page = opened(f"{name}.html")
+    for place in range(page.locator(".frames").count()):
+        panel = page.locator(".frames").nth(place)
+        panel.scroll_into_view_if_needed()
+        page.wait_for_timeout(1500)  # every frame is fetched from disk as soon as the panel is near
+        taken = panel.evaluate("""async (panel) => {
+            const image = panel.querySelector(".stage img"), taken = [];
+            const moves = [];
+            for (const control of panel.querySelectorAll(".control")) {
+                const range = control.querySelector("input"), list = control.querySelector("select");
+                if (range) for (let v = Number(range.min); v <= Number(range.max); v += 1)
+                    moves.push(() => { range.value = v; range.dispatchEvent(new Event("input")); });
+                else if (list) for (const option of list.options)
+                    moves.push(() => { list.value = option.value; list.dispatchEvent(new Event("change")); });
+                else for (const button of control.querySelectorAll("button")) moves.push(() => button.click());
+            }
+            for (const move of moves) {
+                const start = performance.now(), high = panel.getBoundingClientRect().height;
+                move();
+                await image.decode().catch(() => 0);
+                await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+                taken.push([performance.now() - start, panel.getBoundingClientRect().height - high]);
+            }
+            return taken;
+        }""")
+        seconds = sorted(one[0] / 1000 for one in taken)
+        print(f"{name}: {len(taken)} moves, median {seconds[len(seconds) // 2]:.3f} s, slowest {seconds[-1]:.3f} s")
+        assert seconds[len(seconds) // 2] < 0.1
+        assert all(abs(one[1]) < 60 for one in taken), "the panel jumps"
+
+
+def test_a_control_that_moves_alone_says_so_and_puts_the_others_back(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch06'))}.html")
+    panel = page.locator(".frames").last
+    panel.locator("button", has_text="GPipe").click()
+    assert panel.locator(".note").is_hidden()
+    free = panel.evaluate("(it) => JSON.parse(it.querySelector('script').textContent).free")
+    alone = next(place for place in range(4) if place not in free)
+    control = panel.locator(f"[data-place='{alone}'] input")
+    control.evaluate("(it) => { it.value = it.max; it.dispatchEvent(new Event('input')); }")
+    assert "went back to where they began" in panel.locator(".note").inner_text()
+    assert panel.locator("button", has_text="1F1B").get_attribute("aria-pressed") == "true"
+
+
+def test_a_panel_with_one_slider_plays_to_its_end(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    panel = page.locator(".frames").first
+    panel.locator(".play").click()
+    last = panel.locator("input").get_attribute("max")
+    page.wait_for_function("([panel, last]) => panel.querySelector('input').value === last",
+                           arg=[panel.element_handle(), last], timeout=20_000)
+
+
+def test_a_guess_stays_and_stands_beside_the_measurement(opened):
+    page = opened(f"{NAMES[0]}.html")
+    page.locator(".guess input").first.fill("17")
+    page.locator("details.below-input").first.locator("summary").click()
+    assert page.locator(".guessed").first.inner_text() == "Your guess: 17"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_slides_nothing_is_cut_and_no_letter_is_small(opened, name):
+    page = opened(f"{name}.slides.html", "projector")
+    page.wait_for_function("window.Reveal && Reveal.isReady()")
+    assert page.evaluate(OVERFLOW) == []
+
+
+def test_the_speakers_notes_open_and_hold_the_text(opened):
+    page = opened(f"{NAMES[0]}.slides.html", "projector")
+    page.wait_for_function("window.Reveal && Reveal.isReady()")
+    with page.context.expect_page() as window:
+        page.keyboard.press("s")
+    notes = window.value
+    first = notes.locator("#said").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert len(first) > 300 and notes.locator("#said").inner_text() != first
+    assert notes.locator("#now").inner_text() == page.locator("section.present h2").inner_text()
