@@ -23,8 +23,8 @@ from course_lib.plots import canvas
 from course_lib.plots.sliders import values_of
 
 FRAMES = "application/vnd.course.frames+json"
-MOST = 120  # pictures drawn for one panel: some 20 s, 2 MB
-LONG = 7  # values of a range of numbers that are drawn, where it has more and not everything fits
+MOST = 90  # pictures drawn for one panel: some 25 s of a core, 1.5 MB
+LONG = 6  # values of a range of numbers that are drawn, where it has more and not everything fits
 
 
 def install() -> None:

@@ -114,8 +114,8 @@ makes them faster, and are told in one sentence whether it is right. A laptop wi
 
 ## The chapters
 
-A chapter needs those from which a line leads to it, and one without such a line can be read at any time. All core
-exercises together take about {hours} hours (estimated).
+A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. All
+core exercises together take about {hours} hours (estimated).
 
 {chapter_map(book)}
 
@@ -146,9 +146,9 @@ make lab     # in a copy of the repository: sets up Python, opens the chapters i
 """
 
 
-def slides_page(book: Book) -> str:
+def slides_page(chapters: list[Chapter]) -> str:
     """Return the page that leads to the slides of each chapter."""
-    rows = [f"- [{number(chapter)} · {chapter.title}]({chapter.name}.slides.html)" for chapter in book.chapters]
-    rows = [re.sub(r"\[(.*)\]\((.*)\)", r'<a href="\2">\1</a>', row) for row in rows]
+    rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a>'
+            for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
                       "F fills the screen, Escape shows all.", "", *rows, ""])

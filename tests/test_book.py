@@ -85,7 +85,7 @@ def small(ran, tmp_path) -> Path:
 
 def test_the_book_of_a_small_course(docs, small, capfd):
     folder = small / "book"
-    assert docs("book").write_book([], folder, root=small) == []
+    assert docs("book").write_book([], folder, root=small, jobs=2) == []
     assert "WARNING" not in capfd.readouterr().err
     text = (folder / f"{NAME}.html").read_text()
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//[^\"]*\.(?:js|css|woff)|url\(http", text)  # nothing to fetch
