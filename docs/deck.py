@@ -93,6 +93,9 @@ class Deck:
                     asked = questions(" ".join(parts[place + 1:]))
                     body = f'<p class="question">{inline(asked[0])}</p>' if asked else ""
                     self.add(Slide("section" if len(heading[1]) == 2 else "title", inline(heading[2]), body))
+                    if len(heading[1]) == 1:  # what opens the chapter is said on its first slide
+                        self.slides[-1].notes += [part for part in parts[place + 1:] if not part.startswith("#")]
+                        return
                 continue
             if block.startswith("<details"):
                 continue

@@ -14,7 +14,8 @@ WORDS = 420  # letters of a text that a slide takes
 
 
 def as_html(text: str) -> str:
-    """Return Markdown with formulas as HTML."""
+    """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
+    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")
     return reader.use(dollarmath_plugin, renderer=lambda latex, options: shown(latex, options["display_mode"]),
                       allow_space=False, allow_digits=False, double_inline=True).render(text)

@@ -27,7 +27,8 @@ def printed(text: str, source: str = "show()"):
 
 def cut(docs, root, *cells):
     """Return the slides of these cells, after a chapter's first."""
-    return docs("deck").as_slides(find("ch98", root), new_notebook(cells=[QUESTION, *cells]), root / "pictures")
+    words = new_markdown_cell("## Words", id="words")
+    return docs("deck").as_slides(find("ch98", root), new_notebook(cells=[QUESTION, words, *cells]), root / "pictures")
 
 
 @pytest.fixture
@@ -78,7 +79,8 @@ def test_hints_imports_and_checks_are_left_out_and_an_exercise_shows_its_first_l
     (exercise,) = [slide for slide in slides if slide.kind == "exercise"]
     assert "core · 4 points" in exercise.body and "You add up." in exercise.body and "<pre" in exercise.body
     assert "the answer" not in page and "secret" not in page and "It goes on." in page
-    assert [slide.title for slide in slides if slide.kind == "section"] == ["Words", "After"]
+    assert [slide.title for slide in slides if slide.kind == "section"] == ["After"]
+    assert "What is a sum?" in slides[0].body and "A <strong>total</strong>" in slides[0].spoken
 
 
 def test_slides_are_one_file_that_loads_nothing(docs, root):
