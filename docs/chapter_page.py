@@ -178,7 +178,7 @@ def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> lis
 def guess(line: str) -> str:
     """Return a field for a guess, in place of the line of code that holds it in the notebook."""
     name, _, told = line.partition("=")
-    what = re.sub(r"^your number,?\s*", "", told.partition("#")[2].strip())
+    what = re.sub(r"^your number[,:]?\s*", "", told.partition("#")[2].strip())
     return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" name="{name.strip()}"> '
             f"<span>{html.escape(what)}</span></label>")
 

@@ -72,7 +72,7 @@ class Deck:
     def add(self, slide: Slide) -> None:
         slide.notes += self.waiting
         slide.over = "" if slide.kind in ("title", "section") else inline(self.heading)
-        self.waiting, self.seen = [], slide.kind in ("picture", "printed")
+        self.waiting, self.seen = [], slide.kind.startswith(("picture", "printed"))
         self.slides.append(slide)
 
     def end(self) -> None:
@@ -196,5 +196,6 @@ class Deck:
                 break
         size, parts = pages(narrow(lines))
         for part in parts or [""]:
-            self.add(Slide("printed", title or self.title(), f"<pre>{html.escape(part)}</pre>" if part else "", code,
-                           size=size, open=not title))
+            body = f"<pre>{html.escape(part)}</pre>" if part else ""
+            self.add(Slide("printed" if part else "printed alone", title or self.title(), body, code, size=size,
+                           open=not title))
