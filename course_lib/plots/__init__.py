@@ -56,7 +56,7 @@ from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cu
 from course_lib.plots.differences import differences
 from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
-from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
+from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces
@@ -100,6 +100,7 @@ from course_lib.plots.speed import latencies
 from course_lib.plots.split_steps import reading_and_messages
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
+from course_lib.plots.states import three_states
 from course_lib.plots.streams import streams
 from course_lib.plots.swap import swap_circle
 from course_lib.plots.teeth import sawtooth_measured
@@ -162,6 +163,7 @@ __all__ = [
     "count_waiting",
     "cut_all_reduce",
     "cut_gate_and_up",
+    "cut_heads",
     "cut_layer",
     "cut_model",
     "cut_product",
@@ -249,6 +251,7 @@ __all__ = [
     "strategy_bars",
     "streams",
     "swap_circle",
+    "three_states",
     "time_unit",
     "timeline",
     "timelines",

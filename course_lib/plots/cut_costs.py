@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
 
 from course_lib.plots.canvas import (
     COLLECTIVE,
@@ -54,13 +55,13 @@ def _held(ax: Axes, rows: Held, title: str, limit: float | None) -> None:
             left += parts[part] / scale
         ax.text(left + 0.01 * max(totals) / scale, place, f"{_number(left)} {unit}", va="center", fontsize=SMALLEST)
     if limit:
-        ax.axvline(limit / scale, color="white", linewidth=3.6)  # or the line is lost on an orange bar
-        ax.axvline(limit / scale, color=LIMIT, linewidth=2)
+        ax.axvline(limit / scale, color=LIMIT, linewidth=2.4)
         words = f" {limit / scale:g} {unit}: one GPU"
         ax.text(limit / scale, -0.55, words, color=LIMIT, fontsize=SMALLEST, va="bottom")
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set_ylim(len(rows) - 0.5, -0.6)
     ax.set_xlim(0, 1.15 * max(totals) / scale)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set_xlabel(f"{unit} held by a rank", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left", pad=18 if limit else 6)
     told = [f"{name}: {_number(total / scale)} {unit}, of it "
@@ -73,10 +74,11 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
+def layer_times(rows: Mapping[str, tuple[float, float]], ax: Axes | None = None) -> Axes:
     """Draw (seconds of computing, seconds of talking) of each row as a bar, and the share that is talking.
 
-    Rows whose names are equal up to a comma are a group, and a gap stands between groups.
+    Rows whose names are equal up to a comma are a group; a gap stands between groups, and the title has the share of
+    the last row of each.
     """
     most = max(map(sum, rows.values()))
     groups = [name.partition(",")[0] for name in rows]
@@ -85,13 +87,15 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
     for place, (compute, talk) in zip(places, rows.values(), strict=True):
         ax.barh(place, compute * 1e3, 0.72, color=COMPUTE)
         ax.barh(place, talk * 1e3, 0.72, compute * 1e3, color=COLLECTIVE)
-        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % of it all-reduces"
+        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % all-reduces"
         ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
     ax.set_yticks(places, list(rows))
     ax.set_ylim(places[-1] + 0.5, -0.5)
-    ax.set_xlim(0, 1.5 * most * 1e3)
+    ax.set_xlim(0, 1.37 * most * 1e3)
     ax.set_xlabel("ms of one layer, forward and backward (by formula)", fontsize=SMALLEST)
-    ax.set_title(title, fontsize=TITLE, loc="left")
+    last = {name.partition(",")[0]: (name, talk / (compute + talk)) for name, (compute, talk) in rows.items()}
+    shares = " and ".join(f"{100 * share:.0f} % ({name})" for name, share in last.values())
+    ax.set_title(f"All-reduces take {shares} of a layer's time", fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=COMPUTE, label="matrix products"), Patch(color=COLLECTIVE, label="all-reduces")])
     told = "{}: {:.3g} ms of matrix products, {:.3g} ms of all-reduces, which is {:.0%}"
     say(ax, "\n".join(told.format(name, compute * 1e3, talk * 1e3, talk / (compute + talk))
@@ -99,10 +103,10 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
     return ax
 
 
-def token_times(rows: Mapping[int, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
+def token_times(rows: Mapping[int, tuple[float, float]], model: str, ax: Axes | None = None) -> Axes:
     """Draw (seconds of reading weights, seconds of waiting for all-reduces) of a token, a bar for each number of GPUs.
 
-    Beside each bar stands how many tokens a second that makes; the fastest is in bold.
+    Beside each bar stands how many tokens a second that makes; the fastest is in bold, and in the title.
     """
     most, best = max(map(sum, rows.values())), min(rows, key=lambda gpus: sum(rows[gpus]))
     ax = axes_of(ax, 1.3 + 0.36 * len(rows))
@@ -111,16 +115,17 @@ def token_times(rows: Mapping[int, tuple[float, float]], title: str, ax: Axes | 
         ax.barh(place, reading * 1e3, 0.72, color=WEIGHTS)
         ax.barh(place, waiting * 1e3, 0.72, reading * 1e3, color=COLLECTIVE)
         both = reading + waiting
-        said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens a second"
+        said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens/s"
         look = {"va": "center", "fontsize": SMALLEST, "color": INK, "weight": "bold" if gpus == best else "normal"}
         ax.text(both * 1e3, place, said, **look)
         told.append(f"{_gpus(gpus)}: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} ms,"
                     f" {1 / both:.0f} tokens a second")  # fmt: skip
     ax.set_yticks(range(len(rows)), [_gpus(gpus) for gpus in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, 1.42 * most * 1e3)
+    ax.set_xlim(0, 1.27 * most * 1e3)
     ax.set_xlabel("ms for one token of one user (by formula)", fontsize=SMALLEST)
-    ax.set_title(title, fontsize=TITLE, loc="left")
+    beyond = "" if best == max(rows) else "; beyond, waiting costs more than reading saves"
+    ax.set_title(f"{model}: {_gpus(best)} write fastest{beyond}", fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=WEIGHTS, label="reading weights"), Patch(color=COLLECTIVE, label="all-reduces")])
     say(ax, "\n".join(told))
     return ax

@@ -217,7 +217,7 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -
     for ax, ends, more in ((held, left, [""] * len(rows)), (spent, steps, ratios)):
         for place, end, ratio in zip(places, ends, more, strict=True):
             ax.text(end, place, f" {end:.3g}{ratio}", va="center", fontsize=SMALLEST)
-        ax.set_xlim(0, (1.35 if any(more) else 1.15) * max(ends))
+        ax.set_xlim(0, (1.55 if any(more) else 1.15) * max(ends))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
         for name in ("top", "right"):
