@@ -10,7 +10,7 @@ import pytest
 from wrong_answers.ch00_start_here import WRONG
 
 from course_lib import Cluster, RankFailed, run
-from course_lib.lessons.ping_pong import WARM, ping_pong
+from course_lib.lessons.ping_pong import TIMED, WARM, ping_pong
 from course_lib.lessons.trace_quiz import LETTERS, judge_letters
 from course_lib.plots.traces import NAMES
 from exercises_tests import ch00_start_here as checks
@@ -117,7 +117,7 @@ def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
 def test_ping_pong_measures_each_size_on_both_ranks():
     seconds = run(ping_pong, [4, 4000], 3, ranks=2, on=Cluster(latency=1.0, bandwidth=4000.0))
     assert [sorted(found) for found in seconds] == [[4, 4000]] * 2 and all(it > 0 for it in seconds[0].values())
-    assert seconds.seconds == pytest.approx(2 * 3 * (WARM + 1) * (1.001 + 2.0))
+    assert seconds.seconds == pytest.approx(2 * 3 * (WARM + TIMED) * (1.001 + 2.0))
 
 
 def test_the_quiz_of_the_traces_judges_each_letter(capsys):
