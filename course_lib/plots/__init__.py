@@ -106,7 +106,7 @@ from course_lib.plots.swap import swap_circle
 from course_lib.plots.teeth import sawtooth_measured
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
-from course_lib.plots.traces import sketch_of, traces
+from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, slots_in_time, stall
@@ -239,7 +239,6 @@ __all__ = [
     "shared_heads",
     "sheet",
     "six_flops",
-    "sketch_of",
     "slots_in_time",
     "smoothed_losses",
     "split_backward",
