@@ -80,5 +80,5 @@ def _strips(ax: Axes, strips: Mapping[str, Sequence[tuple[float, float]]], span:
     ax.set_xlim(0, 1.13 * span)
     ax.set_ylim(len(strips) - 0.45, -0.55)
     ax.set_yticks(range(len(strips)), list(strips))
-    ax.set_xlabel("ms after the first token; a green piece is a step, and its token comes at its end", fontsize=SMALLEST)
+    ax.set_xlabel("ms after the first token; a green piece is a step with a token at its end", fontsize=SMALLEST)
     say(ax, "\n".join(told))
