@@ -27,7 +27,9 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str) 
         at = max(found, key=found.get)
         low = found[at] < 0.2 * last  # no room on the line: beside the other lines
         side = -1 if at > 0.7 * last else 1  # inside the axes
-        place = (0.2 * last, 0.1 * last) if low else (at + side * 0.025 * last, found[at] + 0.02 * last)
+        right, high = (0.04, -0.03) if side > 0 else (-0.07, 0.06)
+        beside = at + right * last, found[at] + high * last
+        place = (0.2 * last, 0.1 * last) if low else beside
         ax.text(*place, f"{name}: at most {found[at]:.3g}", va="bottom", ha="left" if side > 0 else "right",
                 fontsize=SMALLEST, color=INK, weight="bold",
                 bbox={"facecolor": "white", "edgecolor": colour, "pad": 2.0})

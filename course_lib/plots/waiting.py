@@ -128,7 +128,8 @@ def knees(
                     + f"; at most {limits[name]:.1f} requests a second")
     ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
     last = max(rate for found in waits.values() for rate in found)
-    ax.text(last, objective * 0.85, f"objective: {objective:g} s", color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
+    words = f"objective: {objective:g} s"
+    ax.text(0.8 * last, objective * 0.85, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
     ax.set_yscale("log")
     least = min(seconds for found in waits.values() for seconds in found.values())
     ax.set_ylim(bottom=10 ** math.floor(math.log10(least)))
