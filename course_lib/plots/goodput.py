@@ -33,7 +33,7 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str) 
         ax.text(*place, f"{name}: at most {found[at]:.3g}", va="bottom", ha="left" if side > 0 else "right",
                 fontsize=SMALLEST, color=INK, weight="bold",
                 bbox={"facecolor": "white", "edgecolor": colour, "pad": 2.0})
-        told.append(f"{name}: " + ", ".join(f"{one:.3g} at {rate:g}" for rate, one in found.items()))
+        told.append(f"{name}: " + ", ".join(f"{one:.3g} at {rate:.3g}" for rate, one in found.items()))
     ax.set_xlim(0, 1.02 * last)
     ax.set_ylim(0, 1.08 * last)
     ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)

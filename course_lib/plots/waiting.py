@@ -124,7 +124,7 @@ def knees(
         ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
         ax.text(limits[name], 1.0, f"knee at {limits[name]:.0f}", transform=ax.get_xaxis_transform(), ha="center",
                 va="bottom", color=INK, fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:g}" for rate, s in found.items())
+        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:.3g}" for rate, s in found.items())
                     + f"; at most {limits[name]:.1f} requests a second")
     ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
     last = max(rate for found in waits.values() for rate in found)
@@ -178,7 +178,7 @@ def batch_gain(
     ax.grid(True, color="#EEEEEE")
     ax.set_axisbelow(True)
     ax.legend(fontsize=SMALLEST, frameon=False, loc="upper left", title="numbers: sequences in the batch",
-              title_fontsize=SMALLEST)
+              title_fontsize=SMALLEST, alignment="left")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join([*told, "the last batch of each is where memory is full"]))
     return ax
