@@ -90,6 +90,7 @@ from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
+from course_lib.plots.rows import padded_batch, row_mask, rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.six_flops import six_flops
@@ -109,7 +110,7 @@ from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
-from course_lib.plots.waiting import batch_gain, knees, slots_in_time, stall
+from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 
 __all__ = [
     "ACTIVATIONS",
@@ -188,6 +189,7 @@ __all__ = [
     "layer_matrices",
     "layer_times",
     "legend_below",
+    "longest_gap",
     "many_copies",
     "mark_idle",
     "mark_saved",
@@ -210,6 +212,7 @@ __all__ = [
     "orders_of_adding",
     "overlapped_block",
     "owners",
+    "padded_batch",
     "padded_shards",
     "pipeline_of_nodes",
     "plans_that_fit",
@@ -225,7 +228,9 @@ __all__ = [
     "ring_step",
     "roofline",
     "round_trip",
+    "row_mask",
     "row_weights",
+    "rows_of_steps",
     "saved_by_a_layer",
     "sawtooth",
     "sawtooth_measured",

@@ -111,7 +111,8 @@ def _block(
     if row is not None:
         first, last = place * size + 1, place * size + filled
         words = f"{'ABCDEFG'[row]} {first}–{last}" if last > first else f"{'ABCDEFG'[row]} {first}"
-        ax.text(x + size / 2, y + 0.47, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+        paper = {"facecolor": FACES[row], "edgecolor": "none", "pad": 0}  # or gaps cross the letters
+        ax.text(x + filled / 2, y + 0.47, words, ha="center", va="center", fontsize=SMALLEST, weight="bold", bbox=paper)
 
 
 def _tables(ax: Axes, tables: Sequence[Sequence[int]]) -> None:

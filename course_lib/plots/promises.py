@@ -12,14 +12,14 @@ from course_lib.plots.canvas import FACES, INK, SMALLEST, TITLE, WAITING, new_ax
 def promised_blocks(servers: Mapping[str, Sequence[tuple[int, int]]], blocks: int, *, title: str) -> Axes:
     """Draw all blocks of each server's cache as one bar; `servers[name]` holds (used, reserved) of each request.
 
-    What a request uses is coloured, in turns so that neighbours can be told apart; what it only reserves is grey.
+    What a request uses is coloured; what it only reserves is grey.
     """
     ax, told = new_axes(None, 0.95 + 0.85 * len(servers)), []
     for row, (name, requests) in enumerate(servers.items()):
         ax.barh(row, blocks, 0.6, color="white", edgecolor=INK, linewidth=0.8)
         left = 0
-        for number, (used, reserved) in enumerate(requests):
-            ax.barh(row, used, 0.6, left, color=FACES[(0, 2)[number % 2]], edgecolor=INK, linewidth=0.6)
+        for used, reserved in requests:
+            ax.barh(row, used, 0.6, left, color=FACES[1], edgecolor=INK, linewidth=0.6)
             ax.barh(row, reserved - used, 0.6, left + used, color=WAITING, edgecolor=INK, linewidth=0.6)
             if reserved - used > 0.11 * blocks:
                 ax.text(left + (used + reserved) / 2, row, "promised,\nempty", ha="center", va="center",

@@ -28,7 +28,7 @@ def reading_and_messages(models: Mapping[str, Mapping[int, tuple[float, float]]]
         ax.set_ylim(0, 1.15 * most)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.set_title(f"{name}: ms a token", fontsize=SMALLEST + 1, loc="left")
+        ax.set_title(f"{name}: ms a token, on its own scale", fontsize=SMALLEST + 1, loc="left")
         say(ax, "\n".join(told))
     one = axes.flat[0]
     for colour, words, height in ((COLLECTIVE, "messages", 0.88), (WEIGHTS, "reading", 0.75)):

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.plots.canvas import INK, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import INK, LIMIT, SERIES, SMALLEST, TITLE, legend_below, new_axes, say
 from course_lib.plots.timelines import timelines
 
-NAMES = {"idle": "slot waits", "prefill": "prompt is read", "decode": "tokens are made"}  # of what a slot does
+NAMES = {"idle": "slot is empty", "prefill": "prompt is read", "decode": "tokens are made"}  # of what a slot does
+OTHERS, HATCH = "#D3E9F7", "///"  # somebody else's prompt is read meanwhile
 
 
 def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = True) -> list[Axes]:
-    """Draw the slots of engines as `timelines` does, each request's number once, and "empty" in the widest grey.
+    """Draw the slots of engines as `timelines` does, hatched where a slot waits for a prompt in another one.
 
-    With `queue` a line in each shows when its queue becomes empty.
+    Each request's number stands in its pieces that have room, and "empty" in the widest grey. With `queue` a line in
+    each shows when its queue becomes empty.
     """
     axes = timelines(served, row="slot", clock=clock, names=NAMES)
+    longest = max(other.seconds for other in served.values())
     for ax, result in zip(axes, served.values(), strict=True):
-        factor = ax.get_xlim()[1] / max(other.seconds for other in served.values())
+        factor = ax.get_xlim()[1] / longest
         for text in list(ax.texts):
             text.remove()
-        widest = {}
-        for event in sorted(result.events, key=lambda event: event.end - event.start):
-            widest[event.label] = event
-        for label, event in widest.items():
-            ax.text((event.start + event.end) / 2 * factor, event.rank, label, ha="center", va="center",
-                    fontsize=SMALLEST, zorder=3)
+        _hatch_others(ax, result, factor)
+        widest = {event.label: event for event in sorted(result.events, key=lambda event: event.end - event.start)}
+        for event in result.events:
+            wide = event.end - event.start > 0.011 * (1 + len(event.label)) * longest
+            if event is widest[event.label] or wide and event.kind == "decode":
+                ax.text((event.start + event.end) / 2 * factor, event.rank, event.label, ha="center", va="center",
+                        fontsize=SMALLEST, zorder=3)
         _name_widest_grey(ax, result, factor)
         if queue:
             firsts: dict[str, float] = {}
@@ -40,13 +46,30 @@ def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = T
             ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
                     va="bottom", fontsize=SMALLEST, color=INK)
             ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
+    figure = axes[0].figure
+    keys = [*figure.legends[0].legend_handles, Patch(facecolor=OTHERS, hatch=HATCH, label="another's prompt is read")]
+    for legend in list(figure.legends):
+        legend.remove()
+    legend_below(axes[0], keys)
     return axes
 
 
+def _hatch_others(ax: Axes, result: Any, factor: float) -> None:
+    """Hatch every slot while a prompt is read in another one, unless it is empty to the end."""
+    last = {slot: max((e.end for e in result.events if e.rank == slot), default=0.0) for slot in range(len(result))}
+    for event in result.events:
+        if event.kind == "prefill":
+            for slot in set(range(len(result))) - {event.rank}:
+                if event.start < last[slot]:
+                    ax.barh(slot, (event.end - event.start) * factor, 0.8, event.start * factor, color=OTHERS,
+                            hatch=HATCH, edgecolor=INK, linewidth=0, zorder=2)
+
+
 def _name_widest_grey(ax: Axes, result: Any, factor: float) -> None:
+    reading = [(event.start, event.end) for event in result.events if event.kind == "prefill"]
     gaps = []
     for slot in range(len(result)):
-        mine = sorted((event.start, event.end) for event in result.events if event.rank == slot)
+        mine = sorted([(event.start, event.end) for event in result.events if event.rank == slot] + reading)
         edges = [*mine, (result.seconds, result.seconds)]
         gaps += [(after[0] - before[1], before[1], slot) for before, after in zip(edges, edges[1:], strict=False)]
     length, start, slot = max(gaps)
@@ -54,26 +77,30 @@ def _name_widest_grey(ax: Axes, result: Any, factor: float) -> None:
 
 
 def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
-    """Return from when to when a slot's user waits longest for the next token, of what an engine recorded."""
-    ends = [(event.start, event.end) for event in result.events if event.rank == slot and event.kind == "decode"]
-    gaps = [(before[1], after[0]) for before, after in zip(ends, ends[1:], strict=False)]
-    return max(gaps + ends, key=lambda span: span[1] - span[0])  # between two bars, or within one that is one step
+    """Return from when to when a slot's user waits longest for a token, from one to the next.
 
-
-def stall(served: Mapping[str, Any], *, title: str) -> list[Axes]:
-    """Draw what a long prompt does to the others, a timeline for each of `served`, with the longest gap of slot 0.
-
-    Each records its steps one by one.
+    The engine has recorded its steps one by one.
     """
-    clock = "ms on the simulated engine's clock; a piece is one step"
-    axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
+    comes = [event.end for event in result.events if event.rank == slot and event.kind == "decode"]
+    return max(zip(comes, comes[1:], strict=False), key=lambda span: span[1] - span[0])
+
+
+def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[Axes]:
+    """Draw what a long prompt does to the others from `begin` seconds on, with the longest wait for a token of slot 0.
+
+    A timeline for each of `served`, which recorded its steps one by one.
+    """
+    clock = "ms on the simulated engine's clock; a piece is one step, and a token comes at its end"
+    axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES | {"idle": "slot waits"})
     unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
     for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
         start, end = (moment * unit for moment in longest_gap(result))
-        words = f"{end - start:.0f} ms without a token" if place == 0 else f"never more than {end - start:.0f} ms"
-        ax.annotate("", (end, -0.62), (start, -0.62), arrowprops={"arrowstyle": "<->", "color": LIMIT})
+        words = f"{end - start:.0f} ms from token to token" if place == 0 else f"never more than {end - start:.0f} ms"
+        ax.annotate("", (end, -0.62), (start, -0.62), arrowprops={"arrowstyle": "<->", "color": LIMIT, "shrinkA": 0,
+                                                                  "shrinkB": 0})
         ax.text((start + end) / 2, -0.85, words, ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
         ax.set_ylim(len(result) - 0.5, -1.9)
+        ax.set_xlim(left=begin * unit)
         ax.set_title(name, fontsize=TITLE, loc="left")
         say(ax, f"slot 0: {words}, from {start:.0f} to {end:.0f} ms")
     return axes
@@ -97,12 +124,15 @@ def knees(
         ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
         ax.text(limits[name], 1.0, f"knee at {limits[name]:.0f}", transform=ax.get_xaxis_transform(), ha="center",
                 va="bottom", color=INK, fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:g}" for rate, s in found.items())
+        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:.3g}" for rate, s in found.items())
                     + f"; at most {limits[name]:.1f} requests a second")
     ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
     last = max(rate for found in waits.values() for rate in found)
-    ax.text(last, objective * 0.85, f"objective: {objective:g} s", color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
+    words = f"objective: {objective:g} s"
+    ax.text(0.8 * last, objective * 0.85, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
     ax.set_yscale("log")
+    least = min(seconds for found in waits.values() for seconds in found.values())
+    ax.set_ylim(bottom=10 ** math.floor(math.log10(least)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
     ax.set_ylabel(ylabel, fontsize=SMALLEST)
@@ -141,14 +171,14 @@ def batch_gain(
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     least, rate = min((1e3 * found[0][1], found[0][2]) for found in curves.values())
     ax.annotate("1", (least, rate), (-6, 0), textcoords="offset points", ha="right", fontsize=SMALLEST)
-    ax.set_xlim(0.75 * least, 1.25 * ax.get_xlim()[1])
+    ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
     ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
     ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
     ax.set_axisbelow(True)
     ax.legend(fontsize=SMALLEST, frameon=False, loc="upper left", title="numbers: sequences in the batch",
-              title_fontsize=SMALLEST)
+              title_fontsize=SMALLEST, alignment="left")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join([*told, "the last batch of each is where memory is full"]))
     return ax
