@@ -284,13 +284,16 @@ def check(**points: int) -> Callable:
                 found.sentence, found.code = _unwritten(name, exercise)
             except Exception as error:
                 frames = _learner_frames(error)
+                endless = isinstance(error, RecursionError) and not frames  # the check followed it in
                 misfit = not frames and isinstance(error, TypeError) and _takes_others(str(error), answers)
-                if not frames and not misfit:
+                if not frames and not misfit and not endless:
                     raise  # a fault of the check, not of the answer
                 found.sentence = f"raised {type(error).__name__}: {error}" + lines_of(frames)
                 found.code = "raised"
                 if misfit:
                     found.sentence, found.code = f"{error}: {LEAVE}", "parameters"
+                if endless:
+                    found.sentence, found.code = "what it returned contains itself: a list that is in itself", "form"
             if found.code:
                 part.drop()
             return found
