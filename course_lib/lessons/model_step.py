@@ -55,7 +55,8 @@ class ModelStep:
 
 def tensors(shape: ModelShape) -> list[tuple[int, float]]:
     """Return (parameters, share of forward's FLOPs) of each tensor of a Llama, in the order of model.parameters()."""
-    if shape.layer_norm or shape.bias != "none" or shape.experts or shape.latent or shape.positions:
+    others = shape.head_width or shape.qk_norm or shape.layer_norms != 2
+    if shape.layer_norm or shape.bias != "none" or shape.experts or shape.latent or shape.positions or others:
         raise ValueError(f"shape = {shape.name!r}: must be of Llama's kind")
     h, kv = shape.hidden, shape.kv_heads * shape.head_size
     flops = forward_flops(shape, 1, 8192, causal=True)
