@@ -230,7 +230,9 @@ def _reference(x: torch.Tensor, y: torch.Tensor, built: list, steps: int, scale:
     return [p.detach() for p in models[0].parameters()]
 
 
-def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = None, real: bool = False) -> None:
+def _trains(
+    answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = None, real: bool = False, zeroed: bool = False
+) -> None:
     """Judge the weights after three steps, with buckets of `cap` bytes if any; only `users` get a gradient of layer 1.
 
     After one step the weights are looked at too, so that a mistake in what is kept between steps is told as such.
@@ -244,6 +246,8 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
         built = [kind | {"skipped": () if rank in users else (1,)} for rank, kind in enumerate(built)]
         label = f"where {f'only rank {users[0]}' if users else 'no rank'} uses layer 1,"
         hints = [OTHER_ORDER, NO_GRADIENT]
+    if zeroed:
+        label = "with zero_grad(set_to_none=False), where a step begins with gradients of zeros,"
     start, once, want = (_reference(x, y, built, count) for count in (0, 1, steps))
     summed, twice = (_reference(x, y, built, steps, scale) for scale in (float(ranks), 1 / ranks))
     alone = _reference(x.tensor_split(ranks)[0], y.tensor_split(ranks)[0], built[:1], steps)
@@ -252,7 +256,8 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
     case = Case(ranks, label, real)
 
     def after(count: int, hints: list) -> Results:
-        trace = case.run(trained, answer, more, dealt(x, ranks), dealt(y, ranks), each(built), count, hints=hints)
+        data = more, dealt(x, ranks), dealt(y, ranks), each(built), count, zeroed
+        trace = case.run(trained, answer, *data, hints=hints)
         forms = [type(mine) for mine in trace]
         case.expect(str not in forms, "it returned no function: return the one that waits and divides", "no-function")
         return trace
@@ -260,8 +265,11 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
     first = None if real else after(1, hints)
     right_at_first = not real and all(near(mine, once, 1e-9) for mine, _ in first)
     kept = "empty at the end of each step what you keep of it (handles, which gradients have come)"
+    if zeroed:
+        kept = "a gradient that is not None may be the zeros of the step's beginning: remember which have come"
+    code = "asks-for-none" if zeroed else "kept-state"
     later = f"are right after 1 step and wrong after {steps}: {kept}"
-    fails = Hint("", f"the first of {steps} steps is right and a later one fails: {kept}", "kept-state")
+    fails = Hint("", f"the first of {steps} steps is right and a later one fails: {kept}", code)
     got = after(steps, [fails] if right_at_first else hints)
     calls = units if real else first.collectives[0].count("all_reduce")
     summed_numbers = 2 * (ranks - 1) / ranks * sum(parameter.numel() for parameter in start)  # that a rank sends
@@ -283,7 +291,7 @@ def _trains(answer: Any, cap: int, ranks: int, tied: bool = False, users: Any = 
             Mistake("wrong-hook", early, f"has other weights than one process: {BEFORE}"),
             Mistake("replicas-differ", rank > 0, "has other weights than rank 0, which has the right ones"),
             Mistake("alone", alone, "has the weights of training alone: the all-reduces did not reach parameter.grad"),
-            Mistake("kept-state", right_at_first, "has weights that " + later),
+            Mistake(code, right_at_first, "has weights that " + later),
             Mistake("never-launched", calls < units, few),
             Mistake("dtype", bits < 64 and near(mine, want, 1e-2), f"has lost digits: {differs}. {narrow}"),
             Mistake("value", True, f"has other weights: {differs}"),
@@ -460,6 +468,7 @@ def check_all_reduce_per_bucket(answer: Any, part: Any) -> str:
     part("value")
     _trains(answer, 400, 4)
     _trains(answer, 400, 2, tied=True)
+    _trains(answer, 400, 2, zeroed=True)
     _trains(answer, 10**6, 2, real=True)
     part("collectives")
     layers = [[7, 6], [5, 4], [3, 2], [1, 0]]
@@ -500,6 +509,10 @@ def _starts_all_that_are_complete(answer: Any) -> None:
     came = [float(3 - min(bucket) // 2) for bucket in plan]  # a second lies between two layers
     for number, began in enumerate(launched):
         ready = max(came[: number + 1])
+        soon = f"all-reduce {number} of the step began at {began:g} s of backward, and the last gradient of bucket "
+        soon += f"{number} came at {came[number]:g} s: start the buckets in the order of the plan, each when all of "
+        soon += "*its* gradients have come"
+        case.expect(began >= came[number] - 1e-9, soon, "too-early")
         late = f"bucket {number} was complete at {came[number]:g} s of backward and all buckets ahead of it at "
         late += f"{ready:g} s, yet its all-reduce began at {began:g} s: one gradient can set off several buckets, so "
         late += "go on as long as the next bucket is complete, with while in place of if"

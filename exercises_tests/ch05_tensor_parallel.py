@@ -421,6 +421,9 @@ TOO_LARGE = {  # by what alone is too large
 }
 
 
+LATE = "is the sum of all ranks' gradients, of other columns: CopyToRanks goes around x, before the first matrix"
+
+
 @dataclass
 class Layer:
     """A layer cut into shards: what ranks are given and should make of it; its `mistakes` are what else they make."""
@@ -457,13 +460,20 @@ class Layer:
         ranks = self.case.ranks
         for rank, ((_, grads, _), right) in enumerate(zip(got, self.gradients, strict=True)):
             mine = dict(zip(right, grads, strict=True))
+            for name in list(right)[1:]:
+                why = "before the result it is detached from autograd"
+                why = "add all of it on every rank, after the sum" if name == "b2" else why
+                said = f"{name} has no gradient on rank {rank}: {why}"
+                self.case.expect(mine[name] is not None, said, "no-gradient")
             large = [name for name in right if not near(mine[name], right[name], EXACT)]
             large = [name for name in large if near(mine[name], ranks * right[name], EXACT)]
             code, why = TOO_LARGE.get(tuple(large), ("sums-twice", "the backward of the last sum must not sum again"))
             no_f = f"is that of its own {self.parts}; x went to all ranks, so sum it: let x pass through CopyToRanks"
             divided = f"is 1/{ranks} of one device's: b2 was divided before the sum. Add all of it after the sum"
             for name in (*list(right)[1:], "x"):
+                late = sum(other[name] for other in self.gradients) if name in ("w1_shard", "b1_shard") else False
                 mistakes = [
+                    Mistake("f-too-late", late, LATE),
                     Mistake(code, name in large, f"is {ranks} times too large: {why}"),
                     Mistake("divided-bias", name == "b2" and right[name] / ranks, divided),
                     Mistake("no-f", name == "x" and self.own[rank], no_f),
@@ -702,13 +712,6 @@ class Attention(Layer):
             Mistake(code, sum(_attend(self.x, *mine, *self.more, mistake) for mine in self.shards), said)
             for mistake, (code, said) in ATTENTION_MISTAKES.items()
         ] + [Mistake("no-sum", own, "is the part of its own heads: sum over the ranks after the output matrix")]
-
-    def judge_gradients(self, got: Results) -> None:
-        for rank, (_, (_, *grads), _) in enumerate(got):
-            for name, mine in zip(("wq", "wk", "wv", "wo"), grads, strict=True):
-                said = f"{name} has no gradient on rank {rank}: before the result it is detached from autograd"
-                self.case.expect(mine is not None, said, "no-gradient")
-        super().judge_gradients(got)
 
 
 @check(value=2, gradients=1, kv_heads=1, refuse=1)

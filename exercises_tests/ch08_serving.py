@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -554,7 +555,11 @@ def _schedule(answer: Any, rows: list, slots: int, blocks: int) -> list:
 
     def asking(waiting: list, running: list, *room: int) -> list:
         known = {id(request): request.id for request in waiting}
+        before = [(request, _fields(request)) for request in (*waiting, *running)]
         started = answer(waiting, running, *room)
+        if changed := next((_changed(request, was) for request, was in before if _fields(request) != was), ""):
+            decisions.append(changed)
+            raise ValueError(changed)
         listed = isinstance(started, (list, tuple))
         decisions.append([known.get(id(request), _kind(request)) for request in started] if listed else None)
         if not listed or len(set(decisions[-1]) & set(known.values())) < len(started):
@@ -567,6 +572,16 @@ def _schedule(answer: Any, rows: list, slots: int, blocks: int) -> list:
         if not decisions:
             raise
     return decisions
+
+
+def _fields(request: Request) -> dict:
+    return {field.name: getattr(request, field.name) for field in fields(request)}
+
+
+def _changed(request: Request, was: dict) -> str:
+    """Return in words what of a request is no longer as it was."""
+    name = next(name for name, value in _fields(request).items() if was[name] is not value and was[name] != value)
+    return f"{name} of request {was['id']} was {was[name]!r} and is {getattr(request, name)!r}"
 
 
 BUDGETS = {  # what is added up for a request, and whether those that run count, by what to say of it
@@ -602,6 +617,8 @@ class Replay:
 
     def __call__(self, waiting: list, running: list, slots: int, blocks: int, block_size: int) -> list:
         numbers = next(self.decisions, None)
+        changed = f"it changes a request: {numbers}. You may change the lists, but the requests are the engine's"
+        self.case.expect(not isinstance(numbers, str), changed, "changes-requests")
         form = "return a list, those of `waiting` that start now"
         self.case.expect(isinstance(numbers, list), form, "form")
         known = {request.id: request for request in waiting}
@@ -667,7 +684,8 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
     stream.insert(10, (1000, 0.1 - 1e-6, 150, 10))
     cases = {
         "one slot, room enough:": ([(n, 0.0, 8, 4) for n in range(4)], 1, 100),
-        "8 slots, 5 blocks of 16 tokens:": ([(n, 0.0, 10 + n, 3, 20) for n in range(6)], 8, 5),
+        # 4 fit; each of BUDGETS, which leaves out something else, begins with another number: 5, 6, 7, 8 or 9
+        "16 slots, 8 blocks of 16 tokens:": ([(n, 0.0, 6 + 2 * n, 5, 9) for n in range(10)], 16, 8),
         "120 requests, 8 slots, 40 blocks:": (rows, 8, 40),
         "a prompt of 150 tokens in a stream of short ones:": (stream, 4, 10),
     }

@@ -16,6 +16,7 @@ from course_lib.plots import BACKWARD, FORWARD, WAITING, words_of
 from course_lib.schedules import gpipe, one_f_one_b, play
 
 SLOW = {"communication": 0.5}
+ROUNDS = {"v = 2": (4, [[0, 1, 2, 3] * 2])}
 
 
 def on_one_axis(**more):
@@ -35,7 +36,8 @@ PICTURES = {
     "on_one_axis": lambda: on_one_axis(held=True)[0],
     "count_waiting": plots.count_waiting,
     "held_over_time": held,
-    "round_trip": lambda: plots.round_trip(play(one_f_one_b(4, 8), **SLOW), "a trip"),
+    "round_trip": lambda: plots.round_trip(play(one_f_one_b(4, 12), **SLOW), "a trip", microbatch=4),
+    "stages on bands": lambda: plots.stage_routes(ROUNDS, bands=True, title="in two rounds")[0],
 }
 
 
@@ -107,17 +109,26 @@ def test_gpipe_is_a_mountain_and_1f1b_a_plateau():
                                         "33 s; 30 GB are free")  # fmt: skip
 
 
-def test_a_round_trip_ends_where_the_next_micro_batch_enters():
-    words = words_of(plots.round_trip(play(one_f_one_b(4, 8), **SLOW), "a trip").figure)
-    assert "micro-batch 0 goes down the ranks and back in 15 s, from 0 to 15 s; then micro-batch 4 enters" in words
-    assert "rank 0's own work for 4 micro-batches takes 12 s, so 3 s are missing" in words
-    assert "rank 3 waits 5 between its turns" in words
+def test_a_round_trip_in_the_middle_of_a_step_has_its_work_and_its_waiting():
+    ax = plots.round_trip(play(one_f_one_b(4, 12), **SLOW), "a trip", microbatch=4)
+    words = words_of(ax.figure)
+    assert "micro-batch 4 goes down the ranks and back in 15 s, from 15 to 30 s; then micro-batch 8 enters" in words
+    assert "meanwhile rank 0 has 4 F and 4 B, 12 s of work for 4 micro-batches and 3 s of waiting" in words
+    hatched = [(patch.get_x(), patch.get_width()) for patch in ax.patches if patch.get_hatch()]
+    assert hatched == [(19, 1), (23, 1), (27, 1)]
+    assert ax.get_xlim() == (12, 33)
 
 
-def test_without_messages_nothing_is_missing_in_a_round_trip():
-    ax = plots.round_trip(play(one_f_one_b(4, 8)), "a trip")
-    assert "missing" not in words_of(ax.figure)
+def test_without_messages_rank_0_works_through_the_whole_round_trip():
+    ax = plots.round_trip(play(one_f_one_b(4, 12)), "a trip", microbatch=4)
+    assert "12 s of work for 4 micro-batches" in words_of(ax.figure) and "of waiting" not in words_of(ax.figure)
     assert not [patch for patch in ax.patches if patch.get_hatch()]
+
+
+def test_stages_that_share_a_rank_stand_on_one_band():
+    axes = plots.stage_routes({"one": (4, [range(4)]), "two": (4, [[0, 1, 2, 3] * 2])}, bands=True, title="two rounds")
+    assert [len(ax.patches) for ax in axes] == [4 + 4, 4 + 8]
+    assert words_of(axes[0].figure).startswith("two rounds")
 
 
 def test_a_real_run_is_drawn_with_all_its_gpus():

@@ -54,9 +54,9 @@ def diagnose(snippet: Any, guess: str | None = None, ranks: int = 4) -> None:
     print("\n".join(lines))
 
 
-def patient(name: str, ranks: int) -> tuple[list, list]:
-    """Return what each rank passes to a snippet, and what a right one returns there."""
-    mine = different(ranks, (3,))
+def patient(name: str, ranks: int, more: float = 0.0) -> tuple[list, list]:
+    """Return what each rank passes to a snippet, and what a right one returns there; `more` is added to all numbers."""
+    mine = [tensor + more for tensor in different(ranks, (3,))]
     total = sum(mine)
     if name == "sum_both":
         other = [tensor + 100 for tensor in mine]

@@ -103,15 +103,20 @@ def overlap(answer: Any, *more: Any, ranks: int = 2, steps: int = 1) -> Results:
     return run(trained, answer, *data, built, steps, ranks=ranks, on=SLOW, timeout=20)
 
 
-def trained(dist: Any, answer: Any, more: tuple, rows: Any, wanted: Any, built: dict, steps: int) -> tuple | str:
-    """Return this rank's weights after some steps of gradient descent, and whether hooks come before `.grad`."""
+def trained(
+    dist: Any, answer: Any, more: tuple, rows: Any, wanted: Any, built: dict, steps: int, zeroed: bool = False
+) -> tuple | str:
+    """Return this rank's weights after some steps of gradient descent, and whether hooks come before `.grad`.
+
+    A step begins with gradients of None, as torch's `zero_grad` has it, or with `zeroed` ones.
+    """
     model = Chain(**built)
     finish = answer(dist, model, *more)
     if not callable(finish):
         return "no function"
     early = any(parameter._backward_hooks for parameter in model.parameters())  # those of register_hook
     for _ in range(steps):
-        model.zero_grad()
+        model.zero_grad(set_to_none=not zeroed)
         nn.functional.mse_loss(model(rows), wanted).backward()
         finish()
         with torch.no_grad():

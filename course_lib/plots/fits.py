@@ -35,8 +35,9 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
     ax.axvline(limit, color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)  # behind the bars and their words
     for place, parts in enumerate(rows.values()):
         _named_bar(ax, place, parts)
-        ax.text(totals[place] + 1.2, place, f"{totals[place]:.0f} GB" if parts else "", va="center", fontsize=SMALLEST,
-                weight="bold", bbox=PAPER)
+        more = ", with the KV cache" if "KV cache" in parts else ""
+        ax.text(totals[place] + 1.2, place, f"{totals[place]:.0f} GB{more}" if parts else "", va="center",
+                fontsize=SMALLEST, weight="bold", bbox=PAPER)
         if not parts:
             ax.barh(place, 200, 0.66, color="white", edgecolor=INK, linestyle="--", linewidth=1)
             ax.text(40, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
@@ -64,7 +65,7 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
 def _named_bar(ax: Axes, place: int, parts: dict[str, float]) -> None:
     """Draw a bar of parts with their names inside; the optimizer is three equal pieces."""
     looks = PARTS | {"KV cache": (ACTIVATIONS, "")}
-    names = {"KV cache": "KV\ncache", "working": "", "optimizer": ("fp32 copy", "moment m", "moment v")}
+    names = {"KV cache": "KV", "working": "", "optimizer": ("fp32 copy", "moment m", "moment v")}
     left = 0.0
     for part, size in ((part, size) for part, size in parts.items() if size):
         colour, hatch = looks[part]
@@ -99,6 +100,7 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
     ax = new_axes(ax, 1.9 + 0.52 * len(lengths))
     most, last = kept["none"][-1], len(lengths) - 1
     ax.plot([limit / GIGA] * 2, [-0.45, last + 0.38], color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)
+    growth = f"{kept['none'][-2] / kept['none'][0]:.1f} times the {kept['none'][0]:.3g} GB of {lengths[0]:,} tokens"
     for row in range(len(lengths)):
         left = 0.0
         for name, words, (colour, hatch) in (("full", "", (INK, "")), ("selective", "all else", PARTS["activations"]),
@@ -110,11 +112,12 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
                 ax.text(left + wide / 2, row, f"{words}: {wide:.0f}" if row == last else f"{wide:.0f}", ha="center",
                         va="center", fontsize=SMALLEST, bbox=paper if hatch else None)
             left = kept[name][row]
-        ax.text(left + 0.01 * most, row, f"{left:.3g} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
-    growth = f"{kept['none'][-2] / kept['none'][0]:.1f} times the {kept['none'][0]:.3g} GB of {lengths[0]:,} tokens"
-    beside = max(limit / GIGA + 0.012 * most, kept["none"][-2] + 0.17 * most)
-    ax.text(beside, last - 1, growth, va="center", fontsize=SMALLEST)
-    keeps = {"full": ", the layers' inputs", "selective": ", all but the scores", "none": ""}
+        crosses = left < limit / GIGA < left + 0.15 * most  # then the number stands behind the line
+        beside = (limit / GIGA if crosses else left) + 0.01 * most
+        ax.text(beside, row, f"{left:.3g} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
+        if row == last - 1:
+            ax.text(max(beside + 0.15 * most, limit / GIGA + 0.01 * most), row, growth, va="center", fontsize=SMALLEST)
+    keeps = {"full": ", the layers' inputs (black)", "selective": ", all but the scores", "none": ""}
     for step, name in enumerate(kept):
         y, end = last + 0.55 + 0.42 * step, kept[name][-1]
         ax.annotate("", (end, y), (0, y), arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,

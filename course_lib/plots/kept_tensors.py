@@ -19,7 +19,7 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
         "MLP": [("norm's\ninput", h), ("input of\nthe MLP", h), *((name, shape.ffn) for name in inner)],
     }  # fmt: skip
     most = max(sum(size for _, size in row) for row in rows.values())
-    unit, told = 38 / most, []
+    unit, told = 42 / most, []
     ax = sheet(3.4, 46, 46 * 3.4 / WIDTH, ax)
     ax.set_title(f"One token of {sequence:,} in one layer of {shape.name} keeps "
                  f"{sum(size for row in rows.values() for _, size in row):,} numbers", fontsize=TITLE, loc="left")

@@ -38,7 +38,7 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
     def draw(name: str, x: float, y: float, colour: str) -> None:
         into, out = found[name]
         ax.add_patch(plt.Rectangle((x, y), into * scale, out * scale, facecolor=colour, edgecolor=INK))
-        size = f"{into:,}\n× {out:,}" if into * scale < 6 else f"{into:,} × {out:,}"
+        size = f"{into:,}\n× {out:,}" if into * scale < 6 else f"{into:,} in × {out:,} out"
         low = out * scale < 1.9
         ax.text(x + into * scale / 2, y + out * scale / 2, name if low else f"{name}\n{size}", ha="center", va="center",
                 fontsize=SMALLEST)  # fmt: skip
@@ -58,7 +58,7 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
     arrow(ax, (x - 0.7, middle), (x - 0.1, middle))
     begin, x = x, x + narrow
     arrow(ax, (x + 0.15, middle), (x + GAP - 0.15, middle))
-    ax.text(x + GAP / 2, middle + 0.35, "look", ha="center", va="bottom", fontsize=SMALLEST)
+    ax.text(x + GAP / 2, middle + 0.35, "look\nback", ha="center", va="bottom", fontsize=SMALLEST)
     x += GAP
     draw("out", x, middle - narrow / 2, ATTENTION)
     x += narrow
@@ -71,7 +71,10 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
         x += narrow + 0.4
     x -= 0.4
     arrow(ax, (x + 0.15, middle), (x + GAP - 0.15, middle))
-    ax.text(x + GAP / 2, middle + 0.35, "SiLU" if shape.gated else "GELU", ha="center", va="bottom", fontsize=SMALLEST)
+    if shape.gated:
+        ax.text((begin + x) / 2, 4.2, "SiLU(gate) × up", ha="center", va="top", fontsize=SMALLEST)
+    else:
+        ax.text(x + GAP / 2, middle + 0.35, "GELU", ha="center", va="bottom", fontsize=SMALLEST)
     x += GAP
     draw("down", x, middle - narrow / 2, MLP)
     x += HIGH

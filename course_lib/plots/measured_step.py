@@ -113,13 +113,14 @@ def _stairs(ax: Axes, places: list, top: list, stairs: int, most: float) -> None
         x = (stair + 0.45) / (stairs + 0.35)
         ax.text(max(x - 0.03, 0.12), top[_nearest(places, x)] + 0.08 * most, f"layer {stair + 1}", ha="center",
                 va="center", fontsize=SMALLEST)  # fmt: skip
-    for x, dy, words in ((1.0, 0.1, "logits"), (1.52, 0.14, "grey: working")):
+    spike = max((i for i, x in enumerate(places) if 1 <= x < 1.2), key=top.__getitem__)
+    for x, dy, words in ((places[spike], 0.06, "gradient of\nthe logits"), (1.52, 0.14, "grey: working")):
         y = top[_nearest(places, x)]
         ax.annotate(words, (x, y - 0.02 * most), (x + 0.09, y + dy * most), fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK})  # fmt: skip
 
 
-INSIDE = {"weights": (0.5, 0.5), "gradients": (2.5, 0.5), "optimizer": (2.5, 0.25), "activations": (0.78, 0.4)}
+INSIDE = {"weights": (0.5, 0.5), "gradients": (2.5, 0.5), "optimizer": (2.5, 0.25), "activations": (0.62, 0.2)}
 
 
 def _name(ax: Axes, part: str, places: list, bottom: list, above: list, enough: float) -> None:

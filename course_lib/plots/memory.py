@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PARTS = {
     "weights": (WEIGHTS, ""), "gradients": (GRADIENTS, ""), "optimizer": (OPTIMIZER, ""),
-    "activations": (ACTIVATIONS, ""), "logits": (ACTIVATIONS, "///"), "working": (GREY, "..."),
+    "activations": (ACTIVATIONS, ""), "logits": (ACTIVATIONS, "///"), "working": (GREY, ""),
 }  # fmt: skip
 UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
 
@@ -65,13 +65,17 @@ def memory_bars(
         for part, size in parts.items():
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
-            if size > 0.055 * most:
-                ink = "white" if part == "weights" else "black"
-                ax.text(left + size / scale / 2, row, f"{size / scale:.3g}", ha="center", va="center", color=ink,
-                        fontsize=SMALLEST, bbox={"facecolor": colour, "edgecolor": "none", "pad": 1})
+            if size > (0.02 if part == "logits" else 0.045) * most:  # narrow logits have their number above
+                ink = "white" if part == "weights" and size > 0.045 * most else "black"
+                place, within = (row, colour) if size > 0.045 * most else (row - 0.43, "none")
+                number = f"{size / scale:.{1 if size < 10 * scale else 0}f}"
+                ax.text(left + size / scale / 2, place, number, ha="center", va="center", color=ink,
+                        fontsize=SMALLEST, bbox={"facecolor": within, "edgecolor": "none", "pad": 1})
             left += size / scale
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # or the line runs through the letters
-        ax.text(left + most / scale * 0.01, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST, bbox=paper)
+        crosses = capacity and left < capacity / scale < left + 0.11 * most / scale
+        beside = (capacity / scale if crosses else left) + 0.01 * most / scale
+        ax.text(beside, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST, bbox=paper)
     if capacity:
         ax.axvline(capacity / scale, color=LIMIT, linestyle="--", linewidth=1.6)
         right = capacity > 0.6 * most  # else the words would leave the picture

@@ -27,7 +27,7 @@ def number_formats(ax: Axes | None = None) -> Axes:
     """
     ax = sheet(3.5, 48, 8.9, ax)
     ax.set_title("The exponent buys range, the digits buy precision", fontsize=TITLE, loc="left")
-    for x, text in ((0, "format"), (6.4, "bits"), (33.4, "smallest"), (38.4, "largest"), (43, "from 1 to\nthe next")):
+    for x, text in ((0, "format"), (5.2, "bits"), (33.4, "smallest"), (38.4, "largest"), (43, "from 1 to\nthe next")):
         ax.text(x, 8.1, text, fontsize=SMALLEST, va="center", weight="bold")
     told = []
     for row, (name, (exponent, digits)) in enumerate(FORMATS.items()):
@@ -46,12 +46,12 @@ def number_formats(ax: Axes | None = None) -> Axes:
             ax.text(left + 0.4, y + 0.4, "only to compute", fontsize=SMALLEST, va="center")
         step, smallest = 2.0**-digits, 2.0 ** (2 - 2 ** (exponent - 1) - digits)
         wide = 1 + exponent + digits
-        for x, words in ((0, name), (6.6, str(wide)), (33.4, f"{smallest:.0e}".replace("e-0", "e-")),
+        for x, words in ((0, name), (5.4, str(wide)), (33.4, f"{smallest:.0e}".replace("e-0", "e-")),
                          (38.4, _number(largest(name))), (43, f"1/{2**digits:,}")):  # fmt: skip
             ax.text(x, y + 0.4, words, fontsize=SMALLEST, va="center", weight=bold)
         told.append(f"{name}: {wide} bits: 1 sign, {exponent} of exponent, {digits} of digits; from {smallest:.1g} to "
                     f"{largest(name):.3g}, {step:.2g} from 1 to the next number")
-    ax.text(8.4, 8.1, "sign", fontsize=SMALLEST, va="center", color=INK)
+    ax.text(9.56, 8.1, "sign", fontsize=SMALLEST, ha="center", va="center", color=INK)
     ax.annotate("", (9.56, 7.1), (9.56, 7.75), arrowprops={"arrowstyle": "-|>", "color": INK})
     say(ax, "\n".join(told))
     return ax

@@ -55,7 +55,7 @@ def on_one_axis(
         ax.set_title(f"{name}: {result.seconds * factor:.4g} {unit}", fontsize=TITLE - 1, loc="left")
         ax.set_xlabel(f"time in {unit}" if ax is axes[-1] else "", fontsize=SMALLEST)
         if held:
-            _beside(ax, "holds", result.peak_activations)
+            _beside(ax, "in flight\nat most", result.peak_activations)
         if middle:
             _hatch_middle(ax, result, factor)
         for event in result.events if framed is not None else ():
@@ -104,8 +104,8 @@ def _beside(ax: Axes, head: str, numbers: list[int]) -> None:
     look = {"transform": ax.get_yaxis_transform(), "ha": "center", "va": "center", "fontsize": TITLE, "weight": "bold"}
     for rank, number in enumerate(numbers):
         ax.text(BESIDE, rank, str(number), **look)
-    said = ", ".join(f"rank {rank} {head} {number}" for rank, number in enumerate(numbers))
-    say(ax, f"{ax.course_words}\nmicro-batches at most: {said}")
+    said = ", ".join(f"rank {rank} holds {number}" for rank, number in enumerate(numbers))
+    say(ax, f"{ax.course_words}\nmicro-batches in flight at most: {said}")
 
 
 def count_waiting(stages: int = 4, microbatches: int = 4) -> Axes:
@@ -133,7 +133,7 @@ def count_waiting(stages: int = 4, microbatches: int = 4) -> Axes:
         ax.text(3 * rounds * 1.01, rank, f"= {last} (F + B)", va="center", fontsize=SMALLEST, weight="bold")
     ax.set(xlim=(0, 3 * rounds), ylim=(last + 0.5, -0.5), xticks=range(0, 3 * rounds + 1, 3), yticks=range(stages))
     ax.set_ylabel("rank", fontsize=SMALLEST)
-    ax.set_xlabel("time: a forward F (blue) lasts 1, a backward B (orange) 2; grey is waiting", fontsize=SMALLEST)
+    ax.set_xlabel("time in s: a forward F (blue) lasts 1, a backward B (orange) 2; grey is waiting", fontsize=SMALLEST)
     ax.set_title(f"Before, between and after: every rank waits {last} (F + B) in all", fontsize=TITLE, loc="left")
     say(ax, "\n".join(words))
     return ax
@@ -174,7 +174,8 @@ def held_over_time(
         if name != outlined:
             ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4 + 0.6 * front, zorder=1 + front,
                             linewidth=0)  # fmt: skip
-        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes, zorder=2 + front)
+        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes,
+                zorder=4 if name == outlined else 2 + front)  # fmt: skip
         spot = (times[-1], "right") if front else (middle, "center")
         ax.text(spot[0], most + 1, f"{name}: {most:,.0f} GB", ha=spot[1], va="bottom", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: at most {most:,.0f} GB, in a step of {result.seconds:g} s")
@@ -185,7 +186,8 @@ def held_over_time(
         ax.text(until, limit + 1, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="bottom", weight="bold")
         told.append(words)
     ax.set(xlim=(0, until), ylim=(0, 1.2 * max(ax.dataLim.ymax, limit or 0)))
-    ax.set_xlabel("time, in units of one F (a B takes two)", fontsize=SMALLEST)
+    again = ", and 3 s where it recomputes" if recomputed[0] else ""
+    ax.set_xlabel(f"time in s, if an F takes 1 s and a B 2 s{again}", fontsize=SMALLEST)
     ax.set_ylabel(f"GB of activations on rank {rank}", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
@@ -193,44 +195,55 @@ def held_over_time(
 
 
 def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
-    """Draw a replay's timeline with the way of one micro-batch down the ranks and back, and who enters then.
+    """Draw a replay around the way of one micro-batch down the ranks and back, until the next one may enter rank 0.
 
-    Above it stand the trip's time and the work that rank 0 has meanwhile; what is missing is red, like the waiting.
+    Above it stand the trip's time and the work that rank 0 has meanwhile; where rank 0 waits meanwhile is hatched in
+    red. What happens well before and after the trip is cut off.
     """
     ax = timeline(played, title=title)
     mine = sorted((event for event in played.events if event.action.microbatch == microbatch), key=lambda e: e.start)
-    for here, there in zip(mine, mine[1:], strict=False):
+    for here, there in itertools.pairwise(mine):
         if here.rank != there.rank:
             arrow(ax, (here.end, here.rank), (there.start, there.rank), line=2.2)
-    home = mine[-1].end
+    first, home = mine[0].start, mine[-1].end
     entry = min((event for event in played.events if event.rank == 0 and event.kind == "F" and event.start >= home),
                 key=lambda event: event.start)  # fmt: skip
     for event in [*mine, entry]:
         _frame(ax, event)
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    trip = home - mine[0].start
-    count = entry.action.microbatch - microbatch
-    own = sum(event.end - event.start for event in played.events
-              if event.rank == 0 and microbatch <= event.action.microbatch < entry.action.microbatch)  # fmt: skip
-    first, short = mine[0].start, trip - own > 1e-9 * trip
-    missing = f", so {trip - own:.4g} s are missing" if short else ""
-    for y, length, words in (
-        (-1.8, trip, f"round trip of micro-batch {microbatch}: {trip:.4g} s"),
-        (-1.0, own, f"rank 0's own work for {count} micro-batches: {own:.4g} s{missing}"),
-    ):
-        arrow(ax, (first, y), (first + length, y), "|-|,widthA=0.3,widthB=0.3", line=1.8)
-        ax.text(first + max(trip, own) + 0.5, y, words, va="center", fontsize=SMALLEST)
+    trip, count = home - first, entry.action.microbatch - microbatch
+    meanwhile = sorted((event for event in played.events if event.rank == 0 and first <= event.start < home),
+                       key=lambda event: event.start)  # fmt: skip
+    own = sum(event.end - event.start for event in meanwhile)
+    waits = trip - own > 1e-9 * trip
     look = {"facecolor": WAITING, "edgecolor": LIMIT, "hatch": "////"}
-    if short:
-        ax.add_patch(plt.Rectangle((first + own, -1.25), trip - own, 0.5, linewidth=0, **look))
-    _hatch_middle(ax, played, 1.0)
-    keys = [*ax.figure.legends[0].legend_handles, Patch(label="waits between turns", **look)]
+    for here, there in itertools.pairwise(meanwhile):
+        if there.start - here.end > 1e-9 * trip:
+            ax.add_patch(plt.Rectangle((here.end, -0.4), there.start - here.end, 0.8, linewidth=0, zorder=1.5, **look))
+    left, right = max(0.0, first - trip / 5), min(played.seconds, home + trip / 5)
+    for text in [text for text in ax.texts if not left < text.get_position()[0] < right]:
+        text.remove()
+    for time in (first, home):
+        ax.plot([time, time], [-1.9, 0.4], color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    arrow(ax, (first, -1.7), (home, -1.7), "|-|,widthA=0.3,widthB=0.3", line=1.8)
+    kinds = Counter(event.kind for event in meanwhile)
+    work = " and ".join(f"{number} {kind}" for kind, number in kinds.items())
+    rest = f" and {trip - own:.4g} s of waiting" if waits else ""
+    middle = (first + home) / 2
+    clear = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    for y, words in (
+        (-1.7, f"round trip of micro-batch {microbatch}: {trip:.4g} s"),
+        (-0.85, f"rank 0 meanwhile: {work}, {own:.4g} s of work{rest}"),
+    ):
+        ax.text(middle, y, words, ha="center", va="center", fontsize=SMALLEST, weight="bold", bbox=clear)
+    keys = [*ax.figure.legends[0].legend_handles, Patch(label="rank 0 waits between turns", **look)]
     ax.figure.legends[0].remove()
-    legend_below(ax, keys)
+    legend_below(ax, keys if waits else keys[:-1])
+    ax.set_title(title, fontsize=TITLE, loc="left")
     ax.set_xlabel("time in s", fontsize=SMALLEST)
-    ax.set_ylim(top=-2.4)
+    ax.set_xlim(left, right)
+    ax.set_ylim(top=-2.3)
     ax.figure.set_figheight(ax.figure.get_figheight() + 0.7)
-    say(ax, f"micro-batch {microbatch} goes down the ranks and back in {trip:.4g} s, from {mine[0].start:.4g} to "
-            f"{home:.4g} s; then micro-batch {entry.action.microbatch} enters rank 0; rank 0's own work for {count} "
-            f"micro-batches takes {own:.4g} s{missing}\n{ax.course_words}")
+    say(ax, f"micro-batch {microbatch} goes down the ranks and back in {trip:.4g} s, from {first:.4g} to {home:.4g} s; "
+            f"then micro-batch {entry.action.microbatch} enters rank 0; meanwhile rank 0 has {work}, {own:.4g} s of "
+            f"work for {count} micro-batches{rest}\n{ax.course_words}")
     return ax

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
@@ -14,18 +13,16 @@ BYTES_DECIDE, FLOPS_DECIDE = WAITING, "#BFE5D8"  # the arithmetic units wait; th
 
 
 def roofline(
-    peak: float, bandwidth: float, work: Mapping[str, float], reached: Mapping[str, float] | None = None, *,
-    title: str, gain: tuple[str, str] | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the roof of a machine of `peak` FLOP/s and `bandwidth` bytes/s on logarithmic axes, and work below it.
+    peak: float, bandwidth: float, work: Mapping[str, float], *, title: str, ax: Axes | None = None
+) -> Axes:
+    """Draw the roof of a machine of `peak` FLOP/s and `bandwidth` bytes/s on logarithmic axes, and work on it.
 
-    `work[name]` are FLOPs per byte; `reached[name]` are the FLOP/s that were measured, without it work stands on the
-    roof, as calculated. Below the roof, left of the ridge bytes decide, right of it FLOPs. `gain` are two names whose
-    ratio is drawn. Its text twin is the table from which these were made.
+    `work[name]` are FLOPs per byte. Below the roof, left of the ridge bytes decide, right of it FLOPs. Its text twin is
+    the table from which these were made.
     """
     ridge = peak / bandwidth
-    first, last = min(*work.values(), ridge) / 2.5, max(*work.values(), ridge) * (4 if reached is None else 2)
-    heights = {name: (reached or {}).get(name, min(peak, x * bandwidth)) for name, x in work.items()}
+    first, last = min(*work.values(), ridge) / 2.5, max(*work.values(), ridge) * 4
+    heights = {name: min(peak, x * bandwidth) for name, x in work.items()}
     low, high = min(*heights.values(), first * bandwidth) / 3, peak * 5
     ax = new_axes(ax, 3.7)
     ax.set(xscale="log", yscale="log", xlim=(first, last), ylim=(low, high))
@@ -38,15 +35,13 @@ def roofline(
     ax.annotate(f"the ridge: {ridge:.3g} FLOPs per byte\nbring {flops_text(peak)}, the peak", (ridge, peak), (-12, 10),
                 textcoords="offset points", ha="right", fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "color": INK})
     for name, x in work.items():
-        measured = reached is not None
-        ax.plot([x], [heights[name]], "s" if measured else "D", color=COMPUTE, markeredgecolor=INK, markersize=8,
-                zorder=4)  # fmt: skip
-        beside = not measured and x < ridge
-        words = name if measured else f"{name}:\nat most {100 * heights[name] / peak:.3g} % of the peak"
-        ax.annotate(words, (x, heights[name]), (11, 2) if beside else (0, -9), textcoords="offset points",
-                    ha="left" if beside else "center", va="top", fontsize=SMALLEST)  # fmt: skip
-    if gain:
-        _gain(ax, *((work[name], heights[name]) for name in gain))
+        ax.plot([x], [heights[name]], "D", color=COMPUTE, markeredgecolor=INK, markersize=8, zorder=4)
+        share = 100 * heights[name] / peak
+        # Words stay on their side of the ridge: right of a point far from it, above the slope of one near by.
+        place, side, up = ((0, -9), "center", "top") if x >= ridge else (
+            (11, 2), "left", "top") if x < ridge / 30 else ((-11, 2), "right", "bottom")
+        ax.annotate(f"{name}:\nat most {share:.{2 if share < 99 else 3}g} % of the peak", (x, heights[name]), place,
+                    textcoords="offset points", ha=side, va=up, fontsize=SMALLEST)  # fmt: skip
     ax.xaxis.set_major_locator(FixedLocator([10.0**n for n in range(-2, 6)]))
     ax.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -55,20 +50,10 @@ def roofline(
         axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("FLOPs per byte moved", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    how = "measured" if reached is not None else "at most"
-    told = [f"{name}: {x:.3g} FLOPs per byte, {how} {flops_text(heights[name])}" for name, x in work.items()]
+    told = [f"{name}: {x:.3g} FLOPs per byte, at most {flops_text(heights[name])}" for name, x in work.items()]
     say(ax, "\n".join([f"a roof that rises to the ridge at {ridge:.3g} FLOPs per byte and is flat from there on, at "
                        f"{flops_text(peak)}; left of the ridge bytes decide, right of it FLOPs", *told]))
     return ax
-
-
-def _gain(ax: Axes, one: tuple[float, float], other: tuple[float, float]) -> None:
-    """Draw how many times as high the other point lies."""
-    (x, low), (x_other, high) = one, other
-    ax.plot([x, x_other], [high, high], color=INK, linewidth=0.8, linestyle=":", zorder=1)
-    ax.annotate("", (x, high), (x, low), arrowprops={"arrowstyle": "<->", "color": INK, "shrinkA": 0, "shrinkB": 5})
-    ax.annotate(f"×{high / low:.1f}", (x, math.sqrt(low * high)), (6, 0), textcoords="offset points", va="center",
-                fontsize=TITLE, weight="bold")  # fmt: skip
 
 
 def flops_text(rate: float) -> str:

@@ -23,14 +23,18 @@ from course_lib.plots.canvas import (
 )
 from course_lib.plots.time import PIPELINE
 
+BAND = "#F4F4F4"  # behind the stages that share a rank
 Ways = Sequence[Sequence[int]]
 
 
-def stage_routes(ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] = ()) -> list[Axes]:
+def stage_routes(
+    ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] = (), title: str = "", bands: bool = False,
+) -> list[Axes]:  # fmt: skip
     """Draw, for each name, ranks as rows with their stages in them, and arrows along each way; `heads` names the ways.
 
     `ways[name]` is (ranks, routes): a route is the list of ranks that hold stage 0, 1, 2, ... on one way. Stages that
-    one way visits a second time stand one column further right; every way has its own columns.
+    one way visits a second time stand one column further right; every way has its own columns. `bands` draws a sheet
+    behind all that one rank holds.
     """
     count = len(ways)
     columns = [sum(max(route.count(rank) for rank in route) for route in routes) for _, routes in ways.values()]
@@ -40,6 +44,9 @@ def stage_routes(ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] =
     axes = [axes] if count == 1 else list(axes)
     for ax, (name, (ranks, routes)) in zip(axes, ways.items(), strict=True):
         column, told = 0, []
+        whole = sum(max(route.count(rank) for rank in route) for route in routes)
+        for rank in range(ranks if bands else 0):
+            box(ax, -0.15, ranks - 1 - rank + 0.1, 1.9 * whole - 0.2, 0.8, BAND, edge="#BBBBBB")
         for number, route in enumerate(routes):
             place, visits = {}, dict.fromkeys(range(ranks), 0)
             for stage, rank in enumerate(route):
@@ -66,6 +73,8 @@ def stage_routes(ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] =
             spine.set_visible(False)
         ax.set_title(name, fontsize=TITLE, loc="left")
         say(ax, "; a second copy of the model: ".join(told))
+    if title:
+        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return axes
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.patches import Ellipse
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
-    COLLECTIVE,
     COMPUTE,
     FACES,
     FORWARD,
@@ -83,11 +83,11 @@ def cut_model() -> list[Axes]:
 
 
 def price_of_cuts(milliseconds: Mapping[str, float], title: str) -> Axes:
-    """Draw milliseconds by name on one axis; a name with "compute" is computing, one with "cut" a message."""
+    """Draw milliseconds by name on one axis; a name with "compute" is computing, the others are sent."""
     ax = new_axes(None, 1.1 + 0.5 * len(milliseconds))
     longest = max(milliseconds.values())
     for place, (name, spent) in enumerate(milliseconds.items()):
-        colour = COMPUTE if "compute" in name else SENT if "cut" in name else COLLECTIVE
+        colour = COMPUTE if "compute" in name else SENT
         ax.barh(place, spent, height=0.7, color=colour)
         _write(ax, spent + longest / 100, place, _short(spent), ha="left")
     ax.set_yticks(range(len(milliseconds)), milliseconds, fontsize=SMALLEST)
@@ -135,7 +135,9 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
     arrow(ax, (2.2, 1.9), (2.2, 3.2))
     inside = f"a node: {gpus} GPUs on\nNVLink, tensor parallel"
     _write(ax, 1.0, 0.9, inside, ha="left")
-    arrow(ax, (1.4 + 5.83 * step, 1.9), (1.4 + 5.83 * step, 7.1))
+    gap = 1.4 + 5.83 * step
+    ax.add_patch(Ellipse((gap, 8.4), 0.75 * step, 4.2, fill=False, edgecolor=INK, linewidth=1.2, zorder=5))
+    arrow(ax, (gap, 1.9), (gap, 6.2))
     between = "between nodes, over the network:\nx to the right, x.grad to the left"
     _write(ax, 10.4, 0.9, between, ha="left")
     arrow(ax, (1.4 + (shown + 0.83) * step, 1.9), (1.4 + (shown + 0.83) * step, 3.5))

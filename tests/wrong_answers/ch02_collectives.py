@@ -699,6 +699,11 @@ class HandleDropped(Healthy):
         return arrived
 
 
+class HalfThePrecision(Healthy):
+    def pass_right(dist, tensor):
+        return Healthy.pass_right(dist, tensor.half()).float()
+
+
 class HalfWritten(Healthy):
     def pass_right(dist, tensor):
         raise NotImplementedError
@@ -765,6 +770,7 @@ WRONG = [
     Wrong("clinic", GathersToSwap, "too-many-bytes", ("it goes to one rank",), 4),
     Wrong("clinic", LastGroup, "raised", ("sum_in_node", "own node, not the last one made"), 4),
     Wrong("clinic", HandleDropped, "raised", ("pass_right", "wait()"), 4),
+    Wrong("clinic", HalfThePrecision, "digits", ("pass_right", "has lost digits"), 4),
     Wrong("clinic", HalfWritten, "not-written", ("pass_right is not repaired yet",), 4),
 ]
 

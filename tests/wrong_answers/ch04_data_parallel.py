@@ -6,10 +6,12 @@ Each wrong answer names the code that its check gives and words that the sentenc
 from __future__ import annotations
 
 import copy
+import itertools
 
 import numpy as np
 import torch
 
+from solutions import ch04_data_parallel as solutions
 from wrong_answers import collect
 
 WRONG, RIGHT, wrong, right = collect()
@@ -646,7 +648,7 @@ def buckets_never_copied_back(dist, model, buckets):
     return _bucketed(dist, model, buckets, copy=False)
 
 
-@wrong("all_reduce_per_bucket", "different-buckets", "only rank 0 uses layer 1", "order of the plan")
+@wrong("all_reduce_per_bucket", "too-early", "bucket 0 came at 2 s", "in the order of the plan", earned=3)
 def launches_what_is_ready(dist, model, buckets):
     return _bucketed(dist, model, buckets, in_order=False)
 
@@ -664,6 +666,58 @@ def keeps_what_was_ready(dist, model, buckets):
 @wrong("all_reduce_per_bucket", "too-early", "came at 1 s", "whichever comes last")
 def waits_for_the_last_place_only(dist, model, buckets):
     return _bucketed(dist, model, buckets, early=True)
+
+
+@wrong("all_reduce_per_bucket", "too-early", "began at 0 s", "came at 2 s", "of *its* gradients", earned=3)
+def counts_gradients_of_any_bucket(dist, model, buckets):
+    parameters, flying, count = list(model.parameters()), [], 0
+    needed = list(itertools.accumulate(map(len, buckets)))
+
+    def launch():
+        bucket = [parameters[index] for index in buckets[len(flying)]]
+        flying.append(solutions.all_reduce_bucket(dist, bucket))
+
+    def arrived(_):
+        nonlocal count
+        count += 1
+        while len(flying) < len(buckets) and count >= needed[len(flying)]:
+            launch()
+
+    def finish():
+        nonlocal count
+        while len(flying) < len(buckets):
+            launch()
+        for end in flying:
+            end()
+        flying.clear()
+        count = 0
+
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(arrived)
+    return finish
+
+
+@wrong("all_reduce_per_bucket", "asks-for-none", "set_to_none=False", "remember which have come", earned=0)
+def asks_whether_the_gradient_is_none(dist, model, buckets):
+    parameters, flying = list(model.parameters()), []
+
+    def launch():
+        flying.append(solutions.all_reduce_bucket(dist, [parameters[index] for index in buckets[len(flying)]]))
+
+    def arrived(_):
+        while len(flying) < len(buckets) and all(parameters[i].grad is not None for i in buckets[len(flying)]):
+            launch()
+
+    def finish():
+        while len(flying) < len(buckets):
+            launch()
+        for end in flying:
+            end()
+        flying.clear()
+
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(arrived)
+    return finish
 
 
 @wrong("all_reduce_per_bucket", "one-at-a-time", "complete at 0 s", "began at 3 s", "while in place of if", earned=3)

@@ -454,6 +454,25 @@ def sends_x_through_f_twice(dist, x, w1_shard, b1_shard, w2_shard, b2):
     return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
 
 
+@wrong("tensor_parallel_mlp", "f-too-late", "of other columns", "CopyToRanks goes around x", earned=2)
+def sends_the_inner_vector_through_f(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    inner = CopyToRanks.apply(x @ w1_shard + b1_shard, dist)
+    return ReduceFromRanks.apply(gelu(inner) @ w2_shard, dist) + b2
+
+
+@wrong("tensor_parallel_mlp", "no-gradient", "w1_shard has no gradient on rank 0", "detached from autograd", earned=2)
+def sums_a_detached_copy(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    y = (gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard).detach()
+    dist.all_reduce(y)
+    return y + b2
+
+
+@wrong("tensor_parallel_mlp", "no-gradient", "b2 has no gradient on rank 1", "on every rank", earned=2)
+def adds_b2_on_rank_0_only(dist, x, w1_shard, b1_shard, w2_shard, b2):
+    y = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard
+    return ReduceFromRanks.apply(y + b2 if dist.get_rank() == 0 else y, dist)
+
+
 @wrong("tensor_parallel_mlp", "no-gelu", "GELU is missing", earned=0)
 def forgets_gelu(dist, x, w1_shard, b1_shard, w2_shard, b2):
     return ReduceFromRanks.apply((CopyToRanks.apply(x, dist) @ w1_shard + b1_shard) @ w2_shard, dist) + b2

@@ -689,6 +689,33 @@ def with_those_that_run(waiting, running, slots, blocks, block_size):
     return running + solutions.continuous_batches(waiting, running, slots, blocks, block_size)
 
 
+def rounds_the_sum(waiting, running, slots, blocks, block_size):
+    started, tokens = [], sum(request.prompt + request.limit for request in running)
+    for request in waiting:
+        tokens += request.prompt + request.limit
+        if len(running) + len(started) == slots or -(-tokens // block_size) > blocks:
+            break
+        started.append(request)
+    return started
+
+
+def limits_only(waiting, running, slots, blocks, block_size):
+    room, started = blocks - sum(-(-request.limit // block_size) for request in running), []
+    for request in waiting[: slots - len(running)]:
+        room -= -(-request.limit // block_size)
+        if room < 0:
+            break
+        started.append(request)
+    return started
+
+
+def notes_the_promise(waiting, running, slots, blocks, block_size):
+    started = solutions.continuous_batches(waiting, running, slots, blocks, block_size)
+    for request in started:
+        request.blocks = -(-(request.prompt + request.limit) // block_size)
+    return started
+
+
 def taken_out_of_waiting(waiting, running, slots, blocks, block_size):
     """Right: takes those that start out of the list, which is its own."""
     started, room = [], blocks - sum(need(request, block_size) for request in running)
@@ -852,7 +879,10 @@ WRONG = [
     Wrong("continuous_batches", batch_by_batch, "waits-for-the-batch", ("as soon as a slot is free",), 2),
     Wrong("continuous_batches", forgets_running, "above-budget", ("Those that run count, too",), 0),
     Wrong("continuous_batches", prompts_only, "above-budget", ("Count prompt and limit, not prompts alone",), 0),
-    Wrong("continuous_batches", reads_the_future, "above-budget", ("there are 5. Count the limit",), 0),
+    Wrong("continuous_batches", rounds_the_sum, "above-budget", ("Round each request up to whole blocks, not the",), 0),
+    Wrong("continuous_batches", limits_only, "above-budget", ("Count prompt and limit, not limits alone",), 0),
+    Wrong("continuous_batches", notes_the_promise, "changes-requests", ("blocks of request 0 was 0 and is 1",), 0),
+    Wrong("continuous_batches", reads_the_future, "above-budget", ("there are 8. Count the limit",), 0),
     Wrong("continuous_batches", ignores_slots, "above-slots", ("and there is 1 slot",), 0),
     Wrong("continuous_batches", never_more_than_two, "idle-slots", ("slots stand empty",), 2),
     Wrong("continuous_batches", numbers_of_requests, "not-waiting", ("an int that is not in `waiting`",), 0),
