@@ -74,6 +74,13 @@ def test_zeroing_the_input_does_not_change_what_is_expected():
 # The clinic's detector
 
 
+def at_once(dist, loss, gradient):
+    handles = [dist.all_reduce(loss, async_op=True), dist.all_reduce(gradient, async_op=True)]
+    for handle in handles if dist.get_rank() == 0 else reversed(handles):
+        handle.wait()
+    return loss, gradient
+
+
 def mixed(dist, loss, gradient):
     for tensor in (loss, gradient) if dist.get_rank() else (gradient, loss):
         dist.all_reduce(tensor)
@@ -90,6 +97,7 @@ def mixed(dist, loss, gradient):
          "rank 0 is not in this group"),
         ("pass_right", HandleDropped.pass_right, "deadlock", "without wait() on isend to rank"),
         ("pass_right", solutions.clinic.pass_right, "right", "rank 0 returned"),
+        ("sum_both_at_once", at_once, "right", "rank 0 returned"),
     ],
 )
 def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsys):
