@@ -59,10 +59,10 @@ from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.kept_tensors import kept_tensors
-from course_lib.plots.kernel_traces import kernel_traces
+from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
-from course_lib.plots.late_rank import late_barrier, late_rank
+from course_lib.plots.late_rank import late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
@@ -245,6 +245,7 @@ __all__ = [
     "sheet",
     "six_flops",
     "slots_in_time",
+    "slow_rank",
     "smoothed_losses",
     "split_backward",
     "stage_routes",
@@ -262,6 +263,7 @@ __all__ = [
     "token_passes",
     "token_times",
     "toy_beside_real",
+    "trace_of",
     "traces",
     "tree_rounds",
     "two_levels",

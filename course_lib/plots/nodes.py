@@ -17,7 +17,7 @@ def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Ax
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title("A row is one node's group, a column is the group of one place in every node", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    left, step = 5.6, 5.6
+    left, step = 5.6, 5.7
     rows = [high - 5.0 - 4.0 * node for node in range(nodes)]
     for place in range(per_node):
         x = left + step * place
@@ -32,7 +32,7 @@ def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Ax
             box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[rank % len(FACES)], f"rank {rank}")
     beside = left + step * per_node + 0.1
     words = ("solid frame: one node,\nfast links; tensor\nparallelism lives here",
-             "dashed frame: across the\nnetwork; data paral-\nlelism lives here")  # fmt: skip
+             "dashed frame: across\nthe network; data\nparallelism lives here")  # fmt: skip
     for y, text in zip((rows[0], rows[-1]), words, strict=True):
         ax.text(beside, y + 0.9, text, va="center", fontsize=SMALLEST, color=INK)
     told = [f"node {node}: ranks {', '.join(str(node * per_node + place) for place in range(per_node))}"

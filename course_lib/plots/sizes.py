@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from course_lib.plots.canvas import COLLECTIVE, INK, SMALLEST, TITLE, WAITING, new_axes, say
 from course_lib.plots.collectives import bytes_text
@@ -30,13 +30,13 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
     ax.text(edge * 1.3, -1.0, "bytes cost more", ha="left", va="center", fontsize=SMALLEST, color=INK)
     ax.xaxis.set_major_locator(LogLocator(base=1000, numticks=6))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.set_yticks(range(len(sizes)), list(sizes))
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     small, large = (bytes_text(end(sizes.values())) for end in (min, max))
-    ax.set_title(f"From {small} to {large}: small tensors pay latency, large ones bytes", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    title = f"From {small} to {large}: small tensors pay latency, large ones bytes"
+    ax.figure.suptitle(title, x=0.005, ha="left", fontsize=TITLE)  # the names left of the axes stand below it, too
     at_line = f"at the line ({bytes_text(edge)}) the bytes take {1e6 * latency:g} µs"
     ax.set_xlabel(f"size of the tensor; {at_line}", fontsize=SMALLEST)
     told = "; ".join(f"{name}: {bytes_text(size)}" for name, size in sizes.items())
