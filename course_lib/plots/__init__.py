@@ -82,6 +82,7 @@ from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.promises import promised_blocks
+from course_lib.plots.protocols import protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -109,6 +110,7 @@ from course_lib.plots.traces import sketch_of, traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, slots_in_time, stall
+from course_lib.plots.ways import rails, switch_adds, way_between_gpus
 
 __all__ = [
     "ACTIVATIONS",
@@ -214,7 +216,10 @@ __all__ = [
     "price_moves",
     "price_of_cuts",
     "promised_blocks",
+    "protocol_flags",
+    "protocol_lines",
     "race",
+    "rails",
     "rates_over_size",
     "reading_and_messages",
     "replica_paths",
@@ -249,6 +254,7 @@ __all__ = [
     "strategy_bars",
     "streams",
     "swap_circle",
+    "switch_adds",
     "time_unit",
     "timeline",
     "timelines",
@@ -258,6 +264,7 @@ __all__ = [
     "traces",
     "tree_rounds",
     "two_levels",
+    "way_between_gpus",
     "ways_to_cut",
     "who_talks",
     "who_to_whom",
