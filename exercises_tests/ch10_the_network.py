@@ -177,6 +177,7 @@ def check_choose_protocol(answer: Any, part: Any) -> str:
     for size in (1, 990, 1010, 100_000, 10**6, 10**9):
         _chosen(answer, size, POST, " and four ways of another network")
     _chosen(answer, 1000, {"only": (1.0, 1.0)}, " and one protocol")
+    _chosen(answer, 1000, {"slow": (9.0, 1e9), "one": (1.0, 1e3), "twin": (1.0, 1e3)}, " and two that are equally fast")
     _chosen(answer, 10**6, {"b": (2.0, 1e9), "a": (1.0, math.inf)}, " and a bandwidth without limit")
     return "the fastest for 0 bytes to 1 GB, of NCCL's three and of any others"
 
