@@ -87,7 +87,7 @@ class ModelShape:
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         if self.full_layers > self.layers or (self.full_layers and not self.window):
-            raise ValueError(f"full_layers = {self.full_layers}: at most layers = {self.layers}, and only with a window")
+            raise ValueError(f"full_layers = {self.full_layers}: at most layers = {self.layers}, with a window only")
         if self.positions < 0:
             raise ValueError(f"positions = {self.positions}: must be 0 (no learned positions) or more")
         if self.experts:

@@ -111,7 +111,8 @@ def algorithm_bandwidth(size: float, seconds: float) -> float:
 def bus_bandwidth(kind: str, ranks: int, size: float, seconds: float) -> float:
     """Return busbw of nccl-tests: algbw times a factor that makes it the rate of the busiest link (doc/PERFORMANCE.md).
 
-    The factor is 2(P-1)/P for all-reduce, (P-1)/P for all-gather, reduce-scatter and all-to-all, else 1.
+    The factor is 2(P-1)/P for all-reduce, (P-1)/P for all-gather, reduce-scatter and all-to-all, else 1. It counts what
+    messages between ranks carry: where a switch adds, busbw can be above what any link carries.
     """
     check_whole(ranks=ranks)
     check_choice("kind", kind, tuple(ALGORITHMS))

@@ -1,9 +1,9 @@
 """What NCCL itself reckons that a collective takes, by every algorithm and protocol: the table it chooses from.
 
 NCCL 2.30.7 (commit 5067397c), src/graph/tuning.cc: ncclTopoTuneModel and ncclTopoGetAlgoTime, for NVIDIA's nodes and
-racks. Microseconds and GB/s as there. Left out: CollNet (SHARP between nodes) and PAT, caps per channel (they do not bind
-on these machines), and the latency of a network plugin. It is a model for choosing, not a forecast: measured times are
-in `course_lib.measured`.
+racks. Microseconds and GB/s as there. Left out: CollNet (SHARP between nodes) and PAT, caps per channel (they do not
+bind on these machines), and the latency of a network plugin. It is a model for choosing, not a forecast: measured times
+are in `course_lib.measured`.
 """
 
 from __future__ import annotations

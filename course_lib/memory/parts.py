@@ -14,7 +14,6 @@ from course_lib.models import (
     check_choice,
     check_whole,
     mlp_parameters,
-    mlp_weights,
     norm_parameters,
 )
 

@@ -23,7 +23,6 @@ from course_lib.models import (
     attention_parameters,
     check_choice,
     mlp_parameters,
-    mlp_weights,
     parameter_count,
 )
 
@@ -190,7 +189,7 @@ def _largest(shape: ModelShape, moe: bool, holds_table: bool, tp: int, ep: int) 
     mlp, width = mlp_parameters(shape), shape.ffn
     if moe:
         width = shape.expert_ffn
-        mlp = mlp_weights(shape, width) * (shape.experts / ep + shape.shared_experts)
+        mlp = mlp_parameters(shape, width) * (shape.experts / ep + shape.shared_experts)
     return max((attention_parameters(shape) + mlp) / tp, table), max(shape.hidden * width / tp, table)
 
 
