@@ -24,6 +24,9 @@ DRAWN = {
     "switch_adds": plots.switch_adds,
     "protocol_flags": plots.protocol_flags,
     "protocol_lines": lambda: plots.protocol_lines(MEASURED),
+    "hops_in_chunks": plots.hops_in_chunks,
+    "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
+    "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, not measured": plots.protocol_lines,
 }
 
@@ -83,3 +86,14 @@ def test_the_envelope_changes_where_the_library_says():
     assert [line[0] for line in broad[1:]] == pytest.approx([size for size, _ in changes[1:]])
     assert "from 3.52 MB\nLL128" in texts(ax)
     assert "measured: 15.59 µs at 512 B" in words_of(ax.figure)
+
+
+def test_in_chunks_the_hops_overlap():
+    ax = plots.hops_in_chunks(3, 6)
+    assert "whole: 18 slots" in texts(ax) and "in 6 chunks: 8 slots" in texts(ax)
+    assert texts(ax).count("the whole tensor") == 3 and texts(ax).count("5") == 3
+
+
+def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():
+    said = texts(plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))))
+    assert "19.0 µs" in said and "5.3 µs" in said

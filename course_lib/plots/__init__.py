@@ -58,6 +58,7 @@ from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
+from course_lib.plots.hops import hops_in_chunks
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -82,7 +83,7 @@ from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.promises import promised_blocks
-from course_lib.plots.protocols import protocol_flags, protocol_lines
+from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -175,6 +176,7 @@ __all__ = [
     "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
+    "hops_in_chunks",
     "kept_tensors",
     "kernel_traces",
     "knees",
@@ -207,6 +209,7 @@ __all__ = [
     "one_answer",
     "one_cut",
     "one_model",
+    "one_shot_times",
     "orders_of_adding",
     "overlapped_block",
     "owners",

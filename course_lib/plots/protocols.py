@@ -109,7 +109,7 @@ def protocol_lines(
                     fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
-    ax.set(xscale="log", yscale="log", xlim=(sizes[0], sizes[-1]), ylim=(8, None))
+    ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
     ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f} µs"))
@@ -118,5 +118,33 @@ def protocol_lines(
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
     ax.set_title("Each protocol has its sizes; the lowest of the three lines is what you pay", fontsize=TITLE,
                  loc="left")  # fmt: skip
+    say(ax, "\n".join(told))
+    return ax
+
+
+def one_shot_times(
+    nccl: Mapping[float, float], one_shot: Mapping[float, float], mark: float = 16384, ax: Axes | None = None
+) -> Axes:
+    """Draw the microseconds of NCCL's all-reduce and of a one-shot kernel over small sizes; both are told at `mark`."""
+    ax = new_axes(ax, 3.0)
+    told = []
+    for name, series, colour, above in (("NCCL", nccl, BLUE, True), ("one-shot", one_shot, ORANGE, False)):
+        sizes = sorted(size for size in series if size <= 2**19)
+        ax.plot(sizes, [1e6 * series[size] for size in sizes], "o-", color=colour, linewidth=1.6, markersize=5)
+        ax.text(560, 1e6 * series[512] + (0.7 if above else -0.8), name, fontsize=SMALLEST, weight="bold", color=INK,
+                va="bottom" if above else "top")  # fmt: skip
+        ax.annotate(f"{1e6 * series[mark]:.1f} µs", (mark, 1e6 * series[mark]),
+                    (mark * 1.12, 1e6 * series[mark] + (1.1 if above else -1.0)), fontsize=SMALLEST,
+                    va="bottom" if above else "top")  # fmt: skip
+        told.append(f"{name}: " + ", ".join(f"{1e6 * series[size]:.1f} µs at {bytes_text(size)}" for size in sizes))
+    ax.axvline(mark, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+    ax.text(mark * 1.12, 0.4, "one token of Llama-3-70B: 16 KiB", fontsize=SMALLEST, va="bottom")
+    ax.set(xscale="log", ylim=(0, 1.22e6 * max(nccl[size] for size in nccl if size <= 2**19)))
+    ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_ylabel("µs, measured", fontsize=SMALLEST)
+    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    ax.set_title("For tiny tensors one step beats fourteen (8 H100s)", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
