@@ -73,6 +73,7 @@ def test_it_has_the_bytes_of_a_ring_and_the_latency_of_a_tree():
         (lambda: pipelined_tree_seconds(8, float("nan"), 2, 1, 1), "size = nan"),
         (lambda: pipelined_tree_seconds(0, 1e6, 2, 1, 1), "ranks = 0"),
         (lambda: pipelined_tree_seconds(8, 1e6, 2, 1, 0), "bandwidth = 0"),
+        (lambda: best_chunks(8, float("nan"), 1e-6, 1e9), "size = nan"),
         (lambda: best_chunks(8, 1e6, 0, 1e9), "latency = 0, size = 1000000.0: more chunks cost nothing"),
         (lambda: best_chunks(8, 0, 1e-6, 1e9), "latency = 1e-06, size = 0: .* bring nothing"),
     ],

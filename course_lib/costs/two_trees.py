@@ -39,6 +39,7 @@ def best_chunks(ranks: int, size: float, latency: float, bandwidth: float) -> in
 
     Near the root of (2 log2 P - 2) S / latency / B: as many chunks as make the way down and the queue cost the same.
     """
+    pipelined_tree_seconds(ranks, size, 1, latency, bandwidth)  # refuses what makes no sense
     depth = broadcast_slots(ranks, 2) - 2 if ranks > 1 else 0
     if not latency or not size or math.isinf(bandwidth):
         raise ValueError(f"latency = {latency!r}, size = {size!r}: more chunks cost nothing, or bring nothing")
