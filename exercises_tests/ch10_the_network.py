@@ -177,6 +177,7 @@ def check_choose_protocol(answer: Any, part: Any) -> str:
     for size in (1, 990, 1010, 100_000, 10**6, 10**9):
         _chosen(answer, size, POST, " and four ways of another network")
     _chosen(answer, 1000, {"only": (1.0, 1.0)}, " and one protocol")
+    _chosen(answer, 1000, {"slow": (9.0, 1e9), "one": (1.0, 1e3), "twin": (1.0, 1e3)}, " and two that are equally fast")
     _chosen(answer, 10**6, {"b": (2.0, 1e9), "a": (1.0, math.inf)}, " and a bandwidth without limit")
     return "the fastest for 0 bytes to 1 GB, of NCCL's three and of any others"
 
@@ -464,6 +465,45 @@ def check_crossover_bytes(answer: Any, part: Any) -> str:
             "few-ranks",
         )
     return "tree and ring take the same time on 4 to 1,000 ranks · 0 on up to three"
+
+
+# in_network_seconds: tests/test_collective_costs.py holds the library's figures against the simulator
+
+
+def _added_in_the_switch(answer: Any, kind: str, ranks: int) -> None:
+    for latency, bandwidth, counts in ((0.0, 1.0, "bytes"), (1.0, math.inf, "latencies"), (3.4e-6, 450e9, "s")):
+        size = 8400
+        want = library_seconds(kind, ranks, size, latency, bandwidth, "in_network")
+        got = plain(answer(kind, ranks, size, latency, bandwidth))
+        see = f"in_network_seconds({kind!r}, {ranks}, {size}, {latency!r}, {bandwidth!r})".replace("inf", "math.inf")
+        case = Case(ranks, f"{kind} with S = {size:,} bytes", see=see)
+        if close(got, want, 1e-9, 1e-15):
+            continue
+        case.expect(is_number(got), f"came out as {shown(got)}: return a number of seconds", "form")
+        code, why = "value", ""
+        if ranks == 1:
+            code, why = "one-rank", ": one rank sends nothing"
+        elif counts == "latencies":
+            code, why = "latencies", ": there is one trip to the switch and back, whatever P is"
+        elif counts == "bytes" and close(got, 2 * want):
+            code, why = "twice", ": the sum comes down while the tensor goes up, so the two don't add up"
+        elif counts == "bytes" and kind == "all_reduce" and close(got, 2 * (ranks - 1) / ranks * size):
+            code, why = "ring", ": that is what a ring sends; to a switch that adds, a rank sends its tensor once"
+        elif counts == "bytes" and kind != "all_reduce" and close(got, size):
+            code, why = "own-piece", ": a rank has its own piece of the S already, or need not send it"
+        case.expect(False, f"came out as {got:,.6g} {counts}; it should be {want:,.6g}{why}", code)
+
+
+@check(all_reduce=1, others=1)
+def check_in_network_seconds(answer: Any, part: Any) -> str:
+    part("all reduce")
+    for ranks in (8, 2, 1):
+        _added_in_the_switch(answer, "all_reduce", ranks)
+    part("others")
+    for kind in ("all_gather", "reduce_scatter"):
+        for ranks in (8, 3, 1):
+            _added_in_the_switch(answer, kind, ranks)
+    return "equal to the simulator on 1 to 8 ranks, for three collectives"
 
 
 # congested

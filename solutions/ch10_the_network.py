@@ -53,6 +53,14 @@ def crossover_bytes(ranks, alpha, beta):
     return alpha / beta * (ranks - 1 - rounds) / (rounds - (ranks - 1) / ranks) if ranks > 3 else 0.0
 
 
+def in_network_seconds(kind, ranks, bytes, latency, bandwidth):
+    """Once to the switch and back; of a gather or a scatter, a rank's own piece stays where it is."""
+    if ranks == 1:
+        return 0.0
+    crossing = bytes if kind == "all_reduce" else (ranks - 1) / ranks * bytes
+    return latency + crossing / bandwidth
+
+
 def congested(traffic, links):
     """Add up what goes over each link; the one that needs the longest for its bytes holds up the rest."""
     seconds = dict.fromkeys(links, 0.0)

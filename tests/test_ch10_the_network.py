@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
+from nbformat.v4 import new_code_cell, new_notebook
 from wrong_answers.ch10_the_network import hierarchy_flat
 
 from course_lib import Cluster, run
 from course_lib.hardware import H100, Link
 from exercises_tests import ch02_collectives as chapter_2
 from exercises_tests import ch10_the_network as checks
+from exercises_tests.grading.grader import Grading
 from exercises_tests.judging import CheckFailed
+from exercises_tests.tools.chapters import find
 from solutions import ch10_the_network as solutions
 
 
@@ -56,6 +60,20 @@ def test_a_copy_of_an_earlier_chapter_2_still_finds_the_checks_that_moved():
         assert getattr(chapter_2, f"check_{name}") is getattr(checks, f"check_{name}")
     with pytest.raises(AttributeError, match="check_nothing"):
         chapter_2.check_nothing  # noqa: B018
+
+
+def test_a_grader_says_where_an_answer_to_a_moved_exercise_belongs():
+    now = find("ch03")
+    old = new_notebook(cells=[
+        new_code_cell("def fit_alpha_beta(sizes, seconds):\n    return 1, 2", id="fit_alpha_beta"),
+        new_code_cell("def ring_all_reduce(dist, tensor):\n    pass", id="ring_all_reduce"),
+        new_code_cell("def choose_protocol(bytes, protocols):\n    raise NotImplementedError", id="choose_protocol"),
+    ])
+    for cell in old.cells:
+        cell.metadata["tags"] = ["exercise"]
+    course = SimpleNamespace(known={"ch03_ring_all_reduce": now, "ch10_the_network": find("ch10")})
+    assert Grading.moved(course, old, now) == (
+        "fit_alpha_beta is an exercise of ch10_the_network now: not graded here; make update moves the answer there")
 
 
 def test_a_check_raises_one_sentence(monkeypatch):

@@ -19,6 +19,7 @@ from course_lib.plots.canvas import (
     OPTIMIZER,
     ORANGE,
     PURPLE,
+    Picture,
     RECEIVED,
     RED,
     SENT,
@@ -30,7 +31,6 @@ from course_lib.plots.canvas import (
     WEIGHTS,
     WIDTH,
     YELLOW,
-    Picture,
     arrow,
     as_html,
     box,
@@ -58,6 +58,7 @@ from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
+from course_lib.plots.hops import hops_in_chunks
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -82,6 +83,7 @@ from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.promises import promised_blocks
+from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -111,6 +113,7 @@ from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
+from course_lib.plots.ways import rails, switch_adds, way_between_gpus
 
 __all__ = [
     "ACTIVATIONS",
@@ -176,6 +179,7 @@ __all__ = [
     "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
+    "hops_in_chunks",
     "kept_tensors",
     "kernel_traces",
     "knees",
@@ -209,6 +213,7 @@ __all__ = [
     "one_answer",
     "one_cut",
     "one_model",
+    "one_shot_times",
     "orders_of_adding",
     "overlapped_block",
     "owners",
@@ -219,7 +224,10 @@ __all__ = [
     "price_moves",
     "price_of_cuts",
     "promised_blocks",
+    "protocol_flags",
+    "protocol_lines",
     "race",
+    "rails",
     "rates_over_size",
     "reading_and_messages",
     "replica_paths",
@@ -256,6 +264,7 @@ __all__ = [
     "strategy_bars",
     "streams",
     "swap_circle",
+    "switch_adds",
     "three_states",
     "time_unit",
     "timeline",
@@ -267,6 +276,7 @@ __all__ = [
     "traces",
     "tree_rounds",
     "two_levels",
+    "way_between_gpus",
     "ways_to_cut",
     "who_talks",
     "who_to_whom",

@@ -402,6 +402,38 @@ def right_rails_of_parts(nodes, per_node, bytes, fast, slow):
     return torch.tensor(ring(per_node, bytes, fast) + ring(nodes, bytes / per_node, slow), dtype=torch.float64)
 
 
+def network_by_a_ring(kind, ranks, bytes, latency, bandwidth):
+    """The latency of the switch, and a ring's bytes."""
+    ways = 2 if kind == "all_reduce" else 1
+    return (latency + ways * (ranks - 1) / ranks * bytes / bandwidth) * (ranks > 1)
+
+
+def network_up_then_down(kind, ranks, bytes, latency, bandwidth):
+    """Everything goes up, and then comes down."""
+    return 2 * (latency + bytes / bandwidth) * (ranks > 1)
+
+
+def network_of_ring_steps(kind, ranks, bytes, latency, bandwidth):
+    """A latency for every rank."""
+    return (ranks - 1) * latency + right_network(kind, ranks, bytes, 0.0, bandwidth)
+
+
+def network_whole_tensor(kind, ranks, bytes, latency, bandwidth):
+    """S for all three collectives."""
+    return (latency + bytes / bandwidth) * (ranks > 1)
+
+
+def network_on_one_rank(kind, ranks, bytes, latency, bandwidth):
+    """One rank sends its tensor to the switch, too."""
+    return latency + bytes * (1 if kind == "all_reduce" else (ranks - 1) / ranks) / bandwidth
+
+
+def right_network(kind, ranks, bytes, latency, bandwidth):
+    """Right: by the share that crosses, as NumPy's number."""
+    share = np.float64(1.0 if kind == "all_reduce" else 1 - 1 / ranks)
+    return (latency + bytes * share / bandwidth) * (ranks > 1)
+
+
 def congested_by_bytes(traffic, links):
     """The link with the most bytes, however fast it is."""
     loads = {name: sum(size for route, size in traffic if name in route) for name in links}
@@ -492,6 +524,11 @@ WRONG = [
     Wrong("rails_seconds", rails_of_p_steps, "p-steps", ("8 steps inside a node; there are 6", "P - 1 steps"), 0),
     Wrong("rails_seconds", rails_flat, "left-out", ("0 steps inside a node",), 0),
     Wrong("rails_seconds", rails_at_least_one_step, "nothing-to-send", ("1 node of 8", "2 steps from node to node"), 2),
+    Wrong("in_network_seconds", network_by_a_ring, "ring", ("14,700 bytes", "what a ring sends"), 0),
+    Wrong("in_network_seconds", network_up_then_down, "twice", ("16,800 bytes", "while the tensor goes up"), 0),
+    Wrong("in_network_seconds", network_of_ring_steps, "latencies", ("7 latencies", "one trip to the switch"), 0),
+    Wrong("in_network_seconds", network_whole_tensor, "own-piece", ("all_gather with", "its own piece"), 1),
+    Wrong("in_network_seconds", network_on_one_rank, "one-rank", ("one rank sends nothing",), 0),
     Wrong("congested", congested_by_bytes, "most-bytes", ("it named up", "divide by the bandwidth"), 0),
     Wrong("congested", congested_slowest_link, "slowest-link", ("little goes over it",), 0),
     Wrong("congested", congested_largest_message, "largest-alone", ("port b is busy for 2 s", "take 2.6 s"), 0),
@@ -513,5 +550,6 @@ RIGHT = [
     ("collective_seconds", seconds_by_bandwidth),
     ("crossover_bytes", crossover_right),
     ("crossover_bytes", crossover_formula),
+    ("in_network_seconds", right_network),
     ("congested", right_congested),
 ]
