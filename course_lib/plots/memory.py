@@ -14,6 +14,7 @@ from course_lib.plots.canvas import (
     COMPUTE,
     GRADIENTS,
     GREY,
+    INK,
     LIMIT,
     OPTIMIZER,
     SENT,
@@ -187,10 +188,13 @@ def _bar(ax: Axes, row: float, sizes: Parts, scale: float, names: bool) -> None:
 # The running table as bars
 
 
-def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -> list[Axes]:
+def strategy_bars(
+    rows: Sequence[Row], title: str | None = None, new: int = 0, apart: bool = False,
+) -> list[Axes]:  # fmt: skip
     """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`.
 
     Beside a step stands how many times as fast as the first row's it is; the last `new` rows have bold names.
+    `apart` draws a line where the rows go on to another cluster, and writes how many times as fast to three digits.
     """
     figure, (held, spent) = plt.subplots(
         1, 2, figsize=(WIDTH, 1.5 + 0.46 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
@@ -213,11 +217,14 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -
         name.set_weight("bold")
     held.invert_yaxis()
     steps = [row.seconds * 1e3 for row in rows]
-    ratios = ["", *(f"  ({steps[0] / step:.2g}×)" for step in steps[1:])]
+    ratios = ["", *(f"  ({steps[0] / step:.{2 + apart}g}×)" for step in steps[1:])]
+    borders = [place for place in places[1:] if apart and rows[place].cluster != rows[place - 1].cluster]
     for ax, ends, more in ((held, left, [""] * len(rows)), (spent, steps, ratios)):
         for place, end, ratio in zip(places, ends, more, strict=True):
             ax.text(end, place, f" {end:.3g}{ratio}", va="center", fontsize=SMALLEST)
         ax.set_xlim(0, (1.55 if any(more) else 1.15) * max(ends))
+        for place in borders:
+            ax.axhline(place - 0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
         for name in ("top", "right"):
