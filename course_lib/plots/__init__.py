@@ -111,6 +111,7 @@ from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
+from course_lib.plots.zero_stages import zero_stages
 
 __all__ = [
     "ACTIVATIONS",
@@ -270,4 +271,5 @@ __all__ = [
     "who_to_whom",
     "whole_at_once",
     "words_of",
+    "zero_stages",
 ]
