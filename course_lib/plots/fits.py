@@ -32,7 +32,8 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
     totals = [sum(parts.values()) / GIGA for parts in rows.values()]
     limit, state = H100.memory / GIGA, training.parts["optimizer"] / GIGA
     ax = new_axes(ax, 3.0 if answer else 2.5)
-    ax.plot([limit, limit], [-0.75, 2.36], color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)  # behind the bars
+    low = 2.3 if answer else 2.45  # behind the bars, and not below the last
+    ax.plot([limit, limit], [-0.75, low], color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)
     for place, parts in enumerate(rows.values()):
         _named_bar(ax, place, parts)
         more = ", with the KV cache" if "KV cache" in parts else ""
