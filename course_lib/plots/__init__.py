@@ -114,6 +114,7 @@ from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
+from course_lib.plots.zero_stages import zero_stages
 
 __all__ = [
     "ACTIVATIONS",
@@ -282,4 +283,5 @@ __all__ = [
     "who_to_whom",
     "whole_at_once",
     "words_of",
+    "zero_stages",
 ]

@@ -66,17 +66,20 @@ def memory_bars(
         for part, size in parts.items():
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
-            if size > (0.02 if part == "logits" else 0.045) * most:  # narrow logits have their number above
+            if size > {"logits": 0.02, "weights": 0.01}.get(part, 0.045) * most:  # narrow ones have their number above
                 ink = "white" if part == "weights" and size > 0.045 * most else "black"
                 place, within = (row, colour) if size > 0.045 * most else (row - 0.43, "none")
                 number = f"{size / scale:.{1 if size < 10 * scale else 0}f}"
-                ax.text(left + size / scale / 2, place, number, ha="center", va="center", color=ink,
+                corner = part == "weights" and within == "none"  # else the number would cross the axis
+                x, side = (left, "left") if corner else (left + size / scale / 2, "center")
+                ax.text(x, place, number, ha=side, va="center", color=ink,
                         fontsize=SMALLEST, bbox={"facecolor": within, "edgecolor": "none", "pad": 1})
             left += size / scale
-        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # or the line runs through the letters
-        crosses = capacity and left < capacity / scale < left + 0.11 * most / scale
-        beside = (capacity / scale if crosses else left) + 0.01 * most / scale
-        ax.text(beside, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST, bbox=paper)
+        words, room = f"{left:,.3g} {unit}", 0.01 * most / scale
+        if capacity and left < capacity / scale < left + 11 * room:  # on its own side of the line, below the bar's end
+            ax.text(left, row + 0.47, words, ha="right", va="center", fontsize=SMALLEST)
+        else:
+            ax.text(left + room, row, words, va="center", fontsize=SMALLEST)
     if capacity:
         ax.axvline(capacity / scale, color=LIMIT, linestyle="--", linewidth=1.6)
         right = capacity > 0.6 * most  # else the words would leave the picture
