@@ -182,3 +182,8 @@ def test_a_larger_batch_leaves_the_share_of_communication_as_it_is():
         compute, talk = layer_seconds(LLAMA, tokens, 8, H100, H100.link)
         shares.append(talk / (compute + talk))
     assert shares == pytest.approx([0.188, 0.166], abs=0.001)  # what is lost is latency
+
+
+def test_at_4096_tokens_latency_brings_the_half_down_from_37_gpus_to_24():
+    compute, talk = layer_seconds(LLAMA, 4096, 24, H100, H100.link)
+    assert talk / (compute + talk) == pytest.approx(0.5, abs=0.005)
