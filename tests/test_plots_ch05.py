@@ -15,9 +15,11 @@ from course_lib.lessons.layer_trace import layer_seconds
 from course_lib.models import MODELS
 from course_lib.plots import (
     COLLECTIVE,
+    FACES,
     cut_gate_and_up,
     cut_heads,
     cut_layer,
+    drift,
     layer_times,
     saved_by_a_layer,
     sequence_parallel,
@@ -74,17 +76,27 @@ def test_products_lead_from_whole_to_summands_and_messages_back():
 def test_only_columns_then_rows_has_nothing_to_send_in_the_middle():
     said = letters(ways_to_cut())
     assert said.count("nothing to send") == 1
-    assert sum(text.startswith(("all-", "reduce-")) for text in said) == 5
+    assert sum(text.startswith(("all-", "reduce-")) for text in said) == 7
 
 
 def test_messages_are_as_high_as_the_widths_that_they_send():
     ax = ways_to_cut()
     said = letters(ax)
-    assert {"columns, then columns: 5 widths", "rows, then rows: 6 widths", "columns, then rows: 2 widths"} <= set(said)
+    assert [word for word in said if ":" in word and "then" in word] == [
+        "columns, then columns: 5 widths", "rows, then columns: 9 widths", "rows, then rows: 6 widths",
+        "columns, then rows: 2 widths"]  # fmt: skip
     purple = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == COLLECTIVE.lower()]
-    assert [round(patch.get_height() / 1.1) for patch in purple] == [4, 1, 4, 2, 2]
+    assert [round(patch.get_height() / 0.7, 6) for patch in purple] == [4, 1, 8, 1, 4, 2, 2]
     assert [word for word in said if word.endswith(("width", "widths")) and ":" not in word] == [
-        "4 widths", "1 width", "4 widths", "2 widths", "2 widths"]  # fmt: skip
+        "4 widths", "1 width", "8 widths", "1 width", "4 widths", "2 widths", "2 widths"]  # fmt: skip
+
+
+def test_what_all_ranks_hold_is_white():
+    (apart,) = [text for text in sequence_parallel().texts if text.get_text() == "with sequence parallelism"]
+    above = [patch for patch in apart.axes.patches if to_hex(patch.get_facecolor()).upper() in FACES]
+    assert len(above) == 4 and all(patch.get_y() < apart.get_position()[1] for patch in above)
+    saved = saved_by_a_layer(SAVED).patches
+    assert to_hex(saved[0].get_facecolor()) == to_hex(saved[2].get_facecolor()) == "#ffffff"
 
 
 def test_sequence_parallelism_has_the_same_two_halves():
@@ -107,13 +119,13 @@ def test_on_twice_as_many_gpus_as_key_value_heads_each_is_copied():
 
 def test_what_a_layer_saves_is_told_as_whole_or_cut():
     ax = saved_by_a_layer(SAVED)
-    assert "One layer saves 10 times the size of x: 2 stay whole (grey), 8 are cut" in ax.get_title("left")
+    assert "One layer saves 10 times the size of x: 2 whole (white), 8 cut" in ax.get_title("left")
     assert "MLP: into norm 1 (whole), into f 1 (whole), hidden 8 (cut)" in words_of(ax.figure)
 
 
 def test_what_a_layer_saves_has_its_unit_and_names_the_ranks():
     said = letters(saved_by_a_layer(SAVED, more="6 more outside"))
-    assert {"as wide as one x", "6 more outside"} <= set(said)
+    assert {"as wide as one x", "6 more outside", "hidden: 8", "into f"} <= set(said)
     assert [word for word in said if word.startswith("rank")] == [f"rank {rank}" for rank in range(4)]
 
 
@@ -133,19 +145,32 @@ def test_the_toy_is_in_its_unit_and_the_real_model_in_that_of_the_gpu():
 def test_the_share_of_the_all_reduces_stands_beside_each_bar():
     ax = layer_times({"NVLink, P = 2": (0.004, 0), "NVLink, P = 8": (0.003, 0.001), "network": (0.001, 0.003)})
     assert [text.strip() for text in letters(ax)] == [f"4 ms, {share} % all-reduces" for share in (0, 25, 75)]
-    assert ax.get_title("left") == "All-reduces take 25 % (NVLink, P = 8) and 75 % (network) of a layer's time"
+    assert ax.get_title("left") == "P = 8: all-reduces take 25 % of the time over NVLink, 75 % over network"
     assert "NVLink, P = 8: 3 ms of matrix products, 1 ms of all-reduces, which is 25%" in words_of(ax.figure)
     assert_legible(ax.figure)
 
 
 def test_more_gpus_read_faster_and_wait_longer_and_the_fastest_is_bold():
-    ax = token_times({1: (0.04, 0.0), 8: (0.005, 0.0025), 32: (0.00125, 0.00675)}, "A model")
+    ring = {1: (0.04, 0.0), 8: (0.005, 0.0025), 32: (0.00125, 0.00675)}
+    ax = token_times({"a ring": ring, "one step": {8: (0.005, 0.001), 32: (0.00125, 0.001)}}, "A model")
     said = {text.get_text().strip(): text.get_weight() for text in ax.texts}
-    assert said == {"40.0 ms: 25 tokens/s": "normal", "7.5 ms: 133 tokens/s": "bold", "8.0 ms: 125 tokens/s": "normal"}
-    assert ax.get_title("left") == "A model: 8 GPUs write fastest; beyond, waiting costs more than reading saves"
-    assert "8 GPUs: reading 5.0 ms, all-reduces 2.5 ms, 133 tokens a second" in words_of(ax.figure)
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["1 GPU", "8 GPUs", "32 GPUs"]
+    assert said == {"40.0 ms: 25 tokens/s": "normal", "7.5 ms: 133 tokens/s": "bold", "8.0 ms: 125 tokens/s": "normal",
+                    "6.0 ms: 167 tokens/s": "normal", "2.3 ms: 444 tokens/s": "bold", "with a ring": "bold",
+                    "with one step": "bold"}  # fmt: skip
+    assert ax.get_title("left") == "Fastest for A model: 8 GPUs with a ring, 32 GPUs with one step"
+    assert "with a ring, 8 GPUs: reading 5.0 ms, all-reduces 2.5 ms, 133 tokens a second" in words_of(ax.figure)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["1 GPU", "8 GPUs", "32 GPUs"] + ["8 GPUs", "32 GPUs"]
     assert_legible(ax.figure)
+
+
+def test_the_loss_falls_and_the_copies_come_apart():
+    losses, copies = drift([5.0, 4.0], [5.0, 3.9], [0.1, 0.3], "The loss falls")
+    assert [line.get_label() for line in losses.lines] == ["right", "without f"]
+    assert list(copies.lines[0].get_ydata()) == [0, 0.1, 0.3]  # before the first step they are equal
+    words = words_of(losses.figure)
+    assert words.startswith("The loss falls") and "step 2: 4.000, without f 3.900" in words
+    assert "after step 2: 0.3" in words
+    assert_legible(losses.figure)
 
 
 # One layer in seconds
@@ -157,3 +182,8 @@ def test_a_larger_batch_leaves_the_share_of_communication_as_it_is():
         compute, talk = layer_seconds(LLAMA, tokens, 8, H100, H100.link)
         shares.append(talk / (compute + talk))
     assert shares == pytest.approx([0.188, 0.166], abs=0.001)  # what is lost is latency
+
+
+def test_at_4096_tokens_latency_brings_the_half_down_from_37_gpus_to_24():
+    compute, talk = layer_seconds(LLAMA, 4096, 24, H100, H100.link)
+    assert talk / (compute + talk) == pytest.approx(0.5, abs=0.005)

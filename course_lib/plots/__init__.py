@@ -54,6 +54,7 @@ from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
+from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
@@ -174,6 +175,7 @@ __all__ = [
     "cut_product",
     "differences",
     "doubling",
+    "drift",
     "expert_layer",
     "explore",
     "gather_use_free",

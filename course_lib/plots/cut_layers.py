@@ -79,24 +79,28 @@ def _message(ax: Axes, x: float, y: float, width: float, height: float, words: s
 
 
 RANKS = 4
+A_WIDTH = 0.7  # how high a message of one width of y is drawn
 WAYS = (  # name, cut of A, (message, widths of y that it sends), cut of B, the same of the last message
     ("columns, then columns", "columns", ("all-gather\nxA", 4), "columns", ("all-gather y", 1)),
+    ("rows, then columns", "rows", ("all-reduce\nxA", 8), "columns", ("all-gather y", 1)),
     ("rows, then rows", "rows", ("reduce-\nscatter xA", 4), "rows", ("all-reduce\ny", 2)),
     ("columns, then rows", "columns", None, "rows", ("all-reduce\ny", 2)),
 )
 
 
 def ways_to_cut(ax: Axes | None = None) -> Axes:
-    """Draw an MLP whose two matrices are cut by columns and columns, rows and rows, columns and rows.
+    """Draw an MLP whose two matrices are cut by columns or rows, all four plans.
 
     A message is as high as what a rank sends in it, where the vector in the middle is four times as wide as y.
     """
-    ax = sheet(5.2, 31.2, 18.3, ax)
-    title = "What a rank sends, in widths of y: 5, 6 or 2 (the purple boxes are to scale)"
+    ax = sheet(6.4, 31.2, 24.4, ax)
+    title = "What a rank sends, in widths of y: 5, 9, 6 or 2 (the purple boxes are to scale)"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    for (name, first, middle, second, last), low in zip(WAYS, (12.3, 6.3, 0.3), strict=True):
-        line, sent = low + 2.3, last[1] + (middle[1] if middle else 0)
-        ax.text(0.1, low + 5.0, f"{name}: {sent} widths", fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
+    for (name, first, middle, second, last), low in zip(WAYS, (18.9, 12.1, 6.1, 0.2), strict=True):
+        line, sent = low + 2.2, last[1] + (middle[1] if middle else 0)
+        if middle and middle[1] > 4:
+            line += 1.1  # room below for the highest message
+        ax.text(0.1, line + 2.3, f"{name}: {sent} widths", fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
         _matrix(ax, 0.2, line, 1.8, 0.7, "columns" if first == "rows" else "", "x")
         ax.text(2.4, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
         _matrix(ax, 2.8, line, 4.0, 1.7, first, f"A: {first}")
@@ -110,7 +114,7 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
             ax.text(14.8, line + 0.6, "nothing to send", ha="center", va="center", fontsize=SMALLEST, color=INK)
         arrow(ax, (16.9 if middle else 12.1, line), (17.7, line))
         box(ax, 17.7, line - 0.9, 2.2, 1.8, "white", "GELU\n")
-        whole = middle is not None and middle[0].startswith("all-gather")  # or each rank has its own columns
+        whole = middle is not None and middle[0].startswith("all-")  # or each rank has its own columns
         for rank in range(0 if whole else RANKS):
             at = (17.9 + 0.45 * rank, line - 0.65)
             ax.add_patch(Rectangle(at, 0.45, 0.5, facecolor=FACES[rank], edgecolor=INK, linewidth=0.5))
@@ -121,7 +125,9 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
         arrow(ax, (25.6, line), (26.5, line))
         _sent(ax, 26.5, line, *last)
     say(ax, "Columns, then columns: each rank has some columns of xA, so they all-gather the whole vector in the "
-            "middle, 4 widths, and then y, 1 width: 5.\nRows, then rows: each rank has a summand of xA; a "
+            "middle, 4 widths, and then y, 1 width: 5.\nRows, then columns: each rank has a summand of "
+            "xA and all of it must be whole for columns of B, so an all-reduce sends 8 widths, and an all-gather of y "
+            "1: 9.\nRows, then rows: each rank has a summand of xA; a "
             "reduce-scatter, 4 widths, gives each the finished columns that its rows of B need, and an all-reduce of "
             "y sends 2: 6.\nColumns, then rows: each rank has some columns of xA, which are what its rows of B need, "
             "so there is nothing to send before the all-reduce of y: 2.")  # fmt: skip
@@ -130,11 +136,11 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
 
 def _sent(ax: Axes, x: float, middle: float, name: str, widths: int) -> None:
     """Draw a message as high as the widths of y that a rank sends in it, which stand below."""
-    high = 1.1 * widths
+    high = A_WIDTH * widths
     _message(ax, x, middle - high / 2, 4.1, high, name)
     said = f"{widths} width{'s' * (widths > 1)}"
     look = {"ha": "center", "va": "center", "fontsize": SMALLEST, "weight": "bold", "color": COLLECTIVE}
-    ax.text(x + 2.05, middle - high / 2 - 0.55, said, **look)
+    ax.text(x + 2.05, middle - high / 2 - 0.5, said, **look)
 
 
 def _matrix(ax: Axes, x: float, middle: float, width: float, height: float, cut: str, name: str) -> None:
@@ -180,7 +186,8 @@ def sequence_parallel(ax: Axes | None = None) -> Axes:
             y, share = low + 0.1 + (3 - rank) * 0.98, tokens / RANKS
             ax.add_patch(Rectangle((norm, y), tokens, 0.8, facecolor="white", edgecolor=GREY, linewidth=0.6))
             left, wide = (norm + rank * share, share) if apart else (norm, tokens)
-            ax.add_patch(Rectangle((left, y), wide, 0.8, facecolor=FACES[rank], edgecolor=INK, linewidth=0.6))
+            colour = FACES[rank] if apart else "white"
+            ax.add_patch(Rectangle((left, y), wide, 0.8, facecolor=colour, edgecolor=INK, linewidth=0.6))
             place = {"ha": "center", "va": "center", "fontsize": SMALLEST, "color": INK}
             ax.text(left + wide / 2, y + 0.38, f"{'' if apart else 'rank '}{rank}", **place)
         ax.text(norm + tokens / 2, low - 0.4, "first token → last token", ha="center", va="center", fontsize=SMALLEST)

@@ -18,7 +18,9 @@ def cut_heads(ax: Axes | None = None) -> Axes:
     ax.set_title(title, fontsize=TITLE, loc="left")
     look = {"ha": "center", "va": "center", "fontsize": SMALLEST, "color": INK}
     box(ax, 0.1, 5.6, 1.2, 1.4, "white", "x")
-    ax.text(7.1, 12.6, "wq (wk and wv alike):\na head is four neighbouring columns", **look)
+    ax.text(2.05, 6.9, "f", **look)
+    columns = "wq (wk and wv alike):\na head is neighbouring columns\n(16 in the tiny GPT, drawn as 4)"
+    ax.text(7.6, 12.4, columns, **look)
     for head in range(4):
         left, low = 2.9 + 2.1 * head, 9.4 - 2.2 * head
         for column in range(4):
@@ -31,7 +33,7 @@ def cut_heads(ax: Axes | None = None) -> Axes:
         ax.add_patch(Rectangle((21.4, low - 1.25), 3.0, 2.2, facecolor=FACES[head // 2], edgecolor=INK, linewidth=1.2))
         ax.text(22.9, low - 0.15, f"head {head}", **look)
     for rank, low in enumerate((8.2, 3.8)):
-        ax.text(12.45, low + 1.15, f"rank {rank}", **look)
+        ax.text(16.3, (10.75, 1.1)[rank], f"rank {rank}", **(look | {"weight": "bold"}))
         arrow(ax, (11.5, low), (13.4, low))
         arrow(ax, (24.6, low), (26.3, low))
     arrow(ax, (1.4, 6.3), (2.7, 6.3))
@@ -40,12 +42,12 @@ def cut_heads(ax: Axes | None = None) -> Axes:
     ax.plot([10.25, 10.25], [2.6, 9.6], color=LIMIT, linewidth=2.2, linestyle=(0, (3, 2)))
     ax.text(10.6, 1.9, "✗ not here", ha="center", va="center", fontsize=SMALLEST, weight="bold", color=LIMIT)
     ax.text(22.9, 11.4, "wo: rows", **look)
-    ax.text(16.3, 11.4, "no message", **look)
+    ax.text(16.3, 11.9, "no message here", **look)
     box(ax, 26.4, 1.7, 3.0, 8.8, COLLECTIVE)
     ax.text(27.9, 6.1, "g\nall-\nreduce", **(look | {"color": "white", "weight": "bold"}))
     arrow(ax, (29.5, 6.1), (30.2, 6.1))
     ax.text(30.6, 6.1, "y", **look)
-    say(ax, "Each head is four neighbouring columns of wq, wk and wv; rank 0 has heads 0 and 1, rank 1 heads 2 and 3. "
+    say(ax, "Each head is some neighbouring columns of wq, wk and wv; rank 0 has heads 0 and 1, rank 1 heads 2 and 3. "
             "The cut runs between head 1 and head 2; a cut through the middle of a head is wrong.\nEach softmax is "
             "computed inside one head, so no message is needed before g, the all-reduce behind wo.")  # fmt: skip
     return ax
@@ -126,7 +128,7 @@ def saved_by_a_layer(
     total, whole = sum(size for _, size, _ in pieces), sum(size for _, size, cut in pieces if not cut)
     most = max(sum(size for _, size, _ in row) for row in parts.values())
     ax = sheet(1.3 + 0.95 * len(parts), most + 2.9, 2.9 * len(parts) + 0.8, ax)
-    title = f"One layer saves {total} times the size of x: {whole} stay whole (grey), {total - whole} are cut (colours)"
+    title = f"One layer saves {total} times the size of x: {whole} whole (white), {total - whole} cut (colours)"
     ax.set_title(title, fontsize=TITLE, loc="left")
     told = []
     for place, (name, row) in enumerate(parts.items()):
@@ -135,11 +137,13 @@ def saved_by_a_layer(
         for what, size, cut in row:
             for rank in range(ranks if cut else 1):
                 high = 2.2 / (ranks if cut else 1)
-                colour = FACES[rank] if cut else "#DDDDDD"
+                colour = FACES[rank] if cut else "white"
                 at = (x, low + 2.2 - (rank + 1) * high)
                 ax.add_patch(Rectangle(at, size, high, facecolor=colour, linewidth=0))
             ax.add_patch(Rectangle((x, low), size, 2.2, facecolor="none", edgecolor=INK, linewidth=1.0))
-            ax.text(x + size / 2, low + 1.1, what, ha="center", va="center", fontsize=SMALLEST, color=INK)
+            words = what if size == 1 else f"{what}: {size}"
+            paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # or a colour's border runs through them
+            ax.text(x + size / 2, low + 1.1, words, ha="center", va="center", fontsize=SMALLEST, color=INK, bbox=paper)
             x += size
         for rank in range(ranks if cut else 0):
             at = (x + 0.15, low + 2.2 - (rank + 0.5) * 2.2 / ranks)

@@ -18,9 +18,10 @@ WIDE, LOW, ROW = 6.0, 4.5, 1.1
 
 def three_states(ax: Axes | None = None) -> Axes:
     """Draw a tensor on four ranks whole, cut and as summands; products lead to the right, messages back to the left."""
-    ax = sheet(3.5, 31.5, 13.0, ax)
-    title = "A product with a cut matrix needs no message; every way back is one"
+    ax = sheet(3.3, 31.5, 12.4, ax)
+    title = "A product with a cut matrix needs no message; the way back always does"
     ax.set_title(title, fontsize=TITLE, loc="left")
+    ax.set_ylim(0.6, 12.4)
     middle = {"ha": "center", "va": "center", "fontsize": SMALLEST, "color": INK}
     for name, words, x in STATES:
         ax.text(x + WIDE / 2, 11.9, name, **(middle | {"fontsize": TITLE, "weight": "bold"}))
