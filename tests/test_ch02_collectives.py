@@ -96,8 +96,8 @@ def mixed(dist, loss, gradient):
         ("sum_in_node", LastGroup.sum_in_node, "wrong numbers with real torch, error on the simulator",
          "rank 0 is not in this group"),
         ("pass_right", HandleDropped.pass_right, "deadlock", "without wait() on isend to rank"),
-        ("pass_right", solutions.clinic.pass_right, "right", "rank 0 returned"),
-        ("sum_both_at_once", at_once, "right", "rank 0 returned"),
+        ("pass_right", solutions.clinic.pass_right, "right", "all 4 ranks returned what is right; rank 0: [75"),
+        ("sum_both_at_once", at_once, "right", "all 4 ranks returned what is right; rank 0: [[188"),
     ],
 )
 def test_the_detector_says_what_a_snippet_does(name, snippet, seen, words, capsys):
@@ -120,7 +120,7 @@ def test_the_detector_takes_other_numbers_of_ranks_and_names_a_misspelt_guess(ca
     diagnose(solutions.clinic.pass_right, "rihgt", ranks=6)
     printed = capsys.readouterr().out
     assert printed.startswith("guess: 'rihgt' is not one of the four: wrong numbers, deadlock, error, right")
-    assert "rank 5 returned" in printed
+    assert "all 6 ranks returned what is right" in printed
     diagnose(solutions.clinic.pass_right, ranks=3)
     assert "give an even number" in capsys.readouterr().out
 

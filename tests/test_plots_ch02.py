@@ -15,7 +15,7 @@ from legible import assert_legible
 
 from course_lib import Cluster, plots, run, work
 from course_lib.plots import FACES, INK, LIMIT, words_of
-from course_lib.plots.kernel_traces import STRATEGIES, TRACES
+from course_lib.plots.kernel_traces import HALVES, STRATEGIES, TRACES
 from course_lib.plots.late_rank import NAME, SLOW, barrier_messages
 from course_lib.plots.patterns import rounds_of
 
@@ -47,9 +47,11 @@ DRAWN = {
     "two_levels": plots.two_levels,
     "kernel_traces": plots.kernel_traces,
     "late_barrier": plots.late_barrier,
+    "four_ranks": plots.four_ranks,
     "late_rank": plots.late_rank,
     "late_rank, cause": lambda: plots.late_rank(cause=True),
     "message_sizes": lambda: plots.message_sizes({"a": 4, "b": 2e9}, 5e-6, 50e9),
+    "message_sizes, inside": lambda: plots.message_sizes({"a": 4, "b": 2e9}, 5e-6, 50e9, inside=(3.4e-6, 450e9)),
     "race": lambda: plots.race(two_runs(), per_node=[4, 2]),
 }
 
@@ -138,6 +140,14 @@ def test_the_grid_names_every_rank_in_its_row():
     assert "place 3: ranks 3, 7" in words_of(ax.figure)
 
 
+def test_a_link_inside_a_node_is_as_many_times_as_thick_as_it_is_fast():
+    ax = plots.node_groups(nodes=2, per_node=4)
+    wide = [line.get_linewidth() for line in ax.lines]
+    assert (len(wide), max(wide) / min(wide)) == (6, pytest.approx(9))  # two nodes, four places
+    assert "450 GB/s" in words_of(ax.figure) and "50 GB/s" in words_of(ax.figure)
+    assert {text.split(":")[0] for text in texts(ax) if "GB/s" in text} == {"row, 450 GB/s", "column, 50 GB/s"}
+
+
 def test_a_sum_on_two_levels_has_three_phases_and_pairs_of_equal_places():
     ax = plots.two_levels()
     assert [text[0] for text in texts(ax) if "·" in text] == ["1", "2", "3"]
@@ -155,6 +165,13 @@ def test_a_size_stands_on_its_side_of_the_line():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["small", "large"]
 
 
+def test_faster_links_have_a_line_of_their_own():
+    ax = plots.message_sizes({"small": 1e3, "large": 1e9}, 5e-6, 50e9, inside=(3.4e-6, 450e9))
+    edges = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
+    assert edges == pytest.approx([250e3, 1.53e6])
+    assert "inside a node:\n1.53 MB" in texts(ax) and "inside a node at 1.53 MB" in words_of(ax.figure)
+
+
 def test_the_traces_tell_the_strategies_apart():
     calls = {number: [bar[0] for bar in bars if bar[1]] for number, bars in TRACES.items()}
     assert calls == {
@@ -162,6 +179,12 @@ def test_the_traces_tell_the_strategies_apart():
         5: ["SendRecv"] * 4}
     forward = max(start + length for kernel, _, start, length in TRACES[1] if kernel == "F")
     assert all(start >= forward for kernel, stream, start, _ in TRACES[1] if stream)
+
+
+def test_traces_with_two_kernels_of_a_kind_in_a_layer_say_so():
+    forward = {number: sum(bar[0] == "F" for bar in bars) for number, bars in TRACES.items()}
+    assert [number for number, count in forward.items() if count == 4] == list(HALVES)
+    assert sum(text.startswith("a layer is two F") for text in texts(plots.kernel_traces())) == len(HALVES)
 
 
 def test_weights_are_gathered_again_only_after_forward():

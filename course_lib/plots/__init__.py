@@ -64,7 +64,7 @@ from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
-from course_lib.plots.late_rank import late_barrier, late_rank, slow_rank
+from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
@@ -178,6 +178,7 @@ __all__ = [
     "drift",
     "expert_layer",
     "explore",
+    "four_ranks",
     "gather_use_free",
     "goodput_over_rate",
     "gradients_leave",

@@ -48,6 +48,7 @@ TRACES = {
 }  # fmt: skip
 
 
+HALVES = (2, 4)  # traces in which a layer's attention and its MLP are kernels of their own
 STRATEGIES = {1: "data parallelism", 2: "tensor parallelism", 3: "FSDP", 4: "experts", 5: "pipeline"}
 
 
@@ -66,6 +67,9 @@ def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -
         y = 18.2 - 4.5 * row
         name = f"trace {number}" + (f": {names[number]}" if number in (names or {}) else "")
         ax.text(0.2, y + 3.15, name, fontsize=SMALLEST, color=INK, weight="bold")  # fmt: skip
+        if number in HALVES:
+            ax.text(WIDTH * 5 - 0.2, y + 3.15, "a layer is two F: its attention and its MLP", ha="right",
+                    fontsize=SMALLEST, color=INK)  # fmt: skip
         for stream, what in enumerate(("compute", "NCCL")):
             ax.text(5.0, y + 2.25 - 1.45 * stream, what, ha="right", va="center", fontsize=SMALLEST, color=INK)
         for kernel, stream, start, length in bars:

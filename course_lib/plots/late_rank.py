@@ -103,6 +103,11 @@ def slow_rank() -> int:
     return max(SLOW, key=SLOW.get)
 
 
+def four_ranks(ax: Axes | None = None) -> Axes:
+    """Draw NCCL's kernels of four ranks, one of which is slow, without telling which."""
+    return late_rank(cause=False, ax=ax)
+
+
 def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
     """Draw the same all-reduces in the traces of four ranks, one of which is slow; with `cause`, what is waiting."""
     ax = sheet(2.6, WIDTH * 5, 12.2, ax)
@@ -130,11 +135,13 @@ def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
                        f"stands in AllReduce for {slowest - busy + SUM:.3g}"))
     if cause:
         title = f"Rank {late} is late, and its AllReduce is the shortest: the others wait inside theirs"
-        share = 1 - (sorted(SLOW.values())[-2] + SUM) / (slowest + SUM)
+        second = sorted(SLOW.values())[-2]
+        share = 1 - (second + SUM) / (slowest + SUM)
         told += [f"rank {late} is late; without it the same work would take {share:.0%} less"]
         ax.text(4.7, 0.7, "A trace shows waiting (grey) and adding up (sum) as one bar, AllReduce.\n"
-                f"Without the late rank (framed) the same work would take {share:.0%} less.", va="center",
-                fontsize=SMALLEST, color=INK)  # fmt: skip
+                f"Without the late rank (framed) it would take {share:.0%} less: "
+                f"{second} + {SUM} instead of {slowest} + {SUM}.", va="center", fontsize=SMALLEST,
+                color=INK)  # fmt: skip
     else:
         title = "The NCCL kernels of four ranks of one tensor-parallel group"
         ax.text(4.7, 0.9, f"every bar: {NAME}", va="center", fontsize=SMALLEST, color=INK)

@@ -39,7 +39,7 @@ def who_talks(ax: Axes | None = None) -> Axes:
                  loc="left")  # fmt: skip
     panels = {
         "broadcast": "whoever has it\nsends it on", "gather": "rank 0 receives one\nat a time: a queue",
-        "all_gather": "in every round: pass on\nwhat came from the left",
+        "all_gather": "in every round: pass on\nwhat you just received",
         "all_to_all": "everybody has some-\nthing for everybody",
     }  # fmt: skip
     for place, (kind, words) in enumerate(panels.items()):

@@ -11,8 +11,12 @@ from course_lib.plots.canvas import COLLECTIVE, INK, SMALLEST, TITLE, WAITING, n
 from course_lib.plots.collectives import bytes_text
 
 
-def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, ax: Axes | None = None) -> Axes:
-    """Draw each named size, in bytes, as a point on a logarithmic axis; left of the line latency costs more."""
+def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, ax: Axes | None = None,
+                  inside: tuple[float, float] = ()) -> Axes:  # fmt: skip
+    """Draw each named size, in bytes, as a point on a logarithmic axis; left of the line latency costs more.
+
+    `inside` is the (latency, bandwidth) of faster links, such as those inside a node: they get a dashed line.
+    """
     ax = new_axes(ax, 1.15 + 0.34 * len(sizes))
     edge = latency * bandwidth
     first, last = min(sizes.values()) / 2, max(sizes.values()) * 2.5
@@ -23,6 +27,11 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
         ax.plot(size, row, "o", color=COLLECTIVE, markersize=9)
         ax.text(size, row, f"   {bytes_text(size)}   ", ha="right" if left else "left", va="center", fontsize=SMALLEST,
                 color=INK, weight="bold")  # fmt: skip
+    if inside:
+        faster = inside[0] * inside[1]
+        ax.axvline(faster, ymax=0.8, color=INK, linewidth=1.2, linestyle="--")
+        words = f"inside a node:\n{bytes_text(faster)}"
+        ax.text(faster * 1.3, 0.5, words, va="center", fontsize=SMALLEST, color=INK)
     ax.set_xscale("log")
     ax.set_xlim(first, last)
     ax.set_ylim(len(sizes) - 0.4, -1.5)
@@ -40,5 +49,6 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
     at_line = f"at the line ({bytes_text(edge)}) the bytes take {1e6 * latency:g} µs"
     ax.set_xlabel(f"size of the tensor; {at_line}", fontsize=SMALLEST)
     told = "; ".join(f"{name}: {bytes_text(size)}" for name, size in sizes.items())
-    say(ax, f"{told}. At {bytes_text(edge)} latency costs as much as the bytes")
+    also = f", inside a node at {bytes_text(inside[0] * inside[1])}" if inside else ""
+    say(ax, f"{told}. At {bytes_text(edge)} latency costs as much as the bytes{also}")
     return ax
