@@ -32,7 +32,7 @@ KEYS = ((FORWARD, "a prompt's token"), (COMPUTE, "an answer's token"), (WAITING,
 def padded_batch(requests: Sequence[tuple[int, int]], newcomer: int = 5) -> list[Axes]:
     """Draw a batch of (prompt, answer) tokens as a padded rectangle; beside it, one that a newcomer's prompt joins."""
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.5), layout="constrained", FigureClass=Picture,
-                                width_ratios=(max(p for p, _ in requests) + max(a for _, a in requests), newcomer + 3))
+                                width_ratios=(max(p for p, _ in requests) + max(a for _, a in requests), newcomer + 5))
     longest, most = max(prompt for prompt, _ in requests), max(answer for _, answer in requests)
     for row, (prompt, answer) in enumerate(requests):
         kinds = [WAITING] * (longest - prompt) + [FORWARD] * prompt + [COMPUTE] * answer + [WAITING] * (most - answer)
@@ -42,7 +42,7 @@ def padded_batch(requests: Sequence[tuple[int, int]], newcomer: int = 5) -> list
     for row in range(len(requests)):
         _cells(axes[1], row, [FORWARD] * newcomer if row == 0 else [WAITING] * (newcomer - 1) + [COMPUTE])
     grey, names = (len(requests) - 1) * (newcomer - 1), NAMES[: len(requests)]
-    axes[1].set_title(f"E joins: {grey} padded", fontsize=TITLE, loc="left")
+    axes[1].set_title(f"E takes A's place: {grey} padded", fontsize=TITLE, loc="left")
     for ax, labels, wide in ((axes[0], names, longest + most), (axes[1], f"E{names[1:]}", newcomer)):
         ax.set(xlim=(-0.1, wide), ylim=(len(requests), -0.1), xticks=[])
         ax.set_yticks([row + 0.43 for row in range(len(labels))], list(labels))
@@ -135,7 +135,7 @@ def rows_of_steps(
         told.append(f"step {y + 1}: {''.join(NAMES[n] for n, _ in row)}, {words}".removesuffix(", "))
     ax.plot([budget + 0.05] * 2, [-0.1, len(steps)], color=LIMIT, linestyle="--", linewidth=1.4)
     ax.text(budget + 0.05, -0.25, f"budget: {budget} tokens", ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
-    ax.set(xlim=(-0.1, 1.75 * budget), ylim=(len(steps), -0.9), xticks=[])
+    ax.set(xlim=(-0.1, 1.5 * budget), ylim=(len(steps), -0.9), xticks=[])
     ax.set_yticks([y + 0.43 for y in range(len(steps))], [f"step {y + 1}" for y in range(len(steps))])
     ax.tick_params(length=0, labelsize=SMALLEST)
     for spine in ax.spines.values():

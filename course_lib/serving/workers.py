@@ -13,7 +13,7 @@ from course_lib.costs import collective_seconds, one_shot_seconds, protocol_seco
 from course_lib.hardware import GPU
 from course_lib.memory import kv_cache_bytes, parameters_on_rank
 from course_lib.models import ModelShape
-from course_lib.serving.caches import BlockPool
+from course_lib.serving.caches import BlockPool, RowCache
 from course_lib.serving.requests import Request
 
 ONE_SHOT_LATENCY, ONE_SHOT_SHARE = 4.6e-6, 0.655  # fitted to H100s: course_lib.measured.all_reduce_h100("one-shot", 8)
@@ -83,6 +83,13 @@ class Roofline:
     def decode(self, running: Collection[Request], held: int, tables: Any) -> tuple[float, tuple]:
         """Return the seconds of one token for every running request, which hold `held` tokens; nobody ends early."""
         return self.seconds(len(running), held, held), ()
+
+    def row(self, parts: Collection[tuple[Request, int, int]]) -> float:
+        """Return the seconds of one row of (request, its new tokens, its tokens in the cache)."""
+        new, kept = sum(more for _, more, _ in parts), sum(held for _, _, held in parts)
+        pairs = sum(more * held + more * (more + 1) // 2 for _, more, held in parts)
+        scored = sum(held + more >= request.prompt for request, more, held in parts)
+        return self.seconds(new, pairs, kept, scored)
 
 
 class Fitted:
@@ -159,3 +166,29 @@ class ModelWorker:
         if self.on_token:
             self.on_token(number, token)
         return False
+
+
+class RowModel:
+    """Greedy decoding of a Llama, all tokens of a step in one row. `answers[id]` are the tokens made for a request."""
+
+    simulated = False
+
+    def __init__(self, model: torch.nn.Module, on_token: Callable | None = None) -> None:
+        self.model, self.cache, self.on_token, self.answers = model, RowCache(), on_token, {}
+
+    def row(self, parts: Collection[tuple[Request, int, int]]) -> float:
+        """Send (request, its new tokens, its tokens in the cache) through the model as one row; return seconds."""
+        begin = now()
+        tokens, owners, last = [], [], {}
+        for request, more, held in parts:
+            known = request.tokens + self.answers.setdefault(request.id, [])
+            tokens += known[held : held + more]
+            owners += [request.id] * more
+            if held + more == len(known):
+                last[request.id] = len(tokens) - 1
+        scores = self.model(torch.tensor([tokens]), self.cache.of(owners))[0]
+        for number, place in last.items():
+            self.answers[number].append(int(scores[place].argmax()))
+            if self.on_token:
+                self.on_token(number, self.answers[number][-1])
+        return now() - begin
