@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from course_lib.costs import crossover_bytes as library_crossover
 from course_lib.costs import hierarchical_all_reduce_seconds as two_levels_seconds
 from course_lib.hardware import Link
 from course_lib.measured import all_reduce_dgx
-from exercises_tests.judging import Case, Mistake, check, expect
+from exercises_tests.judging import Case, Mistake, alone, check, expect
 from exercises_tests.values import (
     all_digits,
     amount,
@@ -46,6 +47,20 @@ def in_place(dist: Any, answer: Any, mine: torch.Tensor, *more: Any) -> Any:
 SIZES = [8 * 2**power for power in range(28)]  # 8 B to 1 GiB
 LINKS = ((5e-6, 1 / 50e9), (30e-6, 1 / 1.2e9), (1.5e-6, 1 / 400e9), (1e-3, 1 / 12e6))
 EXACT = "without noise"
+
+
+def returned(answer: Any, cases: list) -> list:
+    """Beside the answer: what it returns for each case."""
+    return [answer(*case) for case in cases]
+
+
+def asked(answer: Any, cases: list) -> Callable:
+    """Return a function that gives, call by call, what the answer returned for these cases, all in one process.
+
+    A process for each call takes a second where submissions are graded.
+    """
+    found = iter(alone(returned, answer, cases))
+    return lambda *_: next(found)
 
 
 def measured_times(alpha: float, beta: float, noise: float, seed: int, sizes: list | None = None) -> list:
@@ -107,12 +122,17 @@ MACHINES = (("h100_dgx", 4, 4, "four H100s of one machine"), ("a100_dgx", 2, 1, 
 HELD_OUT = 0.15
 
 
+def _halves(machine: str, gpus: int, per_node: int) -> tuple[list, list]:
+    """Return every other measured size with its time, and those between."""
+    rows = sorted((row.bytes, row.seconds) for row in all_reduce_dgx(machine, gpus, per_node))
+    return rows[::2], rows[1::2]
+
+
 def _foretells(answer: Any, machine: str, gpus: int, per_node: int, told: str) -> None:
     """Judge a fit to every other measured size by what it says of the sizes between."""
-    rows = sorted((row.bytes, row.seconds) for row in all_reduce_dgx(machine, gpus, per_node))
-    given, kept = rows[::2], rows[1::2]
+    given, kept = _halves(machine, gpus, per_node)
     case = Case(label=f"fitted to {len(given)} measured sizes of {told}")
-    pair = _pair(answer([size for size, _ in given], [seconds for _, seconds in given]))
+    pair = _pair(answer())
     case.expect(pair is not None, "it returned no two numbers", "measured")
     off = sum(abs((pair[0] + pair[1] * size) / seconds - 1) for size, seconds in kept) / len(kept)
     told = f"the line misses the other {len(kept)} sizes by {_percent(off)} on average (alpha = {pair[0]:.3g} s, "
@@ -122,22 +142,30 @@ def _foretells(answer: Any, machine: str, gpus: int, per_node: int, told: str) -
 
 @check(exact=1, noise=2, measured=1)
 def check_fit_alpha_beta(answer: Any, part: Any) -> str:
-    part("exact")
+    exact, noisy = [], []
     for place, (alpha, beta) in enumerate(LINKS):
         sizes = SIZES[::-1] if place % 2 else SIZES
-        _fits(answer, alpha, beta, measured_times(alpha, beta, 0.0, place, sizes), sizes, 1e-4, EXACT)
-    part("noise")
+        exact.append((alpha, beta, measured_times(alpha, beta, 0.0, place, sizes), sizes, 1e-4, EXACT))
     seed = 100 * int(os.environ.get("COURSE_SEED", "0"))
     for place, (alpha, beta) in enumerate(LINKS * 2):
         sizes = SIZES[::-1] if place % 2 else SIZES
         seconds = measured_times(alpha, beta, 0.02, seed + place, sizes)
-        _fits(answer, alpha, beta, seconds, sizes, 0.05, "with 2 % noise")
+        noisy.append((alpha, beta, seconds, sizes, 0.05, "with 2 % noise"))
     for place, (alpha, beta) in enumerate(LINKS):
         seconds, most = measured_times(alpha, beta, 0.01, seed + 50 + place), len(SIZES) - 4
         for far in range(4):  # as far off as every hundredth time is
             seconds[far] = 1.06 * (alpha + beta * SIZES[far])
             seconds[most + far] = 0.94 * (alpha + beta * SIZES[most + far])
-        _fits(answer, alpha, beta, seconds, SIZES, 0.05, "with the 4 smallest and 4 largest times 6 % off")
+        noisy.append((alpha, beta, seconds, SIZES, 0.05, "with the 4 smallest and 4 largest times 6 % off"))
+    cases = [(list(sizes), list(seconds)) for _, _, seconds, sizes, *_ in exact + noisy]
+    cases += [tuple(map(list, zip(*_halves(*machine[:3])[0], strict=True))) for machine in MACHINES]
+    answer = asked(answer, cases)
+    part("exact")
+    for one in exact:
+        _fits(answer, *one)
+    part("noise")
+    for one in noisy:
+        _fits(answer, *one)
     part("measured")
     for machine in MACHINES:
         _foretells(answer, *machine)
@@ -170,15 +198,21 @@ def _chosen(answer: Any, size: float, protocols: dict, label: str = "") -> None:
 
 @check(fastest=2, any_protocols=1)
 def check_choose_protocol(answer: Any, part: Any) -> str:
+    nccl = [(size, NCCL_8) for size in (2048, 3_400_000, 3_700_000, 30_000_000, 10**9, 64, 0)]
+    others = [(size, POST, " and four ways of another network") for size in (1, 990, 1010, 100_000, 10**6, 10**9)]
+    twins = {"slow": (9.0, 1e9), "one": (1.0, 1e3), "twin": (1.0, 1e3)}
+    others += [
+        (1000, {"only": (1.0, 1.0)}, " and one protocol"),
+        (1000, twins, " and two that are equally fast"),
+        (10**6, {"b": (2.0, 1e9), "a": (1.0, math.inf)}, " and a bandwidth without limit"),
+    ]
+    answer = asked(answer, [(size, dict(protocols)) for size, protocols, *_ in nccl + others])
     part("fastest")
-    for size in (2048, 3_400_000, 3_700_000, 30_000_000, 10**9, 64, 0):
-        _chosen(answer, size, NCCL_8)
+    for one in nccl:
+        _chosen(answer, *one)
     part("any protocols")
-    for size in (1, 990, 1010, 100_000, 10**6, 10**9):
-        _chosen(answer, size, POST, " and four ways of another network")
-    _chosen(answer, 1000, {"only": (1.0, 1.0)}, " and one protocol")
-    _chosen(answer, 1000, {"slow": (9.0, 1e9), "one": (1.0, 1e3), "twin": (1.0, 1e3)}, " and two that are equally fast")
-    _chosen(answer, 10**6, {"b": (2.0, 1e9), "a": (1.0, math.inf)}, " and a bandwidth without limit")
+    for one in others:
+        _chosen(answer, *one)
     return "the fastest for 0 bytes to 1 GB, of NCCL's three and of any others"
 
 
@@ -189,6 +223,7 @@ def _link(latency: float, bandwidth: float) -> Link:
     return Link("a link", bandwidth, latency, "of this check")
 
 
+NDR, NVLINK = _link(14e-6, 50e9), _link(3.4e-6, 450e9)
 FREE = (0.0, math.inf)
 PROBES = (
     ("latency of `fast`", "steps inside a node", (1.0, math.inf), FREE),
@@ -208,9 +243,8 @@ def _priced(answer: Any, nodes: int, per_node: int, size: int) -> None:
             continue
         code, why = _why(got, nodes, per_node, size, fast, slow)
         case.expect(False, f"your formula counts {got:,.6g} {counts}; there are {want:,.6g}{why}", code)
-    ndr, nvlink = _link(14e-6, 50e9), _link(3.4e-6, 450e9)
-    got = plain(answer(nodes, per_node, size, nvlink, ndr))
-    want = two_levels_seconds(nodes, per_node, size, nvlink, ndr)
+    got = plain(answer(nodes, per_node, size, NVLINK, NDR))
+    want = two_levels_seconds(nodes, per_node, size, NVLINK, NDR)
     case = Case(label=f"{nodes} nodes of {per_node} with S = {size:,} bytes, 450 and 50 GB/s, 3.4 and 14 µs:")
     case.expect(close(got, want, 1e-9), f"it returned {shown(got)} s; the simulator takes {want:.6g} s", "value")
 
@@ -244,12 +278,16 @@ def _why(got: float, nodes: int, per_node: int, size: int, fast: tuple, slow: tu
 
 @check(value=2, edges=1)
 def check_rails_seconds(answer: Any, part: Any) -> str:
+    value = [(2, 4, 9600), (8, 8, 67_108_864), (3, 5, 30_000)]
+    edges = [(1, 8, 9600), (4, 1, 9600), (1, 1, 9600)]
+    links = [(_link(*fast), _link(*slow)) for _, _, fast, slow in PROBES] + [(NVLINK, NDR)]
+    answer = asked(answer, [(*sizes, *pair) for sizes in value + edges for pair in links])
     part("value")
-    for nodes, per_node, size in ((2, 4, 9600), (8, 8, 67_108_864), (3, 5, 30_000)):
-        _priced(answer, nodes, per_node, size)
+    for sizes in value:
+        _priced(answer, *sizes)
     part("edges")
-    for nodes, per_node in ((1, 8), (4, 1), (1, 1)):
-        _priced(answer, nodes, per_node, 9600)
+    for sizes in edges:
+        _priced(answer, *sizes)
     return "equal to the simulator on 2 to 8 nodes; also for one node, and for one GPU a node"
 
 
@@ -376,9 +414,13 @@ def program(dist: Any, kind: str, algorithm: str, elements: int) -> None:
         dist.reduce_scatter(torch.empty_like(pieces[0]), pieces)
 
 
+SIZE = 1680  # divisible by 4 bytes times every number of ranks that is asked for
+COSTS = ((1.0, NEARLY_0), (0.0, 1.0), (5e-6, 1e-9))
+
+
 def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
-    size = 1680  # divisible by 4 bytes times every number of ranks that is asked for
-    for alpha, beta in ((1.0, NEARLY_0), (0.0, 1.0), (5e-6, 1e-9)):
+    size = SIZE
+    for alpha, beta in COSTS:
         if alpha and beta > NEARLY_0 and ranks == 7:
             link = Cluster(latency=alpha, bandwidth=1 / beta)
             want = run(program, kind, algorithm, size // 4, ranks=ranks, on=link).seconds
@@ -408,6 +450,8 @@ def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
 
 @check(naive=1, tree=1, ring=1, pairwise=1)
 def check_collective_seconds(answer: Any, part: Any) -> str:
+    every = [(kind, algorithm, ranks) for cases in ASKED.values() for kind, algorithm in cases for ranks in (4, 7, 1)]
+    answer = asked(answer, [(kind, ranks, SIZE, *cost, name) for kind, name, ranks in every for cost in COSTS])
     for name, cases in ASKED.items():
         part(name)
         for kind, algorithm in cases:
@@ -438,8 +482,9 @@ def _wrong_crossovers(ranks: int) -> list[tuple]:
 
 @check(value=2, few_ranks=1)
 def check_crossover_bytes(answer: Any, part: Any) -> str:
-    part("value")
     links = ((8, 5e-6, 1 / 50e9), (64, 3e-6, 1e-9), (4, 1.0, 1.0), (7, 2e-6, 4e-9), (1000, 1e-5, 1e-8))
+    answer = asked(answer, [*links, *((ranks, 5e-6, 1e-9) for ranks in (1, 2, 3))])
+    part("value")
     for ranks, alpha, beta in links:
         want = library_crossover(ranks, alpha, 1 / beta)
         got = plain(answer(ranks, alpha, beta))
@@ -470,8 +515,11 @@ def check_crossover_bytes(answer: Any, part: Any) -> str:
 # in_network_seconds: tests/test_collective_costs.py holds the library's figures against the simulator
 
 
+SWITCHES = ((0.0, 1.0, "bytes"), (1.0, math.inf, "latencies"), (3.4e-6, 450e9, "s"))
+
+
 def _added_in_the_switch(answer: Any, kind: str, ranks: int) -> None:
-    for latency, bandwidth, counts in ((0.0, 1.0, "bytes"), (1.0, math.inf, "latencies"), (3.4e-6, 450e9, "s")):
+    for latency, bandwidth, counts in SWITCHES:
         size = 8400
         want = library_seconds(kind, ranks, size, latency, bandwidth, "in_network")
         got = plain(answer(kind, ranks, size, latency, bandwidth))
@@ -496,13 +544,15 @@ def _added_in_the_switch(answer: Any, kind: str, ranks: int) -> None:
 
 @check(all_reduce=1, others=1)
 def check_in_network_seconds(answer: Any, part: Any) -> str:
+    sums = [("all_reduce", ranks) for ranks in (8, 2, 1)]
+    others = [(kind, ranks) for kind in ("all_gather", "reduce_scatter") for ranks in (8, 3, 1)]
+    answer = asked(answer, [(*one, 8400, *switch[:2]) for one in sums + others for switch in SWITCHES])
     part("all reduce")
-    for ranks in (8, 2, 1):
-        _added_in_the_switch(answer, "all_reduce", ranks)
+    for one in sums:
+        _added_in_the_switch(answer, *one)
     part("others")
-    for kind in ("all_gather", "reduce_scatter"):
-        for ranks in (8, 3, 1):
-            _added_in_the_switch(answer, kind, ranks)
+    for one in others:
+        _added_in_the_switch(answer, *one)
     return "equal to the simulator on 1 to 8 ranks, for three collectives"
 
 
@@ -539,12 +589,18 @@ def _busiest(answer: Any, traffic: list, links: dict, label: str) -> None:
 def check_congested(answer: Any, part: Any) -> str:
     pod = {"port a": 50.0, "port b": 50.0, "up": 100.0, "down": 100.0}
     fat = {"slow": 1.0, "wide": 10.0, "idle": 0.5}
-    part("bottleneck")
-    _busiest(answer, [(("port a",), 100.0)], pod, "with one message")
     both = [(("port a", "up", "down"), 100.0), (("port b", "up", "down"), 100.0), (("port b",), 30.0)]
-    _busiest(answer, both, pod, "with two ports that share a link")
-    _busiest(answer, [(("slow",), 3.0), (("wide",), 40.0), (("idle",), 1.0)], fat, "with unequal links")
-    _busiest(answer, [(("slow", "wide"), 2.0), (("wide",), 15.0), (("wide",), 15.0)], fat, "with many small messages")
+    cases = [
+        ([(("port a",), 100.0)], pod, "with one message"),
+        (both, pod, "with two ports that share a link"),
+        ([(("slow",), 3.0), (("wide",), 40.0), (("idle",), 1.0)], fat, "with unequal links"),
+        ([(("slow", "wide"), 2.0), (("wide",), 15.0), (("wide",), 15.0)], fat, "with many small messages"),
+        (both * 3, pod, "with six messages over one link"),
+    ]
+    answer = asked(answer, [([(tuple(route), size) for route, size in one], dict(links)) for one, links, _ in cases])
+    part("bottleneck")
+    for case in cases[:-1]:
+        _busiest(answer, *case)
     part("seconds")
-    _busiest(answer, both * 3, pod, "with six messages over one link")
+    _busiest(answer, *cases[-1])
     return "finds the busiest link, and how long it is busy"
