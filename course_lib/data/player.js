@@ -11,7 +11,7 @@ function coursePlayer(root, data, ask) {
     return made;
   };
   const frames = new Map(Object.entries(data.frames)), images = new Map();
-  const at = [...data.start], MOST_KEPT = 240, MOST_AHEAD = 48, BEAT = 900;
+  const at = [...data.start], MOST_KEPT = 400, MOST_AHEAD = 48, ALL = 300, BEAT = 900;
   let touched = -1, asked = null, shown = null, playing = null, seen = !ask, wide = 0, high = 0, lines = 0;
   const player = {place: at, ready: false, lastShown: null};
   const keyOf = (places) => places.join(",");
@@ -27,6 +27,7 @@ function coursePlayer(root, data, ask) {
   const tellers = data.controls.map((control, place) => {
     const whole = make("div", "course-control course-" + control.kind), last = control.texts.length - 1;
     const id = "course-" + Math.random().toString(36).slice(2);
+    whole.addEventListener("pointerenter", () => { touched = place; need(); });  // the hand comes: draw its way first
     bar.append(whole);
     const to = (value) => { at[place] = value; touched = place; moved(); };
     if (control.kind === "buttons") {
@@ -178,15 +179,18 @@ function coursePlayer(root, data, ask) {
     // First the whole way of the control in hand, then from the near to the far of all; then, if there are few, all.
     if (touched >= 0) for (let d = 1; d < reach; d++) { const found = line(touched, d); if (found) return found; }
     for (let d = 1; d < reach; d++) for (const place of order) { const found = line(place, d); if (found) return found; }
-    return data.controls.reduce((all, control) => all * control.texts.length, 1) <= MOST_AHEAD ? anyLeft() : null;
+    return nearest();
   }
-  function anyLeft(places = []) {
-    if (places.length === at.length) return frames.has(keyOf(places)) ? null : keyOf(places);
-    for (let value = 0; value < data.controls[places.length].texts.length; value++) {
-      const found = anyLeft([...places, value]);
-      if (found) return found;
-    }
-    return null;
+  // Every setting, by how far it is from the one that is shown; none where there are too many to draw them all.
+  function every() {
+    const sizes = data.controls.map((control) => control.texts.length);
+    if (sizes.reduce((all, size) => all * size, 1) > ALL) return [];
+    return sizes.reduce((all, size) => all.flatMap((places) => [...Array(size).keys()].map((v) => [...places, v])), [[]]);
+  }
+  function nearest() {
+    const far = (places) => places.reduce((sum, value, place) => sum + Math.abs(value - at[place]), 0);
+    const left = all.filter((places) => !frames.has(keyOf(places)));
+    return left.length ? keyOf(left.reduce((a, b) => (far(b) < far(a) ? b : a))) : null;
   }
   function need() {
     if (!ask || asked !== null) return;  // one at a time, so that the hand's newest wish never waits for old ones
@@ -195,7 +199,7 @@ function coursePlayer(root, data, ask) {
     root.dataset.ready = String(player.ready);
     if (asked !== null) ask(asked);
   }
-  const ahead = need;
+  const ahead = need, all = every();
   player.got = (key, frame) => {
     if (frames.size >= MOST_KEPT) {
       const [oldest] = frames.keys();
