@@ -68,9 +68,13 @@ def show(text: str, html: Any) -> None:
     if not in_notebook():
         print(text)
         return
+    _display({"text/plain": text, "text/html": html()})
+
+
+def _display(forms: dict[str, str]) -> None:
     from IPython.display import display
 
-    display({"text/plain": text, "text/html": html()}, raw=True)
+    display(forms, raw=True)
 
 
 class Told(Exception):  # noqa: N818 - it is not always an error

@@ -69,8 +69,8 @@ def sentence(error: BaseException, names: dict[str, Any]) -> str | None:
         return f"NotImplementedError: needs {name}: write it, or borrow it" if unwritten else None
     if not own:
         return None
-    inner = frames[own[-1] + 1 :]
-    said = _misspelt(error, names) or _misfit(error, names, frames[own[-1]]) or (_refused(error, inner) if inner else None)
+    last, inner = frames[own[-1]], frames[own[-1] + 1 :]
+    said = _misspelt(error, names) or _misfit(error, names, last) or (_refused(error, inner) if inner else None)
     return said and f"{type(error).__name__}: {said}{_lines(error, own)}"
 
 

@@ -82,7 +82,7 @@ class Panel:
     def start(self) -> Key:
         return tuple(control.start for control in self.controls)
 
-    def keys(self, varied: frozenset[str] | None = None, at: Key | None = None) -> Iterator[Key]:
+    def settings(self, varied: frozenset[str] | None = None, at: Key | None = None) -> Iterator[Key]:
         """Return every setting; or those in which only the controls named by `varied` differ from `at`."""
         return itertools.product(*(
             range(len(control.values)) if varied is None or control.name in varied else [at[place]]
@@ -116,7 +116,7 @@ class Panel:
         group = tuple(-1 if c.name in self.same else place for c, place in zip(self.controls, key, strict=True))
         if self.same and group not in self._axes:
             made = []
-            for other in self.keys(self.same, key):
+            for other in self.settings(self.same, key):
                 with contextlib.suppress(Exception):  # told when its own frame is asked for
                     self._made[other] = self._call(other)
                     made.append(self._made[other][0])
@@ -164,7 +164,7 @@ class Panel:
 
     def data(self) -> dict[str, Any]:
         """Return the controls and all frames as plain data."""
-        frames = {_name(key): as_data(self.frame(key)) for key in self.keys()}
+        frames = {_name(key): as_data(self.frame(key)) for key in self.settings()}
         return self.look() | {"frames": frames}
 
 
