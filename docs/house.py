@@ -166,7 +166,7 @@ BOXES = (
         Room("engine/simulated", ("course_lib.engine.simulated*",)),
         Room("engine/*.py", ("course_lib.engine*",)),
     )),
-    _one("the face: what you get", "what comes back, and which messages are sent: {modules}", YELLOW,
+    _one("the face: what you get", "what comes back, and what is sent: {modules}", YELLOW,
          (2, 3.5, 62, 6.5), "course_lib.results", "course_lib.events", "course_lib.algorithms", "course_lib.cards"),
     _one("numbers", "{modules}\nneither torch nor ranks", BLUE, (68, 13, 30, 13.5), "course_lib.hardware",
          "course_lib.models", "course_lib.costs*", "course_lib.memory*"),
