@@ -21,6 +21,10 @@ function coursePlayer(root, data, ask) {
   root.setAttribute("aria-label", data.label || "A picture with controls");
   const bar = make("div", "course-controls"), box = make("div", "course-picture"), said = make("output", "course-said");
   said.setAttribute("aria-live", "polite");
+  const OWN = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown", " ", "Enter"];
+  bar.addEventListener("keydown", (event) => {  // or JupyterLab takes them for itself
+    if (OWN.includes(event.key) && !event.ctrlKey && !event.metaKey && !event.shiftKey) event.stopPropagation();
+  });
   root.replaceChildren(bar, box, said);
 
   // Controls ----------------------------------------------------------------------------------------------------------
