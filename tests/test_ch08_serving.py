@@ -9,9 +9,9 @@ import pytest
 from course_lib import serving
 from course_lib.costs import ridge_point
 from course_lib.hardware import GPUS
-from course_lib.lessons import answer_bill, day_of_traffic
-from course_lib.lessons.day_of_traffic import day
 from course_lib.models import MODELS, parameter_count
+from course_lib.serving import answer_bill, day_of_traffic
+from course_lib.serving.day_of_traffic import day
 from exercises_tests import ch08_serving as checks
 from exercises_tests.tools.chapters import find
 from solutions import ch08_serving as solutions
@@ -55,13 +55,13 @@ def test_a_scheduler_that_returns_nothing_is_told_what_to_return():
     assert outcome.code == "form" and "return a list" in outcome.sentence
 
 
-def test_a_scheduler_that_changes_requests_changes_nothing_that_is_judged():
+def test_a_scheduler_that_changes_requests_is_told_so():
     def cheating(waiting, running, slots, blocks, block_size):
         for request in waiting:
             request.limit = request.prompt = 1
         return solutions.continuous_batches(waiting, running, slots, blocks, block_size)
 
-    assert judged("continuous_batches", cheating).code.startswith("above-")
+    assert judged("continuous_batches", cheating).code == "changes-requests"
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)

@@ -81,6 +81,6 @@ def _strips(ax: Axes, strips: Mapping[str, Sequence[tuple[float, float]]], span:
     ax.set_xlim(0, 1.13 * span)
     ax.set_ylim(len(strips) - 0.45, -0.55)
     ax.set_yticks(range(len(strips)), list(strips))
-    told = "ms from the middle of the answer on; a green piece is a step with a token at its end"
-    ax.set_xlabel(told, fontsize=SMALLEST)
+    words = "ms from the middle of the answer on; a green piece is a step with a token at its end"
+    ax.set_xlabel(words, fontsize=SMALLEST)
     say(ax, "\n".join(told))

@@ -24,7 +24,7 @@ from course_lib.plots.canvas import (
 
 
 def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
-    """Draw which tokens pass through the model in each step, without and with a KV cache: a row is a step."""
+    """Draw which tokens pass in each step, without and with a KV cache: a column a token, a row a step."""
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.2), layout="constrained", FigureClass=Picture)
     plain = sum(prompt + step for step in range(new))
     cached = prompt + new - 1
@@ -106,8 +106,7 @@ def _block(
             look = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
         else:
             look = {"facecolor": FACES[row] if cell < filled else WAITING, "linewidth": 0}
-        # One bar of what is used, because a gap would cross words.
-        wide = 1.0 if row is not None and cell < filled - 1 else 0.94
+        wide = 1.0 if row is not None and cell < filled - 1 else 0.94  # no gaps where words stand
         ax.add_patch(plt.Rectangle((x + cell, y), wide, 0.95, **look))
     ax.text(x + size / 2, y - 0.22, str(block), ha="center", va="center", fontsize=SMALLEST, color=INK)
     if row is not None:

@@ -176,7 +176,7 @@ def batch_gain(
             elif abs(batch / half[name] - 1) > 0.1 and abs(batch / found[-1][0] - 1) > 0.1:
                 place, side = ((8, -7), "left") if below and batch > 1 else ((-7, 3), "right")
                 beside = abs(batch / half[name] - 1) < 0.3 or (batch == 1 and not below)  # left of it is something else
-                place, side = ((8, -3), "left") if beside else (place, side)
+                place, side = ((9, 2 if batch == 1 else -8), "left") if beside else (place, side)
                 ax.annotate(words, (x, y), place, textcoords="offset points", ha=side, fontsize=SMALLEST, color=colour,
                             weight="bold", va="top" if below and batch > 1 else "baseline")
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))

@@ -63,7 +63,7 @@ def serve_in_turns(
 ) -> dict[str, tuple[Served, dict[int, list[int]]]]:  # fmt: skip
     """Serve the same requests with each scheduler, as `serve_for_real` does with one; return the results by name.
 
-    With a `budget` one more server, "rows", sends rows of at most so many tokens through the model.
+    With a `budget` one more server, "in chunks", sends rows of at most so many tokens through the model.
 
     The engines take turns, an iteration each time of the one that has made the fewest tokens: where the machine's speed
     changes, it changes for all of them, and their ratio stays.
@@ -83,7 +83,7 @@ def serve_in_turns(
                 engines[name].submit(replace(request))
         if budget:
             worker = RowModel(model, on_token=lambda request, token: bar.update())
-            engines["rows"] = RowEngine(worker, requests, budget, slots, record=True)
+            engines["in chunks"] = RowEngine(worker, requests, budget, slots, record=True)
         while unfinished := [engine for engine in engines.values() if engine.load]:
             engine = min(unfinished, key=lambda engine: sum(map(len, engine.worker.answers.values())))
             if isinstance(engine, RowEngine):

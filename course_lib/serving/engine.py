@@ -20,7 +20,7 @@ from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
 
 GONE = "its user went away"
-MOST_SHOWN = 256  # waiting requests that a scheduler is shown: the first in line
+MOST_SHOWN = 256  # waiting requests that a scheduler is shown: the first in the queue
 
 
 class Engine:

@@ -1,4 +1,4 @@
-"""A day of chat traffic on one simulated H100 with Llama-3-8B: which server, which rate, how many slots."""
+"""A day of chat traffic for Llama-3-8B on one simulated H100: by server, requests a second and slots."""
 
 from __future__ import annotations
 
