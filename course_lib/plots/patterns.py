@@ -115,7 +115,7 @@ def owners(ranks: int = 4, ax: Axes | None = None) -> Axes:
         ax.text(x + side / 2, top + 0.6, f"chunk {chunk}", ha="center", fontsize=SMALLEST, color=INK)
     beside = left + (side + gap) * ranks - 2.4
     for rank in range(ranks):
-        ax.text(beside, top - side * (rank + 0.5), f"keeps {11 * rank}, sends {ranks - 1} chunks", va="center",
+        ax.text(beside, top - side * (rank + 0.5), f"keeps chunk {rank}, sends {ranks - 1}", va="center",
                 fontsize=SMALLEST, color=INK)  # fmt: skip
     ax.text(left - 1.9, 0.9, "added up on", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"A grid of {ranks} ranks and their {ranks} chunks each. "
