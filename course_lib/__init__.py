@@ -30,7 +30,7 @@ __all__ = [
 
 def __getattr__(name: str):
     if name not in _HOME:
-        raise AttributeError(f"course_lib has no {name!r}; it has {', '.join(__all__)}, and its modules")
+        raise AttributeError(f"course_lib has no {name!r}; it has {', '.join(__all__)}, and its modules", name=name)
     return getattr(import_module(f"course_lib.{_HOME[name]}"), name)
 
 

@@ -13,6 +13,12 @@ Round = list[tuple[str, int, int]]
 """What one rank does at the same time: ("send" or "recv", peer, bytes). A round ends when all of it has ended."""
 
 
+SWITCH = -1
+"""The peer of a message that goes to a switch which adds, and of the one that comes back from it."""
+IN_NETWORK = ("all_reduce", "all_gather", "reduce_scatter")
+"""The collectives that such a switch does."""
+
+
 def split_sizes(total: int, parts: int) -> list[int]:
     """Return the sizes of `parts` pieces of `total` elements, as equal as they can be, larger ones first."""
     small, larger = divmod(total, parts)
@@ -94,6 +100,18 @@ def barrier(rank: int, ranks: int) -> Iterator[Round]:
     while distance < ranks:
         yield [("send", (rank + distance) % ranks, 0), ("recv", (rank - distance) % ranks, 0)]
         distance *= 2
+
+
+def in_network(kind: str, ranks: int, nbytes: int) -> Iterator[Round]:
+    """One round through a switch that adds (NVLS, SHARP): what a rank sends up to it, and what comes down.
+
+    `nbytes` are those of an all-reduce's tensor, else of one rank's piece; a rank's own piece need not travel.
+    """
+    if ranks > 1:
+        rest = (ranks - 1) * nbytes
+        up = rest if kind == "reduce_scatter" else nbytes
+        down = rest if kind == "all_gather" else nbytes
+        yield [("send", SWITCH, up), ("recv", SWITCH, down)]
 
 
 def messages(kind: str, rank: int, ranks: int, elements: int, itemsize: int, root: int = 0) -> Iterator[Round]:

@@ -27,6 +27,9 @@ class Cluster:
     each of `nic_bandwidth` and `nic_latency`; neighbouring GPUs share a port where there are fewer ports than GPUs.
     `gpu` is a GPU or its name; without one, give `nic_bandwidth` and `nic_latency`.
 
+    `in_network=True`: switches add. An all-reduce, all-gather or reduce-scatter of ranks that are all at one switch (on
+    equal links, in one node, or each in a node of its own) goes once through it, as NVLS and SHARP do.
+
     The cost model stands in `course_lib.engine.simulated.clock`.
     """
 
@@ -39,6 +42,7 @@ class Cluster:
     nics: int | None = None
     nic_bandwidth: float | None = None
     nic_latency: float | None = None
+    in_network: bool = False
 
     def __post_init__(self) -> None:
         with in_a_sentence():
@@ -63,6 +67,8 @@ class Cluster:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Real) and 0 <= value < math.inf):
                 raise ValueError(f"{name}={value!r}: give seconds, 0 or more")
+        if not isinstance(self.in_network, bool):
+            raise ValueError(f"in_network={self.in_network!r}: give True (switches add) or False")
         if not (isinstance(self.flops, Real) and 0 < self.flops < math.inf):
             raise ValueError(f"flops={self.flops!r}: give floating-point operations per second, more than 0")
 
@@ -113,6 +119,13 @@ class Cluster:
             return None
         return self._nic_of(src), self._nic_of(dst)
 
+    def switch(self, ranks: tuple[int, ...]) -> tuple[float, float] | None:
+        """Return (latency, bandwidth) of the links to the switch that adds for these ranks; None where none does."""
+        places = {rank // self.gpus_per_node for rank in ranks} if self.nodes is not None else ()
+        if not self.in_network or len(ranks) < 2 or 1 < len(places) < len(ranks):
+            return None
+        return self.link(ranks[0], ranks[1])
+
     def _nic_of(self, rank: int) -> int:
         node, place = divmod(rank, self.gpus_per_node)
         return node * self.nics + place * self.nics // self.gpus_per_node
@@ -128,7 +141,7 @@ class Cluster:
     def describe(self) -> dict[str, float]:
         """Return the cluster as plain numbers, for the process that simulates it."""
         names = ("bandwidth", "latency", "flops", *(() if self.nodes is None else ("nodes", *_OF_NODES)))
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | ({"in_network": True} if self.in_network else {})
 
 
 _OF_NODES = ("gpus_per_node", "nics", "nic_bandwidth", "nic_latency")

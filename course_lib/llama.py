@@ -73,7 +73,8 @@ class Llama(nn.Module):
             raise ValueError(f"{where.max() + 1:,} tokens: this {self.shape.name} sees at most {self.context:,}")
         x, angle = self.token_embd(tokens), where[..., None, None] * self.speed
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        mask = (torch.arange(int(where.max()) + 1) <= where[..., None])[:, None]  # itself and what stands before it
+        before = torch.arange(int(where.max()) + 1) <= where[..., None]  # itself and what stands before it
+        mask = cache.mask() if hasattr(cache, "mask") else before[:, None]
         for number, layer in enumerate(self.blk):
             x = layer(x, partial(cache.add, number) if cache else lambda *new: new, self.reduce, mask, cos, sin)
         return linear(self.output_norm(x[:, -1:] if last else x), self.token_embd.weight)

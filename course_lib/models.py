@@ -43,7 +43,10 @@ class ModelShape:
     matrices, else two. `tied`: the head is the token embedding. With `experts` > 0 every layer after the first
     `dense_layers` holds that many MLPs of width `expert_ffn`, of which each token uses `experts_per_token`, and
     `shared_experts` that all tokens use. `router_bias`: DeepSeek's correction, one number per expert, which checkpoints
-    hold. An impossible shape is a ValueError that names the field, its value and what is allowed.
+    hold. `head_width` is a head's where it is not hidden / heads; `qk_norm`: a norm over each query and each key;
+    `sinks`: one learned score a head; `layer_norms`: norms in a layer. Where `window` > 0 only `full_layers` of the
+    layers attend to everything, the others to the last `window` tokens. An impossible shape is a ValueError that names
+    the field, its value and what is allowed.
     """
 
     name: str
@@ -66,15 +69,25 @@ class ModelShape:
     dense_layers: int = 0
     router_bias: bool = False
     latent: LatentAttention | None = None
+    head_width: int = 0
+    qk_norm: bool = False
+    sinks: bool = False
+    layer_norms: int = 2
+    window: int = 0
+    full_layers: int = 0
 
     def __post_init__(self) -> None:
         sizes = ("hidden", "ffn", "layers", "heads", "kv_heads", "vocabulary")
         check_whole(**{field: getattr(self, field) for field in sizes})
         check_choice("bias", self.bias, BIASES)
-        if not self.latent and self.hidden % self.heads:
+        for field in ("head_width", "window", "full_layers"):
+            check_whole(**{field: getattr(self, field) or None})
+        if not self.latent and not self.head_width and self.hidden % self.heads:
             raise ValueError(f"heads = {self.heads}: must divide hidden = {self.hidden}")
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
+        if self.full_layers > self.layers or (self.full_layers and not self.window):
+            raise ValueError(f"full_layers = {self.full_layers}: at most layers = {self.layers}, with a window only")
         if self.positions < 0:
             raise ValueError(f"positions = {self.positions}: must be 0 (no learned positions) or more")
         if self.experts:
@@ -87,7 +100,9 @@ class ModelShape:
     @property
     def head_size(self) -> int:
         """Return the width of one query head."""
-        return self.latent.plain + self.latent.rotary if self.latent else self.hidden // self.heads
+        if self.latent:
+            return self.latent.plain + self.latent.rotary
+        return self.head_width or self.hidden // self.heads
 
     @property
     def value_size(self) -> int:
@@ -117,6 +132,7 @@ def attention_parameters(shape: ModelShape) -> int:
         return count + shape.latent.q_rank + shape.latent.kv_rank
     if shape.bias in ("qkv", "all"):
         count += (shape.heads + 2 * shape.kv_heads) * shape.head_size
+    count += 2 * shape.head_size * shape.qk_norm + shape.heads * shape.sinks
     return count + (shape.hidden if shape.bias == "all" else 0)
 
 
@@ -125,10 +141,10 @@ def mlp_weights(shape: ModelShape, ffn: int | None = None) -> int:
     return (3 if shape.gated else 2) * shape.hidden * (ffn or shape.ffn)
 
 
-def mlp_parameters(shape: ModelShape) -> int:
-    """Return the parameters of one dense MLP, with its biases."""
-    biases = (2 if shape.gated else 1) * shape.ffn + shape.hidden
-    return mlp_weights(shape) + (biases if shape.bias in ("mlp", "all") else 0)
+def mlp_parameters(shape: ModelShape, ffn: int | None = None) -> int:
+    """Return the parameters of one MLP, with its biases; `ffn` is its width (default: the dense layers')."""
+    biases = (2 if shape.gated else 1) * (ffn or shape.ffn) + shape.hidden
+    return mlp_weights(shape, ffn) + (biases if shape.bias in ("mlp", "all") else 0)
 
 
 def norm_parameters(shape: ModelShape) -> int:
@@ -145,9 +161,9 @@ def parameters_by_part(shape: ModelShape) -> dict[str, int]:
         "attention": shape.layers * attention_parameters(shape),
         "mlp": (shape.layers - moe) * mlp_parameters(shape),
         "router": moe * shape.experts * (shape.hidden + shape.router_bias),
-        "shared experts": moe * shape.shared_experts * mlp_weights(shape, shape.expert_ffn),
-        "experts": moe * shape.experts * mlp_weights(shape, shape.expert_ffn),
-        "norms": (2 * shape.layers + 1) * norm_parameters(shape),
+        "shared experts": moe * shape.shared_experts * mlp_parameters(shape, shape.expert_ffn),
+        "experts": moe * shape.experts * mlp_parameters(shape, shape.expert_ffn),
+        "norms": (shape.layer_norms * shape.layers + 1) * norm_parameters(shape),
         "head": 0 if shape.tied else shape.vocabulary * shape.hidden,
     }
 

@@ -7,15 +7,14 @@ import importlib.util
 import json
 import math
 import os
-import sys
 import tomllib
-import traceback
 from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from course_lib.engine import packing
+from course_lib import cards, short_errors
+from course_lib.short_errors import near
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 _BORROWED: dict[Path, ModuleType] = {}
@@ -43,18 +42,38 @@ def compare(
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
     """
     unit = f" {unit}" if unit else ""
-    known = f"{by} {_number(measured)}{unit}"
+    known = f"{_number(measured)}{unit}"
     if guess is None:
-        print(f"no guess   {known}")
+        _show_guess("no guess", "", None, by, known, measured)
     elif isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
-        print(f"{guess!r} is not a number   {known}")
+        _show_guess(f"{guess!r} is not a number", "", None, by, known, measured)
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured)
-        print(f"guess {_number(guess)}{unit}   {known}   {judged}")
         reasons = _reasons(because) if isinstance(because, str) else because
-        near = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]
-        if near and not _exact(guess, measured):
-            print(reasons[min(near, key=lambda number: abs(guess - number))])
+        close = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]
+        reason = reasons[min(close, key=lambda number: abs(guess - number))] if close else ""
+        reason = "" if _exact(guess, measured) else reason
+        drawn = None if choice else guess
+        _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
+
+
+def _show_guess(
+    head: str, said: str, guess: float | None, by: str, known: str, measured: float, judged: str = "", reason: str = ""
+) -> None:
+    """Show a guess and a number, as bars where both have a length, then how far apart they are, and why."""
+    line = "   ".join(filter(None, [f"{head} {said}".strip(), f"{by} {known}", judged]))
+
+    def html() -> str:
+        rows = [(head, guess, said), (by, measured, known)]
+        longest = max(abs(measured), abs(guess or 0))
+        bars = guess is not None and longest > 0 and guess >= 0 and measured >= 0
+        cells = [[escape(name), *([cards.bar(value / longest)] if bars else []), f"<b>{escape(text)}</b>"]
+                 for name, value, text in rows]
+        told = [cards.paragraph(text) for text in (judged, reason) if text]
+        kind = cards.RIGHT if judged in ("exact", "right") else cards.OPEN if not judged else cards.TOLD
+        return cards.card(kind, cards.table(cells), *told)
+
+    cards.show("\n".join(filter(None, [line, reason])), html)
 
 
 def _reasons(name: str) -> dict[float, str]:
@@ -107,7 +126,7 @@ def _find(name: str) -> Path:
         if name in names:
             return path
         known += names
-    raise LookupError(f"there is no exercise {name!r}; there are {', '.join(known)}")
+    raise LookupError(f"there is no exercise {name!r}; {near(name, known) or 'there are ' + ', '.join(known)}")
 
 
 def borrow(name: str) -> Callable:
@@ -146,7 +165,7 @@ def solution(name: str) -> str:
 
 
 def remember(chapter: str, exercise: str, state: str, earned: int, points: int) -> None:
-    """Note what a check found, "passed", "tried" or "borrowed", unless the exercise has passed before."""
+    """Note what a check found, one of STATES, unless the exercise has passed before."""
     if os.environ.get("COURSE_PROGRESS") == "off":
         return
     path = Path(PROGRESS)
@@ -177,44 +196,31 @@ def progress() -> None:
         return
     if not known:
         print("no check has run in this folder yet")
+        return
+    lines, pieces = [], []
     for chapter, exercises in sorted(known.items()):
         earned, points = (sum(found[key] for found in exercises.values()) for key in ("earned", "points"))
-        print(f"{chapter}   {earned} of {points} points tried")
+        passed = sum(found["state"] == "passed" for found in exercises.values())
+        several = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}"
+        head = f"{chapter}   {earned} of {points} points, {passed} of {several} passed"
+        lines.append(head)
+        rows = []
         for exercise, found in exercises.items():
-            mark = {"passed": "✓", "borrowed": "b"}.get(found["state"], "✗")
-            print(f"  {mark} {exercise:<28} {found['earned']} of {found['points']}   {found['state']}")
+            mark, state, kind = STATES.get(found["state"], STATES["tried"])
+            score = f"{found['earned']} of {found['points']}"
+            lines.append(f"  {mark} {exercise:<28} {score}   {state}")
+            share = found["earned"] / max(1, found["points"])
+            rows.append([f"{cards.mark(kind, mark)} {escape(exercise)}", cards.bar(share, kind), score, escape(state)])
+        kind = cards.RIGHT if passed == len(exercises) else cards.TOLD
+        pieces.append(cards.card(kind, f"<p><strong>{escape(head)}</strong></p>", cards.table(rows)))
+    cards.show("\n".join(lines), lambda: "".join(pieces))
 
 
-# A stub in a notebook
+STATES = {
+    "passed": ("✓", "passed", cards.RIGHT), "borrowed": ("b", "borrowed", cards.TOLD),
+    "unwritten": ("–", "not written yet", cards.OPEN), "tried": ("✗", "not right yet", cards.WRONG),
+}  # fmt: skip
+"""By the state of an exercise: its mark, its words, and its colour."""
 
 
-def raiser(error: BaseException) -> str:
-    """Return the learner's function or class in which an exception was raised."""
-    code = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    names = [
-        c.co_qualname.rpartition("<locals>.")[2].partition(".")[0]
-        for c in code
-        if not packing.is_library(c.co_filename)
-    ]
-    return names[-1] if names else ""
-
-
-def _show_unwritten(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: Any = None) -> list[str]:
-    name = raiser(error)
-    if str(error) or not name or name.startswith("<"):
-        shell.showtraceback((kind, error, stack), tb_offset=tb_offset)
-        return []
-    print_as = f"NotImplementedError: needs {name}: write it, or borrow it"
-    shell._showtraceback(kind, error, [print_as])
-    return [print_as]
-
-
-def _teach_notebook() -> None:
-    """In a notebook, let the stub of an unsolved exercise say what is needed instead of showing a traceback."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    if shell is not None:
-        shell.set_custom_exc((NotImplementedError,), _show_unwritten)
-
-
-_teach_notebook()
+short_errors.install()

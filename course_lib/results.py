@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import linecache
 import re
 import reprlib
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from course_lib import cards
 from course_lib.events import Event
 
 MOST_SHOWN = 16  # ranks shown before a repr is shortened
@@ -101,6 +103,20 @@ class Results(Sequence):
         if self.simulated:
             lines.append(f"simulated: {duration(self.seconds)} of virtual time")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str | None:
+        if not self._shown or not cards.in_notebook():
+            return None
+        rows, told = [], []
+        for line in repr(self).split("\n"):
+            rank, returned, value = line.partition(" returned ")
+            if not told and returned:
+                rows.append([html.escape(rank), "returned", f"<code>{html.escape(value)}</code>"])
+            elif not told and line.startswith("..."):
+                rows.append([html.escape(line)])
+            else:
+                told.append(cards.paragraph(line))
+        return cards.card(cards.TOLD, cards.table(rows), *told)
 
 
 class RankFailed(Exception):  # noqa: N818 - it reads as what happened

@@ -144,7 +144,7 @@ BOXES = (
     _one("chapters' checks", "what an answer must do,\nand the mistakes\nthat are known", GREEN, (2, 67, 28, 15),
          "exercises_tests.ch[0-9]*"),
     _one("judging", "the vocabulary\nof all checks", GREEN, (2, 56.5, 21, 8.5), "exercises_tests.judging",
-         "exercises_tests.values"),
+         "exercises_tests.values", "exercises_tests.homes"),
     _one("commands", "make lab, grade, script …", GREEN, (33.5, 75.5, 25, 6.5), "exercises_tests",
          "exercises_tests.__main__"),
     _one("grading", "untrusted code, isolated", GREEN, (33.5, 67, 25, 6.5), "exercises_tests.grading*"),
@@ -159,16 +159,18 @@ BOXES = (
                                  "course_lib.text")),
     )),
     _one("the face: what you call", "{modules}, and in one line: from course_lib import run, Cluster, …", YELLOW,
-         (2, 29.5, 77.5, 6.5), "course_lib", "course_lib.ranks", "course_lib.cluster", "course_lib.notebook"),
+         (2, 29.5, 77.5, 6.5), "course_lib", "course_lib.ranks", "course_lib.cluster", "course_lib.notebook",
+         "course_lib.short_errors"),
     Box("engine", "how it works: you need not read this", GREY, (2, 13, 62, 13.5), (
         Room("engine/processes", ("course_lib.engine.processes*",)),
         Room("engine/simulated", ("course_lib.engine.simulated*",)),
         Room("engine/*.py", ("course_lib.engine*",)),
     )),
-    _one("the face: what you get", "what comes back, and which messages are sent: {modules}", YELLOW,
-         (2, 3.5, 62, 6.5), "course_lib.results", "course_lib.events", "course_lib.algorithms"),
-    _one("numbers", "{modules}\nneither torch nor ranks", BLUE, (68, 13, 30, 13.5), "course_lib.hardware",
-         "course_lib.models", "course_lib.costs*", "course_lib.memory*"),
+    _one("the face: what you get", "what comes back, and what is sent: {modules}", YELLOW,
+         (2, 3.5, 62, 6.5), "course_lib.results", "course_lib.events", "course_lib.algorithms", "course_lib.cards"),
+    _one("numbers", "costs · memory · hardware\nmodels · served · measured\nneither torch nor ranks", BLUE,
+         (68, 13, 30, 13.5), "course_lib.hardware*", "course_lib.models", "course_lib.served", "course_lib.measured",
+         "course_lib.costs*", "course_lib.memory*"),
 )
 LEGEND = (
     "An arrow: something in the box imports something in the other (dashed: only in a function, or by name in a\n"

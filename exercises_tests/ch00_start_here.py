@@ -14,9 +14,10 @@ from exercises_tests.values import all_digits, count, different, equal, numbers,
 ISEND = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
 PARITY = Hint(
     "wait in a circle",
-    "The two may both be even, as 0 and 2, or both odd: compare rank with peer to decide who goes first, or start the "
-    "send with isend, receive, then wait.",
+    "Neither of the two need be rank 0, and both may be even, or odd: compare rank with peer to decide who goes first, "
+    "or start the send with isend, receive, then wait.",
 )
+OWN = Hint("buffer of isend", "Receive into a tensor of its own, and not into the one that is being sent.")
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
 
@@ -260,7 +261,7 @@ def _swapped(
     wide = WIDE.get(dtype, 1) if digits else 1
     given = [tensor * wide + (wide > 1) for tensor in different(ranks, shape, dtype)]
     case = Case(ranks, f"with {dtype}{list(shape)}", real, see=see)
-    hints = [ISEND if ranks == 2 else PARITY]
+    hints = [ISEND if ranks == 2 else PARITY, OWN]
     trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=hints)
     for rank, peer in enumerate(PEERS[ranks]):
         if peer is None:

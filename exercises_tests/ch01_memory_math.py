@@ -550,7 +550,7 @@ def check_is_memory_bound(answer: Any, part: Any) -> str:
             case.expect(whether, f"returned {shown(got)}: return True or False", "form")
             if bool(got) is not want:
                 mistake = _explain_bound(everything, list(map(bool, answers)))
-                seen = f"is {bool(got)}: {matmul_intensity(*sizes):.4g} FLOPs per byte"
+                seen = f"is {bool(got)} and should be {want}: {matmul_intensity(*sizes):.4g} FLOPs per byte"
                 ridge = f"{ridge_point(gpu, 'fp16'):.4g}; {mistake.says}"
                 case.refuse(f"{seen}, and the ridge is at {ridge}", mistake.code)
     return "memory-bound or not on three GPUs, also just beside the ridge, in 1, 2 and 4 bytes"

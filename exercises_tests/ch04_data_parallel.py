@@ -934,6 +934,13 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
         ([20_000_000] + [1_000_000] * 20, [1e-4] + [1e-3] * 20, 8, 5e-6, 10e9),  # the largest parameter is too much
         ([400_000] * 48, [1e-4] * 48, 8, 20e-6, 10e9),  # one parameter is too little, all are too much
     ]
+    cases += [  # few parameters, where no other cap than the right one will do
+        ([100_000], [1e-3], 2, 1e-5, 10e9),
+        ([400_000, 4000], [1e-4, 1e-5], 4, 5e-4, 10e9),
+        ([20_000, 400_000, 1_000_000], [1e-3, 1e-3, 1e-4], 2, 1e-5, 1e9),
+        ([1_000_000, 20_000, 1_000_000, 4000], [1e-4, 1e-3, 1e-3, 1e-5], 4, 1e-4, 1e9),
+        ([20_000, 100_000, 8000, 8000, 1_000_000], [1e-3, 1e-4, 1e-4, 1e-4, 1e-3], 2, 5e-4, 1e9),
+    ]
     for _ in range(4):
         sizes = [4 * shuffle.choice((64, 4096, 16384, 65536)) for _ in range(shuffle.randint(8, 16))]
         seconds = [size * 2e-9 for size in sizes]
@@ -970,7 +977,8 @@ def _learns(answer: Any) -> None:
     """Judge the learning rate and the digits of the weights: each gradient has one number, which is not 1."""
     ranks, steps, rate, size = 3, 2, 0.25, 2 + 2.0**-35
     case = Case(ranks, words=f"with {ranks - 1} workers, a bound of 1 and a learning rate of {rate}")
-    final = case.run(served, answer, steps, 1, [0.0] * ranks, rate, size)[0][0]
+    trace = case.run(served, answer, steps, 1, [0.0] * ranks, rate, size)
+    final = trace[0][0]
     want = torch.full(((ranks - 1) * steps,), -rate * size, dtype=torch.float64)
     mine = numbers(final)
     case.same(
@@ -983,6 +991,10 @@ def _learns(answer: Any) -> None:
             "float64"),  # fmt: skip
         Mistake("value", True, f"ends with {mine}; {numbers(want)} is right: weights -= learning_rate * gradient"),
     )
+    for worker in range(1, ranks):
+        given = torch.stack([weights for _, weights in trace[worker][1]])
+        exact = bool(((given == 0) | (given == -rate * size)).all())
+        case.expect(exact, f"rank {worker} was given weights that have lost digits: send them as float64", "digits")
 
 
 @check(once=1, staleness=2, together=1)

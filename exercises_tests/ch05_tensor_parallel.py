@@ -47,7 +47,7 @@ IN_PLACE = Hint(
 )
 CUT_TWICE = Hint(
     "cannot be multiplied",
-    "w1 is cut by columns, so it takes all of x; w2 by rows, so it takes this rank's columns of the hidden layer. "
+    "w1 is cut by columns, so it takes all of x; w2 by rows, so it takes this rank's columns of the inner vector. "
     "Nothing is transposed, and x is not cut",
     "row-then-column",
 )
@@ -590,7 +590,7 @@ def check_tensor_parallel_mlp(answer: Any, part: Any) -> str:
     layer.case.at_most(
         max(both.bytes_sent),
         2 * ring_bytes(4, layer.x.numel(), size=8),
-        "a rank sent {seen} bytes; two all-reduces of x's size send {bound}: no weight and no hidden layer has to "
+        "a rank sent {seen} bytes; two all-reduces of x's size send {bound}: no weight and no inner vector has to "
         "travel",
         "too-many-bytes",
     )

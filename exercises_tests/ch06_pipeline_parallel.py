@@ -633,11 +633,16 @@ def _judge_split(costs: list, stages: int, counts: Any) -> None:
 def _judge_slowest(costs: list, stages: int, best: float, counts: list) -> None:
     ends = [sum(counts[: stage + 1]) for stage in range(stages)]
     totals = [sum(costs[end - number : end]) for number, end in zip(counts, ends, strict=True)]
-    alike = max(counts) - min(counts) <= 1
-    why = "Equal numbers of layers are not equal costs" if alike else "Every stage waits for the slowest one"
+    code, why = "not-best", "Every stage waits for the slowest one"
+    if max(counts) - min(counts) <= 1:
+        code, why = "equal-counts", "Equal numbers of layers are not equal costs"
+    following = [costs[end] for end in ends[:-1]]  # the layer after each stage but the last
+    fills = zip(totals, following, strict=False)
+    if all(total * stages <= sum(costs) < (total + more) * stages for total, more in fills):
+        code, why = "average", "Filling each stage up to the average leaves too much for the last one"
     _split(costs, stages).at_most(
         max(totals),
         best,
         f"{counts} makes stages of cost {totals}; the slowest costs {{seen}}, and {{bound}} is possible. {why}",
-        "equal-counts" if alike else "not-best",
+        code,
     )

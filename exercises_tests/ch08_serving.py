@@ -276,7 +276,7 @@ def _judge_table(returned: Any, case: Case, blocks: int) -> None:
 def _judge_blocks(blocks: int, size: int, operations: list, found: list) -> None:
     tables: dict[int, list[int]] = {}
     tokens: dict[int, int] = {}
-    freed = refused = False
+    freed, refused = False, ""
     for (name, request, *more), returned, case in _steps(blocks, size, operations, found):
         if name == "free":
             freed, _, _ = True, tables.pop(request), tokens.pop(request)
@@ -287,10 +287,12 @@ def _judge_blocks(blocks: int, size: int, operations: list, found: list) -> None
         if takes > spare:
             words = f"returned {returned}; it takes {takes} more and {count(spare, 'block')} can be had: None is right"
             case.expect(returned is None, words, "over-budget")
-            refused = True
+            refused = _script([(name, request, *more)])
             continue
         why = "None is for too few blocks; return the table"
-        why = "a refusal changes nothing, neither blocks nor the count of tokens" if refused else why
+        if refused:
+            nothing = "a refusal changes nothing, neither blocks nor the count of tokens"
+            why = f"{refused} was refused, and {nothing}"
         why = "blocks of a request that was freed do not come back" if freed and not (refused and takes == 0) else why
         held = f"only the {takes} more that it takes must be spare, for it holds {len(before)} already"
         code = "leak" if freed or refused else "refuses"
@@ -703,7 +705,7 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
         sum(number >= 10 for number in order[:place]),
         16,
         "waits while {seen} requests that came later overtake it: it needs all 10 blocks, and they are never free at "
-        "once. Stop at the first in line that does not fit",
+        "once. Stop at the first in the queue that does not fit",
         "starves",
     )
     for replay in replays:
@@ -720,7 +722,7 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
     possible = f"{best.throughput:,.0f} are possible"
     reaches = f"the static scheduler reaches {static.throughput:,.0f}, and {possible}"
     case.expect(replays[2].joined, f"{fast}; {reaches}: {late}", "waits-for-the-batch")
-    empty = f"{fast}; {possible}: slots stand empty though the first in line fits"
+    empty = f"{fast}; {possible}: slots stand empty though the first in the queue fits"
     case.expect(served.throughput >= 0.9 * best.throughput, empty, "idle-slots")
     slow, good, wait = (one.percentile("latency", 99) for one in (served, best, static))
     said = f"{fast}, but p99 of the latency is {slow:.1f} s; {good:.1f} s are possible"

@@ -255,6 +255,7 @@ MADE_UP = (  # in real tables ZB-V wins, whatever is asked; here each column dec
         "G": (0.2, 0.2, 1, 2.5, True), "H": (0.3, 0.0, 1, 1, True), "I": (0.1, 0.1, 1, 3, True),
         "A": (0.25, 0.0, 1, 2, True), "J": (0.0, 0.0, 1, 9, True),
     }),
+    (3, {"L": (0.2, 0.2, 1, 2, True), "M": (0.1, 0.0, 1, 4, True)}),
 )  # fmt: skip
 
 

@@ -7,18 +7,22 @@ calling the answer, judge only plain data that came back, and write every compar
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import re
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, NamedTuple, NoReturn
 
-from course_lib import Cluster, Deadlock, RankFailed, Results, one_process, run
+from course_lib import Cluster, Deadlock, RankFailed, Results, cards, one_process, run
 from course_lib.engine import packing
-from course_lib.notebook import raiser, remember
-from course_lib.results import Interrupted, lines_of
+from course_lib.notebook import remember
+from course_lib.results import Interrupted, in_a_sentence, lines_of
+from course_lib.short_errors import raiser
+from exercises_tests.homes import HOMES, watch
 from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104
@@ -43,6 +47,8 @@ class Outcome:
     """Empty when all is right; else the stable name of the mistake."""
     see: str = ""
     borrowed: bool = False
+    note: str = ""
+    """What a learner should know beside, as that a right answer is where it is not graded."""
 
     @property
     def earned(self) -> int:
@@ -55,10 +61,12 @@ class Outcome:
     @property
     def marks(self) -> str:
         """Return each part with its mark: passed, failed, or not tried."""
+        return " ".join(self._marked())
+
+    def _marked(self) -> list[str]:
         missing = [part for part in self.points if part not in self.passed]
         failed = self.failed or missing[: bool(self.code)]
-        return " ".join(f"{part} {'✓' if part in self.passed else '✗' if part in failed else '–'}"
-                        for part in self.points)  # fmt: skip
+        return [f"{part} {'✓' if part in self.passed else '✗' if part in failed else '–'}" for part in self.points]
 
     def __str__(self) -> str:
         score = f"{self.earned} of {self.total} points"
@@ -70,22 +78,52 @@ class Outcome:
         first, *rest = self.sentence.split("\n")
         lines = textwrap.wrap(first, WIDTH, initial_indent=head, subsequent_indent="    ") + rest
         if len(lines) == 1 and not self.code and len(lines[0]) + len(score) + 10 <= WIDTH:
-            return f"{lines[0]}          {score}"
-        lines.append(f"    {score}")
+            lines = [f"{lines[0]}          {score}"]
+        else:
+            lines.append(f"    {score}")
         if self.see:
             lines.append(f"    See it: {self.see}")
+        if self.note:
+            lines += textwrap.wrap(self.note, WIDTH, initial_indent="    ! ", subsequent_indent="      ")
         return "\n".join(lines)
 
+    def card(self) -> str:
+        """Return the same words as a card for a notebook: the parts as marks, the points as a bar."""
+        kind = cards.OPEN if self.unwritten or self.borrowed else cards.WRONG if self.code else cards.RIGHT
+        first, *rest = self.sentence.split("\n")
+        head = f"{cards.mark(kind, '✗' if self.code else '✓')} <strong>{escape(self.exercise)}</strong>   "
+        pieces = [f"<p>{head}{escape(first)}</p>"]
+        if rest:  # lines of code and of ranks, indented
+            pieces.append(f"<pre>{escape(textwrap.dedent(chr(10).join(rest)))}</pre>")
+        score = f"{cards.bar(self.earned / max(1, self.total))}{self.earned} of {self.total} points"
+        if self.borrowed:
+            score += " (borrowed)"
+        elif self.code:
+            looks = {"✓": cards.RIGHT, "✗": cards.WRONG, "–": cards.OPEN}
+            parts = [cards.mark(looks[part[-1]], part, "course-part") for part in self._marked()]
+            score += f"   {''.join(parts)}"
+        pieces.append(f"<p>{score}</p>")
+        if self.see:
+            pieces.append(f"<p>See it: <code>{escape(self.see)}</code></p>")
+        if self.note:
+            pieces.append(cards.paragraph(f"! {self.note}"))
+        return cards.card(kind, *pieces)
 
-class CheckFailed(AssertionError):
+    @property
+    def unwritten(self) -> bool:
+        """Whether the answer is still the stub, or needs one that is."""
+        return self.code in ("not-written", "needs")
+
+
+class CheckFailed(cards.Told, AssertionError):
     """A wrong answer, shown as one sentence. `outcome` has the parts earned and the code of the mistake."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(str(outcome))
         self.outcome = outcome
 
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
+    def card(self) -> str:
+        return self.outcome.card()
 
 
 class Refused(Exception):  # noqa: N818
@@ -262,6 +300,7 @@ def check(**points: int) -> Callable:
 
     def wrap(judge: Callable) -> Callable:
         exercise = judge.__name__.removeprefix("check_")
+        takes = list(inspect.signature(judge).parameters)[:-1]  # all but `part`
         worth = {name.replace("_", " "): value for name, value in points.items()}
 
         def outcome(*answers: Any) -> Outcome:
@@ -284,19 +323,27 @@ def check(**points: int) -> Callable:
                 found.sentence, found.code = _unwritten(name, exercise)
             except Exception as error:
                 frames = _learner_frames(error)
+                endless = isinstance(error, RecursionError) and not frames  # the check followed it in
                 misfit = not frames and isinstance(error, TypeError) and _takes_others(str(error), answers)
-                if not frames and not misfit:
+                if not frames and not misfit and not endless:
                     raise  # a fault of the check, not of the answer
                 found.sentence = f"raised {type(error).__name__}: {error}" + lines_of(frames)
                 found.code = "raised"
                 if misfit:
                     found.sentence, found.code = f"{error}: {LEAVE}", "parameters"
+                if endless:
+                    found.sentence, found.code = "what it returned contains itself: a list that is in itself", "form"
             if found.code:
                 part.drop()
             return found
 
         @functools.wraps(judge)
         def checked(*answers: Any) -> None:
+            if len(answers) != len(takes):
+                with in_a_sentence():
+                    what = "your function" if len(takes) == 1 else "your functions"
+                    call = exercise if len(takes) == 1 else ", ".join(takes)
+                    raise TypeError(f"check_{exercise} judges {what}, given by name: check_{exercise}({call})")
             try:
                 found = outcome(*answers)
             except KeyboardInterrupt as error:
@@ -304,9 +351,12 @@ def check(**points: int) -> Callable:
                     raise
                 raise Interrupted(f"check_{exercise} was interrupted") from None
             _record(judge.__module__.rsplit(".", 1)[-1], found)
+            if not found.borrowed and not found.unwritten:
+                known = {value.exercise for value in judge.__globals__.values() if hasattr(value, "exercise")}
+                found.note = "".join(HOMES.warning(answer, exercise, known) for answer in answers[:1])
             if found.code:
                 raise CheckFailed(found)
-            print(found)
+            cards.show(str(found), found.card)
 
         checked.outcome, checked.exercise, checked.points = outcome, exercise, worth
         return checked
@@ -316,6 +366,7 @@ def check(**points: int) -> Callable:
 
 def _record(chapter: str, found: Outcome) -> None:
     state = "borrowed" if found.borrowed else "passed" if not found.code else "tried"
+    state = "unwritten" if found.code == "not-written" else state
     remember(chapter, found.exercise, state, found.earned, found.total)
 
 
@@ -357,3 +408,6 @@ def alone(drive: Callable, answer: Any, *data: Any) -> Any:
     """
     elsewhere = getattr(answer, "__alone__", None)
     return drive(answer, *data) if elsewhere is None else elsewhere(drive, *data)
+
+
+watch()

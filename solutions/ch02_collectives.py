@@ -1,8 +1,6 @@
 """Answers to the exercises of chapter 2."""
 
-import math
 
-import numpy as np
 import torch
 
 
@@ -69,41 +67,6 @@ def my_node_group(dist, per_node):
         if rank in node:
             mine = group
     return mine
-
-
-def fit_alpha_beta(sizes, seconds):
-    """Least squares of relative errors: dividing by what was measured gives every size the same say."""
-    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.asarray(seconds))
-    return float(alpha), float(beta)
-
-
-def collective_seconds(kind, ranks, nbytes, alpha, beta, algorithm):
-    """Count the messages that follow one another, and how large each is; an all-reduce goes there and back."""
-    ways = 2 if kind == "all_reduce" else 1
-    if algorithm == "naive":
-        return ways * (ranks - 1) * (alpha + nbytes * beta)
-    if algorithm == "tree":
-        return ways * math.ceil(math.log2(ranks)) * (alpha + nbytes * beta)
-    return ways * (ranks - 1) * (alpha + nbytes / ranks * beta)  # ring and pairwise
-
-
-def crossover_bytes(ranks, alpha, beta):
-    """A ring has more messages and a tree more bytes, so set both times equal; up to 3 ranks messages are as many."""
-    rounds = math.ceil(math.log2(ranks))
-    return alpha / beta * (ranks - 1 - rounds) / (rounds - (ranks - 1) / ranks) if ranks > 3 else 0.0
-
-
-def hierarchical_all_reduce(dist, tensor, per_node):
-    """Add up inside each node first, so that only one node's worth of data leaves it; each rank carries one piece."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    nodes = [dist.new_group(list(range(first, first + per_node))) for first in range(0, ranks, per_node)]
-    places = [dist.new_group(list(range(place, ranks, per_node))) for place in range(per_node)]
-    inside, across = nodes[rank // per_node], places[rank % per_node]
-    pieces = list(tensor.view(-1).chunk(per_node))  # views: filling them fills the tensor
-    mine = torch.empty_like(pieces[0])
-    dist.reduce_scatter(mine, pieces, group=inside)
-    dist.all_reduce(mine, group=across)
-    dist.all_gather(pieces, mine, group=inside)
 
 
 class clinic:

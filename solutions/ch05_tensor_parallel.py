@@ -55,8 +55,8 @@ class ReduceFromRanks(torch.autograd.Function):
 
 def tensor_parallel_mlp(dist, x, w1_shard, b1_shard, w2_shard, b2):
     """Columns, GELU on what is complete, rows, one sum; the bias comes after the sum, so it is added once."""
-    hidden = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
-    return ReduceFromRanks.apply(hidden @ w2_shard, dist) + b2
+    inner = gelu(CopyToRanks.apply(x, dist) @ w1_shard + b1_shard)
+    return ReduceFromRanks.apply(inner @ w2_shard, dist) + b2
 
 
 def column_shard(dist, seed, rows, columns):

@@ -84,7 +84,7 @@ class SharingBlockManager(serving.BlockManager):
 
 
 def continuous_batches(waiting, running, slots, blocks, block_size):
-    """Start whoever is first in line while a slot is free and blocks are left for the longest answer allowed."""
+    """Start whoever is first in the queue while a slot is free and blocks are left for the longest answer allowed."""
 
     def need(request):
         return -(-(request.prompt + request.limit) // block_size)

@@ -10,7 +10,9 @@ import pytest
 from wrong_answers.ch00_start_here import WRONG
 
 from course_lib import Cluster, RankFailed, run
-from course_lib.lessons.ping_pong import ping_pong
+from course_lib.lessons.ping_pong import TIMED, WARM, ping_pong
+from course_lib.lessons.trace_quiz import LETTERS, judge_letters
+from course_lib.plots.traces import NAMES
 from exercises_tests import ch00_start_here as checks
 from exercises_tests.judging import CheckFailed
 from exercises_tests.tools.chapters import find, tagged
@@ -115,4 +117,23 @@ def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
 def test_ping_pong_measures_each_size_on_both_ranks():
     seconds = run(ping_pong, [4, 4000], 3, ranks=2, on=Cluster(latency=1.0, bandwidth=4000.0))
     assert [sorted(found) for found in seconds] == [[4, 4000]] * 2 and all(it > 0 for it in seconds[0].values())
-    assert seconds.seconds == pytest.approx(2 * (1 + 3) * (1.001 + 2.0))
+    assert seconds.seconds == pytest.approx(2 * 3 * (WARM + TIMED) * (1.001 + 2.0))
+
+
+def test_the_quiz_of_the_traces_judges_each_letter(capsys):
+    order = ("pipeline", "FSDP", "data parallelism", "tensor parallelism", "mixture of experts", "one more")
+    names = dict(enumerate(order, 1))
+    judge_letters("p, t, dtm", names)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "sketch 1   P   right" and told[-1] == "4 of 5"
+    assert told[1] == "sketch 2   T   not that one: tensor parallelism sums partial results (AR) in forward, too, " \
+                      "twice in each layer"  # fmt: skip
+    for guess, said in ((None, "no guess"), ("PF", "'PF' is not five"), ("PFDTX", "'PFDTX' is not"), (5, "5 is not")):
+        judge_letters(guess, names)
+        assert capsys.readouterr().out.startswith(said)
+
+
+def test_the_quiz_has_a_letter_for_every_sketch_of_the_chapter(capsys):
+    assert sorted(LETTERS.values()) == sorted(NAMES[number] for number in range(1, 6))
+    judge_letters(None, NAMES)
+    assert capsys.readouterr().out == "no guess   it is TPDMF\n"

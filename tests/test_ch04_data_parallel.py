@@ -142,6 +142,22 @@ def test_buckets_are_summed_one_after_the_other_and_none_before_its_gradients():
     assert model_step.megatron_bucket(8) == 2 * 40_000_000 and model_step.megatron_bucket(1024) == 2 * 1024 * 10**6
 
 
+def test_the_buckets_of_a_real_model_are_as_many_as_torch_makes():
+    shape = MODELS["Llama-3-8B"]
+    parameters = [torch.empty(count, dtype=torch.bfloat16, device="meta") for count, _ in model_step.tensors(shape)]
+    last_first, limits = parameters[::-1], [torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, model_step.DDP_BUCKET]
+    buckets, _ = torch.distributed._compute_bucket_assignment_by_size(last_first, limits, [False] * len(parameters))
+    assert len(buckets) == len(model_step.model_step(shape).sums) == 162
+
+
+def test_a_bucket_is_closed_when_it_is_full_or_before_it_would_hold_more():
+    def ends(until_full):
+        return overlap.bucket_times([30, 20, 60, 40], [1.0] * 4, 90, lambda size: size, until_full=until_full)
+
+    assert [end - begin for begin, end in ends(False)] == [40, 80, 30]
+    assert [end - begin for begin, end in ends(True)] == [100, 50]
+
+
 def test_gradients_that_are_8_steps_old_are_worse_than_no_training():
     untrained = training.held_out_loss(training.new_model())
     fresh, old, older = (staleness.stale_loss(steps) for steps in (0, 2, 8))

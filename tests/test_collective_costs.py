@@ -22,6 +22,7 @@ from course_lib.hardware import DGX_H100, Link
 
 LATENCY, BANDWIDTH = 3e-6, 7e9
 LINKS = Cluster(bandwidth=BANDWIDTH, latency=LATENCY)
+SWITCH = Cluster(bandwidth=BANDWIDTH, latency=LATENCY, in_network=True)
 
 
 # Algorithms written with send and recv, and built-in ones; each takes (dist, tensor) with P·4 elements or a multiple.
@@ -151,6 +152,9 @@ PROGRAMS = {
     ("reduce", "tree"): lambda dist, tensor: dist.reduce(tensor, 0),
     ("reduce", "naive"): naive_reduce,
     ("all_to_all", "pairwise"): pairwise_all_to_all,
+    ("all_reduce", "in_network"): lambda dist, tensor: dist.all_reduce(tensor),
+    ("all_gather", "in_network"): ring_all_gather,
+    ("reduce_scatter", "in_network"): ring_reduce_scatter,
 }
 
 
@@ -178,7 +182,7 @@ def test_formula_and_simulator_agree_on_seconds_and_on_bytes_of_every_rank(kind,
         with pytest.raises(ValueError, match=f"ranks = {ranks}: .* power of two; use ring"):
             collective_seconds(kind, ranks, 1680, LATENCY, BANDWIDTH, algorithm)
         return
-    trace = run(run_on(PROGRAMS[kind, algorithm]), ranks=ranks, on=LINKS)
+    trace = run(run_on(PROGRAMS[kind, algorithm]), ranks=ranks, on=SWITCH if algorithm == "in_network" else LINKS)
     assert close(collective_seconds(kind, ranks, 4 * 1680, LATENCY, BANDWIDTH, algorithm), trace.seconds)
     assert close(collective_bytes(kind, ranks, 4 * 1680, algorithm), trace.bytes_sent)
     if kind == "all_reduce":

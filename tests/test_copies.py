@@ -166,6 +166,61 @@ def test_update_works_on_a_copy_made_by_hand(course):
     assert sources(copy)["guess_total"].startswith("guess_total = None")
 
 
+LATER = "ch99_more_sums"
+
+
+def moved_to_a_later_chapter(course):
+    """Release a course whose first chapter no longer asks for `total`; a later one does."""
+    there = cells()
+    moved = [cell for cell in there if cell.id in ("total", "check_total")]
+    save(course / "notebooks" / f"{NAME}.ipynb", [cell for cell in there if cell not in moved], version=2)
+    save(course / "notebooks" / f"{LATER}.ipynb", [there[0], there[1], *moved], name=LATER)
+    return course / "work" / f"{LATER}.ipynb"
+
+
+def test_update_moves_an_answer_along_to_the_chapter_that_asks_for_it_now(working, capsys):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    later = moved_to_a_later_chapter(course)
+    assert main(["update"], course) == 0
+    assert sources(later)["total"] == ANSWER and "total" not in sources(copy)
+    said = capsys.readouterr().out
+    assert f"Moved to work/{LATER}.ipynb, which asks for it now: total." in said
+    assert "cells of your own" not in said
+    assert main(["update"], course) == 0
+    assert f"work/{LATER}.ipynb is up to date." in capsys.readouterr().out
+
+
+def test_update_moves_an_answer_into_a_copy_that_is_there_and_keeps_that_one_too(working, capsys):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    later = moved_to_a_later_chapter(course)
+    main(["lab", "--no-open"], course)
+    edit(later, imports="import os, sys")
+    main(["update"], course)
+    assert sources(later)["total"] == ANSWER and sources(later)["imports"] == "import os, sys"
+    assert len(list((course / "work" / "backups").iterdir())) == 2
+    assert "Moved to" in capsys.readouterr().out
+
+
+def test_update_never_replaces_an_answer_by_one_that_moved(working, capsys):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    later = moved_to_a_later_chapter(course)
+    main(["lab", "--no-open"], course)
+    edit(later, total="def total(dist, value):\n    return 7")
+    main(["update"], course)
+    assert sources(later)["total"].endswith("return 7")
+    assert "has an answer of its own or is older: total." in capsys.readouterr().out
+
+
+def test_update_moves_no_stub_along(working):
+    course, _ = working
+    later = moved_to_a_later_chapter(course)
+    main(["update"], course)
+    assert not later.exists()
+
+
 def test_update_of_a_broken_copy_says_so_and_goes_on_with_the_rest(working, capsys):
     course, copy = working
     (course / "work" / "a.ipynb").write_text("{broken")

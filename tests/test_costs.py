@@ -156,7 +156,7 @@ def test_square_matmuls_have_intensity_a_third_of_their_size():
 def test_the_ridge_is_where_both_limits_meet(name):
     """At the ridge point, computing and moving take the same time on every GPU."""
     gpu = GPUS[name]
-    dtype = "fp16"
+    dtype = "fp16" if gpu.fp16 else "bf16"
     ridge = ridge_point(gpu, dtype)
     assert roofline_flops(ridge, gpu, dtype) == pytest.approx(gpu.peak(dtype))
     assert roofline_flops(ridge / 2, gpu, dtype) == pytest.approx(gpu.peak(dtype) / 2)

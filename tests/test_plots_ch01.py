@@ -28,6 +28,7 @@ PICTURES = {
     "growth": lambda: plots.activation_growth(LLAMA, [1024, 2048, 4096, 8192], H100.memory),
     "plain growth": lambda: plots.activation_growth(MODELS["GPT-3"], [512, 1024, 2048], H100.memory),
     "mixed": plots.mixed_step,
+    "zero": lambda: plots.zero_stages(7.5e9, 64),
     "six": plots.six_flops,
     "kept": lambda: plots.kept_tensors(LLAMA, 1024),
     "plain kept": lambda: plots.kept_tensors(MODELS["GPT-3"], 2048),
@@ -40,14 +41,45 @@ PICTURES = {
 def steps():
     torch.manual_seed(0)
     model, tokens = GPT(TINY_GPT), torch.randint(0, TINY_GPT.vocabulary, (4, 32))
-    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     return [measure_step(model, optimizer, lambda model: next_token_loss(model(tokens), tokens)) for _ in range(2)]
 
 
 def test_measured_steps_are_legible():
     first, second = steps()
     assert_legible(plots.memory_timeline(first, title="first", stairs=4).figure)
-    assert_legible(plots.memory_timelines(first, second)[0].figure)
+    assert_legible(plots.memory_timelines(first, second, limit=5e6)[0].figure)
+
+
+def test_the_moments_lie_below_the_gradients_so_that_the_floor_is_flat():
+    _, second = steps()
+    ax = plots.memory_timeline(second)
+    floors = [shade.get_paths()[0].vertices[:, 1].max() for shade in ax.collections[:2]]
+    assert floors == [pytest.approx(0.96), pytest.approx(2.88, abs=1e-3)]  # the weights; with the moments on top
+
+
+def test_a_limit_says_which_step_it_stops():
+    first, second = steps()
+    left, right = ([text.get_text() for text in ax.texts] for ax in plots.memory_timelines(first, second, limit=5e6))
+    assert "5 MB: enough" in left and "5 MB: out of\nmemory" in right
+
+
+def test_each_stage_of_zero_holds_what_the_library_counts():
+    words = plots.words_of(plots.zero_stages(7.5e9, 64).figure)
+    for stage, name in enumerate(("nothing is divided", "the optimizer is", "the gradients, too", "the weights, too")):
+        held = sum(memory.model_state_bytes(7.5e9, zero=stage, ranks=64).values()) / 1e9
+        assert f"stage {stage}: {name}: {held:.3g} GB" in words
+
+
+def test_a_total_stands_on_its_own_side_of_the_line():
+    usual = {"recompute": "selective", "fused": True, "gpu": H100}
+    plans = {name: memory.training_memory(LLAMA, 1, 8192, zero=zero, dp=8, **usual)
+             for name, zero in (("below", 3), ("above", 1))}  # fmt: skip
+    ax = plots.memory_bars(plans)
+    ax.figure.canvas.draw()
+    line = ax.transData.transform((80, 0))[0]
+    box = {text.get_text(): text.get_window_extent() for text in ax.texts}
+    assert box["71.9 GB"].x1 < line < box["84.9 GB"].x0
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -57,8 +89,8 @@ def test_every_picture_is_legible(name):
 
 def test_the_question_does_not_tell_what_training_takes():
     asked, told = (plots.words_of(plots.store_serve_train(answer=answer).figure) for answer in (False, True))
-    assert "to train it: a question mark" in asked and "133" not in asked
-    assert "to train it: 133 GB, of it weights 16.1, gradients 16.1, optimizer 96.4, working 4.2" in told
+    assert "to train it: a question mark" in asked and "128" not in asked
+    assert "to train it: 128 GB, of it weights 16.1, gradients 16.1, optimizer 96.4" in told and "working" not in told
 
 
 def test_the_matrices_of_the_layers_and_the_ends_make_up_the_model():

@@ -15,7 +15,7 @@ from legible import assert_legible
 
 from course_lib import Cluster, plots, run, work
 from course_lib.plots import FACES, INK, LIMIT, words_of
-from course_lib.plots.kernel_traces import TRACES
+from course_lib.plots.kernel_traces import HALVES, STRATEGIES, TRACES
 from course_lib.plots.late_rank import NAME, SLOW, barrier_messages
 from course_lib.plots.patterns import rounds_of
 
@@ -47,9 +47,11 @@ DRAWN = {
     "two_levels": plots.two_levels,
     "kernel_traces": plots.kernel_traces,
     "late_barrier": plots.late_barrier,
+    "four_ranks": plots.four_ranks,
     "late_rank": plots.late_rank,
     "late_rank, cause": lambda: plots.late_rank(cause=True),
     "message_sizes": lambda: plots.message_sizes({"a": 4, "b": 2e9}, 5e-6, 50e9),
+    "message_sizes, inside": lambda: plots.message_sizes({"a": 4, "b": 2e9}, 5e-6, 50e9, inside=(3.4e-6, 450e9)),
     "race": lambda: plots.race(two_runs(), per_node=[4, 2]),
 }
 
@@ -138,6 +140,14 @@ def test_the_grid_names_every_rank_in_its_row():
     assert "place 3: ranks 3, 7" in words_of(ax.figure)
 
 
+def test_a_link_inside_a_node_is_as_many_times_as_thick_as_it_is_fast():
+    ax = plots.node_groups(nodes=2, per_node=4)
+    wide = [line.get_linewidth() for line in ax.lines]
+    assert (len(wide), max(wide) / min(wide)) == (6, pytest.approx(9))  # two nodes, four places
+    assert "450 GB/s" in words_of(ax.figure) and "50 GB/s" in words_of(ax.figure)
+    assert {text.split(":")[0] for text in texts(ax) if "GB/s" in text} == {"row, 450 GB/s", "column, 50 GB/s"}
+
+
 def test_a_sum_on_two_levels_has_three_phases_and_pairs_of_equal_places():
     ax = plots.two_levels()
     assert [text[0] for text in texts(ax) if "·" in text] == ["1", "2", "3"]
@@ -151,8 +161,15 @@ def test_a_size_stands_on_its_side_of_the_line():
     ax = plots.message_sizes({"small": 1e3, "large": 1e9}, 5e-6, 50e9)
     (edge,) = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
     assert edge == pytest.approx(250e3)
-    assert ax.get_title("left") == "From 1 kB to 1 GB: small tensors pay latency, large ones bytes"
+    assert ax.figure.get_suptitle() == "From 1 kB to 1 GB: small tensors pay latency, large ones bytes"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["small", "large"]
+
+
+def test_faster_links_have_a_line_of_their_own():
+    ax = plots.message_sizes({"small": 1e3, "large": 1e9}, 5e-6, 50e9, inside=(3.4e-6, 450e9))
+    edges = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
+    assert edges == pytest.approx([250e3, 1.53e6])
+    assert "inside a node:\n1.53 MB" in texts(ax) and "inside a node at 1.53 MB" in words_of(ax.figure)
 
 
 def test_the_traces_tell_the_strategies_apart():
@@ -164,9 +181,20 @@ def test_the_traces_tell_the_strategies_apart():
     assert all(start >= forward for kernel, stream, start, _ in TRACES[1] if stream)
 
 
+def test_traces_with_two_kernels_of_a_kind_in_a_layer_say_so():
+    forward = {number: sum(bar[0] == "F" for bar in bars) for number, bars in TRACES.items()}
+    assert [number for number, count in forward.items() if count == 4] == list(HALVES)
+    assert sum(text.startswith("a layer is two F") for text in texts(plots.kernel_traces())) == len(HALVES)
+
+
 def test_weights_are_gathered_again_only_after_forward():
     forward = max(start + length for kernel, _, start, length in TRACES[3] if kernel == "F")
     assert sum(start >= forward for kernel, _, start, _ in TRACES[3] if kernel == "AllGather") == 2
+
+
+def test_the_trace_of_the_experts_sends_and_receives_four_times_in_forward():
+    bars = TRACES[plots.trace_of("experts")]
+    assert [kernel for kernel, *_ in bars[:8]] == ["F", "SendRecv"] * 4 and set(STRATEGIES) == set(TRACES)
 
 
 def test_names_of_strategies_are_shown_only_when_they_are_given():
@@ -191,13 +219,17 @@ def test_the_last_rank_hears_of_three_others_in_two_messages():
     ax = plots.late_barrier()
     assert ax.get_title("left") == "All wait for rank 3, and even rank 3 waits 10 µs"
     near = ax.figure.axes[1]
-    assert [text for text in texts(near) if "round" in text] == ["round 1: “2: here”", "round 2: “0 and 1: here”"]
+    heard = [text for text in texts(near) if "round" in text]
+    assert heard == ["round 1: it hears of rank 2", "round 2: it hears of ranks 0 and 1"]
+    assert texts(ax)[-2:] == ["works 120 µs", "waits 10 µs"]
 
 
 def test_the_late_rank_is_shown_only_when_it_is_asked_for():
     ax, told = plots.late_rank(), plots.late_rank(cause=True)
     assert any(NAME in text for text in texts(ax)) and "compute" not in texts(ax)
-    late = max(SLOW, key=SLOW.get)
+    assert not {"AllReduce", "sum"} & set(texts(ax))  # a label that only long bars have room for would tell
+    late = plots.slow_rank()
+    assert SLOW[late] == max(SLOW.values())
     assert told.get_title("left").startswith(f"Rank {late} is late")
     framed = [bar for bar in told.patches if to_hex(bar.get_edgecolor()).upper() == LIMIT]
     assert len(framed) == 4

@@ -10,8 +10,8 @@ from legible import assert_legible
 from course_lib import Event, plots
 from course_lib.lessons.overlap import traced_step
 from course_lib.plots.lanes import backward_with_sums, joined
-from course_lib.plots.launches import AS_PLANNED, AS_READY, FIRST
-from course_lib.plots.staleness import served
+from course_lib.plots.launches import AS_PLANNED, AS_READY, FIRST, SUM, meetings
+from course_lib.plots.staleness import served, under_way
 
 matplotlib.use("Agg")
 
@@ -100,7 +100,7 @@ def test_a_slow_workers_gradient_meets_weights_that_fast_ones_have_changed():
     assert "the weights change 5 times" in plots.words_of(ax.figure)
     told = [text.get_text() for text in ax.texts]
     assert [f"v{version}" for version in range(7)] == [words for words in told if len(words) == 2]
-    assert "on v0, meets v5:\n5 stale" in told
+    assert "v0 → v5\n5 stale" in told
 
 
 def test_a_bar_of_a_gradient_has_the_colour_of_the_version_that_it_was_computed_with():
@@ -108,7 +108,12 @@ def test_a_bar_of_a_gradient_has_the_colour_of_the_version_that_it_was_computed_
     bars = [patch.get_facecolor() for patch in ax.patches if hasattr(patch, "get_width")]
     server, workers = bars[:7], bars[7:]
     assert len(set(server)) == 7
-    assert workers == [server[fetched] for *_, fetched, _ in served((2.0, 2.7, 6.8), 7.6)]
+    done, begun = served((2.0, 2.7, 6.8), 7.6), under_way((2.0, 2.7, 6.8), 7.6)
+    assert workers == [server[fetched] for *_, fetched, _ in done] + [server[fetched] for *_, fetched in begun]
+
+
+def test_no_worker_stops_before_the_picture_ends():
+    assert under_way((2.0, 2.7, 6.8), 7.6) == [(0, 6.0, 5), (1, 5.4, 4), (2, 6.8, 6)]
 
 
 def test_many_all_reduces_are_drawn_in_fewer_bars_that_take_as_long():
@@ -144,5 +149,9 @@ def test_in_the_picture_of_launches_the_second_rank_waits_with_a_complete_bucket
     assert [start.bucket for start in FIRST] == [start.bucket for start in AS_PLANNED] == [0, 1]
     assert [start.bucket for start in AS_READY] == [1, 0]
     assert [start.at for start in AS_PLANNED] == [start.at for start in AS_READY]
+    for second in (AS_READY, AS_PLANNED):  # no all-reduce runs before both ranks have started it, nor two at a time
+        meet = meetings(FIRST, second)
+        assert all(at >= max(mine.at, yours.at) for at, mine, yours in zip(meet, FIRST, second, strict=True))
+        assert meet[1] >= meet[0] + SUM
     told = [text.get_text() for text in plots.launch_order().texts]
     assert any(words.startswith("time: backward goes from the last layer to the first") for words in told)

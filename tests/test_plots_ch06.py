@@ -12,20 +12,21 @@ from legible import assert_legible
 from matplotlib.colors import to_hex
 
 from course_lib import plots
-from course_lib.plots import BACKWARD, FORWARD, WAITING, words_of
-from course_lib.schedules import gpipe, one_f_one_b, play
+from course_lib.plots import BACKWARD, COMPUTE, FORWARD, SENT, WAITING, words_of
+from course_lib.schedules import gpipe, interleaved, one_f_one_b, play
 
 SLOW = {"communication": 0.5}
 ROUNDS = {"v = 2": (4, [[0, 1, 2, 3] * 2])}
+LOOP = play(interleaved(4, 4, 2), 0.5, 0.5, 0.5)
 
 
 def on_one_axis(**more):
     return plots.on_one_axis({"GPipe": play(gpipe(4, 8)), "1F1B": play(one_f_one_b(4, 8))}, "33 s and 33 s", **more)
 
 
-def held(order="GPipe"):
+def held(order="GPipe", **more):
     return plots.held_over_time({order: play(gpipe(4, 8)), "1F1B": play(one_f_one_b(4, 8))}, "memory", gigabytes=5,
-                                limit=30)  # fmt: skip
+                                limit=30, **more)  # fmt: skip
 
 
 PICTURES = {
@@ -38,6 +39,9 @@ PICTURES = {
     "held_over_time": held,
     "round_trip": lambda: plots.round_trip(play(one_f_one_b(4, 12), **SLOW), "a trip", microbatch=4),
     "stages on bands": lambda: plots.stage_routes(ROUNDS, bands=True, title="in two rounds")[0],
+    "stages with layers": lambda: plots.stage_routes(ROUNDS, bands=True, title="in two rounds", layers=16)[0],
+    "pale chunks": lambda: plots.timelines({"v = 2": LOOP}, tints=True)[0],
+    "ends": lambda: held(ends=True),
 }
 
 
@@ -114,9 +118,13 @@ def test_a_round_trip_in_the_middle_of_a_step_has_its_work_and_its_waiting():
     words = words_of(ax.figure)
     assert "micro-batch 4 goes down the ranks and back in 15 s, from 15 to 30 s; then micro-batch 8 enters" in words
     assert "meanwhile rank 0 has 4 F and 4 B, 12 s of work for 4 micro-batches and 3 s of waiting" in words
-    hatched = [(patch.get_x(), patch.get_width()) for patch in ax.patches if patch.get_hatch()]
-    assert hatched == [(19, 1), (23, 1), (27, 1)]
+    seen = [patch for patch in ax.patches if patch.get_hatch() and 15 <= patch.get_x() < 30]
+    of_rank_0 = [(patch.get_x(), patch.get_width()) for patch in seen if patch.get_y() == -0.4]
+    assert of_rank_0 == [(19, 1), (23, 1), (27, 1)]
+    assert {patch.get_y() + 0.4 for patch in seen} == {0, 1, 2, 3}  # as in the picture before, every rank's is hatched
     assert ax.get_xlim() == (12, 33)
+    ax.figure.canvas.draw()
+    assert set(ax.get_xticks()) >= {12, 15, 30}
 
 
 def test_without_messages_rank_0_works_through_the_whole_round_trip():
@@ -144,6 +152,40 @@ def test_a_real_run_is_drawn_with_all_its_gpus():
 def test_prices_stand_beside_their_bars():
     ax = PICTURES["price_of_cuts"]()
     assert [text.get_text() for text in ax.texts] == ["132 ms", "150 ms", "5.4 ms"]
+
+
+def test_nvlink_and_network_have_colours_of_their_own():
+    ax = plots.price_of_cuts({"compute": 132.0, "tensor parallel (NVLink)": 17.0, "the same (network)": 150.0}, "t")
+    assert len({to_hex(bar.get_facecolor()) for bar in ax.patches}) == 3
+    assert [to_hex(bar.get_facecolor()) for bar in ax.patches][::2] == [COMPUTE.lower(), SENT.lower()]
+    (legend,) = ax.figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["computing", "sent over NVLink", "sent over the network"]
+
+
+def test_the_steps_at_a_cut_are_numbered():
+    assert {str(step) for step in range(1, 10)} <= {text.get_text() for text in plots.one_cut().texts}
+
+
+def test_a_stage_says_how_many_layers_it_has():
+    ways = {"v = 1": (4, [range(4)]), "v = 2": (4, [[0, 1, 2, 3] * 2])}
+    one, two = plots.stage_routes(ways, bands=True, title="t", layers=16)
+    assert [text.get_text() for text in one.texts].count("stage 3\n4 layers") == 1
+    assert [text.get_text() for text in two.texts].count("stage 7\n2 layers") == 1
+    assert "2 layers each" in words_of(two.figure)
+
+
+def test_a_second_chunk_is_pale_and_nothing_crosses_its_number():
+    (ax,) = plots.timelines({"v = 2": LOOP}, tints=True)
+    bars = {bars.get_label(): bars for bars in ax.collections}
+    assert not any(bar.get_hatch() for bar in [*bars.values(), *ax.figure.legends[0].legend_handles])
+    assert sum(bars["F chunk 1"].get_facecolor()[0]) > sum(bars["F"].get_facecolor()[0])
+    assert not any(text.get_path_effects() for text in ax.texts)
+
+
+def test_memory_over_time_may_say_when_each_step_ends():
+    assert "GPipe: 40 GB, ends at 33 s" in [text.get_text() for text in held(ends=True).texts]
+    assert "GPipe: 40 GB" in [text.get_text() for text in held().texts]
 
 
 def test_waiting_between_turns_is_hatched_and_told():

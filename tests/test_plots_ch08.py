@@ -13,7 +13,7 @@ from legible import assert_legible
 from course_lib import plots
 from course_lib.hardware import H100
 from course_lib.models import MODELS
-from course_lib.plots.waiting import longest_gap
+from course_lib.plots.rows import filled_rows
 from course_lib.serving import Engine, Request, Roofline, chunked, continuous, static_batches, synthetic_trace
 
 REQUESTS = [Request(n, 0.0, 4, length) for n, length in enumerate([3, 24, 5, 4] * 3)]
@@ -42,7 +42,7 @@ def test_every_picture_is_legible(name):
 def test_an_answer_takes_the_seconds_of_the_roofline():
     worker, words = Roofline(MODELS["Llama-3-8B"], H100), plots.words_of(plots.one_answer(inside=True).figure)
     prefill, step = worker.seconds(2000, 2000 * 2001 // 2, 0, 1), worker.seconds(1, 2001, 2001)
-    assert f"read in {1e3 * prefill:.1f} ms, then a token comes every {1e3 * step:.2f} ms" in words
+    assert f"takes {1e3 * prefill:.1f} ms, then a token comes every {1e3 * step:.2f} ms" in words
     assert "for a token the memory is busy 100% of the time, arithmetic 0.4%" in words
 
 
@@ -79,7 +79,7 @@ def a_stall() -> dict:
     worker = Roofline(MODELS["Llama-3-8B"], H100)
     users = [Request(n, 0.0, 1000, 40) for n in range(3)] + [Request(3, 0.1, 8000, 12)]
     return {"whole": Engine(worker, continuous, slots=4, blocks=worker.blocks(), record="steps").run(users),
-            "chunked": chunked(worker, users, budget=512, record=True)}
+            "chunked": chunked(worker, users, budget=512, record="steps")}
 
 
 def curves() -> tuple:
@@ -87,7 +87,8 @@ def curves() -> tuple:
     return found, {"one": 50}
 
 
-BILL = {"busy": {"in line": 0.01, "own prompt": 0.1, "own tokens": 0.5, "others' prompts": 0.4}}
+BILL = {"busy": {"in the queue": 0.01, "own prompt": 0.1, "own tokens": 0.5, "others in its steps": 0.2,
+                 "others' prompts": 0.4}}
 PICTURES |= {
     "slots and a queue": lambda: plots.slots_in_time(engines())[0],
     "a stall": lambda: plots.stall(a_stall(), title="a long prompt")[0],
@@ -110,10 +111,10 @@ def test_letters_of_what_users_wait_for_are_large_enough(name):
 
 def test_a_long_prompt_stops_the_others_and_in_chunks_it_does_not():
     whole, pieces = a_stall().values()
-    stopped, slowed = (end - start for start, end in map(longest_gap, (whole, pieces)))
-    assert 0.129 < stopped < 0.131 and slowed < 0.011
+    stopped, slowed = (end - start for start, end in map(plots.longest_gap, (whole, pieces)))
+    assert 0.134 < stopped < 0.136 and slowed < 0.011  # the document's 130 ms and the step after it
     words = plots.words_of(plots.stall({"whole": whole, "chunked": pieces}, title="a long prompt")[0].figure)
-    assert "slot 0: 130 ms without a token" in words and "slot 0: never more than 9 ms" in words
+    assert "slot 0: 135 ms from token to token" in words and "slot 0: never more than 9 ms" in words
 
 
 def test_the_queue_is_empty_when_the_last_request_starts():
@@ -124,16 +125,26 @@ def test_the_queue_is_empty_when_the_last_request_starts():
         assert line.get_xdata()[0] == pytest.approx(1e3 * started)
 
 
-def test_each_request_has_its_number_once_and_the_widest_grey_is_named():
+def test_each_request_has_its_number_and_the_widest_grey_is_named():
     for ax in plots.slots_in_time(engines(), queue=False):
         words = [text.get_text() for text in ax.texts]
-        assert sorted(words) == sorted([*map(str, range(12)), "empty"])
+        assert set(words) == {*map(str, range(12)), "empty"} and words.count("empty") == 1
+
+
+def test_slots_are_hatched_while_another_ones_prompt_is_read():
+    result = engines()["static"]
+    (ax,) = plots.slots_in_time({"static": result}, queue=False)
+    hatched = [(bar.get_x(), round(bar.get_y() + bar.get_height() / 2)) for bar in ax.patches if bar.get_hatch()]
+    read = [event for event in result.events if event.kind == "prefill"]
+    assert len(hatched) == 3 * len(read) == 36
+    assert {slot for x, slot in hatched if x == pytest.approx(1e3 * read[0].start)} == {0, 1, 2, 3} - {read[0].rank}
 
 
 def test_a_bill_tells_its_parts_and_how_many_tokens_came():
-    strips = {"busy": [(1.0, 1.01), (1.01, 1.02), (1.1, 1.11), (1.3, 1.31)]}
+    strips = {"busy": [(0.8, 0.81), (0.9, 0.91), (0.95, 0.96), (1.0, 1.01), (1.01, 1.02), (1.1, 1.11), (1.3, 1.31)]}
     words = plots.words_of(plots.bill(BILL, title="one answer", strips=strips)[0].figure)
-    assert "own tokens 500 ms, others' prompts 400 ms" in words and "busy: 3 tokens in 200 ms" in words
+    assert "own tokens 500 ms, others in its steps 200 ms, others' prompts 400 ms" in words
+    assert "busy: 3 tokens in 200 ms" in words
 
 
 def test_promises_tell_what_is_used_and_what_is_taken():
@@ -151,11 +162,45 @@ def test_latencies_tell_the_percentiles_and_the_objective():
     assert "one: 50% wait at most" in words and "a line at the objective of 1 s" in words and "inf" not in words
 
 
+# How requests share a step
+
+PICTURES |= {"a padded batch": lambda: plots.padded_batch([(3, 2), (4, 16), (5, 4), (4, 2)])[0],
+             "a mask": plots.row_mask, "rows": plots.rows_of_steps}
+
+
+@pytest.mark.parametrize("name", list(PICTURES)[-3:])
+def test_letters_of_how_requests_share_a_step_are_large_enough(name):
+    test_every_picture_is_legible(name)
+
+
+def test_a_padded_batch_counts_what_it_uses():
+    whole, joined = plots.padded_batch([(3, 2), (4, 16), (5, 4), (4, 2)])
+    assert whole.get_title("left").endswith("40 of 84 places are used") and len(whole.patches) == 84
+    assert "12 padded" in joined.get_title("left") and len(joined.patches) == 20
+
+
+def test_a_token_of_a_row_sees_its_own_request_up_to_itself():
+    words = plots.words_of(plots.row_mask().figure)
+    assert "A4 sees A1 to A4; B6 sees B1 to B6; C1 sees C1 to C1" in words
+
+
+def test_rows_hold_the_budget_at_most_and_every_token_of_every_request():
+    requests = [(1, 5, 4), (1, 6, 3), (2, 3, 5), (4, 9, 2)]
+    rows = filled_rows(requests, budget=8)
+    assert all(len(row) <= 8 for row in rows)
+    for number, (begin, prompt, answer) in enumerate(requests):
+        mine = [(step, kind) for step, row in enumerate(rows, start=1) for n, kind in row if n == number]
+        kinds = [kind for _, kind in mine]
+        assert kinds == ["prompt"] * prompt + ["answer"] * (answer - 1) and mine[0][0] >= begin
+        steps = [step for step, kind in mine if kind == "answer"]
+        assert steps == list(range(steps[0], steps[0] + answer - 1))  # none without a token
+
+
 # Chunked prefill
 
 
 def test_chunked_prefill_makes_all_tokens_within_the_budget():
-    served = chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD[:20], budget=256, record=True)
+    served = chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD[:20], budget=256, record="steps")
     assert [request.made for request in served.requests] == [request.output for request in CROWD[:20]]
     assert all(request.arrival < request.first <= request.end for request in served.requests)
     steps = {event.start for event in served.events}
@@ -165,7 +210,7 @@ def test_chunked_prefill_makes_all_tokens_within_the_budget():
 
 
 def test_chunked_prefill_runs_no_more_at_once_than_it_has_slots():
-    served = chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD, budget=256, slots=3, record=True)
+    served = chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD, budget=256, slots=3, record="steps")
     assert {event.rank for event in served.events} == {0, 1, 2}
     spans = {request.id: (min(e.start for e in served.events if e.label == str(request.id)), request.end)
              for request in served.requests[:40]}

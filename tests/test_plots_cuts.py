@@ -18,10 +18,12 @@ def boxes(ax, rank: int) -> list[tuple[float, float]]:
 def test_columns_give_columns_and_rows_give_summands(ranks):
     by_columns, by_rows = cut_product(ranks)
     for rank in range(ranks):
-        x, w, y = boxes(by_columns, rank)
-        assert x[0] == 1 and w == (1 / ranks, 1) and y[0] == 1 / ranks
+        w, y = boxes(by_columns, rank)  # x is white: every rank has all of it
+        assert w == (1 / ranks, 1) and y[0] == 1 / ranks
         x, w, y = boxes(by_rows, rank)
         assert x[0] == 1 / ranks and w == (1, 1 / ranks) and y[0] == 1
+    copies = [box for box in by_columns.patches if to_hex(box.get_facecolor()) == "#ffffff"]
+    assert [box.get_width() for box in copies] == [1] * ranks
     assert sum(text.get_text() == "+" for text in by_rows.texts) == ranks - 1
     assert not any(text.get_text() == "+" for text in by_columns.texts)
 

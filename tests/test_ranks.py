@@ -667,8 +667,8 @@ def test_names_that_run_does_not_know_are_refused(names, hint):
     (lambda: Cluster(latency="5us"), "latency='5us': give seconds, 0 or more"),
     (lambda: Cluster(bandwidth="1e9"), "bandwidth='1e9': give bytes per second, more than 0"),
     (lambda: Cluster(flops=[1]), "flops=[1]: give floating-point operations per second, more than 0"),
-    (lambda: Cluster(gpu="H100"), "RTX A6000; did you mean 'H100 PCIe' or 'H100 SXM'?"),
-    (lambda: Cluster(gpu="l4s"), "RTX A6000; did you mean 'L40S'?"),
+    (lambda: Cluster(gpu="H100"), "TPU7x; did you mean 'H100 PCIe' or 'H100 SXM'?"),
+    (lambda: Cluster(gpu="l4s"), "TPU7x; did you mean 'L40S'?"),
     (lambda: Cluster(gpu=100), "gpu=100: course_lib.hardware has V100 SXM2 32GB, "),
     (lambda: run(total, ranks=0), "ranks=0: the number of ranks is a whole number from 1 on"),
 ])  # fmt: skip

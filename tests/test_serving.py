@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,6 +23,7 @@ from course_lib.serving import (
     Fitted,
     Request,
     Roofline,
+    Served,
     bench,
     blocks_for,
     continuous,
@@ -311,7 +313,7 @@ def test_of_a_prompt_only_the_last_token_needs_logits():
 def test_a_picture_of_latencies_names_its_axes():
     served = engine().run([Request(n, 0, 4, 3 + n) for n in range(5)])
     ax = latencies({"one": served, "other": served}, "ttft")
-    assert ax.get_xlabel() == "time to the first token in seconds (each mark is ten times the one before)"
+    assert ax.get_xlabel() == "time to the first token in seconds (logarithmic)"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "other"]
     plt.close("all")
 
@@ -473,3 +475,25 @@ def test_a_fleet_of_one_serves_as_the_engine_alone():
     alone = Engine(worker, continuous, slots=16, blocks=500).run(trace)
     fleet = serve_fleet(trace, [Engine(worker, continuous, slots=16, blocks=500)], round_robin())
     assert fleet.row() == alone.row()
+
+
+def test_rows_of_the_real_model_give_every_request_the_tokens_that_it_gets_elsewhere():
+    model = tiny_llama(seed=3)
+    requests = [Request(n, 0.0, 3 + n % 4, 2 + 3 * (n % 3), tokens=[7 * n + i for i in range(3 + n % 4)])
+                for n in range(7)]
+    found = bench.serve_in_turns(model, requests, {"continuous": continuous}, slots=3, budget=5)
+    (_, answers), (rows, same) = found["continuous"], found["in chunks"]
+    assert same == answers and [request.made for request in rows.requests] == [request.output for request in requests]
+    assert not rows.simulated and rows.passes < found["continuous"][0].passes
+    assert all(before.end <= after.start for slot in range(3)  # a bar for each stretch without a pause
+               for before, after in pairwise([e for e in rows.events if e.rank == slot]))
+
+
+def test_what_a_server_carries_leaves_out_its_beginning_and_its_end():
+    requests = [Request(n, 0.0, 1, 1) for n in range(8)]
+    for request, end in zip(requests, (5, 10, 11, 12, 13, 14, 15, 99), strict=True):
+        request.state, request.made, request.first, request.end = "done", 1, end, end
+    served = Served(requests, 99.0, 99.0, 1, [])
+    assert served.carried == 1.0
+    assert served.share(ttft=12) == 0.5 and served.goodput(ttft=12) == 4 / 99
+    assert Served([], 0.0, 0.0, 1, []).carried == Served([], 0.0, 0.0, 1, []).share(ttft=1) == 0.0

@@ -122,6 +122,15 @@ def test_bars_tell_how_many_times_as_fast_as_the_first_row_and_set_new_rows_in_b
     assert [label.get_weight() for label in held.get_yticklabels()][-3:] == ["normal", "bold", "bold"]
 
 
+def test_clusters_may_stand_apart_with_a_line_between_and_exact_ratios():
+    from course_lib.plots import strategy_bars
+
+    rows = sorted(recorded("ch06"), key=lambda row: row.cluster == "four nodes")
+    plain, (_, spent) = strategy_bars(rows), strategy_bars(rows, apart=True)
+    assert len(spent.lines) == 1 and not plain[1].lines
+    assert f"({rows[0].seconds / rows[-1].seconds:.3g}×)" in spent.texts[-1].get_text()
+
+
 def test_bars_have_one_bar_a_row_and_name_their_units():
     from course_lib.plots import strategy_bars
 

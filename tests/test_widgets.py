@@ -1,41 +1,44 @@
-"""Sliders with names over a picture, and what is shown where none can be."""
+"""Pictures under controls: which frames there are, that they can be told apart and compared, and their forms."""
 
 from __future__ import annotations
 
-import base64
 import builtins
+import io
+import json
+import re
 
 import matplotlib
 import pytest
 
 matplotlib.use("Agg")
 
-import ipywidgets
 import matplotlib.pyplot as plt
+from PIL import Image
 
-from course_lib.plots import sliders as widgets
+from course_lib.plots import slider_widget, sliders
+from course_lib.plots.slider_frames import panel_of, values_of
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture
 def shown(monkeypatch) -> list:
     """Pretend to be in a notebook; return what is displayed."""
     displayed: list = []
-    monkeypatch.setattr(widgets, "_display", lambda: lambda data, raw: displayed.append(data))
+    monkeypatch.delenv("COURSE_FRAMES", raising=False)
+    monkeypatch.setattr(sliders, "_display", lambda: lambda data, raw: displayed.append(data))
     return displayed
 
 
 def picture(step: int = 0, scale: str = "small"):
-    ax = plt.subplots()[1]
+    ax = plt.subplots(layout="constrained")[1]
+    ax.plot([0, 1 + step], [0, 10])
     ax.set_title(f"{step} {scale}")
     return ax
 
 
-def panel_of(picture, **ranges):
-    """Return the sliders by name, and the Output below them."""
-    choices = {name: widgets.values_of(name, given) for name, given in ranges.items()}
-    start = {name: values[0] for name, values in choices.items()}
-    sliders, output, _ = widgets.sliders(picture, choices, start, widgets.draw(picture, start)).children
-    return dict(zip(ranges, sliders.children, strict=True)), output
+def panel(picture=picture, at=None, fixed=None, **ranges):
+    return panel_of(picture, at, fixed, ranges)
 
 
 # Ranges
@@ -53,125 +56,214 @@ def panel_of(picture, **ranges):
     ],
 )
 def test_a_range_is_two_or_three_numbers_or_a_list(given, values):
-    assert widgets.values_of("step", given) == pytest.approx(values) if given != ["a", "b"] else values
+    assert values_of("step", given) == pytest.approx(values) if given != ["a", "b"] else values
 
 
 def test_a_range_of_floats_without_a_step_has_21_values():
-    values = widgets.values_of("share", (0.0, 1.0))
+    values = values_of("share", (0.0, 1.0))
     assert (len(values), values[0], values[-1]) == (21, 0.0, pytest.approx(1.0))
 
 
 @pytest.mark.parametrize("given", [(3, 1), (0, 1, 0), (0, 1, -1), [], (1,), 7, "ab", (0, float("inf"))])
 def test_what_is_no_range_is_refused_with_its_name(given):
     with pytest.raises(ValueError, match="^step="):
-        widgets.values_of("step", given)
+        values_of("step", given)
 
 
-# Without widgets
+def test_a_start_that_is_not_in_its_range_is_refused():
+    with pytest.raises(ValueError, match="step cannot start at 9: it runs through 0, 1, 2"):
+        panel(at={"step": 9}, step=(0, 2))
 
 
-def test_outside_a_notebook_the_picture_at_the_middle_is_returned():
-    assert widgets.explore(picture, step=(0, 6), scale=["small", "large"]).get_title() == "3 small"
+def test_a_start_or_a_fixed_name_without_a_range_is_refused():
+    with pytest.raises(ValueError, match="scale has no range"):
+        panel(at={"scale": "small"}, step=(0, 2))
+    with pytest.raises(ValueError, match="scale has no range"):
+        panel(fixed=["scale"], step=(0, 2))
 
 
-def test_a_slider_starts_where_it_is_told_and_the_others_in_the_middle():
-    assert widgets.explore(picture, {"step": 0}, step=(0, 6), scale=["small", "large"]).get_title() == "0 small"
+# Controls
 
 
-def test_without_ipywidgets_the_picture_at_the_middle_is_shown(shown, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "ipywidgets":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    assert widgets.explore(picture, step=(0, 6)) is None
-    assert list(shown[0]) == ["image/png", "text/plain", "text/html"]
-    assert shown[0]["text/plain"] == "step = 3"
-
-
-def test_a_page_without_widgets_finds_a_picture_and_what_it_printed_beside_the_widget(shown):
-    assert widgets.explore(lambda step: print(f"this is {step}") or picture(step), step=(0, 6)) is None
-    (bundle,) = shown
-    assert bundle["text/plain"] == "step = 3\nthis is 3"
-    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
-    assert "application/vnd.jupyter.widget-view+json" in bundle
+@pytest.mark.parametrize(
+    ("name", "given", "kind"),
+    [
+        ("step", (0, 6), "steps"),
+        ("half_step", (0, 6), "steps"),
+        ("stages", (1, 8), "slider"),
+        ("order", ["1F1B", "GPipe"], "buttons"),
+        ("ranks", [2, 4], "buttons"),
+        ("recompute", ["none", "selective", "full"], "buttons"),
+        ("gpu", list("abcdef"), "choice"),
+    ],
+)
+def test_a_control_looks_as_its_values_ask(name, given, kind):
+    assert panel(lambda **_: None, **{name: given}).controls[0].kind == kind
 
 
-# With widgets
+def test_underscores_of_a_name_are_shown_as_spaces_and_numbers_with_commas():
+    (control,) = panel(lambda batch_size: None, batch_size=[1, 2048]).controls
+    assert (control.label, control.texts) == ("batch size", ["1", "2,048"])
 
 
-def test_each_slider_has_its_name_beside_it_and_starts_as_told():
-    controls, _ = panel_of(picture, step=(0, 6), scale=["small", "large"])
-    assert [control.description for control in controls.values()] == ["step", "scale"]
-    assert isinstance(controls["step"], ipywidgets.SelectionSlider)
-    assert (controls["step"].value, controls["scale"].value) == (0, "small")
+# Frames
 
 
-def test_sliders_stand_side_by_side_where_there_is_room():
-    sliders, *_ = widgets.sliders(picture, {"step": [1, 2], "scale": ["a"]}, {"step": 1, "scale": "a"}, []).children
-    assert sliders.layout.flex_flow == "row wrap"
+def test_a_frame_has_its_words_and_what_was_printed():
+    found = panel(lambda step: print(f"this is {step}") or picture(step), step=(0, 6)).frame((2,))
+    assert (found.words.partition(";")[0], found.said, found.failed) == ("2 small", "this is 2", "")
 
 
-def test_underscores_of_a_name_are_shown_as_spaces():
-    controls, _ = panel_of(lambda batch_size: None, batch_size=(1, 2))
-    assert controls["batch_size"].description == "batch size"
+def test_few_frames_are_equally_large_and_have_the_same_axes():
+    some = panel(step=(0, 6))
+    frames = [some.frame(key) for key in some.settings()]
+    assert len({Image.open(io.BytesIO(frame.image)).size for frame in frames}) == 1
+    figures = [some._figure(key)[0] for key in some.settings()]
+    assert len({figure.axes[0].get_xlim() for figure in figures}) == 1
+    assert figures[0].axes[0].get_xlim()[1] > 7  # the widest of all
 
 
-def test_moving_a_slider_draws_the_picture_again():
-    controls, output = panel_of(picture, step=(0, 6))
-    before = output.outputs[0]["data"]["image/png"]
-    controls["step"].value = 5
-    (drawn,) = output.outputs
-    assert drawn["data"]["text/plain"] == "step = 5"
-    assert drawn["data"]["image/png"] != before
+def test_of_many_frames_only_those_in_fixed_have_the_same_axes():
+    some = panel(step=(0, 20), scale=["small", "large"], fixed=["scale"])
+    limits = {key: some._figure(key)[0].axes[0].get_xlim() for key in [(0, 0), (0, 1), (9, 0)]}
+    assert limits[0, 0] == limits[0, 1] != limits[9, 0]
 
 
-def test_a_picture_has_its_words_also_after_a_move():
-    controls, output = panel_of(picture, step=(0, 6))
-    controls["step"].value = 5
-    assert '<img alt="5 small" width="' in output.outputs[0]["data"]["text/html"]
+def test_axes_that_run_downwards_still_do():
+    def downwards(step):
+        ax = picture(step)
+        ax.set_ylim(10 + step, 0)
+        return ax
+
+    some = panel(downwards, step=(0, 3))
+    assert some._figure((1,))[0].axes[0].get_ylim() == (13, 0)
 
 
-def test_the_panel_brings_the_script_that_names_its_sliders_and_shows_nothing_for_it():
-    panel = widgets.sliders(picture, {"step": [1, 2]}, {"step": 1}, [])
-    script = panel.children[-1]
-    assert script.layout.display == "none"
-    assert "aria-label" in script.outputs[0]["data"]["application/javascript"]
+def test_a_frame_keeps_the_colours_of_the_picture():
+    def coloured(step):
+        ax = picture(step)
+        ax.axhspan(0, 10, color="#A9CBE8")
+        return ax
+
+    image = Image.open(io.BytesIO(panel(coloured, step=(0, 1)).frame((0,)).image)).convert("RGB")
+    found = {colour for _, colour in image.getcolors(2**20)}
+    assert {(255, 255, 255), (0xA9, 0xCB, 0xE8)} <= found
 
 
-def test_what_a_picture_prints_stands_above_it():
-    controls, output = panel_of(lambda step: print(f"this is {step}") or picture(step), step=(0, 6))
-    controls["step"].value = 2
-    printed, drawn = output.outputs
-    assert printed["text"] == "this is 2\n"
-    assert "image/png" in drawn["data"]
-
-
-def test_an_error_is_shown_with_its_values_message_and_line_and_the_next_move_works():
+def test_an_error_is_told_with_its_values_message_and_line_and_other_frames_are_drawn():
     def fragile(step):
         if step == 1:
             raise ValueError("no picture of 1")
         return picture(step)
 
-    controls, output = panel_of(fragile, step=(0, 6))
-    controls["step"].value = 1
-    (told,) = output.outputs
-    assert told["name"] == "stderr"
-    assert told["text"].startswith("with step = 1: ValueError: no picture of 1\n    line ")
-    assert "in fragile" in told["text"]
-    controls["step"].value = 2
-    assert "image/png" in output.outputs[0]["data"]
+    some = panel(fragile, step=(0, 6))
+    failed = some.frame((1,))
+    assert failed.failed.startswith("with step = 1: ValueError: no picture of 1\n    line ")
+    assert "in fragile" in failed.failed and not failed.image
+    assert some.frame((2,)).image
 
 
 def test_a_text_or_number_may_stand_for_a_picture():
-    _, output = panel_of(lambda step: step * 2, step=(3, 6))
-    assert output.outputs[0]["data"] == {"text/plain": "6"}
+    assert panel(lambda step: step * 2, step=(3, 6)).frame((0,)).said == "6"
 
 
 def test_no_figure_stays_open_so_that_none_is_shown_twice(shown):
     mine = plt.figure()
-    widgets.explore(picture, step=(0, 6))
+    sliders.explore(picture, step=(0, 6))
     assert plt.get_fignums() == [mine.number]
+
+
+# Fewer frames, for a page
+
+
+def test_a_thinned_panel_keeps_both_ends_and_the_start():
+    some = panel(lambda step, scale: None, at={"step": 7}, step=(0, 100), scale=["small", "large"]).thinned(20)
+    step, scale = (control.values for control in some.controls)
+    assert some.count() <= 20 and scale == ["small", "large"]
+    assert {0, 7, 100} <= set(step) and len(step) == 10
+    assert some.values(some.start) == {"step": 7, "scale": "large"} or some.values(some.start)["scale"] == "small"
+
+
+def test_what_does_not_fit_is_fixed_where_it_starts():
+    ranges = {"model": list("abcde"), "stages": (1, 8), "gpu": list("abcdefgh"), "batch": [1, 2]}
+    some = panel(lambda **_: None, at={"gpu": "c"}, **ranges).thinned(30)
+    assert [control.name for control in some.controls] == ["model", "stages"]
+    assert some.count() <= 30 and some.fixed == {"gpu": "c", "batch": 1}
+    assert some.values(some.start) == {"model": "c", "stages": 4, "gpu": "c", "batch": 1}
+
+
+# Forms
+
+
+def test_outside_a_notebook_the_picture_at_the_middle_is_returned():
+    assert sliders.explore(picture, step=(0, 6), scale=["small", "large"]).get_title() == "3 small"
+
+
+def test_a_control_starts_where_it_is_told_and_the_others_in_the_middle():
+    assert sliders.explore(picture, {"step": 0}, step=(0, 6), scale=["small", "large"]).get_title() == "0 small"
+
+
+def test_without_anywidget_the_picture_at_the_middle_is_shown(shown, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "anywidget":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert sliders.explore(picture, step=(0, 6)) is None
+    assert sorted(shown[0]) == ["image/png", "text/html", "text/plain"]
+    assert shown[0]["text/plain"] == "step = 3"
+
+
+def test_a_page_without_widgets_finds_a_picture_and_what_it_printed_beside_the_widget(shown):
+    pytest.importorskip("anywidget")
+    assert sliders.explore(lambda step: print(f"this is {step}") or picture(step), step=(0, 6)) is None
+    (bundle,) = shown
+    assert bundle["text/plain"] == "step = 3\nthis is 3"
+    assert bundle["text/html"].startswith('<img alt="3 small')
+    assert WIDGET in bundle
+
+
+def test_a_picture_that_fails_at_the_start_raises_as_any_function_does(shown):
+    def stub(step):
+        raise NotImplementedError
+
+    with pytest.raises(NotImplementedError):
+        sliders.explore(stub, step=(0, 6))
+    assert shown == []
+
+
+def test_the_widget_draws_the_frame_that_is_wanted():
+    pytest.importorskip("anywidget")
+    some = panel(step=(0, 6))
+    data, _ = slider_widget.first_frame(some)
+    widget, sent = slider_widget.widget(some, data), []
+    widget.send = lambda told, buffers: sent.append((told, buffers))
+    widget._handle_custom_msg({"want": "5"}, [])
+    ((told, (image,)),) = sent
+    assert told["key"] == "5" and told["words"].startswith("5 small") and image.startswith(b"\x89PNG")
+
+
+def test_for_a_book_all_frames_are_in_the_page(shown, monkeypatch):
+    monkeypatch.setenv("COURSE_FRAMES", "4")
+    sliders.explore(picture, {"step": 1}, step=(0, 6))
+    (bundle,) = shown
+    assert WIDGET not in bundle
+    assert set(bundle[sliders.FRAMES]["frames"]) == {"0", "1", "2", "3"}
+    assert bundle["text/html"].count("data:image/png;base64,") == 5  # and the first once more, where scripts are off
+
+
+def test_a_page_is_not_broken_by_what_a_learner_wrote():
+    evil = "</script><b>&"
+    html, _ = slider_widget.page(panel(lambda name: evil + name, name=["<i>", "b"]))
+    assert html.count("</script>") == 1 and "<i>" not in html and "</script><b>" not in html
+    text = re.search(r"getElementById\('[\w-]+'\), (.*)\);\n", html)[1]
+    assert json.loads(text)["frames"]["0"]["said"] == evil + "<i>"
+
+
+def test_the_images_of_a_page_may_be_files():
+    data = panel(step=(0, 1)).data()
+    html = slider_widget.player(data, {"0": "a.png", "1": "b.png"})
+    assert "data:image" not in html and html.count("a.png") == 2 and html.count("b.png") == 1

@@ -28,22 +28,34 @@ from course_lib.costs.compute import (
     training_flops,
     utilization,
 )
+from course_lib.costs.nccl import nccl_seconds
+from course_lib.costs.protocols import fastest_protocol, one_shot_seconds, protocol_changes, protocol_seconds
+from course_lib.costs.rails import rails_seconds
+from course_lib.costs.two_trees import best_chunks, pipelined_tree_seconds
 
 __all__ = [
     "ALGORITHMS",
     "DAY",
     "RECOMPUTE",
     "algorithm_bandwidth",
+    "best_chunks",
     "bus_bandwidth",
     "check_positive",
     "collective_bytes",
     "collective_seconds",
     "crossover_bytes",
+    "fastest_protocol",
     "forward_flops",
     "hierarchical_all_reduce_seconds",
     "matmul_bytes",
     "matmul_flops",
     "matmul_intensity",
+    "nccl_seconds",
+    "one_shot_seconds",
+    "pipelined_tree_seconds",
+    "protocol_changes",
+    "protocol_seconds",
+    "rails_seconds",
     "ridge_point",
     "roofline_flops",
     "roofline_seconds",

@@ -13,9 +13,9 @@ from course_lib.hardware import Link
 from course_lib.models import check_choice, check_whole
 
 ALGORITHMS = {
-    "all_reduce": ("ring", "naive", "tree", "halving_doubling", "hierarchical"),
-    "all_gather": ("ring", "halving_doubling"),
-    "reduce_scatter": ("ring", "halving_doubling"),
+    "all_reduce": ("ring", "naive", "tree", "halving_doubling", "hierarchical", "in_network"),
+    "all_gather": ("ring", "halving_doubling", "in_network"),
+    "reduce_scatter": ("ring", "halving_doubling", "in_network"),
     "broadcast": ("tree", "naive"),
     "reduce": ("tree", "naive"),
     "all_to_all": ("pairwise",),
@@ -42,6 +42,10 @@ def collective_seconds(
 
     `algorithm` is one of ALGORITHMS[kind] (the first unless given); "hierarchical" needs `per_node`. Sources: Thakur,
     Rabenseifner and Gropp 2005; for the ring Patarasuk and Yuan 2009. Raises ValueError for what makes no sense.
+
+    "in_network": a switch adds (NVLS, SHARP). Each rank sends its tensor once, the sum streams back meanwhile: an
+    all-reduce takes latency + S/B, so that `bus_bandwidth` comes out above the link's, by up to 2(P-1)/P. Of a GPU that
+    reads its own piece back from the switch too, as NVLS does, (P+1)/P of that is asked (nccl-tests, PERFORMANCE.md).
     """
     _check(size=size, latency=latency)
     if not bandwidth > 0:
@@ -67,6 +71,8 @@ def collective_bytes(
         core = 1 << (ranks.bit_length() - 1)
         exchange, extra = 2 * (core - 1) / core * size, ranks - core
         return [exchange + size * (rank < extra) if rank < core else float(size) for rank in range(ranks)]
+    if kind == "all_gather" and algorithm == "in_network":
+        return [size / ranks * (ranks > 1)] * ranks
     return [sum(count * nbytes for count, nbytes in rounds)] * ranks
 
 
@@ -105,7 +111,8 @@ def algorithm_bandwidth(size: float, seconds: float) -> float:
 def bus_bandwidth(kind: str, ranks: int, size: float, seconds: float) -> float:
     """Return busbw of nccl-tests: algbw times a factor that makes it the rate of the busiest link (doc/PERFORMANCE.md).
 
-    The factor is 2(P-1)/P for all-reduce, (P-1)/P for all-gather, reduce-scatter and all-to-all, else 1.
+    The factor is 2(P-1)/P for all-reduce, (P-1)/P for all-gather, reduce-scatter and all-to-all, else 1. It counts what
+    messages between ranks carry: where a switch adds, busbw can be above what any link carries.
     """
     check_whole(ranks=ranks)
     check_choice("kind", kind, tuple(ALGORITHMS))
@@ -137,6 +144,8 @@ def _rounds(kind: str, ranks: int, size: float, algorithm: str | None, per_node:
         return [(both * (ranks - 1), size)]
     if algorithm == "tree":
         return [(both * tree_rounds(ranks), size)]
+    if algorithm == "in_network":
+        return [(1, size if kind == "all_reduce" else (ranks - 1) / ranks * size)]
     if algorithm in ("ring", "pairwise"):
         return [(both * (ranks - 1), size / ranks)]
     if algorithm == "halving_doubling":

@@ -149,5 +149,5 @@ def deadlock(found: Deadlocked, most: int = 8) -> str:
         lines.append(f"They wait in a circle: {' -> '.join(map(str, found.cycle))}.")
     elif found.returned:
         returned = ", ".join(map(str, found.returned[:most])) + (", ..." if len(found.returned) > most else "")
-        lines.append(f"Already returned: rank {returned}.")
+        lines.append(f"Already returned: rank{'s' if len(found.returned) > 1 else ''} {returned}.")
     return "\n".join(lines)

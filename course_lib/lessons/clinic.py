@@ -1,4 +1,4 @@
-"""The clinic of chapter 2: five faulty snippets, what each is given, and what happens when one runs."""
+"""The clinic of chapter 2: five faulty snippets and a sound one, what each is given, and what happens when one runs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ FAULTS = {
     "sum_in_node": "use the group of this rank's own node, not the last one made",
     "pass_right": "keep the handle that isend returns and wait() for it",
 }
+SOUND = ("sum_both_at_once",)
 REAL = {  # where the simulator is stricter than torch: what it says, what happens with torch, and how
     "sum_in_node": (
         "is not in this group", "wrong numbers", "it warns and goes on, and some ranks keep their own numbers",
@@ -30,8 +31,8 @@ def diagnose(snippet: Any, guess: str | None = None, ranks: int = 4) -> None:
     torch does is told, and a guess of either counts. The number of ranks is even.
     """
     name = getattr(snippet, "__name__", "")
-    if name not in FAULTS:
-        print(f"diagnose takes a snippet of the clinic ({', '.join(FAULTS)}), not {snippet!r}")
+    if name not in FAULTS and name not in SOUND:
+        print(f"diagnose takes a snippet of the clinic ({', '.join((*FAULTS, *SOUND))}), not {snippet!r}")
         return
     if ranks < 2 or ranks % 2:
         print(f"ranks={ranks}: two ranks make a pair or a node here, so give an even number")
@@ -46,6 +47,8 @@ def diagnose(snippet: Any, guess: str | None = None, ranks: int = 4) -> None:
         seen = "right" if equal(got, want) else "wrong numbers"
         told = [[numbers(one, digits=6) for one in pair] for pair in zip(got, want, strict=True)]
         lines = [f"rank {rank} returned {mine}; right is {right}" for rank, (mine, right) in enumerate(told)]
+        if seen == "right":
+            lines = [f"all {ranks} ranks returned what is right; rank 0: {told[0][0]}"]
     sign, real, how = REAL.get(name, ("", "", ""))
     stricter = seen == "error" and bool(sign) and sign in lines[0]
     print(_guessed(guess, seen, real if stricter else ""))
@@ -58,7 +61,7 @@ def patient(name: str, ranks: int, more: float = 0.0) -> tuple[list, list]:
     """Return what each rank passes to a snippet, and what a right one returns there; `more` is added to all numbers."""
     mine = [tensor + more for tensor in different(ranks, (3,))]
     total = sum(mine)
-    if name == "sum_both":
+    if name in ("sum_both", *SOUND):
         other = [tensor + 100 for tensor in mine]
         return list(zip(mine, other, strict=True)), [(total, sum(other))] * ranks
     want = {

@@ -55,7 +55,8 @@ class ModelStep:
 
 def tensors(shape: ModelShape) -> list[tuple[int, float]]:
     """Return (parameters, share of forward's FLOPs) of each tensor of a Llama, in the order of model.parameters()."""
-    if shape.layer_norm or shape.bias != "none" or shape.experts or shape.latent or shape.positions:
+    others = shape.head_width or shape.qk_norm or shape.layer_norms != 2
+    if shape.layer_norm or shape.bias != "none" or shape.experts or shape.latent or shape.positions or others:
         raise ValueError(f"shape = {shape.name!r}: must be of Llama's kind")
     h, kv = shape.hidden, shape.kv_heads * shape.head_size
     flops = forward_flops(shape, 1, 8192, causal=True)
@@ -82,7 +83,8 @@ def model_step(
     """Return the step of one of the ranks on `nodes` machines, each with `tokens` tokens in sequences of 8,192.
 
     Gradients have `dtype_bytes`; the all-reduce goes machine by machine (see hierarchical_all_reduce_seconds), on links
-    as fast as their data sheets say, so communication is a lower bound.
+    as fast as their data sheets say, so communication is a lower bound. A bucket is closed when it is full, as
+    those of torch's DDP and of Megatron-Core.
     """
     forward = sum(forward_flops(shape, 1, 8192, causal=True).values()) * tokens / 8192 / (mfu * node.gpu.peak("bf16"))
     sizes, shares = zip(*((dtype_bytes * count, share) for count, share in tensors(shape)), strict=True)
@@ -90,6 +92,6 @@ def model_step(
     def all_reduce(size: float) -> float:
         return hierarchical_all_reduce_seconds(nodes, node.gpus, size, node.gpu.link, node.nic, node.nics)
 
-    times = bucket_times(sizes, [2 * forward * share for share in shares], cap_bytes, all_reduce)
+    times = bucket_times(sizes, [2 * forward * share for share in shares], cap_bytes, all_reduce, until_full=True)
     sums = [(forward + begin, forward + end) for begin, end in times]
     return ModelStep(forward, 2 * forward, all_reduce(sum(sizes)), sums, sum(sizes))

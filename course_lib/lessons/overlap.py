@@ -37,18 +37,21 @@ def step_seconds(
 
 
 def bucket_times(
-    sizes: Sequence[int], seconds: Sequence[float], cap_bytes: float, all_reduce: Callable[[float], float]
-) -> list[tuple[float, float]]:
+    sizes: Sequence[int], seconds: Sequence[float], cap_bytes: float, all_reduce: Callable[[float], float], *,
+    until_full: bool = False,
+) -> list[tuple[float, float]]:  # fmt: skip
     """Return from when to when each bucket's all-reduce runs, in seconds since backward began.
 
-    As `step_seconds`, with `all_reduce(size)` telling how long that of so many bytes takes.
+    As `step_seconds`, with `all_reduce(size)` telling how long that of so many bytes takes. With `until_full` a bucket
+    is closed when it holds `cap_bytes` or more, and not before it would hold more: so do torch's DDP (reducer.cpp) and
+    Megatron-Core (param_and_grad_buffer.py).
     """
     if len(sizes) != len(seconds):
         raise ValueError(f"{len(sizes)} sizes and {len(seconds)} seconds: give one of each for every parameter")
     now = bucket = 0.0
     ready: list[tuple[float, float]] = []  # of each bucket: when its last gradient is there, and its bytes
     for size, spent in zip(reversed(sizes), reversed(seconds), strict=True):
-        if bucket and bucket + size > cap_bytes:
+        if bucket and (bucket >= cap_bytes if until_full else bucket + size > cap_bytes):
             ready.append((now, bucket))
             bucket = 0.0
         now += spent

@@ -19,10 +19,10 @@ LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # stay on this machine, a
 def torchrun(script: str, ranks: int = 2, name: str = "plain.py") -> None:
     """Save `script` as `name`, start it on `ranks` ranks with torchrun, and print the lines in which a rank speaks.
 
-    Each comes with the seconds so far, and a dot is a second before the first. Raises RuntimeError, with what was
-    printed, when the script fails.
+    Each comes with the seconds so far; before the first, every 5 seconds a line says what is waited for. Raises
+    RuntimeError, with what was printed, when the script fails.
     """
-    begun, lines, dots = time.time(), [], ""
+    begun, lines, quiet = time.time(), [], 0
     said = f"torchrun --standalone --nproc-per-node={ranks} {name}"
     print(f"{0:5.1f} s   $ {said}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -35,13 +35,13 @@ def torchrun(script: str, ranks: int = 2, name: str = "plain.py") -> None:
         try:
             for line in _lines(process.stdout):
                 if line is None:
-                    if not lines:  # Python starts, and torch is imported
-                        print(dots := "." if dots else " " * 10 + ".", end="", flush=True)
+                    quiet += 1
+                    if not lines and quiet % 5 == 0:
+                        print(f"{time.time() - begun:5.1f} s   (Python starts and imports torch)", flush=True)
                     continue
                 lines.append(line)
                 for told in re.findall(r"rank \d.*?(?=rank \d|$)", line):  # what two ranks say may meet on one line
-                    print("\n" * bool(dots) + f"{time.time() - begun:5.1f} s   {told}", flush=True)
-                    dots = ""
+                    print(f"{time.time() - begun:5.1f} s   {told}", flush=True)
             process.wait()
         finally:  # also when interrupted: torchrun and its ranks are one group
             if process.poll() is None:

@@ -14,7 +14,6 @@ from course_lib.models import (
     check_choice,
     check_whole,
     mlp_parameters,
-    mlp_weights,
     norm_parameters,
 )
 
@@ -147,12 +146,16 @@ def kv_cache_bytes(shape: ModelShape, tokens: int, dtype_bytes: float = 2, tp: i
     """Return the bytes of keys and values kept for `tokens` tokens, per tensor-parallel rank (KV heads count).
 
     Latent attention keeps one compressed vector and one rotary key per token, on every rank (2405.04434, section 2.1).
+    A layer with a window keeps its last `window` tokens: the tokens are those of one request.
     """
     check_whole(tokens=tokens, tp=tp)
     check_positive(dtype_bytes=dtype_bytes)
     if shape.latent:
         return shape.layers * (shape.latent.kv_rank + shape.latent.rotary) * tokens * dtype_bytes
-    return 2 * shape.layers * max(shape.kv_heads / tp, 1) * shape.head_size * tokens * dtype_bytes
+    kept = shape.layers * tokens
+    if shape.window:
+        kept = shape.full_layers * tokens + (shape.layers - shape.full_layers) * min(tokens, shape.window)
+    return 2 * kept * max(shape.kv_heads / tp, 1) * shape.head_size * dtype_bytes
 
 
 def check_layout(
@@ -183,11 +186,12 @@ def parameters_on_rank(
     matrices stay whole, and so do KV heads where there are fewer than ranks. A tied head is a copy where pp > 1.
     """
     layers, moe = layers_of_stage(shape, pp, stage, chunks)
-    mlp, experts = mlp_parameters(shape), mlp_weights(shape, shape.expert_ffn) if shape.experts else 0
-    whole = shape.hidden * ((shape.bias == "all") + (shape.bias in ("mlp", "all")))
+    mlp, experts = mlp_parameters(shape), mlp_parameters(shape, shape.expert_ffn) if shape.experts else 0
+    whole = shape.hidden * ((shape.bias == "all") + (shape.bias in ("mlp", "all") and not shape.experts))
+    whole += 2 * shape.head_size * shape.qk_norm
     copied = 2 * max(1 - shape.kv_heads / tp, 0) * shape.hidden * shape.head_size if not shape.latent else 0
     split = layers * attention_parameters(shape) + (layers - moe) * mlp + moe * shape.shared_experts * experts
-    count = (split - layers * whole) / tp + layers * (whole + copied + 2 * norm_parameters(shape))
+    count = (split - layers * whole) / tp + layers * (whole + copied + shape.layer_norms * norm_parameters(shape))
     count += moe * shape.experts * (shape.hidden + shape.router_bias)
     if stage == 0:
         count += shape.vocabulary * shape.hidden / tp + shape.positions * shape.hidden

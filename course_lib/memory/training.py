@@ -23,7 +23,6 @@ from course_lib.models import (
     attention_parameters,
     check_choice,
     mlp_parameters,
-    mlp_weights,
     parameter_count,
 )
 
@@ -58,8 +57,8 @@ class Breakdown:
 
     @property
     def peak_moment(self) -> str:
-        """Return the name of the moment at which most bytes are alive."""
-        return max(self.moments, key=lambda moment: _sum(self.moments[moment]))
+        """Return the name of the moment at which most bytes are alive, the last of several."""
+        return max(reversed(self.moments), key=lambda moment: _sum(self.moments[moment]))
 
     @property
     def peak(self) -> float:
@@ -99,6 +98,7 @@ def training_memory(
     *,
     precision: str = "bf16 mixed",
     optimizer: str = "adamw",
+    fused: bool = False,
     recompute: str = "none",
     flash: bool = False,
     dropout: bool = False,
@@ -121,8 +121,10 @@ def training_memory(
     interleaved (2205.05198, section 4.2.3). `microbatches` per step: None is enough to fill the pipeline (one where
     there is none); with more than one, gradients stay alive from the first backward on. `dropout`: masks of one byte,
     as on GPUs. `flash`: a layer that is computed again in backward stores no attention scores either, as FlashAttention
-    does it (2205.14135). Not counted: the tokens, gaps of the allocator, NCCL's buffers, and copies as large as the
-    weights in AdamW's step on GPUs (`foreach`, as torch documents it). ValueError names the field and what is allowed.
+    does it (2205.14135). `fused`: Adam's step in one kernel, which needs no temporary tensors; else it takes one matrix
+    at a time and two temporaries of its size. Not counted: the tokens, gaps of the allocator, NCCL's buffers, and
+    copies as large as the weights in AdamW's step on GPUs (`foreach`, as torch documents it). ValueError names the
+    field and what is allowed.
     """
     check_layout(
         shape, batch, sequence, dp=dp, tp=tp, pp=pp, stage=stage, chunks=chunks, ep=ep, microbatches=microbatches
@@ -146,7 +148,8 @@ def training_memory(
     layer = _inside_layer(shape, batch, sequence, recompute, flash, moe=moe, tp=tp, **saved)
     unit, matrix = _largest(shape, moe, stage in (0, pp - 1), tp, ep)
     gathered = unit * kind.weights if zero == 3 and dp > 1 else 0
-    adam = 2 * matrix * kind.moment / (dp if zero else 1) if OPTIMIZERS[optimizer] == 2 else 0
+    temporaries = 2 if OPTIMIZERS[optimizer] == 2 and not fused else 0
+    adam = temporaries * matrix * kind.moment / (dp if zero else 1)
     kept = (microbatches or pp) > 1
     fresh = 0 if kept and zero < 2 else unit * kind.gradients
     before = parts | {"gradients": parts["gradients"] if kept else 0}
@@ -190,7 +193,7 @@ def _largest(shape: ModelShape, moe: bool, holds_table: bool, tp: int, ep: int) 
     mlp, width = mlp_parameters(shape), shape.ffn
     if moe:
         width = shape.expert_ffn
-        mlp = mlp_weights(shape, width) * (shape.experts / ep + shape.shared_experts)
+        mlp = mlp_parameters(shape, width) * (shape.experts / ep + shape.shared_experts)
     return max((attention_parameters(shape) + mlp) / tp, table), max(shape.hidden * width / tp, table)
 
 

@@ -54,15 +54,17 @@ from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
+from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
 from course_lib.plots.fits import activation_growth, store_serve_train
-from course_lib.plots.fused_cuts import cut_gate_and_up, saved_by_a_layer, shared_heads
+from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
+from course_lib.plots.hops import hops_in_chunks
 from course_lib.plots.kept_tensors import kept_tensors
-from course_lib.plots.kernel_traces import kernel_traces
+from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, lanes
-from course_lib.plots.late_rank import late_barrier, late_rank
+from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.losses import smoothed_losses
@@ -82,6 +84,7 @@ from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.promises import promised_blocks
+from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -90,6 +93,7 @@ from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
+from course_lib.plots.rows import padded_batch, row_mask, rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.six_flops import six_flops
@@ -100,15 +104,18 @@ from course_lib.plots.speed import latencies
 from course_lib.plots.split_steps import reading_and_messages
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
+from course_lib.plots.states import three_states
 from course_lib.plots.streams import streams
 from course_lib.plots.swap import swap_circle
 from course_lib.plots.teeth import sawtooth_measured
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
-from course_lib.plots.traces import sketch_of, traces
+from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.units import whole_at_once
-from course_lib.plots.waiting import batch_gain, knees, slots_in_time, stall
+from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
+from course_lib.plots.ways import rails, switch_adds, way_between_gpus
+from course_lib.plots.zero_stages import zero_stages
 
 __all__ = [
     "ACTIVATIONS",
@@ -162,17 +169,21 @@ __all__ = [
     "count_waiting",
     "cut_all_reduce",
     "cut_gate_and_up",
+    "cut_heads",
     "cut_layer",
     "cut_model",
     "cut_product",
     "differences",
     "doubling",
+    "drift",
     "expert_layer",
     "explore",
+    "four_ranks",
     "gather_use_free",
     "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
+    "hops_in_chunks",
     "kept_tensors",
     "kernel_traces",
     "knees",
@@ -186,6 +197,7 @@ __all__ = [
     "layer_matrices",
     "layer_times",
     "legend_below",
+    "longest_gap",
     "many_copies",
     "mark_idle",
     "mark_saved",
@@ -205,16 +217,21 @@ __all__ = [
     "one_answer",
     "one_cut",
     "one_model",
+    "one_shot_times",
     "orders_of_adding",
     "overlapped_block",
     "owners",
+    "padded_batch",
     "padded_shards",
     "pipeline_of_nodes",
     "plans_that_fit",
     "price_moves",
     "price_of_cuts",
     "promised_blocks",
+    "protocol_flags",
+    "protocol_lines",
     "race",
+    "rails",
     "rates_over_size",
     "reading_and_messages",
     "replica_paths",
@@ -223,7 +240,9 @@ __all__ = [
     "ring_step",
     "roofline",
     "round_trip",
+    "row_mask",
     "row_weights",
+    "rows_of_steps",
     "saved_by_a_layer",
     "sawtooth",
     "sawtooth_measured",
@@ -237,8 +256,8 @@ __all__ = [
     "shared_heads",
     "sheet",
     "six_flops",
-    "sketch_of",
     "slots_in_time",
+    "slow_rank",
     "smoothed_losses",
     "split_backward",
     "stage_routes",
@@ -249,18 +268,23 @@ __all__ = [
     "strategy_bars",
     "streams",
     "swap_circle",
+    "switch_adds",
+    "three_states",
     "time_unit",
     "timeline",
     "timelines",
     "token_passes",
     "token_times",
     "toy_beside_real",
+    "trace_of",
     "traces",
     "tree_rounds",
     "two_levels",
+    "way_between_gpus",
     "ways_to_cut",
     "who_talks",
     "who_to_whom",
     "whole_at_once",
     "words_of",
+    "zero_stages",
 ]

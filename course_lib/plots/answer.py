@@ -43,9 +43,10 @@ def one_answer(
         ax.barh(row, ends[-1], 0.6, color=WAITING if inside else "white")
         for n, seconds in enumerate(busy):
             colour = (FORWARD if n == 0 else COMPUTE) if row == 1 else WEIGHTS
-            hairline = seconds < 0.05 * spans[n]  # a white frame would hide it
-            ax.barh(row, seconds, 0.6, ends[n] - spans[n], color=colour, edgecolor=colour if hairline else "white",
-                    linewidth=0.8)
+            if seconds < 0.05 * spans[n]:  # a hairline, wider than it is, or nobody sees it
+                ax.plot([ends[n] - spans[n]] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=1.5)
+            else:
+                ax.barh(row, seconds, 0.6, ends[n] - spans[n], color=colour, edgecolor="white", linewidth=0.8)
     for n, end in enumerate(ends):
         ax.plot([end], [0], "o", color=INK, markersize=5)
         if n in (0, len(ends) - 1) or not inside:
@@ -55,34 +56,33 @@ def one_answer(
     if inside:
         middle = (ends[0] + ends[-1]) / 2
         _note(ax, ends[0] / 2, 1, "computing the prompt", INK)
-        _note(ax, middle, 0.52, f"idle {1 - share:.1%} of the time: the green hairlines are what it computes", INK)
+        _note(ax, middle, 0.52, f"computes {share:.1%} of the time: the green hairlines (drawn wider)", INK)
         _note(ax, middle, 2.48, f"weights, keys and values: {read / 1e9:.0f} GB for every token", INK)
-        ax.text(0.3, 2.48, "weights, once", va="center", fontsize=SMALLEST, color=INK)
+        ax.text(0.3, 2.48, "weights, once (drawn together)", va="center", fontsize=SMALLEST, color=INK)
         _note(ax, (moved[0] + ends[0]) / 2, 2, "idle", INK)
         title = "While tokens are made, the GPU's arithmetic waits for its memory"
     else:
-        _note(ax, ends[0] / 2, 1, f"prefill: the prompt of {prompt:,} tokens is read", INK)
-        for left, right in zip(ends, ends[1:], strict=False):
-            _bracket(ax, left, right, 1.38)
+        _note(ax, ends[0] / 2, 1, f"prefill: a prompt of {prompt:,} tokens", INK)
+        _bracket(ax, ends[0], ends[-1], 1.38)
         _note(ax, (ends[0] + ends[-1]) / 2, 1.75, f"decode: a step of {step:.1f} ms for each token", INK)
         title = "An answer comes in two speeds"
     names = ["tokens at\nthe user", *({"arithmetic": "arithmetic", "memory": "memory"} if inside else ["GPU"])]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(rows) + (0.7 if inside else 0.95), -0.55)
     ax.set_xlim(0, ends[-1] * 1.02)
-    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}, at least)", fontsize=SMALLEST)
+    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}; no real one is faster)", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    told = [f"the prompt of {prompt:,} tokens is read in {spans[0]:.1f} ms, then a token comes every {step:.2f} ms"]
+    told = [f"the prompt of {prompt:,} tokens takes {spans[0]:.1f} ms, then a token comes every {step:.2f} ms"]
     if inside:
-        told += [f"reading the prompt keeps the arithmetic busy {flops[0] / spans[0]:.0%} of the time",
+        told += [f"the prompt keeps the arithmetic busy {flops[0] / spans[0]:.0%} of the time",
                  f"for a token the memory is busy {moved[1] / spans[1]:.0%} of the time, arithmetic {share:.1%}"]
     say(ax, "\n".join(told))
     return ax
 
 
 def _bracket(ax: Axes, left: float, right: float, y: float) -> None:
-    """Draw a brace's flat sister below a bar, from one token to the next."""
-    gap = 0.08 * (right - left)
+    """Draw a brace's flat sister below a bar, from the first step to the last."""
+    gap = 0.01 * (right - left)
     xs = [left + gap, left + gap, right - gap, right - gap]
     ax.plot(xs, [y, y + 0.1, y + 0.1, y], color=INK, linewidth=1)
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.plots.canvas import COMPUTE, FORWARD, INK, SMALLEST, TITLE, WAITING, WIDTH, Picture, say
+from course_lib.plots.canvas import COMPUTE, FORWARD, INK, SMALLEST, TITLE, WAITING, WIDTH, Picture, legend_below, say
 
-PARTS = {"in line": WAITING, "own prompt": FORWARD, "own tokens": COMPUTE, "others' prompts": "#D3E9F7"}
-HATCHES = {"others' prompts": "///"}
+PARTS = {"in the queue": WAITING, "own prompt": FORWARD, "own tokens": COMPUTE, "others in its steps": "#C5E6DC",
+         "others' prompts": "#D3E9F7"}
+HATCHES = {"others in its steps": "...", "others' prompts": "///"}
 
 
 def bill(
@@ -20,11 +22,11 @@ def bill(
 ) -> list[Axes]:  # fmt: skip
     """Draw what the seconds of some answers were spent on: a bar for each, `answers[name][part]` in seconds.
 
-    `strips[name]` are the beginning and end of each step that gave this user a token; their first `span` seconds are
-    drawn below, on an axis of time.
+    `strips[name]` are the beginning and end of each step that gave this user a token; `span` seconds of them, from the
+    middle of the answer on, are drawn below, on an axis of time.
     """
     strips = strips or {}
-    heights = [0.6 + 0.62 * len(answers)] + [0.55 + 0.42 * len(strips)] * bool(strips)
+    heights = [0.6 + 0.78 * len(answers)] + [0.55 + 0.42 * len(strips)] * bool(strips)
     figure, axes = plt.subplots(len(heights), 1, figsize=(WIDTH, sum(heights) + 0.5), height_ratios=heights,
                                 layout="constrained", FigureClass=Picture, squeeze=False)  # fmt: skip
     for ax in axes.flat:
@@ -46,17 +48,20 @@ def _sums(ax: Axes, answers: Mapping[str, Mapping[str, float]]) -> None:
         for part, seconds in parts.items():
             ax.barh(row, seconds, 0.62, left, color=PARTS[part], edgecolor=INK, linewidth=0.6,
                     hatch=HATCHES.get(part, ""))
-            if seconds > 0.14 * longest:
+            if seconds > 0.08 * longest:
                 paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if part in HATCHES else None
-                ax.text(left + seconds / 2, row, f"{part} {1e3 * seconds:,.0f}", ha="center", va="center",
+                ax.text(left + seconds / 2, row, f"{1e3 * seconds:,.0f}", ha="center", va="center",
                         fontsize=SMALLEST, bbox=paper)
             left += seconds
-        small = [f"{part} {1e3 * s:,.0f}" for part, s in parts.items() if 0.0005 <= s <= 0.14 * longest]
-        words = f"{1e3 * whole:,.0f} ms" + f" ({', '.join(small)})" * bool(small)
-        ax.text(whole + 0.01 * longest, row, words, va="center", fontsize=SMALLEST)
+        ax.text(whole + 0.01 * longest, row, f"{1e3 * whole:,.0f} ms", va="center", fontsize=SMALLEST, weight="bold")
+        small = [f"{part} {1e3 * s:,.0f}" for part, s in parts.items() if 0.0005 < s <= 0.08 * longest]
+        ax.text(0.003 * longest, row + 0.34, ", ".join(small), va="top", fontsize=SMALLEST)
         told.append(f"{name}: " + ", ".join(f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items() if s > 0.0005))
-    ax.set_xlim(0, 1.5 * longest)
-    ax.set_ylim(len(answers) - 0.45, -0.55)
+    ax.set_xlim(0, 1.13 * longest)
+    shown = [part for part in PARTS if any(parts.get(part, 0) > 0.0005 for parts in answers.values())]
+    legend_below(ax, [Patch(facecolor=PARTS[part], edgecolor=INK, hatch=HATCHES.get(part, ""), label=part)
+                      for part in shown])
+    ax.set_ylim(len(answers) - 0.3, -0.5)
     ax.set_yticks(range(len(answers)), list(answers))
     ax.set_xlabel("ms in all, added up by what they were spent on (simulated)", fontsize=SMALLEST)
     say(ax, "\n".join(told))
@@ -65,15 +70,17 @@ def _sums(ax: Axes, answers: Mapping[str, Mapping[str, float]]) -> None:
 def _strips(ax: Axes, strips: Mapping[str, Sequence[tuple[float, float]]], span: float) -> None:
     told = []
     for row, (name, steps) in enumerate(strips.items()):
-        begin = steps[0][0]
-        seen = [(start - begin, min(end - begin, span)) for start, end in steps if start - begin < span]
+        begin = steps[len(steps) // 2][0]
+        seen = [(start - begin, min(end - begin, span)) for start, end in steps if 0 <= start - begin < span]
         ax.barh(row, span, 0.6, color=PARTS["others' prompts"], edgecolor=INK, linewidth=0.6, hatch="///")
         for start, end in seen:
             ax.barh(row, end - start, 0.6, start, color=COMPUTE, edgecolor="white", linewidth=0.6)
-        told.append(f"{name}: {len(seen)} tokens in {1e3 * span:.0f} ms")
-        ax.text(1.01 * span, row, f"{len(seen)} tokens", va="center", fontsize=SMALLEST, weight="bold")
+        came = sum(0 < end - begin <= span and start >= begin for start, end in steps)
+        told.append(f"{name}: {came} tokens in {1e3 * span:.0f} ms")
+        ax.text(1.01 * span, row, f"{came} tokens", va="center", fontsize=SMALLEST, weight="bold")
     ax.set_xlim(0, 1.13 * span)
     ax.set_ylim(len(strips) - 0.45, -0.55)
     ax.set_yticks(range(len(strips)), list(strips))
-    ax.set_xlabel("ms after the first token; a green piece is a step that brings a token", fontsize=SMALLEST)
+    words = "ms from the middle of the answer on; a green piece is a step with a token at its end"
+    ax.set_xlabel(words, fontsize=SMALLEST)
     say(ax, "\n".join(told))

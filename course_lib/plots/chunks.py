@@ -98,7 +98,10 @@ X, W, Y = 0.0, 1.3, 2.75  # where each is drawn
 
 
 def cut_product(ranks: int = 4) -> list[Axes]:
-    """Draw y = xW with W cut by columns (left) and by rows (right), a colour for each of at most eight ranks."""
+    """Draw y = xW with W cut by columns (left) and by rows (right), a colour for each of at most eight ranks.
+
+    What all ranks hold is white.
+    """
     if not 1 <= ranks <= len(FACES):
         raise ValueError(f"ranks={ranks}: there are colours for 1 to {len(FACES)}")
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.2), layout="constrained", FigureClass=Picture)
@@ -116,7 +119,7 @@ def cut_product(ranks: int = 4) -> list[Axes]:
     part, middle, summand = 1 / ranks, 0.5 - THIN / 2, min(THIN, 0.4 / ranks)
     for rank in range(ranks):
         name = f"rank {rank}" if ranks <= 4 else str(rank)
-        _box(by_columns, X, 1 - (rank + 0.5) * part - summand / 2, 1, summand, rank)
+        _box(by_columns, X, 1 - (rank + 0.5) * part - summand / 2, 1, summand, None)  # white: held by all
         _box(by_columns, W + rank * part, 0, part, 1, rank, name, turned=True)
         _box(by_columns, Y + rank * part, middle, part, THIN, rank)
         _box(by_rows, X + rank * part, middle, part, THIN, rank)
@@ -137,7 +140,7 @@ def cut_product(ranks: int = 4) -> list[Axes]:
 def _box(
     ax: Axes, x: float, y: float, width: float, height: float, rank: int | None, text: str = "", turned: bool = False
 ) -> None:
-    colour, edge = ("white", GREY) if rank is None else (FACES[rank], INK)
+    colour, edge = ("white", INK) if rank is None else (FACES[rank], INK)
     ax.add_patch(plt.Rectangle((x, y), width, height, facecolor=colour, edgecolor=edge, linewidth=0.8))
     if text:
         where = {"ha": "center", "va": "center", "rotation": 90 if turned else 0}

@@ -88,7 +88,7 @@ def _panel(
             for column in range(width):
                 value = row[column] if column < len(row) else None
                 _number(ax, start + column, rank, value, origin.get(value))
-    middle = (len(pairs) - 1) / 2
+    middle = (len(pairs) - 1) / 2 if root is None else root
     arrow = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
     ax.annotate("", (left + GAP - 0.55, middle), (left - 0.45, middle), arrowprops=arrow)
     ax.set_xlim(-0.55, span - 0.55)  # that of the widest panel of this column: all cells are equally wide

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
 
 from course_lib.plots.canvas import (
     COLLECTIVE,
@@ -25,6 +26,7 @@ from course_lib.plots.canvas import new_axes as axes_of
 from course_lib.plots.memory import PARTS, unit_of
 
 HELD = ("weights", "gradients", "optimizer", "activations")
+LABELS = {"activations": "activations (with their number)"}
 Held = Mapping[str, Mapping[str, float]]
 
 
@@ -39,7 +41,7 @@ def toy_beside_real(toy: Held, real: Held, capacity: float, titles: tuple[str, s
     )  # fmt: skip
     for ax, rows, title, limit in zip(both, (toy, real), titles, (None, capacity), strict=True):
         _held(ax, rows, title, limit)
-    legend_below(both[0], [Patch(color=PARTS[part][0], label=part) for part in HELD])
+    legend_below(both[0], [Patch(color=PARTS[part][0], label=LABELS.get(part, part)) for part in HELD])
     return list(both)
 
 
@@ -52,15 +54,18 @@ def _held(ax: Axes, rows: Held, title: str, limit: float | None) -> None:
         for part in HELD:
             ax.barh(place, parts[part] / scale, 0.7, left, color=PARTS[part][0])
             left += parts[part] / scale
+        seen = parts["activations"] / scale
+        if seen > 0.045 * max(totals) / scale:
+            ax.text(left - seen / 2, place, _number(seen), ha="center", va="center", fontsize=SMALLEST, color=INK)
         ax.text(left + 0.01 * max(totals) / scale, place, f"{_number(left)} {unit}", va="center", fontsize=SMALLEST)
     if limit:
-        ax.axvline(limit / scale, color="white", linewidth=3.6)  # or the line is lost on an orange bar
-        ax.axvline(limit / scale, color=LIMIT, linewidth=2)
+        ax.axvline(limit / scale, color=LIMIT, linewidth=2.4)
         words = f" {limit / scale:g} {unit}: one GPU"
         ax.text(limit / scale, -0.55, words, color=LIMIT, fontsize=SMALLEST, va="bottom")
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set_ylim(len(rows) - 0.5, -0.6)
     ax.set_xlim(0, 1.15 * max(totals) / scale)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set_xlabel(f"{unit} held by a rank", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left", pad=18 if limit else 6)
     told = [f"{name}: {_number(total / scale)} {unit}, of it "
@@ -73,10 +78,11 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
+def layer_times(rows: Mapping[str, tuple[float, float]], ax: Axes | None = None) -> Axes:
     """Draw (seconds of computing, seconds of talking) of each row as a bar, and the share that is talking.
 
-    Rows whose names are equal up to a comma are a group, and a gap stands between groups.
+    Rows whose names are equal up to a comma are a group, named "group, case"; a gap stands between groups, and the
+    title has the share of the last row of each.
     """
     most = max(map(sum, rows.values()))
     groups = [name.partition(",")[0] for name in rows]
@@ -85,12 +91,17 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
     for place, (compute, talk) in zip(places, rows.values(), strict=True):
         ax.barh(place, compute * 1e3, 0.72, color=COMPUTE)
         ax.barh(place, talk * 1e3, 0.72, compute * 1e3, color=COLLECTIVE)
-        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % of it all-reduces"
+        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % all-reduces"
         ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
     ax.set_yticks(places, list(rows))
     ax.set_ylim(places[-1] + 0.5, -0.5)
-    ax.set_xlim(0, 1.5 * most * 1e3)
+    ax.set_xlim(0, 1.37 * most * 1e3)
     ax.set_xlabel("ms of one layer, forward and backward (by formula)", fontsize=SMALLEST)
+    last = {name.partition(",")[0]: (name, talk / (compute + talk)) for name, (compute, talk) in rows.items()}
+    shares = ", ".join(f"{100 * share:.0f} % over {group}" for group, (_, share) in last.items())
+    shares = shares.replace("% over", "% of the time over", 1)
+    cases = {name.partition(", ")[2] for name, _ in last.values()} - {""}
+    title = f"{cases.pop()}: all-reduces take {shares}" if len(cases) == 1 else f"All-reduces take {shares}"
     ax.set_title(title, fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=COMPUTE, label="matrix products"), Patch(color=COLLECTIVE, label="all-reduces")])
     told = "{}: {:.3g} ms of matrix products, {:.3g} ms of all-reduces, which is {:.0%}"
@@ -99,28 +110,39 @@ def layer_times(rows: Mapping[str, tuple[float, float]], title: str, ax: Axes | 
     return ax
 
 
-def token_times(rows: Mapping[int, tuple[float, float]], title: str, ax: Axes | None = None) -> Axes:
+def token_times(
+    ways: Mapping[str, Mapping[int, tuple[float, float]]], model: str, ax: Axes | None = None
+) -> Axes:
     """Draw (seconds of reading weights, seconds of waiting for all-reduces) of a token, a bar for each number of GPUs.
 
-    Beside each bar stands how many tokens a second that makes; the fastest is in bold.
+    `ways` has such bars for each way to sum. Beside a bar stands how many tokens a second that makes; the fastest of
+    each way is in bold, and in the title.
     """
-    most, best = max(map(sum, rows.values())), min(rows, key=lambda gpus: sum(rows[gpus]))
-    ax = axes_of(ax, 1.3 + 0.36 * len(rows))
-    told = []
-    for place, (gpus, (reading, waiting)) in enumerate(rows.items()):
-        ax.barh(place, reading * 1e3, 0.72, color=WEIGHTS)
-        ax.barh(place, waiting * 1e3, 0.72, reading * 1e3, color=COLLECTIVE)
-        both = reading + waiting
-        said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens a second"
-        look = {"va": "center", "fontsize": SMALLEST, "color": INK, "weight": "bold" if gpus == best else "normal"}
-        ax.text(both * 1e3, place, said, **look)
-        told.append(f"{_gpus(gpus)}: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} ms,"
-                    f" {1 / both:.0f} tokens a second")  # fmt: skip
-    ax.set_yticks(range(len(rows)), [_gpus(gpus) for gpus in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, 1.42 * most * 1e3)
+    most = max(sum(both) for rows in ways.values() for both in rows.values())
+    ax = axes_of(ax, 1.3 + 0.36 * sum(map(len, ways.values())) + 0.4 * len(ways))
+    told, names, places, fastest, place = [], [], [], [], 0.0
+    for way, rows in ways.items():
+        best = min(rows, key=lambda gpus: sum(rows[gpus]))
+        fastest.append(f"{_gpus(best)} with {way}")
+        ax.text(0, place, f" with {way}", va="center", fontsize=SMALLEST, weight="bold", color=INK)
+        for gpus, (reading, waiting) in rows.items():
+            place += 1
+            ax.barh(place, reading * 1e3, 0.72, color=WEIGHTS)
+            ax.barh(place, waiting * 1e3, 0.72, reading * 1e3, color=COLLECTIVE)
+            both = reading + waiting
+            said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens/s"
+            look = {"va": "center", "fontsize": SMALLEST, "color": INK, "weight": "bold" if gpus == best else "normal"}
+            ax.text(both * 1e3, place, said, **look)
+            told.append(f"with {way}, {_gpus(gpus)}: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} "
+                        f"ms, {1 / both:.0f} tokens a second")  # fmt: skip
+            names.append(_gpus(gpus))
+            places.append(place)
+        place += 1.2
+    ax.set_yticks(places, names)
+    ax.set_ylim(places[-1] + 0.5, -0.6)
+    ax.set_xlim(0, 1.27 * most * 1e3)
     ax.set_xlabel("ms for one token of one user (by formula)", fontsize=SMALLEST)
-    ax.set_title(title, fontsize=TITLE, loc="left")
+    ax.set_title(f"Fastest for {model}: {', '.join(fastest)}", fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(color=WEIGHTS, label="reading weights"), Patch(color=COLLECTIVE, label="all-reduces")])
     say(ax, "\n".join(told))
     return ax

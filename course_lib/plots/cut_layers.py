@@ -18,46 +18,32 @@ from course_lib.plots.canvas import (
     sheet,
 )
 
-# f and g around the MLP or the attention, on two ranks
+# f and g around the MLP, on two ranks
 
 
-INSIDE = {  # of each part its three steps, on rank 0 and on rank 1
-    "mlp": (("columns\nof A",) * 2, ("GELU",) * 2, ("rows\nof B",) * 2),
-    "attention": (("columns of\nwq, wk, wv",) * 2, ("attends with\nheads 0, 1", "attends with\nheads 2, 3"),
-                  ("rows\nof wo",) * 2),
-}  # fmt: skip
-TITLES = {
-    "mlp": "An MLP on two ranks: one message forward, one backward, and none around GELU",
-    "attention": "Attention on two ranks: the same two messages, because heads do not talk",
-}
-FORWARD_SAYS = {
-    "mlp": "no message here: the columns that a rank has are those that its rows of B need",
-    "attention": "no message here: the heads that a rank has are those that its rows of wo need",
-}
+INSIDE = "columns\nof A", "GELU", "rows\nof B"
+FORWARD_SAYS = "no message here: the columns that a rank has are those that its rows of B need"
 BACKWARD_SAYS = "each rank goes back through its own part only, so its ∂x is one summand of the whole"
 WIDE = 26.0
 F, G, ENDS = (4.0, 3.5), (19.5, 3.5), (2.0, 24.0)  # where each begins, and how wide; where x and y stand
 STEPS = (8.2, 3.3), (12.2, 3.3), (16.2, 2.5)
 
 
-def cut_layer(part: str = "mlp", ax: Axes | None = None) -> Axes:
-    """Draw f and g around the "mlp" or the "attention" of a layer on two ranks, forward and backward."""
-    if part not in INSIDE:
-        raise ValueError(f"part={part!r}: the parts of a layer are {', '.join(INSIDE)}")
+def cut_layer(ax: Axes | None = None) -> Axes:
+    """Draw f and g around the MLP of a layer on two ranks, forward and backward."""
     ax = sheet(4.8, WIDE, 14.2, ax)
-    ax.set_title(TITLES[part], fontsize=TITLE, loc="left")
-    _direction(ax, part, 7.5, FORWARD_SAYS[part], forward=True)
-    _direction(ax, part, 0.3, BACKWARD_SAYS, forward=False)
-    first, act, last = (names[0].replace("\n", " ") for names in INSIDE[part])
-    act = "attends with heads of its own" if part == "attention" else f"applies {act}"
-    say(ax, f"Forward: both ranks have x, and f passes it on; each rank multiplies with its {first}, {act} and "
-            f"multiplies with its {last}, without a message; g is an all-reduce, after which both have y.\n"
+    title = "An MLP on two ranks: one message forward, one backward, and none around GELU"
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    _direction(ax, 7.5, FORWARD_SAYS, forward=True)
+    _direction(ax, 0.3, BACKWARD_SAYS, forward=False)
+    say(ax, "Forward: both ranks have x, and f passes it on; each rank multiplies with its columns of A, applies GELU "
+            "and multiplies with its rows of B, without a message; g is an all-reduce, after which both have y.\n"
             "Backward, from right to left: g passes the gradient of y on; each rank goes back through its own part, "
             "so its gradient of x is one summand; f is an all-reduce of these.")  # fmt: skip
     return ax
 
 
-def _direction(ax: Axes, part: str, low: float, words: str, forward: bool) -> None:
+def _direction(ax: Axes, low: float, words: str, forward: bool) -> None:
     """Draw one way through the part, on a band whose lower edge is at `low`."""
     ax.add_patch(Rectangle((0, low), WIDE, 6.5, facecolor="#F4F4F4", linewidth=0))
     name = "forward →" if forward else "← backward"
@@ -72,8 +58,8 @@ def _direction(ax: Axes, part: str, low: float, words: str, forward: bool) -> No
         ax.text(0.3, row + 0.8, f"rank {rank}", fontsize=SMALLEST, color=INK, va="center")
         for x, said in zip(ENDS, ("x", "y") if forward else ("∂x", "∂y"), strict=True):
             box(ax, x, row + 0.3, 1.1, 1.0, "white", said)
-        for (x, width), names in zip(STEPS, INSIDE[part], strict=True):
-            box(ax, x, row, width, 1.6, FACES[rank], names[rank])
+        for (x, width), name in zip(STEPS, INSIDE, strict=True):
+            box(ax, x, row, width, 1.6, FACES[rank], name)
         for left, right in stops:
             arrow(ax, (left, row + 0.8), (right, row + 0.8), "-|>" if forward else "<|-", line=1.4)
     for (x, width), name, sums in ((F, "f", not forward), (G, "g", forward)):
@@ -93,28 +79,28 @@ def _message(ax: Axes, x: float, y: float, width: float, height: float, words: s
 
 
 RANKS = 4
-WAYS = (  # name, cut of A, message, cut of B, message, widths of y that the messages send
-    ("columns, then columns", "columns", "all-gather\nxA", "columns", "all-gather\ny", ("4", "1", "4 + 1 = 5")),
-    ("rows, then rows", "rows", "all-reduce\nxA", "rows", "all-reduce\ny", ("2 · 4", "2 · 1", "8 + 2 = 10")),
-    ("columns, then rows", "columns", "", "rows", "all-reduce\ny", ("", "2 · 1", "2")),
+A_WIDTH = 0.7  # how high a message of one width of y is drawn
+WAYS = (  # name, cut of A, (message, widths of y that it sends), cut of B, the same of the last message
+    ("columns, then columns", "columns", ("all-gather\nxA", 4), "columns", ("all-gather y", 1)),
+    ("rows, then columns", "rows", ("all-reduce\nxA", 8), "columns", ("all-gather y", 1)),
+    ("rows, then rows", "rows", ("reduce-\nscatter xA", 4), "rows", ("all-reduce\ny", 2)),
+    ("columns, then rows", "columns", None, "rows", ("all-reduce\ny", 2)),
 )
 
 
-def ways_to_cut(counted: bool = False, ax: Axes | None = None) -> Axes:
-    """Draw an MLP whose two matrices are cut by columns and columns, rows and rows, columns and rows.
+def ways_to_cut(ax: Axes | None = None) -> Axes:
+    """Draw an MLP whose two matrices are cut by columns or rows, all four plans.
 
-    `counted`: with how many widths of y each message sends, for a hidden layer four times as wide.
+    A message is as high as what a rank sends in it, where the vector in the middle is four times as wide as y.
     """
-    ax = sheet(4.9, 30.4, 17.3, ax)
-    title = "Three ways to cut an MLP over 4 ranks; at each purple box all wait for all"
-    title = "What a rank sends, in widths of y: 5, 10 or 2" if counted else title
+    ax = sheet(6.4, 31.2, 24.4, ax)
+    title = "What a rank sends, in widths of y: 5, 9, 6 or 2 (the purple boxes are to scale)"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    for (name, first, middle, second, last, widths), low in zip(WAYS, (11.5, 5.8, 0.1), strict=True):
-        line = low + 2.0
-        name = f"{name}: {widths[2]} widths" if counted else name
-        for x, width in ((14.85, widths[0]), (28.25, widths[1])) if counted else ():
-            ax.text(x, line - 1.75, width, ha="center", va="center", fontsize=SMALLEST, weight="bold", color=COLLECTIVE)
-        ax.text(0.1, low + 4.7, name, fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
+    for (name, first, middle, second, last), low in zip(WAYS, (18.9, 12.1, 6.1, 0.2), strict=True):
+        line, sent = low + 2.2, last[1] + (middle[1] if middle else 0)
+        if middle and middle[1] > 4:
+            line += 1.1  # room below for the highest message
+        ax.text(0.1, line + 2.3, f"{name}: {sent} widths", fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
         _matrix(ax, 0.2, line, 1.8, 0.7, "columns" if first == "rows" else "", "x")
         ax.text(2.4, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
         _matrix(ax, 2.8, line, 4.0, 1.7, first, f"A: {first}")
@@ -122,27 +108,39 @@ def ways_to_cut(counted: bool = False, ax: Axes | None = None) -> Axes:
         _matrix(ax, 8.0, line, 4.0, 0.7, "summands" if first == "rows" else first,
                 "xA: summands" if first == "rows" else "xA: columns")  # fmt: skip
         if middle:
-            _message(ax, 13.0, line - 1.1, 3.7, 2.2, middle)
-            arrow(ax, (12.1, line), (13.0, line))
+            _sent(ax, 12.8, line, *middle)
+            arrow(ax, (12.1, line), (12.8, line))
         else:
-            ax.text(14.7, line + 0.6, "nothing to send", ha="center", va="center", fontsize=SMALLEST, color=INK)
-        arrow(ax, (16.7 if middle else 12.1, line), (17.6, line))
-        for rank in range(RANKS if not middle else 0):  # each rank applies it to its own columns
-            at = (17.6 + 0.55 * rank, line - 0.7)
-            ax.add_patch(Rectangle(at, 0.55, 1.4, facecolor=FACES[rank], linewidth=0))
-        box(ax, 17.6, line - 0.7, 2.2, 1.4, "white" if middle else "none", "GELU")
-        ax.text(20.2, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
-        _matrix(ax, 20.6, line, 1.8, 3.0, second, f"B: {second}")
-        arrow(ax, (22.5, line), (23.5, line))
-        _matrix(ax, 23.6, line, 1.8, 0.7, "summands" if second == "rows" else second, "y")
-        arrow(ax, (25.5, line), (26.4, line))
-        _message(ax, 26.4, line - 1.1, 3.7, 2.2, last)
-    say(ax, "Columns, then columns: each rank has some columns of xA, so they all-gather the whole hidden layer, and "
-            "then y.\nRows, then rows: each rank has a summand of xA, so they all-reduce the whole hidden layer, and "
-            "then y.\nColumns, then rows: each rank has some columns of xA, which are what its rows of B need, so "
-            "there is nothing to send before the all-reduce of y."
-            + ("\nSent, in widths of y: 4 and 1; twice 4 and twice 1; twice 1." if counted else ""))  # fmt: skip
+            ax.text(14.8, line + 0.6, "nothing to send", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        arrow(ax, (16.9 if middle else 12.1, line), (17.7, line))
+        box(ax, 17.7, line - 0.9, 2.2, 1.8, "white", "GELU\n")
+        whole = middle is not None and middle[0].startswith("all-")  # or each rank has its own columns
+        for rank in range(0 if whole else RANKS):
+            at = (17.9 + 0.45 * rank, line - 0.65)
+            ax.add_patch(Rectangle(at, 0.45, 0.5, facecolor=FACES[rank], edgecolor=INK, linewidth=0.5))
+        ax.text(20.3, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
+        _matrix(ax, 20.7, line, 1.8, 3.0, second, f"B: {second}")
+        arrow(ax, (22.6, line), (23.6, line))
+        _matrix(ax, 23.7, line, 1.8, 0.7, "summands" if second == "rows" else second, "y")
+        arrow(ax, (25.6, line), (26.5, line))
+        _sent(ax, 26.5, line, *last)
+    say(ax, "Columns, then columns: each rank has some columns of xA, so they all-gather the whole vector in the "
+            "middle, 4 widths, and then y, 1 width: 5.\nRows, then columns: each rank has a summand of "
+            "xA and all of it must be whole for columns of B, so an all-reduce sends 8 widths, and an all-gather of y "
+            "1: 9.\nRows, then rows: each rank has a summand of xA; a "
+            "reduce-scatter, 4 widths, gives each the finished columns that its rows of B need, and an all-reduce of "
+            "y sends 2: 6.\nColumns, then rows: each rank has some columns of xA, which are what its rows of B need, "
+            "so there is nothing to send before the all-reduce of y: 2.")  # fmt: skip
     return ax
+
+
+def _sent(ax: Axes, x: float, middle: float, name: str, widths: int) -> None:
+    """Draw a message as high as the widths of y that a rank sends in it, which stand below."""
+    high = A_WIDTH * widths
+    _message(ax, x, middle - high / 2, 4.1, high, name)
+    said = f"{widths} width{'s' * (widths > 1)}"
+    look = {"ha": "center", "va": "center", "fontsize": SMALLEST, "weight": "bold", "color": COLLECTIVE}
+    ax.text(x + 2.05, middle - high / 2 - 0.5, said, **look)
 
 
 def _matrix(ax: Axes, x: float, middle: float, width: float, height: float, cut: str, name: str) -> None:
@@ -169,9 +167,11 @@ PART, HALF = 5.0, 3.3  # how wide a cut part is drawn, and each half of an all-r
 
 def sequence_parallel(ax: Axes | None = None) -> Axes:
     """Draw what stands between two cut parts of a layer, without and with sequence parallelism."""
-    ax = sheet(4.3, 26.6, 13.6, ax)
+    ax = sheet(4.6, 26.6, 14.4, ax)
     ax.set_title("Sequence parallelism pulls the two halves of the all-reduce apart", fontsize=TITLE, loc="left")
-    for low, apart in ((7.4, False), (0.6, True)):
+    back = "backward runs from right to left: then f is the reduce-scatter and g the all-gather"
+    ax.text(26.4, 0.15, back, ha="right", va="center", fontsize=SMALLEST, color=INK)
+    for low, apart in ((8.2, False), (1.5, True)):
         name = "with sequence parallelism" if apart else "tensor parallelism alone"
         ax.text(0.1, low + 5.1, name, fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
         norm, tokens = (10.2, 7.0) if apart else (13.5, 5.4)
@@ -186,7 +186,10 @@ def sequence_parallel(ax: Axes | None = None) -> Axes:
             y, share = low + 0.1 + (3 - rank) * 0.98, tokens / RANKS
             ax.add_patch(Rectangle((norm, y), tokens, 0.8, facecolor="white", edgecolor=GREY, linewidth=0.6))
             left, wide = (norm + rank * share, share) if apart else (norm, tokens)
-            ax.add_patch(Rectangle((left, y), wide, 0.8, facecolor=FACES[rank], edgecolor=INK, linewidth=0.6))
+            colour = FACES[rank] if apart else "white"
+            ax.add_patch(Rectangle((left, y), wide, 0.8, facecolor=colour, edgecolor=INK, linewidth=0.6))
+            place = {"ha": "center", "va": "center", "fontsize": SMALLEST, "color": INK}
+            ax.text(left + wide / 2, y + 0.38, f"{'' if apart else 'rank '}{rank}", **place)
         ax.text(norm + tokens / 2, low - 0.4, "first token → last token", ha="center", va="center", fontsize=SMALLEST)
         box(ax, 22.3, low + 0.6, 4.1, 2.8, "#F4F4F4", "the next\ncut part")
         if not apart:
@@ -199,5 +202,6 @@ def sequence_parallel(ax: Axes | None = None) -> Axes:
     say(ax, "Tensor parallelism alone: after a cut part comes g, an all-reduce, which is a reduce-scatter and an "
             "all-gather; then every one of 4 ranks does dropout, addition and norm for all tokens, and f passes them "
             "on.\nWith sequence parallelism: g is the reduce-scatter, then every rank does a quarter of the tokens, "
-            "and f is the all-gather before the next cut part.")  # fmt: skip
+            "and f is the all-gather before the next cut part; backward f is the reduce-scatter and g the "
+            "all-gather.")  # fmt: skip
     return ax

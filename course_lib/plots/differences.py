@@ -16,11 +16,10 @@ def differences(
     far: Mapping[str, float], limit: float, *, title: str | None = None,
     axis: str = "largest difference between two weights that should be equal", ax: Any = None,
 ) -> Axes:  # fmt: skip
-    """Draw a point a way at its largest difference, and a line at the largest that is allowed. Text twin: its words."""
+    """Draw a dot a way at its largest difference, and a line at the largest that is allowed. Text twin: its words."""
     ax = new_axes(ax, 1.35 + 0.42 * len(far))
     for row, size in enumerate(far.values()):
         good = size <= limit
-        ax.plot([LEAST, max(size, LEAST)], [row, row], color=BLUE if good else LIMIT, linewidth=2.0)
         ax.plot(max(size, LEAST), row, "o", color=BLUE if good else LIMIT, markersize=9)
         ax.text(max(size, LEAST) * 2.2, row, _power(size), va="center", fontsize=SMALLEST, weight="bold",
                 color=INK if good else LIMIT)  # fmt: skip

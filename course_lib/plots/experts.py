@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from course_lib.models import ModelShape, attention_parameters, mlp_weights
-from course_lib.plots.canvas import ACTIVATIONS, FACES, INK, SMALLEST, TITLE, arrow, box, say, sheet
+from course_lib.plots.canvas import ACTIVATIONS, BLUE, FACES, INK, ORANGE, SMALLEST, TITLE, arrow, box, say, sheet
 
 OTHER = FACES[1]  # of the other token
 
@@ -22,10 +22,11 @@ def expert_layer(
     box(ax, 5.4, 4.6, 6.4, 2.8, "white", f"attention\n{attention:.0f} million")
     box(ax, 13.8, 4.6, 5.0, 2.8, "white", f"router\n{router:,}")
     tokens = {"a token": (7.0, ACTIVATIONS, chosen), "another": (5.0, OTHER, other)}
+    ways = {"a token": BLUE, "another": ORANGE}  # darker than the boxes, so that thin lines can be told apart
     for name, (y, colour, _) in tokens.items():
         box(ax, 0.1, y - 0.75, 4.2, 1.5, colour, name)
-        arrow(ax, (4.4, y), (5.3, y), line=1.6)
-        arrow(ax, (11.9, y), (13.7, y), line=1.6)
+        arrow(ax, (4.4, y), (5.3, y), line=1.8, colour=ways[name])
+        arrow(ax, (11.9, y), (13.7, y), line=1.8, colour=ways[name])
     for number in range(shape.experts):
         y = 11.0 - 1.55 * number
         token = next((name for name, (_, _, experts) in tokens.items() if number in experts), None)
@@ -33,7 +34,7 @@ def expert_layer(
         box(ax, 23.2, y, 10.6, 1.3, tokens[token][1] if token else "white", words, weight="bold" if token else "normal")
         if token:
             start, _, _ = tokens[token]
-            style = {"line": 1.6} if token == "a token" else {"line": 1.2, "colour": "#777777"}
+            style = {"line": 1.8, "colour": ways[token]}
             arrow(ax, (18.9, start), (23.1, y + 0.65), **style)
             arrow(ax, (33.9, y + 0.65), (36.8, start), **style)
     ax.text(37.0, 6.0, "sum of\nits two" if len(chosen) == 2 else "sum", fontsize=SMALLEST, va="center", color=INK)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from course_lib.hardware import H100
 from course_lib.memory import activation_bytes, kv_cache_bytes, training_memory
 from course_lib.models import MODELS, ModelShape, parameter_count
-from course_lib.plots.canvas import ACTIVATIONS, INK, LIMIT, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import FACES, INK, LIMIT, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.memory import PARTS
 
 GIGA = 1e9
@@ -23,7 +23,7 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
     """
     shape = MODELS[name]
     weights = 2 * parameter_count(shape)
-    training = training_memory(shape, 1, 1024, gpu=H100)
+    training = training_memory(shape, 1, 1024, fused=True, gpu=H100)
     rows = {
         "the file": {"weights": weights},
         "to serve it\nto 8 users": {"weights": weights, "KV cache": 8 * kv_cache_bytes(shape, 8192)},
@@ -32,15 +32,17 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
     totals = [sum(parts.values()) / GIGA for parts in rows.values()]
     limit, state = H100.memory / GIGA, training.parts["optimizer"] / GIGA
     ax = new_axes(ax, 3.0 if answer else 2.5)
-    ax.axvline(limit, color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)  # behind the bars and their words
+    low = 2.3 if answer else 2.45  # behind the bars, and not below the last
+    ax.plot([limit, limit], [-0.75, low], color=LIMIT, linestyle="--", linewidth=1.6, zorder=0)
     for place, parts in enumerate(rows.values()):
         _named_bar(ax, place, parts)
         more = ", with the KV cache" if "KV cache" in parts else ""
         ax.text(totals[place] + 1.2, place, f"{totals[place]:.0f} GB{more}" if parts else "", va="center",
                 fontsize=SMALLEST, weight="bold", bbox=PAPER)
         if not parts:
-            ax.barh(place, 200, 0.66, color="white", edgecolor=INK, linestyle="--", linewidth=1)
-            ax.text(40, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
+            look = {"arrowstyle": "-|>", "linestyle": "--", "color": INK}
+            ax.annotate("", (95.5, place), (0.4, place), arrowprops=look)
+            ax.text(98, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
     ax.text(limit - 1, -0.58, f"an H100 has {limit:g} GB", color=LIMIT, fontsize=SMALLEST, ha="right", va="center")
     ax.set_xlim(0, 150 if answer else 100)
     ax.set_ylim(2.9 if answer else 2.45, -0.75)
@@ -58,14 +60,14 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
     told = [f"{' '.join(row.split())}: " + (f"{total:.0f} GB, of it " + ", ".join(
                 f"{part} {size / GIGA:.1f}" for part, size in parts.items() if size) if parts else "a question mark")
             for (row, parts), total in zip(rows.items(), totals, strict=True)]
-    say(ax, "\n".join([*told, f"a line at {limit:g} GB, all that an {H100.name} has"]))
+    say(ax, "\n".join([*told, f"a line at {limit:g} GB, all that an H100 has"]))
     return ax
 
 
 def _named_bar(ax: Axes, place: int, parts: dict[str, float]) -> None:
     """Draw a bar of parts with their names inside; the optimizer is three equal pieces."""
-    looks = PARTS | {"KV cache": (ACTIVATIONS, "")}
-    names = {"KV cache": "KV", "working": "", "optimizer": ("fp32 copy", "moment m", "moment v")}
+    looks = PARTS | {"KV cache": (FACES[7], "")}
+    names = {"KV cache": "KV", "optimizer": ("fp32 copy", "moment m", "moment v")}
     left = 0.0
     for part, size in ((part, size) for part, size in parts.items() if size):
         colour, hatch = looks[part]
@@ -73,15 +75,11 @@ def _named_bar(ax: Axes, place: int, parts: dict[str, float]) -> None:
         pieces = given if isinstance(given, tuple) else (given,)
         for words in pieces:
             wide = size / GIGA / len(pieces)
-            ax.barh(place, wide, 0.66, left, color=colour, hatch=hatch if part == "working" else "", edgecolor="white",
-                    linewidth=0.9)  # fmt: skip
+            ax.barh(place, wide, 0.66, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.9)
             ink = "white" if part == "weights" else INK
             number = f"\n{wide:.0f}" if len(parts) > 2 and words else ""
             ax.text(left + wide / 2, place, words + number, ha="center", va="center", fontsize=SMALLEST, color=ink,
                     linespacing=1.05)
-            if part == "working":
-                ax.annotate(f"working\n{wide:.0f}", (left + wide / 2, place - 0.33), (left + wide / 2, place - 0.72),
-                            ha="center", va="center", fontsize=SMALLEST, arrowprops={"arrowstyle": "-"})
             left += wide
 
 
@@ -112,18 +110,22 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
                 ax.text(left + wide / 2, row, f"{words}: {wide:.0f}" if row == last else f"{wide:.0f}", ha="center",
                         va="center", fontsize=SMALLEST, bbox=paper if hatch else None)
             left = kept[name][row]
-        crosses = left < limit / GIGA < left + 0.15 * most  # then the number stands behind the line
-        beside = (limit / GIGA if crosses else left) + 0.01 * most
+        crosses = left < limit / GIGA < left + 0.12 * most  # then the number stands behind the line
+        beside = (limit / GIGA if crosses else left) + 0.006 * most
         ax.text(beside, row, f"{left:.3g} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
         if row == last - 1:
-            ax.text(max(beside + 0.15 * most, limit / GIGA + 0.01 * most), row, growth, va="center", fontsize=SMALLEST)
-    keeps = {"full": ", the layers' inputs (black)", "selective": ", all but the scores", "none": ""}
+            ax.text(max(beside + 0.12 * most, limit / GIGA + 0.012 * most), row, growth, va="center", fontsize=SMALLEST)
+    keeps = {"full": " (black), the layers' inputs", "selective": ", all but the scores", "none": ""}
     for step, name in enumerate(kept):
         y, end = last + 0.55 + 0.42 * step, kept[name][-1]
         ax.annotate("", (end, y), (0, y), arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,
                                                       "shrinkA": 0, "shrinkB": 0})  # fmt: skip
-        ax.text(end + 0.012 * most, y, f"recompute “{name}”: {end:.3g} GB{keeps[name]}", va="center", fontsize=SMALLEST,
-                bbox=PAPER)
+        words = f"recompute “{name}”: {end:.3g} GB{keeps[name]}"
+        place = {"va": "center", "fontsize": SMALLEST, "bbox": PAPER}
+        if name == "none":  # its bracket ends where the picture does
+            ax.text(end / 2, y, words, ha="center", **place)
+        else:
+            ax.text(end + 0.012 * most, y, words, **place)
     ax.text(limit / GIGA + 0.01 * most, -0.1, f"an H100 has {limit / GIGA:g} GB", color=LIMIT, fontsize=SMALLEST,
             va="center")
     ax.set_xlim(0, 1.36 * most)

@@ -16,24 +16,29 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str) 
     """
     ax = new_axes(None, 3.6)
     last = max(rate for found in good.values() for rate in found)
-    ax.plot([0, last], [0, last], color=GREY, linewidth=1.2, linestyle="--", zorder=1)
-    slope = 0.78 * last
-    ax.annotate("all of them", (slope, slope), (-8, 4), textcoords="offset points", ha="right", fontsize=SMALLEST,
-                color=INK)
+    ax.plot([0, last], [0, last], color=GREY, linewidth=1.2, linestyle="--", zorder=4)
+    slope = 0.62 * last
+    ax.annotate("everybody is answered well", (slope, slope), (-10, 4), textcoords="offset points", ha="right",
+                fontsize=SMALLEST, color=INK)
     told = []
-    for (name, found), colour, marker in zip(good.items(), SERIES, "os^D", strict=False):
+    for (name, found), colour, marker, size in zip(good.items(), SERIES, "os^D", (10, 7, 5, 4), strict=False):
         rates, served = list(found), list(found.values())
-        ax.plot(rates, served, color=colour, marker=marker, markersize=5, linewidth=1.8)
+        ax.plot(rates, served, color=colour, marker=marker, markersize=size,
+                linewidth=1.8)
         at = max(found, key=found.get)
         low = found[at] < 0.2 * last  # no room on the line: beside the other lines
-        place = (0.2 * last, 0.1 * last) if low else (at + 0.02 * last, found[at])
-        ax.text(*place, f"{name}: at most {found[at]:.3g}", va="bottom", fontsize=SMALLEST, color=INK, weight="bold",
+        side = -1 if at > 0.7 * last else 1  # inside the axes
+        right, high = (0.04, -0.3) if side > 0 else (-0.07, 0.06)  # below its cliff, or above the diagonal
+        beside = at + right * last, found[at] + high * last
+        place = (0.2 * last, 0.1 * last) if low else beside
+        ax.text(*place, f"{name}: at most {found[at]:.3g}", va="bottom", ha="left" if low else "right",
+                fontsize=SMALLEST, color=INK, weight="bold",
                 bbox={"facecolor": "white", "edgecolor": colour, "pad": 2.0})
-        told.append(f"{name}: " + ", ".join(f"{one:.3g} at {rate:g}" for rate, one in found.items()))
+        told.append(f"{name}: " + ", ".join(f"{one:.3g} at {rate:.3g}" for rate, one in found.items()))
     ax.set_xlim(0, 1.02 * last)
     ax.set_ylim(0, 1.08 * last)
     ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
-    ax.set_ylabel("of them answered well (goodput)", fontsize=SMALLEST)
+    ax.set_ylabel("requests answered well per second", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
     ax.set_axisbelow(True)
     ax.set_title(title, fontsize=TITLE, loc="left")

@@ -31,6 +31,8 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
             scores, first = name == "scores", part == "attention" and not place
             ax.add_patch(Rectangle((x, y), wide, 2.2, facecolor=INK if first else "#C4E3F5" if scores else ACTIVATIONS,
                                    hatch="///" if scores else None, edgecolor="white" if scores else INK))  # fmt: skip
+            if scores:  # a hatch has the colour of the edge, so the frame is drawn by itself
+                ax.add_patch(Rectangle((x, y), wide, 2.2, facecolor="none", edgecolor=INK))
             if wide > 4 and not scores:
                 ax.text(x + wide / 2, y + 1.1, f"{name}\n{size:,}", ha="center", va="center", fontsize=SMALLEST)
             elif scores:
@@ -42,7 +44,7 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
                 if size == h and wide > 0.45 * len(f"{size:,}"):
                     ax.text(x + wide / 2, y - 0.3, f"{size:,}", ha="center", va="top", fontsize=SMALLEST)
             if name == "v" and kv < h:
-                ax.text(x - 0.45, y - 0.3, f"{kv:,}", ha="center", va="top", fontsize=SMALLEST)
+                ax.text(x - 0.45, y - 0.3, f"each\n{kv:,}", ha="center", va="top", fontsize=SMALLEST)
             told.append(f"{part}, {' '.join(name.split())}: {size:,}")
             x += max(wide + (0.9 if wide < 3 else 0.35), 3.5 if "\n" in name else 0)
     ax.text(0.1, 0.4, "black: all that full recomputation keeps; hatched: what selective recomputation drops",

@@ -48,6 +48,15 @@ TRACES = {
 }  # fmt: skip
 
 
+HALVES = (2, 4)  # traces in which a layer's attention and its MLP are kernels of their own
+STRATEGIES = {1: "data parallelism", 2: "tensor parallelism", 3: "FSDP", 4: "experts", 5: "pipeline"}
+
+
+def trace_of(strategy: str) -> int:
+    """Return the number of the trace of a strategy, such as "experts"."""
+    return next(number for number, name in STRATEGIES.items() if name == strategy)
+
+
 def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -> Axes:
     """Draw the traces of five strategies, numbered 1 to 5; with `names`, each with the name of its strategy."""
     ax = sheet(4.7, 41, 24, ax)
@@ -58,7 +67,10 @@ def kernel_traces(names: dict[int, str] | None = None, ax: Axes | None = None) -
         y = 18.2 - 4.5 * row
         name = f"trace {number}" + (f": {names[number]}" if number in (names or {}) else "")
         ax.text(0.2, y + 3.15, name, fontsize=SMALLEST, color=INK, weight="bold")  # fmt: skip
-        for stream, what in enumerate(("compute", "network")):
+        if number in HALVES:
+            ax.text(WIDTH * 5 - 0.2, y + 3.15, "a layer is two F: its attention and its MLP", ha="right",
+                    fontsize=SMALLEST, color=INK)  # fmt: skip
+        for stream, what in enumerate(("compute", "NCCL")):
             ax.text(5.0, y + 2.25 - 1.45 * stream, what, ha="right", va="center", fontsize=SMALLEST, color=INK)
         for kernel, stream, start, length in bars:
             x, width = 5.5 + start * scale, length * scale

@@ -24,7 +24,7 @@ from course_lib.plots.canvas import (
 
 
 def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
-    """Draw which tokens the model reads in each step, without and with a KV cache: a column a token, a row a step."""
+    """Draw which tokens pass in each step, without and with a KV cache: a column a token, a row a step."""
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.2), layout="constrained", FigureClass=Picture)
     plain = sum(prompt + step for step in range(new))
     cached = prompt + new - 1
@@ -47,9 +47,9 @@ def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
         ax.set_title(words, fontsize=TITLE, loc="left")
     axes[1].set_xlabel("pale: keys and values are kept, and only looked up", fontsize=SMALLEST)
     axes[0].set_xlabel("every cell is computed, again in each step", fontsize=SMALLEST)
-    say(axes[0], f"to make {new} tokens after a prompt of {prompt}, the model reads {prompt}, {prompt + 1}, … tokens: "
+    say(axes[0], f"to make {new} tokens after a prompt of {prompt}, {prompt}, {prompt + 1}, … tokens pass: "
                  f"{plain} in all")
-    say(axes[1], f"it reads the prompt of {prompt} once and then one token in each step: {cached} in all; the keys and "
+    say(axes[1], f"the prompt of {prompt} passes once and then one token in each step: {cached} in all; the keys and "
                  "values of earlier tokens are looked up")
     return list(axes)
 
@@ -106,12 +106,14 @@ def _block(
             look = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
         else:
             look = {"facecolor": FACES[row] if cell < filled else WAITING, "linewidth": 0}
-        ax.add_patch(plt.Rectangle((x + cell, y), 0.94, 0.95, **look))
+        wide = 1.0 if row is not None and cell < filled - 1 else 0.94  # no gaps where words stand
+        ax.add_patch(plt.Rectangle((x + cell, y), wide, 0.95, **look))
     ax.text(x + size / 2, y - 0.22, str(block), ha="center", va="center", fontsize=SMALLEST, color=INK)
     if row is not None:
         first, last = place * size + 1, place * size + filled
-        words = f"{'ABCDEFG'[row]} {first}–{last}" if last > first else f"{'ABCDEFG'[row]} {first}"
-        ax.text(x + size / 2, y + 0.47, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+        words = f"{'ABCDEFG'[row]}\n{first}–{last}" if last > first else f"{'ABCDEFG'[row]}\n{first}"
+        ax.text(x + filled / 2, y + 0.47, words, ha="center", va="center", fontsize=SMALLEST, weight="bold",
+                linespacing=0.95)
 
 
 def _tables(ax: Axes, tables: Sequence[Sequence[int]]) -> None:

@@ -63,7 +63,8 @@ def lanes(
     ax.set_xlim(begin * factor, (longest + 0.2 * (longest - begin)) * factor)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel(axis or f"time in {unit}", fontsize=SMALLEST)
+    compared = "; in brackets: share of the first one's time" if ratio and count > 1 else ""
+    ax.set_xlabel((axis or f"time in {unit}") + compared, fontsize=SMALLEST)
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
@@ -80,9 +81,9 @@ def _lane(ax: Axes, events: Sequence[Event], y: float, factor: float, span: floa
     for event in events:
         size = event.end - event.start
         colour, _ = look(event.kind)
-        joined = size < 0.002 * span or event.kind in COMPUTING and not event.label
+        joined = size < 0.004 * span or event.kind in COMPUTING and not event.label
         edge = 0 if joined else 1.0 if len(events) < 30 else 0.35
-        shown = max(size, 0.0012 * span) * factor  # or the eye cannot find it
+        shown = max(size, 0.003 * span) * factor  # or the eye cannot find it
         ax.add_patch(Rectangle((event.start * factor, y - LANE / 2), shown, LANE, facecolor=colour, edgecolor="white",
                                linewidth=edge, zorder=2))  # fmt: skip
         _fits(ax, event.label, event.start * factor, size * factor, y, span * factor)
@@ -132,7 +133,7 @@ def gradients_leave(layers: int = 4, ax: Axes | None = None) -> Axes:
     late = backward_with_sums(layers, forward, backward, sums, at_once=False)
     ax = lanes(
         {"all-reduces after backward": late, "each all-reduce as soon as its gradient is there": early},
-        axis="time: a layer's forward takes 1, its backward 2, its all-reduce 1.6", ax=ax,
+        axis="a layer's forward takes 1, its backward 2, its all-reduce 1.6", ax=ax,
         title="Backward goes on while the gradients of later layers are already on their way",
     )  # fmt: skip
     for event in early:

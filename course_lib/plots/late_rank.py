@@ -56,15 +56,18 @@ def late_barrier(arrivals: Sequence[float] = (0, 40, 80, 120), latency: float = 
             if ax is whole:
                 ax.add_patch(Rectangle((0, rank - 0.38), came, 0.76, facecolor=COMPUTE))
                 ax.add_patch(Rectangle((came, rank - 0.38), end - came, 0.76, facecolor=WAITING))
-                room = end - came > 0.1 * end  # else the words stand to the left, where the rank still computes
-                ax.text((came + end) / 2 if room else came - 0.01 * end, rank, f"waits {end - came:g} µs",
-                        ha="center" if room else "right", va="center", fontsize=SMALLEST,
-                        color=INK if room else "white")  # fmt: skip
+                if came > 0.15 * end:
+                    ax.text(came / 2, rank, f"works {came:g} µs", ha="center", va="center", fontsize=SMALLEST,
+                            color="white", weight="bold")  # fmt: skip
+                room = end - came > 0.15 * end  # else the words stand beside the bar
+                ax.text((came + end) / 2 if room else 1.01 * end, rank, f"waits {end - came:g} µs",
+                        ha="center" if room else "left", va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
             else:
                 ax.plot([max(came, first), end], [rank, rank], color=WAITING, linewidth=9, zorder=0)
                 if came > first:
                     ax.plot([first, came], [rank, rank], color=COMPUTE, linewidth=9, zorder=0, solid_capstyle="butt")
-        ax.set(xlim=(first, end + (0.002 * end if ax is whole else 0.35)), ylim=(ranks - 0.45, -0.55))
+        ax.set(xlim=(first, end + (0.16 * end if ax is whole else 0.35)),
+               ylim=(ranks - (0.45 if ax is whole else 0.05), -0.55))
         ax.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
@@ -75,12 +78,12 @@ def late_barrier(arrivals: Sequence[float] = (0, 40, 80, 120), latency: float = 
             arrow(near, (start, sender), (stop, receiver), colour=SENT if to_last else GREY, line=2.6 if to_last else 1)
             if to_last:
                 heard = [(sender - step) % ranks for step in range(2 ** (one - 1))]
-                words = f"“{' and '.join(map(str, sorted(heard)))}: here”"
-                under = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-                near.text(start - 0.12, sender, f"round {one}: {words}", ha="right", va="center", fontsize=SMALLEST,
-                          color=INK, bbox=under, zorder=6)  # fmt: skip
+                who = f"rank{'s' if len(heard) > 1 else ''} {' and '.join(map(str, sorted(heard)))}"
+                near.text(stop, last + 0.5, f"round {one}: it hears of {who}", ha="right", va="center",
+                          fontsize=SMALLEST, color=INK)  # fmt: skip
                 told.append(f"round {one}: rank {sender} tells rank {last} from {start:g} to {stop:g} µs who has come")
-    near.set_xlabel("virtual time in µs", fontsize=SMALLEST)
+    for ax in (whole, near):
+        ax.set_xlabel("virtual time in µs", fontsize=SMALLEST)
     titles = {whole: f"All wait for rank {last}, and even rank {last} waits {end - come:g} µs",
               near: f"The last {end - come + latency:g} µs: what rank {last} has to hear (pink)"}  # fmt: skip
     for ax, title in titles.items():
@@ -95,12 +98,22 @@ SUM = 0.45  # how long one takes; the unit is what a rank usually computes betwe
 SLOW = {0: 0.94, 1: 1.0, 2: 1.75, 3: 1.03}  # how long each rank computes
 
 
+def slow_rank() -> int:
+    """Return the rank that computes for longest."""
+    return max(SLOW, key=SLOW.get)
+
+
+def four_ranks(ax: Axes | None = None) -> Axes:
+    """Draw NCCL's kernels of four ranks, one of which is slow, without telling which."""
+    return late_rank(cause=False, ax=ax)
+
+
 def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
     """Draw the same all-reduces in the traces of four ranks, one of which is slow; with `cause`, what is waiting."""
     ax = sheet(2.6, WIDTH * 5, 12.2, ax)
     top = 9.8
     slowest = max(SLOW.values())
-    late = max(SLOW, key=SLOW.get)
+    late = slow_rank()
     scale = (WIDTH * 5 - 5.2) / (SUMS * (slowest + SUM))
     told = []
     for row, (rank, busy) in enumerate(SLOW.items()):
@@ -116,20 +129,22 @@ def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
                 _bar(ax, x + busy * scale, y, waits, WAITING, "waits")
                 _bar(ax, x + slowest * scale, y, SUM * scale, COLLECTIVE, "sum")
             else:
-                _bar(ax, x + busy * scale, y, waits + SUM * scale, COLLECTIVE, "sum" if cause else "AllReduce")
+                _bar(ax, x + busy * scale, y, waits + SUM * scale, COLLECTIVE, "sum" if cause else "")
         told.append(f"rank {rank}: each of {SUMS} times it "
                     + (f"computes {busy:g}, waits {slowest - busy:.3g}, adds up {SUM:g}" if cause else
                        f"stands in AllReduce for {slowest - busy + SUM:.3g}"))
     if cause:
         title = f"Rank {late} is late, and its AllReduce is the shortest: the others wait inside theirs"
-        share = 1 - (sorted(SLOW.values())[-2] + SUM) / (slowest + SUM)
+        second = sorted(SLOW.values())[-2]
+        share = 1 - (second + SUM) / (slowest + SUM)
         told += [f"rank {late} is late; without it the same work would take {share:.0%} less"]
         ax.text(4.7, 0.7, "A trace shows waiting (grey) and adding up (sum) as one bar, AllReduce.\n"
-                f"Without the late rank (framed) the same work would take {share:.0%} less.", va="center",
-                fontsize=SMALLEST, color=INK)  # fmt: skip
+                f"Without the late rank (framed) it would take {share:.0%} less: "
+                f"{second} + {SUM} instead of {slowest} + {SUM}.", va="center", fontsize=SMALLEST,
+                color=INK)  # fmt: skip
     else:
         title = "The NCCL kernels of four ranks of one tensor-parallel group"
-        ax.text(4.7, 0.9, f"AllReduce: {NAME}", va="center", fontsize=SMALLEST, color=INK)
+        ax.text(4.7, 0.9, f"every bar: {NAME}", va="center", fontsize=SMALLEST, color=INK)
         arrow(ax, (WIDTH * 5 - 7, 0.1), (WIDTH * 5 - 0.3, 0.1), colour=INK)
         ax.text(WIDTH * 5 - 7.3, 0.1, "time", ha="right", va="center", fontsize=SMALLEST, color=INK)
     ax.set_title(title, fontsize=TITLE, loc="left")

@@ -38,7 +38,8 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
     def draw(name: str, x: float, y: float, colour: str) -> None:
         into, out = found[name]
         ax.add_patch(plt.Rectangle((x, y), into * scale, out * scale, facecolor=colour, edgecolor=INK))
-        size = f"{into:,}\n× {out:,}" if into * scale < 6 else f"{into:,} in × {out:,} out"
+        size = f"{into:,}\n×\n{out:,}" if into * scale < 6 and out > 10_000 else (
+            f"{into:,}\n× {out:,}") if into * scale < 6 else f"{into:,} in × {out:,} out"
         low = out * scale < 1.9
         ax.text(x + into * scale / 2, y + out * scale / 2, name if low else f"{name}\n{size}", ha="center", va="center",
                 fontsize=SMALLEST)  # fmt: skip

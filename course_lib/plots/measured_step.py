@@ -7,10 +7,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
+from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 from course_lib.plots.memory import PARTS, unit_of
 
 NAMES = {"zero_grad": "zero\ngrad"}
+FLOOR = ("weights", "optimizer")
 NARROW = 0.42  # of another phase; it has few blocks
 PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
@@ -38,7 +39,8 @@ def memory_timeline(
         if start:
             ax.plot([start, start], [1.1 * most, 1.22 * most], color=INK, linewidth=0.8)
     bottom = [0.0] * len(places)
-    for part, sizes in step.alive.items():
+    for part in (*FLOOR, *(part for part in step.alive if part not in FLOOR)):  # what stays lies below what goes
+        sizes = step.alive[part]
         above = [low + size / scale for low, size in zip(bottom, sizes, strict=True)]
         colour, hatch = PARTS[part]
         ax.fill_between(places, bottom, above, step="post", facecolor=colour, hatch=hatch or None, edgecolor="white",
@@ -54,7 +56,7 @@ def memory_timeline(
     ax.set_xlim(0, sum(wide for _, wide in starts.values()))
     ax.set_ylim(0, 1.24 * most)
     ax.set_xticks([])
-    ax.set_xlabel("measured: blocks of memory as they come and go", fontsize=SMALLEST)
+    ax.set_xlabel("blocks of memory in the order in which they come and go; each phase equally wide", fontsize=SMALLEST)
     ax.set_ylabel(f"{unit} alive", fontsize=SMALLEST)
     told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
     ax.set_title(title or told, fontsize=TITLE, loc="left")
@@ -62,10 +64,10 @@ def memory_timeline(
     return ax
 
 
-def memory_timelines(first: Any, second: Any) -> list[Axes]:
+def memory_timelines(first: Any, second: Any, limit: float | None = None) -> list[Axes]:
     """Draw a first and a second `MeasuredStep` on one axis of bytes: what stays, and how much higher the peak gets.
 
-    Its text twin is `print(step)`.
+    `limit` are the bytes of a GPU, which the first step may pass and the second not. Its text twin is `print(step)`.
     """
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.3), layout="constrained", sharey=True, FigureClass=Picture)
     top = max(first.peak, second.peak)
@@ -88,6 +90,10 @@ def memory_timelines(first: Any, second: Any) -> list[Axes]:
     right.text(2.28, (peak + top / scale) / 2, f"+{second.peak / first.peak - 1:.0%}", fontsize=TITLE, va="center",
                weight="bold")  # fmt: skip
     right.text(end - 0.05, peak + 0.05 * top / scale, "the first peak", fontsize=SMALLEST, va="center", ha="right")
+    for ax, step in ((left, first), (right, second)) if limit else ():
+        ax.axhline(limit / scale, color=LIMIT, linestyle="--", linewidth=1.6)
+        words = f"{limit / scale:g} {unit}: " + ("out of\nmemory" if step.peak > limit else "enough")
+        ax.text(0.06, (limit + 0.02 * top) / scale, words, fontsize=SMALLEST, color=LIMIT, va="bottom")
     title = "The second step starts one floor higher, and its peak moves to backward"
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes)
@@ -120,7 +126,7 @@ def _stairs(ax: Axes, places: list, top: list, stairs: int, most: float) -> None
                     arrowprops={"arrowstyle": "-", "color": INK})  # fmt: skip
 
 
-INSIDE = {"weights": (0.5, 0.5), "gradients": (2.5, 0.5), "optimizer": (2.5, 0.25), "activations": (0.62, 0.2)}
+INSIDE = {"weights": (0.5, 0.5), "gradients": (2.7, 0.5), "optimizer": (2.7, 0.5), "activations": (0.62, 0.2)}
 
 
 def _name(ax: Axes, part: str, places: list, bottom: list, above: list, enough: float) -> None:

@@ -14,6 +14,7 @@ from course_lib.plots.canvas import (
     COMPUTE,
     GRADIENTS,
     GREY,
+    INK,
     LIMIT,
     OPTIMIZER,
     SENT,
@@ -65,17 +66,20 @@ def memory_bars(
         for part, size in parts.items():
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
-            if size > (0.02 if part == "logits" else 0.045) * most:  # narrow logits have their number above
+            if size > {"logits": 0.02, "weights": 0.01}.get(part, 0.045) * most:  # narrow ones have their number above
                 ink = "white" if part == "weights" and size > 0.045 * most else "black"
                 place, within = (row, colour) if size > 0.045 * most else (row - 0.43, "none")
                 number = f"{size / scale:.{1 if size < 10 * scale else 0}f}"
-                ax.text(left + size / scale / 2, place, number, ha="center", va="center", color=ink,
+                corner = part == "weights" and within == "none"  # else the number would cross the axis
+                x, side = (left, "left") if corner else (left + size / scale / 2, "center")
+                ax.text(x, place, number, ha=side, va="center", color=ink,
                         fontsize=SMALLEST, bbox={"facecolor": within, "edgecolor": "none", "pad": 1})
             left += size / scale
-        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # or the line runs through the letters
-        crosses = capacity and left < capacity / scale < left + 0.11 * most / scale
-        beside = (capacity / scale if crosses else left) + 0.01 * most / scale
-        ax.text(beside, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST, bbox=paper)
+        words, room = f"{left:,.3g} {unit}", 0.01 * most / scale
+        if capacity and left < capacity / scale < left + 11 * room:  # on its own side of the line, below the bar's end
+            ax.text(left, row + 0.47, words, ha="right", va="center", fontsize=SMALLEST)
+        else:
+            ax.text(left + room, row, words, va="center", fontsize=SMALLEST)
     if capacity:
         ax.axvline(capacity / scale, color=LIMIT, linestyle="--", linewidth=1.6)
         right = capacity > 0.6 * most  # else the words would leave the picture
@@ -187,10 +191,13 @@ def _bar(ax: Axes, row: float, sizes: Parts, scale: float, names: bool) -> None:
 # The running table as bars
 
 
-def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -> list[Axes]:
+def strategy_bars(
+    rows: Sequence[Row], title: str | None = None, new: int = 0, apart: bool = False,
+) -> list[Axes]:  # fmt: skip
     """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`.
 
     Beside a step stands how many times as fast as the first row's it is; the last `new` rows have bold names.
+    `apart` draws a line where the rows go on to another cluster, and writes how many times as fast to three digits.
     """
     figure, (held, spent) = plt.subplots(
         1, 2, figsize=(WIDTH, 1.5 + 0.46 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
@@ -213,11 +220,14 @@ def strategy_bars(rows: Sequence[Row], title: str | None = None, new: int = 0) -
         name.set_weight("bold")
     held.invert_yaxis()
     steps = [row.seconds * 1e3 for row in rows]
-    ratios = ["", *(f"  ({steps[0] / step:.2g}×)" for step in steps[1:])]
+    ratios = ["", *(f"  ({steps[0] / step:.{2 + apart}g}×)" for step in steps[1:])]
+    borders = [place for place in places[1:] if apart and rows[place].cluster != rows[place - 1].cluster]
     for ax, ends, more in ((held, left, [""] * len(rows)), (spent, steps, ratios)):
         for place, end, ratio in zip(places, ends, more, strict=True):
             ax.text(end, place, f" {end:.3g}{ratio}", va="center", fontsize=SMALLEST)
-        ax.set_xlim(0, (1.35 if any(more) else 1.15) * max(ends))
+        ax.set_xlim(0, (1.55 if any(more) else 1.15) * max(ends))
+        for place in borders:
+            ax.axhline(place - 0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
         for name in ("top", "right"):

@@ -29,7 +29,7 @@ def message_cost(
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(first, last)
-    ax.set_ylim(latency / 15, max(last / bandwidth, *measured.values(), 0) * 3)
+    ax.set_ylim(latency / 30, max(last / bandwidth, *measured.values(), 0) * 3)
     for place, (name, size) in enumerate(named.items()):
         _mark(ax, f"{name}\n", size, latency + size / bandwidth, size > bend, place == len(named) - 1)
     link = f"the curve: {_seconds_text(latency)} + bytes / ({bytes_text(bandwidth)}/s)"

@@ -166,7 +166,7 @@ def _parts(event: Any, on: Any, factor: float, unit: str) -> list[tuple]:
         return [(event.start, event.end, *look(event.kind), [text])]
     late, size = _latency(event, on), bytes_text(event.sent or event.received)
     took = f"{(event.end - event.start - late) * factor:.3g} {unit}"
-    slow = [f"latency {late * factor:.3g} {unit}", "latency"]
+    slow = [f"latency {late * factor:.3g} {unit}", "latency", f"{late * factor:.3g} {unit}"]
     if event.kind == "send":
         middle = event.end - late
         texts = [f"sends {size}: {took}", f"sends {size}", f"to {event.peer}"]

@@ -5,41 +5,48 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from course_lib.hardware import DGX_H100, H100
 from course_lib.plots.canvas import COLLECTIVE, FACES, GREY, INK, SERIES, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
 
 INCH = 5.0
 PALE = "#F4F4F4"
+THIN = 1.6  # points, of a link between nodes; one inside is as many times as thick as it is fast
 
 
 def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
     """Draw the ranks of some nodes as a grid: a row is the group of a node, a column the group of a place."""
-    high = 4.0 * nodes + 2.6
+    inside, across = H100.link.bandwidth / 1e9, DGX_H100.nic.bandwidth / 1e9  # GB/s
+    high = 5.2 * nodes + 2.0
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("A row is one node's group, a column is the group of one place in every node", fontsize=TITLE,
+    ax.set_title("Rows talk over thick links, columns over thin ones: a ninth of the speed", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    left, step = 5.6, 5.6
-    rows = [high - 5.0 - 4.0 * node for node in range(nodes)]
+    left, step = 5.6, 5.7
+    rows = [high - 5.0 - 5.2 * node for node in range(nodes)]
     for place in range(per_node):
         x = left + step * place
-        _frame(ax, x + 0.2, rows[-1] - 1.2, 3.4, rows[0] - rows[-1] + 4.2, "none", COLLECTIVE, (0, (4, 2)))
+        ax.plot([x + 1.9] * 2, [rows[-1] + 1.8, rows[0]], color=COLLECTIVE, linewidth=THIN, zorder=1)
         ax.text(x + 1.9, rows[0] + 3.4, f"place {place}", ha="center", fontsize=SMALLEST, color=INK)
     for node, y in enumerate(rows):
         ax.text(left - 1.6, y + 0.9, f"node {node}", ha="right", va="center", fontsize=SMALLEST, color=INK,
                 weight="bold")  # fmt: skip
         _frame(ax, left - 0.9, y - 0.6, step * (per_node - 1) + 5.6, 3.0, PALE, INK, "solid", under=True)
+        ends = [left + 1.9, left + 1.9 + step * (per_node - 1)]
+        ax.plot(ends, [y + 0.9] * 2, color=COLLECTIVE, linewidth=THIN * inside / across, zorder=1,
+                solid_capstyle="butt")  # fmt: skip
         for place in range(per_node):
             rank = node * per_node + place
-            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[rank % len(FACES)], f"rank {rank}")
+            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[node], f"rank {rank}")
     beside = left + step * per_node + 0.1
-    words = ("solid frame: one node,\nfast links; tensor\nparallelism lives here",
-             "dashed frame: across the\nnetwork; data paral-\nlelism lives here")  # fmt: skip
-    for y, text in zip((rows[0], rows[-1]), words, strict=True):
-        ax.text(beside, y + 0.9, text, va="center", fontsize=SMALLEST, color=INK)
+    ax.text(beside, rows[0] + 0.9, f"row, {inside:.0f} GB/s:\ntensor parallelism", va="center", fontsize=SMALLEST,
+            color=INK)  # fmt: skip
+    ax.text(beside, (rows[0] + rows[-1] + 1.8) / 2, f"column, {across:.0f} GB/s:\ndata parallelism", va="center",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
     told = [f"node {node}: ranks {', '.join(str(node * per_node + place) for place in range(per_node))}"
             for node in range(nodes)]
     told += [f"place {place}: ranks {', '.join(str(node * per_node + place) for node in range(nodes))}"
              for place in range(per_node)]
-    say(ax, "\n".join([*told, "The links inside a node are fast, those between nodes slower"]))
+    speeds = f"The links inside a node carry {inside:.0f} GB/s, those between nodes {across:.0f} GB/s"
+    say(ax, "\n".join([*told, speeds]))
     return ax
 
 

@@ -39,7 +39,7 @@ def who_talks(ax: Axes | None = None) -> Axes:
                  loc="left")  # fmt: skip
     panels = {
         "broadcast": "whoever has it\nsends it on", "gather": "rank 0 receives one\nat a time: a queue",
-        "all_gather": "pass on to the right\nwhat came from the left",
+        "all_gather": "in every round: pass on\nwhat you just received",
         "all_to_all": "everybody has some-\nthing for everybody",
     }  # fmt: skip
     for place, (kind, words) in enumerate(panels.items()):
@@ -115,7 +115,7 @@ def owners(ranks: int = 4, ax: Axes | None = None) -> Axes:
         ax.text(x + side / 2, top + 0.6, f"chunk {chunk}", ha="center", fontsize=SMALLEST, color=INK)
     beside = left + (side + gap) * ranks - 2.4
     for rank in range(ranks):
-        ax.text(beside, top - side * (rank + 0.5), f"keeps {11 * rank}, sends {ranks - 1} chunks", va="center",
+        ax.text(beside, top - side * (rank + 0.5), f"keeps chunk {rank}, sends {ranks - 1}", va="center",
                 fontsize=SMALLEST, color=INK)  # fmt: skip
     ax.text(left - 1.9, 0.9, "added up on", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"A grid of {ranks} ranks and their {ranks} chunks each. "
@@ -134,7 +134,7 @@ def call_order(calls: list[list[str]], ax: Axes | None = None) -> Axes:
     kinds = list(dict.fromkeys(name for order in calls for name in order))
     told = []
     for call in range(count):
-        x = 7.0 + 17.2 * call
+        x = 9.0 + 18.5 * call
         met = [order[call] for order in calls if call < len(order)]
         right = len(set(met)) == 1 and len(met) == len(calls)
         ax.add_patch(Rectangle((x - 0.6, 2.3), 9.2, high - 3.9, facecolor="none", linewidth=2.2,

@@ -10,6 +10,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MultipleLocator
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -52,7 +54,7 @@ def on_one_axis(
     factor, unit = time_unit(until)
     for ax, (name, result) in zip(axes, results.items(), strict=True):
         timeline(result, until=until, ax=new_axes(ax, 0))
-        ax.set_title(f"{name}: {result.seconds * factor:.4g} {unit}", fontsize=TITLE - 1, loc="left")
+        ax.set_title(f"{name}: {_short(result.seconds * factor)} {unit}", fontsize=TITLE - 1, loc="left")
         ax.set_xlabel(f"time in {unit}" if ax is axes[-1] else "", fontsize=SMALLEST)
         if held:
             _beside(ax, "in flight\nat most", result.peak_activations)
@@ -73,6 +75,10 @@ def on_one_axis(
         say(axes[-1], f"{axes[-1].course_words}\nrank {rank} {' '.join(words.split())}")
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return axes
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.4g}"
 
 
 def _hatch_middle(ax: Axes, result: Any, factor: float) -> None:
@@ -145,13 +151,14 @@ def _times(count: int, what: str) -> str:
 
 def held_over_time(
     results: Mapping[str, Any], title: str, *, rank: int = 0, gigabytes: float, limit: float | None = None,
-    recomputed: tuple[str, float] = ("", 0.0), outlined: str = "",
+    recomputed: tuple[str, float] = ("", 0.0), outlined: str = "", ends: bool = False,
 ) -> Axes:  # fmt: skip
     """Draw the memory that one rank's activations take over a step, a line for each replay by name.
 
     `gigabytes` is what one micro-batch leaves on the rank from its F until the end of its B; `limit` draws a line at
     the GB that are free for them. `recomputed` is the name of a replay in which a forward leaves so many GB only, and a
-    backward needs all the `gigabytes` again while it runs. `outlined` is one that is drawn as a dashed outline.
+    backward needs all the `gigabytes` again while it runs. `outlined` is one that is drawn as a dashed outline. `ends`
+    says of each when its step ends.
     """
     ax = new_axes(None, 3.4)
     told = []
@@ -174,10 +181,13 @@ def held_over_time(
         if name != outlined:
             ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4 + 0.6 * front, zorder=1 + front,
                             linewidth=0)  # fmt: skip
-        ax.step(times, sizes, where="post", color=INK, linewidth=1.4, linestyle=dashes,
-                zorder=4 if name == outlined else 2 + front)  # fmt: skip
+        halo = [withStroke(linewidth=4, foreground="white")] if name == outlined else None  # dashes on a line are seen
+        ax.step(times, sizes, where="post", color=INK, linewidth=1.8 if halo else 1.4, linestyle=dashes,
+                zorder=4 if halo else 2 + front, path_effects=halo)  # fmt: skip
         spot = (times[-1], "right") if front else (middle, "center")
-        ax.text(spot[0], most + 1, f"{name}: {most:,.0f} GB", ha=spot[1], va="bottom", fontsize=SMALLEST, weight="bold")
+        words, gap = f"{name}: {most:,.0f} GB", ",\n" if front else ", "
+        words += f"{gap}ends at {result.seconds:g} s" if ends else ""
+        ax.text(spot[0], most + 1, words, ha=spot[1], va="bottom", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}: at most {most:,.0f} GB, in a step of {result.seconds:g} s")
     until = max(result.seconds for result in results.values())
     if limit:
@@ -197,8 +207,8 @@ def held_over_time(
 def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
     """Draw a replay around the way of one micro-batch down the ranks and back, until the next one may enter rank 0.
 
-    Above it stand the trip's time and the work that rank 0 has meanwhile; where rank 0 waits meanwhile is hatched in
-    red. What happens well before and after the trip is cut off.
+    Above it stand the trip's time and the work that rank 0 has meanwhile; waiting between turns is hatched in red. What
+    happens well before and after the trip is cut off.
     """
     ax = timeline(played, title=title)
     mine = sorted((event for event in played.events if event.action.microbatch == microbatch), key=lambda e: e.start)
@@ -215,10 +225,7 @@ def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
                        key=lambda event: event.start)  # fmt: skip
     own = sum(event.end - event.start for event in meanwhile)
     waits = trip - own > 1e-9 * trip
-    look = {"facecolor": WAITING, "edgecolor": LIMIT, "hatch": "////"}
-    for here, there in itertools.pairwise(meanwhile):
-        if there.start - here.end > 1e-9 * trip:
-            ax.add_patch(plt.Rectangle((here.end, -0.4), there.start - here.end, 0.8, linewidth=0, zorder=1.5, **look))
+    _hatch_middle(ax, played, 1.0)
     left, right = max(0.0, first - trip / 5), min(played.seconds, home + trip / 5)
     for text in [text for text in ax.texts if not left < text.get_position()[0] < right]:
         text.remove()
@@ -235,12 +242,14 @@ def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
         (-0.85, f"rank 0 meanwhile: {work}, {own:.4g} s of work{rest}"),
     ):
         ax.text(middle, y, words, ha="center", va="center", fontsize=SMALLEST, weight="bold", bbox=clear)
-    keys = [*ax.figure.legends[0].legend_handles, Patch(label="rank 0 waits between turns", **look)]
+    look = {"facecolor": WAITING, "edgecolor": LIMIT, "hatch": "////"}
+    keys = [*ax.figure.legends[0].legend_handles, Patch(label="waits between turns", **look)]
     ax.figure.legends[0].remove()
     legend_below(ax, keys if waits else keys[:-1])
     ax.set_title(title, fontsize=TITLE, loc="left")
     ax.set_xlabel("time in s", fontsize=SMALLEST)
     ax.set_xlim(left, right)
+    ax.xaxis.set_major_locator(MultipleLocator(own / count))  # an F and a B
     ax.set_ylim(top=-2.3)
     ax.figure.set_figheight(ax.figure.get_figheight() + 0.7)
     say(ax, f"micro-batch {microbatch} goes down the ranks and back in {trip:.4g} s, from {first:.4g} to {home:.4g} s; "

@@ -107,8 +107,8 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any =
     count = ("two", "three", "four", "five")[ranks - 1]
     ax.set_title(f"{count.capitalize()} processes, {count} lists called {name}: each rank writes into its own copy",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    box(ax, 7.2, 4.4, 7.6, 2.3, PAPER)
-    _name(ax, 11, 6.15, "the notebook's process")
+    box(ax, 5.5, 4.4, 11, 2.3, PAPER)
+    _name(ax, 11, 6.15, "the notebook's process, before and after")
     box(ax, 7.6, 4.7, 6.8, 0.95, CARD, f"{name} = {here!r}", line=0.6)
     wide = (22 - 0.3 * (ranks + 1)) / ranks
     for rank, value in enumerate(there):
@@ -118,8 +118,7 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any =
         _name(ax, x + wide / 2, 2.55, f"rank {rank}, at the end")
         lines = repr(value).replace(f"rank {rank} ", f"rank {rank}\n ")
         box(ax, x + 0.15, 0.35, wide - 0.3, 1.8, CARD, f"{name} =\n{lines}", line=0.6)
-    for x, y, words in ((15.2, 6.15, "before and after the run"), (17.4, 4.1, "when the run starts:\na copy for each")):
-        ax.text(x, y, words, ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(17.4, 4.1, "when the run starts:\na copy for each", ha="left", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"In the notebook's process {name} = {here!r}.\nEach rank was given a copy when the run started. "
             + "Afterwards " + ", ".join(f"on rank {rank} {name} = {value!r}" for rank, value in enumerate(there)))
     return ax
@@ -141,7 +140,7 @@ def who_to_whom(
     below = 0.75 * max((words.count("\n") + 1 for words in (under or {}).values()), default=0)
     high = (5.3 if star else 1.8) + 0.9 * any(steps) + below + 1.6 * far
     ax = sheet(0.36 * high + 0.3, 22, high, ax)
-    ax.set_title(title or "", fontsize=TITLE, loc="left")
+    ax.set_title(title or "", fontsize=TITLE, loc="left", pad=12 if any(steps) else None)
     floor = 0.8 + below + 0.8 * far
     told = []
     for place, (name, pairs) in enumerate(carried.items()):

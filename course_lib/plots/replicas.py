@@ -83,7 +83,9 @@ def row_weights(examples: Sequence[int] = (3, 1), ax: Any = None) -> list[Axes]:
                           for row, (rank, weight) in enumerate(zip(owners, weights, strict=True))))  # fmt: skip
     axes[0].set_ylabel("weight in the gradient", fontsize=SMALLEST)
     few, many = min(examples), max(examples)
-    words = f"A row of the rank with {few} row{'s' * (few > 1)} counts {many / few:.3g} times as much as the others'"
+    short, full = examples.index(few), examples.index(many)
+    one = f"The only row of rank {short}" if few == 1 else f"A row of rank {short}"
+    words = f"{one} counts {many / few:.3g} times as much as a row of rank {full}"
     figure.suptitle(words, fontsize=TITLE, x=0.01, ha="left")
     return list(axes)
 
@@ -99,7 +101,8 @@ def replica_paths(paths: Sequence[Sequence[Sequence[float]]], goal: Sequence[flo
         ax.text(xs[0], ys[0], f"rank {rank} ", ha="right", va="center", fontsize=SMALLEST, color=INK)
         ax.plot(xs[-1], ys[-1], "o", color=colour, markersize=9)
     ax.plot(*goal, "*", color=INK, markersize=16, zorder=3)
-    ax.annotate("the weights to find", goal, (14, 12), textcoords="offset points", fontsize=SMALLEST, color=INK)
+    ax.annotate("the weights to find", goal, (-11, 0), textcoords="offset points", ha="right", va="center",
+                fontsize=SMALLEST, color=INK)  # fmt: skip
     ax.margins(0.14)
     ax.set_xlabel("first weight", fontsize=SMALLEST)
     ax.set_ylabel("second weight", fontsize=SMALLEST)

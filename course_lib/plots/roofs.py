@@ -32,6 +32,7 @@ def roofline(
     for x, side, words in ((ridge / 1.15, "right", "bytes decide:\nmemory-bound"),
                            (ridge * 1.15, "left", "FLOPs decide:\ncompute-bound")):  # fmt: skip
         ax.text(x, low * 1.25, words, ha=side, va="bottom", fontsize=SMALLEST, weight="bold")
+    ax.text(ridge * 1.25, peak * 1.35, "the roof", ha="left", fontsize=SMALLEST, weight="bold")
     ax.annotate(f"the ridge: {ridge:.3g} FLOPs per byte\nbring {flops_text(peak)}, the peak", (ridge, peak), (-12, 10),
                 textcoords="offset points", ha="right", fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "color": INK})
     for name, x in work.items():
@@ -48,7 +49,7 @@ def roofline(
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: flops_text(value)))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("FLOPs per byte moved", fontsize=SMALLEST)
+    ax.set_xlabel("FLOPs per byte moved; both axes are logarithmic", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     told = [f"{name}: {x:.3g} FLOPs per byte, at most {flops_text(heights[name])}" for name, x in work.items()]
     say(ax, "\n".join([f"a roof that rises to the ridge at {ridge:.3g} FLOPs per byte and is flat from there on, at "

@@ -21,6 +21,7 @@ def ring_pieces(ax: Any = None) -> Axes:
     ax.set_title("In every round each rank sends one piece to the next rank, so all links work all the time",
                  fontsize=TITLE, loc="left")  # fmt: skip
     told = []
+    first = [{piece for sender, _, _, piece in ring_messages(RANKS)[:RANKS] if sender == rank} for rank in range(RANKS)]
     for rounds in range(last + 1):
         left = LEFT + WIDE * rounds
         held, new = pieces(rounds)
@@ -31,17 +32,17 @@ def ring_pieces(ax: Any = None) -> Axes:
                 middle = _row(rank) + 0.85
                 ax.text(2.4, middle, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST, color=INK)
             for piece, ranks in enumerate(row):
-                whole, just = len(ranks) == RANKS, rounds and piece in new[rank]
+                whole, just = len(ranks) == RANKS, piece in (new if rounds else first)[rank]
                 box(ax, left + 1.8 * piece, _row(rank), 1.7, 1.7, FACES[2] if whole else "white",
                     "all" if whole else _sum(ranks), edge=SENT if just else INK, line=3 if just else 0.9)  # fmt: skip
         if rounds:
             _messages(ax, left - 1.75)
         told.append(f"{words}: " + "; ".join(_row_in_words(rank, row) for rank, row in enumerate(held)))
-    for first, words in ((1, "two rounds to add up"), (RANKS, "two rounds to hand on")):
-        start, end = LEFT + WIDE * first - 1.5, LEFT + WIDE * (first + 2) - 1.9
+    for start, words in ((1, "two rounds to add up"), (RANKS, "two rounds to hand on")):
+        start, end = LEFT + WIDE * start - 1.5, LEFT + WIDE * (start + 2) - 1.9
         ax.plot([start, end], [9.3, 9.3], color=INK, linewidth=1)
         ax.text((start + end) / 2, 9.95, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
-    words = "a, b, c: what ranks 0, 1, 2 have brought. all = a+b+c. A pink frame: this piece has just come in."
+    words = "a, b, c: what ranks 0, 1, 2 have brought; all = a+b+c. A pink frame: just came in, and moves on next."
     ax.text(LEFT, -0.55, words, va="center", fontsize=SMALLEST, color=INK)
     ax.set_ylim(-1.1, 10.4)
     say(ax, "Rank 0 sends to rank 1, rank 1 to rank 2 and rank 2 to rank 0. Rank 0 brings a, rank 1 b, rank 2 c, in "

@@ -47,7 +47,7 @@ def latencies(
     ax.set_yticks([0, 0.25, 0.5, 0.75, 0.99])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.set_xlabel(f"{WORDS[name]} in seconds (each mark is ten times the one before)", fontsize=SMALLEST)
+    ax.set_xlabel(f"{WORDS[name]} in seconds (logarithmic)", fontsize=SMALLEST)
     ax.set_ylabel(DONE_BY[name], fontsize=SMALLEST)
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")

@@ -22,13 +22,14 @@ def reading_and_messages(models: Mapping[str, Mapping[int, tuple[float, float]]]
             ax.bar(place, low, 0.7, color=WEIGHTS)
             ax.bar(place, high, 0.7, low, color=COLLECTIVE)
             ax.text(place, low + high + 0.02 * most, f"{low + high:.1f}", ha="center", fontsize=SMALLEST, weight="bold")
-            told.append(f"{gpus} GPUs: {low:.1f} ms of reading and {high:.1f} ms of messages")
+            told.append(f"{gpus} GPU{'s' if gpus > 1 else ''}: {low:.1f} ms of reading and {high:.1f} ms of messages")
         ax.set_xticks(range(len(found)), [f"{gpus} GPU{'s' if gpus > 1 else ''}" for gpus in found], fontsize=SMALLEST)
         ax.tick_params(axis="y", labelsize=SMALLEST)
         ax.set_ylim(0, 1.15 * most)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.set_title(f"{name}: ms a token", fontsize=SMALLEST + 1, loc="left")
+        ax.set_ylabel("ms a token (note the scale)" if ax is not axes.flat[0] else "ms a token", fontsize=SMALLEST)
+        ax.set_title(name, fontsize=SMALLEST + 1, loc="left")
         say(ax, "\n".join(told))
     one = axes.flat[0]
     for colour, words, height in ((COLLECTIVE, "messages", 0.88), (WEIGHTS, "reading", 0.75)):

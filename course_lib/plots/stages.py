@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import Ellipse
+from matplotlib.patches import Ellipse, Patch
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
+    COLLECTIVE,
     COMPUTE,
     FACES,
     FORWARD,
@@ -24,6 +25,7 @@ from course_lib.plots.canvas import (
     Picture,
     arrow,
     box,
+    legend_below,
     new_axes,
     say,
     sheet,
@@ -68,9 +70,8 @@ def cut_model() -> list[Axes]:
         ):  # fmt: skip
             below.barh(rank, length, left=start, height=0.8, color=colour, edgecolor="white", linewidth=0.8)
             _write(below, start + length / 2, rank, words)
-        before, between, after = (0, rank), (rank + 1, turn), (turn + 2, 12)
-        start, end = max(before, between, after, key=lambda span: span[1] - span[0])
-        _write(below, (start + end) / 2, rank, "waits")
+        for start, end in ((0, rank), (rank + 1, turn), (turn + 2, 12)):  # before, between and after
+            _write(below, (start + end) / 2, rank, "waits" if end > start else "")
     below.set(xlim=(0, 12), ylim=(3.5, -0.5), yticks=range(4), yticklabels=[f"GPU {rank}" for rank in range(4)])
     below.set_xlabel("time in s: F, the forward of one stage, takes 1 s, and B, its backward, 2 s", fontsize=SMALLEST)
     below.set_title("One batch: it takes 12 s, and each GPU works for 3 of them", fontsize=TITLE, loc="left")
@@ -83,16 +84,24 @@ def cut_model() -> list[Axes]:
 
 
 def price_of_cuts(milliseconds: Mapping[str, float], title: str) -> Axes:
-    """Draw milliseconds by name on one axis; a name with "compute" is computing, the others are sent."""
-    ax = new_axes(None, 1.1 + 0.5 * len(milliseconds))
+    """Draw milliseconds by name on one axis; a name with "compute" is computing, one with "NVLink" is sent in a node.
+
+    All others are sent over the network.
+    """
+    ax = new_axes(None, 1.4 + 0.5 * len(milliseconds))
+    kinds = {
+        "compute": (COMPUTE, "computing"), "NVLink": (FACES[5], "sent over NVLink"),
+        "": (SENT, "sent over the network"),
+    }  # fmt: skip
     longest = max(milliseconds.values())
     for place, (name, spent) in enumerate(milliseconds.items()):
-        colour = COMPUTE if "compute" in name else SENT
-        ax.barh(place, spent, height=0.7, color=colour)
+        colour = next(colour for word, (colour, _) in kinds.items() if word in name)
+        ax.barh(place, spent, height=0.7, color=colour, edgecolor="none" if colour == COMPUTE else COLLECTIVE)
         _write(ax, spent + longest / 100, place, _short(spent), ha="left")
     ax.set_yticks(range(len(milliseconds)), milliseconds, fontsize=SMALLEST)
     ax.set(xlim=(0, 1.15 * longest), ylim=(len(milliseconds) - 0.5, -0.5))
     ax.set_xlabel("ms in forward, for one sequence of 8,192 tokens", fontsize=SMALLEST)
+    legend_below(ax, [Patch(facecolor=colour, label=words) for colour, words in kinds.values()])
     ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     say(ax, "\n".join(f"{name}: {_short(spent)}" for name, spent in milliseconds.items()))
     return ax
@@ -109,13 +118,13 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
     """
     nodes, shown = len(layers), 5 * len(layers) // 8  # which cut is drawn with all its pairs
     ax = sheet(3.6, 41, 18.5)
-    step = 34.5 / nodes
+    step = 34.5 / (nodes + 1)  # the cut that is drawn in full is one node wider
     for shade in (0.8, 0.4):  # the other copies, behind this one
         ax.add_patch(plt.Rectangle((1 + shade, 2.9 + shade), 35.3, 13.4, facecolor=PAPER, edgecolor="#BBBBBB"))
     ax.add_patch(plt.Rectangle((1, 2.9), 35.3, 13.4, facecolor="white", edgecolor=INK))
     for node in range(nodes):
-        left = 1.4 + step * node
-        box(ax, left, 3.3, 0.66 * step, 10.4, FACES[0] if node % 2 else FACES[4])
+        left = 1.4 + step * (node + (node > shown))
+        box(ax, left, 3.3, 0.66 * step, 10.4, FACES[0])
         for gpu in range(gpus):
             at = 3.6 + 9.9 / gpus * gpu
             size = 0.46 * step, 7.4 / gpus
@@ -123,8 +132,9 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
         if node == shown:  # one cut in full: each GPU has a partner behind the cut
             for gpu in range(gpus):
                 at = 3.6 + 9.9 / gpus * gpu + 3.7 / gpus
-                arrow(ax, (left + 0.58 * step, at + 0.22), (left + 1.09 * step, at + 0.22), colour=ACTIVATIONS)
-                arrow(ax, (left + 1.09 * step, at - 0.22), (left + 0.58 * step, at - 0.22), colour=GRADIENTS)
+                here, there = left + 0.72 * step, left + 1.94 * step
+                arrow(ax, (here, at + 0.25), (there, at + 0.25), colour=ACTIVATIONS, line=2)
+                arrow(ax, (there, at - 0.25), (here, at - 0.25), colour=GRADIENTS, line=2)
         elif node + 1 < nodes:
             arrow(ax, (left + 0.67 * step, 9.3), (left + 0.99 * step, 9.3), colour=ACTIVATIONS, line=2.4)
             arrow(ax, (left + 0.99 * step, 7.5), (left + 0.67 * step, 7.5), colour=GRADIENTS, line=2.4)
@@ -140,7 +150,7 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
     arrow(ax, (gap, 1.9), (gap, 6.2))
     between = "between nodes, over the network:\nx to the right, x.grad to the left"
     _write(ax, 10.4, 0.9, between, ha="left")
-    arrow(ax, (1.4 + (shown + 0.83) * step, 1.9), (1.4 + (shown + 0.83) * step, 3.5))
+    arrow(ax, (1.4 + (shown + 1.33) * step, 1.9), (1.4 + (shown + 1.33) * step, 3.6))
     whole = f"one cut in full: each of {gpus} GPUs\nsends its share of x to its partner"
     _write(ax, 23.8, 0.9, whole, ha="left")
     _write(ax, 37.6, 9.6, f"and {copies - 1}\nmore\ncopies\n(data\nparallel)", ha="left")
@@ -156,17 +166,17 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
 def one_cut() -> Axes:
     """Draw what two neighbouring ranks do at a cut, forward above and backward below, with the calls that do it."""
     ax = sheet(4.0, 40, 18.4)
-    for left, rank, colour in ((0.2, 0, FACES[0]), (22.6, 1, FACES[1])):
-        box(ax, left, 0.4, 17.2, 17.6, colour)
-        _write(ax, left + 8.6, 17.0, f"rank {rank}: stage {rank}", weight="bold")
+    for left, rank, colour in ((0.2, 0, FACES[0]), (22.2, 1, FACES[1])):
+        box(ax, left, 0.4, 17.6, 17.6, colour)
+        _write(ax, left + 8.8, 17.1, f"rank {rank}: stage {rank}", weight="bold")
     for y, way, colour, words in ((11.0, 1, ACTIVATIONS, "forward"), (2.8, -1, GRADIENTS, "backward")):
         _write(ax, 20, y + 3.6, words, weight="bold")
         _write(ax, 20, y + 1.2, "numbers")
-        arrow(ax, (20 - 2.5 * way, y), (20 + 2.5 * way, y), colour=colour, line=3.5)
+        arrow(ax, (20 - 2.1 * way, y), (20 + 2.1 * way, y), colour=colour, line=3.5)
 
     box(ax, 0.8, 12.6, 6.4, 3.2, "white", "y = stage(x)")
     arrow(ax, (7.3, 14.2), (8.7, 14.2))
-    box(ax, 8.8, 12.6, 8.0, 3.2, "white", "y and its graph\nstay here")
+    box(ax, 8.8, 12.6, 8.4, 3.2, "white", "y and its graph\nstay here")
     arrow(ax, (13.6, 12.5), (13.6, 12.1))
     box(ax, 10.2, 10.0, 7.0, 2.0, ACTIVATIONS, "isend(y.detach())")
     box(ax, 23.2, 10.0, 7.6, 2.0, ACTIVATIONS, "irecv(x)")
@@ -181,17 +191,23 @@ def one_cut() -> Axes:
     box(ax, 23.2, 4.4, 7.6, 3.2, "white", "x.grad")
     arrow(ax, (27.0, 4.3), (27.0, 3.9))
     box(ax, 23.2, 1.8, 7.6, 2.0, GRADIENTS, "isend(x.grad)")
-    box(ax, 8.8, 1.8, 8.0, 2.0, GRADIENTS, "irecv(grad)")
+    box(ax, 8.8, 1.8, 8.4, 2.0, GRADIENTS, "irecv(grad)")
     arrow(ax, (12.8, 3.9), (12.8, 4.3))
-    box(ax, 8.8, 4.4, 8.0, 3.2, "white", "y.backward(grad)")
+    box(ax, 8.8, 4.4, 8.4, 3.2, "white", "y.backward(grad)")
     arrow(ax, (8.7, 6.0), (7.3, 6.0))
     box(ax, 0.8, 4.4, 6.4, 3.2, "white", "gradients of\nits weights")
-    arrow(ax, (9.5, 12.5), (9.5, 7.7), colour="#777777")
-    _write(ax, 9.2, 9.4, "keeps y", ha="right")
+    arrow(ax, (9.5, 12.5), (9.5, 7.7), line=1.8)
+    _write(ax, 9.1, 10.1, "keeps y", ha="right")
+    order = ((0.8, 15.8), (10.2, 12.0), (23.2, 12.0), (23.2, 15.8), (32.4, 15.8), (32.4, 7.6), (23.2, 3.8), (8.8, 3.8),
+             (8.8, 7.6))  # fmt: skip
+    for step, (x, y) in enumerate(order, 1):  # in this order it happens
+        look = {"boxstyle": "circle,pad=0.15", "facecolor": INK, "edgecolor": "none"}
+        _write(ax, x, y, str(step), color="white", weight="bold", bbox=look, zorder=5)
     title = "At a cut the graph of autograd ends: numbers cross, and backward is handed over"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "Forward: rank 0 computes y = stage(x), keeps y with its graph, and sends y.detach(). Rank 1 receives "
-            "these numbers into its x, calls x.requires_grad_(), and computes y = stage(x) and then the loss.\n"
+    say(ax, "In nine steps. Forward: rank 0 computes y = stage(x), keeps y with its graph, and sends y.detach(). Rank "
+            "1 receives these numbers into its x, calls x.requires_grad_(), and computes y = stage(x) and then the "
+            "loss.\n"
             "Backward: rank 1 calls loss.backward(), which fills x.grad, and sends x.grad. Rank 0 receives it as grad "
             "and calls y.backward(grad), which makes the gradients of its weights.")
     return ax

@@ -8,21 +8,22 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 
 from course_lib.plots.canvas import SMALLEST, TITLE, WIDTH, Picture, legend_below
-from course_lib.plots.time import key, kinds_of, time_unit, timeline
+from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 
 
 def timelines(
     results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None,
-    names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0,
+    names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0, tints: bool = False,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
-    is as the first. `clock` names the axis; without `numbers` the bars bear
-    none; `names` says what a kind of event is called in the legend; without `chunks` all chunks of a
-    rank look alike; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of each.
+    is as the first. `clock` names the axis; without `numbers` the bars bear none; `names` says what a kind of event is
+    called in the legend; without `chunks` all chunks of a rank look alike, and with `tints` a second chunk is pale
+    rather than hatched; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
@@ -48,12 +49,22 @@ def timelines(
     for legend in list(figure.legends):
         legend.remove()
     keys = [key(kind) for kind in kinds_of(results.values())]
+    for patch in [*keys, *(bars for ax in axes.flat for bars in ax.collections)] if tints else ():
+        if "chunk" in patch.get_label():
+            patch.set(hatch=None, facecolor=_pale(patch.get_label()))
+    for text in [text for ax in axes.flat for text in ax.texts] if tints else ():
+        text.set_path_effects([])  # no line crosses it
     for patch in keys:
         patch.set_label((names or {}).get(patch.get_label(), patch.get_label()))
     legend_below(axes[0, 0], keys)
     if title:
         figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes.flat)
+
+
+def _pale(kind: str) -> tuple[float, ...]:
+    """Return the colour of a kind of event, half as strong."""
+    return tuple((1 + part) / 2 for part in to_rgb(look(kind)[0]))
 
 
 def _alike(result: Any) -> Any:

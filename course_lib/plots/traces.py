@@ -53,7 +53,8 @@ def _tensor() -> list[Bar]:
 def _sharded() -> list[Bar]:
     starts = {1.4: ("F", 2, "1"), 3.4: ("F", 2, "2"), 5.4: ("B", 4, "2"), 9.4: ("B", 4, "1")}
     bars = [Bar(kind, start, length, name) for start, (kind, length, name) in starts.items()]
-    bars += [Bar("all_gather", max(0.0, start - 1.4), 1.2) for start in starts]
+    fetched = [start for start in starts if start != 5.4]  # layer 2 is still there when backward begins with it
+    bars += [Bar("all_gather", max(0.0, start - 1.4), 1.2) for start in fetched]
     return bars + [Bar("reduce_scatter", 9.5, 1.2), Bar("reduce_scatter", 13.5, 1.2)]
 
 
@@ -74,9 +75,9 @@ def _sequence() -> list[Bar]:
     """Return tensor parallelism that cuts activations, too: what was one all-reduce is a scatter and a gather."""
     bars, now = [], 0.0
     for kind, long, name in [("F", 0.9, name) for name in "1122"] + [("B", 1.8, name) for name in "2211"]:
-        bars += [Bar("all_gather", now, 0.7), Bar(kind, now + 0.7, long, name)]
-        bars.append(Bar("reduce_scatter", now + 0.7 + long, 0.7))
-        now += 1.46 + long
+        bars += [Bar("all_gather", now, 0.95), Bar(kind, now + 0.95, long, name)]
+        bars.append(Bar("reduce_scatter", now + 0.95 + long, 0.95))
+        now += 1.96 + long
     return bars
 
 
@@ -95,18 +96,13 @@ NAMES = {1: "tensor parallelism", 2: "pipeline", 3: "data parallelism", 4: "mixt
 SIGNS = {
     1: "two AR in each layer, in forward too, and nothing is computed meanwhile",
     2: "R before each piece, S behind it, and gaps",
-    3: "AR in backward only, while the next layer is computed",
+    3: "AR in backward only, while another layer is computed, if there is one",
     4: "two A2A in each layer; one ends forward, one begins backward",
     5: "AG ahead of each layer, RS behind it; computing waits only for the first AG",
     6: "AG and RS again, but computing waits for each",
 }
 """By what each strategy is told, and below which of its calls show it: those are framed."""
-SHOWN = {1: (0, 1), 2: (0, 1), 3: (0, 1), 4: (3, 4), 5: (1, 4), 6: (0, 1)}
-
-
-def sketch_of(strategy: str) -> int:
-    """Return the number of the sketch that is a strategy's."""
-    return next(number for number, name in NAMES.items() if name == strategy)
+SHOWN = {1: (0, 1), 2: (0, 1), 3: (0, 1), 4: (3, 4), 5: (1, 3), 6: (0, 1)}
 
 
 def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) -> Axes:
@@ -123,7 +119,7 @@ def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) 
     asked = title or "One training step of one GPU, five ways: which strategy is which?"
     ax.set_title(words if named else asked, fontsize=TITLE, loc="left")
     top = 3.1 * count
-    keys = ("F, B: forward, backward, of layer 1 or 2 (or of piece a, b or c of the batch)",
+    keys = ("F1, B1: forward, backward of layer 1, twice where it runs in two halves; Fa: of piece a of the batch",
             ", ".join(f"{short} {call}" for call, short in CALLS.items()))  # fmt: skip
     for place, words in enumerate(keys):
         ax.text(0, top + 1.75 - 0.7 * place, words, ha="left", va="center", fontsize=SMALLEST, color=INK)

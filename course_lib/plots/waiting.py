@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.plots.canvas import INK, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import INK, LIMIT, SERIES, SMALLEST, TITLE, legend_below, new_axes, say
 from course_lib.plots.timelines import timelines
 
-NAMES = {"idle": "slot waits", "prefill": "prompt is read", "decode": "tokens are made"}  # of what a slot does
+NAMES = {"idle": "slot is empty", "prefill": "prompt", "decode": "tokens"}  # what a slot works on
+OTHERS, HATCH = "#D3E9F7", "///"  # it waits meanwhile for somebody else's prompt
 
 
 def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = True) -> list[Axes]:
-    """Draw the slots of engines as `timelines` does, each request's number once, and "empty" in the widest grey.
+    """Draw the slots of engines as `timelines` does, hatched where a slot waits for a prompt in another one.
 
-    With `queue` a line in each shows when its queue becomes empty.
+    Each request's number stands in its widest piece, and "empty" in the widest grey. With `queue` a line in each shows
+    when its queue becomes empty.
     """
     axes = timelines(served, row="slot", clock=clock, names=NAMES)
+    longest = max(other.seconds for other in served.values())
     for ax, result in zip(axes, served.values(), strict=True):
-        factor = ax.get_xlim()[1] / max(other.seconds for other in served.values())
+        factor = ax.get_xlim()[1] / longest
         for text in list(ax.texts):
             text.remove()
-        widest = {}
-        for event in sorted(result.events, key=lambda event: event.end - event.start):
-            widest[event.label] = event
-        for label, event in widest.items():
-            ax.text((event.start + event.end) / 2 * factor, event.rank, label, ha="center", va="center",
+        _hatch_others(ax, result, factor)
+        widest = {event.label: event for event in sorted(result.events, key=lambda event: event.end - event.start)}
+        for event in widest.values():
+            ax.text((event.start + event.end) / 2 * factor, event.rank, event.label, ha="center", va="center",
                     fontsize=SMALLEST, zorder=3)
         _name_widest_grey(ax, result, factor)
         if queue:
@@ -40,42 +44,72 @@ def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = T
             ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
                     va="bottom", fontsize=SMALLEST, color=INK)
             ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
+    _legend_with_others(axes[0])
     return axes
 
 
+def _legend_with_others(ax: Axes) -> None:
+    keys = [*ax.figure.legends[0].legend_handles,
+            Patch(facecolor=OTHERS, edgecolor=INK, linewidth=0, hatch=HATCH, label="waits for another's prompt")]
+    for legend in list(ax.figure.legends):
+        legend.remove()
+    legend_below(ax, keys)
+
+
+def _hatch_others(ax: Axes, result: Any, factor: float) -> None:
+    """Hatch every slot that does nothing while there is a prompt in another one, unless it is empty to the end."""
+    mine = {slot: [(e.start, e.end) for e in result.events if e.rank == slot] for slot in range(len(result))}
+    for event in result.events:
+        if event.kind == "prefill":
+            for slot, spans in mine.items():
+                works = any(start < event.end - 1e-12 and event.start < end - 1e-12 for start, end in spans)
+                if not works and any(event.start < end for _, end in spans):
+                    ax.barh(slot, (event.end - event.start) * factor, 0.8, event.start * factor, color=OTHERS,
+                            hatch=HATCH, edgecolor=INK, linewidth=0, zorder=2)
+
+
 def _name_widest_grey(ax: Axes, result: Any, factor: float) -> None:
+    reading = [(event.start, event.end) for event in result.events if event.kind == "prefill"]
     gaps = []
     for slot in range(len(result)):
-        mine = sorted((event.start, event.end) for event in result.events if event.rank == slot)
-        edges = [*mine, (result.seconds, result.seconds)]
-        gaps += [(after[0] - before[1], before[1], slot) for before, after in zip(edges, edges[1:], strict=False)]
+        mine = sorted([(event.start, event.end) for event in result.events if event.rank == slot] + reading)
+        busy_until = mine[0][1]
+        for start, end in [*mine, (result.seconds, result.seconds)]:
+            gaps.append((start - busy_until, busy_until, slot))
+            busy_until = max(busy_until, end)
     length, start, slot = max(gaps)
     ax.text((start + length / 2) * factor, slot, "empty", ha="center", va="center", fontsize=SMALLEST, zorder=3)
 
 
 def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
-    """Return from when to when a slot's user waits longest for the next token, of what an engine recorded."""
-    ends = [(event.start, event.end) for event in result.events if event.rank == slot and event.kind == "decode"]
-    gaps = [(before[1], after[0]) for before, after in zip(ends, ends[1:], strict=False)]
-    return max(gaps + ends, key=lambda span: span[1] - span[0])  # between two bars, or within one that is one step
+    """Return from when to when a slot's user waits longest for a token, from one to the next.
 
-
-def stall(served: Mapping[str, Any], *, title: str) -> list[Axes]:
-    """Draw what a long prompt does to the others, a timeline for each of `served`, with the longest gap of slot 0.
-
-    Each records its steps one by one.
+    The engine has recorded its steps one by one.
     """
-    clock = "ms on the simulated engine's clock; a piece is one step"
+    comes = [event.end for event in result.events if event.rank == slot and event.kind == "decode"]
+    return max(zip(comes, comes[1:], strict=False), key=lambda span: span[1] - span[0])
+
+
+def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[Axes]:
+    """Draw what a long prompt does to the others from `begin` seconds on, with the longest wait for a token of slot 0.
+
+    A timeline for each of `served`, which recorded its steps one by one.
+    """
+    clock = "ms on the simulated engine's clock; a piece is one step, and a token comes at its end"
     axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
     unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
     for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
+        _hatch_others(ax, result, unit)
         start, end = (moment * unit for moment in longest_gap(result))
-        words = f"{end - start:.0f} ms without a token" if place == 0 else f"never more than {end - start:.0f} ms"
-        ax.annotate("", (end, -0.62), (start, -0.62), arrowprops={"arrowstyle": "<->", "color": LIMIT})
+        words = f"{end - start:.0f} ms from token to token" if place == 0 else f"never more than {end - start:.0f} ms"
+        ax.annotate("", (end, -0.62), (start, -0.62), arrowprops={"arrowstyle": "<->", "color": LIMIT, "shrinkA": 0,
+                                                                  "shrinkB": 0})
         ax.text((start + end) / 2, -0.85, words, ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
         ax.set_ylim(len(result) - 0.5, -1.9)
+        ax.set_xlim(left=begin * unit)
         ax.set_title(name, fontsize=TITLE, loc="left")
         say(ax, f"slot 0: {words}, from {start:.0f} to {end:.0f} ms")
+    _legend_with_others(axes[0])
     return axes
 
 
@@ -97,12 +131,15 @@ def knees(
         ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
         ax.text(limits[name], 1.0, f"knee at {limits[name]:.0f}", transform=ax.get_xaxis_transform(), ha="center",
                 va="bottom", color=INK, fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:g}" for rate, s in found.items())
+        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:.3g}" for rate, s in found.items())
                     + f"; at most {limits[name]:.1f} requests a second")
-    ax.axhline(objective, color=LIMIT, linestyle="--", linewidth=1.4)
+    ax.axhline(objective, color=INK, linestyle="--", linewidth=1.4)
     last = max(rate for found in waits.values() for rate in found)
-    ax.text(last, objective * 0.85, f"objective: {objective:g} s", color=LIMIT, fontsize=SMALLEST, ha="right", va="top")
+    words = f"objective: {objective:g} s"
+    ax.text(0.45 * last, objective * 0.85, words, color=INK, fontsize=SMALLEST, va="top")
     ax.set_yscale("log")
+    least = min(seconds for found in waits.values() for seconds in found.values())
+    ax.set_ylim(bottom=10 ** math.floor(math.log10(least)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
     ax.set_ylabel(ylabel, fontsize=SMALLEST)
@@ -124,6 +161,7 @@ def batch_gain(
     told = []
     for (name, found), colour in zip(curves.items(), SERIES, strict=False):
         xs, ys = [1e3 * seconds for _, seconds, _ in found], [rate for _, _, rate in found]
+        below = found is not max(curves.values(), key=lambda one: one[-1][2])  # the lower curve: numbers below it
         ax.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.6, label=name)
         for (batch, _, _), x, y in zip(found, xs, ys, strict=True):
             knee, last = batch == half[name], batch == found[-1][0]
@@ -135,20 +173,22 @@ def batch_gain(
             words = f"{batch}: memory is full" if last else words
             if knee or last:
                 ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
-            elif batch > 1 and abs(batch / half[name] - 1) > 0.3 and abs(batch / found[-1][0] - 1) > 0.2:
-                ax.annotate(words, (x, y), (-6, 3), textcoords="offset points", ha="right", fontsize=SMALLEST)
+            elif abs(batch / half[name] - 1) > 0.1 and abs(batch / found[-1][0] - 1) > 0.1:
+                place, side = ((8, -7), "left") if below and batch > 1 else ((-7, 3), "right")
+                beside = abs(batch / half[name] - 1) < 0.3 or (batch == 1 and not below)  # left of it is something else
+                place, side = ((9, 2 if batch == 1 else -8), "left") if beside else (place, side)
+                ax.annotate(words, (x, y), place, textcoords="offset points", ha=side, fontsize=SMALLEST, color=colour,
+                            weight="bold", va="top" if below and batch > 1 else "baseline")
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    least, rate = min((1e3 * found[0][1], found[0][2]) for found in curves.values())
-    ax.annotate("1", (least, rate), (-6, 0), textcoords="offset points", ha="right", fontsize=SMALLEST)
-    ax.set_xlim(0.75 * least, 1.25 * ax.get_xlim()[1])
+    ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
     ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
     ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
     ax.set_axisbelow(True)
     ax.legend(fontsize=SMALLEST, frameon=False, loc="upper left", title="numbers: sequences in the batch",
-              title_fontsize=SMALLEST)
+              title_fontsize=SMALLEST, alignment="left")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join([*told, "the last batch of each is where memory is full"]))
     return ax

@@ -10,10 +10,11 @@ from dataclasses import replace
 import torch
 
 from course_lib.serving.caches import BlockManager, KVCache
+from course_lib.serving.chunked import RowEngine
 from course_lib.serving.engine import Engine
 from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
-from course_lib.serving.workers import ModelWorker, now
+from course_lib.serving.workers import ModelWorker, RowModel, now
 
 
 def prefill_seconds(model: torch.nn.Module, tokens: int, repeat: int = 3) -> float:
@@ -58,17 +59,20 @@ def serve_for_real(
 
 def serve_in_turns(
     model: torch.nn.Module, requests: Sequence[Request], schedulers: Mapping[str, Callable],
-    manager: Callable = BlockManager, *, slots: int = 8, blocks: int = 32, block_size: int = 16,
+    manager: Callable = BlockManager, *, slots: int = 8, blocks: int = 32, block_size: int = 16, budget: int = 0,
 ) -> dict[str, tuple[Served, dict[int, list[int]]]]:  # fmt: skip
     """Serve the same requests with each scheduler, as `serve_for_real` does with one; return the results by name.
+
+    With a `budget` one more server, "in chunks", sends rows of at most so many tokens through the model.
 
     The engines take turns, an iteration each time of the one that has made the fewest tokens: where the machine's speed
     changes, it changes for all of them, and their ratio stays.
     """
     from tqdm.auto import tqdm
 
-    with tqdm(total=len(schedulers) * sum(request.output for request in requests), unit="token") as bar:
-        engines = {}
+    runs = len(schedulers) + bool(budget)
+    with tqdm(total=runs * sum(request.output for request in requests), unit="token") as bar:
+        engines: dict[str, Engine | RowEngine] = {}
         for name, scheduler in schedulers.items():
             worker = ModelWorker(model, blocks, block_size, on_token=lambda request, token: bar.update())
             engines[name] = Engine(
@@ -77,9 +81,15 @@ def serve_in_turns(
             )  # fmt: skip
             for request in sorted(requests, key=lambda request: request.arrival):
                 engines[name].submit(replace(request))
+        if budget:
+            worker = RowModel(model, on_token=lambda request, token: bar.update())
+            engines["in chunks"] = RowEngine(worker, requests, budget, slots, record=True)
         while unfinished := [engine for engine in engines.values() if engine.load]:
             engine = min(unfinished, key=lambda engine: sum(map(len, engine.worker.answers.values())))
-            engine.advance(math.nextafter(engine.clock, math.inf))
+            if isinstance(engine, RowEngine):
+                engine.step()
+            else:
+                engine.advance(math.nextafter(engine.clock, math.inf))
     return {name: (engine.served(), engine.worker.answers) for name, engine in engines.items()}
 
 

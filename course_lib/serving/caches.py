@@ -72,6 +72,32 @@ class KVCache:
         return keys, values
 
 
+class RowCache(KVCache):
+    """The keys and values of several requests whose tokens pass in one row; a token sees its own request only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owners = torch.empty(0, dtype=torch.long)
+        self.row = self.owners
+
+    def of(self, owners: list[int]) -> RowCache:
+        """Return this cache for a row of tokens: `owners[i]` is the request whose token stands at place i."""
+        self.row = torch.tensor(owners)
+        return self
+
+    def positions(self, new: int) -> torch.Tensor:
+        """Return where each token of the row stands in its own request: (1, new)."""
+        if new != len(self.row):
+            raise ValueError(f"a row of {new} tokens, and `of` was told the owners of {len(self.row)}")
+        self.owners = torch.cat((self.owners, self.row))
+        return self.mask().sum(-1).flatten()[None] - 1
+
+    def mask(self) -> torch.Tensor:
+        """Return which of all tokens so far each token of the row sees: (1, 1, new, all)."""
+        own = self.row[:, None] == self.owners
+        return own.tril(len(self.owners) - len(self.row))[None, None]  # and none that stands after it
+
+
 class BlockPool:
     """Memory for keys and values, cut into blocks of `size` tokens each; who owns which block is not its business."""
 

@@ -5,54 +5,94 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from course_lib.events import Event
 from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
-from course_lib.serving.workers import Roofline
 
 
-def chunked(worker: Roofline, requests: Iterable[Request], budget: int, slots: int = 0, record: bool = False) -> Served:
-    """Serve copies of requests, at most `slots` at once (0: all), with at most `budget` tokens in a step.
+class RowEngine:
+    """Serves copies of requests, at most `slots` at once (0: all), with at most `budget` tokens in a step.
 
-    Tokens being made come first; what is left of the budget reads prompts, first come, first served. `record` keeps
-    Events, step by step. Blocks are not counted.
+    Tokens being made come first; what is left of the budget reads prompts, first come, first served. `worker.row` does
+    a step. Blocks are not counted. `record` keeps Events: steps without a pause are one, unless it is "steps".
     """
-    line = deque(replace(request) for request in sorted(requests, key=lambda request: request.arrival))
-    everyone, slots = list(line), slots or len(line)
-    if not 1 <= slots < budget:
-        raise ValueError(f"budget = {budget}: must be above the {slots} requests at once, and there must be one")
-    running: dict[int, Request] = {}  # by slot, in order of arrival
-    read: dict[int, int] = {}  # tokens of each prompt that are in the cache
-    clock = busy = 0.0
-    events: list[Event] = []
-    while line or running:
-        while line and len(running) < slots and line[0].arrival <= clock:
-            slot = min(set(range(slots)) - running.keys())
-            running[slot], read[slot] = line.popleft(), 0
-        if not running:
-            clock = line[0].arrival
-            continue
-        makers = {slot: request for slot, request in running.items() if request.made}
-        kept = pairs = sum(request.prompt + request.made for request in makers.values())
-        new = scored = len(makers)
-        pieces: dict[int, int] = {}
-        for slot, request in running.items():
-            piece = min(budget - new, request.prompt - read[slot])
-            if not request.made and piece:
-                pieces[slot] = piece
-                kept, pairs = kept + read[slot], pairs + piece * read[slot] + piece * (piece + 1) // 2
-                read[slot], new = read[slot] + piece, new + piece
-                scored += read[slot] == request.prompt
-        seconds = worker.seconds(new, pairs, kept, scored)
-        start, clock, busy = clock, clock + seconds, busy + seconds
-        for kind, slots_of_kind in (("decode", makers), ("prefill", pieces)) if record else ():
-            events += [Event(s, kind, start, clock, start, label=str(running[s].id)) for s in slots_of_kind]
-        for slot, request in list(running.items()):
-            if read[slot] == request.prompt:
+
+    def __init__(
+        self, worker: Any, requests: Iterable[Request], budget: int, slots: int = 0, record: bool | str = False
+    ) -> None:
+        self.queue = deque(replace(request) for request in sorted(requests, key=lambda request: request.arrival))
+        self.worker, self.budget, self.slots = worker, budget, slots or len(self.queue)
+        if not 1 <= self.slots < budget:
+            raise ValueError(f"budget = {budget}: must be above the {self.slots} requests at once, of which one is due")
+        self.everyone = list(self.queue)
+        self.running: dict[int, Request] = {}  # by slot, in order of arrival
+        self.read: dict[int, int] = {}  # tokens of each prompt that are in the cache
+        self.clock = self.busy = 0.0
+        self.passes = 0
+        self.record = record
+        self._events: list[Event] = []
+        self._newest: dict[int, int] = {}  # the place of each slot's last event
+
+    @property
+    def load(self) -> int:
+        """Return the requests that are not done."""
+        return len(self.queue) + len(self.running)
+
+    def run(self) -> Served:
+        """Serve all to the end and return what became of them."""
+        while self.load:
+            self.step()
+        return self.served()
+
+    def served(self) -> Served:
+        """Return what became of the requests so far."""
+        return Served(self.everyone, self.clock, self.busy, self.slots, self._events, self.worker.simulated,
+                      self.passes)
+
+    def step(self) -> None:
+        """Do one step, or go on to the next arrival where nobody is here."""
+        while self.queue and len(self.running) < self.slots and self.queue[0].arrival <= self.clock:
+            slot = min(set(range(self.slots)) - self.running.keys())
+            self.running[slot], self.read[slot] = self.queue.popleft(), 0
+        if not self.running:
+            self.clock = self.queue[0].arrival
+            return
+        makers = [slot for slot, request in self.running.items() if request.made]
+        room, pieces = self.budget - len(makers), {}
+        for slot, request in self.running.items():
+            if piece := 0 if request.made else min(room, request.prompt - self.read[slot]):
+                room, pieces[slot] = room - piece, piece
+        row = [(self.running[slot], 1, self.running[slot].prompt + self.running[slot].made - 1) for slot in makers]
+        row += [(self.running[slot], piece, self.read[slot]) for slot, piece in pieces.items()]
+        start, seconds = self.clock, self.worker.row(row)
+        self.clock, self.busy, self.passes = start + seconds, self.busy + seconds, self.passes + 1
+        for slot, piece in pieces.items():
+            self.read[slot] += piece
+        for kind, slots in (("decode", makers), ("prefill", pieces)) if self.record else ():
+            for slot in slots:
+                self._note(Event(slot, kind, start, self.clock, start, label=str(self.running[slot].id)))
+        for slot, request in list(self.running.items()):
+            if self.read[slot] == request.prompt:
                 request.made += 1
-                request.first = clock if request.made == 1 else request.first
+                request.first = self.clock if request.made == 1 else request.first
                 if request.made >= request.output:
-                    request.state, request.end = "done", clock
-                    del running[slot]
-    return Served(everyone, clock, busy, slots, events)
+                    request.state, request.end = "done", self.clock
+                    del self.running[slot]
+
+    def _note(self, event: Event) -> None:
+        place = self._newest.get(event.rank)
+        before = self._events[place] if place is not None and self.record != "steps" else None
+        if before is not None and (before.kind, before.end, before.label) == (event.kind, event.start, event.label):
+            self._events[place] = before._replace(end=event.end)  # the same bar goes on
+        else:
+            self._newest[event.rank] = len(self._events)
+            self._events.append(event)
+
+
+def chunked(
+    worker: Any, requests: Iterable[Request], budget: int, slots: int = 0, record: bool | str = False
+) -> Served:
+    """Serve requests in rows of at most `budget` tokens, to the end: see RowEngine."""
+    return RowEngine(worker, requests, budget, slots, record).run()

@@ -20,7 +20,7 @@ from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
 
 GONE = "its user went away"
-MOST_SHOWN = 256  # waiting requests that a scheduler is shown: the first in line
+MOST_SHOWN = 256  # waiting requests that a scheduler is shown: the first in the queue
 
 
 class Engine:
@@ -38,7 +38,7 @@ class Engine:
         self.worker, self.scheduler, self.manager = worker, scheduler, manager(blocks, block_size)
         self.slots, self.blocks, self.size, self.context, self.window = slots, blocks, block_size, context, window
         self.clock = self.busy = 0.0
-        self.steps = 0  # iterations that decoded
+        self.steps = self.passes = 0  # iterations that decoded, and all
         self.held = 0  # tokens in the cache of all running requests
         self.arriving: deque[Request] = deque()
         self.waiting: deque[Request] = deque()
@@ -106,7 +106,8 @@ class Engine:
 
     def served(self) -> Served:
         """Return what became of the requests so far."""
-        return Served(self.seen, self.clock, self.busy, self.slots, self._events or [], self.worker.simulated)
+        found = self._events or []
+        return Served(self.seen, self.clock, self.busy, self.slots, found, self.worker.simulated, self.passes)
 
     # One iteration
 
@@ -232,7 +233,7 @@ class Engine:
 
     def _spend(self, seconds: float, kind: str, requests: Iterable[Request]) -> None:
         start, self.clock = self.clock, self.clock + seconds
-        self.busy += seconds
+        self.busy, self.passes = self.busy + seconds, self.passes + 1
         if self._events is not None:
             for request in requests:
                 slot = self._slot.get(request.id)

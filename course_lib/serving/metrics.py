@@ -24,6 +24,8 @@ class Served:
     slots: int
     events: list
     simulated: bool = True
+    passes: int = 0
+    """How often the model was called: once for each prompt or step."""
 
     def __len__(self) -> int:
         return self.slots
@@ -61,10 +63,23 @@ class Served:
 
     def goodput(self, **most: float) -> float:
         """Return requests per second that meet *all* objectives, such as goodput(ttft=0.5, tpot=0.05), in seconds."""
+        return self._good(most) / self.duration if self.duration else 0.0
+
+    def share(self, **most: float) -> float:
+        """Return the share of all requests that meet *all* objectives, such as share(ttft=0.5, tpot=0.05)."""
+        return self._good(most) / len(self.requests) if self.requests else 0.0
+
+    @property
+    def carried(self) -> float:
+        """Return the requests answered per second in the middle half of all, between the start and the last few."""
+        ends = sorted(request.end for request in self.done)
+        first, last = len(ends) // 4, 3 * len(ends) // 4
+        return (last - first) / (ends[last] - ends[first]) if last > first else 0.0
+
+    def _good(self, most: Mapping[str, float]) -> int:
         if unknown := set(most) - {"ttft", "tpot", "latency"}:
             raise ValueError(f"{', '.join(sorted(unknown))}: objectives are ttft, tpot and latency")
-        good = sum(all(getattr(r, name) <= limit for name, limit in most.items()) for r in self.done if r.made)
-        return good / self.duration if self.duration else 0.0
+        return sum(all(getattr(r, name) <= limit for name, limit in most.items()) for r in self.done if r.made)
 
     def row(self) -> dict[str, Any]:
         """Return the numbers of `print(served)` by name: counts, tokens/s, seconds."""

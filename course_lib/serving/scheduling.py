@@ -30,7 +30,7 @@ def static_batches(
 def continuous(
     waiting: Iterable[Request], running: Collection[Request], slots: int, blocks: int, block_size: int
 ) -> list[Request]:
-    """Start whoever is first in line as soon as there is a slot, and blocks for the longest answer its user allows."""
+    """Start whoever is first in the queue as soon as there is a slot, and blocks for the longest answer allowed."""
     room = blocks - sum(blocks_for(request.prompt + request.limit, block_size) for request in running)
     return _in_line(waiting, slots - len(running), room, lambda r: blocks_for(r.prompt + r.limit, block_size))
 
@@ -38,9 +38,9 @@ def continuous(
 def on_demand(
     waiting: Iterable[Request], running: Collection[Request], slots: int, blocks: int, block_size: int
 ) -> list[Request]:
-    """Start whoever is first in line as soon as there is a slot, and blocks for its next token.
+    """Start whoever is first in the queue as soon as there is a slot, and blocks for its next token.
 
-    Blocks may run out later: the engine then puts the youngest request back in line and computes it again.
+    Blocks may run out later: the engine then puts the youngest request back into the queue and computes it again.
     """
     room = blocks - sum(request.blocks for request in running)
     return _in_line(waiting, slots - len(running), room, lambda r: blocks_for(r.prompt + r.made + 1, block_size))

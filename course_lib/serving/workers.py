@@ -9,24 +9,32 @@ from typing import Any
 
 import torch
 
-from course_lib.costs import collective_seconds, roofline_seconds
+from course_lib.costs import collective_seconds, one_shot_seconds, protocol_seconds, roofline_seconds
 from course_lib.hardware import GPU
 from course_lib.memory import kv_cache_bytes, parameters_on_rank
 from course_lib.models import ModelShape
-from course_lib.serving.caches import BlockPool
+from course_lib.serving.caches import BlockPool, RowCache
 from course_lib.serving.requests import Request
+
+ONE_SHOT_LATENCY, ONE_SHOT_SHARE = 4.6e-6, 0.655  # fitted to H100s: course_lib.measured.all_reduce_h100("one-shot", 8)
+ONE_SHOT_BYTES = {2: 2**23, 4: 2**19, 8: 2**18}  # vLLM's limits; it offers 6 GPUs as well
 
 
 class Roofline:
     """The least seconds of a model on `tp` GPUs: weights and keys and values are read once, or the FLOPs take longer.
 
-    `tp` > 1 adds two ring all-reduces per layer over the GPUs' link. No kernel reaches the roofline; ratios survive.
+    `tp` > 1 adds two all-reduces per layer over the GPUs' link: rings by the fastest of NCCL's protocols, or by the
+    link's one latency where it has none or its latency is not that of Simple (somebody has set another).
+    `one_shot=True`: as vLLM does for small tensors, everybody reads everybody's. No kernel reaches the roofline; ratios
+    survive. Of a model with windows all tokens count as if every layer kept them.
     """
 
     simulated = True
 
-    def __init__(self, shape: ModelShape, gpu: GPU, tp: int = 1, dtype_bytes: float = 2) -> None:
-        self.shape, self.gpu, self.tp, self.dtype_bytes = shape, gpu, tp, dtype_bytes
+    def __init__(
+        self, shape: ModelShape, gpu: GPU, tp: int = 1, dtype_bytes: float = 2, one_shot: bool = False
+    ) -> None:
+        self.shape, self.gpu, self.tp, self.dtype_bytes, self.one_shot = shape, gpu, tp, dtype_bytes, one_shot
         held = parameters_on_rank(shape, tp=tp)
         lookup = 0 if shape.tied else shape.vocabulary * shape.hidden / tp  # the embedding: one row a token is read
         self.weight_bytes = held["shared"] * dtype_bytes
@@ -53,10 +61,19 @@ class Roofline:
         moved = self.read_bytes + (kept + new) * self.token_bytes
         step = roofline_seconds(flops, moved, self.gpu)
         if self.tp > 1:
-            size, link = new * self.shape.hidden * self.dtype_bytes, self.gpu.link
-            one = collective_seconds("all_reduce", self.tp, size, link.latency, link.bandwidth)
-            step += 2 * self.shape.layers * one
+            step += 2 * self.shape.layers * self.all_reduce_seconds(new * self.shape.hidden * self.dtype_bytes)
         return step
+
+    def all_reduce_seconds(self, size: float) -> float:
+        """Return the seconds of one all-reduce of `size` bytes among the `tp` GPUs."""
+        link = self.gpu.link
+        if link.protocols and link.latency == link.protocol("Simple").latency:
+            ring = protocol_seconds("all_reduce", self.tp, size, link)
+        else:
+            ring = collective_seconds("all_reduce", self.tp, size, link.latency, link.bandwidth)
+        if not self.one_shot or size > ONE_SHOT_BYTES.get(self.tp, 0):
+            return ring
+        return min(ring, one_shot_seconds(self.tp, size, ONE_SHOT_LATENCY, ONE_SHOT_SHARE * link.bandwidth))
 
     def prefill(self, request: Request, table: list[int]) -> tuple[float, bool]:
         """Return the seconds to read a prompt (what was made before a preemption included), and False: it goes on."""
@@ -66,6 +83,13 @@ class Roofline:
     def decode(self, running: Collection[Request], held: int, tables: Any) -> tuple[float, tuple]:
         """Return the seconds of one token for every running request, which hold `held` tokens; nobody ends early."""
         return self.seconds(len(running), held, held), ()
+
+    def row(self, parts: Collection[tuple[Request, int, int]]) -> float:
+        """Return the seconds of one row of (request, its new tokens, its tokens in the cache)."""
+        new, kept = sum(more for _, more, _ in parts), sum(held for _, _, held in parts)
+        pairs = sum(more * held + more * (more + 1) // 2 for _, more, held in parts)
+        scored = sum(held + more >= request.prompt for request, more, held in parts)
+        return self.seconds(new, pairs, kept, scored)
 
 
 class Fitted:
@@ -142,3 +166,29 @@ class ModelWorker:
         if self.on_token:
             self.on_token(number, token)
         return False
+
+
+class RowModel:
+    """Greedy decoding of a Llama, all tokens of a step in one row. `answers[id]` are the tokens made for a request."""
+
+    simulated = False
+
+    def __init__(self, model: torch.nn.Module, on_token: Callable | None = None) -> None:
+        self.model, self.cache, self.on_token, self.answers = model, RowCache(), on_token, {}
+
+    def row(self, parts: Collection[tuple[Request, int, int]]) -> float:
+        """Send (request, its new tokens, its tokens in the cache) through the model as one row; return seconds."""
+        begin = now()
+        tokens, owners, last = [], [], {}
+        for request, more, held in parts:
+            known = request.tokens + self.answers.setdefault(request.id, [])
+            tokens += known[held : held + more]
+            owners += [request.id] * more
+            if held + more == len(known):
+                last[request.id] = len(tokens) - 1
+        scores = self.model(torch.tensor([tokens]), self.cache.of(owners))[0]
+        for number, place in last.items():
+            self.answers[number].append(int(scores[place].argmax()))
+            if self.on_token:
+                self.on_token(number, self.answers[number][-1])
+        return now() - begin

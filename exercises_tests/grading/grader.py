@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbformat import NotebookNode
 from tqdm import tqdm
 
 from exercises_tests.grading import room, sandbox, verdicts
@@ -151,7 +152,17 @@ class Grading:
                 cells[exercise] = f"raise ValueError('a cell of {len(text):,} characters; at most {MOST_CELL:,} count')"
         while sum(map(len, others)) > MOST_OTHERS:
             others.remove(max(others, key=len))
-        return Submission(learner, path, chapter, cells, others, changed)
+        return Submission(learner, path, chapter, cells, others, changed, self.moved(notebook, chapter))
+
+    def moved(self, notebook: NotebookNode, chapter: Chapter) -> str:
+        """Say which answers in a copy of an earlier version belong to another chapter now, where they are graded."""
+        homes = {e.id: other.name for other in self.known.values() if other is not chapter for e in other.exercises}
+        here = {exercise.id for exercise in chapter.exercises}
+        asked = [cell["id"] for cell in tagged(notebook, "exercise") if cell.get("id") in homes]
+        given = answers_of(notebook, [name for name in asked if name not in here])
+        gone = [name for name, source in given.items() if "raise NotImplementedError" not in source]
+        told = ", ".join(f"{name} is an exercise of {homes[name]} now" for name in gone)
+        return f"{told}: not graded here; make update moves the answer there" if told else ""
 
     def request(self, handed_in: Submission) -> dict[str, Any]:
         """Return what the judge is told: of the solutions only those that are borrowed."""
@@ -254,7 +265,7 @@ class Grading:
             if len(several) > 1:
                 names = ", ".join(untrusted.plain(one.path.name, 60) for one in several[:5] if one is not last)
                 told = f"{len(several)} notebooks of this chapter: {last.path.name}, changed last, counts; {names} not"
-                last.remark = untrusted.plain(told, 300)
+                last.remark = untrusted.plain(f"{told}. {last.remark}" if last.remark else told, 300)
             try:
                 yield self._unchanged(done, last) or self.grade(judge, last)
             except Exception as error:  # nobody else's grade depends on what one submission holds

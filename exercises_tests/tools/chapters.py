@@ -11,6 +11,7 @@ import ast
 import copy
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import nbformat
@@ -128,12 +129,17 @@ def chapters(root: Path = ROOT) -> list[Chapter]:
 def find(name: str, root: Path = ROOT) -> Chapter:
     """Return the pristine chapter with this name or number: `ch03_ring_all_reduce`, `ch03`, `3`."""
     known = chapters(root)
-    number = f"ch{int(name):02d}" if name.isdecimal() else name
+    digits = name.removeprefix("ch")
+    number = f"ch{int(digits):02d}" if digits.isdecimal() and digits.isascii() else name
     for chapter in known:
         if name == chapter.name or number == chapter.name.split("_")[0]:
             return chapter
+    names = [chapter.name for chapter in known]
+    near = [other for other in names if len(name) > 2 and name.lower() in other] or get_close_matches(name, names, 1)
+    if near:
+        raise ChapterError(f"There is no chapter {name!r}; did you mean {near[0]}?")
     asked = f"There is no chapter {name!r}" if name else "Name a chapter, for instance CHAPTER=ch03"
-    raise ChapterError(f"{asked}; this course has {', '.join(c.name for c in known) or 'none yet'}.")
+    raise ChapterError(f"{asked}; this course has {', '.join(names) or 'none yet'}.")
 
 
 def overlay(chapter: Chapter, answers: dict[str, str], into: tuple[str, ...] = ("exercise",)) -> NotebookNode:

@@ -18,7 +18,17 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, overlay, read, tagged
+from exercises_tests.tools.chapters import (
+    ROOT,
+    Chapter,
+    ChapterError,
+    answers_of,
+    chapters,
+    find,
+    overlay,
+    read,
+    tagged,
+)
 
 KEPT = ("exercise", "prediction")  # the tags of cells that a learner fills in
 
@@ -68,16 +78,62 @@ def update_copy(learner: Chapter, chapter: Chapter, root: Path) -> list[str]:
     wanted = {cell["id"]: cell.source for tag in KEPT for cell in tagged(chapter.notebook, tag)}
     carried = {name: source for name, source in answers_of(learner.notebook, list(wanted)).items()
                if source != wanted[name] and filled_in(name, source, given)}
-    own = [label(cell) for cell in learner.notebook.cells if cell.source not in carried.values()
+    moved = moved_away(learner, chapter, root)
+    taken = {*carried.values(), *(source for answers in moved.values() for source in answers.values())}
+    own = [label(cell) for cell in learner.notebook.cells if cell.source not in taken
            and is_own(cell, given or {cell.get("id"): digest(cell.source) for cell in chapter.notebook.cells})]
     backup = back_up(learner.path, root)
     write(learner.path, stamped(overlay(chapter, carried, into=KEPT), chapter))
     said = [f"{shown(learner.path, root)} is now version {chapter.version}; carried over: "
             f"{', '.join(carried) or 'nothing'}. The old one is {shown(backup, root)}. "
             "If it is open in JupyterLab, reload it from disk."]
+    for home, answers in moved.items():
+        said += move_along(answers, find(home, root), root)
     if own:
         said.append(f"  Only in that backup, cells of your own: {'; '.join(own)}.")
     return said
+
+
+def moved_away(learner: Chapter, chapter: Chapter, root: Path) -> dict[str, dict[str, str]]:
+    """Return a copy's answers to exercises that are another chapter's now, by that chapter's name."""
+    here, given = {exercise.id for exercise in chapter.exercises}, copied_from(learner).get("cells", {})
+    homes = {cell["id"]: other.name for other in chapters(root) for cell in tagged(other.notebook, "exercise")}
+    found: dict[str, dict[str, str]] = {}
+    for name, source in answers_of(learner.notebook).items():
+        if name not in here and name in homes and filled_in(name, source, given):
+            found.setdefault(homes[name], {})[name] = source
+    return found
+
+
+def move_along(answers: dict[str, str], home: Chapter, root: Path) -> list[str]:
+    """Put answers into the copy of the chapter that asks for them now, where it has none yet; say what was done."""
+    copy_of_home = next((path for path in copies(root) if is_copy_of(path, home)), None)
+    if copy_of_home is None:
+        target = root / "work" / f"{home.name}.ipynb"
+        write(target, stamped(overlay(home, answers), home))
+        return [f"  Moved to {shown(target, root)}, which asks for it now: {', '.join(answers)}."]
+    there = read(copy_of_home)
+    cells, given = {cell.get("id"): cell for cell in there.notebook.cells}, copied_from(there).get("cells", {})
+    free = [name for name in answers if name in cells and not filled_in(name, cells[name].source, given)]
+    for name in free:
+        cells[name]["source"] = answers[name]
+    said = []
+    if free:
+        backup = back_up(copy_of_home, root)
+        write(copy_of_home, there.notebook)
+        said.append(f"  Moved to {shown(copy_of_home, root)}, which asks for it now: {', '.join(free)}. "
+                    f"The old one is {shown(backup, root)}.")
+    if left := [name for name in answers if name not in free]:
+        said.append(f"  Only in the first backup, because {shown(copy_of_home, root)} has an answer of its own or is "
+                    f"older: {', '.join(left)}.")
+    return said
+
+
+def is_copy_of(path: Path, chapter: Chapter) -> bool:
+    try:
+        return read(path).name == chapter.name
+    except ChapterError:
+        return False
 
 
 def copies(root: Path) -> list[Path]:

@@ -13,7 +13,8 @@ are not JSON, as nbval would in twenty frames). A chapter is known by its metada
 - a dead kernel is noticed within a second, not after the cell timeout of 2,000 s;
 - a cell whose timeout fired fails, also when it swallowed the interrupt;
 - after a dead kernel or a timeout each remaining cell fails with a sentence that says why;
-- the kernel starts without PYTEST_CURRENT_TEST (with it ipykernel hides what ranks print), with COURSE_PROGRESS=off;
+- the kernel starts without PYTEST_CURRENT_TEST (with it ipykernel hides what ranks print), with COURSE_PROGRESS=off
+  and COURSE_DISPLAY=text;
 - the test is named after the cell's id; `user_properties` holds `cell_id`, `tags`, and for a failed cell `error` (the
   exception's class) and `sentence` (its message).
 """
@@ -216,7 +217,7 @@ class CourseNotebook(IPyNbFile):
             self.nb = overlay(chapter, answers_of(notebook, [exercise.id for exercise in chapter.exercises]))
 
     def setup(self):
-        with environment(COURSE_PROGRESS="off", PYTEST_CURRENT_TEST=None):
+        with environment(COURSE_PROGRESS="off", COURSE_DISPLAY="text", PYTEST_CURRENT_TEST=None):
             for start in range(1, STARTS + 1):
                 try:
                     super().setup()

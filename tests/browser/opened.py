@@ -93,7 +93,7 @@ class Opened:
 
     def controls(self, name: str):
         """Return the controls of a cell's widgets, once they are there."""
-        widgets = self.find(name).locator(".jupyter-widgets")
+        widgets = self.find(name).locator(".course-player")
         widgets.first.wait_for()
         widgets.locator(CONTROLS).first.wait_for()
         return widgets.locator(CONTROLS)

@@ -73,7 +73,7 @@ def look_at(notebook: Opened, answered: bool, folder: Path | None) -> None:
     for name in widgets:
         nameless = notebook.controls(name).evaluate_all(NAMELESS)
         assert nameless == [], f"{name}: controls without an accessible name"
-        values = notebook.find(name).locator(".widget-slider").evaluate_all(VALUES)
+        values = notebook.find(name).locator("input[type=range]").evaluate_all(VALUES)
         assert [told for told, shown in values] == [shown for told, shown in values], f"{name}: the sliders' values"
     if folder:
         keep(notebook, pictures, folder)
@@ -89,13 +89,13 @@ NAMELESS = """all => all.filter(control => {
 
 
 # What is told of each slider, and what is shown beside it.
-VALUES = """all => all.map(slider => [slider.querySelector('[role=slider]').getAttribute('aria-valuetext'),
-                                      slider.querySelector('.widget-readout').textContent])"""
+VALUES = """all => all.map(slider => [slider.getAttribute('aria-valuetext'), slider.nextElementSibling.textContent])"""
 
 
 def errors(cell: dict) -> list[str]:
     """Return the errors below a cell as they are shown."""
-    return [plain("\n".join(output["traceback"])) for output in outputs(cell, "error")]
+    refused = [shown["text/plain"] for shown in data(cell) if str(shown.get("text/plain", "")).startswith("✗ ")]
+    return refused + [plain("\n".join(output["traceback"])) for output in outputs(cell, "error")]
 
 
 def expected(cell: dict, said: str) -> bool:
@@ -151,6 +151,9 @@ def test_a_check_that_fails_shows_one_sentence_and_no_traceback(ring):
     assert "✗ reduce_scatter_ring   not written yet" in said
     assert not [trace for trace in TRACES if trace in said]
     assert len(said.strip().splitlines()) <= 3
+    assert not outputs(ring.cells()["check_reduce_scatter_ring"], "error")  # a card, and nothing twice
+    failed = ring.page.evaluate(FAILED, "check_reduce_scatter_ring")
+    assert "course-open" in failed
 
 
 def test_a_cell_that_needs_an_exercise_says_which(ring):
@@ -181,23 +184,43 @@ def test_an_answer_that_is_typed_in_passes_its_check(ring):
 
 
 def test_a_slider_moves_by_keyboard_and_the_picture_follows(ring):
-    slider = ring.controls("ring_picture").first
+    ring.controls("ring_picture")
+    slider = ring.find("ring_picture").get_by_role("slider", name="step")
     before = ring.pictures("ring_picture")
     slider.focus()
     ring.page.keyboard.press("ArrowRight")
-    picture = ring.find("ring_picture").locator(".widget-output img[alt*='after step 1 of']")
-    picture.wait_for()
-    readout = ring.find("ring_picture").locator(".widget-readout")
-    assert readout.inner_text() == "1"
-    assert slider.get_attribute("aria-label") == "step"
-    assert slider.get_attribute("aria-valuetext") == "1"
+    ring.find("ring_picture").locator(".course-picture img[alt^='step 2 of']").wait_for()
+    assert ring.find("ring_picture").locator(".course-value").inner_text() == "2"
+    assert slider.get_attribute("aria-valuetext") == "2"
     assert ring.pictures("ring_picture") != before
-    assert ring.page.evaluate("document.activeElement.getAttribute('role')") == "slider"  # the next press moves on
+    assert ring.page.evaluate("document.activeElement.type") == "range"  # the next press moves on
+
+
+def test_the_picture_follows_the_hand_and_nothing_below_it_moves(ring):
+    cell = ring.find("ring_picture")
+    cell.locator(".course-player[data-ready=true]").wait_for(timeout=60_000)  # all frames are drawn ahead
+    milliseconds, heights = cell.evaluate(DRAGGED)
+    assert len(milliseconds) == 7 and max(milliseconds) <= 100, milliseconds
+    assert len(set(heights)) == 1
+
+
+def test_steps_play_by_themselves_and_stop_at_the_end(ring):
+    cell = ring.find("ring_picture")
+    slider = cell.get_by_role("slider", name="step")
+    slider.focus()
+    ring.page.keyboard.press("End")
+    cell.get_by_role("button", name="one step back").click()
+    cell.get_by_role("button", name="play").click()
+    cell.locator(".course-picture img[alt^='step 6 of']").wait_for()
+    cell.get_by_role("button", name="play").wait_for()  # it pauses itself
+    cell.get_by_role("button", name="play").click()
+    cell.locator(".course-picture img[alt^='step 1 of']").wait_for()  # and begins again
+    cell.get_by_role("button", name="pause").click()
 
 
 def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
-    for name, hang in (("guess_different", HANG), ("agree_64", f"def forever(dist):\n{indented(HANG)}\n\n\n"
-                                                               "run(forever, ranks=2)")):
+    for name, hang in (("guess_different", HANG), ("guess_crossover", f"def forever(dist):\n{indented(HANG)}\n\n\n"
+                                                                     "run(forever, ranks=2)")):
         ring.type_into(name, hang)
         ring.start(name)
         running = ring.find(name).locator(".jp-InputPrompt", has_text="[*]:")
@@ -211,6 +234,24 @@ def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
         ring.run("summed")
         assert errors(ring.cells()["summed"]) == []
         assert "10." in ring.shown("summed")
+
+
+# Moves the first slider of a cell through its values; how long each picture took to come, and the cell's heights.
+DRAGGED = """async cell => {
+    const player = cell.querySelector('.course-player'), slider = player.querySelector('input[type=range]');
+    const next = () => new Promise(requestAnimationFrame), took = [], heights = [];
+    for (let value = 0; value <= Number(slider.max); value++) {
+        const start = performance.now();
+        slider.value = value;
+        slider.dispatchEvent(new Event('input', {bubbles: true}));
+        while (player.dataset.shown !== String(value)) await next();
+        await next();
+        took.push(performance.now() - start);
+        heights.push(player.offsetHeight);
+    }
+    return [took, heights];
+}"""
+FAILED = "id => document.querySelector(`[data-course='${id}'] .course-card`).className"
 
 
 def indented(source: str) -> str:

@@ -1376,6 +1376,18 @@ def ignores_the_learning_rate(dist, weights, gradient, steps, bound, learning_ra
     return waits_for_the_oldest(dist, weights, gradient, steps, bound, 1.0)
 
 
+@wrong("parameter_server", "digits", "was given weights that have lost digits", earned=0)
+def gives_out_half_precision(dist, weights, gradient, steps, bound, learning_rate):
+    class Narrow:
+        def __getattr__(self, name):
+            return getattr(dist, name)
+
+        def send(self, tensor, peer):
+            dist.send(tensor if dist.get_rank() else tensor.half().to(tensor.dtype), peer)
+
+    return solutions.parameter_server(Narrow(), weights, gradient, steps, bound, learning_rate)
+
+
 @wrong("parameter_server", "digits", "a learning rate of 0.25", "in the dtype of the weights, float64", earned=0)
 def sends_gradients_in_single_precision(dist, weights, gradient, steps, bound, learning_rate):
     def narrow(*args):

@@ -592,6 +592,18 @@ def tries_every_cut(costs, stages):
     return found
 
 
+@wrong("split_layers", "average", "[4, 3, 3, 4]", "up to the average leaves too much for the last one", earned=1)
+def fills_up_to_the_average(costs, stages):
+    counts, first = [], 0
+    for left in range(stages - 1, 0, -1):
+        last = first + 1
+        while last < len(costs) - left and sum(costs[first : last + 1]) <= sum(costs) / stages:
+            last += 1
+        counts.append(last - first)
+        first = last
+    return [*counts, len(costs) - first]
+
+
 def _greedily(costs, stages, limits):
     """Return the counts of the first limit that suffices, filling one stage after the other."""
     for limit in limits:

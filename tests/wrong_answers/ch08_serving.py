@@ -870,7 +870,7 @@ WRONG = [
     Wrong("SharingBlockManager", NewThenOld, "pair-reversed", ("returned the pair [2, 1]; (old, new) is [1, 2]",), 1),
     Wrong("SharingBlockManager", CountsOnTheClass, "shared-by-managers", ("two managers", "in __init__"), 3),
     Wrong("SharingBlockManager", SilentForks, "fork-copies", ("returned None; return the child's table",), 0),
-    Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in line"), 1),
+    Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in the queue"), 1),
     Wrong("continuous_batches", shortest_first, "starves", ("a prompt of 150 tokens waits",), 1),
     Wrong("continuous_batches", first_two_swapped, "overtakes", ("starts before request", "which came first"), 1),
     Wrong("continuous_batches", every_second, "overtakes", ("starts before request", "in order"), 1),

@@ -12,6 +12,9 @@ The cost model, all of it:
 5. On a cluster of nodes a message from one node to another also needs an out-port of the sender's node and an in-port
    of the receiver's (their NICs), and moves at the NIC's latency and bandwidth. GPUs that share a NIC take turns on it
    by rule 2: a message has the whole port while it lasts, so k GPUs that send at once each get a k-th of it on average.
+6. On a cluster whose switches add (`in_network`), an all-reduce, all-gather or reduce-scatter of ranks at one switch is
+   one transfer of all of them: it starts when the last has come and all their ports are free, the sum streams back
+   while the addends stream in, and each port is busy for latency + its own bytes / bandwidth.
 
 Invariants: exactly one rank runs at any moment; it has the lowest clock of all that could run (among equals: the one
 that runs goes on, then the lowest rank). So postings happen in order of virtual time, and the same program makes the
@@ -28,6 +31,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 
+from course_lib.algorithms import SWITCH, Round
 from course_lib.engine.simulated.deadlock import frames_of
 from course_lib.engine.simulated.messages import Channel, Posting, copy, snapshot
 from course_lib.engine.simulated.turns import Agent, Turns
@@ -49,6 +53,8 @@ class Clock(Turns):
         """`link` and `nics` are those of a Cluster: (latency, bandwidth) and ports from one rank to another."""
         super().__init__(ranks)
         self.link, self.nics = link, nics
+        self.switch: Callable[[tuple[int, ...]], tuple[float, float] | None] | None = None
+        """That of a Cluster whose switches add: (latency, bandwidth) for these ranks, None where no switch has all."""
         self.nic_out_free: dict[int, float] = {}
         self.nic_in_free: dict[int, float] = {}
         self.out_free = [0.0] * ranks
@@ -165,6 +171,9 @@ class Clock(Turns):
             agent.begin = agent.now
         for messages in agent.rounds:
             now = agent.now
+            if messages[0][1] == SWITCH:
+                self._to_switch(agent, messages)
+                return
             for kind, peer, nbytes in messages:
                 there = agent.ranks[peer]
                 way = (agent.index, there) if kind == "send" else (there, agent.index)
@@ -182,6 +191,10 @@ class Clock(Turns):
             if self.before(agent.now):
                 self.push(agent)
                 return
+        self._ended(agent)
+
+    def _ended(self, agent: Agent) -> None:
+        """Wake whoever waits for a collective that has ended, and let the next one of its queue begin."""
         agent.end = agent.now
         if agent.waiter is not None:
             self.notify(agent)
@@ -190,6 +203,29 @@ class Clock(Turns):
         if waiting:
             waiting[0].now = max(waiting[0].now, agent.end)
             self.push(waiting[0])
+
+    def _to_switch(self, agent: Agent, messages: Round) -> None:
+        """Bring one rank's tensor to the switch; with the last one that comes, give all their end (rule 6)."""
+        arrived = agent.meeting.at_switch
+        arrived.append(agent)
+        if len(arrived) < len(agent.ranks):
+            return
+        latency, bandwidth = self.switch(agent.ranks)
+        (_, _, up), (_, _, down) = messages
+        nics = [self.nics(agent.ranks[place - 1], one) for place, one in enumerate(agent.ranks)] if self.nics else []
+        start = max(other.now for other in arrived)
+        outs, ins = zip(*(nic for nic in nics if nic), strict=True) if any(nics) else ((), ())
+        for ports, used in ((self.nic_out_free, outs), (self.nic_in_free, ins)):
+            start = max(start, *(ports.get(port, 0.0) for port in used), 0.0)
+        for ports in (self.out_free, self.in_free):
+            start = max(start, *(ports[one] for one in agent.ranks))
+        sent, received = (start + (latency + nbytes / bandwidth) for nbytes in (up, down))
+        self.nic_out_free |= dict.fromkeys(outs, sent)
+        self.nic_in_free |= dict.fromkeys(ins, received)
+        for other in sorted(arrived, key=lambda one: one.index):
+            self.out_free[other.index], self.in_free[other.index] = sent, received
+            other.now = max(sent, received)
+            self._ended(other)
 
 
 def _deliver(send: Posting, recv: Posting) -> None:

@@ -66,6 +66,8 @@ class Collectives:
         copies = meeting.inputs[self.me.index] = [snapshot(tensor) for tensor in brings]
         elements, itemsize = (like.numel(), like.element_size()) if like is not None else (0, 1)
         asked = (kind, group.rank(), group.size(), elements, itemsize, root)
+        if kind in algorithms.IN_NETWORK and self.clock.switch and self.clock.switch(group.ranks):
+            rounds = list(algorithms.in_network(kind, group.size(), elements * itemsize))
         spent = algorithms.charge(*asked) if rounds is None else algorithms.total(iter(rounds))
         messages = algorithms.messages(*asked) if rounds is None else iter(rounds)
         agent = Agent(self.me.index, self.me.now, kind, messages, group.ranks, meeting)

@@ -69,6 +69,8 @@ class Meeting:
     arrivals: list[Arrival] = field(default_factory=list)
     channels: dict[tuple[int, int], Channel] = field(default_factory=dict)
     """Channels of its messages, by source and destination."""
+    at_switch: list[tuple] = field(default_factory=list)
+    """Who has brought a tensor to a switch that adds: its agent, the bytes up and the bytes down."""
     created: Any = None
     """For new_group: members, number and places of the new group."""
     left: int = 0

@@ -46,6 +46,7 @@ class World:
     def __init__(self, ranks: int, cluster: Any) -> None:
         self.cluster = cluster
         self.clock = Clock(ranks, cluster.link, cluster.nics_between if cluster.nodes else None)
+        self.clock.switch = cluster.switch if cluster.in_network else None
         self.clock.on_deadlock = lambda: self._end(deadlock.found(self.clock.ranks))
         self.events: list[Event] = []
         self.values: list[bytes] = [b""] * ranks

@@ -1,0 +1,231 @@
+// A picture under controls: buttons, sliders, steps that play. Frames that are there are shown at once; others are asked
+// for, the one under the hand first. course_lib/plots/sliders.py puts this into a notebook's widget and into pages.
+//
+// root: an empty element. data: {controls, start, frames, look}. ask(key): asks whoever draws for one frame, who calls
+// player.got(key, frame); absent on a page, which has all its frames. A key is the places of the values: "2,0".
+function coursePlayer(root, data, ask) {
+  const make = (tag, looks, text) => {
+    const made = document.createElement(tag);
+    if (looks) made.className = looks;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const frames = new Map(Object.entries(data.frames)), images = new Map();
+  const at = [...data.start], MOST_KEPT = 400, MOST_AHEAD = 48, ALL = 300, BEAT = 900;
+  let touched = -1, asked = null, shown = null, playing = null, seen = !ask, wide = 0, high = 0, lines = 0;
+  const player = {place: at, ready: false, lastShown: null};
+  const keyOf = (places) => places.join(",");
+
+  root.classList.add("course-player");
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", data.label || "A picture with controls");
+  const bar = make("div", "course-controls"), box = make("div", "course-picture"), said = make("output", "course-said");
+  said.setAttribute("aria-live", "polite");
+  const OWN = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown", " ", "Enter"];
+  bar.addEventListener("keydown", (event) => {  // or JupyterLab takes them for itself
+    if (OWN.includes(event.key) && !event.ctrlKey && !event.metaKey && !event.shiftKey) event.stopPropagation();
+  });
+  root.replaceChildren(bar, box, said);
+
+  // Controls ----------------------------------------------------------------------------------------------------------
+  const tellers = data.controls.map((control, place) => {
+    const whole = make("div", "course-control course-" + control.kind), last = control.texts.length - 1;
+    const id = "course-" + Math.random().toString(36).slice(2);
+    whole.addEventListener("pointerenter", () => { touched = place; need(); });  // the hand comes: draw its way first
+    bar.append(whole);
+    const to = (value) => { at[place] = value; touched = place; moved(); };
+    if (control.kind === "buttons") {
+      const group = make("div", "course-group"), name = make("span", "course-name", control.label);
+      name.id = id;
+      group.setAttribute("role", "radiogroup");
+      group.setAttribute("aria-labelledby", id);
+      const radios = control.texts.map((text, value) => {
+        const label = make("label"), radio = make("input");
+        Object.assign(radio, {type: "radio", name: id, value: String(value)});
+        radio.addEventListener("change", () => { stop(); to(value); });
+        label.append(radio, make("span", "", text));
+        group.append(label);
+        return radio;
+      });
+      whole.append(name, group);
+      return () => radios.forEach((radio, value) => { radio.checked = value === at[place]; });
+    }
+    const name = make("label", "course-name", control.label);
+    name.htmlFor = id;
+    if (control.kind === "choice") {
+      const select = make("select");
+      select.id = id;
+      control.texts.forEach((text, value) => select.append(new Option(text, String(value))));
+      select.addEventListener("change", () => { stop(); to(Number(select.value)); });
+      whole.append(name, select);
+      return () => { select.value = String(at[place]); };
+    }
+    const slider = make("input"), readout = make("output", "course-value");
+    Object.assign(slider, {type: "range", id, min: "0", max: String(last), step: "1"});
+    slider.disabled = last === 0;
+    readout.htmlFor = id;
+    readout.style.minWidth = Math.max(...control.texts.map((text) => text.length)) + "ch";
+    slider.addEventListener("input", () => { stop(); to(Number(slider.value)); });
+    slider.addEventListener("pointerdown", () => { touched = place; ahead(); });
+    slider.addEventListener("focus", () => { touched = place; });
+    whole.append(name, slider, readout);
+    const tell = () => {
+      slider.value = String(at[place]);
+      slider.setAttribute("aria-valuetext", control.texts[at[place]]);
+      readout.textContent = control.texts[at[place]];
+    };
+    if (control.kind !== "steps") return tell;
+    const button = (text, words, act) => {
+      const made = make("button", "", text);
+      made.type = "button";
+      made.setAttribute("aria-label", words);
+      made.title = words;
+      made.addEventListener("click", act);
+      return made;
+    };
+    const back = button("\u2039", "one " + control.label + " back", () => { stop(); to(Math.max(0, at[place] - 1)); });
+    const on = button("\u203a", "one " + control.label + " on", () => { stop(); to(Math.min(last, at[place] + 1)); });
+    const play = button("\u25b6", "play", () => {
+      if (playing) return stop();
+      if (at[place] === last) to(0);
+      const beat = () => {
+        const next = [...at];
+        next[place] += 1;
+        if (frames.has(keyOf(next))) to(next[place]);
+        else need();
+        if (at[place] === last) stop();
+      };
+      playing = setInterval(beat, BEAT);
+      tellPlay();
+    });
+    const tellPlay = () => {
+      play.textContent = playing ? "\u23f8\ufe0e" : "\u25b6\ufe0e";
+      play.setAttribute("aria-label", playing ? "pause" : "play");
+      play.title = playing ? "pause" : "play";
+    };
+    tellPlay();
+    const buttons = make("div", "course-play");
+    buttons.append(back, play, on);
+    whole.append(buttons);
+    return () => {
+      tell();
+      tellPlay();
+      // `disabled` would take the keyboard's focus away
+      back.setAttribute("aria-disabled", String(at[place] === 0));
+      on.setAttribute("aria-disabled", String(at[place] === last));
+    };
+  });
+  const tellAll = () => tellers.forEach((tell) => tell());
+  function stop() {
+    if (!playing) return;
+    clearInterval(playing);
+    playing = null;
+    tellAll();
+  }
+
+  // The picture -------------------------------------------------------------------------------------------------------
+  function moved() {
+    tellAll();
+    show();
+    ahead();
+  }
+  function show() {
+    const key = keyOf(at), frame = frames.get(key);
+    root.classList.toggle("course-late", !frame);
+    if (!frame) return need();
+    const put = (picture) => {
+      if (keyOf(at) !== key) return;  // the hand is further on
+      box.replaceChildren(...(picture ? [picture] : []));
+      said.textContent = frame.failed || frame.said;
+      said.classList.toggle("course-failed", Boolean(frame.failed));
+      lines = Math.max(lines, said.textContent ? said.textContent.split("\n").length : 0);
+      said.style.minHeight = lines * 1.4 + "em";  // as much room as it ever took, so that nothing below it jumps
+      shown = key;
+      player.lastShown = key;
+      root.dataset.shown = key;
+    };
+    if (!frame.src) return put(null);
+    const picture = image(key, frame);
+    picture.complete && picture.naturalWidth ? put(picture) : picture.decode().then(() => put(picture), () => put(picture));
+  }
+  function image(key, frame) {
+    let picture = images.get(key);
+    if (!picture) {
+      picture = new Image(frame.width, frame.height);
+      Object.assign(picture, {alt: frame.words, src: frame.src, draggable: false});
+      images.set(key, picture);
+    }
+    if (frame.width > wide || frame.height > high) {  // the room grows, and never shrinks
+      wide = Math.max(wide, frame.width);
+      high = Math.max(high, frame.height);
+      Object.assign(box.style, {width: wide + "px", aspectRatio: wide + " / " + high});
+    }
+    return picture;
+  }
+
+  // Frames that are not there yet -------------------------------------------------------------------------------------
+  function missing() {
+    const key = keyOf(at);
+    if (!frames.has(key)) return key;
+    if (!seen || document.hidden) return null;  // nobody looks: draw nothing ahead
+    const reach = Math.max(...data.controls.map((control) => control.texts.length));
+    const order = data.controls.map((_, place) => place).sort((a, b) => (b === touched) - (a === touched));
+    let left = MOST_AHEAD;
+    const line = (place, distance) => {
+      for (const value of [at[place] + distance, at[place] - distance]) {
+        if (value < 0 || value >= data.controls[place].texts.length || left-- <= 0) continue;
+        const other = [...at];
+        other[place] = value;
+        if (!frames.has(keyOf(other))) return keyOf(other);
+      }
+      return null;
+    };
+    // First the whole way of the control in hand, then from the near to the far of all; then, if there are few, all.
+    if (touched >= 0) for (let d = 1; d < reach; d++) { const found = line(touched, d); if (found) return found; }
+    for (let d = 1; d < reach; d++) for (const place of order) { const found = line(place, d); if (found) return found; }
+    return nearest();
+  }
+  // Every setting, by how far it is from the one that is shown; none where there are too many to draw them all.
+  function every() {
+    const sizes = data.controls.map((control) => control.texts.length);
+    if (sizes.reduce((all, size) => all * size, 1) > ALL) return [];
+    return sizes.reduce((all, size) => all.flatMap((places) => [...Array(size).keys()].map((v) => [...places, v])), [[]]);
+  }
+  function nearest() {
+    const far = (places) => places.reduce((sum, value, place) => sum + Math.abs(value - at[place]), 0);
+    const left = all.filter((places) => !frames.has(keyOf(places)));
+    return left.length ? keyOf(left.reduce((a, b) => (far(b) < far(a) ? b : a))) : null;
+  }
+  function need() {
+    if (!ask || asked !== null) return;  // one at a time, so that the hand's newest wish never waits for old ones
+    asked = missing();
+    player.ready = asked === null;
+    root.dataset.ready = String(player.ready);
+    if (asked !== null) ask(asked);
+  }
+  const ahead = need, all = every();
+  player.got = (key, frame) => {
+    if (frames.size >= MOST_KEPT) {
+      const [oldest] = frames.keys();
+      if (oldest !== shown) { frames.delete(oldest); images.delete(oldest); }
+    }
+    frames.set(key, frame);
+    if (frame.src) image(key, frame).decode().catch(() => {});
+    if (asked === key) asked = null;
+    if (key === keyOf(at)) show();
+    need();
+  };
+  if (ask) {
+    new IntersectionObserver((entries) => { seen = entries.some((entry) => entry.isIntersecting); need(); }).observe(root);
+    document.addEventListener("visibilitychange", need);
+  } else {
+    root.dataset.ready = "true";
+    const still = () => frames.forEach((frame, key) => frame.src && image(key, frame));
+    "requestIdleCallback" in window ? requestIdleCallback(still) : setTimeout(still, 500);
+  }
+  player.stop = stop;
+  tellAll();
+  show();
+  need();
+  return player;
+}

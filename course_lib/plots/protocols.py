@@ -1,0 +1,150 @@
+"""NCCL's three protocols: where their flags are, and what a ring costs by each of them over the size of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from course_lib.costs import protocol_changes, protocol_seconds
+from course_lib.hardware import H100, Link
+from course_lib.plots.canvas import (
+    BLUE,
+    GREEN,
+    INK,
+    LIMIT,
+    ORANGE,
+    SENT,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WIDTH,
+    new_axes,
+    say,
+    sheet,
+)
+from course_lib.plots.collectives import bytes_text
+
+INCH = 5.0
+COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
+HEADS = {
+    "LL": "4 bytes of data, 4 of flag",
+    "LL128": "120 bytes of data, 8 of flag",
+    "Simple": "a block of data, then one flag",
+}
+WORDS = {
+    "LL": "seen at once; half of what\nis sent are flags",
+    "LL128": "seen 128 bytes at a time;\n6 % are flags",
+    "Simple": "almost no flags, but nothing\nis seen until all is there",
+}
+
+
+def protocol_flags(ax: Axes | None = None) -> Axes:
+    """Draw what each protocol writes into the receiver's memory: data, flags, and where it waits."""
+    high = 14.4
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title("How does a receiver notice that data has come? Three answers, three prices", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    left, wide = 1.0, 27.0
+    for row, name in enumerate(HEADS):
+        y = 9.0 - 4.1 * row
+        ax.text(left, y + 2.5, name, fontsize=SMALLEST, weight="bold", va="center")
+        ax.text(left + 4.4, y + 2.5, HEADS[name], fontsize=SMALLEST, va="center")
+        if name == "Simple":
+            _bytes(ax, left, y, 19.0, SENT)
+            _bytes(ax, left + 19.0, y, 6.4, WAITING)
+            ax.text(left + 22.2, y + 0.8, "it waits", ha="center", va="center", fontsize=SMALLEST)
+            _bytes(ax, left + 25.4, y, 1.6, LIMIT)
+        else:
+            pairs, share = (12, 0.5) if name == "LL" else (3, 8 / 128)
+            for pair in range(pairs):
+                start, long = left + pair * wide / pairs, wide / pairs
+                _bytes(ax, start, y, long * (1 - share), SENT)
+                _bytes(ax, start + long * (1 - share), y, long * share, LIMIT)
+        ax.text(left + wide + 0.8, y + 0.8, WORDS[name], va="center", fontsize=SMALLEST)
+    for x, colour, words in ((left, SENT, "data"), (left + 5, LIMIT, "flag"), (left + 10, WAITING, "waiting")):
+        ax.add_patch(Rectangle((x, -0.75), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
+        ax.text(x + 1.3, -0.3, words, va="center", fontsize=SMALLEST)
+    ax.set_ylim(-1.0, high - 1.0)
+    say(ax, "\n".join(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())}" for name in HEADS))
+    return ax
+
+
+def _bytes(ax: Axes, x: float, y: float, wide: float, colour: str) -> None:
+    ax.add_patch(Rectangle((x, y), wide, 1.6, facecolor=colour, edgecolor=INK, linewidth=0.6))
+
+
+def protocol_lines(
+    measured: Mapping[float, float] | None = None, ranks: int = 8, link: Link = H100.link, ax: Axes | None = None
+) -> Axes:
+    """Draw what NCCL reckons a ring all-reduce takes by each protocol, broad where it is the fastest; and what was
+    `measured[bytes]`, in seconds."""
+    sizes = [512 * 2 ** (step / 4) for step in range(81)]
+    ax = new_axes(ax, 4.0)
+    told = []
+    changes = protocol_changes("all_reduce", ranks, link)
+    ends = [size for size, _ in changes[1:]] + [sizes[-1]]
+    for protocol in link.protocols:
+        seconds = [protocol_seconds("all_reduce", ranks, size, link, protocol.name) for size in sizes]
+        ax.plot(sizes, [1e6 * one for one in seconds], color=COLOURS[protocol.name], linewidth=1.3, label=protocol.name)
+        told.append(f"{protocol.name}: {1e6 * seconds[0]:.1f} µs at {bytes_text(sizes[0])}, "
+                    f"{1e6 * seconds[-1]:,.0f} µs at {bytes_text(sizes[-1])}")  # fmt: skip
+    for (start, protocol), end in zip(changes, ends, strict=True):
+        kept = [max(start, sizes[0]), *(size for size in sizes if start < size < end), end]
+        taken = [1e6 * protocol_seconds("all_reduce", ranks, size, link, protocol.name) for size in kept]
+        ax.plot(kept, taken, color=COLOURS[protocol.name], linewidth=6, alpha=0.55, solid_capstyle="butt")
+        told.append(f"{protocol.name} is the fastest from {bytes_text(start)} on")
+        if start:
+            ax.axvline(start, color=INK, linewidth=0.8, linestyle=":")
+            ax.text(start * 1.06, 9.2, f"from {bytes_text(start)}\n{protocol.name}", fontsize=SMALLEST, va="bottom")
+    ax.text(600, 17.5, "LL", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
+    ax.text(600, 38.5, "LL128", fontsize=SMALLEST, color=INK, weight="bold", va="top")
+    ax.text(600, 60, "Simple", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
+    if measured:
+        ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
+        place = sorted(measured)[len(measured) // 2]
+        ax.annotate("measured", (place, 1e6 * measured[place]), (place / 14, 1e6 * measured[place] * 4.6),
+                    fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
+        told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
+                 max(measured))]  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
+    ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f} µs"))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    ax.set_title("Each protocol has its sizes; the lowest of the three lines is what you pay", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    say(ax, "\n".join(told))
+    return ax
+
+
+def one_shot_times(
+    nccl: Mapping[float, float], one_shot: Mapping[float, float], mark: float = 16384, ax: Axes | None = None
+) -> Axes:
+    """Draw the microseconds of NCCL's all-reduce and of a one-shot kernel over small sizes; both are told at `mark`."""
+    ax = new_axes(ax, 3.0)
+    told = []
+    for name, series, colour, above in (("NCCL", nccl, BLUE, True), ("one-shot", one_shot, ORANGE, False)):
+        sizes = sorted(size for size in series if size <= 2**19)
+        ax.plot(sizes, [1e6 * series[size] for size in sizes], "o-", color=colour, linewidth=1.6, markersize=5)
+        ax.text(560, 1e6 * series[512] + (0.7 if above else -0.8), name, fontsize=SMALLEST, weight="bold", color=INK,
+                va="bottom" if above else "top")  # fmt: skip
+        ax.annotate(f"{1e6 * series[mark]:.1f} µs", (mark, 1e6 * series[mark]),
+                    (mark * 1.12, 1e6 * series[mark] + (1.1 if above else -1.0)), fontsize=SMALLEST,
+                    va="bottom" if above else "top")  # fmt: skip
+        told.append(f"{name}: " + ", ".join(f"{1e6 * series[size]:.1f} µs at {bytes_text(size)}" for size in sizes))
+    ax.axvline(mark, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+    ax.text(mark * 1.12, 0.4, "one token of Llama-3-70B: 16 KiB", fontsize=SMALLEST, va="bottom")
+    ax.set(xscale="log", ylim=(0, 1.22e6 * max(nccl[size] for size in nccl if size <= 2**19)))
+    ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_ylabel("µs, measured", fontsize=SMALLEST)
+    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    ax.set_title("For tiny tensors one step beats fourteen (8 H100s)", fontsize=TITLE, loc="left")
+    say(ax, "\n".join(told))
+    return ax

@@ -1,0 +1,101 @@
+"""How a panel is shown: as a widget that asks the kernel for frames, or as a page that holds all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from course_lib.plots.slider_frames import Panel, as_data
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+# The frames live as long as the widget's model: JupyterLab takes a cell out of the page when it is scrolled away.
+WIDGET = """
+const players = new WeakMap();
+export default {
+  render({model, el}) {
+    const data = players.get(model) || structuredClone(model.get("data"));
+    players.set(model, data);
+    const player = coursePlayer(el, data, (key) => model.send({want: key}));
+    const got = (told, buffers) => {
+      const {key, ...frame} = told;
+      if (buffers.length) frame.src = URL.createObjectURL(new Blob([buffers[0]], {type: "image/png"}));
+      data.frames[key] = frame;
+      player.got(key, frame);
+    };
+    model.on("msg:custom", got);
+    return () => { player.stop(); data.start = [...player.place]; model.off("msg:custom", got); };
+  },
+};
+"""
+
+
+def script() -> str:
+    """Return the player's source, in JavaScript."""
+    return (DATA / "player.js").read_text(encoding="utf-8")
+
+
+def looks() -> str:
+    """Return the player's style sheet."""
+    return (DATA / "player.css").read_text(encoding="utf-8")
+
+
+def widget(panel: Panel, data: dict[str, Any]) -> Any:
+    """Return a widget that shows the frames in `data` and draws others as they are wanted; None without anywidget."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        return None
+
+    class Player(anywidget.AnyWidget):
+        _esm, _css = script() + WIDGET, looks()
+        data = traitlets.Dict().tag(sync=True)
+
+    def wanted(shown: Any, message: dict[str, Any], _: list) -> None:
+        frame = panel.frame(tuple(map(int, message["want"].split(","))))
+        shown.send({"key": message["want"], **frame.told()}, [frame.image] if frame.image else [])
+
+    made = Player(data=data)
+    made.on_msg(wanted)
+    return made
+
+
+def page(panel: Panel) -> tuple[str, dict[str, Any]]:
+    """Return a panel as HTML that plays without a kernel or a network, and the plain data in it."""
+    data = panel.data()
+    return player(data), data
+
+
+def player(data: dict[str, Any], files: dict[str, str] | None = None) -> str:
+    """Return HTML that plays the frames in `data`, as Panel.data returns it; without scripts it shows the first one.
+
+    `files` has the address of each frame by its key, where the images are not to stand in the page itself.
+    """
+    if files:
+        frames = {key: frame | {"src": files[key]} for key, frame in data["frames"].items()}
+        data = data | {"frames": frames}
+    text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # which cannot end the script
+    name = "course-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    first = data["frames"][",".join(map(str, data["start"]))]
+    still = f'<img alt="{html.escape(first["words"])}" width="{first["width"]}" src="{html.escape(first["src"])}">'
+    rest = "" if not data["fixed"] else (
+        f'<p class="course-rest">Here {html.escape(data["fixed"])}; in the notebook you can move these too.</p>')
+    return (
+        f"<style>{looks()}</style>"
+        f'<div class="course-page"><div id="{name}" class="course-player"><div class="course-picture">{still}</div>'
+        f"<pre>{html.escape(first['said'])}</pre></div>"
+        f'<div class="course-player">{rest}</div></div>'
+        f"<script>(() => {{\n{script()}\ncoursePlayer(document.getElementById({name!r}), {text});\n}})();</script>"
+    )
+
+
+def first_frame(panel: Panel) -> tuple[dict[str, Any], Any]:
+    """Draw the frame at which the controls start; return the data of a player that has no other, and the frame.
+
+    Raises what the picture raises.
+    """
+    frame = panel.frame(panel.start, strict=True)
+    return panel.look() | {"frames": {",".join(map(str, panel.start)): as_data(frame)}}, frame

@@ -1,0 +1,171 @@
+"""The way from GPU to GPU: inside a machine, out of it by one port or by all, and up to a switch that adds."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from course_lib.hardware import DGX_A100, L40S, Node
+from course_lib.plots.canvas import (
+    COLLECTIVE,
+    COMPUTE,
+    FACES,
+    GREY,
+    INK,
+    LIMIT,
+    SENT,
+    SERIES,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WIDTH,
+    arrow,
+    box,
+    say,
+    sheet,
+)
+
+GIGA = 1e9
+INCH = 5.0  # units of these sheets
+PALE = "#F4F4F4"
+SWITCH = "#E3E3E3"
+
+
+def way_between_gpus(
+    near: float = 0.43e-3, far: float = 11.44e-3, node: Node = DGX_A100, ax: Axes | None = None
+) -> Axes:
+    """Draw two machines and the way between their GPUs, each piece as thick as it is wide, and what two sums took.
+
+    `near` and `far` are seconds that two GPUs of one machine, and of two machines, needed for the same all-reduce.
+    """
+    wide, port, pcie = (link.bandwidth / GIGA for link in (node.gpu.link, node.nic, L40S.link))
+    high = 19.6
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title(f"Inside a machine the way is {wide:g} GB/s wide; to the next machine it narrows to {port:g}",
+                 fontsize=TITLE, loc="left")  # fmt: skip
+    for left, number in ((0.3, 0), (25.7, 1)):
+        _machine(ax, left, number, wide, pcie)
+    _cable(ax, [(14.9, 9.1), (17.2, 9.1), (20.5, 12.2), (23.8, 9.1), (26.1, 9.1)], port, wide, LIMIT)
+    box(ax, 16.0, 8.4, 2.6, 1.5, SWITCH, "leaf")
+    box(ax, 22.4, 8.4, 2.6, 1.5, SWITCH, "leaf")
+    box(ax, 19.1, 11.6, 2.8, 1.5, SWITCH, "spine")
+    ax.text(20.5, 17.0, f"by one port:\n{port:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=LIMIT,
+            weight="bold")  # fmt: skip
+    ax.text(20.5, 14.5, "switches of\nthe network", ha="center", va="center", fontsize=SMALLEST)
+    longest = max(near, far)
+    rows = ((3.4, near, COMPUTE, "two GPUs of one machine"), (1.2, far, LIMIT, "two GPUs of two machines"))
+    for y, taken, colour, words in rows:
+        ax.text(11.4, y + 0.65, words, ha="right", va="center", fontsize=SMALLEST)
+        ax.add_patch(Rectangle((11.8, y), 17 * taken / longest, 1.3, facecolor=colour))
+        ratio = f", {taken / near:.0f} times as long" if taken > near else ""
+        ax.text(12.2 + 17 * taken / longest, y + 0.65, f"{1e3 * taken:.3g} ms{ratio}", va="center",
+                fontsize=SMALLEST, weight="bold")  # fmt: skip
+    ax.text(11.8, 5.25, "measured: an all-reduce of 64 MiB", fontsize=SMALLEST)
+    say(ax, f"two machines with GPUs below an NVSwitch: {wide:g} GB/s from each GPU; from a GPU by PCIe, {pcie:g} "
+            f"GB/s, to its network port, {port:g} GB/s, then by a leaf switch, perhaps a spine switch, and a leaf "
+            f"switch to the port, PCIe and GPU of the other machine. Measured for 64 MiB: {1e3 * near:.3g} ms between "
+            f"two GPUs of one machine, {1e3 * far:.3g} ms between two machines, {far / near:.0f} times as long")
+    return ax
+
+
+def _machine(ax: Axes, left: float, number: int, wide: float, pcie: float) -> None:
+    ax.add_patch(FancyBboxPatch((left, 6.6), 14.6, 11.4, boxstyle="round,pad=0,rounding_size=0.4", facecolor=PALE,
+                                edgecolor=INK, linewidth=1, zorder=0))  # fmt: skip
+    outer = left + (0.5 if number else 10.6)  # where the port is: on the side of the other machine
+    inner = left + (9.2 if number else 1.2)
+    first, second = (inner, outer + 0.1) if not number else (outer + 0.1, inner)
+    for x in (first + 1.7, second + 1.7):
+        _cable(ax, [(x, 13.0), (x, 15.9)], wide, wide, COMPUTE)
+    _cable(ax, [(outer + 1.8, 9.6), (outer + 1.8, 11.6)], pcie, wide, LIMIT)
+    box(ax, left + 0.8, 15.3, 13.0, 1.6, SWITCH, "NVSwitch")
+    for place, x in enumerate((first, second)):
+        box(ax, x, 11.5, 3.4, 1.6, FACES[2 * number + place], "GPU")
+    box(ax, outer, 8.4, 3.8, 1.4, SWITCH, "port")
+    middle = left + (6.6 if number else 7.3)
+    ax.text(middle, 14.2, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=COMPUTE,
+            weight="bold")  # fmt: skip
+    beside = (outer + 4.0, "left") if number else (outer - 0.2, "right")
+    ax.text(beside[0], 10.5, f"PCIe: {pcie:g} GB/s", ha=beside[1], va="center", fontsize=SMALLEST)
+    ax.text(left + (14.1 if number else 0.5), 7.2, f"machine {number}", ha="right" if number else "left",
+            fontsize=SMALLEST)  # fmt: skip
+
+
+def _cable(ax: Axes, points: list[tuple[float, float]], carries: float, widest: float, colour: str) -> None:
+    xs, ys = zip(*points, strict=True)
+    ax.plot(xs, ys, color=colour, linewidth=max(1.5, 15 * carries / widest), solid_capstyle="butt", zorder=0.5)
+
+
+def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
+    """Draw the GPUs of some nodes twice: one ring through all, which uses a port each way, and a ring on every rail."""
+    high = 16.0
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title(f"One ring leaves a node by one port; a ring on every rail uses all {per_node}", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    for left, by_rail in ((0.4, False), (21.2, True)):
+        name = "a ring on every rail, each with its own port" if by_rail else "one ring through all GPUs"
+        ax.text(left, 14.6, name, fontsize=SMALLEST, weight="bold")
+        ys = [10.4 - 8.6 * node for node in range(nodes)]
+        for node, y in enumerate(ys):
+            ax.add_patch(FancyBboxPatch((left, y - 0.6), 18.6, 3.8, boxstyle="round,pad=0,rounding_size=0.3",
+                                        facecolor=PALE, edgecolor=INK, linewidth=1))  # fmt: skip
+            ax.text(left + 0.3, y + 2.45, f"node {node}", fontsize=SMALLEST)
+            for place in range(per_node):
+                box(ax, left + 0.6 + 4.5 * place, y, 3.0, 1.7, FACES[place], f"{node * per_node + place}")
+                if place < per_node - 1 and not by_rail:
+                    ends = (left + 3.7 + 4.5 * place, y + 0.85), (left + 5.0 + 4.5 * place, y + 0.85)
+                    arrow(ax, *(ends if not node else ends[::-1]), colour=COLLECTIVE, line=2)
+        for place in range(per_node):
+            x = left + 2.1 + 4.5 * place
+            used = by_rail or place in (0, per_node - 1)
+            for node, y in enumerate(ys):
+                port = y - 1.3 if not node else y + 3.3
+                ax.add_patch(Rectangle((x - 0.8, port), 1.6, 0.6, facecolor=SERIES[place] if by_rail else COLLECTIVE
+                                       if used else WAITING, edgecolor=INK, linewidth=0.8))  # fmt: skip
+            if by_rail:
+                arrow(ax, (x, ys[0] - 1.4), (x, ys[1] + 4.0), "<|-|>", colour=SERIES[place], line=2)
+            elif used:
+                ends = (x, ys[0] - 1.4), (x, ys[1] + 4.0)
+                arrow(ax, *(ends if place else ends[::-1]), colour=COLLECTIVE, line=2)
+    ax.text(9.7, 7.15, "these ports stand idle", ha="center", va="center", fontsize=SMALLEST, color=INK)
+    say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
+            f"through all GPUs leaves node 0 by the port of GPU {per_node - 1} and comes back by that of GPU 0; the "
+            "other ports stand idle. Right: GPUs at the same place of all nodes are joined by a rail, and a ring goes "
+            "round each, so that every port carries a part")
+    return ax
+
+
+def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
+    """Draw a ring beside a switch that adds, and below what each sends out of a GPU for a tensor of size S."""
+    high = 12.4
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title("A switch that adds: every GPU sends its tensor once, and the sum comes back", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    xs = [2.0 + 4.4 * place for place in range(ranks)]
+    for left, adds in ((0.0, False), (21.4, True)):
+        name = "the switch adds" if adds else "the GPUs add: a ring"
+        ax.text(left + 0.4, 11.4, name, fontsize=SMALLEST, weight="bold")
+        box(ax, left + 0.8, 7.6, 17.8, 3.2, FACES[5] if adds else SWITCH,
+            "switch:  a + b + c + d" if adds else "switch: passes each message on")  # fmt: skip
+        for place, x in enumerate(xs):
+            box(ax, left + x - 1.0, 2.9, 3.2, 1.7, FACES[place], "abcd"[place] if adds else f"GPU {place}")
+            if adds:
+                arrow(ax, (left + x + 0.1, 4.7), (left + x + 0.1, 7.5), colour=SENT, line=2.2)
+                arrow(ax, (left + x + 1.1, 7.5), (left + x + 1.1, 4.7), colour=COLLECTIVE, line=2.2)
+            else:
+                goes, comes = left + x + 1.1, left + x + 0.1
+                arrow(ax, (goes, 4.7), (goes, 7.5), colour=SENT, line=2.2)
+                arrow(ax, (comes, 7.5), (comes, 4.7), colour=SENT, line=2.2)
+                if place < ranks - 1:  # through the switch to the neighbour
+                    ax.plot([goes, goes, goes + 3.4, goes + 3.4], [7.5, 8.0, 8.0, 7.5], color=SENT, linewidth=1.6)
+                else:
+                    ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [7.5, 8.4, 8.4, 7.5], color=SENT,
+                            linewidth=1.6)  # fmt: skip
+        words = "up: S, down: the sum, at the same time" if adds else "3 steps add a quarter, 3 hand the sums on"
+        ax.text(left + 0.8, 1.7, words, fontsize=SMALLEST)
+        sent = "each GPU sends S" if adds else f"each GPU sends 2·{ranks - 1}/{ranks} S = {2 * (ranks - 1) / ranks:g} S"
+        ax.text(left + 0.8, 0.5, sent, fontsize=SMALLEST, weight="bold")
+    ax.plot([20.4, 20.4], [0.5, 11.4], color=GREY, linewidth=0.8)
+    say(ax, f"left, a ring: the switch only passes messages on, the GPUs add, and each of {ranks} GPUs sends "
+            f"{2 * (ranks - 1) / ranks:g} S in {2 * (ranks - 1)} steps. Right, the switch adds: each GPU sends its "
+            "tensor S up once, and the sum of all comes down at the same time")
+    return ax

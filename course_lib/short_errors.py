@@ -1,0 +1,203 @@
+"""In a notebook, shows what goes wrong in a call of this course as one sentence with the learner's line.
+
+Why not raise such sentences where they happen? What the course refuses, it does refuse in a sentence; but Python itself
+refuses a keyword that is not there, and a number where a result was wanted fails anywhere. A notebook's handler of
+exceptions sees them all. `%tb` still shows every line.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import linecache
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from types import FrameType, ModuleType
+from typing import Any
+
+from course_lib.cards import Told, in_notebook
+from course_lib.engine import packing
+from course_lib.results import line_of, short
+
+KINDS = (NotImplementedError, TypeError, AttributeError, NameError, LookupError, ImportError, ValueError, RuntimeError,
+         Told)  # fmt: skip
+OURS = ("course_lib", "exercises_tests")
+_CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
+_KEYWORD = re.compile(r"got an unexpected keyword argument '(\w+)'")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return the words "did you mean ...?" for a name that is not known, or nothing."""
+    found = get_close_matches(name, list(known), 1, 0.6)
+    return f"did you mean {found[0]}?" if found else ""
+
+
+def install() -> None:
+    """Let the notebook that runs this, if any, show short errors."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None:
+        shell.set_custom_exc(KINDS, _show)
+
+
+def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: Any = None) -> list[str]:
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, stack  # what %tb shows
+    if isinstance(error, Told) and in_notebook():
+        from IPython.display import display
+
+        display({"text/plain": str(error), "text/html": error.card()}, raw=True)
+        shell._last_traceback = error._render_traceback_()  # the reply says that the cell has failed, and why
+        return []
+    said = None if hasattr(error, "_render_traceback_") else sentence(error, shell.user_ns)
+    if said is None:
+        shell.showtraceback((kind, error, stack), tb_offset=tb_offset)
+        return []
+    shell._showtraceback(kind, error, [said])
+    return []
+
+
+def sentence(error: BaseException, names: dict[str, Any]) -> str | None:
+    """Return an error in short, or None where the learner needs the traceback: it is in their own code."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = [place for place, frame in enumerate(frames) if not packing.is_library(frame.f_code.co_filename)]
+    if isinstance(error, NotImplementedError):
+        name = raiser(error)
+        unwritten = not str(error) and name and not name.startswith("<")
+        return f"NotImplementedError: needs {name}: write it, or borrow it" if unwritten else None
+    if not own:
+        return None
+    last, inner = frames[own[-1]], frames[own[-1] + 1 :]
+    said = _misspelt(error, names) or _misfit(error, names, last) or (_refused(error, inner) if inner else None)
+    return said and f"{type(error).__name__}: {said}{_lines(error, own)}"
+
+
+def raiser(error: BaseException) -> str:
+    """Return the learner's function or class in which an exception was raised."""
+    code = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    names = [
+        c.co_qualname.rpartition("<locals>.")[2].partition(".")[0]
+        for c in code
+        if not packing.is_library(c.co_filename)
+    ]
+    return names[-1] if names else ""
+
+
+def _lines(error: BaseException, own: Sequence[int]) -> str:
+    stack = list(traceback.walk_tb(error.__traceback__))
+    shown = [(stack[place][0].f_code.co_filename, stack[place][1], stack[place][0].f_code.co_name) for place in own]
+    return "".join(f"\n    {line_of(*frame)}" for frame in shown[-3:])
+
+
+def _misspelt(error: BaseException, names: dict[str, Any]) -> str | None:
+    """Return what a name was meant to be that is not there."""
+    if isinstance(error, NameError):
+        name = getattr(error, "name", None) or ""
+        if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
+            return f"{error}: from course_lib import {name}"
+        hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
+        return f"{error}: {hint}" if hint else None
+    if isinstance(error, AttributeError) and getattr(error, "name", None) and _is_ours(error.obj):
+        what = error.obj
+        label = what.__name__ if isinstance(what, ModuleType | type) else type(what).__name__
+        hint = near(error.name, [known for known in dir(what) if not known.startswith("_")])
+        return f"{label} has no {error.name!r}{hint and f': {hint}'}"
+    if isinstance(error, ImportError):
+        found = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(error))
+        if found and found[2].partition(".")[0] in OURS:
+            hint = near(found[1], dir(sys.modules[found[2]]))
+            return f"{found[2]} has no {found[1]!r}{hint and f': {hint}'}"
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OURS:
+        package, _, name = error.name.rpartition(".")
+        hint = near(name, _modules(package))
+        return f"{package or 'the course'} has no module {name!r}{hint and f': {hint}'}"
+    return None
+
+
+def _modules(package: str) -> list[str]:
+    import pkgutil
+
+    found = sys.modules.get(package)
+    return [module.name for module in pkgutil.iter_modules(getattr(found, "__path__", None) or [])]
+
+
+def _misfit(error: BaseException, names: dict[str, Any], last: FrameType) -> str | None:
+    """Return how a function of the course, or one that runs on ranks, should have been called in the frame `last`."""
+    found = _CALL.fullmatch(str(error)) if isinstance(error, TypeError) else None
+    if not found:
+        return None
+    called = found[1].removesuffix(".__init__").rpartition("<locals>.")[2]
+    target = _look_up(called, names)
+    if target is None:
+        return None
+    signature = _signature(target)
+    if not _is_ours(target):
+        takes = list(signature.parameters)
+        if "missing" in str(error) and takes[:1] == ["dist"] and last.f_code.co_name == "<module>":
+            call = ", ".join([called, *takes[1:], "ranks=4"])
+            return f"{called} runs on ranks, and run gives each rank its dist: run({call})"
+        return None
+    keyword = _KEYWORD.search(str(error))
+    if keyword:
+        takes = [name for name in signature.parameters if name not in ("args", "kwargs", "self")]
+        hint = near(keyword[1], takes) or f"it takes {', '.join(takes) or 'nothing'}"
+        return f"{called} does not take {keyword[1]}=: {hint}"
+    return f"{str(error)[: -len(found[0])]}{found[0]}: it takes {called}{signature}"
+
+
+def _look_up(called: str, names: dict[str, Any]) -> Any:
+    """Return what is called so: a name of the learner's, or a part of a module that has a name."""
+    first, *rest = called.split(".")
+    found = names.get(first)
+    if found is None:
+        modules = [value for value in names.values() if isinstance(value, ModuleType) and _is_ours(value)]
+        found = next((vars(module)[first] for module in modules if first in vars(module)), None)
+    for name in rest:
+        found = getattr(found, name, None)
+    return found if callable(found) else None
+
+
+def _signature(target: Any) -> inspect.Signature:
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return inspect.Signature()
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return inspect.Signature(plain)
+
+
+def _is_ours(thing: Any) -> bool:
+    known = thing if isinstance(thing, ModuleType | type) or hasattr(thing, "__code__") else type(thing)
+    module = known.__name__ if isinstance(known, ModuleType) else getattr(known, "__module__", None) or ""
+    return module.partition(".")[0] in OURS
+
+
+def _refused(error: BaseException, inner: Sequence[FrameType]) -> str | None:
+    """Return what a function of the course says of what it was given; `inner` are the frames of its call."""
+    if inner[0].f_globals.get("__name__", "").partition(".")[0] not in OURS:
+        return None
+    last = inner[-1]
+    lines = list(traceback.walk_tb(error.__traceback__))
+    raised = linecache.getline(last.f_code.co_filename, lines[-1][1]).strip()
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    if raised.startswith("raise ") and last.f_globals.get("__name__", "").partition(".")[0] in OURS:
+        return str(text)
+    first = inner[0]
+    name = first.f_code.co_name
+    if name.startswith("<"):
+        return None
+    given = [first.f_locals.get(word) for word in first.f_code.co_varnames[: first.f_code.co_argcount]]
+    said = ", ".join(one if len(one := _short(value)) < 40 else "..." for value in given if value is not None)
+    target = first.f_globals.get(name)
+    takes = f"; it takes {name}{_signature(target)}" if callable(target) else ""
+    about = (inspect.getdoc(target) or "").partition("\n")[0] if callable(target) else ""
+    return f"{name}({said}) does not work: {text}{takes}{about and chr(10) + '    ' + about}"
+
+
+def _short(value: Any) -> str:
+    try:
+        return short(value)
+    except Exception:  # a learner's own __repr__
+        return f"a {type(value).__name__}"

@@ -1,0 +1,113 @@
+"""Which cell of a notebook gave a name its value: only the exercises' own cells are graded."""
+
+from __future__ import annotations
+
+import symtable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, ModuleType
+from typing import Any
+
+from course_lib.engine import packing
+
+IMPORTS = "imports"  # the cell of a chapter that is run where answers are graded, beside the exercises'
+
+
+@dataclass
+class Homes:
+    """Notes, before each cell is run, its id and the names that it binds."""
+
+    cell: str = ""
+    """The id of the cell that runs; empty where the notebook's program does not tell."""
+    last: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By name the id and the number of the cell that bound it last."""
+    all: dict[str, set[str]] = field(default_factory=dict)
+
+    def before(self, info: Any) -> None:
+        """Note a cell; IPython calls this before it runs."""
+        shell = sys.modules["IPython"].get_ipython()
+        self.note(getattr(info, "cell_id", None) or "", shell.execution_count, shell.transform_cell(info.raw_cell))
+
+    def note(self, cell: str, number: int, source: str) -> None:
+        self.cell = cell
+        for name in _binds(source):
+            self.last[name] = cell, number
+            self.all.setdefault(name, set()).add(cell)
+
+    def warning(self, answer: Any, exercise: str, exercises: set[str]) -> str:
+        """Return what is not graded although it passes here: the answer itself, or what it uses; or nothing."""
+        if self.cell != f"check_{exercise}":  # not the chapter's own cell, or ids that are not the chapter's
+            return ""
+        home = self.last.get(exercise)
+        names = getattr(answer, "__globals__", None) or vars(sys.modules.get(answer.__module__, sys))
+        if home and home[0] != exercise and names.get(exercise) is answer:
+            return (
+                f"This answer stands in cell [{home[1]}], and only the exercise's own cell is graded, the one that "
+                f"began with the stub: move it there, or it will score 0."
+            )
+        for name, value in _used(answer, set()):
+            where = self.last.get(name)
+            if where is None or where[0] in exercises or where[0] == IMPORTS:
+                continue
+            if _is_library(value) and self.all[name] & {*exercises, IMPORTS}:
+                continue  # imported once more
+            return (
+                f"This answer uses {name}, which was made in cell [{where[1]}]. Only the exercises' own cells are "
+                f"graded: write {name} in the cell of {exercise} too, or it will be missing there."
+            )
+        return ""
+
+
+HOMES = Homes()
+
+
+def watch() -> None:
+    """In a notebook, note from now on which cell binds which names; and of the cell that runs now."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if getattr(shell, "kernel", None) is None:
+        return
+    shell.events.register("pre_run_cell", HOMES.before)
+    parent = shell.kernel.get_parent() or {}
+    source = shell.user_ns.get("In", [""])[-1]
+    HOMES.note((parent.get("metadata") or {}).get("cellId") or "", shell.execution_count, source)
+
+
+def _binds(source: str) -> set[str]:
+    """Return the names that a cell gives a value at top level; none where it does not parse."""
+    try:
+        symbols = symtable.symtable(source, "cell", "exec").get_symbols()
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+
+
+def _used(answer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield the global names, and their values, that a learner's function or class uses, however deep."""
+    functions = [value for value in vars(answer).values() if hasattr(value, "__code__")] if isinstance(
+        answer, type) else [answer]  # fmt: skip
+    for function in functions:
+        code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+        if code is None or id(code) in seen or packing.is_library(code.co_filename):
+            continue
+        seen.add(id(code))
+        for name in dict.fromkeys(_names(code)):
+            if name in names:
+                yield name, names[name]
+                if isinstance(names[name], type | Callable):
+                    yield from _used(names[name], seen)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _names(part)
+
+
+def _is_library(value: Any) -> bool:
+    if isinstance(value, ModuleType):
+        return True
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    return module is not None and module.__name__ != "__main__"

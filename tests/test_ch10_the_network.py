@@ -1,0 +1,82 @@
+"""Chapter 10: numbers that no check may fall for, lines to see a mistake, and the formulas against the simulator."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_notebook
+from wrong_answers.ch10_the_network import hierarchy_flat
+
+from course_lib import Cluster, run
+from course_lib.hardware import H100, Link
+from exercises_tests import ch02_collectives as chapter_2
+from exercises_tests import ch10_the_network as checks
+from exercises_tests.grading.grader import Grading
+from exercises_tests.judging import CheckFailed
+from exercises_tests.tools.chapters import find
+from solutions import ch10_the_network as solutions
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+def test_a_nan_in_the_result_does_not_pass():
+    nan = float("nan")
+    assert judged("fit_alpha_beta", lambda sizes, seconds: (nan, nan)).code == "form"
+    assert judged("collective_seconds", lambda *_: nan).code != ""
+    assert judged("crossover_bytes", lambda *_: nan).code == "form"
+    assert judged("rails_seconds", lambda *_: nan).code != ""
+    assert judged("congested", lambda traffic, links: ("port a", nan)).code != ""
+    assert judged("choose_protocol", lambda bytes, protocols: None).code == "form"
+
+
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_the_fit_passes_with_every_noise(seed, monkeypatch):
+    monkeypatch.setenv("COURSE_SEED", str(seed))
+    assert judged("fit_alpha_beta", solutions.fit_alpha_beta).code == ""
+
+
+def test_a_line_to_see_the_edge_of_a_node_counts_its_bytes():
+    outcome = judged("hierarchical_all_reduce", hierarchy_flat)
+    names = {"run": run, "torch": torch, "Cluster": Cluster, "math": math, "hierarchical_all_reduce": hierarchy_flat}
+    assert eval(outcome.see, names) == 448
+
+
+@pytest.mark.parametrize(("nodes", "per_node"), [(2, 4), (4, 2), (3, 3), (1, 4), (4, 1)])
+def test_the_price_of_two_levels_is_what_the_simulator_takes(nodes, per_node):
+    ranks, size = nodes * per_node, 4 * 5040
+    slow = Link("port", 50e9, 14e-6, "of this test")
+    on = Cluster(nodes=nodes, gpus_per_node=per_node, gpu=H100, nic_bandwidth=50e9, nic_latency=14e-6, nics=per_node)
+    taken = run(solutions.hierarchical_all_reduce, torch.ones(size // 4), per_node, ranks=ranks, on=on).seconds
+    assert solutions.rails_seconds(nodes, per_node, size, H100.link, slow) == pytest.approx(taken, rel=1e-9)
+
+
+def test_a_copy_of_an_earlier_chapter_2_still_finds_the_checks_that_moved():
+    for name in chapter_2.MOVED:
+        assert getattr(chapter_2, f"check_{name}") is getattr(checks, f"check_{name}")
+    with pytest.raises(AttributeError, match="check_nothing"):
+        chapter_2.check_nothing  # noqa: B018
+
+
+def test_a_grader_says_where_an_answer_to_a_moved_exercise_belongs():
+    now = find("ch03")
+    old = new_notebook(cells=[
+        new_code_cell("def fit_alpha_beta(sizes, seconds):\n    return 1, 2", id="fit_alpha_beta"),
+        new_code_cell("def ring_all_reduce(dist, tensor):\n    pass", id="ring_all_reduce"),
+        new_code_cell("def choose_protocol(bytes, protocols):\n    raise NotImplementedError", id="choose_protocol"),
+    ])
+    for cell in old.cells:
+        cell.metadata["tags"] = ["exercise"]
+    course = SimpleNamespace(known={"ch03_ring_all_reduce": now, "ch10_the_network": find("ch10")})
+    assert Grading.moved(course, old, now) == (
+        "fit_alpha_beta is an exercise of ch10_the_network now: not graded here; make update moves the answer there")
+
+
+def test_a_check_raises_one_sentence(monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", "off")
+    with pytest.raises(CheckFailed, match="✗ fit_alpha_beta"):
+        checks.check_fit_alpha_beta(lambda sizes, seconds: None)
