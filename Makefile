@@ -15,10 +15,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.course-installed
 COURSE := $(BIN)/python -m exercises_tests
 OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
-# What makes the book is installed when it is first asked for; learners never need it.
-READY = $(BIN)/python docs/ready.py $(1); case $$? in 0) ;; \
-    1) $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[book]" || exit 2;; \
-    *) exit 2;; esac
+# What makes the book is installed when a book is first asked for: learners never need it, and neither does make test.
+READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 1) \
+    echo "Installing what makes the book: Sphinx and its helpers."; \
+    $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[book]" || { \
+    echo "They could not be installed; pip says above why. From a folder of wheels: make book WHEELS=dir" >&2; \
+    exit 2; };; *) exit 2;; esac
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
@@ -47,7 +49,6 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
 	$(call HAS,tests)
-	@($(call READY,)) || echo "What makes the book could not be installed: its tests are skipped." >&2
 	$(BIN)/python -m pytest -n 2 tests $(ARGS)
 
 fuzz: $(STAMP)  ## give a million mutated frames, and 10,000 notebooks, to what grades: about ten minutes
@@ -72,14 +73,14 @@ house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
 	$(BIN)/python docs/house.py $(ARGS)
 
 book: $(STAMP)  ## make the book and the slides of all chapters, answers folded: CHAPTER=ch03 for one, OUT=book
-	$(call HAS,docs/book.py)
-	@$(call READY,$(CHAPTER))
-	$(BIN)/python docs/book.py $(CHAPTER) --to "$(or $(OUT),book)" $(ARGS)
+	$(call HAS,docs/book_and_slides)
+	$(call READY,$(CHAPTER))
+	$(BIN)/python docs/book_and_slides/book.py $(CHAPTER) --to "$(or $(OUT),book)" $(ARGS)
 
 slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=book
-	$(call HAS,docs/book.py)
-	@$(call READY,"$(CHAPTER)")
-	$(BIN)/python docs/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
+	$(call HAS,docs/book_and_slides)
+	$(call READY,"$(CHAPTER)")
+	$(BIN)/python docs/book_and_slides/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
 
 handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
 	$(call HAS,docs/handout.py)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shutil
 import sys
@@ -16,11 +17,11 @@ from small_course import NAME, cells, code, make_course, save
 from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find
 
 for package in ("furo", "math_core", "mdit_py_plugins", "myst_nb", "sphinx_revealjs"):
-    pytest.importorskip(package, reason='what makes the book is not installed: pip install -e ".[book]"')
+    pytest.importorskip(package, reason="what makes the book is not installed: make book brings it")
 
 CHAPTERS = chapters()
-MODULES = ("book", "chapter_page", "contents", "deck", "executed", "fitting", "formulas", "frames", "landing", "panel",
-           "reference_pages", "slides")
+MAKERS = ROOT / "docs" / "book_and_slides"
+MODULES = [path.stem for path in MAKERS.glob("*.py")]
 QUESTION = new_markdown_cell("# Sums\n\n**What is a sum?** The answer is in chapter 99, at [its start]"
                              "(ch99_more.ipynb#title).\n\n## Words\n\n"
                              "A **total** is the sum of what all ranks bring, $S = \\sum_i x_i$. **Not** this.",
@@ -38,8 +39,8 @@ explore(draw, {"size": 2}, size=(1, 3), colour=["red", "blue"])"""
 
 @pytest.fixture(autouse=True)
 def docs(monkeypatch):
-    """Lets tests import what is in docs/, and forgets it afterwards."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    """Lets tests import what makes the book, and forgets it afterwards."""
+    monkeypatch.syspath_prepend(str(MAKERS))
     yield importlib.import_module
     for name in MODULES:
         sys.modules.pop(name, None)
@@ -65,13 +66,13 @@ def ran(tmp_path_factory) -> Path:
         new_markdown_cell("# More\n\n**What more?** You need chapter 98 and its `total`.", id="title"),
         code("x", "print(1)")], name="ch99_more")
     (root / "solutions" / "ch99_more.py").write_text("")
-    sys.path.insert(0, str(ROOT / "docs"))
+    sys.path.insert(0, str(MAKERS))
     try:
         executed = importlib.import_module("executed")
         for chapter in chapters(root):
             executed.fresh(chapter, root, root / "build" / "book" / "executed")
     finally:
-        sys.path.remove(str(ROOT / "docs"))
+        sys.path.remove(str(MAKERS))
         for name in MODULES:
             sys.modules.pop(name, None)
     return root
@@ -105,7 +106,7 @@ def test_the_book_of_a_small_course(docs, small, capfd):
 def test_the_map_has_a_line_from_each_chapter_that_is_needed_and_not_by_way_of_another(docs):
     def chapter(number, text):
         return type("Chapter", (), {"name": f"ch0{number}_x", "notebook": new_notebook(
-            cells=[new_markdown_cell(f"# T\n\n{text}")])})()
+            cells=[new_markdown_cell(f"# T\n\n{text}")], metadata={"course": {}})})()
 
     landing = docs("landing")
     known = [chapter(0, "You need no other chapter."), chapter(1, "You need chapter 0."),
@@ -159,7 +160,7 @@ def test_a_formula_that_cannot_be_read_is_a_sentence(docs):
 def test_the_font_of_formulas_has_every_letter_that_the_course_needs(docs):
     from fontTools.ttLib import TTFont
 
-    known = set(TTFont(ROOT / "docs/templates/pages/STIXTwoMath.woff").getBestCmap())
+    known = set(TTFont(MAKERS / "look" / "STIXTwoMath.woff").getBestCmap())
     formulas, chapter_page = docs("formulas"), docs("chapter_page")
     used = "".join(formulas.mathml(formula.strip("$")) for chapter in CHAPTERS for cell in chapter.notebook.cells
                    if cell.cell_type == "markdown" for formula in chapter_page.MATH.findall(
@@ -242,49 +243,32 @@ def test_every_link_to_a_chapter_leads_to_one_that_exists(chapter):
             assert {to.partition("#")[0] for to in relative} <= names, cell.id
 
 
-# Frames
+# Pictures
 
 
-def test_what_does_not_fit_moves_alone_and_the_first_named_together(docs):
-    frames = docs("frames")
-    choices = {"order": ["a", "b"], "stages": list(range(1, 9)), "batches": list(range(1, 33)), "ratio": [1.0, 2.0]}
-    first = {"order": "a", "stages": 4, "batches": 16, "ratio": 2.0}
-    drawn, free = frames.bounded(choices, first)
-    assert all(first[name] in values for name, values in drawn.items())
-    assert drawn["batches"][0] == 1 and drawn["batches"][-1] == 32
-    start = [values.index(first[name]) for name, values in drawn.items()]
-    places = list(frames.places([len(values) for values in drawn.values()], start, free))
-    assert len(places) == len(set(places)) <= frames.MOST and tuple(start) in places
-    assert free[0] == 0
-    for index, values in enumerate(drawn.values()):  # each moves alone
-        assert {place[index] for place in places} == set(range(len(values)))
-
-
-def test_everything_is_drawn_where_it_fits(docs):
-    frames = docs("frames")
-    drawn, free = frames.bounded({"a": list(range(9)), "b": [1, 2]}, {"a": 0, "b": 1})
-    assert free == [0, 1] and len(list(frames.places([9, 2], [0, 0], free))) == 18
-
-
-def test_a_panel_holds_each_frame_with_its_message_its_words_and_what_was_printed(docs, small):
-    executed, frames = docs("executed"), docs("frames")
-    notebook = executed.kept(find(NAME, small), small, small / "build" / "book" / "executed")
-    (drawn,) = [output.data[frames.FRAMES] for cell in notebook.cells for output in cell.get("outputs", [])
-                if frames.FRAMES in output.get("data", {})]
-    assert set(drawn["frames"]) == {f"{size},{colour}" for size in range(3) for colour in range(2)}
-    assert drawn["start"] == [1, 0] and len(drawn["images"]) == 6
+def test_a_panel_plays_from_files_and_holds_every_frame(docs, small):
+    folder = small / "book"
+    docs("book").write_book(["ch98"], folder, root=small)
+    text = (folder / f"{NAME}.html").read_text()
+    (data,) = re.findall(r'coursePlayer\(document.getElementById\(.*?\), (\{"controls.*\})\);', text)
+    drawn = json.loads(data)
+    assert drawn["start"] == [1, 0] and len(drawn["frames"]) == 6
     frame = drawn["frames"]["2,1"]
-    assert (frame["title"], frame["text"]) == ("A line of length 3", "size 3")
-    assert frame["words"].startswith("A line of length 3")
+    assert frame["said"] == "size 3" and frame["words"].startswith("A line of length 3")
+    assert all((folder / frame["src"]).exists() for frame in drawn["frames"].values())
+    assert "data:image" not in text
 
 
-def test_a_combination_that_makes_no_sense_is_a_sentence_in_its_frame(docs):
-    frames = docs("frames")
+def test_the_message_of_a_picture_is_text_above_it_and_no_longer_in_it(docs):
+    from course_lib.plots import canvas
 
-    def picture(a):
-        raise ValueError("a must be even")
-
-    assert frames.drawn(picture, {"a": [1]}, {"a": 1})["frames"]["0"]["text"] == "ValueError: a must be even"
+    captions = docs("captions")
+    ax = canvas.new_axes(None, 2)
+    ax.set_title("All is well")
+    title, words, image = captions.pulled_apart(ax.figure)
+    assert title == "All is well" and words.startswith("All is well") and ax.get_title() == "All is well"
+    ax.set_title("")
+    assert image == captions.pulled_apart(ax.figure)[2]
 
 
 # The workflow

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from test_book import MODULES, QUESTION, course_with
+from test_book import MAKERS, MODULES, QUESTION, course_with
 
-from exercises_tests.tools.chapters import ROOT, find
+from exercises_tests.tools.chapters import find
 
 
 @pytest.fixture(autouse=True)
 def docs(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(MAKERS))
     yield importlib.import_module
     for name in MODULES:
         sys.modules.pop(name, None)
@@ -90,8 +90,12 @@ def test_slides_are_one_file_that_loads_nothing(docs, root):
     assert "Reveal.initialize" in text and "What is a sum?" in text and 'class="notes"' in text
 
 
-def test_without_reveal_the_command_that_brings_it_is_named(docs, monkeypatch):
-    slides = docs("slides")
-    monkeypatch.setattr(slides.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(slides.ChapterError, match=r'pip install -c constraints.txt -e "\.\[book\]"'):
-        slides.reveal()
+@pytest.mark.parametrize("command", ["book", "slides"])
+def test_without_its_packages_a_command_names_what_brings_them(docs, monkeypatch, capsys, tmp_path, command):
+    making, packages = docs(command), docs("packages")
+    monkeypatch.setattr(packages, "missing", lambda: ["furo"])
+    assert making.main(["ch03", "--to", str(tmp_path / "book")]) == 2
+    said = capsys.readouterr().err
+    assert said == ("Not installed: furo. What makes the book comes with: "
+                    'python -m pip install -c constraints.txt -e ".[book]"\n')
+    assert not (tmp_path / "book").exists()

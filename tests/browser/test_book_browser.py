@@ -56,8 +56,8 @@ LETTERS = """() => {
 def book(tmp_path_factory) -> Path:
     """The book of all chapters; runs that are kept in build/ are not run again."""
     folder = tmp_path_factory.mktemp("book") / "book"
-    done = subprocess.run([sys.executable, "docs/book.py", "--to", str(folder)], cwd=ROOT, capture_output=True,
-                          text=True, timeout=SECONDS)
+    done = subprocess.run([sys.executable, "docs/book_and_slides/book.py", "--to", str(folder)], cwd=ROOT,
+                          capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr[-2000:]
     return folder
 

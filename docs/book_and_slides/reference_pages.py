@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from chapter_page import FENCE, Book, folded, label, linked, number
-from contents import minutes, question
+from chapter_page import FENCE, Book, folded, label, linked
 
 from exercises_tests.tools.chapters import Chapter, Exercise, tags
+from exercises_tests.tools.course_map import minutes, number, question
 
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 TERM = re.compile(r"\*\*(`?[^*\n`]{1,40}`?)\*\*")

@@ -1,4 +1,4 @@
-"""Sphinx's settings for the book. docs/book.py copies this file beside the pages that it writes, and runs Sphinx."""
+"""Sphinx's settings for the book. book.py copies this file beside the pages that it writes, and runs Sphinx."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ html_title = os.environ.get("COURSE_TITLE", "Distributed LLMs")
 extensions = ["myst_nb"]
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_double_inline = True
-nb_execution_mode = "off"  # docs/executed.py has run the chapters
+nb_execution_mode = "off"  # executed.py has run the chapters
 nb_merge_streams = True
 html_theme = "furo"
 html_theme_options = {

@@ -13,13 +13,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from frames import FRAMES
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
-from panel import panel
 from PIL import Image
 
+from course_lib.plots.slider_widget import player
+from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tagged, tags
+from exercises_tests.tools.course_map import number
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 PICTURES = "_static/pictures"  # beside the pages
@@ -58,10 +59,6 @@ def kept_picture(png: bytes, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         Image.open(io.BytesIO(png)).convert("RGB").save(path, "WEBP", lossless=True, method=2)
     return path
-
-
-def number(chapter: Chapter) -> int:
-    return int(chapter.name[2:4])
 
 
 def label(chapter: Chapter, name: str) -> str:
@@ -205,7 +202,7 @@ def shown(output: NotebookNode, book: Book) -> NotebookNode:
         return output
     data = output.get("data", {})
     if FRAMES in data:
-        return new_output("display_data", data={"text/html": panel(data[FRAMES], book.keep)})
+        return new_output("display_data", data={"text/html": panel(data[FRAMES], book)})
     page = data.get("text/html", "")
     if not page and "image/png" in data:
         page = f'<img alt="" src="data:image/png;base64,{data["image/png"].strip()}">'
@@ -218,6 +215,12 @@ def shown(output: NotebookNode, book: Book) -> NotebookNode:
     return output
 
 
+def panel(drawn: dict, book: Book) -> str:
+    """Return a picture under controls, as the notebook shows it, its frames kept as files."""
+    images = {key: frame["src"].partition(",")[2] for key, frame in drawn["frames"].items()}
+    return player(drawn, {key: book.keep(base64.b64decode(png)) if png else "" for key, png in images.items()})
+
+
 def unguessed(said: str) -> str:
     """Return what `compare` said without the words that a page's reader has not guessed."""
-    return re.sub(r"^no guess\s+", "", said, flags=re.MULTILINE)
+    return re.sub(r"^no guess\s+|<tr><th[^>]*>no guess</th>.*?</tr>", "", said, flags=re.MULTILINE)

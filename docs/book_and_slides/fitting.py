@@ -7,7 +7,6 @@ import re
 from chapter_page import FENCE
 from formulas import shown
 from markdown_it import MarkdownIt
-from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 SIZES = {44: (43, 8), 36: (53, 10), 28: (68, 12)}  # letters of a line, and lines, of what is printed, by their size
 WORDS = 420  # letters of a text that a slide takes
@@ -15,6 +14,8 @@ WORDS = 420  # letters of a text that a slide takes
 
 def as_html(text: str) -> str:
     """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
+    from mdit_py_plugins.dollarmath import dollarmath_plugin  # here, so that what is missing can be said
+
     text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")
     return reader.use(dollarmath_plugin, renderer=lambda latex, options: shown(latex, options["display_mode"]),

@@ -9,24 +9,12 @@ from __future__ import annotations
 import html
 import re
 
-from chapter_page import Book, number
-from contents import minutes, question
+from chapter_page import Book
 
 from exercises_tests.tools.chapters import Chapter
+from exercises_tests.tools.course_map import minutes, needs, number, question
 
 BOX, HIGH, GAP, ROW = 236, 58, 44, 80  # of the map, in its own units
-
-
-def needs(chapter: Chapter) -> list[int]:
-    """Return the numbers of the chapters that a chapter says it needs, in its first text."""
-    first = next((cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown"), "")
-    found: set[int] = set()
-    for sentence in re.split(r"(?<=[.?!])\s+|;|\n\n", first):
-        if re.search(r"\bneeds?\b", sentence) and not re.search(r"\bno other chapter\b", sentence):
-            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence)
-            for numbers in re.findall(r"\bchapters? (\d+(?:(?:, | and | or | to )\d+)*)", plain):
-                found |= {int(digits) for digits in re.findall(r"\d+", numbers)}
-    return sorted(found - {number(chapter)})
 
 
 def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:

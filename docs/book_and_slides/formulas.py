@@ -5,17 +5,19 @@ from __future__ import annotations
 import html
 from functools import cache
 
-from math_core import LatexError, LatexToMathML
-
 
 @cache
-def _converter() -> LatexToMathML:
+def _converter():
+    from math_core import LatexToMathML  # here, so that what is missing can be said: packages.py
+
     return LatexToMathML(fancy_error=False)
 
 
 @cache
 def mathml(latex: str, display: bool = False) -> str:
     """Return a formula written in LaTeX as MathML; where it cannot be read, raise ValueError with a sentence."""
+    from math_core import LatexError
+
     try:
         return _converter().convert_with_local_state(latex.strip(), displaystyle=display)
     except LatexError as error:

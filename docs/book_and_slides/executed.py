@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import re
 import sys
 import tempfile
@@ -22,19 +23,19 @@ from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters
 from exercises_tests.tools.copies import write
 
 KEPT = ROOT / "build" / "book" / "executed"
-HOOK = Path(__file__).with_name("frames.py")
+HOOK = Path(__file__).with_name("captions.py")
+FRAMES = 150  # drawn for one panel at most: some 30 s of a core, 2 MB
 SECONDS = 300  # for one cell
 
 
-def executed(chapter: Chapter, root: Path = ROOT, frames: bool = True) -> NotebookNode:
+def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
     """Return the solved chapter with its outputs. Raises ChapterError for a cell that fails, also a check."""
     notebook = solved(chapter, root)
     for cell in notebook.cells:
         if any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)):
             cell.metadata["tags"] = [tag for tag in tags(cell) if tag != "raises-exception"]
-    if frames:
-        hook = f"import runpy; runpy.run_path({str(HOOK)!r}, run_name='frames')['install']()"
-        notebook.cells.insert(0, new_code_cell(hook, id="frames"))
+    hook = f"import runpy; runpy.run_path({str(HOOK)!r})['install']()"
+    notebook.cells.insert(0, new_code_cell(hook, id="captions"))
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     running = None
 
@@ -49,7 +50,7 @@ def executed(chapter: Chapter, root: Path = ROOT, frames: bool = True) -> Notebo
             resources={"metadata": {"path": folder}}, on_cell_start=started,
             on_cell_executed=lambda cell, cell_index, execute_reply: bar.update())
         try:
-            client.execute()
+            client.execute(env={**os.environ, "COURSE_FRAMES": str(FRAMES)})
         except CellExecutionError as error:
             said = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
             raise ChapterError(f"{chapter.name} was not written: its cell {running} failed ({said}).") from None
@@ -59,7 +60,7 @@ def executed(chapter: Chapter, root: Path = ROOT, frames: bool = True) -> Notebo
             raise ChapterError(f"{chapter.name} was not written: its kernel died in the cell {running}.") from None
         except RuntimeError as error:
             raise ChapterError(f"{chapter.name} was not written: its kernel did not start ({error}).") from None
-    notebook["cells"] = [cell for cell in notebook.cells if not (frames and cell.get("id") == "frames")]
+    del notebook.cells[0]
     return notebook
 
 
@@ -100,7 +101,7 @@ def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
         for path in sorted(root.glob(pattern)):
             if path.is_file() and not (pattern.startswith("exercises_tests") and path.stem in others):
                 told.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    told.update(HOOK.read_bytes() + sys.version.encode())
+    told.update(HOOK.read_bytes() + f"{FRAMES} {sys.version}".encode())
     told.update(" ".join(importlib.metadata.version(name) for name in ("torch", "numpy", "matplotlib")).encode())
     return folder / f"{chapter.name}-{told.hexdigest()[:16]}.ipynb"
 

@@ -1,4 +1,4 @@
-"""Makes the book from the chapters: python docs/book.py [ch03 ...] [--to book]
+"""Makes the book from the chapters: python docs/book_and_slides/book.py [ch03 ...] [--to book]
 
 Each chapter is solved and run (executed.py) and turned into a page (chapter_page.py), and Sphinx makes the pages: they
 need no network and no server. A chapter whose code has not changed is not run again.
@@ -21,13 +21,14 @@ from chapter_page import PICTURES, Book, page
 from executed import KEPT, complaints, fresh, kept
 from landing import landing, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
+from packages import require
 from reference_pages import exercises, exercises_of, glossary
 from slides import write_slides
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find
 from exercises_tests.tools.copies import write
 
-TEMPLATES = Path(__file__).with_name("templates") / "pages"
+LOOK = Path(__file__).with_name("look")
 STATIC = ("book.css", "book.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt")
 TITLE = "Distributed training and serving of large language models"
 LEFT_OUT = ("_sources", "objects.inv", ".buildinfo")  # of what Sphinx makes: nobody who reads needs it
@@ -41,6 +42,7 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
     """
     known, failed = chapters(root), []
     wanted = [find(name, root).name for name in names] or [chapter.name for chapter in known]
+    require()
     claim(folder)
     place = folder_of_runs(root)
 
@@ -92,7 +94,7 @@ def written(book: Book, run: dict[str, nbformat.NotebookNode], answers: bool, sl
     """Return the text of every page by the name of its file; `slides` are the chapters that have slides."""
     pages = {"index.md": landing(book, TITLE, slides=True), "exercises.md": exercises(book),
              "glossary.md": glossary(book), "slides.md": slides_page(slides),
-             "conf.py": (TEMPLATES / "conf.py").read_text(encoding="utf-8")}
+             "conf.py": (LOOK / "conf.py").read_text(encoding="utf-8")}
     for chapter in book.chapters:
         made = page(chapter, copy.deepcopy(run[chapter.name]), book, answers)
         pages[f"{chapter.name}.ipynb"] = nbformat.writes(made)
@@ -106,7 +108,7 @@ def lay_out(source: Path, pages: dict[str, str]) -> None:
     static = source / "_static"
     static.mkdir(parents=True, exist_ok=True)
     for name in STATIC:
-        shutil.copy2(TEMPLATES / name, static / name)
+        shutil.copy2(LOOK / name, static / name)
     for name, said in pages.items():
         path = source / name
         if not path.exists() or path.read_text(encoding="utf-8") != said:
@@ -150,7 +152,7 @@ def mirrored(made: Path, folder: Path) -> None:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python docs/book.py", description="Make the book from the chapters.")
+    parser = argparse.ArgumentParser(prog="book.py", description="Make the book from the chapters.")
     parser.add_argument("chapters", nargs="*", help="ch03 ... (default: all)")
     parser.add_argument("--to", type=Path, default=ROOT / "book", help="the folder to write to (default: book/)")
     parser.add_argument("--without-answers", action="store_true", help="show the stubs only")

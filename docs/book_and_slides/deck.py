@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chapter_page import kept_picture, together, unguessed
-from contents import question
 from fitting import as_html, blocks, bullets, cut, inline, narrow, pages, questions, small
-from frames import FRAMES
 from nbformat import NotebookNode
 
+from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tags
+from exercises_tests.tools.course_map import question
 
 TITLE = 95  # letters
 POINTING = re.compile(r"\b(?:next|this|above|below|first) (?:cell|picture|drawing|table)|\*\*Predict|^Now\b|:$")
@@ -182,9 +182,8 @@ class Deck:
             steps = [drawn["frames"][",".join(map(str, drawn["start"]))]]
         self.stepped |= len(steps) > 1
         for frame in steps:
-            if frame["image"]:
-                png = drawn["images"][frame["image"]]
-                self.picture(html.escape(frame["title"]), html.escape(frame["words"]), png, code)
+            if png := frame["src"].partition(",")[2]:
+                self.picture("", html.escape(frame["words"]), png, code)
 
     def printed(self, said: str, code: str) -> None:
         """Make slides of printed text; what `compare` measured is the title."""
