@@ -41,9 +41,24 @@ def test_the_guess_is_a_slide_of_its_own_before_the_answer_whose_title_is_the_nu
     field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
     slides = cut(docs, root, ask, field, printed("no guess   measured 7 apples\nand 2 pears\n"))
     guess, answer = slides[-2:]
-    assert (guess.kind, guess.body) == ("guess", "<p>How many apples?</p>")
+    assert (guess.kind, guess.body) == ("guess", "<p>Some text. How many apples?</p>")
     assert "Some text." in guess.spoken
-    assert (answer.title, answer.body) == ("Measured: 7 apples", "<pre>and 2 pears</pre>")
+    assert (answer.title, answer.body) == ("Measured: 7 apples", "<pre><span>and 2 pears</span></pre>")
+
+
+def test_a_text_that_asks_for_a_guess_without_saying_so_has_its_slide_too(docs, root):
+    ask = new_markdown_cell("One. Two. Three. How many apples?\n\n| a |\n|---|", id="ask")
+    field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
+    guess, answer = cut(docs, root, ask, field, printed("2 pears\nno guess   by the table 15.3 µs\n"))[-2:]
+    assert (guess.kind, guess.body) == ("guess", "<p>Two. Three. How many apples?</p>")
+    assert (answer.title, answer.body) == ("By the table: 15.3 µs", "<pre><span>2 pears</span></pre>")
+
+
+def test_a_progress_bar_leaves_nothing_on_a_slide(docs, root):
+    bar = new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}, "text/plain": "0%|"})
+    cell = printed("10\n")
+    cell.outputs.insert(0, bar)
+    assert cut(docs, root, cell)[-1].body == "<pre><span>10</span></pre>"
 
 
 def test_what_was_seen_is_the_title_and_the_text_is_spoken(docs, root):

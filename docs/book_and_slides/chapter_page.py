@@ -185,9 +185,11 @@ def folded(title: str, source: str) -> str:
 
 
 def together(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Return outputs in which what was written to one stream without a picture between is in one piece."""
+    """Return outputs that need no kernel; what was written to one stream without a picture between is in one piece."""
     joined: list[NotebookNode] = []
     for output in outputs:
+        if WIDGET in output.get("data", {}) and "text/html" not in output.data:  # a progress bar at its beginning
+            continue
         if joined and "text" in output and joined[-1].get("name") == output.name:
             joined[-1]["text"] += output.text
         else:
@@ -209,7 +211,6 @@ def shown(output: NotebookNode, book: Book) -> NotebookNode:
     if page:
         page = EMBEDDED.sub(lambda found: f'loading="lazy" src="{book.keep(base64.b64decode(found[1]))}"', page)
         return new_output("display_data", data={"text/html": unguessed(page)})
-    data.pop(WIDGET, None)
     if isinstance(data.get("text/plain"), str):
         data["text/plain"] = unguessed(data["text/plain"])
     return output

@@ -8,8 +8,10 @@ from chapter_page import FENCE
 from formulas import shown
 from markdown_it import MarkdownIt
 
-SIZES = {44: (43, 8), 36: (53, 10), 28: (68, 12)}  # letters of a line, and lines, of what is printed, by their size
+SIZES = {44: (48, 8), 36: (59, 10), 28: (76, 12)}  # letters of a line, and lines, of what is printed, by their size
 WORDS = 420  # letters of a text that a slide takes
+LISTED = 600  # letters of a list
+HANGING = 4  # letters by which a printed line that wraps is indented: slides.html.j2
 
 
 def as_html(text: str) -> str:
@@ -56,15 +58,16 @@ def cut(text: str, letters: int = WORDS) -> str:
         if len(taken) + len(sentence) > letters:
             break
         taken += f" {sentence}"
-    return taken
+    whole = re.match(r".*[.?!](?=\s+\S.*:$)", taken)  # what leads to a list leads nowhere on a slide
+    return whole[0] if whole else taken
 
 
 def bullets(block: str) -> list[str]:
     """Return a list cut into slides, each item its first sentences."""
-    made, filled = [], WORDS
+    made, filled = [], LISTED
     for item in re.split(r"\n?^(?:[-*]|\d+\.) ", block, flags=re.MULTILINE):
         short = cut(item, 160)
-        if short and filled + len(short) > WORDS:
+        if short and filled + len(short) > LISTED:
             made.append("")
             filled = 0
         if short:
@@ -93,7 +96,7 @@ def narrow(lines: list[str]) -> list[str]:
 def pages(lines: list[str]) -> tuple[int, list[str]]:
     """Return the size of the letters in which printed lines fit best, and the lines cut into slides: long ones wrap."""
     for size, (letters, most) in SIZES.items():
-        taken = [max(1, -(-len(line) // letters)) for line in lines]
+        taken = [1 if len(line) <= letters else -(-len(line) // (letters - HANGING)) for line in lines]
         if size == min(SIZES) or (sum(taken) <= most and max(taken, default=0) == 1):
             break
     made: list[list[str]] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from opened import SEEN
 
-from exercises_tests.tools.chapters import ROOT, chapters
+from exercises_tests.tools.chapters import ROOT, chapters, find, tags
 
 for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
     pytest.importorskip(package, reason='what makes the book is not installed: pip install -e ".[book]"')
@@ -26,8 +26,8 @@ OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
         if (part.closest(".notes") || part.parentElement.closest("details")) continue;
         const box = part.getBoundingClientRect();
         if (box.bottom > room.bottom + 1 || box.right > room.right + 1 || box.left < room.left - 1
-            || box.top < room.top - 1 || (part.matches(".body, pre, p") && (part.scrollWidth > part.clientWidth + 2
-                                                  || part.scrollHeight > part.clientHeight + 2))) {
+            || box.top < room.top - 1 || (part.matches(".body, pre, p") && part.scrollWidth > part.clientWidth + 2)
+            || (part.matches(".body, pre") && part.scrollHeight > part.clientHeight + 2)) {
             out.push(`${part.tagName} leaves the slide`);
         }
         if (part.matches("p, pre, li, td, h2, code") && parseFloat(getComputedStyle(part).fontSize) < 28) {
@@ -211,10 +211,12 @@ def test_a_guess_stays_and_stands_beside_the_measurement(opened):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_on_slides_nothing_is_cut_and_no_letter_is_small(opened, name):
+def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slide(opened, name):
     page = opened(f"{name}.slides.html", "projector")
     page.wait_for_function("window.Reveal && Reveal.isReady()")
     assert page.evaluate(OVERFLOW) == []
+    guesses = sum("prediction" in tags(cell) for cell in find(name).notebook.cells)
+    assert page.locator("section.guess").count() == guesses > 0
 
 
 def test_the_speakers_notes_open_and_hold_the_text(opened):
