@@ -114,6 +114,9 @@ def test_the_map_has_a_line_from_each_chapter_that_is_needed_and_not_by_way_of_a
     assert [landing.needs(one) for one in known] == [[], [0], [0, 1]]
     assert landing.lines_of(known) == {0: [], 1: [0], 2: [1]}
     assert landing.columns(known) == {0: 0, 1: 1, 2: 2}
+    known.append(chapter(3, "You need no other chapter."))
+    known.append(chapter(4, "You need chapters 2 and 3."))
+    assert landing.columns(known) == {0: 0, 1: 1, 2: 2, 3: 2, 4: 3}  # 3 stands beside what builds on it
 
 
 def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stressed_word_is_not(docs, small):

@@ -6,7 +6,6 @@ import re
 
 from chapter_page import FENCE
 from formulas import shown
-from markdown_it import MarkdownIt
 
 SIZES = {44: (48, 8), 36: (59, 10), 28: (76, 12)}  # letters of a line, and lines, of what is printed, by their size
 WORDS = 420  # letters of a text that a slide takes
@@ -16,7 +15,8 @@ HANGING = 4  # letters by which a printed line that wraps is indented: slides.ht
 
 def as_html(text: str) -> str:
     """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
-    from mdit_py_plugins.dollarmath import dollarmath_plugin  # here, so that what is missing can be said
+    from markdown_it import MarkdownIt  # here, so that what is missing can be said: packages.py
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
 
     text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")

@@ -29,11 +29,14 @@ def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:
 
 
 def columns(chapters: list[Chapter]) -> dict[int, int]:
-    """Return the column of each chapter: one to the right of all that it needs."""
-    known = {number(chapter): chapter for chapter in chapters}
+    """Return the column of each chapter: right of all that it needs, and as near as can be to what builds on it."""
+    lines = lines_of(chapters)
     placed: dict[int, int] = {}
-    for place in sorted(known):  # a chapter needs earlier ones only
-        placed[place] = max([placed[other] + 1 for other in needs(known[place]) if other in placed], default=0)
+    for place in sorted(lines):  # a chapter needs earlier ones only
+        placed[place] = max([placed[other] + 1 for other in lines[place]], default=0)
+    for place in sorted(lines, reverse=True):  # or long lines would run behind the boxes between
+        placed[place] = min([placed[other] - 1 for other, needed in lines.items() if place in needed],
+                            default=placed[place])
     return placed
 
 

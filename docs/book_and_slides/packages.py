@@ -7,7 +7,8 @@ import sys
 
 from exercises_tests.tools.chapters import ChapterError, find
 
-NEEDED = ("furo", "math_core", "mdit_py_plugins", "myst_nb", "sphinx", "sphinx_revealjs")  # the extra `book`
+# What the extra `book` brings.
+NEEDED = ("furo", "markdown_it", "math_core", "mdit_py_plugins", "myst_nb", "sphinx", "sphinx_revealjs")
 
 
 def missing() -> list[str]:
