@@ -28,7 +28,7 @@ html_show_sphinx = False
 html_show_copyright = False
 html_show_search_summary = False  # it is fetched, and a page opened from disk may fetch nothing
 pygments_style = "friendly"
-pygments_dark_style = "monokai"
+pygments_dark_style = "native"
 highlight_language = "python"
 suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure", "myst.xref_ambiguous"]
 
