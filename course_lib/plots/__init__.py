@@ -112,6 +112,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
@@ -280,6 +281,7 @@ __all__ = [
     "traces",
     "tree_rounds",
     "two_levels",
+    "two_trees",
     "way_between_gpus",
     "ways_to_cut",
     "who_talks",
