@@ -82,8 +82,8 @@ def layout_memory(
 
     As in `training_memory`: 1F1B or interleaved, mixed precision with a copy of the weights in fp32 and Adam. ZeRO
     shards over data x context ranks (experts over those of them that hold the same experts). "working": what one layer
-    needs while it is computed again, and with ZeRO-3 two gathered layers. Not counted: gaps of the allocator, buffers
-    of the communication library, the framework itself; frameworks report some GB more.
+    needs while it is computed again, a fresh gradient before it is scattered, with ZeRO-3 two gathered layers. Not
+    counted: gaps of the allocator, buffers of the communication library, the framework; they add some GB.
     """
     shared, experts = parameters(shape, layout.tp, layout.pp, layout.chunks, layout.ep)
     precision = "bf16 mixed, fp32 gradients" if recipe.gradient_bytes == 4 else "bf16 mixed"
@@ -97,10 +97,13 @@ def layout_memory(
     alive = forwards_in_flight(layout.pp, 0, layout.chunks, microbatches(layout, batch))
     again = layer_bytes(*place, "none", recipe) if layout.recompute in ("half", "full") else 0
     gathered = 2 * 2 * (shared + experts) / layers if layout.zero == 3 and layout.shards > 1 else 0
+    # a chunk's gradient is whole until it is scattered
+    fresh = recipe.gradient_bytes * (shared + experts) / layers if layout.zero >= 2 and layout.shards > 1 else 0
+    fresh *= layers / layout.chunks if layout.zero == 2 and layout.chunks > 1 else 1
     logits = LOGIT_BYTES * layout.micro * tokens * shape.vocabulary / layout.tp * (2 if layout.pp == 1 else 0)
     return Room(
         *(state[part] + more[part] for part in ("weights", "gradients", "optimizer")),
         activations=layers * layer * alive + ends,  # of the last norm and the head
         logits=logits,
-        working=again + gathered,
+        working=again + gathered + fresh,
     )

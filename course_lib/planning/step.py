@@ -195,13 +195,22 @@ def _hop(layout: Layout, node: Node, message: float) -> float:
     return link.latency + message / link.bandwidth if link else 0.0
 
 
+def scatters_of(layout: Layout, count: int) -> int:
+    """Return how often a step scatters gradients: once, or with ZeRO-2 as soon as one is there.
+
+    That is after every micro-batch; with chunks, which work on pp micro-batches in a row (2104.04473, section 2.2),
+    after each such round.
+    """
+    return 1 if layout.zero < 2 else count // layout.pp if layout.chunks > 1 else count
+
+
 def _data(
     shape: ModelShape, layout: Layout, node: Node, recipe: Recipe, layers: int, one: float, count: int
 ) -> float:
     """Seconds for which gradients and weights of the data and context ranks are not hidden.
 
     One all-reduce, or a reduce-scatter of gradients and a gather of weights; overlapped with two thirds and one third
-    of a micro-batch. ZeRO-2 scatters gradients after every micro-batch. ZeRO-3 gathers each layer twice for every
+    of a micro-batch. ZeRO-2 scatters gradients more often: see `scatters_of`. ZeRO-3 gathers each layer twice for every
     micro-batch, too; a layer is gathered while the one before it computes.
     """
     ranks = layout.shards
@@ -224,4 +233,4 @@ def _data(
     if not recipe.overlap_dp:
         return scatters + (gathers if layout.zero else collective("all_gather", nodes, inside, 4 * own, node))
     last = max(gathers - one / 3, gathers / layers) + max(scatters - 2 * one / 3, scatters / layers)
-    return last + (count - 1) * max(0.0, scatters - 2 * one / 3) * (layout.zero == 2)
+    return last + (scatters_of(layout, count) - 1) * max(0.0, scatters - 2 * one / 3)
