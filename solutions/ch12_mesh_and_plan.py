@@ -26,9 +26,9 @@ def place_axes(sizes, traffic, per_node):
     """There are few orders of few axes, so price each of them: bytes whose receiver is in another node."""
 
     def leaving(order):
-        total, stride, ranks = 0, 1, math.prod(sizes.values())
+        total, stride = 0, 1
         for axis in order:
-            for rank in range(ranks):
+            for rank in range(math.prod(sizes.values())):
                 place = rank // stride % sizes[axis]
                 there = rank + ((place + 1) % sizes[axis] - place) * stride
                 total += traffic[axis] * (rank // per_node != there // per_node)
@@ -112,10 +112,8 @@ def zigzag(length, ranks):
 
 def ulysses_attention(dist, q, k, v):
     """Swap: from all heads of some tokens to all tokens of some heads, attend as on one device, and swap back."""
-    ranks = dist.get_world_size()
-
     def swap(tensor, cut, join):
-        pieces = [piece.contiguous() for piece in tensor.chunk(ranks, cut)]
+        pieces = [piece.contiguous() for piece in tensor.chunk(dist.get_world_size(), cut)]
         found = [torch.empty_like(piece) for piece in pieces]
         dist.all_to_all(found, pieces)
         return torch.cat(found, join)
