@@ -119,6 +119,11 @@ UNEVEN = (  # the axis with most bytes is larger than a node, and another one fi
     ({"cp": 8, "tp": 4}, {"cp": 10, "tp": 9}, 4),
     ({"dp": 6, "tp": 4, "pp": 2}, {"dp": 12, "tp": 11, "pp": 3}, 4),
     ({"dp": 3, "tp": 4}, {"dp": 10, "tp": 8}, 4),
+    ({"a": 3, "b": 2, "c": 4}, {"a": 7, "b": 5, "c": 6}, 6),
+    ({"a": 4, "b": 3, "c": 2}, {"a": 3, "b": 7, "c": 4}, 8),
+    ({"a": 5, "b": 2, "c": 3}, {"a": 9, "b": 6, "c": 8}, 10),
+    ({"a": 2, "b": 6, "c": 2}, {"a": 8, "b": 9, "c": 5}, 4),
+    ({"a": 3, "b": 3, "c": 2}, {"a": 5, "b": 6, "c": 7}, 3),
 )
 
 
@@ -176,6 +181,23 @@ class Watching:
         return getattr(self._dist, name)
 
 
+WIDTH = 3
+
+
+def in_float32(dist: Any, answer: Any, mine: tuple) -> Any:
+    return answer(dist, *(tensor.float() for tensor in mine)).detach()
+
+
+def _keeps_dtype(answer: Any) -> None:
+    whole, mine = pieces(2, 2, 2, 4, WIDTH)
+    case = Case(2, "with tensors of float32")
+    for rank, got in enumerate(case.run(in_float32, answer, mine)):
+        want = attention(*whole).chunk(2, 1)[rank].float()
+        right = isinstance(got, torch.Tensor) and got.dtype == torch.float32
+        case.expect(right, f"the output on rank {rank} is {getattr(got, 'dtype', got)}: keep the dtype of q", "dtype")
+        case.same(got, want, f"the output on rank {rank}", tolerance=1e-5)
+
+
 def attended(dist: Any, answer: Any, mine: tuple) -> Any:
     return answer(dist, *(tensor.clone() for tensor in mine))
 
@@ -189,10 +211,10 @@ def attended_watched(dist: Any, answer: Any, mine: tuple) -> list:
     return [watching.most]
 
 
-def pieces(ranks: int, heads: int, kv_heads: int, tokens: int, width: int) -> tuple:
+def pieces(ranks: int, heads: int, kv_heads: int, tokens: int, width: int, large: float = 1.0) -> tuple:
     """Return q, k and v of the whole sequence, and each rank's contiguous pieces."""
     shapes = ((heads, tokens, width), (kv_heads, tokens, width), (kv_heads, tokens, width))
-    whole = [draw(shape, seed) / 4 for seed, shape in enumerate(shapes)]
+    whole = [draw(shape, seed) / 4 * (large if seed == 0 else 1) for seed, shape in enumerate(shapes)]
     parts = [tensor.chunk(ranks, 1) for tensor in whole]
     return whole, each([tuple(part[rank].clone() for part in parts) for rank in range(ranks)])
 
@@ -200,11 +222,11 @@ def pieces(ranks: int, heads: int, kv_heads: int, tokens: int, width: int) -> tu
 
 
 def _attends(
-    answer: Any, ranks: int, heads: int, kv_heads: int, tokens: int, width: int = 4, **more: Any
+    answer: Any, ranks: int, heads: int, kv_heads: int, tokens: int, large: float = 1.0, **more: Any
 ) -> Results:
     told = f"with {tokens} tokens, {heads} query heads and {kv_heads} heads of keys and values"
-    case = Case(ranks, told, **more)
-    whole, mine = pieces(ranks, heads, kv_heads, tokens, width)
+    case = Case(ranks, told + (", whose scores reach thousands" if large > 1 else ""), **more)
+    whole, mine = pieces(ranks, heads, kv_heads, tokens, WIDTH, large)
     want = attention(*whole).chunk(ranks, 1)
     full = attention(*whole, causal=False).chunk(ranks, 1)
     unscaled = attention(*whole, scale=False).chunk(ranks, 1)
@@ -232,10 +254,12 @@ def check_ring_attention(answer: Any, part: Any) -> str:
     for ranks in (1, 2, 4):
         _attends(answer, ranks, 2, 2, 8)
     _attends(answer, 2, 2, 2, 4, real=True)
+    _attends(answer, 2, 2, 2, 6, large=40_000.0)
+    _keeps_dtype(answer)
     part("shared heads")
     _attends(answer, 3, 4, 2, 6)
     part("bytes")
-    trace, piece = _attends(answer, 4, 4, 1, 16), 2 * 4 * 4 * 8  # k and v, tokens, width, float64
+    trace, piece = _attends(answer, 4, 4, 1, 16), 2 * 4 * WIDTH * 8  # k and v, tokens, width, float64
     case = Case(4, "with 16 tokens, 4 query heads and 1 head of keys and values")
     case.no_builtin(trace)
     told = "a rank sent {seen} bytes; (P - 1) pieces of keys and values, as they came, are {bound}"
@@ -355,6 +379,9 @@ PLANS = (
     ("Llama-3-70B", DGX_H100, 64, 128, 8192),
     ("Llama-2-13B", DGX_A100, 24, 96, 4096),
     ("Llama-3-70B", DGX_H100, 32, 64, 8192),
+    ("Llama-2-13B", DGX_H100, 64, 64, 2048),
+    ("Llama-3-70B", DGX_H100, 24, 24, 2048),
+    ("Qwen2.5-32B", DGX_H100, 12, 6, 4096),
 )
 TOO_LARGE = (("Llama-3-405B", DGX_H100, 32, 32, 8192), ("Llama-3-70B", DGX_H100, 8, 16, 8192))
 
@@ -467,11 +494,12 @@ def check_zigzag(answer: Any, part: Any) -> str:
 @check(value=2, bytes=1)
 def check_ulysses_attention(answer: Any, part: Any) -> str:
     part("value")
-    for ranks, heads, kv_heads in ((1, 2, 2), (2, 2, 2), (4, 8, 4)):
+    for ranks, heads, kv_heads in ((1, 2, 2), (2, 2, 2), (4, 8, 4), (2, 8, 4)):
         _attends(answer, ranks, heads, kv_heads, 8)
+    _keeps_dtype(answer)
     part("bytes")
     trace = _attends(answer, 2, 8, 2, 8)
-    each_rank = 8 * 4 * 4 * 8  # heads, tokens, width, float64: q and the output; keys and values are a quarter each
+    each_rank = 8 * 4 * WIDTH * 8  # heads, tokens, width, float64: q and the output; keys and values are a quarter each
     told = "with 8 query heads and 2 of keys and values a rank sent {seen} bytes; a swap of q, k, v and the output is "
     told += "{bound}: swap keys and values before they are repeated"
     Case(2).at_most(max(trace.bytes_sent), 2.5 * each_rank / 2, told, "too-many-bytes")

@@ -126,7 +126,7 @@ def place_by_size(sizes, traffic, per_node):
 
 @wrong("place_axes", "value", "bytes leave their node", earned=0)
 def place_by_name(sizes, traffic, per_node):
-    return sorted(sizes)
+    return sorted(sizes, reverse=True)
 
 
 @wrong("place_axes", "form", "the innermost first", earned=0)
@@ -638,3 +638,23 @@ def step_with_all_gradients(microbatches, pp, chunks, compute, tensor, gradients
 @wrong("step_seconds", "all-hidden", "one micro-batch only", earned=2)
 def step_with_hidden_gradients(microbatches, pp, chunks, compute, tensor, gradients):
     return right_step_by_parts(microbatches, pp, chunks, compute, tensor, 0)
+
+
+@wrong("ring_attention", "nan", "has NaN", earned=0)
+def ring_without_maximum(dist, q, k, v):
+    """Sums exp(score) as it is, which is infinite for scores of a thousand."""
+    rank, total, out = dist.get_rank(), 0.0, 0.0
+
+    def use(sender, keys, values):
+        nonlocal total, out
+        if sender <= rank:
+            most, sums, weighted = block(q, keys, values, sender == rank)
+            total, out = total + sums * most.exp(), out + weighted * most.exp()
+
+    going_round(dist, q, k, v, use)
+    return out / total
+
+
+@wrong("ring_attention", "dtype", "keep the dtype of q", earned=0)
+def ring_in_float64(dist, q, k, v):
+    return right_ring_apart(dist, q.double(), k.double(), v.double())
