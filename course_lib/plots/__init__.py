@@ -67,10 +67,13 @@ from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
+from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.long_sequences import causal_work, ring_of_keys
 from course_lib.plots.losses import smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
+from course_lib.plots.mesh import axis_traffic, mesh_of_ranks
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
@@ -137,7 +140,6 @@ __all__ = [
     "OTHER",
     "PIPELINE",
     "PURPLE",
-    "Picture",
     "RECEIVED",
     "RED",
     "SENT",
@@ -149,10 +151,12 @@ __all__ = [
     "WEIGHTS",
     "WIDTH",
     "YELLOW",
+    "Picture",
     "activation_growth",
     "all_reduce_costs",
     "arrow",
     "as_html",
+    "axis_traffic",
     "bandwidth",
     "batch_gain",
     "before_after",
@@ -164,6 +168,7 @@ __all__ = [
     "bucket_plan",
     "bytes_text",
     "call_order",
+    "causal_work",
     "chunk_journey",
     "chunk_strips",
     "copies_on_gpus",
@@ -207,6 +212,7 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
+    "mesh_of_ranks",
     "message_cost",
     "message_sizes",
     "messages",
@@ -225,7 +231,9 @@ __all__ = [
     "padded_batch",
     "padded_shards",
     "pipeline_of_nodes",
+    "plan_picture",
     "plans_that_fit",
+    "predicted_and_measured",
     "price_moves",
     "price_of_cuts",
     "promised_blocks",
@@ -237,6 +245,7 @@ __all__ = [
     "reading_and_messages",
     "replica_paths",
     "replicas",
+    "ring_of_keys",
     "ring_pieces",
     "ring_step",
     "roofline",
@@ -265,6 +274,7 @@ __all__ = [
     "stale_gradient",
     "stall",
     "star_and_ring",
+    "step_parts",
     "store_serve_train",
     "strategy_bars",
     "streams",
