@@ -67,7 +67,7 @@ from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.losses import smoothed_losses
+from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
@@ -178,6 +178,7 @@ __all__ = [
     "drift",
     "expert_layer",
     "explore",
+    "fault_losses",
     "four_ranks",
     "gather_use_free",
     "goodput_over_rate",
