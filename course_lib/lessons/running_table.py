@@ -270,7 +270,8 @@ def table(rows: Iterable[Row], new: int = 0, only: Sequence[str] = ()) -> Table:
     with an arrow. A loss that all rows share is told below, once. `only` names the columns to show behind the strategy
     and the cluster; then the text beside the table tells what they are.
     """
-    rows, columns = list(rows), [column for column in COLUMNS if not only or column[1] in ("strategy", "cluster", *only)]
+    rows, shown = list(rows), {"strategy", "cluster", *only}
+    columns = [column for column in COLUMNS if not only or column[1] in shown]
     cells = [_shown(row, columns) for row in rows]
     legend = [] if only else [LEGEND]
     if columns[-1][1] == "loss" and len(rows) > 1 and len({line[-1] for line in cells}) == 1:

@@ -124,8 +124,9 @@ def _apart(ax: Axes, paths: Sequence[Sequence[Sequence[float]]]) -> str:
         one, other = (pair[place] for pair in pairs)
         far = math.dist(one, other)
         ax.plot(*zip(one, other, strict=True), "--", color=INK, linewidth=1.2, zorder=1)
-        middle = [(a + b) / 2 for a, b in zip(one, other, strict=True)]
-        ax.annotate(f"{when}: {far:.2f} apart ", middle, (-7, 0), textcoords="offset points", ha="right", va="center",
+        share, side, shift = ((0.5, "right", -7), (0.15, "left", 7))[place]  # at the end the curves lie on the left
+        at = [share * a + (1 - share) * b for a, b in zip(one, other, strict=True)]
+        ax.annotate(f"{when}: {far:.2f} apart", at, (shift, 0), textcoords="offset points", ha=side, va="center",
                     fontsize=SMALLEST, color=INK)  # fmt: skip
         told.append(f"at the {when} rank 0 and rank {len(paths) - 1} are {far:.2f} apart")
     return "\n" + ", ".join(told)
