@@ -122,7 +122,7 @@ def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) 
     asked = title or "One training step of one GPU, five ways: which strategy is which?"
     ax.set_title(words if named else asked, fontsize=TITLE, loc="left")
     top = 3.1 * count
-    keys = ("F1, B1: forward, backward of layer 1, in some sketches in two parts; Fa: forward of piece a of the batch",
+    keys = ("F1, B1: forward, backward of layer 1, sometimes in two parts; Fa: forward of piece a of the batch",
             ", ".join(f"{short} {call}" for call, short in CALLS.items()))  # fmt: skip
     for place, words in enumerate(keys):
         ax.text(0, top + 1.75 - 0.7 * place, words, ha="left", va="center", fontsize=SMALLEST, color=INK)
