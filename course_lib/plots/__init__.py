@@ -69,7 +69,7 @@ from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts
 from course_lib.plots.long_sequences import causal_work, ring_of_keys
-from course_lib.plots.losses import smoothed_losses
+from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
@@ -140,6 +140,7 @@ __all__ = [
     "OTHER",
     "PIPELINE",
     "PURPLE",
+    "Picture",
     "RECEIVED",
     "RED",
     "SENT",
@@ -151,7 +152,6 @@ __all__ = [
     "WEIGHTS",
     "WIDTH",
     "YELLOW",
-    "Picture",
     "activation_growth",
     "all_reduce_costs",
     "arrow",
@@ -184,6 +184,7 @@ __all__ = [
     "drift",
     "expert_layer",
     "explore",
+    "fault_losses",
     "four_ranks",
     "gather_use_free",
     "goodput_over_rate",
