@@ -22,7 +22,7 @@ MTBF, SAVE, RESTART = LLAMA_3_DAYS * 86_400 / sum(LLAMA_3.values()), 120.0, 600.
 
 def goodput() -> None:
     tau = young_interval(MTBF, SAVE)
-    print(f"A failure every {MTBF / 3600:.2f} h, saves of {SAVE:g} s, restarts of {RESTART:g} s; tau = {tau / 60:.1f} min")
+    print(f"Fails every {MTBF / 3600:.2f} h, saves of {SAVE:g} s, restarts of {RESTART:g} s; tau = {tau / 60:.1f} min")
     for factor in (0.25, 0.5, 1, 2, 4):
         simulated = mean_goodput(factor * tau, MTBF, SAVE, RESTART)
         formula = expected_goodput(factor * tau, MTBF, SAVE, RESTART)
