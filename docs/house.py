@@ -156,7 +156,7 @@ BOXES = (
         Room("schedules", ("course_lib.schedules*",)),
         Room("serving", ("course_lib.serving*",)),
         Room("models and text", ("course_lib.gpt", "course_lib.llama", "course_lib.gguf_file", "course_lib.training",
-                                 "course_lib.text")),
+                                 "course_lib.text", "course_lib.folder")),
     )),
     _one("the face: what you call", "{modules}, and in one line: from course_lib import run, Cluster, …", YELLOW,
          (2, 29.5, 77.5, 6.5), "course_lib", "course_lib.ranks", "course_lib.cluster", "course_lib.notebook",

@@ -50,12 +50,14 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.commits import crash_points, two_phases
 from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
 from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
+from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
@@ -92,6 +94,7 @@ from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.rates import rates_over_size
+from course_lib.plots.recorders import recorder_dumps
 from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
@@ -173,6 +176,7 @@ __all__ = [
     "chunk_strips",
     "copies_on_gpus",
     "count_waiting",
+    "crash_points",
     "cut_all_reduce",
     "cut_gate_and_up",
     "cut_heads",
@@ -184,13 +188,16 @@ __all__ = [
     "drift",
     "expert_layer",
     "explore",
+    "failing_day",
     "fault_losses",
     "four_ranks",
     "gather_use_free",
+    "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
     "hops_in_chunks",
+    "interruptions",
     "kept_tensors",
     "kernel_traces",
     "knees",
@@ -244,6 +251,7 @@ __all__ = [
     "rails",
     "rates_over_size",
     "reading_and_messages",
+    "recorder_dumps",
     "replica_paths",
     "replicas",
     "ring_of_keys",
@@ -292,6 +300,7 @@ __all__ = [
     "traces",
     "tree_rounds",
     "two_levels",
+    "two_phases",
     "two_trees",
     "way_between_gpus",
     "ways_to_cut",
