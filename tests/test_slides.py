@@ -54,6 +54,21 @@ def test_a_text_that_asks_for_a_guess_without_saying_so_has_its_slide_too(docs, 
     assert (answer.title, answer.body) == ("By the table: 15.3 µs", "<pre><span>2 pears</span></pre>")
 
 
+def test_a_panel_of_steps_is_a_slide_for_each_step_under_one_question(docs, root):
+    import base64
+
+    from course_lib.plots import canvas
+    from course_lib.plots.sliders import FRAMES
+
+    png = base64.b64encode(canvas.png(canvas.new_axes(None, 1).figure)).decode()
+    frames = {str(step): {"src": f"data:image/png;base64,{png}", "words": f"step {step}"} for step in range(3)}
+    panel = new_code_cell("explore(...)", id="panel", outputs=[
+        new_output("display_data", data={FRAMES: {"controls": [{}], "start": [0], "frames": frames}})])
+    slides = cut(docs, root, new_markdown_cell("Who sends what to whom?", id="text"), panel)[-3:]
+    assert [slide.title for slide in slides] == ["Who sends what to whom?"] * 3
+    assert [re.search('alt="(.*?)"', slide.body)[1] for slide in slides] == ["step 0", "step 1", "step 2"]
+
+
 def test_a_progress_bar_leaves_nothing_on_a_slide(docs, root):
     bar = new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}, "text/plain": "0%|"})
     cell = printed("10\n")

@@ -243,10 +243,10 @@ class Deck:
         if self.stepped or len(drawn["controls"]) > 1 or len(steps) > STEPS:
             steps = [drawn["frames"][",".join(map(str, drawn["start"]))]]
         self.stepped |= len(steps) > 1
+        title = self.title() if len(steps) > 1 else ""  # the question stays while the picture moves
         for frame in steps:
             if png := frame["src"].partition(",")[2]:
-                first = frame["words"].partition(";")[0]
-                self.picture(html.escape(first) if len(first) <= TITLE else "", html.escape(frame["words"]), png, code)
+                self.picture(title, html.escape(frame["words"]), png, code)
 
     def printed(self, said: str, code: str) -> None:
         """Make slides of printed text, if there is any; what `compare` measured is the title."""
