@@ -24,7 +24,7 @@ from exercises_tests.tools.copies import write
 
 KEPT = ROOT / "build" / "book" / "executed"
 HOOK = Path(__file__).with_name("captions.py")
-FRAMES = 150  # drawn for one panel at most: some 30 s of a core, 2 MB
+FRAMES = 110  # drawn for one panel at most: some 20 s of a core, 1.5 MB
 SECONDS = 300  # for one cell
 
 
