@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from pathlib import Path
 
 from exercises_tests.tools.catch_up import catch_up
-from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
+from exercises_tests.tools.chapters import ROOT, ChapterError, find, solved
 from exercises_tests.tools.copies import shown, to_work, update, write
+from exercises_tests.tools.lab import prepared
+from exercises_tests.tools.start_page import write_start
 from exercises_tests.tools.torchrun_script import write_script
 
 FAILED = 2
@@ -59,14 +60,16 @@ def parser() -> argparse.ArgumentParser:
 
 def run_lab(options: argparse.Namespace, jupyter_options: list[str], root: Path) -> int:
     say(to_work(root))
+    say(write_start(root))
     if options.no_open:
         return 0
-    if importlib.util.find_spec("jupyterlab") is None:
-        raise ChapterError("JupyterLab is not installed for this Python: make lab installs it, or pip install -e .")
-    first = [f"work/{chapter.name}.ipynb" for chapter in chapters(root)][:1]
+    start = prepared(jupyter_options, root, os.environ)
+    say(start.sentences)
     sys.stdout.flush()
+    if not start.command:
+        return 0
     os.chdir(root)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *first, *jupyter_options])
+    os.execve(start.command[0], start.command, start.environment)
 
 
 def run_update(options: argparse.Namespace, rest: list[str], root: Path) -> int:

@@ -35,7 +35,7 @@ KEPT = ("exercise", "prediction")  # the tags of cells that a learner fills in
 
 def to_work(root: Path = ROOT) -> list[str]:
     """Copy the chapters that work/ does not have yet; return a sentence for each thing a learner should know."""
-    said, known = [], {}
+    said, known, made = [], {}, []
     for path in copies(root):
         try:
             known[read(path).name] = path
@@ -49,7 +49,11 @@ def to_work(root: Path = ROOT) -> list[str]:
                             "make update puts your answers on the new one.")
         elif not target.exists():
             write(target, stamped(chapter.notebook, chapter))
-            said.append(f"Copied {chapter.name} to {shown(target, root)}.")
+            made.append(chapter.name)
+    if len(made) > 3:
+        said.append(f"Copied {len(made)} chapters, {made[0]} to {made[-1]}, to work/.")
+    else:
+        said += [f"Copied {name} to work/{name}.ipynb." for name in made]
     return said
 
 
