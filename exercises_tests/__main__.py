@@ -1,4 +1,4 @@
-"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|grade|submit. The Makefile calls them."""
+"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|settings|grade|submit. Make calls them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from exercises_tests.tools.catch_up import catch_up
 from exercises_tests.tools.chapters import ROOT, ChapterError, find, solved
 from exercises_tests.tools.copies import shown, to_work, update, write
-from exercises_tests.tools.lab import prepared
+from exercises_tests.tools.lab import prepared, write_settings
 from exercises_tests.tools.start_page import write_start
 from exercises_tests.tools.torchrun_script import write_script
 
@@ -53,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
     answered.add_argument("chapter")
     answered.add_argument("to", nargs="?", type=Path, help="where to (default: work/solved/<chapter>.ipynb)")
     answered.set_defaults(run=run_solved)
+    settings = commands.add_parser("settings", help="for the image of a hub: let every JupyterLab open the start page")
+    settings.set_defaults(run=run_settings)
     for name in ("grade", "submit"):
         commands.add_parser(name, help=f"see: {name} --help", add_help=False)
     return top
@@ -95,6 +97,11 @@ def run_solved(options: argparse.Namespace, rest: list[str], root: Path) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     write(target, notebook)
     say([f"Wrote {shown(target, root) if options.to is None else target}."])
+    return 0
+
+
+def run_settings(options: argparse.Namespace, rest: list[str], root: Path) -> int:
+    say(write_settings(Path(sys.prefix)))
     return 0
 
 

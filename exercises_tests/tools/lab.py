@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exercises_tests.tools.chapters import ChapterError, chapters
+from exercises_tests.tools.copies import write
 from exercises_tests.tools.start_page import NAME
 
 SETTINGS = Path(__file__).with_name("jupyter")  # its labconfig/ has defaults that a learner's own settings override
@@ -70,3 +72,20 @@ def opening(root: Path) -> str:
 
 def can_write(folder: Path) -> bool:
     return folder.is_dir() and os.access(folder, os.W_OK)
+
+
+def write_settings(prefix: Path) -> list[str]:
+    """Give every JupyterLab of an installation the course's defaults and its first page; return what was written.
+
+    For the image of a hub, where the hub starts the servers. Raises ChapterError where somebody has settings there.
+    """
+    folder, labconfig = prefix / "etc" / "jupyter", Path("labconfig") / "default_setting_overrides.json"
+    page = json.dumps({"LabApp": {"default_url": f"/lab/tree/work/{NAME}"}}, indent=2) + "\n"
+    texts = {folder / labconfig: (SETTINGS / labconfig).read_text(), folder / "jupyter_lab_config.json": page}
+    for path, text in texts.items():
+        if path.exists() and path.read_text() != text:
+            raise ChapterError(f"{path} is there and says something else: nothing was written.")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, text)
+    return [f"Wrote {path}." for path in texts]

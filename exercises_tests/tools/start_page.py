@@ -43,7 +43,7 @@ def write_start(root: Path = ROOT) -> list[str]:
 def renew() -> None:
     """Write anew what stands beside the notebook that calls this, if that is in work/; never complain."""
     try:
-        if Path.cwd() == ROOT / "work":
+        if Path.cwd() == (ROOT / "work").resolve():  # on a hub it may be a link into the learner's home
             draw(ROOT / "work" / NAME, ROOT)
     except (ChapterError, OSError, ValueError):
         pass  # a check must not fail because its map could not be drawn
