@@ -71,7 +71,8 @@ def opening(root: Path) -> str:
 
 
 def can_write(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK)
+    """Return whether files can be made in a folder, or the folder itself where it is missing."""
+    return os.access(folder if folder.exists() else folder.parent, os.W_OK)
 
 
 def write_settings(prefix: Path) -> list[str]:

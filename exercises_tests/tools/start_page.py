@@ -113,7 +113,7 @@ does it better, and are told in one sentence whether it is right. Your laptop is
 <p>{lead(ahead, where, found)}</p>
 <p><strong>{passed} of {count} exercises passed</strong> by {now:%A, %H:%M}. Reload the page in your browser to see what
 has passed since.</p>
-<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(270px, 1fr)); gap: 12px; max-width: 1180px">
+<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px">
 {cards}
 </div>
 
