@@ -28,6 +28,16 @@ from course_lib.costs.compute import (
     training_flops,
     utilization,
 )
+from course_lib.costs.experts import (
+    all_to_all_seconds,
+    combine_bytes,
+    dispatch_bytes,
+    dropped_share,
+    expert_bytes,
+    expert_parameters,
+    experts_per_rank,
+    nodes_reached,
+)
 from course_lib.costs.nccl import nccl_seconds
 from course_lib.costs.protocols import fastest_protocol, one_shot_seconds, protocol_changes, protocol_seconds
 from course_lib.costs.rails import rails_seconds
@@ -38,12 +48,19 @@ __all__ = [
     "DAY",
     "RECOMPUTE",
     "algorithm_bandwidth",
+    "all_to_all_seconds",
     "best_chunks",
     "bus_bandwidth",
     "check_positive",
     "collective_bytes",
     "collective_seconds",
+    "combine_bytes",
     "crossover_bytes",
+    "dispatch_bytes",
+    "dropped_share",
+    "expert_bytes",
+    "expert_parameters",
+    "experts_per_rank",
     "fastest_protocol",
     "forward_flops",
     "hierarchical_all_reduce_seconds",
@@ -51,6 +68,7 @@ __all__ = [
     "matmul_flops",
     "matmul_intensity",
     "nccl_seconds",
+    "nodes_reached",
     "one_shot_seconds",
     "pipelined_tree_seconds",
     "protocol_changes",
