@@ -25,8 +25,8 @@ class Mixture(nn.Module):
     """A router and `experts` MLPs of `width`, of which each token uses `per_token`.
 
     After forward `load` has the tokens of each expert, and `auxiliary` the auxiliary loss of Switch Transformers
-    (2101.03961, section 2.2): experts · Σ share of pairs · mean score. `capacity`: the most tokens that an expert serves,
-    first come first served. Raises ValueError for sizes that make no sense, and when a score is NaN.
+    (2101.03961, section 2.2): experts · Σ share of pairs · mean score. `capacity`: the most tokens that an expert
+    serves, first come first served. Raises ValueError for sizes that make no sense, and when a score is NaN.
     """
 
     def __init__(self, hidden: int, width: int, experts: int, per_token: int, capacity: int | None = None) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from course_lib import Results, each
 from course_lib.costs import combine_bytes, expert_bytes
-from course_lib.models import MODELS, ModelShape
+from course_lib.models import MODELS
 from course_lib.served import SERVED
 from exercises_tests.judging import Case, Hint, Mistake, alone, check
 from exercises_tests.values import close, count, draw, equal, is_number, near, plain, shown, versus
@@ -79,8 +79,8 @@ def _routes(got: Any, scores: torch.Tensor, k: int, capacity: float, probe: torc
         for token, (row, mine) in enumerate(rows):
             best = sorted(range(experts), key=row.__getitem__)[::-1][:k]
             says = f"token {token} chose experts {mine}; its best {k} are {best}, the best first"
-            case.expect(mine != sorted(range(experts), key=row.__getitem__)[:k] or mine == best, f"{says}: you took the "
-                        "lowest scores", "lowest")  # fmt: skip
+            lowest = sorted(range(experts), key=row.__getitem__)[:k]
+            case.expect(mine != lowest or mine == best, f"{says}: you took the lowest scores", "lowest")
             case.expect(mine == best, says, "order" if sorted(mine) == sorted(best) else "choice")
         return
     values = scores.gather(1, chosen)
@@ -125,11 +125,13 @@ def _served(case: Case, scores: torch.Tensor, chosen: torch.Tensor, kept: torch.
         by_place = [token for token, _ in sorted(pairs, key=lambda pair: (pair[1], pair[0]))[: len(first)]]
         by_score = [token for token, _ in sorted(pairs, key=lambda pair: -scores[pair[0], expert].item())[: len(first)]]
         last = [token for token, _ in pairs][-len(first) :] if first else []
-        whole = [token for token in first if bool(kept[token].all())]
         code, why = "kept", ""
-        if len(mine) == len(first) + 1 and mine[:-1] == first:
+        split = any(bool(line.any()) != bool(line.all()) for line in kept)  # no token is served by some of its experts
+        if k > 1 and not split and not kept.all():
+            code, why = "whole-token", ": a token that one expert has no room for is still served by its others"
+        elif len(mine) == len(first) + 1 and mine[:-1] == first:
             code, why = "one-more", ": one more than its capacity"
-        elif len(mine) == len(first) - 1 and mine == first[:-1] and not (mine == whole and len(whole) < len(first) - 1):
+        elif len(mine) == len(first) - 1 and mine == first[:-1]:
             code, why = "one-less", ": one less than its capacity"
         elif mine == sorted(by_place):
             code, why = "by-choice", ": a second choice of an early token comes before the first choice of a later one"
@@ -137,8 +139,6 @@ def _served(case: Case, scores: torch.Tensor, chosen: torch.Tensor, kept: torch.
             code, why = "by-score", ": who comes first is served, whatever the score"
         elif mine == sorted(last):
             code, why = "last-come", ": these are the last"
-        elif mine == whole:
-            code, why = "whole-token", ": a token that one expert has no room for is still served by its others"
         case.expect(False, told + why, code)
 
 
@@ -163,7 +163,7 @@ def check_route_tokens(answer: Any, part: Any) -> str:
 def _world(ranks: int, per_rank: int, sizes: list[int], seed: int = 0, width: int = 3) -> tuple[list, list]:
     """Return each rank's rows, whose numbers say where they are from, and an expert for each; some get none."""
     generator = torch.Generator().manual_seed(seed)
-    every, width = ranks * per_rank, width
+    every = ranks * per_rank
     liked = torch.rand(every, generator=generator)
     liked[generator.initial_seed() % every] = 0.0  # nobody chooses this one
     liked = liked if float(liked.sum()) else torch.ones(every)
@@ -250,37 +250,36 @@ def _astray(
         mine[mine[:, 0].argsort()] if mine.ndim == 2 else mine, right[right[:, 0].argsort()])  # fmt: skip
     return [
         Mistake("own-rows", own, "are only its own: send rows to the ranks of their experts"),
-        Mistake("not-regrouped", came.split(loads)[one], "are cut as if what came were sorted by expert; it is sorted by "
-                "rank first, and within each rank's piece by expert"),
+        Mistake("not-regrouped", came.split(loads)[one], "are cut as if what came were sorted by expert; it is sorted "
+                "by rank first, and within each rank's piece by expert"),
         Mistake("owner", torch.cat(round_robin), f"are those of expert {one * ranks + rank}: rank r holds experts "
                 "r · per_rank and those that follow, so the owner of e is e // per_rank"),
-        Mistake("order", alike, f"are the right ones in another order: {versus(mine, 'in the order of ranks and rows', right)}"),
+        Mistake("order", alike, "are the right ones in another order: "
+                f"{versus(mine, 'in the order of ranks and rows', right)}"),
     ]  # fmt: skip
 
 
 def _trip(case: Case, trip: Any, rank: int, experts: torch.Tensor, counts: list) -> None:
-    ranks = len(counts)
     case.expect(_tensors(trip, 3), f"trip is {shown(trip)[:80]}: three tensors, (order, sent, received)", "form")
     order, sent, received = trip
     right_sent, right_received = counts[rank], torch.stack([one[rank] for one in counts])
     swapped = equal(sent, right_received) and equal(received, right_sent) and not equal(right_sent, right_received)
     case.expect(not swapped, f"sent and received are exchanged in trip on rank {rank}", "swapped")
     for name, got, want in (("sent", sent, right_sent), ("received", received, right_received)):
-        case.same(got, want, f"`{name}` of the trip on rank {rank}", Mistake("summed", want.sum(1), "has one number for "
-                  "each rank: keep a row for each rank and a column for each of its experts"))  # fmt: skip
+        says = "has one number for each rank: keep a row for each rank and a column for each of its experts"
+        case.same(got, want, f"`{name}` of the trip on rank {rank}", Mistake("summed", want.sum(1), says))
     size = len(experts)
     valid = order.shape == (size,) and sorted(order.tolist()) == list(range(size))
     along = experts[order].tolist() if valid else []
     case.expect(valid and all(a <= b for a, b in pairwise(along)), f"`order` of the trip on rank {rank} is "
                 f"{shown(order.tolist())[:80]}; rows[order] should be the rows as they were sent, expert by expert",
                 "order")  # fmt: skip
-    assert ranks
 
 
 SIZES = [7, 0, 12, 5, 9, 3, 8, 4, 6, 1, 0, 2, 10, 11, 5, 7]
 PADDED = (
-    "a rank sent {seen} bytes; rows that stay at home do not travel, and the others and their counts take {bound}. Send "
-    "only the rows themselves, in pieces of any size"
+    "a rank sent {seen} bytes; rows that stay at home do not travel, and the others and their counts take {bound}. "
+    "Send only the rows themselves, in pieces of any size"
 )
 
 
@@ -351,13 +350,14 @@ def _back(answer: Any, ranks: int, per_rank: int, sizes: list[int], seed: int, w
     for rank, got in enumerate(trace):
         case.expect(not isinstance(got, str), f"it returned {got} on rank {rank}: return a tensor of rows", "form")
         want, order = rows[rank], trips[rank][0]
-        alike = got[0].shape == want.shape and equal(got[0][got[0][:, 0].argsort()], want[want[:, 0].argsort()])
+        everything = torch.cat(rows).tolist()
+        alike = got[0].shape == want.shape and all(row in everything for row in got[0].tolist())
         mistakes = [
             Mistake("not-home", want[order], "are still sorted by expert: row i of what comes back is row order[i]"),
-            Mistake("inverse", want[order][order], "were moved by `order` once more; what undoes it is its inverse: row i "
-                    "of what comes back is row order[i]"),
-            Mistake("mixed", alike, "are the right ones at wrong places: each rank gets back its piece of every expert, "
-                    "expert by expert"),
+            Mistake("inverse", want[order][order], "were moved by `order` once more; what undoes it is its inverse: "
+                    "row i of what comes back is row order[i]"),
+            Mistake("mixed", alike, "are rows of others, or at wrong places: each rank gets back its piece of every "
+                    "expert, expert by expert"),
         ]  # fmt: skip
         case.same(got[0], want, f"the rows on rank {rank}", *mistakes, says="as they were before they left they are")
     return trace, experts, case
@@ -379,9 +379,9 @@ def check_combine(answer: Any, part: Any) -> str:
             away = sum(int((mine // per_rank == rank).sum()) for place, mine in enumerate(experts) if place != rank)
             most = away * 64 * 8 + (ranks - 1) * 8 * per_rank + 64
             backward = sum(int(expert) // per_rank != rank for expert in experts[rank]) * 64 * 8
-            case.at_most(seen, most + backward, "a rank sent {seen} bytes forward and backward; its results and gradients "
-                         "take {bound}. The trip says how many rows go where, so send rows and nothing else",
-                         "too-many-bytes")  # fmt: skip
+            told = "a rank sent {seen} bytes forward and backward; its results and gradients take {bound}. The trip "
+            told += "says how many rows go where, so send rows and nothing else"
+            case.at_most(seen, most + backward, told, "too-many-bytes")
     part("gradient")
     trace, experts, case = _back(answer, 4, 2, [5, 0, 3, 4], 10)
     for rank, (_, gradients) in enumerate(trace):
@@ -464,9 +464,9 @@ def _gradients(case: Case, gradients: list, rank: int, per_rank: int, want: dict
     """Judge what backward left on a rank: of x, of its own part of the router's, and of its experts."""
     of_x, of_router, *of_experts = gradients
     case.expect(of_x is not None, f"x has no gradient on rank {rank}", "no-gradient")
-    case.same(of_x, want["x"][rank], f"the gradient of x on rank {rank}", says="one device has", tolerance=EXACT)
     none = f"the router has no gradient on rank {rank}, so it would never learn: its scores are the weights of the sum"
     case.expect(of_router is not None, none, "no-router-gradient")
+    case.same(of_x, want["x"][rank], f"the gradient of x on rank {rank}", says="one device has", tolerance=EXACT)
     case.same(of_router, want["routers"][rank], f"the gradient of the router on rank {rank}",
               says="one device has from this rank's tokens", tolerance=EXACT)  # fmt: skip
     for place, got in enumerate(of_experts):
@@ -565,14 +565,14 @@ def _frugal(answer: Any) -> None:
         kept = (wanted & (wanted.cumsum(0) <= capacity)).sum(0)
         for expert, rows in enumerate(kept.tolist()):
             away[rank][expert // per_rank] += rows
-    case = Case(ranks, f"with {tokens} tokens of {hidden} numbers, k = {k} and capacity {capacity}, in both directions,")
+    case = Case(ranks, f"with {tokens} tokens of {hidden} numbers, k = {k} and capacity {capacity}, both ways,")
     trace = case.run(layered, answer, each(xs), router, each(mine), k, capacity, each(grads), hints=[LEAVES_EARLY])
     for rank, seen in enumerate(trace.bytes_sent):
         out = sum(rows for other, rows in enumerate(away[rank]) if other != rank)
         home = sum(line[rank] for other, line in enumerate(away) if other != rank)
         most = 2 * (out + home) * hidden * 8 + 2 * (ranks - 1) * per_rank * 8
-        case.at_most(seen, most, "a rank sent {seen} bytes; the rows that are kept take {bound}, there and back, forward "
-                     "and backward. Send no pair that is dropped", "too-many-bytes")  # fmt: skip
+        told = "a rank sent {seen} bytes; the rows that are kept take {bound}, there and back, forward and backward. "
+        case.at_most(seen, most, told + "Send no pair that is dropped", "too-many-bytes")
 
 
 # balance_bias
@@ -609,14 +609,14 @@ def check_balance_bias(answer: Any, part: Any) -> str:
         off = mean - load.double()
         mistakes = [
             Mistake("sign", bias - speed * step, "goes the wrong way: an expert with too much load has to lose bias"),
-            Mistake("proportional", bias + speed * off, "moves by speed times the error: the rule takes the sign alone"),
-            Mistake("relative", bias + speed * off / max(mean, 1e-9), "moves by the relative error: take the sign alone"),
+            Mistake("proportional", bias + speed * off, "moves by the error itself: the rule takes the sign alone"),
+            Mistake("relative", bias + speed * off / max(mean, 1e-9), "moves by relative errors: take the sign alone"),
             Mistake("median", bias + speed * torch.sign(median - load.double()), "compares with the median load, not "
                     "the mean"),
             Mistake("only-up", bias + speed * step.clamp(min=0), "only moves up: overloaded experts go down"),
             Mistake("forgets", speed * step.to(bias.dtype), "is the step alone: add it to the bias"),
-            Mistake("never-still", bias + speed * torch.where(load < mean, 1.0, -1.0).to(bias.dtype), "moves experts that "
-                    "have exactly the mean load: their bias stays"),
+            Mistake("never-still", bias + speed * torch.where(load < mean, 1.0, -1.0).to(bias.dtype), "moves experts "
+                    "that have exactly the mean load: their bias stays"),
         ]  # fmt: skip
         right = bias + speed * step.to(bias.dtype)
         says = "it should be"
@@ -664,13 +664,13 @@ def check_auxiliary_loss(answer: Any, part: Any) -> str:
         mistakes = [
             Mistake("no-e", want / experts, "is E times too small: multiply by the number of experts, so that an even "
                     "load gives 1"),
-            Mistake("per-token", want * chosen.shape[1], "is k times too large: f is the share of all pairs, which adds "
-                    "up to 1"),
+            Mistake("per-token", want * chosen.shape[1], "is k times too large: f is the share of all pairs, which "
+                    "adds up to 1"),
             Mistake("sum-of-scores", want * tokens, "adds up the scores of all tokens: P is their mean"),
             Mistake("squared-load", experts * float((share**2).sum()), "is made of the loads alone, and a count has no "
                     "gradient: multiply each by the mean score"),
-            Mistake("squared-score", experts * float((mean**2).sum()), "is made of the scores alone: multiply each by the "
-                    "share of pairs that came"),
+            Mistake("squared-score", experts * float((mean**2).sum()), "is made of the scores alone: multiply each by "
+                    "the share of pairs that came"),
         ]  # fmt: skip
         case.same(got, want, "the loss", *mistakes, says="it should be", tolerance=1e-6)
     part("gradient")
@@ -688,6 +688,14 @@ def check_auxiliary_loss(answer: Any, part: Any) -> str:
 # node_limited_routing
 
 
+def _within(row: list, worth: list, most: int, k: int) -> list:
+    """Return a token's k best experts on the `most` nodes that are worth most."""
+    size = len(row) // len(worth)
+    nodes = sorted(range(len(worth)), key=worth.__getitem__)[-most:]
+    return sorted((expert for node in nodes for expert in range(node * size, (node + 1) * size)),
+                  key=lambda expert: -row[expert])[:k]  # fmt: skip
+
+
 def _limited(scores: torch.Tensor, got: Any, k: int, nodes: int, most: int) -> None:
     tokens, experts = scores.shape
     each_node, per_node = experts // nodes, max(1, k // most)
@@ -701,20 +709,15 @@ def _limited(scores: torch.Tensor, got: Any, k: int, nodes: int, most: int) -> N
         case.expect(len(used) <= most, f"{said}, on nodes {used}: at most {most}", "too-many-nodes")
         by_node = [sorted(row[node * each_node : (node + 1) * each_node])[::-1] for node in range(nodes)]
 
-        def best(key: Any, by_node: list = by_node, row: list = row) -> list:
-            """Return the k best experts of the nodes that are first by this key."""
-            chosen = sorted(range(nodes), key=lambda node: -key(by_node[node]))[:most]
-            allowed = [expert for expert in range(len(row)) if expert // each_node in chosen]
-            return sorted(allowed, key=lambda expert: -row[expert])[:k]
-
-        right = best(lambda scores: sum(scores[:per_node]))
+        right = _within(row, [sum(best[:per_node]) for best in by_node], most, k)
         others = (
-            ("by-all", best(sum), "the nodes were compared by all of their experts, which most tokens never use"),
-            ("by-first", best(lambda scores: scores[0]), "the nodes were compared by their single best expert"),
+            ("by-all", list(map(sum, by_node)), "compared by all of their experts, which most tokens never use"),
+            ("by-first", [best[0] for best in by_node], "compared by their single best expert"),
         )
-        for code, wrong, why in others:
-            case.expect(sorted(mine) != sorted(wrong) or sorted(mine) == sorted(right), f"{said}; it should be {right}: "
-                        f"{why}. Add up the {per_node} best of each", code)  # fmt: skip
+        for code, worth, why in others:
+            made = sorted(mine) == sorted(_within(row, worth, most, k)) and sorted(mine) != sorted(right)
+            told = f"{said}; it should be {right}: the nodes were {why}. Add up the {per_node} best of each"
+            case.expect(not made, told, code)
         case.expect(mine == right, f"{said}; it should be {right}, the best first", "value")
 
 
@@ -740,13 +743,9 @@ def check_node_limited_routing(answer: Any, part: Any) -> str:
 MIXTURES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Qwen3-235B-A22B"]]
 
 
-def _asked_shape(shape: ModelShape) -> ModelShape:
-    return shape
-
-
 @check(value=2, away=1)
 def check_all_to_all_bytes(answer: Any, part: Any) -> str:
-    whole = [(shape, 10**9, there, back) for shape, there, back in zip(MIXTURES, (2, 1, 1), (2, 2, 4), strict=True)]
+    whole = [(shape, 10**9, there, back) for shape, there, back in zip(MIXTURES, (2, 1, 1), (4, 2, 4), strict=True)]
     away = [(shape, ranks, 2, 2) for shape, ranks in zip(MIXTURES, (8, 4, 1), strict=True)]
     found = alone(returned, answer, whole + away)
     part("value")
@@ -763,10 +762,10 @@ def check_all_to_all_bytes(answer: Any, part: Any) -> str:
         mistakes = [
             Mistake("one-way", close(got, one_way * there * far, few) or close(got, one_way * back * far, few),
                     "has only one of the two ways"),
-            Mistake("all-stay", close(got, one_way * (there + back), 1e-9) and far < 0.999, "counts copies that stay on "
-                    "their own rank: one of P"),
-            Mistake("all-layers", shape.dense_layers and close(got, want / shape.moe_layers * shape.layers, few), "counts "
-                    "the dense layers, too: `shape.moe_layers`"),
+            Mistake("all-stay", close(got, one_way * (there + back), 1e-9) and far < 0.999, "counts copies that stay "
+                    "on their own rank: one of P"),
+            Mistake("all-layers", shape.dense_layers and close(got, want / shape.moe_layers * shape.layers, few),
+                    "counts the dense layers, too: `shape.moe_layers`"),
             Mistake("one-copy", close(got, want / shape.experts_per_token, few), "counts one copy of the token: there "
                     "are k"),
             Mistake("one-layer", close(got, want / shape.moe_layers, few), "is that of one layer"),
@@ -806,9 +805,10 @@ def check_which_layout(answer: Any, part: Any) -> str:
         good = [ranks for ranks in range(1, gpus + 1) if gpus % ranks == 0 and shape.experts % ranks == 0]
         want = min(ranks for ranks in good if every / ranks <= memory)
         got = plain(got)
-        case.expect(isinstance(got, int) and not isinstance(got, bool) and got > 0, f"it returned {shown(got)}: return a "
-                    "whole number of ranks", "form")  # fmt: skip
-        case.expect(every / got <= memory, f"it returned {got}: a rank would hold {every / got / 1e9:.1f} GB", "too-large")
+        form = isinstance(got, int) and not isinstance(got, bool) and got > 0
+        case.expect(form, f"it returned {shown(got)}: return a whole number of ranks", "form")
+        held = f"it returned {got}: a rank would hold {every / got / 1e9:.1f} GB"
+        case.expect(every / got <= memory, held, "too-large")
         case.expect(shape.experts % got == 0, f"it returned {got}, and {shape.experts} experts do not divide by it",
                     "experts")  # fmt: skip
         case.expect(gpus % got == 0, f"it returned {got}, and {gpus} GPUs do not divide by it", "gpus")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from wrong_answers import collect
 
 from course_lib.lessons.exchange import exchange
 from solutions import ch11_expert_parallel as course
+from wrong_answers import collect
 
 WRONG, RIGHT, wrong, right = collect()
 CHOOSE = course.route_tokens
@@ -117,7 +117,7 @@ def route_two_things(scores, k, capacity):
 @right("route_tokens")
 def route_by_loop(scores, k, capacity):
     chosen = scores.argsort(dim=1, descending=True)[:, :k]
-    values = torch.stack([scores[token, chosen[token]] for token in range(len(scores))]) if len(scores) else scores[:, :k]
+    values = torch.stack([scores[token, mine] for token, mine in enumerate(chosen)]) if len(scores) else scores[:, :k]
     weights, kept, load = values / values.sum(1, keepdim=True), torch.zeros(chosen.shape).bool(), {}
     for token, mine in enumerate(chosen.tolist()):
         for place, expert in enumerate(mine):
@@ -226,7 +226,7 @@ def dispatch_padded(dist, rows, experts, per_rank):
         for piece in rows[order].split(sent.flatten().tolist())
     ]) if most else padded  # fmt: skip
     came = exchange(dist, padded.flatten(0, 1), [most * per_rank] * ranks, [most * per_rank] * ranks)
-    came = came.view(ranks, per_rank, most, -1)
+    came = came.view(ranks, per_rank, most, rows.shape[1])
     arrived = [torch.cat([came[rank, one, : int(received[rank, one])] for rank in range(ranks)])
                for one in range(per_rank)]  # fmt: skip
     return arrived, (order, sent, received)
@@ -316,11 +316,10 @@ def combine_sizes_as_before(dist, results, trip):
 
 
 @wrong("combine", "leaves-early", "Every rank takes part in each all-to-all", earned=2)
-def combine_leaves_without_results(dist, results, trip):
-    if not sum(map(len, results)) and not trip[1].sum():
-        return results[0]
-    if not sum(map(len, results)):
-        return torch.zeros(int(trip[1].sum()), results[0].shape[1], dtype=results[0].dtype)
+def combine_leaves_without_rows(dist, results, trip):
+    """A rank that sent nothing does not wait for anything."""
+    if not trip[1].sum():
+        return results[0][:0]
     return course.combine(dist, results, trip)
 
 
@@ -333,7 +332,7 @@ def combine_of_fixed_pieces(dist, results, trip):
     most, ranks = int(most), dist.get_world_size()
     pieces = _rows(results, received).split(received.sum(1).tolist())
     padded = [torch.cat([piece, piece.new_zeros(most - len(piece), piece.shape[1])]) for piece in pieces]
-    came = exchange(dist, torch.cat(padded), [most] * ranks, [most] * ranks).split(most)
+    came = exchange(dist, torch.cat(padded), [most] * ranks, [most] * ranks).view(ranks, most, -1 if most else 3)
     back = torch.cat([piece[:number] for piece, number in zip(came, sent.sum(1).tolist(), strict=True)])
     return back[order.argsort()]
 
@@ -473,19 +472,21 @@ def layer_sends_what_it_drops(dist, x, router, experts, k, capacity):
 
 @wrong("expert_parallel_layer", "leaves-early", "its pieces are empty", earned=3)
 def layer_leaves_without_tokens(dist, x, router, experts, k, capacity):
-    """Skips the way back where no expert of this rank has anything to do."""
+    """A rank without tokens returns at once."""
+    if not len(x) or len(x) == 1 and dist.get_rank() == 0:
+        return torch.zeros_like(x)
+    return course.expert_parallel_layer(dist, x, router, experts, k, capacity)
+
+
+@wrong("expert_parallel_layer", "raised", "expected a non-empty", earned=3)
+def layer_without_empty_experts(dist, x, router, experts, k, capacity):
+    """Asks only experts that have rows, and joins what they return."""
     chosen, weights, kept = CHOOSE((x @ router).softmax(-1), k, capacity)
     tokens = kept.nonzero()[:, 0]
     arrived, trip = course.dispatch(dist, x[tokens], chosen[kept], len(experts))
-    for expert, rows in zip(experts, arrived, strict=True):
-        expert(rows)
-    if not sum(map(len, arrived)):
-        return torch.zeros_like(x)
-    raise RuntimeError("never reached in the test of this answer") if False else _Leave(dist, experts, arrived, trip)
-
-
-class _Leave(Exception):
-    pass
+    results = torch.cat([expert(rows) for expert, rows in zip(experts, arrived, strict=True) if len(rows)])
+    back = course.combine(dist, results.split([len(rows) for rows in arrived]), trip) * weights[kept][:, None]
+    return torch.zeros_like(x).index_add(0, tokens, back)
 
 
 @right("expert_parallel_layer")
