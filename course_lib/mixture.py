@@ -63,6 +63,8 @@ class Mixture(nn.Module):
             for piece, up, down in zip(pieces, self.up, self.down, strict=True)
             if len(piece)
         ]
+        if not results:  # no tokens at all
+            return torch.zeros_like(x)
         weighted = torch.cat(results) * weights[order, None]
         return torch.zeros_like(rows).index_add(0, order // self.per_token, weighted).view_as(x)
 

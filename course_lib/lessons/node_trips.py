@@ -14,8 +14,8 @@ from course_lib.hardware import H100
 def copies(dist: Any, chosen: Sequence[torch.Tensor], experts: int, per_node: int, row: int, once: bool) -> int:
     """Send every token of this rank to its experts; return the bytes that left this rank's node.
 
-    `chosen[rank]`: the experts of that rank's tokens (tokens x k); `row`: the bytes of a token. With `once` a token goes
-    to each node once, over its own rail, and from there to the ranks of its experts.
+    `chosen[rank]`: the experts of that rank's tokens (tokens x k); `row`: the bytes of a token. With `once` a token
+    goes to each node once, over its own rail, and from there to the ranks of its experts.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     nodes, per_rank = ranks // per_node, experts // ranks

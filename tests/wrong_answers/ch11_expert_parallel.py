@@ -564,6 +564,11 @@ def bias_of_whole_numbers(bias, load, speed):
     return bias + speed * torch.sign(load.mean() - load)
 
 
+@wrong("balance_bias", "dtype", "the bias became float64; it was float32", earned=2)
+def bias_in_double(bias, load, speed):
+    return bias + speed * torch.sign(load.double().mean() - load)
+
+
 @right("balance_bias")
 def bias_by_comparing(bias, load, speed):
     mean = load.sum() / len(load)
