@@ -91,8 +91,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         image = ax.imshow(by_expert, aspect="auto", cmap="magma_r", vmin=0, vmax=4, interpolation="nearest",
                           extent=(0, every * len(shares), len(by_expert), 0))  # fmt: skip
         end = run.imbalance[-1]
-        ax.set_title(f"{name}: at the end the busiest expert has {end:.1f} times the mean, {run.unused} of "
-                     f"{len(by_expert)} have nothing", fontsize=TITLE, loc="left")  # fmt: skip
+        ax.set_title(f"{name}: busiest expert {end:.1f} times the mean, {run.unused} of {len(by_expert)} have nothing",
+                     fontsize=TITLE, loc="left")  # fmt: skip
         ax.set_ylabel("expert", fontsize=SMALLEST)
         ax.set_yticks([0.5, len(by_expert) - 0.5], ["0", str(len(by_expert) - 1)])
         ax.tick_params(labelsize=SMALLEST)
@@ -132,6 +132,8 @@ def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None)
         ax.text(steps[-1] + 6, height, f"{name}: {held:.2f}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
         ax.plot([steps[-1], steps[-1] + 5], [end, height], color=colour, lw=1.0)
     ax.set_xlim(0, steps[-1] * 1.27)
+    ax.set_xticks(range(0, steps[-1] + 1, 100))
+    ax.set_title("After 600 steps the ways differ no more than the seeds", fontsize=TITLE, loc="left")
     ax.set_xlabel("step", fontsize=SMALLEST)
     ax.set_ylabel("loss, nats per byte", fontsize=SMALLEST)
     words = ", ".join(f"{name} {held:.2f}" for _, name, _, held in told)
