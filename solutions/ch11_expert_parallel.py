@@ -62,7 +62,7 @@ def node_limited_routing(scores, k, nodes, most):
     """The best nodes by their best experts, then the best experts of those nodes alone."""
     tokens, experts = scores.shape
     grouped = scores.view(tokens, nodes, -1)
-    best = grouped.topk(min(max(1, k // most), grouped.shape[-1]), -1).values.sum(-1).topk(most, -1).indices
+    best = grouped.topk(max(1, k // most), -1).values.sum(-1).topk(most, -1).indices
     allowed = torch.zeros(tokens, nodes, dtype=torch.bool).scatter(1, best, True)
     masked = grouped.masked_fill(~allowed[..., None], float("-inf"))
     return masked.view(tokens, experts).topk(k, -1).indices

@@ -660,7 +660,7 @@ def nodes_token_by_token(scores, k, nodes, most):
     for row in scores:
         parts = row.chunk(nodes)
         size = len(parts[0])
-        worth = [float(part.sort(descending=True).values[: k // most].sum()) for part in parts]
+        worth = [float(part.sort(descending=True).values[: max(1, k // most)].sum()) for part in parts]
         best = sorted(range(nodes), key=lambda node: -worth[node])[:most]
         allowed = [expert for expert in range(len(row)) if expert // size in best]
         chosen.append(sorted(allowed, key=lambda expert: -float(row[expert]))[:k])
