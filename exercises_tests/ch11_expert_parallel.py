@@ -535,6 +535,7 @@ def check_expert_parallel_layer(answer: Any, part: Any) -> str:
     part("value")
     for ranks, per_rank, k, seed in ((1, 4, 2, 0), (4, 1, 2, 1), (4, 4, 2, 2), (2, 3, 1, 3)):
         _layer(answer, ranks, per_rank, 8, k, math.inf, seed, "value")
+    _in_float32(answer)
     part("capacity")
     for ranks, per_rank, capacity, seed in ((1, 4, 3, 4), (4, 2, 2, 5), (2, 4, 1, 6)):
         _layer(answer, ranks, per_rank, 10, 2, capacity, seed, "value")
@@ -548,6 +549,18 @@ def check_expert_parallel_layer(answer: Any, part: Any) -> str:
     part("bytes")
     _frugal(answer)
     return "output and all gradients equal to one device within 1e-9, on 1 to 4 ranks · kept rows travel, and no others"
+
+
+def _in_float32(answer: Any) -> None:
+    """Judge the dtype of what comes back for tokens of float32."""
+    x, router, pair = torch.eye(3, 4), torch.zeros(4, 2), [torch.ones(4, 2) / 4, torch.ones(2, 4)]
+    router[0, 0] = router[1, 1] = router[2, 0] = 1.0  # both experts have rows
+    case = Case(2, "with 1 expert each and 3 tokens in float32")
+    trace = case.run(layered, answer, x, router, [pair], 1, math.inf, torch.ones(3, 4), hints=[LEAVES_EARLY])
+    for rank, got in enumerate(trace):
+        case.expect(not isinstance(got, str), f"it returned {got} on rank {rank}: return a tensor", "form")
+        kind = str(got[0].dtype)[6:]
+        case.expect(kind == "float32", f"the result on rank {rank} is {kind}; x is float32", "dtype")
 
 
 def _frugal(answer: Any) -> None:
