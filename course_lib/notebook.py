@@ -20,7 +20,7 @@ SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 _BORROWED: dict[Path, ModuleType] = {}
 """Modules of solutions that were borrowed from. They are not in sys.modules, so that what they define travels to ranks
 by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
-PROGRESS = ".progress.json"
+PROGRESS, AHEAD = ".progress.json", ".next.json"  # exercises_tests/tools/start_page.py writes the second
 TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
 
 
@@ -164,25 +164,28 @@ def solution(name: str) -> str:
 # Progress: one small file, beside the notebooks that the learner works in
 
 
-def remember(chapter: str, exercise: str, state: str, earned: int, points: int) -> None:
-    """Note what a check found, one of STATES, unless the exercise has passed before."""
+def remember(chapter: str, exercise: str, state: str, earned: int, points: int) -> bool:
+    """Note what a check found, one of STATES, unless the exercise has passed before; return whether that is news."""
     if os.environ.get("COURSE_PROGRESS") == "off":
-        return
+        return False
     path = Path(PROGRESS)
     try:
         known = json.loads(path.read_text()) if path.exists() else {}
     except (OSError, ValueError):
         known = {}
     best = known.setdefault(chapter, {}).get(exercise, {})
-    if best.get("state") == "passed" and state != "passed":
-        return
-    known[chapter][exercise] = {"state": state, "earned": earned, "points": points}
+    now = {"state": state, "earned": earned, "points": points}
+    if best == now or best.get("state") == "passed" and state != "passed":
+        return False
+    known[chapter][exercise] = now
     new = path.with_name(f"{PROGRESS}.{os.getpid()}")
     try:
         new.write_text(json.dumps(known, indent=1))
         os.replace(new, path)
     except OSError as error:
         print(f"(progress not saved: {error.strerror} in {Path.cwd()})")
+        return False
+    return True
 
 
 def progress() -> None:
@@ -213,7 +216,22 @@ def progress() -> None:
             rows.append([f"{cards.mark(kind, mark)} {escape(exercise)}", cards.bar(share, kind), score, escape(state)])
         kind = cards.RIGHT if passed == len(exercises) else cards.TOLD
         pieces.append(cards.card(kind, f"<p><strong>{escape(head)}</strong></p>", cards.table(rows)))
+    if ahead := _ahead():
+        where = f" {ahead['next']} ({ahead['path']})" if ahead["path"] else ""
+        lines.append(ahead["told"] + where)
+        link = f' <a href="{escape(ahead["path"])}">{escape(ahead["next"])}</a>' if ahead["path"] else ""
+        pieces.append(cards.card(cards.TOLD, f"<p>{escape(ahead['told'])}{link}</p>"))
     cards.show("\n".join(lines), lambda: "".join(pieces))
+
+
+def _ahead() -> dict[str, str]:
+    """Return what stands beside the notebooks about the whole course, and the chapter to go on with."""
+    try:
+        known = json.loads(Path(AHEAD).read_text(encoding="utf-8"))
+        told = f"{known['passed']} of {known['of']} exercises of the course passed."
+        return {"told": f"{told} Go on with:" if known["next"] else told, "next": known["next"], "path": known["path"]}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}  # there is none outside of work/
 
 
 STATES = {

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
-from exercises_tests.tools.chapters import ROOT, chapters, tagged
+sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where the course is not installed
+
+from exercises_tests.tools.chapters import ROOT, chapters, tagged  # noqa: E402
+from exercises_tests.tools.course_map import minutes, question  # noqa: E402
 
 HEAD = "| chapter | question | exercises | minutes for the core exercises (estimated) |\n|---|---|---|---|"
-
-
-def question(chapter) -> str:
-    """Return the chapter's question: the first bold sentence of its text."""
-    texts = (cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
-    found = next(found for text in texts if (found := re.search(r"\*\*(.+?\?)\*\*", text, re.DOTALL)))
-    return found[1].replace("\n", " ")
-
-
-def minutes(chapter) -> int:
-    """Return the minutes of a chapter's core exercises."""
-    return sum(exercise.minutes for exercise in chapter.exercises if exercise.level == "core")
 
 
 def table() -> str:

@@ -1,11 +1,13 @@
 """Copies what learners need, without solutions/ and tests/: python docs/handout.py DIR
 
-Only what is listed here is copied, so that nothing that an instructor keeps beside the course gets out.
+Only what is listed here is copied, so that nothing that an instructor keeps beside the course gets out. The README of
+the copy is the course's, without what stands there between two comments, and with what a learner should know first.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,10 +15,15 @@ from pathlib import Path
 from exercises_tests.tools.chapters import ROOT, ChapterError
 
 FILES = (
-    "README.md", "CONTRIBUTING.md", "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml",
-    ".gitignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "course_lib/**/*.py", "course_lib/data/*",
-    "docs/*.md", "docs/*.png", "docs/grade-workflow.yml",
+    "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml", "postBuild", ".gitignore",
+    ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.json",
+    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/race.png", "docs/hub/*",
 )
+FIRST = """\
+*This is a learner's copy: it has no answers in it. So the last hint of an exercise, `borrow`, and `make catch-up` say
+that there is nothing to borrow here, until your instructor gives you a file for `solutions/`. You hand in the notebooks
+in `work/`; `make submit CHAPTER=ch00` shows beforehand what they would earn.*
+"""
 
 
 def write_handout(folder: Path, force: bool = False, root: Path = ROOT) -> list[str]:
@@ -31,8 +38,16 @@ def write_handout(folder: Path, force: bool = False, root: Path = ROOT) -> list[
     for path in found:
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-    return [str(path.relative_to(root)) for path in found]
+        shutil.copy(path, target)  # with its rights: two of them are programs
+    (folder / "README.md").write_text(readme((root / "README.md").read_text(encoding="utf-8")), encoding="utf-8")
+    return sorted(["README.md", *(str(path.relative_to(root)) for path in found)])
+
+
+def readme(text: str) -> str:
+    """Return the README for a handout."""
+    kept = re.sub(r"<!-- not in a handout -->\n.*?<!-- end -->\n", "", text, flags=re.DOTALL)
+    title, _, rest = kept.partition("\n\n")
+    return f"{title}\n\n{FIRST}\n{rest}"
 
 
 def main(argv: list[str]) -> int:

@@ -1,16 +1,17 @@
-"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|grade|submit. The Makefile calls them."""
+"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|settings|grade|submit. Make calls them."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from pathlib import Path
 
 from exercises_tests.tools.catch_up import catch_up
-from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
+from exercises_tests.tools.chapters import ROOT, ChapterError, find, solved
 from exercises_tests.tools.copies import shown, to_work, update, write
+from exercises_tests.tools.lab import prepared, write_settings
+from exercises_tests.tools.start_page import write_start
 from exercises_tests.tools.torchrun_script import write_script
 
 FAILED = 2
@@ -52,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
     answered.add_argument("chapter")
     answered.add_argument("to", nargs="?", type=Path, help="where to (default: work/solved/<chapter>.ipynb)")
     answered.set_defaults(run=run_solved)
+    settings = commands.add_parser("settings", help="for the image of a hub: let every JupyterLab open the start page")
+    settings.set_defaults(run=run_settings)
     for name in ("grade", "submit"):
         commands.add_parser(name, help=f"see: {name} --help", add_help=False)
     return top
@@ -59,14 +62,16 @@ def parser() -> argparse.ArgumentParser:
 
 def run_lab(options: argparse.Namespace, jupyter_options: list[str], root: Path) -> int:
     say(to_work(root))
+    say(write_start(root))
     if options.no_open:
         return 0
-    if importlib.util.find_spec("jupyterlab") is None:
-        raise ChapterError("JupyterLab is not installed for this Python: make lab installs it, or pip install -e .")
-    first = [f"work/{chapter.name}.ipynb" for chapter in chapters(root)][:1]
+    start = prepared(jupyter_options, root, os.environ)
+    say(start.sentences)
     sys.stdout.flush()
+    if not start.command:
+        return 0
     os.chdir(root)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *first, *jupyter_options])
+    os.execve(start.command[0], start.command, start.environment)
 
 
 def run_update(options: argparse.Namespace, rest: list[str], root: Path) -> int:
@@ -92,6 +97,11 @@ def run_solved(options: argparse.Namespace, rest: list[str], root: Path) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     write(target, notebook)
     say([f"Wrote {shown(target, root) if options.to is None else target}."])
+    return 0
+
+
+def run_settings(options: argparse.Namespace, rest: list[str], root: Path) -> int:
+    say(write_settings(Path(sys.prefix)))
     return 0
 
 

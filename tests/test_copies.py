@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from small_course import ANSWER, NAME, STUB, cells, edit, make_course, new_version, save, sources
 
 from exercises_tests.__main__ import main
@@ -69,14 +68,6 @@ def test_lab_leaves_a_broken_copy_alone_and_says_so(working, capsys):
     assert "is not JSON" in capsys.readouterr().out
 
 
-def test_lab_opens_the_first_chapter(course, monkeypatch):
-    started = []
-    monkeypatch.setattr(os, "execv", lambda path, arguments: started.append(arguments))
-    monkeypatch.setattr(os, "chdir", lambda path: None)
-    main(["lab", "--port=9999"], course)
-    assert started == [[sys.executable, "-m", "jupyterlab", f"work/{NAME}.ipynb", "--port=9999"]]
-
-
 def test_update_carries_answers_and_predictions_over(working):
     course, copy = working
     edit(copy, total=ANSWER, guess_total="guess_total = 12")
@@ -125,7 +116,37 @@ def test_update_says_what_it_carried_and_what_stays_in_the_backup(working, capsy
     main(["update"], course)
     said = capsys.readouterr().out
     assert "carried over: total." in said
-    assert "cells of your own: imports (import os, sys); aa11 (scratch = 1)." in said
+    assert "Your own cells came along: aa11 (scratch = 1)." in said
+    assert "Only in that backup, what you changed elsewhere: imports (import os, sys)." in said
+
+
+def test_update_puts_a_learners_own_cells_where_they_stood(working):
+    course, copy = working
+    notebook = nbformat.read(copy, as_version=4)
+    own = [new_markdown_cell("mine, on top", id="top"), new_code_cell("a = 1", id="first"),
+           new_code_cell("b = 2", id="second", metadata={"tags": ["exercise"]}, execution_count=3)]
+    place = next(place for place, cell in enumerate(notebook.cells) if cell.id == "imports")
+    notebook.cells[place + 1:place + 1] = own[1:]
+    notebook.cells.insert(0, own[0])
+    nbformat.write(notebook, copy)
+    new_version(course, new_code_cell("new = 1", id="new"))
+    main(["update"], course)
+    after = nbformat.read(copy, as_version=4)
+    assert [cell.id for cell in after.cells][:5] == ["top", "title", "imports", "first", "second"]
+    assert "new" in sources(copy) and after.cells[4].metadata == {} and after.cells[4].execution_count is None
+    new_version(course, version=3)
+    main(["update"], course)  # and again, with the next version
+    assert [name for name in sources(copy) if name in ("top", "first", "second")] == ["top", "first", "second"]
+
+
+def test_update_of_a_copy_made_by_hand_leaves_own_cells_in_the_backup(course, capsys):
+    """It cannot tell a learner's cell from one that an older version of the chapter had."""
+    (course / "work").mkdir()
+    copy = save(course / "work" / f"{NAME}.ipynb", [*cells(), new_code_cell("mine = 1", id="mine")])
+    new_version(course)
+    main(["update"], course)
+    assert "mine" not in sources(copy)
+    assert "what you changed elsewhere: " in (said := capsys.readouterr().out) and "mine (mine = 1)" in said
 
 
 def test_update_does_nothing_to_a_chapter_that_is_up_to_date(working, capsys):
@@ -265,4 +286,5 @@ def test_a_failed_write_leaves_the_old_file(working, monkeypatch):
     monkeypatch.setattr(os, "replace", refuse)
     assert main(["update"], course) == 2
     assert copy.read_bytes() == before
-    assert sorted(path.name for path in copy.parent.iterdir()) == ["backups", copy.name]
+    there = sorted(path.name for path in copy.parent.iterdir())
+    assert there == [".next.json", "backups", copy.name, "start.md"]  # and no half-written file

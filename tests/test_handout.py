@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 
@@ -24,8 +25,9 @@ def test_a_handout_has_no_solutions_no_tests_and_nothing_that_make_wrote(handout
     there = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert there == set(copied)
     tops = {path.split("/")[0] for path in copied}
-    assert tops <= {"README.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml", "constraints.txt",
-                    "environment.yml", ".gitignore", "notebooks", "exercises_tests", "course_lib", "docs"}
+    assert tops <= {"README.md", "LICENSE", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml",
+                    "postBuild", ".gitignore", ".dockerignore", "notebooks", "exercises_tests", "course_lib", "docs"}
+    assert not [path for path in copied if any(word in path for word in ("instructor", "attacks", "grade-workflow"))]
     assert not any("__pycache__" in path or "checkpoint" in path for path in copied)
 
 
@@ -54,12 +56,26 @@ def test_a_learner_can_submit_from_a_handout(handout, tmp_path):
     assert "0 of 14 points" in done[1].stdout and "not written yet" in done[1].stdout
 
 
-def test_every_page_and_picture_that_the_readme_names_is_in_the_handout(handout, tmp_path):
-    import re
-
+def test_a_handout_has_a_readme_of_its_own_whose_links_lead_somewhere(handout, tmp_path):
     handout.write_handout(tmp_path / "out")
-    names = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
-    assert [name for name in names if not (tmp_path / "out" / name).exists()] == []
+    text = (tmp_path / "out" / "README.md").read_text()
+    names = re.findall(r"\]\(([^)]+)\)", text)
+    assert names and [name for name in names if not (tmp_path / "out" / name).exists()] == []
+    assert "This is a learner's copy" in text and "make lab" in text
+    for word in ("make test", "make grade", "make book", "instructor.md", "CONTRIBUTING.md", "<!--", "The answers are"):
+        assert word not in text
+
+
+def test_what_the_readme_leaves_out_of_a_handout_is_marked_in_pairs():
+    text = (ROOT / "README.md").read_text()
+    marks = re.findall(r"<!-- (not in a handout|end) -->", text)
+    assert len(marks) >= 4 and marks == ["not in a handout", "end"] * (len(marks) // 2)
+
+
+def test_a_handout_opens_jupyterlab_with_the_courses_settings(handout, tmp_path):
+    copied = handout.write_handout(tmp_path / "out")
+    assert "exercises_tests/tools/jupyter/labconfig/default_setting_overrides.json" in copied
+    assert os.access(tmp_path / "out" / "docs" / "hub" / "start", os.X_OK)
 
 
 def test_a_folder_that_holds_something_is_refused_until_it_is_forced(handout, tmp_path):

@@ -18,7 +18,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-CONDA_NAMES = {"torch": "pytorch"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
 
@@ -44,17 +43,24 @@ def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess:
                           stdin=subprocess.DEVNULL)
 
 
-def test_environment_yml_names_the_packages_and_ranges_of_pyproject():
-    entries = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    conda = {(entry.name, entry.specifier) for entry in map(Requirement, (e for e in entries if isinstance(e, str)))}
-    ours = {(CONDA_NAMES.get(entry.name, entry.name), entry.specifier) for entry in declared()}
-    python = Requirement("python" + PROJECT["project"]["requires-python"])
-    assert conda == ours | {(python.name, python.specifier), ("pip", Requirement("pip").specifier)}
+def test_environment_yml_takes_python_from_conda_and_the_rest_as_make_does():
+    *conda, pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    assert conda == ["python=3.11", "pip"]  # the Python of constraints.txt
+    assert "3.11" in PROJECT["project"]["requires-python"]
+    index = re.search(r"^CPU_INDEX = (.*)$", MAKEFILE, re.MULTILINE)[1]
+    assert pip == {"pip": [f"--extra-index-url {index}", "-c constraints.txt", "-e .[test,serving]"]}
 
 
-def test_environment_yml_installs_the_course_itself():
-    entries = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    assert {"pip": ["-e .[serving]"]} in entries
+def test_the_hubs_image_takes_the_same_packages():
+    """Built by hand, in a bare Debian: see docs/hub/README.md for its size."""
+    lines = (ROOT / "docs" / "hub" / "Dockerfile").read_text()
+    index = re.search(r"^CPU_INDEX = (.*)$", MAKEFILE, re.MULTILINE)[1]
+    assert f"ARG TORCH_INDEX={index}\n" in lines and 'pip install -c constraints.txt -e ".[serving]"' in lines
+    left_out = (ROOT / ".dockerignore").read_text().split()
+    assert {".git", ".venv", "work", "tests"} <= set(left_out) and "solutions" not in left_out  # borrow needs them
+    for script in ("postBuild", "docs/hub/start"):
+        assert os.access(ROOT / script, os.X_OK)
+        assert subprocess.run(["bash", "-n", str(ROOT / script)], timeout=600).returncode == 0
 
 
 def test_constraints_cover_every_dependency_of_every_dependency():

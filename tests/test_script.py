@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from small_course import ANSWER, NAME, cells, edit, make_course, save, sources
@@ -52,6 +53,25 @@ def test_the_slurm_file_is_bash_and_asks_for_as_many_ranks_as_the_demo(working):
     text = path.read_text()
     assert text.startswith("#!/bin/bash\n")
     assert "#SBATCH --nodes=2\n" in text and "--nproc-per-node=3" in text and "--rdzv-endpoint" in text
+
+
+def test_the_lines_that_script_prints_work_in_any_shell(working, capsys, tmp_path):
+    course, copy = working
+    solve(copy)
+    main(["script", "ch98"], course)
+    here, cluster = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}  # nothing is activated
+    program, options = here.split(" --standalone ")
+    done = subprocess.run(f"{program} --help", shell=True, cwd=course, env=bare, capture_output=True, timeout=600)
+    assert done.returncode == 0 and b"--standalone" in done.stdout
+    assert options == f"--nproc-per-node=6 work/{NAME}.py"
+    slurm = tmp_path / "bin" / "sbatch"  # stands in for Slurm's, which hands on the environment
+    slurm.parent.mkdir()
+    slurm.write_text('#!/bin/sh\ntest -e "$1" && command -v torchrun')
+    slurm.chmod(0o755)
+    found = subprocess.run(cluster, shell=True, cwd=course, env=bare | {"PATH": f"{slurm.parent}:/usr/bin:/bin"},
+                           capture_output=True, text=True, timeout=600)
+    assert found.stdout.strip() == str(Path(sys.executable).parent / "torchrun")
 
 
 def test_script_writes_its_own_files_again(working):

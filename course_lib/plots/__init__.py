@@ -1,5 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
+from course_lib.plots.active import times_over_ranks, total_and_active
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
@@ -70,6 +71,7 @@ from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
@@ -118,6 +120,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
 from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
@@ -211,6 +214,7 @@ __all__ = [
     "layer_matrices",
     "layer_times",
     "legend_below",
+    "load_maps",
     "longest_gap",
     "many_copies",
     "mark_idle",
@@ -225,10 +229,12 @@ __all__ = [
     "message_sizes",
     "messages",
     "mixed_step",
+    "mixture_losses",
     "new_axes",
     "node_groups",
     "number_formats",
     "on_one_axis",
+    "once_per_node",
     "one_answer",
     "one_cut",
     "one_model",
@@ -261,11 +267,13 @@ __all__ = [
     "round_trip",
     "row_mask",
     "row_weights",
+    "rows_between_ranks",
     "rows_of_steps",
     "saved_by_a_layer",
     "sawtooth",
     "sawtooth_measured",
     "say",
+    "seats",
     "seconds_over_ranks",
     "seconds_over_size",
     "separate_memories",
@@ -293,8 +301,11 @@ __all__ = [
     "time_unit",
     "timeline",
     "timelines",
+    "times_over_ranks",
     "token_passes",
     "token_times",
+    "token_trips",
+    "total_and_active",
     "toy_beside_real",
     "trace_of",
     "traces",
@@ -302,6 +313,7 @@ __all__ = [
     "two_levels",
     "two_phases",
     "two_trees",
+    "uneven_pieces",
     "way_between_gpus",
     "ways_to_cut",
     "who_talks",

@@ -36,7 +36,7 @@ KEPT = ("exercise", "prediction")  # the tags of cells that a learner fills in
 
 def to_work(root: Path = ROOT) -> list[str]:
     """Copy the chapters that work/ does not have yet; return a sentence for each thing a learner should know."""
-    said, known = [], {}
+    said, known, made = [], {}, []
     for path in copies(root):
         try:
             known[read(path).name] = path
@@ -50,7 +50,11 @@ def to_work(root: Path = ROOT) -> list[str]:
                             "make update puts your answers on the new one.")
         elif not target.exists():
             write(target, stamped(chapter.notebook, chapter))
-            said.append(f"Copied {chapter.name} to {shown(target, root)}.")
+            made.append(chapter.name)
+    if len(made) > 3:
+        said.append(f"Copied {len(made)} chapters, {made[0]} to {made[-1]}, to work/.")
+    else:
+        said += [f"Copied {name} to work/{name}.ipynb." for name in made]
     return said
 
 
@@ -81,18 +85,52 @@ def update_copy(learner: Chapter, chapter: Chapter, root: Path) -> list[str]:
                if source != wanted[name] and filled_in(name, source, given)}
     moved = moved_away(learner, chapter, root)
     taken = {*carried.values(), *(source for answers in moved.values() for source in answers.values())}
-    own = [label(cell) for cell in learner.notebook.cells if cell.source not in taken
-           and is_own(cell, given or {cell.get("id"): digest(cell.source) for cell in chapter.notebook.cells})]
+    added = own_cells(learner, chapter, given, taken)
+    kept = {id(cell) for _, cell in added}
+    left = [label(cell) for cell in learner.notebook.cells if cell.source not in taken and id(cell) not in kept
+            and is_own(cell, given or {cell.get("id"): digest(cell.source) for cell in chapter.notebook.cells})]
     backup = back_up(learner.path, root)
-    write(learner.path, stamped(overlay(chapter, carried, into=KEPT), chapter))
+    write(learner.path, stamped(with_own(overlay(chapter, carried, into=KEPT), added), chapter))
     said = [f"{shown(learner.path, root)} is now version {chapter.version}; carried over: "
             f"{', '.join(carried) or 'nothing'}. The old one is {shown(backup, root)}. "
             "If it is open in JupyterLab, reload it from disk."]
     for home, answers in moved.items():
         said += move_along(answers, find(home, root), root)
-    if own:
-        said.append(f"  Only in that backup, cells of your own: {'; '.join(own)}.")
+    if added:
+        said.append(f"  Your own cells came along: {'; '.join(label(cell) for _, cell in added)}.")
+    if left:
+        said.append(f"  Only in that backup, what you changed elsewhere: {'; '.join(left)}.")
     return said
+
+
+def own_cells(learner: Chapter, chapter: Chapter, given: dict, taken: set[str]) -> list[tuple[str, NotebookNode]]:
+    """Return the cells that a learner has added, each with the id of the chapter's cell above it ("" where none is).
+
+    Which cells were added only a copy knows that remembers what it was given; one made by hand does not.
+    """
+    here = {cell["id"] for cell in chapter.notebook.cells}
+    above, found = "", []
+    for cell in learner.notebook.cells:
+        name = cell.get("id")
+        if name in here:
+            above = name
+        elif given and name and name not in given and cell.source.strip() and cell.source not in taken:
+            found.append((above, cell))
+    return found
+
+
+def with_own(notebook: NotebookNode, added: list[tuple[str, NotebookNode]]) -> NotebookNode:
+    """Return a notebook with a learner's own cells put in again, each below the cell that it stood below."""
+    below: dict[str, list[NotebookNode]] = {}
+    for above, cell in added:
+        again = copy.deepcopy(cell)
+        again["metadata"] = NotebookNode()  # a copied exercise must not count as one
+        if cell.cell_type == "code":
+            again |= {"outputs": [], "execution_count": None}
+        below.setdefault(above, []).append(again)
+    lines = [[cell, *below.get(cell["id"], [])] for cell in notebook.cells]
+    notebook["cells"] = sum(lines, below.get("", []))
+    return notebook
 
 
 def moved_away(learner: Chapter, chapter: Chapter, root: Path) -> dict[str, dict[str, str]]:

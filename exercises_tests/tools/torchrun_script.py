@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
+from shlex import quote
 
 from nbformat import NotebookNode
 
@@ -85,9 +87,19 @@ def write_script(name: str, root: Path = ROOT, force: bool = False) -> list[str]
                                "move it away, or overwrite it with ARGS=--force.")
     for path, text in written.items():
         write(path, sealed(text))
-    return [f"Wrote {' and '.join(shown(path, root) for path in written)}.",
-            f"Here: torchrun --standalone --nproc-per-node={ranks} work/{chapter.name}.py",
-            f"On a cluster: cd work && sbatch {chapter.name}.slurm"]
+    programs = Path(sys.executable).parent
+    slurm = f'PATH={quote(str(programs))}:"$PATH" sbatch {chapter.name}.slurm'
+    return [f"Wrote {' and '.join(shown(path, root) for path in written)}. To run it from this folder, copy a line:",
+            f"  {torchrun(programs, root)} --standalone --nproc-per-node={ranks} work/{chapter.name}.py",
+            f"  cd work && {slurm}    # on a cluster with Slurm"]
+
+
+def torchrun(programs: Path, root: Path) -> str:
+    """Return how a shell in the course's folder finds the torchrun of this Python, whether activated or not."""
+    path = programs / "torchrun"
+    if not path.exists():  # of another installation, as where packages were installed for one user
+        return f"{quote(sys.executable)} -m torch.distributed.run"
+    return quote(str(path.relative_to(root)) if path.is_relative_to(root) else str(path))
 
 
 def learners_copy(chapter: Chapter, root: Path) -> Chapter:

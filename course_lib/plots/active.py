@@ -1,0 +1,56 @@
+"""Parameters in memory and parameters at work, and the times of DeepEP: what a mixture of real size costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from course_lib.models import ModelShape, active_parameters, parameter_count
+from course_lib.plots.canvas import ACTIVATIONS, INK, SENT, SMALLEST, TITLE, WEIGHTS, new_axes, say
+
+
+def total_and_active(shapes: Sequence[ModelShape], ax: Axes | None = None) -> Axes:
+    """Draw a bar for the parameters of each model, and in it those that one token uses."""
+    ax = new_axes(ax, 0.42 * len(shapes) + 1.1)
+    told = []
+    for row, shape in enumerate(shapes):
+        total, active = parameter_count(shape) / 1e9, active_parameters(shape) / 1e9
+        ax.barh(row, total, color=ACTIVATIONS, height=0.62)
+        ax.barh(row, active, color=WEIGHTS, height=0.62)
+        words = f"{active:,.1f} of {total:,.0f} billion: {active / total:.1%}"
+        ax.text(total + 12, row, words, va="center", fontsize=SMALLEST, color=INK)
+        told.append(f"{shape.name} {words}")
+    ax.set_yticks(range(len(shapes)), [shape.name for shape in shapes], fontsize=SMALLEST)
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1.42 * max(parameter_count(shape) for shape in shapes) / 1e9)
+    ax.set_xlabel("parameters, billions: all in memory (pale), at work for one token (dark)", fontsize=SMALLEST)
+    ax.set_title("All experts are in memory; a token uses a few per cent of them", fontsize=TITLE, loc="left")
+    say(ax, "; ".join(told))
+    return ax
+
+
+def times_over_ranks(
+    measured: Sequence[tuple[int, float]], predicted: Sequence[tuple[int, float]], floor: float, ax: Axes | None = None
+) -> Axes:
+    """Draw measured times (ranks, seconds) as dots and a formula's as a line, above what starting takes."""
+    ax = new_axes(ax, 3.2)
+    places = range(len(measured))
+    ax.axhspan(0, 1e6 * floor, color=SENT, alpha=0.35, lw=0)
+    ax.text(len(measured) - 0.55, 1e6 * floor / 2, f"{1e6 * floor:.0f} µs to start: fitted", va="center", ha="right",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
+    ax.plot(places, [1e6 * seconds for _, seconds in predicted], color=INK, lw=1.8, label="formula")
+    ax.plot(places, [1e6 * seconds for _, seconds in measured], "o", color=WEIGHTS, ms=8, label="measured")
+    for place, ((_, seconds), (_, guess)) in enumerate(zip(measured, predicted, strict=True)):
+        ax.text(place, 1e6 * max(seconds, guess) + 9, f"{1e6 * seconds:.0f}\n({guess / seconds - 1:+.1%})", ha="center",
+                fontsize=SMALLEST, color=INK)  # fmt: skip
+    ax.set_xticks(list(places), [f"EP{ranks}" for ranks, _ in measured])
+    ax.set_xlim(-0.5, len(measured) - 0.5)
+    ax.set_ylim(0, 1e6 * max(seconds for _, seconds in measured) * 1.35)
+    ax.set_ylabel("µs for 128 tokens", fontsize=SMALLEST)
+    ax.set_title("From EP64 on, more ranks cost hardly more (dots: measured, line: formula)", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    rows = ", ".join(f"EP{ranks} {1e6 * seconds:.0f} measured and {1e6 * guess:.0f} by formula"
+                     for (ranks, seconds), (_, guess) in zip(measured, predicted, strict=True))  # fmt: skip
+    say(ax, f"µs: {rows}; of these {1e6 * floor:.0f} to start")
+    return ax

@@ -1,0 +1,146 @@
+"""How many tokens each expert gets: seats and who finds none, rows between ranks, and loads while a model learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import (
+    ACTIVATIONS,
+    BLUE,
+    GREEN,
+    INK,
+    LIMIT,
+    ORANGE,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WIDTH,
+    Picture,
+    new_axes,
+    say,
+)
+
+RULES = {"none": ("no balancing", ORANGE), "loss": ("auxiliary loss", BLUE), "bias": ("bias", GREEN)}
+
+
+def seats(loads: Sequence[int], capacity: int, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each expert's tokens: what is over the capacity is dropped, what is under it stays empty."""
+    over = [max(load - capacity, 0) for load in loads]
+    lost, pairs = sum(over), sum(loads)
+    ax = new_axes(ax, 2.9)
+    places = range(len(loads))
+    ax.bar(places, [capacity] * len(loads), color=WAITING, width=0.8, label="empty")
+    ax.bar(places, [min(load, capacity) for load in loads], color=ACTIVATIONS, width=0.8, label="served")
+    ax.bar(places, over, bottom=capacity, color=LIMIT, width=0.8, label="dropped")
+    ax.axhline(capacity, color=INK, lw=1.2)
+    ax.text(len(loads) - 0.4, capacity, f"capacity {capacity}", va="bottom", fontsize=SMALLEST, color=INK)
+    ax.set_xlim(-0.7, len(loads) + 2.0)
+    ax.set_xticks(list(places))
+    ax.set_xlabel("expert", fontsize=SMALLEST)
+    ax.set_ylabel("tokens", fontsize=SMALLEST)
+    free = sum(max(capacity - load, 0) for load in loads)
+    ax.set_title(f"{lost} of {pairs} pairs find no seat (red), while {free} seats stay empty (grey)", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    say(ax, f"loads of {len(loads)} experts: {', '.join(map(str, loads))}; capacity {capacity}; {lost} of {pairs} "
+            f"dropped, {free} seats empty")  # fmt: skip
+    return ax
+
+
+def rows_between_ranks(counts: Sequence[Sequence[int]], ax: Axes | None = None) -> Axes:
+    """Draw how many rows each rank sends to each: `counts[sender][receiver]`; what stays at home is grey."""
+    ranks = len(counts)
+    ax = new_axes(ax, 3.3, width=5.6)
+    most = max(max(line) for line in counts) or 1
+    for sender, line in enumerate(counts):
+        for receiver, rows in enumerate(line):
+            shade = WAITING if sender == receiver else plt.get_cmap("Blues")(0.1 + 0.6 * rows / most)
+            ax.add_patch(plt.Rectangle((receiver - 0.5, sender - 0.5), 1, 1, facecolor=shade, edgecolor="white"))
+            ax.text(receiver, sender, f"{rows}", ha="center", va="center", fontsize=SMALLEST, color=INK)
+    total = [sum(line[receiver] for line in counts) for receiver in range(ranks)]
+    for receiver, rows in enumerate(total):
+        ax.text(receiver, ranks - 0.3, f"{rows}", ha="center", va="top", fontsize=SMALLEST, weight="bold", color=INK)
+    ax.text(-0.6, ranks - 0.3, "in all", ha="right", va="top", fontsize=SMALLEST, weight="bold")
+    ax.set(xlim=(-0.5, ranks - 0.5), ylim=(ranks + 0.15, -0.5), aspect="equal")
+    ax.set(xticks=range(ranks), yticks=range(ranks))
+    ax.set_xticklabels([f"to {rank}" for rank in range(ranks)])
+    ax.set_yticklabels([f"from {rank}" for rank in range(ranks)])
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.set_title("Rows from rank to rank: no two pieces alike", fontsize=TITLE, loc="left")
+    lines = "; ".join(f"rank {sender} sends {', '.join(map(str, line))}" for sender, line in enumerate(counts))
+    say(ax, f"{lines} rows to ranks 0 to {ranks - 1}; in all they receive {', '.join(map(str, total))}")
+    return ax
+
+
+def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
+    """Draw the load of each expert over the steps of each run, as shades: one map below the other, on one scale."""
+    figure, axes = plt.subplots(
+        len(runs), 1, figsize=(WIDTH, 1.55 * len(runs) + 0.5), layout="constrained", FigureClass=Picture, sharex=True,
+        squeeze=False,
+    )  # fmt: skip
+    image = None
+    for ax, (name, run) in zip(axes.flat, runs.items(), strict=True):
+        shares = [[load * len(loads) / sum(loads) for load in loads] for loads in run.loads]
+        by_expert = list(zip(*shares, strict=True))
+        image = ax.imshow(by_expert, aspect="auto", cmap="magma_r", vmin=0, vmax=4, interpolation="nearest",
+                          extent=(0, every * len(shares), len(by_expert), 0))  # fmt: skip
+        end = run.imbalance[-1]
+        ax.set_title(f"{name}: busiest expert {end:.1f} times the mean, {run.unused} of {len(by_expert)} have nothing",
+                     fontsize=TITLE, loc="left")  # fmt: skip
+        ax.set_ylabel("expert", fontsize=SMALLEST)
+        ax.set_yticks([0.5, len(by_expert) - 0.5], ["0", str(len(by_expert) - 1)])
+        ax.tick_params(labelsize=SMALLEST)
+        last = len(shares) - 1
+        marks = ", ".join(f"{run.imbalance[int(part * last)]:.1f}" for part in (0.25, 0.5, 1))
+        say(ax, f"load of {len(by_expert)} experts over {every * len(shares)} steps; the largest over the mean at a "
+                f"quarter, half and the end: {marks}")  # fmt: skip
+    axes.flat[-1].set_xlabel("step", fontsize=SMALLEST)
+    bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.7)
+    bar.set_label("tokens, in units of the mean", fontsize=SMALLEST)
+    bar.ax.tick_params(labelsize=SMALLEST)
+    say(bar.ax, "the darker, the more tokens")
+    return list(axes.flat)
+
+
+def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw the loss of every run over its steps, one colour a rule: thin for seeds, thick for their mean."""
+    ax = new_axes(ax, 3.6)
+    looks = {"dense": ("dense", INK), **RULES}
+    told = []
+    for rule, (name, colour) in looks.items():
+        mine = [_smooth(run.losses) for run in runs if run.rule == rule]
+        if not mine:
+            continue
+        mean = [sum(values) / len(values) for values in zip(*mine, strict=True)]
+        steps = [every * (place + 1) for place in range(len(mean))]
+        for line in mine:
+            ax.plot(steps, line, color=colour, lw=0.6, alpha=0.6)
+        ax.plot(steps, mean, color=colour, lw=2.2, ls="--" if rule == "dense" else "-")
+        ends = [run.held_out for run in runs if run.rule == rule]
+        told.append((mean[-1], name, colour, sum(ends) / len(ends)))
+    low = min(end for end, *_ in told)
+    ax.set_ylim(low - 0.08, low + 0.95)
+    height = None
+    for end, name, colour, held in sorted(told, key=lambda one: one[0]):
+        height = end if height is None else max(end, height + 0.065)
+        ax.text(steps[-1] + 6, height, f"{name}: {held:.2f}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
+        ax.plot([steps[-1], steps[-1] + 5], [end, height], color=colour, lw=1.0)
+    ax.set_xlim(0, steps[-1] * 1.27)
+    ax.set_xticks(range(0, steps[-1] + 1, 100))
+    ax.set_title("Mixtures end below the dense model, here most with the auxiliary loss", fontsize=TITLE, loc="left")
+    ax.set_xlabel("step", fontsize=SMALLEST)
+    ax.set_ylabel("loss, nats per byte", fontsize=SMALLEST)
+    words = ", ".join(f"{name} {held:.2f}" for _, name, _, held in told)
+    say(ax, f"loss over steps; on text that was not trained on, mean of the seeds: {words}")
+    return ax
+
+
+def _smooth(values: Sequence[float], width: int = 5) -> list[float]:
+    """Return the mean of the last `width` values at every place."""
+    return [sum(values[max(0, end - width) : end]) / min(width, end) for end in range(1, len(values) + 1)]

@@ -1,0 +1,188 @@
+"""Writes work/start.md, where JupyterLab opens: a card for each chapter, what has passed, and what comes next.
+
+Why Markdown and not a notebook or a page of our own: JupyterLab renders it without a kernel, in its own colours and at
+any width, a link opens a chapter beside it, and no extension has to be installed. The page is written anew by `make
+lab` and whenever a check finds something new. An open page does not follow by itself: JupyterLab reads a file again
+when the browser's page is reloaded (a button could do it, but JupyterLab first asks whether the page is trusted). So
+what comes next also stands in a small file, from which `progress()` at the end of a chapter tells it at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters
+from exercises_tests.tools.copies import copies, digest, is_copy_of, shown, write
+from exercises_tests.tools.course_map import builds, minutes, needs, number, question
+
+NAME = "start.md"
+TITLE = "Distributed training and serving of large language models"
+PROGRESS, AHEAD = ".progress.json", ".next.json"  # beside the notebooks; course_lib.notebook writes the one, reads both
+MARK = "<!-- The course writes this page; once you have edited it, it is yours (digest {}). -->\n"
+PASSED, NEXT, OPEN = "rgb(46, 139, 87)", "rgb(31, 111, 235)", "rgba(128, 128, 128, 0.45)"
+# JupyterLab keeps these styles and takes others out. The greys are half transparent: they fit a light and a dark page.
+CARD = ("border: 1px solid rgba(128, 128, 128, 0.35); border-left: 5px solid {}; border-radius: 6px; "
+        "padding: 10px 14px; background-color: rgba(128, 128, 128, {})")
+BUTTON = (f"display: inline-block; background-color: {NEXT}; color: rgb(255, 255, 255); border-radius: 6px; "
+          "padding: 8px 18px; font-weight: 600; text-decoration: none")
+
+
+def write_start(root: Path = ROOT) -> list[str]:
+    """Write the page, unless a learner has made it theirs; return a sentence for what a learner should know."""
+    path = root / "work" / NAME
+    draw(path, root)
+    return [] if untouched(path) else [
+        f"{shown(path, root)} was edited and is left alone: delete it, and make lab writes a new one."]
+
+
+def renew() -> None:
+    """Write anew what stands beside the notebook that calls this, if that is in work/; never complain."""
+    try:
+        if Path.cwd() == (ROOT / "work").resolve():  # on a hub it may be a link into the learner's home
+            draw(ROOT / "work" / NAME, ROOT)
+    except (ChapterError, OSError, ValueError):
+        pass  # a check must not fail because its map could not be drawn
+
+
+def draw(path: Path, root: Path) -> None:
+    """Write the page, unless somebody has edited it, and beside it what comes next."""
+    known, found = chapters(root), found_so_far(path.parent)
+    ahead, where = next_of(known, found), {chapter.name: file_of(chapter, root) for chapter in known}
+    if not path.exists() or untouched(path):
+        write(path, page(known, where, found, datetime.now()))
+    write(path.with_name(AHEAD), json.dumps({
+        "passed": count_passed(known, found), "of": sum(len(chapter.exercises) for chapter in known),
+        "next": f"{number(ahead)} · {ahead.title}" if ahead else "", "path": where[ahead.name] if ahead else ""}))
+
+
+def file_of(chapter: Chapter, root: Path) -> str:
+    """Return the name of the learner's copy of a chapter, who may have given it another one."""
+    usual = f"{chapter.name}.ipynb"
+    if (root / "work" / usual).exists():
+        return usual
+    return next((path.name for path in copies(root) if is_copy_of(path, chapter)), usual)
+
+
+def next_of(known: list[Chapter], found: dict) -> Chapter | None:
+    return next((chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))), None)
+
+
+def count_passed(known: list[Chapter], found: dict) -> int:
+    return sum(state_of(found.get(chapter.name, {}).get(exercise.id, {})) == "passed"
+               for chapter in known for exercise in chapter.exercises)
+
+
+def found_so_far(work: Path) -> dict[str, dict[str, dict]]:
+    """Return what the checks have found, by chapter and exercise; nothing where the file is missing or damaged."""
+    try:
+        known = json.loads((work / PROGRESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(known, dict):
+        return {}
+    return {chapter: {name: one for name, one in found.items() if isinstance(one, dict)}
+            for chapter, found in known.items() if isinstance(found, dict)}
+
+
+def untouched(path: Path) -> bool:
+    """Return whether a page is exactly as the course wrote it."""
+    try:
+        first, _, rest = path.read_text(encoding="utf-8").partition("\n")
+    except (OSError, ValueError):
+        return False
+    return first + "\n" == MARK.format(digest(rest))
+
+
+def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str, dict]], now: datetime) -> str:
+    """Return the page as Markdown whose first line tells whether it was edited."""
+    ahead, passed = next_of(known, found), count_passed(known, found)
+    count = sum(len(chapter.exercises) for chapter in known)
+    cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
+                      for chapter in known)
+    text = f"""# {TITLE}
+
+You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
+served. In each chapter you guess a number, run real processes that send each other messages, write the function that
+does it better, and are told in one sentence whether it is right. Your laptop is enough.
+
+<p>{lead(ahead, where, found)}</p>
+<p><strong>{passed} of {count} exercises passed</strong> by {now:%A, %H:%M}. Reload the page in your browser to see what
+has passed since.</p>
+<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px">
+{cards}
+</div>
+
+**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The blue
+mark above shows which chapter comes next; a chapter that needs no other can be read at any time. Nothing overwrites
+your copies: `make update` in a terminal brings newer chapters and keeps your answers.
+"""
+    return MARK.format(digest(text)) + text
+
+
+def done(chapter: Chapter, found: dict[str, dict]) -> bool:
+    """Return whether every core exercise has passed or was borrowed, so that the next chapter can be begun."""
+    return all(state_of(found.get(exercise.id, {})) in ("passed", "borrowed")
+               for exercise in chapter.exercises if exercise.level == "core")
+
+
+def state_of(one: dict) -> str:
+    return str(one.get("state", ""))
+
+
+def lead(ahead: Chapter | None, where: dict[str, str], found: dict) -> str:
+    """Return the link that leads on."""
+    if ahead is None:
+        return "Every core exercise is done." if where else "There are no chapters here yet."
+    begun = "Go on with" if any(found.values()) else "Begin with"
+    words = f"{begun} chapter {number(ahead)}: {escape(ahead.title)}"
+    return f'<a href="{quote(where[ahead.name])}" style="{BUTTON}">{words}</a>'
+
+
+def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> str:
+    """Return a chapter's card, in lines that are all HTML: a blank one would end it."""
+    total = len(chapter.exercises)
+    passed = sum(state_of(found.get(exercise.id, {})) == "passed" for exercise in chapter.exercises)
+    borrowed = sum(state_of(found.get(exercise.id, {})) == "borrowed" for exercise in chapter.exercises)
+    whole = total and passed == total
+    colour = NEXT if is_next else PASSED if done(chapter, found) else OPEN
+    mark = "✓ " if done(chapter, found) and total else "▶ " if is_next else ""
+    others = needs(chapter)
+    facts = [f"about {minutes(chapter)} minutes" if minutes(chapter) else "",
+             "needs " + listed(others) if others else ""]
+    score = f"all {total} passed" if whole else f"{passed} of {total} passed"
+    score += f", {borrowed} borrowed" if borrowed else ""
+    lines = [
+        f'<div style="{CARD.format(colour, 0.14 if is_next else 0.05)}">',
+        f'<div style="font-size: 115%; font-weight: 600">{mark}<a href="{href}">'
+        f"{number(chapter)} · {escape(chapter.title)}</a></div>",
+        f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
+        f'<div style="font-size: 90%; overflow-wrap: anywhere">You build: {html(builds(chapter))}</div>',
+        f'<div style="font-size: 90%; margin-top: 6px">{" · ".join(filter(None, facts))}</div>',
+        bar(passed / total if total else 0.0),
+        f'<div style="font-size: 90%">{score}</div>',
+        "</div>",
+    ]
+    return "\n".join(lines)
+
+
+def bar(share: float) -> str:
+    shape = "height: 6px; border-radius: 3px; background-color"
+    inner = f'<div style="width: {100 * share:.0f}%; {shape}: {PASSED}"></div>'
+    return f'<div style="margin: 6px 0 3px 0; {shape}: rgba(128, 128, 128, 0.25)">{inner}</div>'
+
+
+def listed(places: list[int]) -> str:
+    words = [str(place) for place in places]
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def html(text: str) -> str:
+    """Return the little Markdown of a question as HTML: code and emphasis."""
+    told = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
+    return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", told)
+

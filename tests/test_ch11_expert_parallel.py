@@ -1,0 +1,175 @@
+"""Chapter 11: numbers that no check may fall for, gradients and bytes on many ranks, and what its lessons refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from course_lib import Cluster, RankFailed, each, run
+from course_lib.costs import combine_bytes, dropped_share, expert_parameters
+from course_lib.lessons.exchange import exchange
+from course_lib.lessons.expert_strategy import expert_parallel
+from course_lib.lessons.node_trips import crossing
+from course_lib.lessons.running_table import measure
+from course_lib.models import MODELS, active_parameters, parameter_count
+from course_lib.served import SERVED
+from exercises_tests import ch11_expert_parallel as checks
+from solutions import ch11_expert_parallel as solutions
+
+
+def judged(exercise: str, answer):
+    return getattr(checks, f"check_{exercise}").outcome(answer)
+
+
+def test_a_nan_in_the_result_does_not_pass():
+    nan = float("nan")
+    assert judged("balance_bias", lambda bias, load, speed: bias * nan).code
+    assert judged("auxiliary_loss", lambda scores, chosen: scores.sum() * nan).code
+    assert judged("all_to_all_bytes", lambda *_: nan).code
+    assert judged("which_layout", lambda *_: nan).code == "form"
+
+    def routes(scores, k, capacity):
+        chosen, weights, kept = solutions.route_tokens(scores, k, capacity)
+        return chosen, weights * nan, kept
+
+    assert judged("route_tokens", routes).code
+    layer = solutions.expert_parallel_layer
+    assert judged("expert_parallel_layer", lambda *given: layer(*given) * nan).code
+
+
+@pytest.mark.parametrize("exercise", ["route_tokens", "balance_bias", "node_limited_routing", "dispatch", "combine"])
+def test_nothing_returned_is_told(exercise):
+    assert judged(exercise, lambda *_: None).code == "form"
+
+
+# A layer on many ranks
+
+
+def trained(dist, tokens, router, weights, capacity, name):
+    tokens, router = tokens.clone().requires_grad_(), router.clone().requires_grad_()
+    mine = [matrix.clone().requires_grad_() for matrix in weights]
+    experts = [lambda rows, matrix=matrix: torch.tanh(rows @ matrix) for matrix in mine]
+    y = getattr(solutions, name)(dist, tokens, router, experts, 2, capacity)
+    (y**2).sum().backward()
+    return y.detach(), tokens.grad, router.grad, [matrix.grad for matrix in mine]
+
+
+def problem(ranks, tokens=24, width=5, experts=16):
+    generator = torch.Generator().manual_seed(ranks)
+    draw = lambda *shape: torch.randn(*shape, dtype=torch.float64, generator=generator)  # noqa: E731
+    every = [draw(tokens, width) for _ in range(ranks)]
+    return every, draw(width, experts), [draw(width, width) for _ in range(experts)]
+
+
+@pytest.mark.parametrize(("ranks", "capacity"), [(2, math.inf), (4, math.inf), (4, 2), (16, math.inf), (16, 1)])
+def test_gradients_are_those_of_one_device(ranks, capacity):
+    tokens, router, weights = problem(ranks)
+    share = len(weights) // ranks
+    mine = [weights[rank * share : (rank + 1) * share] for rank in range(ranks)]
+    trace = run(trained, each(tokens), router, each(mine), capacity, "expert_parallel_layer", ranks=ranks, on=Cluster())
+    alone = [run(trained, one, router, weights, capacity, "expert_parallel_layer", ranks=1, on=Cluster())[0]
+             for one in tokens]  # fmt: skip
+    off = [0.0]
+    for got, want in zip(trace, alone, strict=True):
+        off += [(got[place] - want[place]).abs().max().item() for place in (0, 1, 2)]
+    for expert in range(len(weights)):
+        want = sum(one[3][expert] for one in alone)
+        off.append((trace[expert // share][3][expert % share] - want).abs().max().item())
+    assert max(off) <= 1e-9, max(off)
+
+
+@pytest.mark.parametrize(("ranks", "real"), [(2, True), (4, True), (16, False)])
+def test_bytes_of_each_pair_of_ranks(ranks, real):
+    """The meter: k copies of each token there and back, without those that stay; and the counts."""
+    tokens, router, weights = problem(ranks, tokens=40, width=8)
+    share = len(weights) // ranks
+    mine = [weights[rank * share : (rank + 1) * share] for rank in range(ranks)]
+    trace = run(trained, each(tokens), router, each(mine), math.inf, "expert_parallel_layer", ranks=ranks,
+                on=None if real else Cluster())  # fmt: skip
+    owners = [((one @ router).topk(2).indices // share).flatten() for one in tokens]
+    pairs = [[int((mine == rank).sum()) for rank in range(ranks)] for mine in owners]
+    for rank in range(ranks):
+        out = sum(pairs[rank]) - pairs[rank][rank]
+        home = sum(line[rank] for line in pairs) - pairs[rank][rank]
+        assert trace.bytes_sent[rank] == 2 * (out + home) * 8 * 8 + (ranks - 1) * share * 8
+
+
+# What the lessons refuse
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "words"),
+    [
+        ([1], [1, 1], "sent = .1.: must be 2 sizes"),
+        ([1, 1], [-1, 1], "received = .-1, 1.: must be 2 sizes, 0 or more"),
+        ([1, 2], [1, 1], "sums to 3, but there are 2 rows"),
+    ],
+)
+def test_sizes_that_do_not_fit(sent, received, words):
+    with pytest.raises(RankFailed, match=words):
+        run(lambda dist: exchange(dist, torch.ones(2, 3), sent, received), ranks=2, on=Cluster())
+
+
+def test_empty_pieces_go_there_and_back():
+    def nothing(dist):
+        rows = torch.zeros(0, 3, requires_grad=True)
+        came = exchange(dist, rows, [0, 0], [0, 0])
+        came.sum().backward()
+        return came.shape, rows.grad.shape
+
+    assert list(run(nothing, ranks=2, on=Cluster())) == [((0, 3), (0, 3))] * 2
+
+
+def test_experts_that_ranks_do_not_divide():
+    routes = [torch.zeros(1, 8, dtype=torch.int64)] * 6
+    with pytest.raises(ValueError, match="experts = 256: must be divisible by the 6 ranks"):
+        crossing(routes, 3, 2)
+    with pytest.raises(ValueError, match="chosen has 6 tensors: must be one for each of the 8 ranks"):
+        crossing(routes, 4, 2)
+    with pytest.raises(RankFailed, match="experts = 16: must be divisible by the 3 ranks"):
+        measure("experts", expert_parallel(solutions.expert_parallel_layer), ranks=3)
+
+
+def test_one_copy_for_each_node_and_four_nodes_at_most():
+    scores = [torch.rand(32, 256, generator=torch.Generator().manual_seed(rank)) for rank in range(16)]
+    free = [one.topk(8).indices for one in scores]
+    four = [solutions.node_limited_routing(one, 8, 8, 4) for one in scores]
+    cross = [crossing(routes, 8, 2, once=once)[0] for routes, once in ((free, False), (free, True), (four, True))]
+    assert cross[0] == pytest.approx(7, abs=0.1)
+    assert cross[1] == pytest.approx(5.29 * 7 / 8, abs=0.1)
+    assert 3.2 < cross[2] <= 3.6
+    assert crossing(four, 8, 2, once=False)[0] > 6.8, "the limit alone saves nothing"
+
+
+# Numbers of the text
+
+
+def test_a_fair_router_drops_as_many_as_the_formula_says():
+    loads = [torch.bincount(torch.rand(2048, 256, generator=torch.Generator().manual_seed(seed)).topk(8)
+                            .indices.flatten(), minlength=256) for seed in range(20)]  # fmt: skip
+    for factor, says in ((1.0, 4.98), (1.25, 0.13)):
+        assert 100 * dropped_share(64, factor) == pytest.approx(says, abs=0.005)
+        seen = sum((load - int(64 * factor)).clamp(min=0).sum().item() for load in loads) / 20 / 163.84
+        assert seen == pytest.approx(says, rel=0.15)
+
+
+def test_counts_of_six_real_models():
+    counts = {
+        "Mixtral-8x7B": (46_702_792_704, 12_879_925_248),
+        "DeepSeek-V3": (671_026_419_200, 37_552_297_472),
+        "Kimi-K2": (1_026_408_232_448, 32_861_500_928),
+        "Qwen3-235B-A22B": (235_093_634_560, 22_190_763_520),
+        "gpt-oss-120b": (116_829_156_672, 5_711_982_912),
+        "Llama-4-Maverick": (400_711_848_960, 17_184_691_200),
+    }
+    for name, (total, active) in counts.items():
+        shape = {**MODELS, **SERVED}[name]
+        assert (parameter_count(shape), active_parameters(shape)) == (total, active), name
+
+
+def test_a_training_step_of_qwen3_moves_25_mb_for_a_token():
+    qwen = SERVED["Qwen3-235B-A22B"]
+    assert 4 * qwen.moe_layers * combine_bytes(qwen) == pytest.approx(24.6e6, rel=2e-3)
+    assert expert_parameters(MODELS["DeepSeek-V3"], 8) > 80e9

@@ -1,0 +1,155 @@
+"""The start page: a card for each chapter from what the notebooks say, what has passed, and what comes next."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+
+import nbformat
+import pytest
+from nbformat.v4 import new_markdown_cell
+from small_course import NAME, cells, code, make_course, save
+
+from course_lib.notebook import progress
+from exercises_tests import judging
+from exercises_tests.__main__ import main
+from exercises_tests.tools import start_page
+from exercises_tests.tools.chapters import chapters
+from exercises_tests.tools.course_map import builds, minutes, needs, number, question
+from exercises_tests.tools.start_page import page, write_start
+
+LATER = "ch99_later"
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A course of two chapters; the second one says in its metadata what it builds and needs."""
+    course = make_course(tmp_path)
+    path = save(course / "notebooks" / f"{LATER}.ipynb", [
+        new_markdown_cell("# Later\n\n**Why `x` & *not* <y>?**", id="title"),
+        code("mean", "def mean():\n    raise NotImplementedError", "exercise"),
+        code("check_mean", "check_mean(mean)", "check", points=1, minutes=15, level="core"),
+    ], name=LATER)
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata["course"] |= {"builds": "a mean of **your** own", "needs": [98], "title": "Later & <later>"}
+    nbformat.write(notebook, path)
+    assert main(["lab", "--no-open"], course) == 0
+    return course
+
+
+def found(course, **states: str) -> None:
+    known = {name: {"state": state, "earned": 1, "points": 1} for name, state in states.items()}
+    (course / "work" / ".progress.json").write_text(json.dumps({NAME: known}))
+
+
+def start(course) -> str:
+    write_start(course)
+    return (course / "work" / "start.md").read_text()
+
+
+def ahead(course) -> dict:
+    return json.loads((course / "work" / ".next.json").read_text())
+
+
+def test_every_chapter_has_a_card_with_a_link_its_question_and_what_it_builds(course):
+    text = start(course)
+    assert text.count('<a href="ch98_sums.ipynb"') == 2  # the button that leads on, and its card
+    assert text.count('<a href="ch99_later.ipynb"') == 1
+    assert "99 · Later &amp; &lt;later&gt;" in text and "Why <code>x</code> &amp; <em>not</em> &lt;y&gt;?" in text
+    assert "You build: <code>total</code>" in text and "a mean of" in text
+    assert "about 15 minutes · needs 98" in text
+
+
+def test_what_has_passed_and_what_is_next(course):
+    assert "Begin with chapter 98" in start(course)
+    found(course, total="passed")
+    text = start(course)
+    assert "Go on with chapter 99" in text and "1 of 3 exercises passed" in text
+    assert "1 of 2 passed" in text and "✓ <a href=\"ch98_sums.ipynb\">" in text  # the other one is extra
+    assert ahead(course) == {"passed": 1, "of": 3, "next": "99 · Later & <later>", "path": "ch99_later.ipynb"}
+
+
+def test_what_is_borrowed_leads_on_and_counts_as_borrowed(course):
+    found(course, total="borrowed")
+    text = start(course)
+    assert "Go on with chapter 99" in text and "0 of 2 passed, 1 borrowed" in text
+
+
+def test_when_all_is_done_nothing_is_next(course):
+    (course / "work" / ".progress.json").write_text(json.dumps({
+        NAME: {"total": {"state": "passed"}, "Counter": {"state": "passed"}}, LATER: {"mean": {"state": "passed"}}}))
+    assert "Every core exercise is done." in start(course) and "all 2 passed" in start(course)
+    assert ahead(course)["next"] == ""
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"ch98_sums": 3}', '{"ch98_sums": {"total": null}}'])
+def test_a_damaged_record_of_progress_counts_as_none(course, text):
+    (course / "work" / ".progress.json").write_text(text)
+    assert "0 of 3 exercises passed" in start(course)
+
+
+def test_an_edited_page_is_left_alone_and_said(course, capsys):
+    path = course / "work" / "start.md"
+    path.write_text(path.read_text() + "\nmy own notes\n")
+    assert main(["lab", "--no-open"], course) == 0
+    assert path.read_text().endswith("my own notes\n")
+    assert "work/start.md was edited and is left alone" in capsys.readouterr().out
+
+
+def test_a_copy_under_another_name_is_what_the_card_leads_to(course):
+    (course / "work" / f"{NAME}.ipynb").rename(course / "work" / "my sums.ipynb")
+    assert '<a href="my%20sums.ipynb"' in start(course)
+
+
+def test_a_check_that_finds_something_new_writes_the_page_anew(course, monkeypatch):
+    monkeypatch.delenv("COURSE_PROGRESS", raising=False)
+    monkeypatch.setattr(start_page, "ROOT", course)
+    monkeypatch.chdir(course / "work")
+    def check_total(answer, part):
+        part("value")
+        return "right"
+
+    check_total.__module__ = NAME
+    check = judging.check(value=5)(check_total)
+    check(lambda: 3)
+    assert "1 of 3 exercises passed" in (course / "work" / "start.md").read_text()
+    monkeypatch.setattr(start_page, "draw", lambda *_: pytest.fail("written again without news"))
+    check(lambda: 3)
+
+
+def test_outside_of_work_no_page_is_written(course, monkeypatch, tmp_path):
+    monkeypatch.setattr(start_page, "ROOT", course)
+    monkeypatch.chdir(tmp_path)
+    start_page.renew()
+    assert not (tmp_path / "start.md").exists()
+
+
+def test_progress_ends_with_what_comes_next(course, monkeypatch, capsys):
+    monkeypatch.chdir(course / "work")
+    found(course, total="passed")
+    write_start(course)
+    progress()
+    said = capsys.readouterr().out
+    assert said.endswith("1 of 3 exercises of the course passed. Go on with: 99 · Later & <later> (ch99_later.ipynb)\n")
+
+
+def test_jupyterlab_keeps_every_style_and_no_blank_line_ends_the_cards(course):
+    """Its sanitizer knows colours as rgb() and rgba(), and takes style sheets, scripts and drawings out."""
+    text = page(chapters(course), {NAME: "a", LATER: "b"}, {}, datetime(2027, 1, 2, 3, 4))
+    html = text[text.index("<p>"):text.rindex("</div>")]
+    assert not re.search(r"<(style|script|svg|button)|#[0-9a-f]{3}|var\(|\n\n", html)
+    assert html.count("<div") == html.count("</div>") + 1
+
+
+def test_the_real_chapters_say_what_the_map_needs():
+    for chapter in chapters():
+        assert question(chapter).endswith("?") and builds(chapter) and minutes(chapter) > 0, chapter.name
+        assert all(place < number(chapter) for place in needs(chapter)), chapter.name
+
+
+def test_needs_are_read_from_the_first_text_where_the_metadata_do_not_say(course):
+    save(course / "notebooks" / f"{NAME}.ipynb", [
+        new_markdown_cell("# Sums\n\nYou need the ring of [chapter 3](x.ipynb), chapters 4 and 5. Chapter 7 goes on.",
+                          id="title"), *cells()[1:]])
+    assert [needs(chapter) for chapter in chapters(course)] == [[3, 4, 5], [98]]
