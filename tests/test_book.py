@@ -119,6 +119,15 @@ def test_the_map_has_a_line_from_each_chapter_that_is_needed_and_not_by_way_of_a
     assert landing.columns(known) == {0: 0, 1: 1, 2: 2, 3: 2, 4: 3}  # 3 stands beside what builds on it
 
 
+def test_a_line_of_the_map_past_a_column_runs_through_a_gap_between_its_boxes(docs):
+    landing = docs("landing")
+    step = landing.BOX + landing.GAP
+    boxes = [(0, 0), (step, 0), (step, landing.ROW), (2 * step, 0)]
+    levels = re.findall(rf"{step:g} (-?[\d.]+) H", landing.way(boxes[0], boxes[-1], boxes))
+    gap = (landing.ROW - landing.HIGH) / 2
+    assert [float(level) for level in levels] in ([-gap], [landing.HIGH + gap])
+
+
 def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stressed_word_is_not(docs, small):
     folder = small / "book"
     docs("book").write_book(["ch99"], folder, root=small)

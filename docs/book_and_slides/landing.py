@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
+from textwrap import wrap
 
 from chapter_page import Book
 
 from exercises_tests.tools.chapters import Chapter
 from exercises_tests.tools.course_map import minutes, needs, number, question
 
-BOX, HIGH, GAP, ROW = 236, 58, 44, 80  # of the map, in its own units
+BOX, HIGH, GAP, ROW = 132, 66, 28, 82  # of the map, in pixels; five columns are as wide as a page's text
+LETTERS = 19  # of a line in a box
 
 
 def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:
@@ -55,22 +58,40 @@ def chapter_map(book: Book) -> str:
     for chapter in book.chapters:
         x, y = spots[number(chapter)]
         for other in drawn[number(chapter)]:
-            from_x, from_y = spots[other][0] + BOX, spots[other][1] + HIGH / 2
-            bend = (x - from_x) / 2
-            lines.append(f'<path d="M{from_x:g} {from_y:g} C{from_x + bend:g} {from_y:g} {x - bend:g} '
-                         f'{y + HIGH / 2:g} {x:g} {y + HIGH / 2:g}"/>')
-        words = html.escape(chapter.title)
+            lines.append(way(spots[other], (x, y), spots.values()))
+        titles = "".join(
+            f'<text x="{x + 8:g}" y="{y + 19 + 16 * place:g}" class="name">{html.escape(line)}</text>'
+            for place, line in enumerate(wrap(f"{number(chapter)} · {chapter.title}", LETTERS, max_lines=2)))
         boxes.append(
             f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="8"/>'
-            f'<text x="{x + 12:g}" y="{y + 24:g}" class="name">{number(chapter)} · {words}</text>'
-            f'<text x="{x + 12:g}" y="{y + 44:g}">{len(chapter.exercises)} exercises, {minutes(chapter)} min</text>'
-            "</a>")
+            f'{titles}<text x="{x + 8:g}" y="{y + 56:g}">{len(chapter.exercises)} exercises, '
+            f"{minutes(chapter)} min</text></a>")
     wide = max((x for x, _ in spots.values()), default=0) + BOX
     names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
                       for chapter in book.chapters)
-    return (f'<figure class="map"><svg viewBox="-2 -2 {wide + 4:g} {tallest * ROW - ROW + HIGH + 4:g}" role="group" '
-            f'aria-label="Map of the chapters: {names}"><g class="needs">{"".join(lines)}</g>{"".join(boxes)}</svg>'
-            "</figure>")
+    high = (tallest - 1) * ROW + HIGH
+    return (f'<figure class="map"><svg viewBox="-2 -10 {wide + 4:g} {high + 20:g}" style="min-width: {wide + 4:g}px" '
+            f'role="group" aria-label="Map of the chapters: {names}"><g class="needs">{"".join(lines)}</g>'
+            f'{"".join(boxes)}</svg></figure>')
+
+
+def way(start: tuple[float, float], end: tuple[float, float], boxes: Iterable[tuple[float, float]]) -> str:
+    """Return a line from one box to another; past the columns between, it runs through the gaps between boxes."""
+    x, y = start[0] + BOX, start[1] + HIGH / 2
+    last, to_y = end[0], end[1] + HIGH / 2
+    drawn = f"M{x:g} {y:g}"
+    for column in sorted({box[0] for box in boxes if start[0] < box[0] < end[0]}):
+        tops = [box[1] for box in boxes if box[0] == column]
+        gaps = {top - (ROW - HIGH) / 2 for top in tops} | {top + (ROW + HIGH) / 2 for top in tops}
+        level = min(gaps, key=lambda gap: (abs(gap - (y + to_y) / 2), gap))
+        drawn += curve(x, y, column, level) + f" H{column + BOX:g}"
+        x, y = column + BOX, level
+    return f'<path d="{drawn}{curve(x, y, last, to_y)}"/>'
+
+
+def curve(x: float, y: float, to_x: float, to_y: float) -> str:
+    middle = (x + to_x) / 2
+    return f" C{middle:g} {y:g} {middle:g} {to_y:g} {to_x:g} {to_y:g}"
 
 
 def cards(book: Book) -> str:
