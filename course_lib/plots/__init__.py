@@ -116,6 +116,7 @@ from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
+from course_lib.plots.winners import seconds_over_nodes
 from course_lib.plots.zero_stages import zero_stages
 
 __all__ = [
@@ -249,6 +250,7 @@ __all__ = [
     "sawtooth_measured",
     "say",
     "seconds_over_ranks",
+    "seconds_over_nodes",
     "seconds_over_size",
     "separate_memories",
     "sequence_parallel",
