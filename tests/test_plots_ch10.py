@@ -19,6 +19,7 @@ from course_lib.plots.twin_trees import parents
 from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
+A100_RATES = {1: 5.9e9, 2: 11.9e9, 4: 22.4e9, 8: 17.5e9}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
@@ -29,6 +30,7 @@ DRAWN = {
     "hops_in_chunks": plots.hops_in_chunks,
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
+    "rates_and_port": lambda: plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
@@ -126,6 +128,14 @@ def test_the_two_trees_are_those_of_nccl():
         range(0, 12, 2), [])
     with pytest.raises(ValueError, match="even"):
         parents(7, 0)
+
+
+def test_no_measured_rate_exceeds_one_port():
+    ax = plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth)
+    bars = [patch.get_height() for patch in ax.patches]
+    assert bars == [5.9, 11.9, 22.4, 17.5] and max(bars) < 25
+    assert {"one port: 25 GB/s", "circles: 5.9 for each GPU of a node", "17.5"} <= set(texts(ax))
+    assert words_of(ax.figure).endswith("would make 5.9, 11.8, 23.6, 47.2")
 
 
 def test_the_winner_changes_where_nccl_says():
