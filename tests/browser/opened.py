@@ -104,6 +104,16 @@ class Opened:
         light = str(name.endswith("Light")).lower()
         self.page.locator(f"body[data-jp-theme-light='{light}']").wait_for(state="attached")
 
+    def screen(self, width: int, height: int, scale: float = 1.0) -> None:
+        """Change the size of the page, and how many pixels of the screen one of its own takes."""
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.context.new_cdp_session(self.page).send("Emulation.setDeviceMetricsOverride", size)
+
+    def sidebar(self, shown: bool) -> None:
+        """Show the list of files, or give its room to the notebook."""
+        self.page.evaluate("shown => shown ? jupyterapp.shell.expandLeft() : jupyterapp.shell.collapseLeft()", shown)
+
     def close(self) -> None:
         """End the kernel, so that the next chapter has the machine for itself."""
         self.page.evaluate(f"{CURRENT}.sessionContext.shutdown()")
