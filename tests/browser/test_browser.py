@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 import pytest
 from opened import PROJECTOR, RUN_SECONDS, SEEN, Opened, data, outputs, plain
@@ -23,6 +24,7 @@ SCREENS = {"projector": (1280, 720, 1.0), "1024": (1024, 768, 1.0), "150": (853,
 # cell, which needs it too, has not given it a value.
 UNSOLVED = {"check": re.compile(r"✗ \w+ "),
             "needs": re.compile(r"needs \w+: write it, or borrow it|NameError: name '\w+' is not defined")}  # fmt: skip
+TWO_FRAMES = 2000 / 60  # milliseconds
 WIDGET = "application/vnd.jupyter.widget-view+json"
 TRACES = ("Traceback", "---->", "site-packages", "course_lib/", "exercises_tests/")
 HANG = "import time\nwhile True:\n    time.sleep(0.01)"
@@ -119,7 +121,7 @@ def warnings(cell: dict) -> list[str]:
             if output["name"] == "stderr" or "Warning:" in "".join(output["text"])]  # fmt: skip
 
 
-def follow(notebook: Opened, name: str) -> dict[str, list[float]]:
+def follow(notebook: Opened, name: str) -> dict[str, dict[str, list[int]]]:
     """Move every control of a cell's widget through its values; return how many ms each picture took to come.
 
     All frames must be drawn ahead: then it is at most a tenth of a second, and nothing below the picture moves.
@@ -127,10 +129,12 @@ def follow(notebook: Opened, name: str) -> dict[str, list[float]]:
     cell = notebook.find(name)
     cell.locator(".course-player[data-ready=true]").wait_for(timeout=RUN_SECONDS * 1000)
     found = cell.evaluate(MOVED)
-    for control, (took, heights) in found.items():
-        assert sorted(took)[len(took) // 2] <= 100, f"{name}: {control} is followed after {took} ms"
+    for control, (took, still, heights) in found.items():
+        late = max(0, median(still) - TWO_FRAMES)  # a busy machine draws even an unchanged page that much more slowly
+        assert median(took) - late <= 100, f"{name}: {control} is followed after {took} ms, two frames take {still}"
         assert len(set(heights)) == 1, f"{name}: {control} changes its height: {heights}"
-    return {control: [round(one, 1) for one in took] for control, (took, _) in found.items()}
+    return {control: {"followed after ms": list(map(round, took)), "two frames take ms": list(map(round, still))}
+            for control, (took, still, _) in found.items()}
 
 
 def keep(notebook: Opened, names: list[str], folder: Path) -> None:
@@ -285,11 +289,16 @@ def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
         assert "10." in ring.shown("summed")
 
 
-# Moves each control of a cell through its values and back; how long each picture took to come, and the heights.
+# Moves each control of a cell through its values and back; how long each picture took to come and two frames without a
+# change take, and the heights.
 MOVED = """async cell => {
     const player = cell.querySelector('.course-player'), found = {};
     const next = () => new Promise(requestAnimationFrame);
-    const move = async (act, took, heights) => {
+    const move = async (act, took, still, heights) => {
+        const idle = performance.now();
+        await next();
+        await next();
+        still.push(performance.now() - idle);
         const before = player.dataset.shown, start = performance.now();
         act();
         while (player.dataset.shown === before) {
@@ -301,7 +310,7 @@ MOVED = """async cell => {
         heights.push(player.offsetHeight);
     };
     for (const control of player.querySelectorAll('.course-control')) {
-        const [took, heights] = found[control.querySelector('.course-name').textContent] = [[], []];
+        const told = found[control.querySelector('.course-name').textContent] = [[], [], []];
         const one = control.querySelector('input[type=range], select');
         if (one) {
             const all = one.options ? [...one.options].map(option => option.value)
@@ -311,11 +320,11 @@ MOVED = """async cell => {
                 await move(() => {
                     one.value = value;
                     one.dispatchEvent(new Event(one.options ? 'change' : 'input', {bubbles: true}));
-                }, took, heights);
+                }, ...told);
             }
         } else {
             const radios = [...control.querySelectorAll('input[type=radio]')], start = radios.find(one => one.checked);
-            for (const radio of [...radios, start]) if (!radio.checked) await move(() => radio.click(), took, heights);
+            for (const radio of [...radios, start]) if (!radio.checked) await move(() => radio.click(), ...told);
         }
     }
     return found;
