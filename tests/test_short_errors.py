@@ -52,7 +52,7 @@ SHORT = {
     "run(total, ranks=2, on=Cluster())['0']": ["TypeError: '0' is no rank: give its number, from 0 to 1"],
     "run(total, ranks=2, on=Cluster()).valus": ["Results has no 'valus': it has bytes_charged, bytes_received, "],
     "run(lambda dist: dist.sent(mine, 0), ranks=2)": ["has no attribute 'sent'; did you mean send?"],
-    "run(lambda dist: dist.sent(mine, 0), ranks=2, on=Cluster())": ["torch.distributed has no sent; did you mean send?"],
+    "run(lambda dist: dist.sent(mine, 0), ranks=2, on=Cluster())": ["has no sent; did you mean send?"],
     "run(lambda dist: mine.clne(), ranks=1)": ["'Tensor' object has no attribute 'clne'; did you mean clone?"],
     "explore(lambda a: None, a=(3, 1))": ["ValueError: a=(3, 1) holds no value"],
 }  # fmt: skip
