@@ -110,6 +110,8 @@ def _misspelt(error: BaseException, names: dict[str, Any]) -> str | None:
         name = getattr(error, "name", None) or ""
         if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
+        if f"check_{name}" in names:
+            return f"{error}: run the cell with your {name} first"
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
         if not hint and name.startswith("check_"):
             hint = "run the cell with the imports first, near the top of the chapter"

@@ -80,7 +80,7 @@ def memory_bars(
                         fontsize=SMALLEST, bbox={"facecolor": within, "edgecolor": "none", "pad": 1})
             left += size / scale
         words, room = f"{left:,.{0 if left >= 1000 else 3}{'f' if left >= 1000 else 'g'}} {unit}", 0.01 * most / scale
-        if left > most / scale:
+        if until and left > most / scale:
             ax.barh(row, 0.2 * most / scale, 0.62, most / scale, color="white", zorder=2)  # the bar goes on, unseen
             ax.text(most / scale + room, row, f"{words} →", va="center", fontsize=SMALLEST)
         elif capacity and left < capacity / scale < left + 11 * room:  # on its side of the line, below the bar's end
