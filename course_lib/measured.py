@@ -64,7 +64,7 @@ def all_reduce_h100(what: str, gpus: int) -> list[tuple[int, float]]:
 
     aiconfigurator-core 0.12.0 (Apache-2.0), systems/data/h100_sxm/comm. Its sizes are numbers of 16-bit elements: read
     as bytes, the largest would stay at half of the bandwidth that NCCL reaches. One-shot inside a CUDA graph, up to the
-    size at which vLLM changes to two steps.
+    size from which on vLLM takes two steps: the last row of 4 and of 8 GPUs is of the two-step kernel already.
     """
     with (DATA / "all_reduce_h100.csv").open() as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))

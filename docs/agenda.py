@@ -27,7 +27,7 @@ class Part:
     chapter: Chapter | None = None
 
 
-WORKSHOPS = {"half a day": [(0, 3)], "three days": [(0, 1, 2, 3), (4, 5, 6), (7, 8, 9, 10)]}
+WORKSHOPS = {"half a day": [(0, 3)], "four days": [(0, 1, 2, 3), (4, 5, 6), (7, 8, 9, 10), (11, 12, 13)]}
 """The chapters of each day. One that does not exist yet is left out."""
 
 

@@ -156,7 +156,7 @@ BOXES = (
         Room("schedules", ("course_lib.schedules*",)),
         Room("serving", ("course_lib.serving*",)),
         Room("models and text", ("course_lib.gpt", "course_lib.llama", "course_lib.gguf_file", "course_lib.training",
-                                 "course_lib.text")),
+                                 "course_lib.text", "course_lib.folder")),
     )),
     _one("the face: what you call", "{modules}, and in one line: from course_lib import run, Cluster, …", YELLOW,
          (2, 29.5, 77.5, 6.5), "course_lib", "course_lib.ranks", "course_lib.cluster", "course_lib.notebook",
@@ -168,9 +168,9 @@ BOXES = (
     )),
     _one("the face: what you get", "what comes back, and what is sent: {modules}", YELLOW,
          (2, 3.5, 62, 6.5), "course_lib.results", "course_lib.events", "course_lib.algorithms", "course_lib.cards"),
-    _one("numbers", "costs · memory · hardware\nmodels · served · measured\nneither torch nor ranks", BLUE,
+    _one("numbers", "costs · memory · hardware\nmodels · served · measured · planning\nneither torch nor ranks", BLUE,
          (68, 13, 30, 13.5), "course_lib.hardware*", "course_lib.models", "course_lib.served", "course_lib.measured",
-         "course_lib.costs*", "course_lib.memory*"),
+         "course_lib.costs*", "course_lib.memory*", "course_lib.planning*"),
 )
 LEGEND = (
     "An arrow: something in the box imports something in the other (dashed: only in a function, or by name in a\n"

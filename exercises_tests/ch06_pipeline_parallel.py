@@ -308,7 +308,7 @@ class Stage:
                 "dropped-handle",
             ),
             Hint(
-                "Already returned: rank 1, 2.",  # so they met, and only rank 0 waits for its neighbour
+                "Already returned: ranks 1, 2.",  # so they met, and only rank 0 waits for its neighbour
                 f"rank 1 does not {meet} rank 0. `if previous:` is false for rank 0: write `if previous is not None`",
                 "rank-zero",
             ),

@@ -1,6 +1,5 @@
 """Answers to the exercises of chapter 7."""
 
-import io
 
 import torch
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
@@ -97,35 +96,6 @@ def clip_by_global_norm(dist, grads, max_norm):
         for grad in grads:
             grad *= max_norm / norm
     return norm
-
-
-def save_sharded(dist, shards, shapes, extra):
-    """Every rank writes what it holds; clones, because torch.save writes the whole storage under a view."""
-    manifest = {"ranks": dist.get_world_size(), "shapes": shapes, "extra": extra}
-    mine = {f"shard-{dist.get_rank()}.pt": {name: piece.clone() for name, piece in shards.items()}}
-    if dist.get_rank() == 0:
-        mine["manifest.pt"] = manifest
-    files = {name: io.BytesIO() for name in mine}
-    for name, content in mine.items():
-        torch.save(content, files[name])
-    return {name: file.getvalue() for name, file in files.items()}
-
-
-def load_resharded(dist, files, shards, shapes):
-    """Read and judge everything first, on every rank alike; copy only when nothing can go wrong any more."""
-    try:
-        manifest = torch.load(io.BytesIO(files[name := "manifest.pt"]))
-        parts = [torch.load(io.BytesIO(files[name := f"shard-{rank}.pt"])) for rank in range(manifest["ranks"])]
-    except Exception as error:
-        raise ValueError(f"{name} is missing or damaged: nothing was loaded") from error
-    sizes = {key: -(-torch.Size(shape).numel() // len(parts)) for key, shape in manifest["shapes"].items()}
-    other = [f"shard-{rank}.pt" for rank, part in enumerate(parts) if {k: len(p) for k, p in part.items()} != sizes]
-    if other := other or sorted(dict(shapes.items() ^ manifest["shapes"].items())):  # what only one of the two has
-        raise ValueError(f"{other[0]} is of another save or of another model: nothing was loaded")
-    for name, piece in shards.items():
-        mine = torch.cat([part[name] for part in parts])[dist.get_rank() * len(piece) :][: len(piece)]
-        piece[: len(mine)] = mine  # what is left is padding
-    return manifest["extra"]
 
 
 def fix_this_script(dist, model, data, epochs, batch):

@@ -214,6 +214,30 @@ def test_update_never_replaces_an_answer_by_one_that_moved(working, capsys):
     assert "has an answer of its own or is older: total." in capsys.readouterr().out
 
 
+def test_update_leaves_an_answer_that_takes_other_parameters_in_the_backup(working, capsys):
+    course, copy = working
+    edit(copy, total=ANSWER)
+    later = moved_to_a_later_chapter(course)
+    there = nbformat.read(course / "notebooks" / f"{LATER}.ipynb", as_version=4)
+    stub = next(cell for cell in there.cells if cell.id == "total")
+    stub.source = stub.source.replace("value", "folder, value", 1)
+    assert stub.source != STUB
+    nbformat.write(there, course / "notebooks" / f"{LATER}.ipynb")
+    assert main(["update"], course) == 0
+    assert not later.exists()
+    said = capsys.readouterr().out
+    assert f"Only in that backup, because {LATER} asks for it with other parameters: total." in said
+    assert any(ANSWER in sources(path).values() for path in (course / "work" / "backups").iterdir())
+
+
+def test_update_moves_an_answer_that_does_not_parse_along_only_to_a_stub_like_it(working):
+    course, copy = working
+    edit(copy, total="def total(dist, value:\n    return")
+    later = moved_to_a_later_chapter(course)
+    assert main(["update"], course) == 0
+    assert not later.exists()
+
+
 def test_update_moves_no_stub_along(working):
     course, _ = working
     later = moved_to_a_later_chapter(course)

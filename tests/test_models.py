@@ -111,9 +111,10 @@ def test_a_shape_is_a_value():
 
 
 def test_the_tables_and_formulas_import_neither_torch_nor_numpy():
-    """`hardware`, `models`, `costs` and `memory` load in a fresh Python without the heavy libraries."""
+    """`hardware`, `models`, `costs`, `memory` and `planning` load in a fresh Python without the heavy libraries."""
     program = (
         "import sys; import course_lib.hardware, course_lib.models, course_lib.costs, course_lib.memory;"
+        "import course_lib.planning;"
         "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -213,6 +213,12 @@ def test_many_copies_names_every_noun():
     assert_legible(ax.figure)
 
 
+def test_ranks_of_an_earlier_run_are_crossed_out():
+    ax = separate_memories([], [["rank 0 was here"], ["rank 1 was here"]], ended=2)
+    assert len(ax.lines) == 2 * 2 and "The 2 ranks of the first run have ended" in words_of(ax.figure)
+    assert_legible(ax.figure)
+
+
 def test_separate_memories_show_what_each_process_holds():
     ax = separate_memories([], [["rank 0 was here"], ["rank 1 was here"]])
     words = words_of(ax.figure)
@@ -254,7 +260,8 @@ def test_one_model_tells_where_each_rank_ends():
     ax = one_model(alone, [[0.0, 1.0, 3.0]] * 4, goal=3)
     assert "rank 2 alone 4.00" in words_of(ax.figure) and "with the sum every rank has 3.00" in words_of(ax.figure)
     assert "the data were made with 3" in words_of(ax.figure)
-    assert len(ax.lines) == 9 and ax.spines["bottom"].get_bounds() == (0, 2)
+    assert len(ax.lines) == 9 + 4  # and from each end that stands alone a line to its name
+    assert ax.spines["bottom"].get_bounds() == (0, 2)
     assert_legible(ax.figure)
 
 
@@ -345,7 +352,9 @@ def test_the_traces_are_numbered_and_named_only_when_told():
     assert "sketch 2: pipeline" in [text.get_text() for text in named.texts]
     assert "sketch 5, FSDP (AG ahead of each layer" in words_of(named.figure)
     framed = [box for box in named.patches if isinstance(box, Rectangle) and box.get_linewidth() > 1]
-    assert len(framed) == 2 * 5 and not [box for box in ax.patches if box.get_linewidth() > 1]
+    gaps = [text for text in named.texts if text.get_text() == "gap"]  # of the pipeline, framed as well
+    assert len(gaps) == 5 and len(framed) == 2 * 5 + len(gaps)
+    assert not [box for box in ax.patches if box.get_linewidth() > 1]
     assert_legible(named.figure)
     alike = traces(5, 6, named=True, title="Two")
     assert words_of(alike.figure).startswith("Two; ") and "sketch 1" not in words_of(alike.figure)

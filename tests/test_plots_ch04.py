@@ -9,7 +9,7 @@ from legible import assert_legible
 
 from course_lib import Event, plots
 from course_lib.lessons.overlap import traced_step
-from course_lib.plots.lanes import backward_with_sums, joined
+from course_lib.plots.lanes import backward_with_sums
 from course_lib.plots.launches import AS_PLANNED, AS_READY, FIRST, SUM, meetings
 from course_lib.plots.staleness import served, under_way
 
@@ -27,12 +27,14 @@ EARLY = [*LATE[:2], Event(0, "all_reduce", 2.0, 3.0, 2.0), Event(0, "all_reduce"
 HELD = {"small": {"weights": 5e9, "gradients": 5e9, "optimizer": 30e9},
         "large": {"weights": 16e9, "gradients": 16e9, "optimizer": 96e9}}  # fmt: skip
 PATHS = [[(0.0, 0.0), (1.0, -0.5)], [(0.5, 0.2), (1.5, -0.3)]]
+LOSSES = {"SGD": ([4.0, 1.0, 0.1], [4.0, 9.0, 80.0]), "AdamW": ([4.0, 3.0, 1.0], [4.0, 3.0, 1.0])}
 PICTURES = {
     "replicas": plots.replicas,
     "row_weights": lambda: plots.row_weights((3, 1)),
     "replica_paths": lambda: plots.replica_paths(PATHS, (2, -1), "never meet"),
     "copies_on_gpus": lambda: plots.copies_on_gpus(HELD, 80e9, title="one fits and one does not"),
     "differences": lambda: plots.differences({"good": 1e-13, "none": 0, "bad": 2e-2}, 1e-9, axis="how far", title="a"),
+    "fault_losses": lambda: plots.fault_losses(LOSSES, "not divided", "one hides it"),
     "bucket_plan": plots.bucket_plan,
     "gradients_leave": plots.gradients_leave,
     "lanes": lambda: plots.lanes({"late": LATE, "early": EARLY}, title="earlier is shorter"),
@@ -116,21 +118,41 @@ def test_no_worker_stops_before_the_picture_ends():
     assert under_way((2.0, 2.7, 6.8), 7.6) == [(0, 6.0, 5), (1, 5.4, 4), (2, 6.8, 6)]
 
 
-def test_many_all_reduces_are_drawn_in_fewer_bars_that_take_as_long():
-    many = [*LATE[:2], *(Event(0, "all_reduce", 1 + i / 64, 1 + (i + 0.5) / 64, 1.0) for i in range(128))]
-    bars = joined(many[2:], 5)
-    assert len(bars) == 26 and bars[0].start == 1.0 and bars[1].start == 1 + 5 / 64
-    assert sum(bar.end - bar.start for bar in bars) == pytest.approx(1.0)
-    ax = plots.lanes({"many": many})
-    assert "128 all-reduces,\n5 to a bar" in [text.get_text() for text in ax.texts]
+def test_many_all_reduces_are_all_drawn_as_hairlines_at_their_own_time():
+    many = [*LATE[:2], *(Event(0, "all_reduce", 1 + i / 64, 1 + (i + 0.1) / 64, 1.0) for i in range(128))]
+    ax = plots.lanes({"many": many}, notes={"many": "the last is short"})
+    assert "128 all-reduces\nthe last is short" in [text.get_text() for text in ax.texts]
     assert "128 all-reduces" in plots.words_of(ax.figure)
+    lines = [patch for patch in ax.patches if patch.get_width() < 0.01]
+    assert [line.get_x() for line in lines] == [event.start for event in many[2:]]
+    assert all(line.get_linewidth() == 0 for line in lines)
+
+
+def test_a_wait_that_is_too_short_for_its_name_is_said_behind_the_lane():
+    short = [*LATE[:2], Event(0, "all_reduce", 2.0, 3.1, 2.0)]
+    told = [text.get_text() for text in plots.lanes({"late": LATE, "short": short}).texts]
+    assert "5 s" in told and "3.1 s (62%), waits 0.1" in told
+
+
+def test_replicas_with_other_starts_stay_as_far_apart_as_they_were():
+    words = plots.words_of(plots.replica_paths(PATHS, (2, -1)).figure)
+    assert "at the start rank 0 and rank 1 are 0.54 apart, at the end rank 0 and rank 1 are 0.54 apart" in words
+
+
+def test_losses_of_a_fault_that_an_optimizer_hides_lie_on_those_of_the_right_run():
+    ax = plots.fault_losses(LOSSES, "not divided", "one hides it")
+    told = [text.get_text() for text in ax.texts]
+    assert told == ["SGD, right", "SGD, not divided", "AdamW, right\nand not divided"]
+    words = plots.words_of(ax.figure)
+    assert "SGD: from 4 to 0.1, not divided to 80" in words
+    assert "AdamW: from 4 to 1, not divided to 1, the same in every step" in words
 
 
 def test_every_gpu_has_a_column_of_all_parts_and_what_is_too_much_is_said():
     ax = plots.copies_on_gpus(HELD, 80e9, gpus=64)
     assert len(ax.patches) == 2 * 5 * 3
     told = [text.get_text() for text in ax.texts]
-    assert "40 GB on every GPU" in told and "128 GB on every GPU: 48 GB too many" in told and told.count("63") == 2
+    assert "40 GB on every GPU" in told and "128 GB on every GPU: 48 GB too much" in told and told.count("63") == 2
     words = plots.words_of(ax.figure)
     assert "each of 64 GPUs holds of large 128.0 GB: weights 16.0 GB" in words and "a line at 80 GB" in words
 

@@ -12,6 +12,7 @@ from legible import assert_legible
 
 from course_lib import plots
 from course_lib.costs import protocol_changes
+from course_lib.costs.two_trees import broadcast_slots, first_chunks
 from course_lib.hardware import DGX_A100, DGX_H100, H100
 from course_lib.measured import all_reduce_dgx, all_reduce_h100
 from course_lib.plots import words_of
@@ -25,6 +26,8 @@ DRAWN = {
     "protocol_flags": plots.protocol_flags,
     "protocol_lines": lambda: plots.protocol_lines(MEASURED),
     "hops_in_chunks": plots.hops_in_chunks,
+    "two_trees": plots.two_trees,
+    "two_trees, more": lambda: plots.two_trees(16),
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -92,6 +95,42 @@ def test_in_chunks_the_hops_overlap():
     ax = plots.hops_in_chunks(3, 6)
     assert "whole: 18 slots" in texts(ax) and "in 6 chunks: 8 slots" in texts(ax)
     assert texts(ax).count("the whole tensor") == 3 and texts(ax).count("5") == 3
+
+
+@pytest.mark.parametrize(("ranks", "down"), [(8, 5), (16, 7)])
+def test_the_two_trees_say_in_which_slot_the_first_chunk_comes(ranks, down):
+    slots = [first_chunks(ranks, tree) for tree in (0, 1)]
+    assert max(slot for _, slot in slots[0].values()) == down
+    assert broadcast_slots(ranks, 23) == down + 22
+    said = texts(plots.two_trees(ranks))
+    numbers = [str(slot) for tree in slots for _, slot in tree.values()]
+    assert all(said.count(number) >= numbers.count(number) for number in set(numbers))
+
+
+def test_few_ranks_are_leaves_in_both_trees():
+    inner = [{above for above, _ in first_chunks(16, tree).values()} for tree in (0, 1)]
+    assert set(range(16)) - inner[0] - inner[1] == {1}
+
+
+def test_where_the_receiver_may_read_is_marked():
+    ax = plots.protocol_flags()
+    marks = [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "^"]
+    assert marks[:3] == [12, 3, 1]
+    assert "not to scale" in " ".join(texts(ax))
+
+
+def test_the_words_of_the_text_are_in_the_picture_of_rails():
+    said = texts(plots.rails())
+    assert {"port", "these ports stand idle", "leaf\nswitch", *(f"rail {place}" for place in range(4))} <= set(said)
+
+
+def test_a_place_in_a_measured_curve_can_be_named():
+    ax = plots.seconds_over_size({"measured": {8: 1e-5, 1e6: 1e-3}}, notes={"here": (1e6, 1e-3)}, title="t")
+    assert "here" in texts(ax)
+
+
+def test_the_last_dot_is_compared_with_the_best_ring():
+    assert "537 MB: 2.11 ms,\n18% below the best ring" in texts(plots.protocol_lines(MEASURED))
 
 
 def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():

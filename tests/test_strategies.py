@@ -113,6 +113,13 @@ def test_new_rows_are_marked_and_what_changed_on_the_same_cluster_is_highlighted
     assert repr(table(old)) == str(table(old))
 
 
+def test_a_table_of_a_few_columns_has_no_others():
+    rows = recorded("ch05")
+    shown = table(rows, only=("sent", "step"))
+    assert shown.cells[0] == ["strategy", "cluster", "sent", "step"] and len(shown.cells) == 1 + len(rows)
+    assert not shown.legend and len(str(shown).splitlines()) == 1 + len(rows)
+
+
 def test_bars_tell_how_many_times_as_fast_as_the_first_row_and_set_new_rows_in_bold():
     from course_lib.plots import strategy_bars
 

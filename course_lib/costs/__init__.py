@@ -1,4 +1,4 @@
-"""How long it takes: compute (matmul, roofline, training days, MFU) and collectives (alpha-beta, busbw). No torch."""
+"""How long it takes: compute (matmul, roofline, training days, MFU), collectives, and failures. No torch."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ from course_lib.costs.compute import (
     training_flops,
     utilization,
 )
+from course_lib.costs.experts import (
+    all_to_all_seconds,
+    combine_bytes,
+    dispatch_bytes,
+    dropped_share,
+    expert_bytes,
+    expert_parameters,
+    experts_per_rank,
+    nodes_reached,
+)
+from course_lib.costs.interruptions import (
+    LLAMA_3,
+    LLAMA_3_DAYS,
+    LLAMA_3_GPUS,
+    RSC_1,
+    expected_goodput,
+    mean_hours_between_failures,
+    spares_for,
+    young_interval,
+)
 from course_lib.costs.nccl import nccl_seconds
 from course_lib.costs.protocols import fastest_protocol, one_shot_seconds, protocol_changes, protocol_seconds
 from course_lib.costs.rails import rails_seconds
@@ -36,21 +56,35 @@ from course_lib.costs.two_trees import best_chunks, pipelined_tree_seconds
 __all__ = [
     "ALGORITHMS",
     "DAY",
+    "LLAMA_3",
+    "LLAMA_3_DAYS",
+    "LLAMA_3_GPUS",
     "RECOMPUTE",
+    "RSC_1",
     "algorithm_bandwidth",
+    "all_to_all_seconds",
     "best_chunks",
     "bus_bandwidth",
     "check_positive",
     "collective_bytes",
     "collective_seconds",
+    "combine_bytes",
     "crossover_bytes",
+    "dispatch_bytes",
+    "dropped_share",
+    "expected_goodput",
+    "expert_bytes",
+    "expert_parameters",
+    "experts_per_rank",
     "fastest_protocol",
     "forward_flops",
     "hierarchical_all_reduce_seconds",
     "matmul_bytes",
     "matmul_flops",
     "matmul_intensity",
+    "mean_hours_between_failures",
     "nccl_seconds",
+    "nodes_reached",
     "one_shot_seconds",
     "pipelined_tree_seconds",
     "protocol_changes",
@@ -59,9 +93,11 @@ __all__ = [
     "ridge_point",
     "roofline_flops",
     "roofline_seconds",
+    "spares_for",
     "step_flops",
     "training_days",
     "training_flops",
     "tree_rounds",
     "utilization",
+    "young_interval",
 ]

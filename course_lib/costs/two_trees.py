@@ -76,6 +76,11 @@ def broadcast_steps(rank: int, ranks: int, chunks: int) -> Iterator[list[Step]]:
     yield from (slots[slot] for slot in sorted(slots))
 
 
+def first_chunks(ranks: int, tree: int) -> dict[int, tuple[int, int]]:
+    """Return for each rank but 0 its parent in the first (0) or second (1) tree, and the slot of its first chunk."""
+    return {rank: (above, _arrivals(ranks)[tree, rank] + 1) for rank, above in _two_trees(ranks)[tree].items()}
+
+
 @lru_cache(maxsize=64)
 def _two_trees(ranks: int) -> tuple[dict[int, int], dict[int, int]]:
     """Return the parent of each rank but 0, in both trees; the two trees' roots hang below rank 0."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -233,7 +233,7 @@ COLUMNS = (
     ("loss", "loss", "{:.4f}".format),
 )
 LEGEND = "kB of weights, gradients, optimizer, activations held and sent per step by a rank; collectives per layer"
-HIGHLIGHTED = "highlighted: what differs from the row before it on the same cluster"
+HIGHLIGHTED = "highlighted: what differs from the row before it, on the same cluster if there is one"
 NAMES = 2  # columns that say which row it is
 CHANGED = "background: rgba(230, 159, 0, 0.25); font-weight: bold"  # seen on white and on black pages
 
@@ -262,17 +262,19 @@ class Table(str):
         return f'<table style="font-variant-numeric: tabular-nums">{rows}</table><div>{told}</div>'
 
 
-def table(rows: Iterable[Row], new: int = 0) -> Table:
+def table(rows: Iterable[Row], new: int = 0, only: Sequence[str] = ()) -> Table:
     """Return rows as a table; bytes are kB (1,000 bytes) per rank, `sent` and `step` are per step.
 
     The last `new` rows are marked: what differs from the row before on the same cluster (else from the row above) is
     highlighted where a notebook shows the table, which is where it is the last thing in a cell. As text, the rows begin
-    with an arrow. A loss that all rows share is told below, once.
+    with an arrow. A loss that all rows share is told below, once. `only` names the columns to show behind the strategy
+    and the cluster; then the text beside the table tells what they are.
     """
-    rows, columns = list(rows), COLUMNS
-    cells = [_shown(row) for row in rows]
-    legend = [LEGEND]
-    if len(rows) > 1 and len({line[-1] for line in cells}) == 1:
+    rows, shown = list(rows), {"strategy", "cluster", *only}
+    columns = [column for column in COLUMNS if not only or column[1] in shown]
+    cells = [_shown(row, columns) for row in rows]
+    legend = [] if only else [LEGEND]
+    if columns[-1][1] == "loss" and len(rows) > 1 and len({line[-1] for line in cells}) == 1:
         legend.append(f"the loss of the third step is {cells[0][-1]} in every row")
         columns, cells = columns[:-1], [line[:-1] for line in cells]
     changed = set()
@@ -291,6 +293,6 @@ def table(rows: Iterable[Row], new: int = 0) -> Table:
     return made
 
 
-def _shown(row: Row) -> list[str]:
-    values = [(getattr(row, field), form) for field, _, form in COLUMNS]
+def _shown(row: Row, columns: Sequence[tuple]) -> list[str]:
+    values = [(getattr(row, field), form) for field, _, form in columns]
     return [f"{value / 1000:,.0f}" if form == "bytes" else form(value) for value, form in values]

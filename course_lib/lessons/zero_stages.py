@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -132,49 +131,6 @@ def far_from_one_device(strategy: Callable, ranks: int, on: Any = None, steps: i
 @functools.cache
 def _alone(steps: int) -> torch.Tensor:
     return whole_weights(run(train_stage, one_device, steps, torch.float64, ranks=1, on=Cluster()))
-
-
-def train_on(
-    dist: Any, steps: int, folder: str, fully_sharded_step: Callable, shard: Callable, save: Callable, load: Callable
-) -> torch.Tensor:
-    """Train stage 3 for `steps` steps from where the files in `folder` end; write new files, return the losses.
-
-    Batches are drawn at random: a checkpoint holds the state of their generator, and the number of steps, beside what
-    a rank has of weights and moments.
-    """
-    step, module, states, _ = zero_3(fully_sharded_step, shard)(dist, new_model())
-    shards, shapes, order = named_shards(module, states), named_shapes(new_model()), torch.Generator().manual_seed(0)
-    files = {file.name: file.read_bytes() for file in Path(folder).iterdir()}
-    dist.barrier()  # all have looked before anybody writes
-    if files:
-        extra = load(dist, files, shards, shapes)
-        order.set_state(extra["order"])
-        for state in states:
-            state["steps"] = extra["step"]
-    losses = [step(*text.batch(int(torch.randint(9999, (1,), generator=order)))) for _ in range(steps)]
-    extra = {"step": states[0]["steps"], "order": order.get_state()}
-    for name, data in save(dist, shards, shapes, extra).items():
-        Path(folder, name).write_bytes(data)
-    mean = torch.tensor(losses)
-    dist.all_reduce(mean)
-    return mean / dist.get_world_size()
-
-
-def named_shards(module: nn.Module, states: list[dict]) -> dict[str, torch.Tensor]:
-    """Return what a rank of stage 3 has to save, by name: its shards of the weights and of both of AdamW's moments."""
-    named = {}
-    for place, (piece, state) in enumerate(zip(module.parameters(), states, strict=True)):
-        if not state:
-            state.update(steps=0, mean=torch.zeros_like(piece.data), square=torch.zeros_like(piece.data))
-        parts = {"weight": piece.data, "mean": state["mean"], "square": state["square"]}
-        named |= {f"{part} {place}": tensor for part, tensor in parts.items()}
-    return named
-
-
-def named_shapes(model: GPT) -> dict[str, torch.Size]:
-    """Return the shapes of the whole tensors whose shards `named_shards` returns."""
-    parts = ("weight", "mean", "square")
-    return {f"{part} {place}": shape for place, (_, shape) in enumerate(units_of(model)[0]) for part in parts}
 
 
 def units_of(model: GPT) -> tuple[list, list[torch.Tensor]]:

@@ -50,12 +50,14 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.commits import crash_points, two_phases
 from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
 from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
+from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
@@ -67,10 +69,13 @@ from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.losses import smoothed_losses
+from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.long_sequences import causal_work, ring_of_keys
+from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
+from course_lib.plots.mesh import axis_traffic, mesh_of_ranks
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
@@ -89,6 +94,7 @@ from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.rates import rates_over_size
+from course_lib.plots.recorders import recorder_dumps
 from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
@@ -112,6 +118,7 @@ from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
+from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
@@ -152,6 +159,7 @@ __all__ = [
     "all_reduce_costs",
     "arrow",
     "as_html",
+    "axis_traffic",
     "bandwidth",
     "batch_gain",
     "before_after",
@@ -163,10 +171,12 @@ __all__ = [
     "bucket_plan",
     "bytes_text",
     "call_order",
+    "causal_work",
     "chunk_journey",
     "chunk_strips",
     "copies_on_gpus",
     "count_waiting",
+    "crash_points",
     "cut_all_reduce",
     "cut_gate_and_up",
     "cut_heads",
@@ -178,12 +188,16 @@ __all__ = [
     "drift",
     "expert_layer",
     "explore",
+    "failing_day",
+    "fault_losses",
     "four_ranks",
     "gather_use_free",
+    "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
     "held_over_time",
     "hops_in_chunks",
+    "interruptions",
     "kept_tensors",
     "kernel_traces",
     "knees",
@@ -206,6 +220,7 @@ __all__ = [
     "memory_bars",
     "memory_timeline",
     "memory_timelines",
+    "mesh_of_ranks",
     "message_cost",
     "message_sizes",
     "messages",
@@ -224,7 +239,9 @@ __all__ = [
     "padded_batch",
     "padded_shards",
     "pipeline_of_nodes",
+    "plan_picture",
     "plans_that_fit",
+    "predicted_and_measured",
     "price_moves",
     "price_of_cuts",
     "promised_blocks",
@@ -234,8 +251,10 @@ __all__ = [
     "rails",
     "rates_over_size",
     "reading_and_messages",
+    "recorder_dumps",
     "replica_paths",
     "replicas",
+    "ring_of_keys",
     "ring_pieces",
     "ring_step",
     "roofline",
@@ -264,6 +283,7 @@ __all__ = [
     "stale_gradient",
     "stall",
     "star_and_ring",
+    "step_parts",
     "store_serve_train",
     "strategy_bars",
     "streams",
@@ -280,6 +300,8 @@ __all__ = [
     "traces",
     "tree_rounds",
     "two_levels",
+    "two_phases",
+    "two_trees",
     "way_between_gpus",
     "ways_to_cut",
     "who_talks",

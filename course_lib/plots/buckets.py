@@ -46,8 +46,8 @@ def bucket_packing(ax: Any = None) -> Axes:
         inner, x = inner + wide + 0.2, x + wide + GAP
     box(ax, 18.4, 3.5, 3.4, 1.5, RECEIVED, "one\nall-reduce", edge=COLLECTIVE, line=2.0)
     arrow(ax, (inner + 0.1, 4.25), (18.4, 4.25), "<|-|>", colour=COLLECTIVE, line=2.2)
-    ax.text(20.05, 5.6, "at once: cat, start", ha="center", fontsize=SMALLEST)
-    ax.text(20.05, 2.15, "later: wait,\nsplit, divide", ha="center", fontsize=SMALLEST)
+    ax.text(4.0, 5.85, "at once: cat, start", ha="right", va="center", fontsize=SMALLEST, weight="bold")
+    ax.text(4.0, 2.65, "later: wait,\nsplit, divide", ha="right", va="center", fontsize=SMALLEST, weight="bold")
     ax.set_title("A bucket is packed and sent at once, and unpacked only when the step needs it", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, f"On one rank: the gradients {', '.join(names)} are laid one after the other into one flat tensor; one "

@@ -9,7 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from course_lib import costs
-from course_lib.plots.canvas import FACES, GREY, INK, SERIES, SMALLEST, TITLE, WAITING, WIDTH, Picture, new_axes, say
+from course_lib.plots.canvas import (
+    FACES,
+    GREY,
+    INK,
+    LIMIT,
+    SERIES,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WIDTH,
+    Picture,
+    new_axes,
+    say,
+)
 from course_lib.plots.time import time_unit
 
 
@@ -122,10 +135,13 @@ def seconds_over_size(
     points: Mapping[str, Mapping[float, float]] | None = None,
     lines: Mapping[str, Callable[[float], float]] | None = None,
     *,
+    notes: Mapping[str, tuple[float, float]] | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw seconds over bytes, both on logarithmic axes: measured `points[name][size]`, and a line for each model.
+
+    `notes` are words for places in the picture, each (bytes, seconds).
 
     The text twin is the table from which `points` was made, and the models' own numbers.
     """
@@ -138,8 +154,14 @@ def seconds_over_size(
         ax.plot(kept, [series[size] for size in kept], marker, color=colour, markersize=6, label=name)
     dashes = ["-", "--", "-.", ":"] * 4
     for (name, model), colour, dash in zip(lines.items(), SERIES * 2, dashes, strict=False):
-        ax.plot(exact, [model(size) for size in exact], dash, color=colour, linewidth=1.8, label=name)
+        colour = INK if points else colour  # a model beside what was measured
+        ax.plot(exact, [model(size) for size in exact], dash, color=colour, linewidth=1.4, label=name, zorder=1)
     _log_axes(ax)
+    for place, (words, (size, seconds)) in enumerate((notes or {}).items()):
+        offset, side = (((-22, 24), "right"), ((24, -32), "center"))[place % 2]
+        ax.plot([size], [seconds], "o", markersize=11, markerfacecolor="none", color=LIMIT, markeredgewidth=1.6)
+        ax.annotate(words, (size, seconds), offset, textcoords="offset points", fontsize=SMALLEST, color=LIMIT,
+                    weight="bold", ha=side, va="center", arrowprops={"arrowstyle": "-", "color": LIMIT, "shrinkB": 6})
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)

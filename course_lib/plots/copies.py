@@ -39,7 +39,7 @@ def copies_on_gpus(held: Mapping[str, Mapping[str, float]], capacity: float, gpu
                 color=INK)  # fmt: skip
         total = sum(parts.values())
         fits = total <= capacity
-        words = f"{total / GB:.0f} GB on every GPU" + ("" if fits else f": {(total - capacity) / GB:.0f} GB too many")
+        words = f"{total / GB:.0f} GB on every GPU" + ("" if fits else f": {(total - capacity) / GB:.0f} GB too much")
         ax.text(middle, total / GB + 0.02 * highest, words, ha="center", va="bottom", fontsize=SMALLEST,
                 weight="bold", color=INK if fits else LIMIT)  # fmt: skip
     last = (len(held) - 1) * group + SHOWN + 1

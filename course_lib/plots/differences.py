@@ -30,7 +30,7 @@ def differences(
     ax.set_yticks(range(len(far)), list(far), fontsize=SMALLEST)
     ax.set_ylim(len(far) - 0.5, -1.1)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(axis, fontsize=SMALLEST)
+    ax.set_xlabel(f"{axis} (logarithmic)", fontsize=SMALLEST)
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     told = [f"{name}: {_power(size)}, {'less' if size <= limit else 'more'} than the {_power(limit)} that we ask for"

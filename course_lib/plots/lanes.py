@@ -10,26 +10,25 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib.events import Event
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, WAITING, arrow, new_axes, say
+from course_lib.plots.canvas import COLLECTIVE, INK, SMALLEST, TITLE, WAITING, arrow, new_axes, say
 from course_lib.plots.time import look, time_unit
 
 COMPUTING = ("forward", "backward", "work")
 PAIR = 2.5  # from the first lane of one way to that of the next
 LANE = 0.74
-MANY = 60  # all-reduces in a lane: finer bars would shimmer, so of more some are drawn as one bar
-BARS = 30
+MANY = 60  # bars in a lane: more are drawn as hairlines, without edges
 
 
 def lanes(
     ways: Mapping[str, Any], *, rank: int = 0, title: str | None = None, axis: str = "", ratio: bool = True,
-    begin: float = 0.0, ax: Axes | None = None,
+    begin: float = 0.0, notes: Mapping[str, str] | None = None, ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw, for each way, what one rank computes and below it what it sends; grey is a GPU that has to wait.
 
     `ways[name]` is a `Results` or a list of events. All share one axis, which starts at `begin` seconds; behind each
     stands how long it took, and how many percent of the first one's time that is where `ratio` is set. `axis` names the
-    axis of times that are no seconds. More than MANY all-reduces are drawn in about BARS bars, each as long as its own.
-    The message goes into the title.
+    axis of times that are no seconds. `notes[name]` is said below the number of a way's all-reduces. The message goes
+    into the title.
     """
     found = {name: _events(way, rank) for name, way in ways.items()}
     ends = {name: max(event.end for event in events) for name, events in found.items()}
@@ -42,16 +41,16 @@ def lanes(
         computed = [event for event in events if event.kind in COMPUTING]
         sent = [event for event in events if event.kind not in COMPUTING]
         _lane(ax, computed, top, factor, longest - begin)
-        together = -(-len(sent) // BARS) if len(sent) > MANY else 1
-        _lane(ax, joined(sent, together), top + 1, factor, longest - begin)
+        _lane(ax, sent, top + 1, factor, longest - begin)
         done = max(event.end for event in computed)
-        _wait(ax, done * factor, ends[name] * factor, top, (longest - begin) * factor)
+        shown = _wait(ax, done * factor, ends[name] * factor, top, (longest - begin) * factor)
         share = f" ({ends[name] / ends[next(iter(ends))]:.0%})" if ratio and number else ""
         right = (longest - begin) * factor * 0.008
         words = f"{ends[name] * factor:.3g} {unit}".rstrip() + share
+        words += "" if shown else f", waits {(ends[name] - done) * factor:.1g}"
         ax.text(ends[name] * factor + right, top, words, va="center", fontsize=SMALLEST, weight="bold", color=INK)
         if sent and not any(event.label for event in sent):
-            words = _sums(sent) + (f",\n{together} to a bar" if together > 1 else "")
+            words = "\n".join(filter(None, [_sums(sent), (notes or {}).get(name)]))
             ax.text(sent[-1].end * factor + right, top + 1, words, va="center", fontsize=SMALLEST, color=INK)
         ax.text(begin * factor, top - 0.52, name, va="bottom", fontsize=SMALLEST, weight="bold", color=INK)
         told.append(_told(name, computed, sent, ends[name], factor, unit))
@@ -81,12 +80,14 @@ def _lane(ax: Axes, events: Sequence[Event], y: float, factor: float, span: floa
     for event in events:
         size = event.end - event.start
         colour, _ = look(event.kind)
-        joined = size < 0.004 * span or event.kind in COMPUTING and not event.label
+        many = len(events) > MANY
+        joined = many or size < 0.004 * span or event.kind in COMPUTING and not event.label
         edge = 0 if joined else 1.0 if len(events) < 30 else 0.35
-        shown = max(size, 0.003 * span) * factor  # or the eye cannot find it
+        shown = max(size, (0.0012 if many else 0.003) * span) * factor  # or the eye cannot find it
         ax.add_patch(Rectangle((event.start * factor, y - LANE / 2), shown, LANE, facecolor=colour, edgecolor="white",
                                linewidth=edge, zorder=2))  # fmt: skip
-        _fits(ax, event.label, event.start * factor, size * factor, y, span * factor)
+        ink = "white" if colour == COLLECTIVE else INK  # dark letters are hard to read on it
+        _fits(ax, event.label, event.start * factor, size * factor, y, span * factor, ink)
     for kind in COMPUTING:
         alike = [event for event in events if event.kind == kind]
         if alike and not any(event.label for event in alike):
@@ -94,25 +95,24 @@ def _lane(ax: Axes, events: Sequence[Event], y: float, factor: float, span: floa
             _fits(ax, kind, start, end - start, y, span * factor)
 
 
-def joined(events: Sequence[Event], together: int) -> list[Event]:
-    """Return so many neighbours as one event each, from the first one's start and as long as all of them take."""
-    groups = [events[first : first + together] for first in range(0, len(events), together)]
-    return [group[0]._replace(end=group[0].start + sum(event.end - event.start for event in group)) for group in groups]
-
-
 def _sums(sent: Sequence[Event]) -> str:
     return f"{len(sent)} all-reduces" if len(sent) > 1 else "1 all-reduce"
 
 
-def _fits(ax: Axes, words: str, x: float, size: float, y: float, span: float) -> None:
-    if words and size > (0.0115 * len(words) + 0.004) * span:
-        ax.text(x + size / 2, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK, zorder=4)
+def _fits(ax: Axes, words: str, x: float, size: float, y: float, span: float, ink: str = INK) -> bool:
+    if not words or size <= (0.0115 * len(words) + 0.004) * span:
+        return False
+    ax.text(x + size / 2, y, words, ha="center", va="center", fontsize=SMALLEST, color=ink, zorder=4,
+            weight="normal" if ink == INK else "bold")  # fmt: skip
+    return True
 
 
-def _wait(ax: Axes, start: float, end: float, y: float, span: float) -> None:
-    if end - start > 1e-9 * span:
-        ax.add_patch(Rectangle((start, y - LANE / 2), end - start, LANE, facecolor=WAITING, edgecolor="none"))
-        _fits(ax, "waits", start, end - start, y, span)
+def _wait(ax: Axes, start: float, end: float, y: float, span: float) -> bool:
+    """Draw a wait; return whether there is none, or its name stands in it."""
+    if end - start <= 1e-9 * span:
+        return True
+    ax.add_patch(Rectangle((start, y - LANE / 2), end - start, LANE, facecolor=WAITING, edgecolor="none"))
+    return _fits(ax, "waits", start, end - start, y, span)
 
 
 def _told(name: str, computed: list, sent: list, end: float, factor: float, unit: str) -> str:
@@ -133,9 +133,10 @@ def gradients_leave(layers: int = 4, ax: Axes | None = None) -> Axes:
     late = backward_with_sums(layers, forward, backward, sums, at_once=False)
     ax = lanes(
         {"all-reduces after backward": late, "each all-reduce as soon as its gradient is there": early},
-        axis="a layer's forward takes 1, its backward 2, its all-reduce 1.6", ax=ax,
+        axis="time; a layer's forward takes 1", ax=ax,
         title="Backward goes on while the gradients of later layers are already on their way",
     )  # fmt: skip
+    ax.set_xticks(range(0, 21, 2))
     for event in early:
         if event.kind == "all_reduce":
             arrow(ax, (event.posted, PAIR + LANE / 2), (event.start + 0.12, PAIR + 1 - LANE / 2))

@@ -1,4 +1,4 @@
-"""The losses of several runs on the same batches: each batch faintly, and over it the mean of its neighbours."""
+"""The losses of several runs on the same batches: smoothed, or of two optimizers with a fault and without it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import SERIES, SMALLEST, TITLE, new_axes
+from course_lib.plots.canvas import BLUE, GREEN, INK, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
 
 
 def smoothed(losses: Sequence[float], window: int) -> tuple[range, list[float]]:
@@ -28,4 +28,28 @@ def smoothed_losses(runs: Mapping[str, Sequence[float]], title: str, window: int
     ax.set_ylabel(f"loss, and its mean over {window} batches", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(frameon=False, fontsize=SMALLEST)
+    return ax
+
+
+def fault_losses(runs: Mapping[str, Sequence[Sequence[float]]], fault: str, title: str, ax: Axes | None = None) -> Axes:
+    """Draw for each optimizer the losses of a right run, as a broad line, and of one with a fault, dashed over it."""
+    ax = new_axes(ax, 3.4)
+    for (name, (right, wrong)), colour in zip(runs.items(), (BLUE, GREEN), strict=False):
+        same = list(right) == list(wrong)
+        ax.plot(range(len(right)), right, color=colour, linewidth=5, alpha=0.4, solid_capstyle="round")
+        ax.plot(range(len(wrong)), wrong, "--", color=LIMIT, linewidth=1.6)
+        last = len(right) - 0.8
+        ax.text(last, right[-1], f"{name}, right" + (f"\nand {fault}" if same else ""), va="center",
+                fontsize=SMALLEST, color=INK)  # fmt: skip
+        if not same:
+            ax.text(last, wrong[-1], f"{name}, {fault}", va="center", fontsize=SMALLEST, color=LIMIT)
+    ax.set_yscale("log")
+    ax.set_xlim(-0.3, 1.35 * len(right))
+    ax.set_xticks(range(0, len(right), 2))
+    ax.set_xlabel("step", fontsize=SMALLEST)
+    ax.set_ylabel("loss (logarithmic)", fontsize=SMALLEST)
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    told = [f"{name}: from {right[0]:.2g} to {right[-1]:.2g}, {fault} to {wrong[-1]:.2g}" + (", the same in every step"
+            if list(right) == list(wrong) else "") for name, (right, wrong) in runs.items()]  # fmt: skip
+    say(ax, "\n".join(told))
     return ax

@@ -57,9 +57,9 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
                  loc="left")  # fmt: skip
     panels = (
         ("at first", "a whole tensor\non every rank"),
-        ("1 · reduce-scatter inside", "one piece of the\nsum of this node"),
-        ("2 · all-reduce across", "that piece of the\nsum of both nodes"),
-        ("3 · all-gather inside", "all pieces, on\nevery rank"),
+        ("1 · reduce-scatter", "hatched: a piece of\nthis node's sum"),
+        ("2 · all-reduce across", "full: that piece of\nthe sum of both"),
+        ("3 · all-gather", "all pieces, on\nevery rank"),
     )
     side, gap = 1.55, 0.5
     wide = per_node * (side + gap) - gap

@@ -43,13 +43,13 @@ WORDS = {
 
 def protocol_flags(ax: Axes | None = None) -> Axes:
     """Draw what each protocol writes into the receiver's memory: data, flags, and where it waits."""
-    high = 14.4
+    high = 15.6
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title("How does a receiver notice that data has come? Three answers, three prices", fontsize=TITLE,
                  loc="left")  # fmt: skip
     left, wide = 1.0, 27.0
     for row, name in enumerate(HEADS):
-        y = 9.0 - 4.1 * row
+        y = 10.2 - 4.5 * row
         ax.text(left, y + 2.5, name, fontsize=SMALLEST, weight="bold", va="center")
         ax.text(left + 4.4, y + 2.5, HEADS[name], fontsize=SMALLEST, va="center")
         if name == "Simple":
@@ -57,18 +57,25 @@ def protocol_flags(ax: Axes | None = None) -> Axes:
             _bytes(ax, left + 19.0, y, 6.4, WAITING)
             ax.text(left + 22.2, y + 0.8, "it waits", ha="center", va="center", fontsize=SMALLEST)
             _bytes(ax, left + 25.4, y, 1.6, LIMIT)
+            seen = [left + wide]
         else:
             pairs, share = (12, 0.5) if name == "LL" else (3, 8 / 128)
+            seen = [left + (pair + 1) * wide / pairs for pair in range(pairs)]
             for pair in range(pairs):
                 start, long = left + pair * wide / pairs, wide / pairs
                 _bytes(ax, start, y, long * (1 - share), SENT)
                 _bytes(ax, start + long * (1 - share), y, long * share, LIMIT)
+        ax.plot(seen, [y - 0.55] * len(seen), "^", color=INK, markersize=6, clip_on=False)
         ax.text(left + wide + 0.8, y + 0.8, WORDS[name], va="center", fontsize=SMALLEST)
-    for x, colour, words in ((left, SENT, "data"), (left + 5, LIMIT, "flag"), (left + 10, WAITING, "waiting")):
-        ax.add_patch(Rectangle((x, -0.75), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
-        ax.text(x + 1.3, -0.3, words, va="center", fontsize=SMALLEST)
-    ax.set_ylim(-1.0, high - 1.0)
-    say(ax, "\n".join(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())}" for name in HEADS))
+    ax.plot([left + 13.6], [-0.8], "^", color=INK, markersize=6)
+    ax.text(left + 14.3, -0.8, "from here on the receiver may read; time runs to the right, not to scale",
+            va="center", fontsize=SMALLEST)  # fmt: skip
+    for x, colour, words in ((left, SENT, "data"), (left + 4.2, LIMIT, "flag"), (left + 8.4, WAITING, "waiting")):
+        ax.add_patch(Rectangle((x, -1.25), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
+        ax.text(x + 1.3, -0.8, words, va="center", fontsize=SMALLEST)
+    ax.set_ylim(-1.5, high - 1.5)
+    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())}" for name in HEADS),
+                       "marks show from where on the receiver may read: after every 8 bytes, every 128, at the end"]))
     return ax
 
 
@@ -100,13 +107,20 @@ def protocol_lines(
             ax.axvline(start, color=INK, linewidth=0.8, linestyle=":")
             ax.text(start * 1.06, 9.2, f"from {bytes_text(start)}\n{protocol.name}", fontsize=SMALLEST, va="bottom")
     ax.text(600, 17.5, "LL", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
-    ax.text(600, 38.5, "LL128", fontsize=SMALLEST, color=INK, weight="bold", va="top")
-    ax.text(600, 60, "Simple", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
+    ax.text(600, 43, "LL128", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
+    ax.text(600, 62, "Simple", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
     if measured:
         ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
         place = sorted(measured)[len(measured) // 2]
-        ax.annotate("measured", (place, 1e6 * measured[place]), (place / 14, 1e6 * measured[place] * 4.6),
-                    fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
+        ax.annotate("measured", (place / 8, 1e6 * measured[place // 8]), (place / 14, 10.5), fontsize=SMALLEST,
+                    weight="bold", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
+        last = max(measured)
+        ring = protocol_seconds("all_reduce", ranks, last, link)
+        if measured[last] < 0.9 * ring:
+            words = f"{bytes_text(last)}: {1e3 * measured[last]:.3g} ms,\n"
+            words += f"{1 - measured[last] / ring:.0%} below the best ring"
+            ax.annotate(words, (last, 1e6 * measured[last]), (last / 60, 1.3e6 * measured[last]), fontsize=SMALLEST,
+                        ha="center", va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
     ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
@@ -116,6 +130,7 @@ def protocol_lines(
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    ax.set_ylabel("time", fontsize=SMALLEST)
     ax.set_title("Each protocol has its sizes; the lowest of the three lines is what you pay", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "\n".join(told))
@@ -131,8 +146,9 @@ def one_shot_times(
     for name, series, colour, above in (("NCCL", nccl, BLUE, True), ("one-shot", one_shot, ORANGE, False)):
         sizes = sorted(size for size in series if size <= 2**19)
         ax.plot(sizes, [1e6 * series[size] for size in sizes], "o-", color=colour, linewidth=1.6, markersize=5)
-        ax.text(560, 1e6 * series[512] + (0.7 if above else -0.8), name, fontsize=SMALLEST, weight="bold", color=INK,
-                va="bottom" if above else "top")  # fmt: skip
+        shown = name if above else f"{name}, without the launch (in a CUDA graph)"
+        ax.text(560, 1e6 * series[512] + (0.7 if above else 1.6), shown, fontsize=SMALLEST, weight="bold", color=INK,
+                va="bottom")  # fmt: skip
         ax.annotate(f"{1e6 * series[mark]:.1f} µs", (mark, 1e6 * series[mark]),
                     (mark * 1.12, 1e6 * series[mark] + (1.1 if above else -1.0)), fontsize=SMALLEST,
                     va="bottom" if above else "top")  # fmt: skip

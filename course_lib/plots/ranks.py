@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from course_lib.plots.canvas import (
     FACES,
@@ -98,8 +99,11 @@ def _name(ax: Axes, x: float, y: float, words: str) -> None:
     ax.text(x, y, words, ha="center", va="center", fontsize=SMALLEST, weight="bold", color=INK)
 
 
-def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any = None) -> Axes:
-    """Draw what a variable holds in the notebook's process and in that of each rank, at most four of them."""
+def separate_memories(here: Any, there: Sequence, name: str = "notes", ended: int = 0, ax: Any = None) -> Axes:
+    """Draw what a variable holds in the notebook's process and in that of each rank, at most four of them.
+
+    `ended` ranks of an earlier run are drawn in grey and crossed out.
+    """
     ranks = len(there)
     if not 1 <= ranks <= 4:
         raise ValueError(f"{ranks} ranks: separate_memories draws 1 to 4")
@@ -110,6 +114,14 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any =
     box(ax, 5.5, 4.4, 11, 2.3, PAPER)
     _name(ax, 11, 6.15, "the notebook's process, before and after")
     box(ax, 7.6, 4.7, 6.8, 0.95, CARD, f"{name} = {here!r}", line=0.6)
+    for rank in range(ended):
+        x = 0.3 + 1.2 * rank
+        ax.add_patch(Rectangle((x, 4.5), 1.0, 0.95, facecolor=WAITING, edgecolor="none"))
+        ax.text(x + 0.5, 4.98, f"{rank}", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        ax.plot([x, x + 1.0], [4.5, 5.45], color=INK, linewidth=1)
+        ax.plot([x, x + 1.0], [5.45, 4.5], color=INK, linewidth=1)
+    if ended:
+        ax.text(0.3, 6.15, "first run: its ranks\nhave ended, lists and all", va="center", fontsize=SMALLEST, color=INK)
     wide = (22 - 0.3 * (ranks + 1)) / ranks
     for rank, value in enumerate(there):
         x = 0.3 + rank * (wide + 0.3)
@@ -120,6 +132,7 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ax: Any =
         box(ax, x + 0.15, 0.35, wide - 0.3, 1.8, CARD, f"{name} =\n{lines}", line=0.6)
     ax.text(17.4, 4.1, "when the run starts:\na copy for each", ha="left", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"In the notebook's process {name} = {here!r}.\nEach rank was given a copy when the run started. "
+            + (f"The {ended} ranks of the first run have ended, and their lists with them. " if ended else "")
             + "Afterwards " + ", ".join(f"on rank {rank} {name} = {value!r}" for rank, value in enumerate(there)))
     return ax
 
@@ -216,22 +229,24 @@ def one_model(
     if goal is not None:
         ax.plot([0, steps], [goal, goal], color=INK, linewidth=1.2, linestyle="--")
         words = f"the weight that made the data: {goal:g}"
-        ax.text(steps, goal + 0.05, words, ha="right", va="bottom", fontsize=SMALLEST, color=INK)
+        ax.text(steps, goal + 0.05, words, ha="right", va="bottom", fontsize=SMALLEST, color=INK, zorder=5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
     top = max([*ends, last])
     apart = 0.095 * (top - min(0.0, *ends))
-    ax.text(steps * 1.01, last, f"all {len(together)}, with your sum: {last:.2f}", va="center", fontsize=SMALLEST,
+    ax.text(steps * 1.055, last, f"all {len(together)}, with your sum: {last:.2f}", va="center", fontsize=SMALLEST,
             color=INK, weight="bold")  # fmt: skip
     for side in (1, -1):  # above that name and below it, each name at its line or pushed away from the last one
         place = last
         for end in sorted((end for end in ends if (end - last) * side > 0), key=lambda end: abs(end - last)):
             place = side * max(side * end, side * place + apart)
             name = f"rank {ends[end]} alone: {end:.2f}"
-            ax.text(steps * 1.01, place, name, va="center", fontsize=SMALLEST, color=INK)
-    ax.set_xlim(0, steps * 1.45)
+            ax.plot([steps, steps * 1.045], [end, place], color=SERIES[ends[end]], linewidth=1.5)
+            ax.text(steps * 1.055, place, name, va="center", fontsize=SMALLEST, color=INK)
+    ax.set_xlim(0, steps * 1.5)
     ax.set_ylim(top=1.17 * top)
     ax.spines["bottom"].set_bounds(0, steps)
     ax.set_xticks(range(0, steps + 1, 5))
-    ax.set_xlabel("training step", fontsize=SMALLEST, x=1 / 2.9)
+    ax.set_xlabel("training step", fontsize=SMALLEST, x=1 / 3)
     ax.set_ylabel("weight", fontsize=SMALLEST)
     ax.set_title("Alone, four ranks learn four models; with your sum they keep one", fontsize=TITLE, loc="left")
     say(ax, f"Weight after {steps} training steps: " + ", ".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,10 +100,11 @@ def replica_paths(paths: Sequence[Sequence[Sequence[float]]], goal: Sequence[flo
         colour = SERIES[rank]
         ax.plot(xs, ys, "-o", color=colour, markersize=4, linewidth=1.6, label=f"rank {rank}")
         ax.text(xs[0], ys[0], f"rank {rank} ", ha="right", va="center", fontsize=SMALLEST, color=INK)
-        ax.plot(xs[-1], ys[-1], "o", color=colour, markersize=9)
+        ax.plot(xs[-1], ys[-1], "o", color=colour, markersize=9, zorder=4)
+    apart = _apart(ax, paths)
     ax.plot(*goal, "*", color=INK, markersize=16, zorder=3)
     ax.annotate("the weights to find", goal, (-11, 0), textcoords="offset points", ha="right", va="center",
-                fontsize=SMALLEST, color=INK)  # fmt: skip
+                fontsize=SMALLEST, color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     ax.margins(0.14)
     ax.set_xlabel("first weight", fontsize=SMALLEST)
     ax.set_ylabel("second weight", fontsize=SMALLEST)
@@ -110,5 +112,21 @@ def replica_paths(paths: Sequence[Sequence[Sequence[float]]], goal: Sequence[flo
         ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(f"rank {rank} goes from ({path[0][0]:.2f}, {path[0][1]:.2f}) to ({path[-1][0]:.2f}, "
                       f"{path[-1][1]:.2f})" for rank, path in enumerate(paths))
-            + f"\nthe weights to find are ({goal[0]:g}, {goal[1]:g})")  # fmt: skip
+            + apart + f"\nthe weights to find are ({goal[0]:g}, {goal[1]:g})")  # fmt: skip
     return ax
+
+
+def _apart(ax: Axes, paths: Sequence[Sequence[Sequence[float]]]) -> str:
+    """Draw a line between the first and the last rank where they start, and where they end; return it in words."""
+    pairs = [(path[0], path[-1]) for path in (paths[0], paths[-1])]
+    told = []
+    for place, when in enumerate(("start", "end")):
+        one, other = (pair[place] for pair in pairs)
+        far = math.dist(one, other)
+        ax.plot(*zip(one, other, strict=True), "--", color=INK, linewidth=1.2, zorder=1)
+        share, side, shift = ((0.5, "right", -7), (0.15, "left", 7))[place]  # at the end the curves lie on the left
+        at = [share * a + (1 - share) * b for a, b in zip(one, other, strict=True)]
+        ax.annotate(f"{when}: {far:.2f} apart", at, (shift, 0), textcoords="offset points", ha=side, va="center",
+                    fontsize=SMALLEST, color=INK)  # fmt: skip
+        told.append(f"at the {when} rank 0 and rank {len(paths) - 1} are {far:.2f} apart")
+    return "\n" + ", ".join(told)

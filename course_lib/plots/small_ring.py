@@ -42,7 +42,7 @@ def ring_pieces(ax: Any = None) -> Axes:
         start, end = LEFT + WIDE * start - 1.5, LEFT + WIDE * (start + 2) - 1.9
         ax.plot([start, end], [9.3, 9.3], color=INK, linewidth=1)
         ax.text((start + end) / 2, 9.95, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
-    words = "a, b, c: what ranks 0, 1, 2 have brought; all = a+b+c. A pink frame: just came in, and moves on next."
+    words = "a, b, c: what ranks 0, 1, 2 have brought; all = a+b+c. A pink frame: has just come in, or moves on next."
     ax.text(LEFT, -0.55, words, va="center", fontsize=SMALLEST, color=INK)
     ax.set_ylim(-1.1, 10.4)
     say(ax, "Rank 0 sends to rank 1, rank 1 to rank 2 and rank 2 to rank 0. Rank 0 brings a, rank 1 b, rank 2 c, in "

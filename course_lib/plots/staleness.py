@@ -59,7 +59,7 @@ def stale_gradient(seconds: Sequence[float] = (2.0, 2.7, 6.8), until: float = 7.
         crossed = [begin, *sorted(job[2] for job in done if job[0] > worker and begin < job[2] < end), end]
         room = max(pairwise(crossed), key=lambda free: free[1] - free[0])  # where no arrow crosses the words
         _bar(ax, y, begin, end, FACES[fetched], "", 0.62, LIMIT if late else INK, 2.0 if late else 0.8)
-        words = f"v{fetched} → v{met}\n{met - fetched} stale"
+        words = f"v{fetched} → v{met}\n" + (f"{met - fetched} stale" if met > fetched else "fresh")
         ax.text(sum(room) / 2, y, words, ha="center", va="center", fontsize=SMALLEST, color=LIMIT if late else INK,
                 weight="bold" if late else "normal", linespacing=1.05)  # fmt: skip
         arrow(ax, (end, y - 0.31), (end, 0.38), colour=LIMIT if late else SENT, line=2.0 if late else 1.2)

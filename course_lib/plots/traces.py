@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ from course_lib.plots.canvas import (
     RECEIVED,
     SMALLEST,
     TITLE,
+    WAITING,
     arrow,
     say,
     sheet,
@@ -96,7 +98,7 @@ NAMES = {1: "tensor parallelism", 2: "pipeline", 3: "data parallelism", 4: "mixt
 SIGNS = {
     1: "two AR in each layer, in forward too, and nothing is computed meanwhile",
     2: "R before each piece, S behind it, and gaps",
-    3: "AR in backward only, while another layer is computed, if there is one",
+    3: "AR in backward only, beside the computing of the next layer",
     4: "two A2A in each layer; one ends forward, one begins backward",
     5: "AG ahead of each layer, RS behind it; computing waits only for the first AG",
     6: "AG and RS again, but computing waits for each",
@@ -114,12 +116,13 @@ def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) 
     numbers = numbers or (1, 2, 3, 4, 5)
     count = len(numbers)
     high = 3.1 * count + 2.1
-    ax = sheet(0.37 * high + 0.2, 1, high, ax)
+    below = 0.7 if count > 2 else 0.0  # the key once more, where a tall picture's head is out of sight
+    ax = sheet(0.37 * (high + below) + 0.2, 1, high, ax)
     words = title or "What gives each strategy away: its calls, and whether computing waits for them"
     asked = title or "One training step of one GPU, five ways: which strategy is which?"
     ax.set_title(words if named else asked, fontsize=TITLE, loc="left")
     top = 3.1 * count
-    keys = ("F1, B1: forward, backward of layer 1, twice where it runs in two halves; Fa: of piece a of the batch",
+    keys = ("F1, B1: forward, backward of layer 1, sometimes in two parts; Fa: forward of piece a of the batch",
             ", ".join(f"{short} {call}" for call, short in CALLS.items()))  # fmt: skip
     for place, words in enumerate(keys):
         ax.text(0, top + 1.75 - 0.7 * place, words, ha="left", va="center", fontsize=SMALLEST, color=INK)
@@ -133,10 +136,15 @@ def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) 
         for row, (words, height) in enumerate((("computes", 1.1), ("communicates", 0.1))):
             ax.text(LEFT - 0.008, floor + height + 0.47, words, ha="right", va="center", fontsize=SMALLEST, color=INK)
             signs = SHOWN[number] if named and row else ()
-            _row(ax, [bar for bar in bars if (bar.kind in CALLS) == bool(row)], bars, floor + height, signs)
+            shown = [bar for bar in bars if (bar.kind in CALLS) == bool(row)]
+            _row(ax, shown, bars, floor + height, signs)
+            if named and NAMES[number] == "pipeline" and not row:
+                _gaps(ax, shown, bars, floor + height)
     arrow(ax, (LEFT, 0.3), (1, 0.3))
     ax.text(0, 0.3, "time", ha="left", va="center", fontsize=SMALLEST, color=INK)
-    ax.set(xlim=(0, 1.003), ylim=(0, high))
+    if below:
+        ax.text(0, -0.4, keys[1], ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.set(xlim=(0, 1.003), ylim=(-below, high))
     say(ax, "Each sketch is one training step of one GPU, from left to right.\n"
             + "\n".join(_told(number, named) for number in numbers))  # fmt: skip
     return ax
@@ -150,6 +158,17 @@ def _row(ax: Axes, bars: list[Bar], whole: list[Bar], low: float, signs: Collect
         ax.add_patch(Rectangle((x, low), bar.length * scale, 0.92, facecolor=colour, edgecolor=INK, linewidth=line,
                                zorder=2 if line > 1 else 1))  # fmt: skip
         ax.text(x + bar.length * scale / 2, low + 0.45, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+
+
+def _gaps(ax: Axes, bars: list[Bar], whole: list[Bar], low: float) -> None:
+    """Draw the time in which nothing is computed between the first bar and the last."""
+    scale = (1 - LEFT) / max(bar.start + bar.length for bar in whole)
+    for one, other in pairwise(bars):
+        begin, end = one.start + one.length, other.start
+        ax.add_patch(Rectangle((LEFT + begin * scale, low), (end - begin) * scale, 0.92, facecolor=WAITING,
+                               edgecolor=INK, linewidth=2.6, zorder=2))  # fmt: skip
+        ax.text(LEFT + (begin + end) / 2 * scale, low + 0.45, "gap", ha="center", va="center", fontsize=SMALLEST,
+                color=INK, zorder=3)  # fmt: skip
 
 
 def _told(number: int, named: bool) -> str:

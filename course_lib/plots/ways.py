@@ -34,26 +34,26 @@ SWITCH = "#E3E3E3"
 def way_between_gpus(
     near: float = 0.43e-3, far: float = 11.44e-3, node: Node = DGX_A100, ax: Axes | None = None
 ) -> Axes:
-    """Draw two machines and the way between their GPUs, each piece as thick as it is wide, and what two sums took.
+    """Draw two nodes and the way between their GPUs, each piece as thick as it is wide, and what two sums took.
 
-    `near` and `far` are seconds that two GPUs of one machine, and of two machines, needed for the same all-reduce.
+    `near` and `far` are seconds that two GPUs of one node, and of two nodes, needed for the same all-reduce.
     """
     wide, port, pcie = (link.bandwidth / GIGA for link in (node.gpu.link, node.nic, L40S.link))
     high = 19.6
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"Inside a machine the way is {wide:g} GB/s wide; to the next machine it narrows to {port:g}",
+    ax.set_title(f"Inside a node the way is {wide:g} GB/s wide; to the next node it narrows to {port:g}",
                  fontsize=TITLE, loc="left")  # fmt: skip
     for left, number in ((0.3, 0), (25.7, 1)):
-        _machine(ax, left, number, wide, pcie)
-    _cable(ax, [(14.9, 9.1), (17.2, 9.1), (20.5, 12.2), (23.8, 9.1), (26.1, 9.1)], port, wide, LIMIT)
-    box(ax, 16.0, 8.4, 2.6, 1.5, SWITCH, "leaf")
-    box(ax, 22.4, 8.4, 2.6, 1.5, SWITCH, "leaf")
-    box(ax, 19.1, 11.6, 2.8, 1.5, SWITCH, "spine")
-    ax.text(20.5, 17.0, f"by one port:\n{port:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=LIMIT,
+        _node(ax, left, number, wide, pcie)
+    _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
+    for x, words in ((16.1, "leaf\nswitch"), (21.9, "leaf\nswitch")):
+        box(ax, x, 8.0, 2.6, 2.2, SWITCH, words)
+    box(ax, 18.9, 11.4, 2.8, 2.2, SWITCH, "spine\nswitch")
+    ax.text(20.3, 7.0, f"by one port: {port:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=LIMIT,
             weight="bold")  # fmt: skip
-    ax.text(20.5, 14.5, "switches of\nthe network", ha="center", va="center", fontsize=SMALLEST)
+    ax.text(20.3, 15.6, "the network", ha="center", va="center", fontsize=SMALLEST)
     longest = max(near, far)
-    rows = ((3.4, near, COMPUTE, "two GPUs of one machine"), (1.2, far, LIMIT, "two GPUs of two machines"))
+    rows = ((3.4, near, COMPUTE, "two GPUs of one node"), (1.2, far, LIMIT, "two GPUs of two nodes"))
     for y, taken, colour, words in rows:
         ax.text(11.4, y + 0.65, words, ha="right", va="center", fontsize=SMALLEST)
         ax.add_patch(Rectangle((11.8, y), 17 * taken / longest, 1.3, facecolor=colour))
@@ -61,33 +61,40 @@ def way_between_gpus(
         ax.text(12.2 + 17 * taken / longest, y + 0.65, f"{1e3 * taken:.3g} ms{ratio}", va="center",
                 fontsize=SMALLEST, weight="bold")  # fmt: skip
     ax.text(11.8, 5.25, "measured: an all-reduce of 64 MiB", fontsize=SMALLEST)
-    say(ax, f"two machines with GPUs below an NVSwitch: {wide:g} GB/s from each GPU; from a GPU by PCIe, {pcie:g} "
+    say(ax, f"two nodes with GPUs below an NVSwitch: {wide:g} GB/s from each GPU; from a GPU by PCIe, {pcie:g} "
             f"GB/s, to its network port, {port:g} GB/s, then by a leaf switch, perhaps a spine switch, and a leaf "
-            f"switch to the port, PCIe and GPU of the other machine. Measured for 64 MiB: {1e3 * near:.3g} ms between "
-            f"two GPUs of one machine, {1e3 * far:.3g} ms between two machines, {far / near:.0f} times as long")
+            f"switch to the port, PCIe and GPU of the other node; dashed, a detour from the GPU by the CPU's memory to "
+            f"the port. Measured for 64 MiB: {1e3 * near:.3g} ms between two GPUs of one node, {1e3 * far:.3g} ms "
+            f"between two nodes, {far / near:.0f} times as long")
     return ax
 
 
-def _machine(ax: Axes, left: float, number: int, wide: float, pcie: float) -> None:
+def _node(ax: Axes, left: float, number: int, wide: float, pcie: float) -> None:
     ax.add_patch(FancyBboxPatch((left, 6.6), 14.6, 11.4, boxstyle="round,pad=0,rounding_size=0.4", facecolor=PALE,
                                 edgecolor=INK, linewidth=1, zorder=0))  # fmt: skip
-    outer = left + (0.5 if number else 10.6)  # where the port is: on the side of the other machine
-    inner = left + (9.2 if number else 1.2)
-    first, second = (inner, outer + 0.1) if not number else (outer + 0.1, inner)
+    outer = left + (0.5 if number else 10.3)  # where the port is: on the side of the other node
+    inner = left + (10.0 if number else 1.2)
+    first, second = (inner, outer + 0.2) if not number else (outer + 0.2, inner)
     for x in (first + 1.7, second + 1.7):
-        _cable(ax, [(x, 13.0), (x, 15.9)], wide, wide, COMPUTE)
-    _cable(ax, [(outer + 1.8, 9.6), (outer + 1.8, 11.6)], pcie, wide, LIMIT)
-    box(ax, left + 0.8, 15.3, 13.0, 1.6, SWITCH, "NVSwitch")
+        _cable(ax, [(x, 13.0), (x, 15.6)], wide, wide, COMPUTE)
+    _cable(ax, [(outer + 1.9, 9.6), (outer + 1.9, 11.6)], pcie, wide, LIMIT)
+    memory = left + (5.4 if number else 3.8)
+    beside = (outer + 3.6, memory + 3.0, memory, outer + 3.8) if number else (outer + 0.2, memory + 2.4, memory + 5.4,
+                                                                             outer)  # fmt: skip
+    for start, end in (((beside[0], 11.6), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
+        ax.plot(*zip(start, end, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
+    box(ax, memory, 7.9, 5.4, 2.0, "white", "detour: CPU\nand memory")
+    box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, "NVSwitch")
     for place, x in enumerate((first, second)):
         box(ax, x, 11.5, 3.4, 1.6, FACES[2 * number + place], "GPU")
     box(ax, outer, 8.4, 3.8, 1.4, SWITCH, "port")
-    middle = left + (6.6 if number else 7.3)
-    ax.text(middle, 14.2, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=COMPUTE,
+    middle = left + 7.3
+    ax.text(middle, 14.0, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=COMPUTE,
             weight="bold")  # fmt: skip
-    beside = (outer + 4.0, "left") if number else (outer - 0.2, "right")
-    ax.text(beside[0], 10.5, f"PCIe: {pcie:g} GB/s", ha=beside[1], va="center", fontsize=SMALLEST)
-    ax.text(left + (14.1 if number else 0.5), 7.2, f"machine {number}", ha="right" if number else "left",
-            fontsize=SMALLEST)  # fmt: skip
+    beside = (left + 7.3, "center")
+    ax.text(beside[0], 12.3, f"PCIe: {pcie:g} GB/s", ha=beside[1], va="center", fontsize=SMALLEST)
+    ax.text(left + (14.1 if number else 0.5), 17.2, f"node {number}", ha="right" if number else "left", va="center",
+            fontsize=SMALLEST, weight="bold")  # fmt: skip
 
 
 def _cable(ax: Axes, points: list[tuple[float, float]], carries: float, widest: float, colour: str) -> None:
@@ -97,14 +104,14 @@ def _cable(ax: Axes, points: list[tuple[float, float]], carries: float, widest: 
 
 def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
     """Draw the GPUs of some nodes twice: one ring through all, which uses a port each way, and a ring on every rail."""
-    high = 16.0
+    high = 18.4
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title(f"One ring leaves a node by one port; a ring on every rail uses all {per_node}", fontsize=TITLE,
                  loc="left")  # fmt: skip
     for left, by_rail in ((0.4, False), (21.2, True)):
         name = "a ring on every rail, each with its own port" if by_rail else "one ring through all GPUs"
-        ax.text(left, 14.6, name, fontsize=SMALLEST, weight="bold")
-        ys = [10.4 - 8.6 * node for node in range(nodes)]
+        ax.text(left, 17.0, name, fontsize=SMALLEST, weight="bold")
+        ys = [12.8 - 11.0 * node for node in range(nodes)]
         for node, y in enumerate(ys):
             ax.add_patch(FancyBboxPatch((left, y - 0.6), 18.6, 3.8, boxstyle="round,pad=0,rounding_size=0.3",
                                         facecolor=PALE, edgecolor=INK, linewidth=1))  # fmt: skip
@@ -122,15 +129,19 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
                 ax.add_patch(Rectangle((x - 0.8, port), 1.6, 0.6, facecolor=SERIES[place] if by_rail else COLLECTIVE
                                        if used else WAITING, edgecolor=INK, linewidth=0.8))  # fmt: skip
             if by_rail:
-                arrow(ax, (x, ys[0] - 1.4), (x, ys[1] + 4.0), "<|-|>", colour=SERIES[place], line=2)
+                box(ax, x - 1.5, 7.5, 3.0, 2.2, SWITCH, "leaf\nswitch")
+                for start, end in ((ys[0] - 1.4, 9.8), (7.4, ys[1] + 4.0)):
+                    arrow(ax, (x, start), (x, end), "<|-|>", colour=SERIES[place], line=2)
+                ax.text(x + 0.4, 6.55, f"rail {place}", va="center", fontsize=SMALLEST)
             elif used:
                 ends = (x, ys[0] - 1.4), (x, ys[1] + 4.0)
                 arrow(ax, *(ends if place else ends[::-1]), colour=COLLECTIVE, line=2)
-    ax.text(9.7, 7.15, "these ports stand idle", ha="center", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(9.7, 8.6, "these ports stand idle", ha="center", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(3.7, 11.75, "port", ha="left", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
             f"through all GPUs leaves node 0 by the port of GPU {per_node - 1} and comes back by that of GPU 0; the "
             "other ports stand idle. Right: GPUs at the same place of all nodes are joined by a rail, and a ring goes "
-            "round each, so that every port carries a part")
+            "round each by a leaf switch of its own, so that every port carries a part")
     return ax
 
 
@@ -160,7 +171,7 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
                 else:
                     ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [7.5, 8.4, 8.4, 7.5], color=SENT,
                             linewidth=1.6)  # fmt: skip
-        words = "up: S, down: the sum, at the same time" if adds else "3 steps add a quarter, 3 hand the sums on"
+        words = "pale: S goes up; dark: the sum comes down" if adds else "3 steps add, 3 hand on the sums: S/4 in each"
         ax.text(left + 0.8, 1.7, words, fontsize=SMALLEST)
         sent = "each GPU sends S" if adds else f"each GPU sends 2·{ranks - 1}/{ranks} S = {2 * (ranks - 1) / ranks:g} S"
         ax.text(left + 0.8, 0.5, sent, fontsize=SMALLEST, weight="bold")

@@ -6,6 +6,7 @@ A copy's metadata keep what it was copied from (a digest of the chapter, and one
 
 from __future__ import annotations
 
+import ast
 import copy
 import hashlib
 import json
@@ -106,18 +107,28 @@ def moved_away(learner: Chapter, chapter: Chapter, root: Path) -> dict[str, dict
 
 
 def move_along(answers: dict[str, str], home: Chapter, root: Path) -> list[str]:
-    """Put answers into the copy of the chapter that asks for them now, where it has none yet; say what was done."""
+    """Put answers into the copy of the chapter that asks for them now, where it has none yet; say what was done.
+
+    An answer moves only if it takes what the exercise asks for there.
+    """
+    stubs = {cell["id"]: cell.source for cell in tagged(home.notebook, "exercise")}
+    said, asked = [], answers
+    answers = {name: source for name, source in asked.items() if parameters(source) == parameters(stubs[name])}
+    if other := [name for name in asked if name not in answers]:
+        why = f"because {home.name} asks for it with other parameters"
+        said.append(f"  Only in that backup, {why}: {', '.join(other)}.")
+    if not answers:
+        return said
     copy_of_home = next((path for path in copies(root) if is_copy_of(path, home)), None)
     if copy_of_home is None:
         target = root / "work" / f"{home.name}.ipynb"
         write(target, stamped(overlay(home, answers), home))
-        return [f"  Moved to {shown(target, root)}, which asks for it now: {', '.join(answers)}."]
+        return [*said, f"  Moved to {shown(target, root)}, which asks for it now: {', '.join(answers)}."]
     there = read(copy_of_home)
     cells, given = {cell.get("id"): cell for cell in there.notebook.cells}, copied_from(there).get("cells", {})
     free = [name for name in answers if name in cells and not filled_in(name, cells[name].source, given)]
     for name in free:
         cells[name]["source"] = answers[name]
-    said = []
     if free:
         backup = back_up(copy_of_home, root)
         write(copy_of_home, there.notebook)
@@ -127,6 +138,17 @@ def move_along(answers: dict[str, str], home: Chapter, root: Path) -> list[str]:
         said.append(f"  Only in the first backup, because {shown(copy_of_home, root)} has an answer of its own or is "
                     f"older: {', '.join(left)}.")
     return said
+
+
+def parameters(source: str) -> list[str] | None:
+    """Return the names of what the first function or class of a cell takes; None where there is none to be read."""
+    try:
+        found = next((one for one in ast.parse(source).body if isinstance(one, (ast.FunctionDef, ast.ClassDef))), None)
+    except SyntaxError:
+        return None
+    if isinstance(found, ast.ClassDef):
+        found = next((one for one in found.body if getattr(one, "name", "") == "__init__"), None)
+    return None if found is None else [one.arg for one in found.args.posonlyargs + found.args.args]
 
 
 def is_copy_of(path: Path, chapter: Chapter) -> bool:

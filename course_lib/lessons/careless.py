@@ -1,0 +1,75 @@
+"""Three careless ways to save, and where each of them and a learner's own way loses a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib import Cluster, each, one_process, run
+from course_lib.lessons.crashes import crashes, final_files, packed, pieces_of, saved, survives
+
+RANKS, OLD, NEW = 4, "a1", "b2"
+
+
+def _shard(folder: Any, dist: Any, shards: dict, identity: str, sync: bool = True) -> None:
+    name = f"shard-{identity}-{dist.get_rank()}.pt"
+    folder.write(name, packed({"identity": identity, "shards": {key: one.clone() for key, one in shards.items()}}))
+    if sync:
+        folder.sync(name)
+
+
+def _manifest(folder: Any, dist: Any, shapes: dict, extra: dict, identity: str, name: str) -> None:
+    content = {"identity": identity, "ranks": dist.get_world_size(), "shapes": shapes, "extra": extra}
+    folder.write(name, packed(content))
+
+
+def over_the_old_one(dist: Any, folder: Any, shards: dict, shapes: dict, extra: dict, identity: str) -> None:
+    """Write the manifest where the old one stands."""
+    _shard(folder, dist, shards, identity)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        _manifest(folder, dist, shapes, extra, identity, "manifest.pt")
+        folder.sync("manifest.pt")
+    dist.barrier()
+
+
+def without_sync(dist: Any, folder: Any, shards: dict, shapes: dict, extra: dict, identity: str) -> None:
+    """Rename, but trust that what was written is on the disk."""
+    _shard(folder, dist, shards, identity, sync=False)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        _manifest(folder, dist, shapes, extra, identity, "manifest.new")
+        folder.rename("manifest.new", "manifest.pt")
+    dist.barrier()
+
+
+def without_waiting(dist: Any, folder: Any, shards: dict, shapes: dict, extra: dict, identity: str) -> None:
+    """Sync and rename, but let rank 0 go ahead."""
+    _shard(folder, dist, shards, identity)
+    if dist.get_rank() == 0:
+        _manifest(folder, dist, shapes, extra, identity, "manifest.new")
+        folder.sync("manifest.new")
+        folder.rename("manifest.new", "manifest.pt")
+    dist.barrier()
+
+
+CARELESS = {"over the old one": over_the_old_one, "without sync": without_sync, "without waiting": without_waiting}
+
+
+def crash_everywhere(save: Callable) -> list[str]:
+    """Return for every crash of a save on four ranks what is wrong after it: "" where a whole checkpoint is left."""
+    tensor = torch.arange(10.0)
+    shapes, old = {"weight": (10,)}, {}
+    for rank, piece in enumerate(pieces_of(tensor, 2)):
+        old[f"shard-{OLD}-{rank}.pt"] = packed({"identity": OLD, "shards": {"weight": piece.clone()}})
+    old["manifest.pt"] = packed({"identity": OLD, "ranks": 2, "shapes": shapes, "extra": {"step": 7}})
+    shards = [{"weight": piece.clone()} for piece in pieces_of(tensor + 100, RANKS)]
+    found = []
+    with one_process():
+        for slow in (None, *range(RANKS)):
+            trace = run(saved, save, dict(old), each(shards), shapes, {"step": 8}, NEW, slow, ranks=RANKS, on=Cluster())
+            final = final_files(trace, old)
+            found += [survives(crash, old, final, RANKS, NEW)[1] for crash in crashes(trace, old)]
+    return found

@@ -1,0 +1,86 @@
+"""A training run that fails at random: what each hour of it is spent on, and how much of it lasts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+KINDS = ("training", "saving", "lost", "restarting")
+
+
+class Piece(NamedTuple):
+    """What the whole job did from one second to another."""
+
+    kind: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class FailingRun:
+    """A simulated run: its pieces in order of time."""
+
+    pieces: list[Piece]
+    failures: int
+
+    def seconds(self, kind: str) -> float:
+        return sum(piece.end - piece.start for piece in self.pieces if piece.kind == kind)
+
+    @property
+    def goodput(self) -> float:
+        """The share of the time that is training which lasts."""
+        return self.seconds("training") / self.pieces[-1].end
+
+
+def failing_run(
+    interval: float, mtbf: float, save: float, restart: float, days: float = 54.0, seed: int = 0
+) -> FailingRun:
+    """Return a run that saves after every `interval` seconds of training and fails on average every `mtbf` seconds.
+
+    Failures come at a constant rate, also while a save or a restart is under way. What was trained since the last
+    complete save is lost. The last piece ends with the first one that ends after `days`.
+    """
+    for name, value in {"interval": interval, "mtbf": mtbf, "days": days}.items():
+        if not value > 0:
+            raise ValueError(f"{name} = {value!r}: give a number above 0")
+    for name, value in {"save": save, "restart": restart}.items():
+        if not value >= 0:
+            raise ValueError(f"{name} = {value!r}: give seconds, 0 or more")
+    draw, until = random.Random(seed), days * 86_400
+    pieces, failures = list[Piece](), 0
+    now, fails = 0.0, draw.expovariate(1 / mtbf)
+    while now < until:
+        steps = [("training", interval), ("saving", save)]
+        begun, ended = now, list(_until(now, steps, fails))
+        if len(ended) == len(steps):
+            pieces += ended
+            now = ended[-1].end
+            continue
+        pieces.append(Piece("lost", begun, fails))  # training since the save before, and a save that was not finished
+        failures, now = failures + 1, fails
+        fails = now + draw.expovariate(1 / mtbf)
+        while now + restart > fails:  # it fails again before it is back
+            pieces.append(Piece("restarting", now, fails))
+            failures, now = failures + 1, fails
+            fails = now + draw.expovariate(1 / mtbf)
+        pieces.append(Piece("restarting", now, now + restart))
+        now += restart
+    return FailingRun(pieces, failures)
+
+
+def _until(now: float, steps: list[tuple[str, float]], fails: float) -> Iterator[Piece]:
+    """Yield the steps that end before the failure."""
+    for kind, seconds in steps:
+        if now + seconds > fails:
+            return
+        yield Piece(kind, now, now + seconds)
+        now += seconds
+
+
+def mean_goodput(
+    interval: float, mtbf: float, save: float, restart: float, runs: int = 20, days: float = 54.0
+) -> float:
+    """Return the mean goodput of several runs, which differ in when they fail."""
+    return sum(failing_run(interval, mtbf, save, restart, days, seed).goodput for seed in range(runs)) / runs

@@ -1,0 +1,541 @@
+"""Checks of chapter 12: groups of a mesh, axes on links, attention in a ring, a step on two axes, and plans."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import torch
+from torch.nn.functional import gelu
+
+from course_lib import Results, each
+from course_lib.engine.storages import Alive
+from course_lib.hardware import DGX_A100, DGX_H100, Node
+from course_lib.models import MODELS, ModelShape
+from course_lib.planning import Layout, groups, layout_memory
+from course_lib.planning import step_seconds as seconds_of
+from exercises_tests.judging import STEPS, Case, Mistake, alone, check
+from exercises_tests.values import close, draw, is_number, near, plain, shown
+
+EXACT = 1e-10  # a few dozen sums of float64 of about 1, in another order
+
+
+def returned(answer: Any, cases: list) -> list:
+    """Beside the answer: what it returns for each case, or the name and the words of the ValueError that it raises."""
+    found = []
+    for args, kwargs in cases:
+        try:
+            found.append(("returned", answer(*args, **kwargs)))
+        except ValueError as error:
+            found.append(("ValueError", str(error)))
+    return found
+
+
+def asked(answer: Any, cases: list) -> list:
+    """Return what the answer returned for these cases of (arguments, named arguments), all asked in one process."""
+    return [(how, plain(what)) for how, what in alone(returned, answer, cases)]
+
+
+def value_of(case: Case, found: tuple) -> Any:
+    """Return what came back; an answer that refuses a case that it should answer is wrong."""
+    how, what = found
+    case.expect(how == "returned", f"it raised ValueError: {what}", "refused")
+    return what
+
+
+# mesh_groups
+
+MESHES = (
+    (8, {"tp": 2, "pp": 2, "dp": 2}),
+    (24, {"tp": 2, "cp": 3, "dp": 4}),
+    (6, {"data": 3, "model": 2}),
+    (4, {"tp": 4}),
+    (4, {"tp": 1, "dp": 4}),
+)
+
+
+def _sorted(found: Any) -> Any:
+    """Return groups as sorted lists, where they are lists of lists of ranks."""
+    try:
+        return {axis: sorted([int(rank) for rank in group] for group in every) for axis, every in found.items()}
+    except (TypeError, ValueError, AttributeError):
+        return found
+
+
+@check(groups=3, refuses=1)
+def check_mesh_groups(answer: Any, part: Any) -> str:
+    bad = ((16, {"tp": 4, "dp": 3}), (12, {"tp": 4, "pp": 2, "dp": 3}))
+    found = asked(answer, [((ranks,), axes) for ranks, axes in (*MESHES, *bad)])
+    part("groups")
+    for (ranks, axes), one in zip(MESHES, found, strict=False):
+        told = ", ".join(f"{axis}={size}" for axis, size in axes.items())
+        case = Case(label=f"mesh_groups({ranks}, {told}):", see=f"mesh_groups({ranks}, {told})")
+        got = value_of(case, one)
+        case.expect(isinstance(got, dict) and got.keys() == axes.keys(),
+                    f"it returned {shown(got)}: return a dict with a list of groups for each axis", "form")  # fmt: skip
+        want = groups(ranks, list(axes.items()))
+        turned = groups(ranks, list(axes.items())[::-1])
+        blocks = {axis: [list(range(first, first + size)) for first in range(0, ranks, size)]
+                  for axis, size in axes.items()}  # fmt: skip
+        got = _sorted(got)
+        for axis in axes:
+            case.same(got[axis], sorted(want[axis]), f"the groups of {axis}",
+                Mistake("outermost-first", sorted(turned[axis]), "are those of a mesh whose last axis is the "
+                        "innermost: along the first axis named, neighbours are next to each other"),
+                Mistake("blocks", sorted(blocks[axis]), "are ranks next to each other: neighbours along this axis are "
+                        "as far apart as the product of the axes before it"),
+                Mistake("one-group", got[axis] in want[axis] or len(got[axis]) < len(want[axis]),
+                        f"are too few: there are {len(want[axis])}, and each rank is in one of them"),
+            )  # fmt: skip
+    part("refuses")
+    for (ranks, axes), (how, what) in zip(bad, found[len(MESHES) :], strict=True):
+        case = Case(label=f"for {ranks} ranks and axes {axes}, whose product is {math.prod(axes.values())},")
+        case.expect(how == "ValueError", f"it returned {shown(what)}: raise ValueError", "no-refusal")
+    return "every rank in one group of each axis, on 1 to 3 axes · a product that is not the ranks is refused"
+
+
+# place_axes
+
+
+def leaving(order: Any, sizes: dict, traffic: dict, per_node: int) -> float:
+    """Return the bytes whose receiver is in another node."""
+    total, stride, ranks = 0.0, 1, math.prod(sizes.values())
+    for axis in order:
+        for rank in range(ranks):
+            place = rank // stride % sizes[axis]
+            there = rank + ((place + 1) % sizes[axis] - place) * stride
+            total += traffic[axis] * (rank // per_node != there // per_node)
+        stride *= sizes[axis]
+    return total
+
+
+PLACED = (
+    ({"dp": 2, "tp": 4, "pp": 2}, {"dp": 19, "tp": 240, "pp": 9}, 8),
+    ({"tp": 4, "dp": 4}, {"tp": 1, "dp": 100}, 4),
+    ({"a": 2, "b": 2, "c": 2, "d": 2}, {"a": 5, "b": 20, "c": 1, "d": 9}, 4),
+)
+UNEVEN = (  # the axis with most bytes is larger than a node, and another one fits
+    ({"cp": 8, "tp": 4}, {"cp": 10, "tp": 9}, 4),
+    ({"dp": 6, "tp": 4, "pp": 2}, {"dp": 12, "tp": 11, "pp": 3}, 4),
+    ({"dp": 3, "tp": 4}, {"dp": 10, "tp": 8}, 4),
+    ({"a": 3, "b": 2, "c": 4}, {"a": 7, "b": 5, "c": 6}, 6),
+    ({"a": 4, "b": 3, "c": 2}, {"a": 3, "b": 7, "c": 4}, 8),
+    ({"a": 5, "b": 2, "c": 3}, {"a": 9, "b": 6, "c": 8}, 10),
+    ({"a": 2, "b": 6, "c": 2}, {"a": 8, "b": 9, "c": 5}, 4),
+    ({"a": 3, "b": 3, "c": 2}, {"a": 5, "b": 6, "c": 7}, 3),
+)
+
+
+def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
+    see = f"place_axes({sizes}, {traffic}, {per_node})"
+    case = Case(label=f"for axes {sizes} with traffic {traffic} on nodes of {per_node}", see=see)
+    got = value_of(case, found)
+    names = isinstance(got, (list, tuple)) and sorted(map(str, got)) == sorted(sizes)
+    case.expect(names, f"it returned {shown(got)}: return the names of all axes, the innermost first", "form")
+    best = min(itertools.permutations(sizes), key=lambda order: leaving(order, sizes, traffic, per_node))
+    least, mine, back = (leaving(order, sizes, traffic, per_node) for order in (best, got, list(got)[::-1]))
+    told = f"{list(got)} lets {mine:,.0f} bytes leave their node; {list(best)} lets {least:,.0f}"
+    by_bytes = list(got) == sorted(sizes, key=traffic.get, reverse=True)
+    code, why = "value", ""
+    if by_bytes:
+        code, why = "by-traffic", ": the axis with most bytes is larger than a node, and drives out one that would fit"
+    elif close(back, least):
+        code, why = "outermost-first", ": the same order backwards. Name the innermost axis first"
+    elif list(got) == sorted(sizes, key=sizes.get):
+        code, why = "by-size", ": the smallest axis need not be the one that sends most"
+    case.expect(close(mine, least), told + why, code)
+
+
+@check(places=2, uneven=2)
+def check_place_axes(answer: Any, part: Any) -> str:
+    found = asked(answer, [((dict(sizes), dict(traffic), per), {}) for sizes, traffic, per in PLACED + UNEVEN])
+    part("places")
+    for one, case in zip(found, PLACED, strict=False):
+        _placed(one, *case)
+    part("uneven")
+    for one, case in zip(found[len(PLACED) :], UNEVEN, strict=True):
+        _placed(one, *case)
+    return "the fewest bytes leave their node, on 2 to 4 axes, also where the largest axis does not fit into one"
+
+
+# ring_attention
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = True, scale: bool = True) -> Any:
+    """Return attention on one device: (heads, tokens, width), fewer heads of keys and values repeated."""
+    k, v = (tensor.repeat_interleave(len(q) // len(k), dim=0) for tensor in (k, v))
+    scores = q @ k.transpose(1, 2) / (q.shape[2] ** 0.5 if scale else 1)
+    return (scores + torch.full_like(scores[0], -math.inf).triu(1) * causal if causal else scores).softmax(2) @ v
+
+
+class Watching:
+    """A `dist` that notes at each message how many bytes the answer has alive."""
+
+    def __init__(self, dist: Any, alive: Alive) -> None:
+        self._dist, self._alive, self.most = dist, alive, 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("send", "recv", "isend", "irecv"):
+            self.most = max(self.most, self._alive.bytes())
+        return getattr(self._dist, name)
+
+
+WIDTH = 3
+
+
+def in_float32(dist: Any, answer: Any, mine: tuple) -> Any:
+    return answer(dist, *(tensor.float() for tensor in mine)).detach()
+
+
+def _keeps_dtype(answer: Any) -> None:
+    whole, mine = pieces(2, 2, 2, 4, WIDTH)
+    case = Case(2, "with tensors of float32")
+    for rank, got in enumerate(case.run(in_float32, answer, mine)):
+        want = attention(*whole).chunk(2, 1)[rank].float()
+        right = isinstance(got, torch.Tensor) and got.dtype == torch.float32
+        case.expect(right, f"the output on rank {rank} is {getattr(got, 'dtype', got)}: keep the dtype of q", "dtype")
+        case.same(got, want, f"the output on rank {rank}", tolerance=1e-5)
+
+
+def attended(dist: Any, answer: Any, mine: tuple) -> Any:
+    return answer(dist, *(tensor.clone() for tensor in mine))
+
+
+def attended_watched(dist: Any, answer: Any, mine: tuple) -> list:
+    q, k, v = (tensor.clone() for tensor in mine)
+    alive = Alive()
+    watching = Watching(alive.beside(dist), alive)
+    with alive:
+        answer(watching, q, k, v)
+    return [watching.most]
+
+
+def pieces(ranks: int, heads: int, kv_heads: int, tokens: int, width: int, large: float = 1.0) -> tuple:
+    """Return q, k and v of the whole sequence, and each rank's contiguous pieces."""
+    shapes = ((heads, tokens, width), (kv_heads, tokens, width), (kv_heads, tokens, width))
+    whole = [draw(shape, seed) / 4 * (large if seed == 0 else 1) for seed, shape in enumerate(shapes)]
+    parts = [tensor.chunk(ranks, 1) for tensor in whole]
+    return whole, each([tuple(part[rank].clone() for part in parts) for rank in range(ranks)])
+
+
+
+
+def _attends(
+    answer: Any, ranks: int, heads: int, kv_heads: int, tokens: int, large: float = 1.0, **more: Any
+) -> Results:
+    told = f"with {tokens} tokens, {heads} query heads and {kv_heads} heads of keys and values"
+    case = Case(ranks, told + (", whose scores reach thousands" if large > 1 else ""), **more)
+    whole, mine = pieces(ranks, heads, kv_heads, tokens, WIDTH, large)
+    want = attention(*whole).chunk(ranks, 1)
+    full = attention(*whole, causal=False).chunk(ranks, 1)
+    unscaled = attention(*whole, scale=False).chunk(ranks, 1)
+    trace = case.run(attended, answer, mine)
+    for rank, got in enumerate(trace):
+        own = attention(*(tensor.chunk(ranks, 1)[rank] for tensor in whole))
+        case.expect(isinstance(got, torch.Tensor), f"rank {rank} returned {shown(got)}: return its output", "form")
+        case.expect(not got.isnan().any(), f"the output on rank {rank} has NaN: a block without any key in sight has "
+                    "-inf - -inf somewhere. Skip it", "nan")  # fmt: skip
+        case.same(got.detach(), want[rank], f"the output on rank {rank}",
+            Mistake("not-causal", full[rank], "looks into the future: a token sees itself and those before it, and "
+                    "blocks of later ranks not at all"),
+            Mistake("unscaled", unscaled[rank], "is that of scores that were not divided by the square root of the "
+                    "head's width"),
+            Mistake("own-block", own, "is attention to the rank's own keys only: those of the ranks before it are "
+                    "missing"),
+            tolerance=EXACT,
+        )  # fmt: skip
+    return trace
+
+
+@check(value=3, shared_heads=1, bytes=1, memory=1, rounds=1)
+def check_ring_attention(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks in (1, 2, 4):
+        _attends(answer, ranks, 2, 2, 8)
+    _attends(answer, 2, 2, 2, 4, real=True)
+    _attends(answer, 2, 2, 2, 6, large=40_000.0)
+    _keeps_dtype(answer)
+    part("shared heads")
+    _attends(answer, 3, 4, 2, 6)
+    part("bytes")
+    trace, piece = _attends(answer, 4, 4, 1, 16), 2 * 4 * WIDTH * 8  # k and v, tokens, width, float64
+    case = Case(4, "with 16 tokens, 4 query heads and 1 head of keys and values")
+    case.no_builtin(trace)
+    told = "a rank sent {seen} bytes; (P - 1) pieces of keys and values, as they came, are {bound}"
+    case.at_most(max(trace.bytes_sent), 3 * piece, told, "too-many-bytes")
+    part("memory")
+    case = Case(8, "with 64 tokens of width 32")
+    whole, mine = pieces(8, 2, 2, 64, 32)
+    most = max(one[0] for one in case.run(attended_watched, answer, mine))
+    bound = sum(tensor.numel() * 8 for tensor in whole[1:]) * 3 // 4
+    told = "a rank had {seen} bytes alive while it sent or received; three quarters of all K and V are {bound}: "
+    told += "use a "
+    case.at_most(most, bound, told + "piece when it arrives, pass it on and let it go", "holds-all")
+    part("rounds")
+    case = Case(4, "with 8 tokens")
+    trace = _attends(answer, 4, 2, 2, 8, on=STEPS)
+    told = "{seen} messages followed one another; P - 1 = 3 will do, or twice as many for keys and values apart: "
+    case.at_most(trace.seconds, 6, told + "everybody passes on at the same time (isend, recv, wait)", "rounds")
+    return "equal to one device within 1e-10 · P - 1 pieces sent, as small as they came · never all of them held"
+
+
+# train_step_2d
+
+WIDE, INNER = 6, 8
+AXES_2D = ((2, 2), (1, 4), (4, 1), (2, 4))
+RATE = 0.5
+
+
+def one_device(weights: list, x: torch.Tensor, targets: torch.Tensor, average: bool = True) -> tuple:
+    """Return the loss and the weights after one step of plain gradient descent with the whole batch."""
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    for w1, w2 in zip(leaves[::2], leaves[1::2], strict=True):
+        x = x + gelu(x @ w1) @ w2
+    loss = (x - targets).square().mean()
+    loss.backward()
+    return loss.item(), [weight.detach() - RATE * weight.grad for weight in leaves]
+
+
+def trained(dist: Any, answer: Any, tp: int, dp: int, weights: list, x: torch.Tensor, targets: torch.Tensor) -> Any:
+    rank = dist.get_rank()
+    every = {"tp": [list(range(first, first + tp)) for first in range(0, tp * dp, tp)],
+             "dp": [list(range(first, tp * dp, tp)) for first in range(tp)]}  # fmt: skip
+    made = {axis: [(ranks, dist.new_group(ranks)) for ranks in found] for axis, found in every.items()}
+    mine = {axis: next(group for ranks, group in found if rank in ranks) for axis, found in made.items()}
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    loss = answer(dist, mine, list(zip(leaves[::2], leaves[1::2], strict=True)), x.clone(), targets.clone(), RATE)
+    loss = loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss
+    return loss, [weight.detach() for weight in leaves]
+
+
+def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) -> Results:
+    weights = [draw((WIDE, INNER) if place % 2 == 0 else (INNER, WIDE), place) / 8 for place in range(4)]
+    x, targets = draw((8, WIDE), 4) / 4, draw((8, WIDE), 5) / 4
+    cut = [[weight.chunk(tp, 1 if place % 2 == 0 else 0)[rank % tp].clone() for place, weight in enumerate(weights)]
+           for rank in range(tp * dp)]  # fmt: skip
+    rows = [[whole.chunk(dp)[rank // tp].clone() for rank in range(tp * dp)] for whole in (x, targets)]
+    loss, want = one_device(weights, x, targets)
+    case = Case(tp * dp, f"as tp {tp} x dp {dp}", **more)
+    trace = case.run(trained, answer, tp, dp, each(cut), each(rows[0]), each(rows[1]))
+    for rank, (got, after) in enumerate(trace):
+        own = one_device(weights, rows[0][rank], rows[1][rank])
+        if what == "loss":
+            case.expect(is_number(got), f"rank {rank} returned {shown(got)}: return the loss as a number", "form")
+            case.same(float(got), loss, f"the loss on rank {rank}",
+                Mistake("own-loss", own[0], "is that of the rank's own rows: average it over the data ranks"),
+                Mistake("summed-loss", loss * dp, "is the sum over the data ranks: divide by their number"),
+                tolerance=EXACT,
+            )  # fmt: skip
+            continue
+        for place, name in ((3, "w2 of the last layer"), (2, "w1 of the last layer"), (1, "w2 of the first layer"),
+                            (0, "w1 of the first layer")):  # fmt: skip
+            dim = 1 if place % 2 == 0 else 0
+            right, mine = (one.chunk(tp, dim)[rank % tp] for one in (want[place], own[1][place]))
+            before = cut[rank][place]
+            mistakes = [
+                Mistake("not-stepped", before, "is as it was: write into weight.data"),
+                Mistake("own-gradient", mine, "was stepped with the gradient of the rank's own rows: average it over "
+                        "the data ranks"),
+                Mistake("summed", before + dp * (right - before), "was stepped with the sum of the gradients: divide "
+                        f"by the {dp} data ranks"),
+                Mistake("world-mean", before + (right - before) / tp, "was stepped with too small a gradient: divide "
+                        "by the number of data ranks, not of all ranks"),
+                Mistake("wrong-way", 2 * before - right, "went up the slope: subtract rate times the gradient"),
+                Mistake("first-layer-only", place < 2 and near(after[3], want[3].chunk(tp, 0)[rank % tp], EXACT),
+                        "is wrong, while the last layer is right: the gradient of x arrives as summands, one of each "
+                        "tensor rank. Read x by copy_to(x, dist, groups['tp'])"),
+            ]  # fmt: skip
+            case.same(after[place], right, f"{name} on rank {rank}", *mistakes, tolerance=EXACT)
+    return trace
+
+
+@check(loss=1, weights=3, bytes=1)
+def check_train_step_2d(answer: Any, part: Any) -> str:
+    part("loss")
+    for tp, dp in AXES_2D:
+        _two_axes(answer, tp, dp, part, "loss")
+    part("weights")
+    for tp, dp in AXES_2D:
+        _two_axes(answer, tp, dp, part, "weights")
+    _two_axes(answer, 2, 2, part, "weights", real=True)
+    part("bytes")
+    for tp, dp in ((2, 2), (4, 1), (1, 4)):
+        trace = _two_axes(answer, tp, dp, part, "weights")
+        tokens = 8 // dp * WIDE * 8
+        tensor = 4 * 2 * (tp - 1) / tp * tokens  # two layers, forward and backward
+        data = 2 * (dp - 1) / dp * (4 * WIDE * INNER // tp * 8 + 8)
+        told = f"as tp {tp} x dp {dp} a rank sent {{seen}} bytes; {tensor:.0f} of activations and {data:.0f} of its "
+        told += "own gradients and the loss will do: sum activations among tensor ranks, gradients among data ranks"
+        Case(tp * dp).at_most(max(trace.bytes_sent), tensor + data, told, "too-many-bytes", slack=1.05)
+    return "loss and weights of one device on 2 x 2, 1 x 4, 4 x 1 and 2 x 4 · each axis sends only what is its own"
+
+
+# plan
+
+TRIED = {"micro": (1, 2, 4), "zero": (1, 3), "recompute": ("none", "full")}
+PLANS = (
+    ("Llama-3-8B", DGX_H100, 16, 64, 8192),
+    ("Llama-3-70B", DGX_H100, 64, 128, 8192),
+    ("Llama-2-13B", DGX_A100, 24, 96, 4096),
+    ("Llama-3-70B", DGX_H100, 32, 64, 8192),
+    ("Llama-2-13B", DGX_H100, 64, 64, 2048),
+    ("Llama-3-70B", DGX_H100, 24, 24, 2048),
+    ("Qwen2.5-32B", DGX_H100, 12, 6, 4096),
+)
+TOO_LARGE = (("Llama-3-405B", DGX_H100, 32, 32, 8192), ("Llama-3-70B", DGX_H100, 8, 16, 8192))
+
+
+def candidates(shape: ModelShape, node: Node, gpus: int, batch: int, sequence: int) -> list:
+    """Return (layout, seconds, bytes) of all layouts that the exercise asks to try."""
+    found = []
+    divisors = [size for size in range(1, gpus + 1) if gpus % size == 0]
+    for tp, pp in itertools.product([size for size in divisors if size <= node.gpus], divisors):
+        if gpus % (tp * pp):
+            continue
+        for micro, zero, recompute in itertools.product(*TRIED.values()):
+            layout = Layout(tp, 1, pp, gpus // tp // pp, micro=micro, zero=zero, recompute=recompute)
+            try:
+                seconds = seconds_of(shape, layout, node, batch, sequence).seconds
+            except ValueError:
+                continue
+            found.append((layout, seconds, layout_memory(shape, layout, batch, sequence).total))
+    return found
+
+
+FIELDS = ("tp", "cp", "pp", "dp", "ep", "chunks", "micro", "zero", "recompute")
+
+
+def planned(answer: Any, cases: list) -> list:
+    """Beside the answer: the fields of each layout that it returns, or the words of the ValueError."""
+    found = []
+    for name, *case in cases:
+        try:
+            layout = answer(MODELS[name], *case)
+            found.append([getattr(layout, field, None) for field in FIELDS])
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+@check(fits=1, best=2, refuses=1)
+def check_plan(answer: Any, part: Any) -> str:
+    found = alone(planned, answer, [*PLANS, *TOO_LARGE])
+    judged = []
+    part("fits")
+    for (name, node, gpus, batch, sequence), got in zip(PLANS, found, strict=False):
+        see = f'plan(MODELS["{name}"], {node.name.replace(" ", "_").replace("-", "_")}, {gpus}, {batch}, {sequence})'
+        case = Case(label=f"for {name} on {gpus} x {node.gpu.name}, {batch} sequences of {sequence:,}", see=see)
+        case.expect(isinstance(got, list), f"it raised ValueError: {got}", "refused")
+        case.expect(None not in got, "it did not return a Layout", "form")
+        layout = Layout(*got)
+        told = f"it returned {layout}, which is {layout.ranks} ranks"
+        case.expect(layout.ranks == gpus, told, "ranks")
+        every = candidates(MODELS[name], node, gpus, batch, sequence)
+        mine = next(((seconds, size) for one, seconds, size in every if one == layout), None)
+        told = f"it returned {layout}, which is none of those to try"
+        case.expect(mine is not None, told, "not-tried")
+        size, room = mine[1] / 1e9, node.gpu.memory / 1e9
+        case.expect(size <= room, f"{layout} needs {size:.1f} GB, and a GPU has {room:.0f}", "does-not-fit")
+        judged.append((case, layout, mine[0], every, node))
+    part("best")
+    for case, layout, seconds, every, node in judged:
+        fitting = [one for one in every if one[2] <= node.gpu.memory]
+        best, least, _ = min(fitting, key=lambda one: one[1])
+        smallest = min(fitting, key=lambda one: one[2])[0]
+        why = ": it is the smallest that fits, not the fastest" if layout == smallest else ""
+        told = f"{layout} takes {seconds:.2f} s; {best} fits, too, and takes {least:.2f}{why}"
+        case.expect(seconds <= 1.01 * least, told, "smallest" if why else "slower")
+    part("refuses")
+    for (name, node, gpus, batch, sequence), got in zip(TOO_LARGE, found[len(PLANS) :], strict=True):
+        case = Case(label=f"for {name} on {gpus} x {node.gpu.name}, where nothing fits,")
+        case.expect(isinstance(got, str), "it returned a layout: raise ValueError", "no-refusal")
+        least = min(size for *_, size in candidates(MODELS[name], node, gpus, batch, sequence)) / 1e9
+        told = f"the ValueError says {got!r}: say how many GB the smallest of them needs on a GPU, {least:.1f}"
+        case.expect(f"{least:.1f}" in got, told, "no-reason")
+    return "the fastest layout that fits, within 1 % · nothing fits: refused, with the GB that it would take"
+
+
+# zigzag
+
+
+@check(pieces=1, balance=1)
+def check_zigzag(answer: Any, part: Any) -> str:
+    cases = [(16, 2), (24, 3), (64, 8), (6, 1)]
+    found = asked(answer, [(case, {}) for case in cases])
+    part("pieces")
+    judged = []
+    for (length, ranks), one in zip(cases, found, strict=True):
+        case = Case(label=f"zigzag({length}, {ranks}):", see=f"zigzag({length}, {ranks})")
+        got = value_of(case, one)
+        form = isinstance(got, (list, tuple)) and len(got) == ranks
+        case.expect(form, f"it returned {shown(got)}: return one list of places for each of {ranks} ranks", "form")
+        got = [[int(place) for place in mine] for mine in got]
+        every = sorted(place for mine in got for place in mine)
+        case.expect(every == list(range(length)), "not every token is on exactly one rank", "places")
+        judged.append((case, length, ranks, got))
+    part("balance")
+    for case, length, ranks, got in judged:
+        work = [sum(place + 1 for place in mine) for mine in got]
+        ratio = max(work) * ranks / sum(work)
+        contiguous = [list(range(r * length // ranks, (r + 1) * length // ranks)) for r in range(ranks)]
+        striped = got[0] == list(range(0, length, ranks))
+        code = "contiguous" if got == contiguous else "striped" if striped else "unbalanced"
+        told = f"the busiest rank has {ratio:.3f} times the mean work (a token sees as many tokens as its place says)"
+        case.expect(close(ratio, 1.0), f"{told}; chunk i of 2P and chunk 2P - 1 - i make it 1", code)
+        runs = max(sum(b != a + 1 for a, b in zip(mine, mine[1:], strict=False)) for mine in got)
+        case.expect(runs <= 1, f"a rank's tokens are {runs + 1} pieces of the sequence; two will do", "many-pieces")
+    return "every token on one rank, in two pieces, and the same work for all"
+
+
+# ulysses_attention
+
+
+@check(value=2, bytes=1)
+def check_ulysses_attention(answer: Any, part: Any) -> str:
+    part("value")
+    for ranks, heads, kv_heads in ((1, 2, 2), (2, 2, 2), (4, 8, 4), (2, 8, 4)):
+        _attends(answer, ranks, heads, kv_heads, 8)
+    _keeps_dtype(answer)
+    part("bytes")
+    trace = _attends(answer, 2, 8, 2, 8)
+    each_rank = 8 * 4 * WIDTH * 8  # heads, tokens, width, float64: q and the output; keys and values are a quarter each
+    told = "with 8 query heads and 2 of keys and values a rank sent {seen} bytes; a swap of q, k, v and the output is "
+    told += "{bound}: swap keys and values before they are repeated"
+    Case(2).at_most(max(trace.bytes_sent), 2.5 * each_rank / 2, told, "too-many-bytes")
+    return "equal to one device · two swaps, heads for tokens and back"
+
+
+# step_seconds
+
+
+@check(value=2, overlap=1)
+def check_step_seconds(answer: Any, part: Any) -> str:
+    values = [(16, 16, 8, 0.36, 0.05, 0.0), (8, 4, 1, 1.0, 0.0, 0.0), (32, 1, 1, 0.5, 0.25, 0.0)]
+    values += [(8, 8, 2, 0.3, 0.1, 0.1)]
+    hidden = [(16, 16, 8, 0.36, 0.05, 1.0), (4, 1, 1, 0.3, 0.0, 0.25)]
+    found = asked(answer, [(case, {}) for case in values + hidden])
+    names = ("microbatches", "pp", "chunks", "compute", "tensor", "gradients")
+    for place, (case_of, one) in enumerate(zip(values + hidden, found, strict=True)):
+        if place in (0, len(values)):
+            part("value" if place == 0 else "overlap")
+        m, pp, chunks, compute, tensor, gradients = case_of
+        told = ", ".join(f"{name} = {value:g}" for name, value in zip(names, case_of, strict=True))
+        case = Case(label=f"for {told}", see=f"step_seconds{case_of}")
+        got = value_of(case, one)
+        case.expect(is_number(got), f"it returned {shown(got)}: return seconds", "form")
+        both = compute + tensor
+        want = (m + (pp - 1) / chunks) * both + max(0.0, gradients - 2 / 3 * both)
+        case.same(float(got), want, "it",
+            Mistake("no-bubble", m * both, "is the time without a bubble: the pipeline has to fill and to drain"),
+            Mistake("chunks", (m + pp - 1) * both, "is the time without chunks: with v of them the bubble is a v-th"),
+            Mistake("tensor-hidden", (m + (pp - 1) / chunks) * compute, "leaves tensor parallelism's messages out"),
+            Mistake("not-hidden", want + gradients - max(0.0, gradients - 2 / 3 * both), "adds all of the gradients' "
+                    "time: they travel behind the last micro-batch's backward"),
+            Mistake("all-hidden", (m + (pp - 1) / chunks) * both, "hides the gradients altogether: they can hide "
+                    "behind the backward of one micro-batch only, two thirds of it"),
+            says="should be", tolerance=1e-9 * want,
+        )  # fmt: skip
+    return "fills and drains · chunks shorten the bubble · gradients hide behind one backward"
+
+
