@@ -152,6 +152,8 @@ def _meant(asked: str, names: list[str]) -> str:
     parts = {name.partition("_")[2]: name for name in names} | {name: name for name in names}
     short = {word: name for name in names for word in name.split("_")}  # "fdsp", "ch3x"
     inside = [name for name in names if asked in name]
+    if number := re.match(r"(?:ch|chap|chapter)?[\s_-]*([0-9]{1,2})(?![0-9])", asked):
+        inside = inside or [name for name in names if name.startswith(f"ch{int(number[1]):02d}_")]
     near = inside or [parts[part] for part in get_close_matches(asked, parts, 1)]
     return (near or [short[word] for word in get_close_matches(asked, short, 1, 0.7)] or [""])[0]
 
