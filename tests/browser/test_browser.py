@@ -254,7 +254,7 @@ def test_a_slider_moves_by_keyboard_and_the_picture_follows(ring):
 
 
 def test_the_picture_follows_the_hand_and_nothing_below_it_moves(ring):
-    assert len(follow(ring, "ring_picture")["step"]) == 7
+    assert len(follow(ring, "ring_picture")["step"]["followed after ms"]) == 8  # and back to where it started
 
 
 def test_steps_play_by_themselves_and_stop_at_the_end(ring):
