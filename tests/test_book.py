@@ -1,38 +1,52 @@
-"""make book and make slides: pages that need no network, from chapters that ran."""
+"""make book: pages that need no network and no server, from chapters that ran."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import re
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from small_course import ANSWER, NAME, cells, code, make_course, save
+from small_course import NAME, cells, code, make_course, save
 
 from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find
 
+for package in ("furo", "math_core", "mdit_py_plugins", "myst_nb", "sphinx_revealjs"):
+    pytest.importorskip(package, reason="what makes the book is not installed: make book brings it")
+
 CHAPTERS = chapters()
-LINKS = "[Next](ch99_more.ipynb#title), [other](a.ipynb)"
-QUESTION = new_markdown_cell(f"# Sums\n\n**What is a sum?**\n\n{LINKS}", id="title")
+MAKERS = ROOT / "docs" / "book_and_slides"
+MODULES = [path.stem for path in MAKERS.glob("*.py")]
+QUESTION = new_markdown_cell("# Sums\n\n**What is a sum?** The answer is in chapter 99, at [its start]"
+                             "(ch99_more.ipynb#title).\n\n## Words\n\n"
+                             "A **total** is the sum of what all ranks bring, $S = \\sum_i x_i$. **Not** this.",
+                             id="title")
 SETUP = "keep = check_total = check_Counter = lambda answer: answer"
+DRAW = """from course_lib.plots import explore, canvas
+def draw(size, colour):
+    ax = canvas.new_axes(None, 2)
+    ax.plot([0, size], [0, 1], color=colour, label="line")
+    ax.set_title(f"A line of length {size}")
+    print("size", size)
+    return ax
+explore(draw, {"size": 2}, size=(1, 3), colour=["red", "blue"])"""
 
 
-def module(name: str):
-    def fresh(monkeypatch):
-        monkeypatch.syspath_prepend(str(ROOT / "docs"))
-        yield importlib.import_module(name)
-        for loaded in ("book", "slides", "contents"):
-            sys.modules.pop(loaded, None)
-
-    return pytest.fixture(fresh, name=name)
-
-
-book = module("book")
-slides = module("slides")
+@pytest.fixture(autouse=True)
+def docs(monkeypatch):
+    """Lets tests import what makes the book, and forgets it afterwards."""
+    monkeypatch.syspath_prepend(str(MAKERS))
+    yield importlib.import_module
+    for name in MODULES:
+        sys.modules.pop(name, None)
 
 
-def course_with(tmp_path, *more, setup=SETUP):
+def course_with(tmp_path: Path, *more, setup=SETUP) -> Path:
     """Return a course whose chapter runs, once solved."""
     root = make_course(tmp_path)
     kept = [cell for cell in cells() if cell.id in ("total", "check_total", "Counter", "check_Counter")]
@@ -40,125 +54,239 @@ def course_with(tmp_path, *more, setup=SETUP):
     return root
 
 
-def picture(*parts):
-    """Return a cell that shows a picture as a widget with a still form, and writes a progress bar."""
-    source = ("from IPython.display import display\nprint('  0%|   |\\r 50%|#  |\\r      \\rdone')\n"
-              "display({'application/vnd.jupyter.widget-view+json': {'model_id': 'x'}, 'image/png': 'QUJD', "
-              "'text/plain': 'a = 1'}, raw=True)")
-    return code("picture", source, *parts)
-
-
-def test_the_book_of_a_small_course(book, tmp_path, capsys):
-    root = course_with(tmp_path, picture())
-    save(root / "notebooks" / "ch99_more.ipynb", [QUESTION, code("x", "print(1)")], name="ch99_more")
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory) -> Path:
+    """A course of two chapters that have run: one with a panel, a guess and a progress bar, and a short one."""
+    tmp_path = tmp_path_factory.mktemp("course")
+    bar = code("bar", "print('  0%|   |\\r 50%|#  |\\r      \\rdone')")
+    guess = code("guess", "guess_sum = None  # your number, apples", "prediction")
+    told = code("told", "def compare(guess, seen):\n    print('no guess   measured', seen)\n\n\ncompare(guess_sum, 7)")
+    root = course_with(tmp_path, bar, guess, told, code("panel", DRAW))
+    save(root / "notebooks" / "ch99_more.ipynb", [
+        new_markdown_cell("# More\n\n**What more?** You need chapter 98 and its `total`.", id="title"),
+        code("x", "print(1)")], name="ch99_more")
     (root / "solutions" / "ch99_more.py").write_text("")
-    folder = root / "book"
-    assert book.write_book([], folder, root=root) == []
+    sys.path.insert(0, str(MAKERS))
+    try:
+        executed = importlib.import_module("executed")
+        for chapter in chapters(root):
+            executed.fresh(chapter, root, root / "build" / "book" / "executed")
+    finally:
+        sys.path.remove(str(MAKERS))
+        for name in MODULES:
+            sys.modules.pop(name, None)
+    return root
+
+
+@pytest.fixture
+def small(ran, tmp_path) -> Path:
+    """A copy of that course, with its runs."""
+    return Path(shutil.copytree(ran, tmp_path / "course"))
+
+
+def test_the_book_of_a_small_course(docs, small, capfd):
+    folder = small / "book"
+    assert docs("book").write_book([], folder, root=small, jobs=2) == []
+    assert "WARNING" not in capfd.readouterr().err
     text = (folder / f"{NAME}.html").read_text()
-    assert not re.search(r"<script|<link|src=\"http|url\(http", text)  # what a browser would fetch or run
-    assert 'src="data:image/png;base64,QUJD"' in text and 'type="application/vnd.jupyter.widget' not in text
-    assert "<pre>with a = 1</pre>" in text  # where the sliders stood, and what was printed
-    assert "<pre>done\n" in text  # and not what the progress bar wrote before
-    stub, answer = text.index("raise"), text.index("get_world_size")
+    assert not re.search(r"(?:src|href)=\"(?:https?:)?//[^\"]*\.(?:js|css|woff)|url\(http", text)  # nothing to fetch
+    stub, answer = text.index("NotImplementedError"), text.index("get_world_size")
     assert stub < text.index("<summary>An answer</summary>") < answer
-    assert 'href="ch99_more.html#title"' in text and 'href="a.ipynb"' in text
-    assert re.search(r'href="ch99_more.html">\s*Sums', text) and 'href="index.html"' in text
-    contents = (folder / "index.html").read_text()
-    assert re.search(rf'href="{NAME}.html">\s*98 · Sums', contents)
-    assert "What is a sum?" in contents and "<td>20</td>" in contents
+    assert '<a class="reference internal" href="ch99_more.html#ch99"' in text  # its link, and the words chapter 99
+    assert text.count('href="ch99_more.html#ch99"') == 2
+    assert "<math" in text and "<msub>" in text and "sum_i" not in text
+    assert re.search(r"<pre>(?:<span></span>)?done\n", text)  # and not what the progress bar wrote before
+    assert '<input autocomplete="off" name="guess_sum"> <span>apples</span>' in text
+    assert re.search(r"<pre>(?:<span></span>)?measured 7\n", text) and "Open when you have guessed" in text
+    more = (folder / "ch99_more.html").read_text()
+    assert f'href="{NAME}.html#ch98-total"' in more and f'href="{NAME}.html#ch98"' in more
+    assert f'href="{NAME}.html"' in (folder / "index.html").read_text()
 
 
-def test_without_answers_a_page_shows_stubs_only(book, tmp_path):
-    root = course_with(tmp_path)
-    assert book.write_book(["ch98"], root / "book", answers=False, root=root) == []
-    text = (root / "book" / f"{NAME}.html").read_text()
+def test_the_map_has_a_line_from_each_chapter_that_is_needed_and_not_by_way_of_another(docs):
+    def chapter(number, text):
+        return type("Chapter", (), {"name": f"ch0{number}_x", "notebook": new_notebook(
+            cells=[new_markdown_cell(f"# T\n\n{text}")], metadata={"course": {}})})()
+
+    landing = docs("landing")
+    known = [chapter(0, "You need no other chapter."), chapter(1, "You need chapter 0."),
+             chapter(2, "You need [chapter 1](a.ipynb) and chapter 0; chapter 9 comes later.")]
+    assert [landing.needs(one) for one in known] == [[], [0], [0, 1]]
+    assert landing.lines_of(known) == {0: [], 1: [0], 2: [1]}
+    assert landing.columns(known) == {0: 0, 1: 1, 2: 2}
+    known.append(chapter(3, "You need no other chapter."))
+    known.append(chapter(4, "You need chapters 2 and 3."))
+    assert landing.columns(known) == {0: 0, 1: 1, 2: 2, 3: 2, 4: 3}  # 3 stands beside what builds on it
+
+
+def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stressed_word_is_not(docs, small):
+    folder = small / "book"
+    docs("book").write_book(["ch99"], folder, root=small)
+    docs("book").write_book([], folder, root=small)
+    text = (folder / "glossary.html").read_text()
+    assert 'id="term-total"' in text and "is the sum of what all ranks bring" in text
+    assert 'id="term-Not"' not in text and f'href="{NAME}.html#ch98-in-title"' in text
+
+
+def test_each_chapter_of_the_course_defines_terms_that_the_glossary_finds(docs):
+    found = docs("reference_pages").definitions(CHAPTERS)
+    assert {"rank", "all-reduce", "bucket", "schedule", "kv cache"} <= {one.term.lower() for one in found}
+    assert len({one.term.lower() for one in found}) == len(found) > 60
+
+
+def test_the_list_of_exercises_holds_each_with_its_stub_and_hints_and_no_answer(docs):
+    reference_pages, chapter_page = docs("reference_pages"), docs("chapter_page")
+    book = chapter_page.Book(CHAPTERS, Path("nowhere"))
+    for chapter in CHAPTERS:
+        text = reference_pages.exercises_of(chapter, book)
+        for exercise in chapter.exercises:
+            assert f"## [`{exercise.id}`](#{chapter_page.label(chapter, exercise.id)})" in text
+        assert text.count("<summary>The stub</summary>") == len(chapter.exercises)
+        assert text.count("<details>") >= 2 * len(chapter.exercises)
+
+
+def test_every_formula_of_the_course_can_be_typeset(docs):
+    formulas, chapter_page = docs("formulas"), docs("chapter_page")
+    for chapter in CHAPTERS:
+        for cell in chapter.notebook.cells:
+            if cell.cell_type == "markdown":
+                prose = re.sub(r"`[^`\n]*`", "", chapter_page.FENCE.sub("", cell.source))
+                for formula in chapter_page.MATH.findall(prose):
+                    assert formulas.mathml(formula.strip("$"), formula.startswith("$$")).startswith("<math"), formula
+
+
+def test_a_formula_that_cannot_be_read_is_a_sentence(docs):
+    with pytest.raises(ValueError, match=r"^The formula .*frac\{a' cannot be read: .+[^.]\.$"):
+        docs("formulas").mathml(r"\frac{a")
+
+
+def test_the_font_of_formulas_has_every_letter_that_the_course_needs(docs):
+    from fontTools.ttLib import TTFont
+
+    known = set(TTFont(MAKERS / "look" / "STIXTwoMath.woff").getBestCmap())
+    formulas, chapter_page = docs("formulas"), docs("chapter_page")
+    used = "".join(formulas.mathml(formula.strip("$")) for chapter in CHAPTERS for cell in chapter.notebook.cells
+                   if cell.cell_type == "markdown" for formula in chapter_page.MATH.findall(
+                       re.sub(r"`[^`\n]*`", "", chapter_page.FENCE.sub("", cell.source))))
+    seen = re.sub(r"<[^>]*>|&\w+;|&#\w+;|\s", "", used)
+    assert {letter for letter in seen if ord(letter) not in known} == set()
+
+
+def test_text_may_change_without_a_new_run_and_code_may_not(docs, small):
+    executed = docs("executed")
+    place = small / "build" / "book" / "executed"
+    first = executed.fresh(find(NAME, small), small, place)
+    path = small / "notebooks" / f"{NAME}.ipynb"
+    path.write_text(path.read_text().replace("What is a sum?", "What was a sum?"))
+    again = executed.kept(find(NAME, small), small, place)
+    assert "What was" in again.cells[0].source
+    assert [cell.get("outputs") for cell in again.cells] == [cell.get("outputs") for cell in first.cells]
+    path.write_text(path.read_text().replace("size=(1, 3)", "size=(1, 2)"))
+    assert executed.kept(find(NAME, small), small, place) is None
+
+
+def test_a_page_that_has_not_changed_is_not_written_again(docs, small):
+    folder = small / "book"
+    docs("book").write_book([], folder, root=small)
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("ch*.html") if "slides" not in path.name}
+    assert docs("book").write_book([], folder, root=small) == []
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_folder_that_holds_something_else_is_not_touched(docs, small, capsys):
+    (small / "mine").mkdir()
+    (small / "mine" / "thesis.txt").write_text("x")
+    assert docs("book").main(["--to", str(small / "mine")]) == 2
+    assert "holds something that is not a book of this course" in capsys.readouterr().err
+    assert [path.name for path in (small / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_without_answers_a_page_shows_stubs_only(docs, small):
+    assert docs("book").write_book(["ch98"], small / "book", answers=False, root=small) == []
+    text = (small / "book" / f"{NAME}.html").read_text()
     assert "get_world_size" not in text and "An answer" not in text and "NotImplementedError" in text
 
 
-def test_a_cell_that_fails_is_a_sentence_which_takes_the_place_of_the_old_page(book, tmp_path):
+def test_a_cell_that_fails_is_a_sentence_which_takes_the_place_of_the_page(docs, tmp_path):
     root = course_with(tmp_path, code("boom", "1 / 0", "needs-total", "raises-exception"))
-    (root / "book").mkdir()
-    (root / "book" / f"{NAME}.html").write_text("old")
-    failed = book.write_book(["98"], root / "book", root=root)
+    failed = docs("book").write_book(["98"], root / "book", root=root)
     assert failed == [f"{NAME} was not written: its cell boom failed (ZeroDivisionError: division by zero)."]
-    text = (root / "book" / f"{NAME}.html").read_text()
-    assert "its cell boom failed (ZeroDivisionError: division by zero)." in text and "old" not in text.split("<body")[1]
+    assert "its cell boom failed (ZeroDivisionError: division by zero)." in (root / "book" / f"{NAME}.html").read_text()
 
 
-def test_a_check_that_fails_is_a_failure_though_it_may_raise(book, tmp_path):
+def test_a_check_that_fails_is_a_failure_though_it_may_raise(docs, tmp_path):
     root = course_with(tmp_path, setup=f"{SETUP}\ndef check_total(answer):\n    raise ValueError('wrong')")
     with pytest.raises(ChapterError, match="its cell check_total failed .ValueError: wrong"):
-        book.executed(find(NAME, root), root)
+        docs("executed").executed(find(NAME, root), root)
 
 
-def test_a_kernel_that_dies_is_a_sentence(book, tmp_path):
+def test_a_kernel_that_dies_is_a_sentence(docs, tmp_path):
     root = course_with(tmp_path, code("end", "import os; os._exit(3)"))
     with pytest.raises(ChapterError, match="its kernel died in the cell end"):
-        book.executed(find(NAME, root), root)
+        docs("executed").executed(find(NAME, root), root)
 
 
-def test_a_chapter_that_is_not_there_is_a_sentence(book, tmp_path, capsys):
-    assert book.main(["ch77", "--to", str(tmp_path / "book")]) == 2
+def test_a_chapter_that_is_not_there_is_a_sentence(docs, tmp_path, capsys):
+    assert docs("book").main(["ch77", "--to", str(tmp_path / "book")]) == 2
     assert "There is no chapter 'ch77'" in capsys.readouterr().err
 
 
-def test_warnings_are_named(book):
+def test_warnings_are_named(docs):
     loud = new_code_cell("x", id="loud", outputs=[new_output("stream", name="stderr", text="UserWarning")])
     quiet = new_code_cell("x", id="quiet", outputs=[new_output("stream", name="stdout", text="fine")])
-    assert book.complaints(type("Notebook", (), {"cells": [loud, quiet]})) == ["loud"]
+    assert docs("executed").complaints(new_notebook(cells=[loud, quiet])) == ["loud"]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-def test_every_link_to_a_chapter_leads_on_a_page_to_one_that_exists(book, chapter):
-    names = {f"{known.name}.html" for known in CHAPTERS}
+def test_every_link_to_a_chapter_leads_to_one_that_exists(chapter):
+    names = {f"{known.name}.ipynb" for known in CHAPTERS}
     for cell in chapter.notebook.cells:
         if cell.cell_type == "markdown":
-            text = book.to_pages(cell.source)
-            relative = [to for to in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"https?:|#", to)]
+            relative = [to for to in re.findall(r"\]\(([^)\s]+)\)", cell.source) if not re.match(r"https?:|#", to)]
             assert {to.partition("#")[0] for to in relative} <= names, cell.id
 
 
-def test_a_progress_bar_that_comes_in_pieces_is_left_out_too(book):
-    pieces = [new_output("stream", name="stdout", text=text) for text in ("  0%|  |", "\r      \rdone\n")]
-    made = book.for_reading(CHAPTERS[0], new_notebook(cells=[new_code_cell("x", outputs=pieces)]))
-    assert [output.text for output in made.cells[0].outputs] == ["done\n"]
+# Pictures
 
 
-# Slides
+def test_a_panel_plays_from_files_and_holds_every_frame(docs, small):
+    folder = small / "book"
+    docs("book").write_book(["ch98"], folder, root=small)
+    text = (folder / f"{NAME}.html").read_text()
+    (data,) = re.findall(r'coursePlayer\(document.getElementById\(.*?\), (\{"controls.*\})\);', text)
+    drawn = json.loads(data)
+    assert drawn["start"] == [1, 0] and len(drawn["frames"]) == 6
+    frame = drawn["frames"]["2,1"]
+    assert frame["said"] == "size 3" and frame["words"].startswith("A line of length 3")
+    assert all((folder / frame["src"]).exists() for frame in drawn["frames"].values())
+    assert "data:image" not in text
 
 
-def test_slides_start_at_headings_and_leave_out_hints_and_imports(slides, tmp_path):
-    root = course_with(tmp_path, new_markdown_cell('total = borrow("total")', id="hints"), picture(),
-                       new_markdown_cell("Text\n\n## Next\n\nMore\n```\n# no heading\n```", id="next"))
-    chapter = find(NAME, root)
-    notebook = slides.for_reading(chapter, slides.executed(chapter, root), answers=False)
-    made = slides.as_slides(notebook)
-    kinds = [(cell.id, cell.metadata["slideshow"]["slide_type"]) for cell in made.cells if cell.cell_type == "markdown"]
-    assert kinds == [("title", "slide"), ("next", "subslide"), ("next-1", "slide")]
-    assert {"hints", "imports"}.isdisjoint(cell.id for cell in made.cells)
-    text = slides.page(made)
-    assert ANSWER.splitlines()[1] not in text and "Reveal.initialize" in text
+def test_the_message_of_a_picture_is_text_above_it_and_no_longer_in_it(docs):
+    from course_lib.plots import canvas
+
+    captions = docs("captions")
+    ax = canvas.new_axes(None, 2)
+    ax.set_title("All is well")
+    title, words, image = captions.pulled_apart(ax.figure)
+    assert title == "All is well" and words.startswith("All is well") and ax.get_title() == "All is well"
+    ax.set_title("")
+    assert image == captions.pulled_apart(ax.figure)[2]
 
 
-def test_what_follows_the_folded_hints_of_an_exercise_is_on_a_slide(slides, tmp_path):
-    hints = '<details><summary>Hint 1: an idea</summary>\n\n`total = borrow("total")`\n\n</details>\n\nWhat follows'
-    root = course_with(tmp_path, new_markdown_cell(hints, id="hints"), picture())
-    chapter = find(NAME, root)
-    made = slides.as_slides(slides.for_reading(chapter, slides.executed(chapter, root), answers=False))
-    assert [cell.source.strip() for cell in made.cells if cell.id == "hints"] == ["What follows"]
+# The workflow
 
 
-def test_slides_hold_reveal_where_it_is_installed_and_else_load_it(slides, tmp_path, monkeypatch):
-    root = course_with(tmp_path)
-    chapter = find(NAME, root)
-    notebook = slides.as_slides(slides.for_reading(chapter, slides.executed(chapter, root)))
-    monkeypatch.setattr(slides, "reveal", lambda: None)
-    assert re.findall(r'src="(http[^"]*)"', slides.page(notebook))[0].endswith("/dist/reveal.js")
-    dist = tmp_path / "dist"
-    dist.mkdir()
-    for name in ("reset.css", "reveal.css", "reveal.js"):
-        (dist / name).write_text(f"/* the file {name} */")
-    monkeypatch.setattr(slides, "reveal", lambda: dist)
-    text = slides.page(notebook)
-    assert "the file reveal.js" in text and "the file reset.css" in text
-    assert not re.search(r"src=\"http|<link|url\(http", text)
+def test_the_workflow_makes_the_book_with_the_readmes_command_and_only_its_last_job_may_publish():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))
+    assert "workflow_dispatch" in workflow[True]  # YAML reads the key `on` as true
+    make, publish = workflow["jobs"]["make"], workflow["jobs"]["publish"]
+    assert workflow["permissions"] == {} and make["permissions"] == {"contents": "read"}
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"} and publish["needs"] == "make"
+    (command,) = [step["run"] for step in make["steps"] if "run" in step]
+    assert command.startswith("make book OUT=site ") and "${{" not in command
+    (upload,) = [step for step in make["steps"] if "upload-pages-artifact" in step.get("uses", "")]
+    assert upload["with"]["path"] == "site"
+    assert any("deploy-pages" in step["uses"] for step in publish["steps"])
+    assert {step["uses"].partition("@")[2] for job in (make, publish) for step in job["steps"] if "uses" in step} <= {
+        "v3", "v4", "v5"}

@@ -112,7 +112,7 @@ def test_what_a_handout_does_not_have_make_says_in_a_sentence(handout, tmp_path)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".course-installed").touch()  # as if it were set up
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "ARGS"))}
-    for target, missing in (("book", "docs/book.py"), ("handout", "docs/handout.py"), ("bench", "bench")):
+    for target, missing in (("book", "docs/book_and_slides"), ("handout", "docs/handout.py"), ("bench", "bench")):
         done = subprocess.run(["make", target], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600)
         assert done.returncode == 2
         assert f"This copy of the course has no {missing}: it is a handout for learners." in done.stderr

@@ -1,0 +1,45 @@
+"""Runs inside a chapter's kernel while the book is made: a picture's message becomes text above it.
+
+Text can be searched, read aloud, and read on a phone. executed.py calls `install` by path, because a kernel does not
+find docs/.
+"""
+
+from __future__ import annotations
+
+import html
+
+from matplotlib.figure import Figure
+
+from course_lib.plots import canvas
+
+
+def install() -> None:
+    canvas.Picture._repr_html_ = figure_html
+
+
+def figure_html(figure: Figure) -> str:
+    """Return a figure as HTML: its message as a caption, and the image with alternative text."""
+    title, words, image = pulled_apart(figure)
+    caption = f"<figcaption>{html.escape(title)}</figcaption>" if title else ""
+    return f'<figure class="picture">{caption}{canvas.as_html(image, words)}</figure>'
+
+
+def pulled_apart(figure: Figure) -> tuple[str, str, bytes]:
+    """Return a figure's message, the figure in words, and its image; the message is then not in the image."""
+    words = canvas.words_of(figure)
+    seen = [ax for ax in figure.axes if ax.get_visible()]
+    if figure.get_suptitle():
+        titles = [figure._suptitle]
+    elif len(seen) == 1:  # several axes have a title each, and none speaks for all
+        titles = [ax_title for ax_title in (seen[0]._left_title, seen[0].title, seen[0]._right_title)
+                  if ax_title.get_text()]
+    else:
+        titles = []
+    said = [title.get_text() for title in titles]
+    if len(said) != 1 or "$" in said[0]:
+        return "", words, canvas.png(figure)
+    titles[0].set_text("")
+    try:
+        return " ".join(said[0].split()), words, canvas.png(figure)
+    finally:
+        titles[0].set_text(said[0])

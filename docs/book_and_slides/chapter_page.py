@@ -1,0 +1,227 @@
+"""Turns a chapter that has run into a page of the book: guesses first, answers folded, sliders that play, links.
+
+A page is a notebook again, which myst-nb reads; what it would not know how to show becomes HTML here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_output
+from PIL import Image
+
+from course_lib.plots.slider_widget import player
+from course_lib.plots.sliders import FRAMES
+from exercises_tests.tools.chapters import Chapter, tagged, tags
+from exercises_tests.tools.course_map import number
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+PICTURES = "_static/pictures"  # beside the pages
+FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
+MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
+EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
+
+
+@dataclass(frozen=True)
+class Book:
+    """What a page may link to: the chapters that have a page, and where pictures are kept."""
+
+    chapters: list[Chapter]
+    source: Path
+
+    def numbered(self) -> dict[int, Chapter]:
+        return {number(chapter): chapter for chapter in self.chapters}
+
+    def exercises(self) -> dict[str, Chapter]:
+        """Return the chapter of each exercise whose name only one chapter has."""
+        found: dict[str, list[Chapter]] = {}
+        for chapter in self.chapters:
+            for exercise in chapter.exercises:
+                found.setdefault(exercise.id, []).append(chapter)
+        return {name: owners[0] for name, owners in found.items() if len(owners) == 1}
+
+    def keep(self, png: bytes) -> str:
+        """Keep a picture; return its address."""
+        return f"{PICTURES}/{kept_picture(png, self.source / PICTURES).name}"
+
+
+def kept_picture(png: bytes, folder: Path) -> Path:
+    """Keep a picture in a folder, smaller than the PNG and just as sharp; return its file."""
+    path = folder / f"{hashlib.sha256(png).hexdigest()[:16]}.webp"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.open(io.BytesIO(png)).convert("RGB").save(path, "WEBP", lossless=True, method=2)
+    return path
+
+
+def label(chapter: Chapter, name: str) -> str:
+    """Return the label of an exercise, or of the text in a cell."""
+    return f"{chapter.name[:4]}-{name.replace('_', '-').lower()}"
+
+
+def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = True) -> NotebookNode:
+    """Return a chapter that has run as a page."""
+    stubs = {cell["id"]: cell.source for cell in tagged(chapter.notebook, "exercise")}
+    cells: list[NotebookNode] = []
+    for cell in notebook.cells:
+        if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in made.source for made in cells):
+            to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
+            cells.append(new_markdown_cell(to, id=f"{cell['id']}-here"))
+        if cell.cell_type == "markdown":
+            cells.append(new_markdown_cell(text(cell.source, chapter, book, cell["id"]), id=cell["id"]))
+        elif cell.cell_type == "code":
+            cells += code(cell, stubs.get(cell["id"]), book, answers)
+    return NotebookNode(nbformat=4, nbformat_minor=5, cells=cells, metadata={
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "language_info": {"name": "python"}})
+
+
+# Text
+
+
+def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
+    """Return a text with links to chapters and exercises, and with a label before each heading."""
+    parts, here = FENCE.split(source), 0
+    for place in range(0, len(parts), 2):  # what is between fenced code
+        lines = []
+        for line in linked(parts[place], chapter, book).split("\n"):
+            if heading := re.match(r"(#{1,6}) (.*)", line):
+                exercise = re.fullmatch(r"Exercise: `(\w+)`.*", heading[2])
+                to = label(chapter, exercise[1] if exercise else f"at-{name}-{here}")
+                here += 1
+                lines.append(f"({to})=\n{line}" if heading[1] != "#" else f"({chapter.name[:4]})=\n{line}")
+            else:
+                lines.append(line)
+        parts[place] = "\n".join(lines)
+    whole = "".join(parts)
+    folds, end, rest = whole.rpartition("</details>") if whole.startswith("<details") else ("", "", whole)
+    return f"{folds}{end}\n\n({label(chapter, f'in-{name}')})=\n{rest.lstrip()}" if rest.strip() else whole
+
+
+def linked(prose: str, chapter: Chapter, book: Book) -> str:
+    """Return prose in which chapters, and other chapters' exercises, are links. Existing links lead to pages."""
+    known, exercises = book.numbered(), book.exercises()
+    held: list[str] = []
+
+    def hold(written: str) -> str:
+        held.append(written)
+        return f"\0{len(held) - 1}\0"
+
+    def existing(link: re.Match) -> str:
+        to = re.fullmatch(r"(?:\./|\.\./\w+/)?(ch\d\d\w*)\.(?:ipynb|html)(#.*)?", link[2])
+        if not to:
+            return hold(link[0])
+        there = any(other.name == to[1] for other in book.chapters)
+        return hold(f"[{link[1]}](#{to[1][:4]})" if there else link[1])
+
+    def chapters(found: re.Match) -> str:
+        def one(digits: re.Match) -> str:
+            there = known.get(int(digits[0]))
+            away = there and there.name != chapter.name
+            return hold(f"[{digits[0]}](#{there.name[:4]})") if away else digits[0]
+
+        there = known.get(int(found[2])) if found[2].isdecimal() else None
+        if there:  # one chapter: the link is on both words
+            return found[0] if there.name == chapter.name else hold(f"[{found[0]}](#{there.name[:4]})")
+        return found[1] + re.sub(r"\d+", one, found[2])
+
+    def exercise(found: re.Match) -> str:
+        owner = exercises.get(found[1])
+        away = owner and owner.name != chapter.name
+        return hold(f"[`{found[1]}`](#{label(owner, found[1])})") if away else hold(found[0])
+
+    prose = MATH.sub(lambda found: hold(found[0]), prose)
+    prose = re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", existing, prose)
+    prose = re.sub(r"^#.*$|<[^>\n]*>", lambda m: hold(m[0]), prose, flags=re.MULTILINE)
+    prose = re.sub(r"``.+?``|`(\w+)`|`[^`\n]+`", lambda m: exercise(m) if m[1] else hold(m[0]), prose)
+    prose = re.sub(r"\b([Cc]hapters? )(\d+(?:(?:, | and | or | to |, and )\d+)*)\b(?! of\b)", chapters, prose)
+    while "\0" in prose:
+        prose = re.sub(r"\0(\d+)\0", lambda m: held[int(m[1])], prose)
+    return prose
+
+
+# Code and what it puts out
+
+
+def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> list[NotebookNode]:
+    """Return the cells of a page for one cell of code."""
+    cell["outputs"] = [shown(output, book) for output in together(cell.outputs)]
+    cell["execution_count"] = None
+    if "prediction" in tags(cell):
+        return [new_markdown_cell(guess(line), id=f"{cell['id']}-{place}")
+                for place, line in enumerate(cell.source.splitlines()) if re.match(r"\w+\s*=", line)]
+    if stub is not None:
+        answer = new_markdown_cell(folded("An answer", cell.source), id=f"{cell['id']}-answer")
+        cell["source"] = stub
+        return [cell, answer] if answers else [cell]
+    marks = [tag for tag in tags(cell) if tag != "raises-exception"]
+    if "imports" in marks:
+        cell.metadata["tags"] = [*marks, "hide-input"]
+        cell.metadata["mystnb"] = {"code_prompt_show": "Imports", "code_prompt_hide": "Imports"}
+    elif re.search(r"^\s*compare\(", cell.source, re.MULTILINE):  # guess first
+        cell.metadata["tags"] = [*marks, "hide-output"]
+        prompt = "Open when you have guessed: what was measured"
+        cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
+    return [cell]
+
+
+def guess(line: str) -> str:
+    """Return a field for a guess, in place of the line of code that holds it in the notebook."""
+    name, _, told = line.partition("=")
+    what = re.sub(r"^your number[,:]?\s*", "", told.partition("#")[2].strip())
+    return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" name="{name.strip()}"> '
+            f"<span>{html.escape(what)}</span></label>")
+
+
+def folded(title: str, source: str) -> str:
+    return f"<details><summary>{html.escape(title)}</summary>\n\n```python\n{source}\n```\n\n</details>"
+
+
+def together(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Return outputs that need no kernel; what was written to one stream without a picture between is in one piece."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        if WIDGET in output.get("data", {}) and "text/html" not in output.data:  # a progress bar at its beginning
+            continue
+        if joined and "text" in output and joined[-1].get("name") == output.name:
+            joined[-1]["text"] += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def shown(output: NotebookNode, book: Book) -> NotebookNode:
+    """Return an output that needs no kernel and no widget, its pictures kept as files."""
+    if "text" in output:  # a progress bar goes back to the beginning of its line
+        output["text"] = unguessed(re.sub(r"^.*\r(?!\n)", "", output["text"], flags=re.MULTILINE))
+        return output
+    data = output.get("data", {})
+    if FRAMES in data:
+        return new_output("display_data", data={"text/html": panel(data[FRAMES], book)})
+    page = data.get("text/html", "")
+    if not page and "image/png" in data:
+        page = f'<img alt="" src="data:image/png;base64,{data["image/png"].strip()}">'
+    if page:
+        page = EMBEDDED.sub(lambda found: f'loading="lazy" src="{book.keep(base64.b64decode(found[1]))}"', page)
+        return new_output("display_data", data={"text/html": unguessed(page)})
+    if isinstance(data.get("text/plain"), str):
+        data["text/plain"] = unguessed(data["text/plain"])
+    return output
+
+
+def panel(drawn: dict, book: Book) -> str:
+    """Return a picture under controls, as the notebook shows it, its frames kept as files."""
+    images = {key: frame["src"].partition(",")[2] for key, frame in drawn["frames"].items()}
+    return player(drawn, {key: book.keep(base64.b64decode(png)) if png else "" for key, png in images.items()})
+
+
+def unguessed(said: str) -> str:
+    """Return what `compare` said without the words that a page's reader has not guessed."""
+    return re.sub(r"^no guess\s+|<tr><th[^>]*>no guess</th>.*?</tr>", "", said, flags=re.MULTILINE)

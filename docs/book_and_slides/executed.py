@@ -1,0 +1,112 @@
+"""Runs solved chapters for the book and the slides, and keeps what they put out until their code changes."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+from tqdm import tqdm
+from traitlets.config import Config
+
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, solved, tags
+from exercises_tests.tools.copies import write
+
+KEPT = ROOT / "build" / "book" / "executed"
+HOOK = Path(__file__).with_name("captions.py")
+FRAMES = 110  # drawn for one panel at most: some 20 s of a core, 1.5 MB
+SECONDS = 300  # for one cell
+
+
+def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
+    """Return the solved chapter with its outputs. Raises ChapterError for a cell that fails, also a check."""
+    notebook = solved(chapter, root)
+    for cell in notebook.cells:
+        if any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)):
+            cell.metadata["tags"] = [tag for tag in tags(cell) if tag != "raises-exception"]
+    hook = f"import runpy; runpy.run_path({str(HOOK)!r})['install']()"
+    notebook.cells.insert(0, new_code_cell(hook, id="captions"))
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    running = None
+
+    def started(cell: NotebookNode, cell_index: int) -> None:
+        nonlocal running
+        running = cell["id"]
+
+    with tempfile.TemporaryDirectory() as folder, tqdm(total=len(code), desc=chapter.name, unit="cell") as bar:
+        private = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})  # no ports on the machine
+        client = NotebookClient(
+            notebook, timeout=SECONDS, kernel_name="python3", store_widget_state=False, config=private,
+            resources={"metadata": {"path": folder}}, on_cell_start=started,
+            on_cell_executed=lambda cell, cell_index, execute_reply: bar.update())
+        try:
+            client.execute(env={**os.environ, "COURSE_FRAMES": str(FRAMES)})
+        except CellExecutionError as error:
+            said = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
+            raise ChapterError(f"{chapter.name} was not written: its cell {running} failed ({said}).") from None
+        except CellTimeoutError:
+            raise ChapterError(f"{chapter.name} was not written: its cell {running} ran over {SECONDS} s.") from None
+        except DeadKernelError:
+            raise ChapterError(f"{chapter.name} was not written: its kernel died in the cell {running}.") from None
+        except RuntimeError as error:
+            raise ChapterError(f"{chapter.name} was not written: its kernel did not start ({error}).") from None
+    del notebook.cells[0]
+    return notebook
+
+
+def kept(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookNode | None:
+    """Return the chapter as it is now with the outputs of its last run, or None where its code has changed since."""
+    path = _place(chapter, root, folder)
+    if not path.exists():
+        return None
+    outputs = {cell["id"]: cell.outputs for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"}
+    notebook = solved(chapter, root)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell["outputs"] = outputs[cell["id"]]
+    return notebook
+
+
+def fresh(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookNode:
+    """Return the chapter with its outputs: kept ones where nothing has changed, else those of a run now."""
+    found = kept(chapter, root, folder)
+    if found is not None:
+        return found
+    notebook = executed(chapter, root)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{chapter.name}-*.ipynb"):
+        old.unlink()
+    write(_place(chapter, root, folder), nbformat.writes(notebook))
+    return kept(chapter, root, folder)
+
+
+def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
+    """Return the file of a run: its name holds everything that a run depends on. Text may change without a new run."""
+    code = [(cell["id"], cell.source, tags(cell)) for cell in solved(chapter, root).cells if cell.cell_type == "code"]
+    told = hashlib.sha256(json.dumps(code).encode())
+    others = {other.name for other in chapters(root)} - {chapter.name}
+    borrows = any(re.search(r"\b(borrow|solution)\(", source) for _, source, _ in code)
+    patterns = ["course_lib/**/*.py", "course_lib/data/*", "exercises_tests/*.py", *["solutions/*.py"] * borrows]
+    for pattern in patterns:
+        for path in sorted(root.glob(pattern)):
+            if path.is_file() and not (pattern.startswith("exercises_tests") and path.stem in others):
+                told.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    told.update(HOOK.read_bytes() + f"{FRAMES} {sys.version}".encode())
+    told.update(" ".join(importlib.metadata.version(name) for name in ("torch", "numpy", "matplotlib")).encode())
+    return folder / f"{chapter.name}-{told.hexdigest()[:16]}.ipynb"
+
+
+def complaints(notebook: NotebookNode) -> list[str]:
+    """Return the cells that wrote to stderr: a reader should see no warning."""
+    return [cell["id"] for cell in notebook.cells
+            if any(output.get("name") == "stderr" for output in cell.get("outputs", []))]

@@ -1,0 +1,145 @@
+"""Writes the first page of the book: for whom, the map of the chapters, and how to begin.
+
+The map is drawn from the chapters: a line leads from each chapter to those that say, in their first text, that they
+need it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+from chapter_page import Book
+
+from exercises_tests.tools.chapters import Chapter
+from exercises_tests.tools.course_map import minutes, needs, number, question
+
+BOX, HIGH, GAP, ROW = 236, 58, 44, 80  # of the map, in its own units
+
+
+def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:
+    """Return the chapters from which a line leads to each: those it needs, less what these need themselves."""
+    known = {number(chapter): [other for other in needs(chapter)] for chapter in chapters}
+    reached: dict[int, set[int]] = {}
+    for place in sorted(known):
+        known[place] = [other for other in known[place] if other in known and other < place]
+        reached[place] = set(known[place]).union(*(reached[other] for other in known[place]))
+    return {place: [other for other in others if not any(other in reached[third] for third in others)]
+            for place, others in known.items()}
+
+
+def columns(chapters: list[Chapter]) -> dict[int, int]:
+    """Return the column of each chapter: right of all that it needs, and as near as can be to what builds on it."""
+    lines = lines_of(chapters)
+    placed: dict[int, int] = {}
+    for place in sorted(lines):  # a chapter needs earlier ones only
+        placed[place] = max([placed[other] + 1 for other in lines[place]], default=0)
+    for place in sorted(lines, reverse=True):  # or long lines would run behind the boxes between
+        placed[place] = min([placed[other] - 1 for other, needed in lines.items() if place in needed],
+                            default=placed[place])
+    return placed
+
+
+def chapter_map(book: Book) -> str:
+    """Return the map as a drawing whose boxes are links."""
+    placed, rows, spots = columns(book.chapters), {}, {}
+    for chapter in book.chapters:
+        column = placed[number(chapter)]
+        row = rows.setdefault(column, 0)
+        rows[column] += 1
+        spots[number(chapter)] = (column * (BOX + GAP), row)
+    tallest = max(rows.values(), default=1)
+    for place, (x, row) in spots.items():  # each column stands in the middle
+        spots[place] = (x, (row + (tallest - rows[placed[place]]) / 2) * ROW)
+    drawn, lines, boxes = lines_of(book.chapters), [], []
+    for chapter in book.chapters:
+        x, y = spots[number(chapter)]
+        for other in drawn[number(chapter)]:
+            from_x, from_y = spots[other][0] + BOX, spots[other][1] + HIGH / 2
+            bend = (x - from_x) / 2
+            lines.append(f'<path d="M{from_x:g} {from_y:g} C{from_x + bend:g} {from_y:g} {x - bend:g} '
+                         f'{y + HIGH / 2:g} {x:g} {y + HIGH / 2:g}"/>')
+        words = html.escape(chapter.title)
+        boxes.append(
+            f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="8"/>'
+            f'<text x="{x + 12:g}" y="{y + 24:g}" class="name">{number(chapter)} · {words}</text>'
+            f'<text x="{x + 12:g}" y="{y + 44:g}">{len(chapter.exercises)} exercises, {minutes(chapter)} min</text>'
+            "</a>")
+    wide = max((x for x, _ in spots.values()), default=0) + BOX
+    names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
+                      for chapter in book.chapters)
+    return (f'<figure class="map"><svg viewBox="-2 -2 {wide + 4:g} {tallest * ROW - ROW + HIGH + 4:g}" role="group" '
+            f'aria-label="Map of the chapters: {names}"><g class="needs">{"".join(lines)}</g>{"".join(boxes)}</svg>'
+            "</figure>")
+
+
+def cards(book: Book) -> str:
+    """Return a card for each chapter: its number, title, question, exercises and minutes."""
+    made = []
+    for chapter in book.chapters:
+        extras = sum(exercise.level != "core" for exercise in chapter.exercises)
+        more = f", {extras} extra" if extras else ""
+        made.append(
+            f'<a class="card" href="{chapter.name}.html"><b>{number(chapter)} · {html.escape(chapter.title)}</b>'
+            f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
+            f"<small>{len(chapter.exercises) - extras} core exercises, {minutes(chapter)} min (estimated){more}</small>"
+            "</a>")
+    return f'<div class="cards">{"".join(made)}</div>'
+
+
+def landing(book: Book, title: str, slides: bool) -> str:
+    """Return the first page as text for Sphinx."""
+    exercises = [exercise for chapter in book.chapters for exercise in chapter.exercises]
+    hours = round(sum(minutes(chapter) for chapter in book.chapters) / 60)
+    names = "\n".join(chapter.name for chapter in book.chapters)
+    first = book.chapters[0].name if book.chapters else ""
+    begin = f'<p class="begin"><a class="button" href="{first}.html">Begin with chapter 0</a> ' if first else "<p>"
+    more = "exercises\nglossary" + "\nslides" * slides
+    return f"""# {title}
+
+You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
+served. In each chapter you guess a number, run real processes that really talk to each other, write the function that
+makes them faster, and are told in one sentence whether it is right. A laptop with two cores and no GPU is enough.
+
+{begin}<a href="exercises.html">All {len(exercises)} exercises</a> <a href="glossary.html">Glossary</a></p>
+
+## The chapters
+
+A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. All
+core exercises together take about {hours} hours (estimated).
+
+{chapter_map(book)}
+
+{cards(book)}
+
+## Read here, write there
+
+These pages hold the whole course: the text, the pictures, the numbers that were measured when the pages were made, and
+the answers, folded. Guess before you unfold. To write the answers yourself and have them checked, take the notebooks:
+
+```
+make lab     # in a copy of the repository: sets up Python, opens the chapters in JupyterLab
+```
+
+```{{toctree}}
+:caption: Chapters
+:hidden:
+
+{names}
+```
+
+```{{toctree}}
+:caption: Look up
+:hidden:
+
+{more}
+```
+"""
+
+
+def slides_page(chapters: list[Chapter]) -> str:
+    """Return the page that leads to the slides of each chapter."""
+    rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a>'
+            for chapter in chapters]
+    return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
+                      "F fills the screen, Escape shows all.", "", *rows, ""])

@@ -1,0 +1,50 @@
+"""Sphinx's settings for the book. book.py copies this file beside the pages that it writes, and runs Sphinx."""
+
+import os
+import sys
+
+sys.path.insert(0, os.environ["COURSE_DOCS"])
+from formulas import mathml  # noqa: E402
+
+project = "Distributed training and serving of large language models"
+html_title = os.environ.get("COURSE_TITLE", "Distributed LLMs")
+extensions = ["myst_nb"]
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_double_inline = True
+nb_execution_mode = "off"  # executed.py has run the chapters
+nb_merge_streams = True
+html_theme = "furo"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0a5c99", "color-brand-content": "#0a5c99"},
+    "dark_css_variables": {"color-brand-primary": "#6cb8ee", "color-brand-content": "#6cb8ee"},
+}
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
+html_js_files = [("book.js", {"defer": "defer"})]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_use_index = False  # the glossary is one
+html_show_sphinx = False
+html_show_copyright = False
+html_show_search_summary = False  # it is fetched, and a page opened from disk may fetch nothing
+pygments_style = "friendly"
+pygments_dark_style = "native"
+highlight_language = "python"
+suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure", "myst.xref_ambiguous"]
+
+
+def formula(self, node):
+    """Write a formula as MathML, in place of a script that would typeset it later."""
+    from docutils import nodes
+
+    display = not isinstance(node, nodes.math)
+    try:
+        written = mathml(node.astext(), display)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    self.body.append(f'<div class="formula">{written}</div>' if display else written)
+    raise nodes.SkipNode
+
+
+def setup(app):
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))

@@ -1,0 +1,149 @@
+"""Writes the pages of the book that are made from all chapters: lists of exercises, and a glossary.
+
+The glossary is made from the chapters' own definitions: a term stands in bold where it is defined, in a sentence that
+says what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from chapter_page import FENCE, Book, folded, label, linked
+
+from exercises_tests.tools.chapters import Chapter, Exercise, tags
+from exercises_tests.tools.course_map import minutes, number, question
+
+FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
+TERM = re.compile(r"\*\*(`?[^*\n`]{1,40}`?)\*\*")
+# Words that chapters stress, and that name nothing.
+STRESSED = {
+    "a", "active", "after", "all", "also", "average", "before", "each", "everybody", "forward", "backward",
+    "ideal", "mean", "new", "none", "not", "once", "only", "same", "start", "twice", "when", "why", "your", "x",
+    "f", "g", "i", "w", "full", "selective", "weights", "gradients", "predict", "working", "recomputed", "peak",
+    "hybrid", "pipelines", "simulated", "state",
+}
+OPENINGS = {
+    "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "nothing", "only", "one",
+    "the", "what", "where", "plain",
+}
+SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*`\[$])|\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)|\n(?=\|)")
+DANGLING = re.compile(r"(?:This|That|It|These|They|Such|Both|Here)\b")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A term, the sentence that defines it, and where that stands."""
+
+    term: str
+    sentence: str
+    chapter: Chapter
+    to: str
+
+
+# Exercises
+
+
+def exercises_of(chapter: Chapter, book: Book) -> str:
+    """Return a chapter's list of exercises as a page: what each asks for, its stub and its hints, folded."""
+    parts = ["---\nnosearch: true\n---", f"({chapter.name[:4]}-exercises)=",
+             f"# Exercises of chapter {number(chapter)}: {chapter.title}",
+             f"{table([chapter])}\n\nYou write them [in the notebook](#{chapter.name[:4]}), where a check reads your "
+             "answer and says what it found."]
+    for exercise in chapter.exercises:
+        said, stub, hints = texts(chapter, exercise)
+        body = re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE).strip()
+        parts += [f"## [`{exercise.id}`](#{label(chapter, exercise.id)})", linked(body, chapter, book),
+                  folded("The stub", stub), linked_outside(hints, chapter, book)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def linked_outside(source: str, chapter: Chapter, book: Book) -> str:
+    """Return text with its links, and its fenced code as it was."""
+    parts = FENCE.split(source)
+    return "".join(part if place % 2 else linked(part, chapter, book) for place, part in enumerate(parts))
+
+
+def texts(chapter: Chapter, exercise: Exercise) -> tuple[str, str, str]:
+    """Return the text before an exercise, its stub, and its folded hints."""
+    cells = chapter.notebook.cells
+    place = next(place for place, cell in enumerate(cells)
+                 if cell.get("id") == exercise.id and "exercise" in tags(cell))
+    before = [cell.source for cell in cells[:place] if cell.cell_type == "markdown"]
+    said = re.split(r"^(?=#+ Exercise:)", before[-1] if before else "", flags=re.MULTILINE)[-1]
+    after = next((cell.source for cell in cells[place:] if cell.cell_type == "markdown"), "")
+    return said, cells[place].source, "\n\n".join(FOLDED.findall(after))
+
+
+def table(chapters: list[Chapter]) -> str:
+    """Return the exercises of these chapters as a table."""
+    rows = ["| exercise | level | points | minutes (estimated) |", "|---|---|---|---|"]
+    rows += [f"| [`{e.id}`](#{label(chapter, e.id)}) | {e.level} | {e.points} | {e.minutes} |"
+             for chapter in chapters for e in chapter.exercises]
+    return "\n".join(rows)
+
+
+def exercises(book: Book) -> str:
+    """Return the page that leads to all lists of exercises."""
+    everything = [e for chapter in book.chapters for e in chapter.exercises]
+    core = sum(e.level == "core" for e in everything)
+    parts = ["(exercises)=\n# Exercises", f"{len(everything)} exercises, of which {core} are core: they build each "
+             "chapter's idea itself. The others are extras. Minutes are estimates."]
+    for chapter in book.chapters:
+        if chapter.exercises:
+            parts += [f"## [{number(chapter)} · {chapter.title}](#{chapter.name[:4]}-exercises)",
+                      f"{question(chapter)} ({minutes(chapter)} minutes for the core exercises)", table([chapter])]
+    listed = "\n".join(f"{number(chapter)} · {chapter.title} <{chapter.name}_exercises>"
+                       for chapter in book.chapters if chapter.exercises)
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
+
+
+# Glossary
+
+
+def definitions(chapters: list[Chapter]) -> list[Definition]:
+    """Return every term with the first sentence that defines it, in the order of the alphabet."""
+    found: dict[str, Definition] = {}
+    for chapter in chapters:
+        for cell in chapter.notebook.cells:
+            if cell.cell_type != "markdown":
+                continue
+            sentences = SENTENCE.split(FOLDED.sub("", FENCE.sub("", cell.source)))
+            for place, sentence in enumerate(sentences):
+                sentence = " ".join((sentence or "").split())
+                for term in TERM.findall(sentence):
+                    name = term.strip("`")
+                    known = name if re.search(r"[A-Z]", name[1:]) else name[0].lower() + name[1:]
+                    if known.lower() in found or not defines(sentence, term):
+                        continue
+                    if DANGLING.match(sentence) and place:
+                        sentence = " ".join((sentences[place - 1] or "").split()) + " " + sentence
+                    if not sentence.startswith(("#", "|")):
+                        found[known.lower()] = Definition(known, re.sub(r"^(?:[-*]|\d+\.)\s+", "", sentence),
+                                                          chapter, label(chapter, f"in-{cell['id']}"))
+    return sorted(found.values(), key=lambda definition: definition.term.lower())
+
+
+def defines(sentence: str, term: str) -> bool:
+    """Return whether a sentence says what a term in bold is: it is named, or is the subject of what follows."""
+    name = term.strip("`")
+    if name.lower() in STRESSED or name.lower().split()[0] in OPENINGS or len(sentence) < 40:
+        return False
+    if re.search(r"[.?!:=→%\d]$|^\d", name) or len(name.split()) > 3:
+        return False
+    bold = re.escape(f"**{term}**")
+    named = rf"\b(?:a|an|the|its|their|called|calls?|call it|calls it|name|named|names|term|means?|or)\s+{bold}"
+    subject = rf"{bold}s?(?:\s+\([^)]*\))?,?\s+(?:is|are|means?|says|has|holds|keeps|cuts|gives|splits|tells|puts)\b"
+    opens = rf"^(?:[-*]\s+|\d+\.\s+)?(?:A |An |The |In |In the )?{bold}"
+    return re.search(f"{named}|{subject}|{opens}", sentence) is not None
+
+
+def glossary(book: Book) -> str:
+    """Return the glossary as a page."""
+    entries = []
+    for known in definitions(book.chapters):
+        said = linked(re.sub(r"\*\*(.+?)\*\*", r"*\1*", known.sentence), known.chapter, book)
+        where = f"[chapter {number(known.chapter)}](#{known.to})"
+        entries.append(f"{known.term}\n    {said} ({where})")
+    return "\n".join(["(glossary)=\n# Glossary\n", "The sentence that defines each term where it first appears, and a "
+                      "link to what stands around it.\n", "```{glossary}", "\n\n".join(entries), "```", ""])

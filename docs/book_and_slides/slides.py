@@ -1,0 +1,72 @@
+"""Writes a chapter as slides for a workshop, one file that needs no network: python docs/book_and_slides/slides.py ch03
+
+A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
+printed, a guess to make, an exercise (deck.py). The text between becomes the speaker's notes (key S), and code is
+folded. No letter is smaller than 28 pixels of a slide of 1280 x 720; what does not fit goes on the next slide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+from pathlib import Path
+
+from chapter_page import PICTURES
+from deck import Slide, as_slides
+from executed import KEPT, fresh
+from jinja2 import Environment, FileSystemLoader
+from nbformat import NotebookNode
+from packages import require
+
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find
+from exercises_tests.tools.copies import write
+from exercises_tests.tools.course_map import number
+
+LOOK = Path(__file__).with_name("look")
+
+
+def reveal() -> Path:
+    """Return the folder of reveal.js, which the package sphinx-revealjs brings."""
+    import sphinx_revealjs
+
+    found = Path(sphinx_revealjs.__file__).parent.rglob("reveal*/dist/reveal.js")
+    return next(found).parents[1]
+
+
+def as_page(chapter: Chapter, slides: list[Slide]) -> str:
+    """Return slides as one HTML page."""
+    folder = reveal()
+    parts = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
+        ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
+    font = base64.b64encode((LOOK / "STIXTwoMath.woff").read_bytes()).decode()
+    made = Environment(loader=FileSystemLoader(LOOK), autoescape=True).get_template("slides.html.j2")
+    return made.render(parts, title=f"{number(chapter)} · {chapter.title}", slides=slides, font=font)
+
+
+def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, pictures: Path | None = None) -> Path:
+    """Write the slides of a chapter that has run; return their file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{chapter.name}.slides.html"
+    write(target, as_page(chapter, as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)))
+    return target
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="slides.py", description="Write a chapter as slides.")
+    parser.add_argument("chapter", nargs="?", default="", help="for instance ch03")
+    parser.add_argument("--to", type=Path, default=ROOT / "book", help="the folder to write to (default: book/)")
+    options = parser.parse_args(argv)
+    try:
+        chapter = find(options.chapter)
+        require()
+        target = write_slides(chapter, fresh(chapter), options.to)
+    except ChapterError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"Slides: {target}. Arrow keys move, S opens the speaker's notes, F fills the screen, Escape shows all.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,229 @@
+"""The book and the slides in a browser, opened from disk: nothing is fetched, nothing overflows, panels follow."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from opened import SEEN
+
+from exercises_tests.tools.chapters import ROOT, chapters, find, tags
+
+for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
+    pytest.importorskip(package, reason="what makes the book is not installed: make book brings it")
+
+CHAPTERS = chapters()
+NAMES = [chapter.name for chapter in CHAPTERS]
+SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844)}
+SECONDS = 1800  # to run and make all chapters on a busy machine
+
+OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
+    Reveal.slide(place);
+    const room = slide.getBoundingClientRect(), out = [], share = room.width / 1280;
+    for (const part of slide.querySelectorAll("h1, h2, p, pre, li, table, td, img, math, summary, .body")) {
+        if (part.closest(".notes") || part.parentElement.closest("details")) continue;
+        const box = part.getBoundingClientRect();
+        if (box.bottom > room.bottom + 1 || box.right > room.right + 1 || box.left < room.left - 1
+            || box.top < room.top - 1 || (part.matches(".body, pre, p") && part.scrollWidth > part.clientWidth + 2)
+            || (part.matches(".body, pre") && part.scrollHeight > part.clientHeight + 2)) {
+            out.push(`${part.tagName} leaves the slide`);
+        }
+        if (part.matches("p, pre, li, td, h2, code") && parseFloat(getComputedStyle(part).fontSize) < 28) {
+            out.push(`${part.tagName} has letters of ${getComputedStyle(part).fontSize}`);
+        }
+    }
+    const image = slide.querySelector("img");
+    if (image && image.getBoundingClientRect().height < 380 * share) out.push("the picture is small");
+    const title = slide.querySelector("h1, h2");
+    if (!title || !title.textContent.trim()) out.push("no title");
+    return [place + 1, out];
+}).filter(([, out]) => out.length)"""
+
+PANEL = ".course-page .course-player[role=group]"
+# Moves every control over all its values, twice; of each move the milliseconds until its picture is there (the fewer of
+# both, because a busy machine adds its own), and by how much the panel has jumped.
+FOLLOWED = """async (panel) => {
+    const taken = new Map(), moves = [], next = () => new Promise((done) => requestAnimationFrame(done));
+    for (const control of panel.querySelectorAll("input[type=range], select, input[type=radio]")) {
+        const values = control.options ? [...control.options].map((one) => one.value)
+            : control.type === "range" ? [...Array(Number(control.max) + 1).keys()].map(String) : [null];
+        for (const value of values) moves.push(() => {
+            if (value === null) return control.click();
+            control.value = value;
+            control.dispatchEvent(new Event(control.options ? "change" : "input"));
+        });
+    }
+    for (const move of [...moves, ...moves]) {
+        const high = panel.getBoundingClientRect().height, before = panel.dataset.shown, start = performance.now();
+        move();
+        while (panel.dataset.shown === before && performance.now() - start < 400) await next();
+        await next();
+        const moved = panel.dataset.shown !== before;  // else it stood there already
+        const [fewest, jump] = taken.get(move) || [Infinity, 0];
+        if (moved) taken.set(move, [Math.min(fewest, performance.now() - start),
+                                    Math.max(jump, Math.abs(panel.getBoundingClientRect().height - high))]);
+    }
+    return [...taken.values()];
+}"""
+
+LETTERS = """() => {
+    const counts = [];
+    for (const text of document.querySelectorAll("article section > p")) {
+        if (text.textContent.length < 200 || text.querySelector("math, code")) continue;
+        counts.push(text.textContent.length / Math.round(text.getBoundingClientRect().height
+                                                         / parseFloat(getComputedStyle(text).lineHeight)));
+    }
+    return counts;
+}"""
+
+
+@pytest.fixture(scope="session")
+def book(tmp_path_factory) -> Path:
+    """The book of all chapters; runs that are kept in build/ are not run again."""
+    folder = tmp_path_factory.mktemp("book") / "book"
+    done = subprocess.run([sys.executable, "docs/book_and_slides/book.py", "--to", str(folder)], cwd=ROOT,
+                          capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr[-2000:]
+    return folder
+
+
+@pytest.fixture
+def opened(browser, book, request):
+    """Opens a page of the book from disk, and fails at the end where it fetched something or a script failed."""
+    faults, contexts = [], []
+
+    def open_page(name: str, size: str = "wide", scheme: str = "light", zoom: float = 1):
+        wide, high = SIZES[size]
+        context = browser.new_context(viewport={"width": int(wide / zoom), "height": int(high / zoom)},
+                                      color_scheme=scheme, device_scale_factor=zoom)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(f"error of a script: {error}"))
+        page.on("requestfailed", lambda asked: faults.append(f"not there: {asked.url[-100:]}"))
+        page.on("request", lambda asked: faults.append(asked.url) if asked.url.startswith("http") else None)
+        page.goto((book / name).as_uri())
+        page.wait_for_load_state("load")
+        return page
+
+    yield open_page
+    if request.config.getoption("--screenshots"):
+        for place, context in enumerate(contexts):
+            SEEN.mkdir(parents=True, exist_ok=True)
+            context.pages[0].screenshot(path=SEEN / f"{request.node.name.replace('/', '_')}-{place}.png")
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.mark.parametrize("name", ["index", "exercises", "glossary", "slides", *NAMES,
+                                  *(f"{name}_exercises" for name in NAMES)])
+def test_no_page_is_wider_than_its_window(opened, name):
+    page = opened(f"{name}.html")
+    for wide, high in SIZES.values():
+        page.set_viewport_size({"width": wide, "height": high})
+        assert page.evaluate("document.documentElement.scrollWidth") <= wide
+
+
+def test_no_page_is_wider_than_its_window_enlarged_by_half(opened):
+    for name in ("index.html", f"{NAMES[0]}.html"):
+        page = opened(name, "projector", zoom=1.5)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_line_of_text_has_about_seventy_letters(opened, name):
+    counts = opened(f"{name}.html").evaluate(LETTERS)
+    assert 50 < sum(counts) / len(counts) < 75
+
+
+def test_every_link_inside_the_book_leads_to_a_place_that_exists(book):
+    texts = {path.name: re.sub(r"<script.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+             for path in book.glob("*.html")}
+    places = {name: set(re.findall(r'\bid="([^"]+)"', text)) for name, text in texts.items()}
+    gone = []
+    for name, text in texts.items():
+        for to in re.findall(r'<a\b[^>]*?\bhref="([^"]+)"', text):
+            file, _, place = html.unescape(to).partition("#")
+            if ":" not in file and (file or place):
+                there = (book / (file or name)).exists() and (not place or unquote(place) in places[file or name])
+                gone += [] if there else [f"{name}: {to}"]
+    assert len(texts) > 3 * len(CHAPTERS) and gone == []
+
+
+def test_the_search_finds_a_word_from_disk(opened):
+    page = opened("index.html")
+    page.fill(".sidebar-search", "bandwidth")
+    page.press(".sidebar-search", "Enter")
+    page.wait_for_selector("#search-results li a")
+    assert page.locator("#search-results li a").count() > 3
+
+
+def test_a_formula_is_drawn_with_the_books_own_font(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    assert page.locator(".formula math mfrac").count() > 2
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))")
+
+
+def test_in_the_dark_pages_are_dark_and_so_are_pictures(opened):
+    page = opened(f"{NAMES[0]}.html", scheme="dark")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert max(light[:3]) < 60
+    filters = page.evaluate("[...document.querySelectorAll('.cell_output img')].map((i) => getComputedStyle(i).filter)")
+    assert filters and all("invert" in one for one in filters)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_picture_of_a_panel_follows_the_hand_within_a_tenth_of_a_second(opened, name):
+    page = opened(f"{name}.html")
+    for place in range(page.locator(PANEL).count()):
+        panel = page.locator(PANEL).nth(place)
+        panel.scroll_into_view_if_needed()
+        page.wait_for_timeout(1500)  # every frame is fetched from disk as soon as the page is idle
+        taken = panel.evaluate(FOLLOWED)
+        seconds = sorted(milliseconds / 1000 for milliseconds, _ in taken)
+        print(f"{name}: {len(taken)} moves, median {seconds[len(seconds) // 2]:.3f} s, slowest {seconds[-1]:.3f} s")
+        assert len(taken) > 3 and seconds[len(seconds) // 2] < 0.1
+        assert all(jump < 60 for _, jump in taken), "the panel jumps"
+
+
+def test_a_panel_whose_slider_is_a_step_plays_to_its_end(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    panel = page.locator(PANEL).first
+    panel.get_by_role("button", name="play").click()
+    last = panel.locator("input").get_attribute("max")
+    page.wait_for_function("([panel, last]) => panel.dataset.shown === last", arg=[panel.element_handle(), last],
+                           timeout=20_000)
+    assert panel.locator("img").get_attribute("alt").startswith(f"step {last}")
+
+
+def test_a_guess_stays_and_stands_beside_the_measurement(opened):
+    page = opened(f"{NAMES[0]}.html")
+    page.locator(".guess input").first.fill("17")
+    page.locator("details.below-input").first.locator("summary").click()
+    assert page.locator(".guessed").first.inner_text() == "Your guess: 17"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slide(opened, name):
+    page = opened(f"{name}.slides.html", "projector")
+    page.wait_for_function("window.Reveal && Reveal.isReady()")
+    assert page.evaluate(OVERFLOW) == []
+    guesses = sum("prediction" in tags(cell) for cell in find(name).notebook.cells)
+    assert page.locator("section.guess").count() == guesses > 0
+
+
+def test_the_speakers_notes_open_and_hold_the_text(opened):
+    page = opened(f"{NAMES[0]}.slides.html", "projector")
+    page.wait_for_function("window.Reveal && Reveal.isReady()")
+    with page.context.expect_page() as window:
+        page.keyboard.press("s")
+    notes = window.value
+    first = notes.locator("#said").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert len(first) > 300 and notes.locator("#said").inner_text() != first
+    assert notes.locator("#now").inner_text() == page.locator("section.present h2").inner_text()
