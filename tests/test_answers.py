@@ -128,7 +128,7 @@ def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently(
 
 @each("answer", functions)
 def test_a_stub_is_not_written_yet(check, answer):
-    def stub(*_):
+    def stub(*_, **__):
         raise NotImplementedError
 
     stub.__name__ = stub.__qualname__ = check.exercise
