@@ -176,6 +176,13 @@ def _judge_files(case: Case, saving: Saving, trace: Results) -> None:
     case.expect(writers != {0} or ranks == 1,
         f"only rank 0 writes. It holds {mine:,} of {whole:,} bytes, so {1 - mine / whole:.0%} of the training is lost. "
         "Every rank writes what it holds", "rank-0-shard")  # fmt: skip
+    by: dict[str, set] = {}
+    for rank, (log, *_) in enumerate(trace):
+        for name in (operation[1] for operation in log if operation[0] == "write"):
+            by.setdefault(name, set()).add(rank)
+    shared = next((name for name in by if len(by[name]) > 1), "")
+    case.expect(not shared, f"ranks {shown(sorted(by.get(shared, ())))} all write {shared}, each over the others: "
+        "every rank writes its own shard, and rank 0 alone the manifest", "written-by-many")  # fmt: skip
     new = sorted(set(final) - set(saving.before))
     missing = [name for name in wanted if name not in final]
     case.expect(not missing, f"the new files are {shown(new)}: {', '.join(missing[:2])} missing. Each rank writes "
@@ -445,20 +452,29 @@ def _hangs() -> list[tuple[str, Dumps, tuple | None]]:
     short = {"name": planned(40, "")["profiling_name"], "size": 4095}
     silent = _hanging(16, 100, [12], None)
     silent[12] = []
-    first = _hanging(8, 3, [4], {"name": "nccl:broadcast", "size": 4096})
-    healthy_job, stuck = healthy(8, 30), _hanging(8, 55, [], None)
+    first = _hanging(8, 1, [4], {"name": "nccl:broadcast", "size": 4096})
+    healthy_job = healthy(8, 30)
+    stuck = {rank: [*found, planned(55, "started")] for rank, found in healthy(8, 54, 7).items()}  # nothing after it
+    behind = []
+    for rank in (0, 7):  # the others have left a collective in which one still is
+        behind.append(_hanging(8, 21, [rank], None))
+        behind[-1][rank][-1] = planned(20, "started")
     return [
         ("64 ranks, of which one never came", _hanging(64, 412, [37], None), (412, sums, [37])),
         ("8 ranks, of which rank 0 never came", _hanging(8, 9, [0], None), (9, planned(9, "")["profiling_name"], [0])),
-        ("16 ranks, of which two never came", _hanging(16, 71, [3, 11], None),
-         (71, planned(71, "")["profiling_name"], [3, 11])),
+        ("16 ranks, of which two never came", _hanging(16, 71, [3, 15], None),
+         (71, planned(71, "")["profiling_name"], [3, 15])),
         ("8 ranks, of which one calls a barrier", _hanging(8, 500, [5], late),
          (500, planned(500, "")["profiling_name"], [5])),
         ("8 ranks, of which one sums a shorter tensor", _hanging(8, 40, [6], short), (40, short["name"], [6])),
-        ("8 ranks that fall out of step in collective 3", first, (3, planned(3, "")["profiling_name"], [4])),
+        ("8 ranks that fall out of step in collective 1", first, (1, planned(1, "")["profiling_name"], [4])),
         ("16 ranks, of which one has died and left no dump", silent, (100, planned(100, "")["profiling_name"], [12])),
         ("8 ranks that wait for the network, all in the same call", stuck,
          (55, planned(55, "")["profiling_name"], [])),
+        ("8 ranks, of which most never came", _hanging(8, 78, [0, 1, 2, 4, 7], None),
+         (78, planned(78, "")["profiling_name"], [0, 1, 2, 4, 7])),
+        *((f"8 ranks, of which rank {rank} is still in a collective that the others have completed", behind[place],
+           (20, planned(20, "")["profiling_name"], [])) for place, rank in enumerate((0, 7))),
         ("8 ranks that have completed all", healthy_job, None),
     ]  # fmt: skip
 
@@ -480,8 +496,8 @@ def _found(answer: Any, what: str, dumps: Dumps, want: tuple | None) -> None:
         f"it says collective {number}, which is only the first in the dumps and is completed: the recorder keeps the "
         "last few, look at the states", "first-kept")  # fmt: skip
     case.expect(number == want[0] or number not in last.values(),
-        f"it says collective {number}, the last that some rank has enqueued; everybody waits in {want[0]}, the first "
-        "that is not completed. What comes after it is only a consequence", "last-enqueued")  # fmt: skip
+        f"it says collective {number}, the last that some rank has enqueued; {want[0]} is the first that "
+        "somebody has not completed. What comes after it is only a consequence", "last-enqueued")  # fmt: skip
     case.expect(number == want[0], f"it says collective {shown(number)}; {want[0]} is the first that is not completed",
         "number")  # fmt: skip
     case.expect(ranks != victims, f"it names ranks {shown(ranks)}: they wait in {want[1]}. Whoever they wait for is "
@@ -679,7 +695,7 @@ def check_detect_corruption(answer: Any, part: Any) -> str:
 @check(value=2, edges=1)
 def check_spare_nodes(answer: Any, part: Any) -> str:
     value = [(2048, 6.5e-3, 0.5, 0.99), (128, 6.5e-3, 0.5, 0.99), (2048, 2.34e-3, 1.0, 0.999), (2048, 6.5e-3, 0.5, 0.5)]
-    edges = [(2048, 0.0, 0.5, 0.99), (1, 1e-3, 1.0, 0.9), (16384, 6.5e-3, 0.5, 0.99)]
+    edges = [(2048, 0.0, 0.5, 0.99), (1, 1e-3, 1.0, 0.9), (16384, 6.5e-3, 0.5, 0.99), (2048, 6.5e-3, 0.5, 0.99999)]
     answer = asked(answer, value + edges)
     part("value")
     for one in value:
