@@ -303,6 +303,37 @@ def loaded(dist: Any, answer: Any, files: dict, shards: dict, shapes: dict) -> t
     return kind, sentence, shards, extra
 
 
+def loaded_in_turn(dist: Any, answer: Any, files: list, shards: list, shapes: list) -> list:
+    """Beside the answer: load one checkpoint after another; nobody begins the next before all are done with one."""
+    found = []
+    for case in zip(files, shards, shapes, strict=True):
+        found.append(loaded(dist, answer, *case))
+        dist.barrier()
+    return found
+
+
+Loads = Callable[[Case], Sequence]
+
+
+def _together(answer: Any, ranks: int, cases: list[tuple[dict, dict]]) -> list[Loads]:
+    """Return for each case of (files, shapes) a function that gives what every rank has loaded.
+
+    All are loaded in one run: where submissions are graded, each process of each run takes a second. If that run fails,
+    each function runs its own case, so that the one that fails is told by itself.
+    """
+    files, shapes = [files for files, _ in cases], [shapes for _, shapes in cases]
+    shards = [[_blank(shape, ranks)[rank] for shape in shapes] for rank in range(ranks)]
+    try:
+        trace = run(loaded_in_turn, answer, files, each(shards), shapes, ranks=ranks, on=Cluster())
+    except RankFailed:
+        return [lambda case, one=one: _apart(case, answer, *one) for one in cases]
+    return [lambda case, place=place: [found[place] for found in trace] for place in range(len(cases))]
+
+
+def _apart(case: Case, answer: Any, files: dict, shapes: dict) -> Results:
+    return case.run(loaded, answer, files, each(_blank(shapes, case.ranks)), dict(shapes))
+
+
 def _leftovers() -> dict[str, bytes]:
     """Return what killed saves have left in the folder, which nobody may read."""
     later = _held(_state(more=300.0), 3)
@@ -318,12 +349,11 @@ def _blank(shapes: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
     ]
 
 
-def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False) -> None:
+def _loads(load: Loads, state: dict, before: int, ranks: int, real: bool = False) -> None:
     shapes, extra = _shapes(state), _extra()
     case = Case(ranks, real=real, words=f"saved on {before} ranks and loaded on {ranks}{' real ones' if real else ''}")
     start = _blank(shapes, ranks)
-    files = _folder(state, before, extra) | _leftovers()
-    got = case.run(loaded, answer, files, each(_blank(shapes, ranks)), dict(shapes))
+    got = load(case)
     for rank, (kind, sentence, mine, found) in reversed(list(enumerate(got))):
         case.expect(not kind, f"rank {rank} raised {kind}: {sentence}", "raised")
         for name, tensor in state.items():
@@ -361,13 +391,13 @@ def _begins(seen: torch.Tensor, other: torch.Tensor, right: torch.Tensor) -> boo
     return equal(seen[:both], other[:both]) and not equal(other[:both], right[:both])
 
 
-def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *others: str) -> None:
+def _refuses(load: Loads, what: str, shapes: dict, culprit: str, *others: str) -> None:
     """Judge that a damaged checkpoint is refused on both ranks, and that nothing has changed anywhere.
 
     The sentence has to name the culprit, or what else is as good a name of it.
     """
     case, before = Case(2, words=f"{what}:"), _blank(shapes, 2)
-    got = case.run(loaded, answer, files, each(_blank(shapes, 2)), dict(shapes))
+    got = load(case)
     refused = [rank for rank, (kind, *_) in enumerate(got) if kind]
     case.expect(bool(refused),
         f"it was loaded as if all were well. Raise ValueError with a sentence that names {culprit}", "not-refused")
@@ -390,36 +420,52 @@ def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *o
 @check(value=2, refuses=3)
 def check_load_resharded(answer: Any, part: Any) -> str:
     state = _state()
-    shapes, files = _shapes(state), _folder(state, 4, _extra()) | _leftovers()
+    shapes = _shapes(state)
     part("value")
-    for before, ranks in ((4, 4), (4, 2), (2, 3), (3, 1), (1, 4), (12, 2)):
-        _loads(answer, state, before, ranks)
-    _loads(answer, state, 4, 2, real=True)
+    pairs, loads = ((4, 4), (4, 2), (2, 3), (3, 1), (1, 4), (12, 2)), {}
+    for ranks in (4, 2, 3, 1):
+        mine = [pair for pair in pairs if pair[1] == ranks]
+        cases = [(_folder(state, before, _extra()) | _leftovers(), shapes) for before, _ in mine]
+        loads |= zip(mine, _together(answer, ranks, cases), strict=True)
+    for pair in pairs:
+        _loads(loads[pair], state, *pair)
+    files = _folder(state, 4, _extra()) | _leftovers()
+    _loads(lambda case: _apart(case, answer, files, shapes), state, 4, 2, real=True)
     part("refuses")
-    last, first = "shard-a1-3.pt", "shard-a1-0.pt"
-    _refuses(answer, f"{last} is missing", {n: d for n, d in files.items() if n != last}, shapes, last)
-    _refuses(answer, f"{last} ends in the middle", files | {last: files[last][: len(files[last]) // 2]}, shapes, last)
-    _refuses(answer, f"{first} is empty", files | {first: b""}, shapes, first)
-    gone = {name: data for name, data in files.items() if name != "manifest.pt"}
-    _refuses(answer, "the manifest is missing", gone, shapes, "manifest.pt")
-    turned = shapes | {"down.weight": (57, 2, 9)}
-    words = "the checkpoint is of another model, whose {} has {}, and this one's {}"
-    _refuses(answer, words.format("down.weight", (2, 57, 9), (57, 2, 9)), files, turned, "down.weight")
-    _refuses(answer, words.format("up.weight", (5, 3), (7, 3)), files, _shapes(_state(7)), "up.")
-    more = shapes | {"head.weight": (4, 4)}
-    _refuses(answer, "the model has head.weight, which the checkpoint has not", files, more, "head.weight")
-    fewer = {name: shape for name, shape in shapes.items() if not name.startswith("down")}
-    _refuses(answer, "the checkpoint has down.weight, which the model has not", files, fewer, "down.weight")
-    held = _held(state, 4)
-    rest = {name: piece for name, piece in held[3].items() if name != "up.bias"}
-    _refuses(answer, f"{last} has no up.bias", files | {last: _shard(rest)}, shapes, last, "up.bias")
-    words = f"{first} is a piece of another save of the same model,"
-    _refuses(answer, words, files | {first: _shard(_held(_state(more=9.0), 4)[0], "b2")}, shapes, first)
-    _refuses(answer, words.replace(first, last), files | {last: _shard(held[3], "b2")}, shapes, last)
-    short = {name: piece[: len(piece) - (name == "up.weight")] for name, piece in held[0].items()}
-    words = f"{first} has up.weight with 3 elements, where the manifest's 4 ranks give it 4"
-    _refuses(answer, words, files | {first: _shard(short)}, shapes, first, "up.weight")
+    damaged = _damaged(state, files)
+    tried = _together(answer, 2, [(files, shapes) for _, files, shapes, *_ in damaged])
+    for load, (what, _, shapes, *culprits) in zip(tried, damaged, strict=True):
+        _refuses(load, what, shapes, *culprits)
     return "any number of ranks before and after · data order back · damaged or foreign: refused, nothing changed"
+
+
+def _damaged(state: dict, files: dict) -> list[tuple]:
+    """Return (what is wrong, files, shapes, the culprit, what else names it) for each load that must be refused."""
+    shapes, held = _shapes(state), _held(state, 4)
+    last, first = "shard-a1-3.pt", "shard-a1-0.pt"
+    without = lambda lost: {name: data for name, data in files.items() if name != lost}  # noqa: E731
+    fewer = {name: shape for name, shape in shapes.items() if not name.startswith("down")}
+    rest = {name: piece for name, piece in held[3].items() if name != "up.bias"}
+    other = "the checkpoint is of another model, whose {} has {}, and this one's {}"
+    foreign = "{} is a piece of another save of the same model,"
+    short = {name: piece[: len(piece) - (name == "up.weight")] for name, piece in held[0].items()}
+    return [
+        (f"{last} is missing", without(last), shapes, last),
+        (f"{last} ends in the middle", files | {last: files[last][: len(files[last]) // 2]}, shapes, last),
+        (f"{first} is empty", files | {first: b""}, shapes, first),
+        ("the manifest is missing", without("manifest.pt"), shapes, "manifest.pt"),
+        (other.format("down.weight", (2, 57, 9), (57, 2, 9)), files, shapes | {"down.weight": (57, 2, 9)},
+         "down.weight"),
+        (other.format("up.weight", (5, 3), (7, 3)), files, _shapes(_state(7)), "up."),
+        ("the model has head.weight, which the checkpoint has not", files, shapes | {"head.weight": (4, 4)},
+         "head.weight"),
+        ("the checkpoint has down.weight, which the model has not", files, fewer, "down.weight"),
+        (f"{last} has no up.bias", files | {last: _shard(rest)}, shapes, last, "up.bias"),
+        (foreign.format(first), files | {first: _shard(_held(_state(more=9.0), 4)[0], "b2")}, shapes, first),
+        (foreign.format(last), files | {last: _shard(held[3], "b2")}, shapes, last),
+        (f"{first} has up.weight with 3 elements, where the manifest's 4 ranks give it 4",
+         files | {first: _shard(short)}, shapes, first, "up.weight"),
+    ]  # fmt: skip
 
 
 def _shard(shards: dict, identity: str = "a1") -> bytes:
