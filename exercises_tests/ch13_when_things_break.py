@@ -7,7 +7,8 @@ import io
 import math
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -145,6 +146,33 @@ def opened(dist: Any, blobs: list) -> list:
     return contents
 
 
+def saved_in_turn(dist: Any, save: Callable, cases: list, *data: Any) -> list:
+    """Beside the answer: one save after another, each on a disk of its own; all begin each at the same time."""
+    found = []
+    for slow, fails in cases:
+        found.append(saved(dist, save, *copy.deepcopy(data), slow, fails))
+        dist.barrier()
+    return found
+
+
+class OneSave:
+    """The part of a run of `saved_in_turn` that is one save, as if it had been a run of `saved`."""
+
+    def __init__(self, trace: Results, place: int) -> None:
+        self._found = [found[place] for found in trace]
+        self._works = []
+        for rank, found in enumerate(trace):
+            before = sum(len(log) for log, *_ in found[:place])  # an operation of a disk is one piece of work
+            self._works.append(trace.of(rank, "work")[before : before + len(self._found[rank][0])])
+
+    def __getitem__(self, rank: int) -> tuple:
+        return self._found[rank]
+
+    def of(self, rank: int, kind: str) -> list[Event]:
+        assert kind == "work", kind
+        return self._works[rank]
+
+
 class Saving:
     """What the answer is given to save, on a disk with an older checkpoint and what a killed save has left there."""
 
@@ -154,6 +182,16 @@ class Saving:
         self.old = _folder(_state(), 2, _extra(7), OLD)
         half = packed({"identity": "b1", "shards": _held(_state(more=50.0), SAVING)[1]})
         self.before = self.old | {"shard-b1-1.pt": half, "shard-b1-2.pt": half[:900], "manifest-b1.new": b"half"}
+
+    def run_all(self, answer: Any, cases: list[tuple]) -> Iterator[Any]:
+        """Yield the traces of saves with (slow, fails): of one run, or, where that fails, of a run for each."""
+        data = (dict(self.before), each(copy.deepcopy(self.shards)), dict(self.shapes), copy.deepcopy(self.extra), NEW)
+        try:
+            trace = run(saved_in_turn, answer, cases, *data, ranks=self.ranks, on=Cluster())
+        except RankFailed:
+            yield from (self.run(answer, *case) for case in cases)
+        else:
+            yield from (OneSave(trace, place) for place in range(len(cases)))
 
     def run(self, answer: Any, slow: int | None = None, fails: tuple | None = None) -> Results:
         words = f"on {self.ranks} ranks"
@@ -256,16 +294,17 @@ def check_save_sharded(answer: Any, part: Any) -> str:
     lone = Saving(1)
     _judge_files(Case(1), lone, lone.run(answer))
     part("crashes")
-    for slow in (None, *range(SAVING)):
-        trace = even if slow is None else saving.run(answer, slow=slow)
+    slowed = saving.run_all(answer, [(slow, None) for slow in range(SAVING)])
+    for slow, trace in zip((None, *range(SAVING)), chain([even], slowed), strict=True):
         words = f"on {SAVING} ranks{'' if slow is None else f', of which rank {slow} is slow'},"
         for crash in crashes(trace, saving.before):
             tried += 1
             wrong, code = survives(crash, saving.old, final_files(trace, saving.before), SAVING, NEW)
             Case(words=f"{words} {crash.words}:").expect(not wrong, wrong, code)
     part("full disk")
-    for rank, place in ((2, 0), (0, 0), (3, 1), (0, 2)):
-        _gives_up(saving, saving.run(answer, fails=(rank, place)), rank)
+    full = [(2, 0), (0, 0), (3, 1), (0, 2)]
+    for (rank, _), trace in zip(full, saving.run_all(answer, [(None, fails) for fails in full]), strict=True):
+        _gives_up(saving, trace, rank)
     return f"{tried} crashes, a whole checkpoint of the right step after each · a full disk: all ranks say so"
 
 
