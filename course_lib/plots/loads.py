@@ -76,7 +76,7 @@ def rows_between_ranks(counts: Sequence[Sequence[int]], ax: Axes | None = None) 
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    ax.set_title("Rows from rank to rank: no two pieces alike (grey stays at home)", fontsize=TITLE, loc="left")
+    ax.set_title("No two pieces are alike (grey: rows that stay at home)", fontsize=TITLE, loc="left")
     lines = "; ".join(f"rank {sender} sends {', '.join(map(str, line))}" for sender, line in enumerate(counts))
     say(ax, f"{lines} rows to ranks 0 to {ranks - 1}; in all they receive {', '.join(map(str, total))}")
     return ax
@@ -95,8 +95,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         image = ax.imshow(by_expert, aspect="auto", cmap="magma_r", vmin=0, vmax=4, interpolation="nearest",
                           extent=(0, every * len(shares), len(by_expert), 0))  # fmt: skip
         end = run.imbalance[-1]
-        empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none has nothing"
-        ax.set_title(f"{name}: at the end busiest expert {end:.1f} times the mean, {empty}", fontsize=TITLE, loc="left")
+        empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none is empty"
+        ax.set_title(f"{name}: at the end up to {end:.1f} times the mean, {empty}", fontsize=TITLE, loc="left")
         ax.set_ylabel("expert", fontsize=SMALLEST)
         ax.set_yticks([0.5, len(by_expert) - 0.5], ["0", str(len(by_expert) - 1)])
         ax.tick_params(labelsize=SMALLEST)

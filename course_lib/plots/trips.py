@@ -106,7 +106,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             box(ax, left + 11.0, bottom, 8.0, 5.4, "white")
             ax.text(left + 18.8, bottom + 2.7, f"node {node}", fontsize=SMALLEST, rotation=90, va="center", ha="right")
             for place in range(2):
-                box(ax, left + 13.6, bottom + 0.5 + 2.4 * place, 3.4, 1.9, "white", f"E{2 * node + place}")
+                box(ax, left + 13.6, bottom + 0.5 + 2.4 * place, 3.4, 1.9, "white", f"E{2 * node + 1 - place}")
         for node, bottom in ((1, 7.6), (2, 0.6)):
             start = (left + 5.4, 7.4 if node == 1 else 5.8)
             targets = [(left + 13.5, bottom + 1.45 + 2.4 * place) for place in range(2)]
