@@ -40,7 +40,7 @@ def asked(answer: Any, cases: list) -> list:
 def value_of(case: Case, found: tuple) -> Any:
     """Return what came back; an answer that refuses a case that it should answer is wrong."""
     how, what = found
-    case.expect(how == "returned", f"it raised ValueError: {what}", "refused")
+    case.expect(how == "returned", f"it raised ValueError: {shown(what)}", "refused")
     return what
 
 
@@ -479,7 +479,9 @@ def check_zigzag(answer: Any, part: Any) -> str:
         got = value_of(case, one)
         form = isinstance(got, (list, tuple)) and len(got) == ranks
         case.expect(form, f"it returned {shown(got)}: return one list of places for each of {ranks} ranks", "form")
-        got = [[int(place) for place in mine] for mine in got]
+        form = all(isinstance(mine, (list, tuple)) and all(type(place) is int for place in mine) for mine in got)
+        case.expect(form, f"it returned {shown(got)}: each rank's places are a list of whole numbers", "form")
+        got = [list(mine) for mine in got]
         every = sorted(place for mine in got for place in mine)
         case.expect(every == list(range(length)), "not every token is on exactly one rank", "places")
         judged.append((case, length, ranks, got))
