@@ -27,6 +27,19 @@ HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a hand
 .DEFAULT_GOAL := help
 .PHONY: help lab update catch-up script submit grade test fuzz test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
 
+# Whatever is asked for that is not here. Not in the shell: one without Python learns that from the set-up.
+.DEFAULT:
+	@"$(PYTHON)" -c "$$NEAREST" "$@" $(firstword $(MAKEFILE_LIST)) >&2; exit 2
+
+define NEAREST
+import difflib, re, sys
+asked, makefile = sys.argv[1:]
+known = re.findall(r"^([a-z-]+):.*  ## ", open(makefile).read(), re.M)
+near = difflib.get_close_matches(asked.lower(), known, 1) or [name for name in known if asked[:4] == name[:4]]
+print(f"There is nothing called {asked!r} here; " + (f"did you mean make {near[0]}?" if near else "make lists them."))
+endef
+export NEAREST
+
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from html import escape
@@ -41,6 +42,8 @@ def compare(
 
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
     """
+    if not hasattr(measured, "__float__"):
+        raise TypeError(f"compare your guess with a number, not with {measured!r}: compare(guess, measured)")
     unit = f" {unit}" if unit else ""
     known = f"{_number(measured)}{unit}"
     if guess is None:
@@ -118,6 +121,9 @@ def _number(value: float) -> str:
 
 def _find(name: str) -> Path:
     """Return the file in solutions/ that holds an exercise's answer."""
+    if not isinstance(name, str):
+        known = getattr(name, "__name__", "exchange")
+        raise TypeError(f"an exercise is named in quotes, as in borrow({known!r})")
     if not SOLUTIONS.is_dir():
         raise LookupError(f"the solutions are not here, so {name} cannot be borrowed")
     known = []
@@ -126,7 +132,10 @@ def _find(name: str) -> Path:
         if name in names:
             return path
         known += names
-    raise LookupError(f"there is no exercise {name!r}; {near(name, known) or 'there are ' + ', '.join(known)}")
+        if re.fullmatch(rf"{path.stem}|{path.stem[:4]}|{int(path.stem[2:4])}", name):
+            raise LookupError(f"{name!r} is a chapter: borrow one of its exercises, {', '.join(names)}")
+    rest = "it is the name of the function to write, which stands above its cell"
+    raise LookupError(f"there is no exercise {name!r}; {near(name, known) or rest}")
 
 
 def borrow(name: str) -> Callable:

@@ -38,6 +38,8 @@ class Results(Sequence):
     def __getitem__(self, rank: Any) -> Any:
         try:
             return self._values[rank]
+        except TypeError:
+            raise TypeError(f"{rank!r} is no rank: give its number, from 0 to {len(self) - 1}") from None
         except IndexError:
             raise IndexError(f"rank {rank} of {len(self)}: ranks are numbered from 0 to {len(self) - 1}") from None
 
@@ -194,7 +196,7 @@ def cell_of(filename: str) -> str:
     except (ImportError, AttributeError):
         number = None
     if number is not None:
-        return f"cell {number}"
+        return f"cell [{number}]"  # as the notebook numbers it, not the n-th from the top
     return "this cell" if re.search(r"ipykernel_\d+", filename) else filename.rsplit("/", 1)[-1]
 
 

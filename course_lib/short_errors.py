@@ -25,14 +25,27 @@ from course_lib.results import line_of, short
 KINDS = (NotImplementedError, TypeError, AttributeError, NameError, LookupError, ImportError, ValueError, RuntimeError,
          Told)  # fmt: skip
 OURS = ("course_lib", "exercises_tests")
+FEW = 12  # names that are listed
+LONG = 100  # letters of a signature
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
 _KEYWORD = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 
 def near(name: str, known: Iterable[str]) -> str:
     """Return the words "did you mean ...?" for a name that is not known, or nothing."""
-    found = get_close_matches(name, list(known), 1, 0.6)
+    known = list(known)
+    small = {one.lower(): one for one in known}
+    found = get_close_matches(name, known, 1) or [small[one] for one in get_close_matches(name.lower(), small, 1)]
     return f"did you mean {found[0]}?" if found else ""
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    """Return what a name was meant to be, or all that there is, if it is little; as the end of a sentence."""
+    found = [one for one in known if not one.startswith("_")]
+    checks = [one for one in found if one.startswith("check_")]
+    found = checks if name.startswith("check_") and checks else found
+    words = near(name, found) or (f"it has {', '.join(found)}" if 0 < len(found) <= FEW else "")
+    return words and f": {words}"
 
 
 def install() -> None:
@@ -97,22 +110,40 @@ def _misspelt(error: BaseException, names: dict[str, Any]) -> str | None:
         name = getattr(error, "name", None) or ""
         if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
+        if f"check_{name}" in names:
+            return f"{error}: run the cell with your {name} first"
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
+        if not hint and name.startswith("check_"):
+            hint = "run the cell with the imports first, near the top of the chapter"
         return f"{error}: {hint}" if hint else None
+    if isinstance(error, KeyError):
+        return _no_row(error, names)
     if isinstance(error, AttributeError) and getattr(error, "name", None) and _is_ours(error.obj):
         what = error.obj
         label = what.__name__ if isinstance(what, ModuleType | type) else type(what).__name__
-        hint = near(error.name, [known for known in dir(what) if not known.startswith("_")])
-        return f"{label} has no {error.name!r}{hint and f': {hint}'}"
+        return f"{label} has no {error.name!r}{_hint(error.name, dir(what))}"
     if isinstance(error, ImportError):
         found = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(error))
         if found and found[2].partition(".")[0] in OURS:
-            hint = near(found[1], dir(sys.modules[found[2]]))
-            return f"{found[2]} has no {found[1]!r}{hint and f': {hint}'}"
+            return f"{found[2]} has no {found[1]!r}{_hint(found[1], dir(sys.modules[found[2]]))}"
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OURS:
         package, _, name = error.name.rpartition(".")
-        hint = near(name, _modules(package))
-        return f"{package or 'the course'} has no module {name!r}{hint and f': {hint}'}"
+        return f"{package or 'the course'} has no module {name!r}{_hint(name, _modules(package))}"
+    return None
+
+
+def _no_row(error: KeyError, names: dict[str, Any]) -> str | None:
+    """Return which row of a table of the course, as MODELS or GPUS, was meant on the learner's line."""
+    frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
+    source = linecache.getline(frame.f_code.co_filename, line)
+    for table in re.findall(r"\b([A-Z_]+)\[", source):
+        found = _look_up(table, names, dict)
+        if found and error.args and isinstance(error.args[0], str) and error.args[0] not in found:
+            key, rows = error.args[0], [row for row in found if isinstance(row, str)]
+            inside = [row for row in rows if key.lower() in row.lower()]
+            meant = f"did you mean {' or '.join(inside)}?" if inside else near(key, rows)
+            words = meant or f"it has {', '.join(rows)}"
+            return f"{table} has no {key!r}: {words}"
     return None
 
 
@@ -128,7 +159,7 @@ def _misfit(error: BaseException, names: dict[str, Any], last: FrameType) -> str
     found = _CALL.fullmatch(str(error)) if isinstance(error, TypeError) else None
     if not found:
         return None
-    called = found[1].removesuffix(".__init__").rpartition("<locals>.")[2]
+    called = found[1].removesuffix(".__init__").removesuffix(".__new__").rpartition("<locals>.")[2]
     target = _look_up(called, names)
     if target is None:
         return None
@@ -144,11 +175,20 @@ def _misfit(error: BaseException, names: dict[str, Any], last: FrameType) -> str
         takes = [name for name in signature.parameters if name not in ("args", "kwargs", "self")]
         hint = near(keyword[1], takes) or f"it takes {', '.join(takes) or 'nothing'}"
         return f"{called} does not take {keyword[1]}=: {hint}"
-    return f"{str(error)[: -len(found[0])]}{found[0]}: it takes {called}{signature}"
+    return f"{str(error)[: -len(found[0])]}{found[0]}: it takes {called}{_in_short(signature)}"
 
 
-def _look_up(called: str, names: dict[str, Any]) -> Any:
-    """Return what is called so: a name of the learner's, or a part of a module that has a name."""
+def _in_short(signature: inspect.Signature) -> str:
+    """Return a signature; of a long one only what must be given."""
+    if len(str(signature)) <= LONG:
+        return str(signature)
+    needed = [name for name, one in signature.parameters.items() if one.default is one.empty]
+    return f"({', '.join([*needed, '...'])})"
+
+
+def _look_up(called: str, names: dict[str, Any], kind: type | None = None) -> Any:
+    """Return what is called so, if it is of a kind (default: can be called): a name of the learner's, or a part of a
+    module that has a name."""
     first, *rest = called.split(".")
     found = names.get(first)
     if found is None:
@@ -156,7 +196,7 @@ def _look_up(called: str, names: dict[str, Any]) -> Any:
         found = next((vars(module)[first] for module in modules if first in vars(module)), None)
     for name in rest:
         found = getattr(found, name, None)
-    return found if callable(found) else None
+    return found if (isinstance(found, kind) if kind else callable(found)) else None
 
 
 def _signature(target: Any) -> inspect.Signature:
@@ -191,9 +231,18 @@ def _refused(error: BaseException, inner: Sequence[FrameType]) -> str | None:
     given = [first.f_locals.get(word) for word in first.f_code.co_varnames[: first.f_code.co_argcount]]
     said = ", ".join(one if len(one := _short(value)) < 40 else "..." for value in given if value is not None)
     target = first.f_globals.get(name)
-    takes = f"; it takes {name}{_signature(target)}" if callable(target) else ""
+    takes = _row_of(given) or (f"; it takes {name}{_in_short(_signature(target))}" if callable(target) else "")
     about = (inspect.getdoc(target) or "").partition("\n")[0] if callable(target) else ""
     return f"{name}({said}) does not work: {text}{takes}{about and chr(10) + '    ' + about}"
+
+
+def _row_of(given: Sequence[Any]) -> str:
+    """Return which row of a table was meant where a function was given its name only, as the end of a sentence."""
+    for package, table in (("course_lib.models", "MODELS"), ("course_lib.hardware", "GPUS")):
+        rows = getattr(sys.modules.get(package), table, {})
+        if found := [value for value in given if isinstance(value, str) and value in rows]:
+            return f"; did you mean {table}[{found[0]!r}]?"
+    return ""
 
 
 def _short(value: Any) -> str:

@@ -74,6 +74,9 @@ def lines() -> list[str]:
             f"{short(row):14}{mark}{row.shape.name:16}{row.node.name:12}{row.layout.ranks:6}  {str(row.layout):58.58}"
             f"{row.measured:11.2f}{row.predicted.seconds:10.2f}{row.error:+7.0%}"
         )
+    text += ["", "not printed by the source, and unconfirmed:"]
+    marked = {short(row): row.source.partition("; unconfirmed: ")[2] for row in rows}
+    text += [f"{name:14} {what}" for name, what in marked.items() if what]
     text += ["", f"{'size of the error':34}{'rows':>5}{'median':>8}{'worst':>8}"]
     text += [f"{kind:34}{count:5}{middle:8.1%}{worst:8.0%}" for kind, (count, middle, worst) in summary(rows).items()]
     worst = max(rows, key=lambda row: abs(row.error))

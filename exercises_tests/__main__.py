@@ -11,6 +11,7 @@ from exercises_tests.tools.catch_up import catch_up
 from exercises_tests.tools.chapters import ROOT, ChapterError, find, solved
 from exercises_tests.tools.copies import shown, to_work, update, write
 from exercises_tests.tools.lab import prepared, write_settings
+from exercises_tests.tools.parsing import Parser
 from exercises_tests.tools.start_page import write_start
 from exercises_tests.tools.torchrun_script import write_script
 
@@ -26,7 +27,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
             return commands.main(argv) or 0
         options, rest = parser().parse_known_args(argv)
         if rest and options.command != "lab":
-            parser().error(f"unrecognized arguments: {' '.join(rest)}")
+            parser().refuse(options.command, rest)
         return options.run(options, rest, root)
     except ChapterError as error:
         print(error, file=sys.stderr)
@@ -35,8 +36,8 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     return FAILED
 
 
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m exercises_tests", description="The commands of the course.")
+def parser() -> Parser:
+    top = Parser(prog="python -m exercises_tests", description="The commands of the course.")
     commands = top.add_subparsers(dest="command", required=True)
     lab = commands.add_parser("lab", help="copy new chapters to work/ and open JupyterLab; takes JupyterLab's options")
     lab.add_argument("--no-open", action="store_true", help="only copy")

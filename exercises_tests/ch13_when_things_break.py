@@ -7,7 +7,8 @@ import io
 import math
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -145,6 +146,33 @@ def opened(dist: Any, blobs: list) -> list:
     return contents
 
 
+def saved_in_turn(dist: Any, save: Callable, cases: list, *data: Any) -> list:
+    """Beside the answer: one save after another, each on a disk of its own; all begin each at the same time."""
+    found = []
+    for slow, fails in cases:
+        found.append(saved(dist, save, *copy.deepcopy(data), slow, fails))
+        dist.barrier()
+    return found
+
+
+class OneSave:
+    """The part of a run of `saved_in_turn` that is one save, as if it had been a run of `saved`."""
+
+    def __init__(self, trace: Results, place: int) -> None:
+        self._found = [found[place] for found in trace]
+        self._works = []
+        for rank, found in enumerate(trace):
+            before = sum(len(log) for log, *_ in found[:place])  # an operation of a disk is one piece of work
+            self._works.append(trace.of(rank, "work")[before : before + len(self._found[rank][0])])
+
+    def __getitem__(self, rank: int) -> tuple:
+        return self._found[rank]
+
+    def of(self, rank: int, kind: str) -> list[Event]:
+        assert kind == "work", kind
+        return self._works[rank]
+
+
 class Saving:
     """What the answer is given to save, on a disk with an older checkpoint and what a killed save has left there."""
 
@@ -154,6 +182,16 @@ class Saving:
         self.old = _folder(_state(), 2, _extra(7), OLD)
         half = packed({"identity": "b1", "shards": _held(_state(more=50.0), SAVING)[1]})
         self.before = self.old | {"shard-b1-1.pt": half, "shard-b1-2.pt": half[:900], "manifest-b1.new": b"half"}
+
+    def run_all(self, answer: Any, cases: list[tuple]) -> Iterator[Any]:
+        """Yield the traces of saves with (slow, fails): of one run, or, where that fails, of a run for each."""
+        data = (dict(self.before), each(copy.deepcopy(self.shards)), dict(self.shapes), copy.deepcopy(self.extra), NEW)
+        try:
+            trace = run(saved_in_turn, answer, cases, *data, ranks=self.ranks, on=Cluster())
+        except RankFailed:
+            yield from (self.run(answer, *case) for case in cases)
+        else:
+            yield from (OneSave(trace, place) for place in range(len(cases)))
 
     def run(self, answer: Any, slow: int | None = None, fails: tuple | None = None) -> Results:
         words = f"on {self.ranks} ranks"
@@ -176,6 +214,13 @@ def _judge_files(case: Case, saving: Saving, trace: Results) -> None:
     case.expect(writers != {0} or ranks == 1,
         f"only rank 0 writes. It holds {mine:,} of {whole:,} bytes, so {1 - mine / whole:.0%} of the training is lost. "
         "Every rank writes what it holds", "rank-0-shard")  # fmt: skip
+    by: dict[str, set] = {}
+    for rank, (log, *_) in enumerate(trace):
+        for name in (operation[1] for operation in log if operation[0] == "write"):
+            by.setdefault(name, set()).add(rank)
+    shared = next((name for name in by if len(by[name]) > 1), "")
+    case.expect(not shared, f"ranks {shown(sorted(by.get(shared, ())))} all write {shared}, each over the others: "
+        "every rank writes its own shard, and rank 0 alone the manifest", "written-by-many")  # fmt: skip
     new = sorted(set(final) - set(saving.before))
     missing = [name for name in wanted if name not in final]
     case.expect(not missing, f"the new files are {shown(new)}: {', '.join(missing[:2])} missing. Each rank writes "
@@ -249,16 +294,17 @@ def check_save_sharded(answer: Any, part: Any) -> str:
     lone = Saving(1)
     _judge_files(Case(1), lone, lone.run(answer))
     part("crashes")
-    for slow in (None, *range(SAVING)):
-        trace = even if slow is None else saving.run(answer, slow=slow)
+    slowed = saving.run_all(answer, [(slow, None) for slow in range(SAVING)])
+    for slow, trace in zip((None, *range(SAVING)), chain([even], slowed), strict=True):
         words = f"on {SAVING} ranks{'' if slow is None else f', of which rank {slow} is slow'},"
         for crash in crashes(trace, saving.before):
             tried += 1
             wrong, code = survives(crash, saving.old, final_files(trace, saving.before), SAVING, NEW)
             Case(words=f"{words} {crash.words}:").expect(not wrong, wrong, code)
     part("full disk")
-    for rank, place in ((2, 0), (0, 0), (3, 1), (0, 2)):
-        _gives_up(saving, saving.run(answer, fails=(rank, place)), rank)
+    full = [(2, 0), (0, 0), (3, 1), (0, 2)]
+    for (rank, _), trace in zip(full, saving.run_all(answer, [(None, fails) for fails in full]), strict=True):
+        _gives_up(saving, trace, rank)
     return f"{tried} crashes, a whole checkpoint of the right step after each · a full disk: all ranks say so"
 
 
@@ -296,6 +342,37 @@ def loaded(dist: Any, answer: Any, files: dict, shards: dict, shapes: dict) -> t
     return kind, sentence, shards, extra
 
 
+def loaded_in_turn(dist: Any, answer: Any, files: list, shards: list, shapes: list) -> list:
+    """Beside the answer: load one checkpoint after another; nobody begins the next before all are done with one."""
+    found = []
+    for case in zip(files, shards, shapes, strict=True):
+        found.append(loaded(dist, answer, *case))
+        dist.barrier()
+    return found
+
+
+Loads = Callable[[Case], Sequence]
+
+
+def _together(answer: Any, ranks: int, cases: list[tuple[dict, dict]]) -> list[Loads]:
+    """Return for each case of (files, shapes) a function that gives what every rank has loaded.
+
+    All are loaded in one run: where submissions are graded, each process of each run takes a second. If that run fails,
+    each function runs its own case, so that the one that fails is told by itself.
+    """
+    files, shapes = [files for files, _ in cases], [shapes for _, shapes in cases]
+    shards = [[_blank(shape, ranks)[rank] for shape in shapes] for rank in range(ranks)]
+    try:
+        trace = run(loaded_in_turn, answer, files, each(shards), shapes, ranks=ranks, on=Cluster())
+    except RankFailed:
+        return [lambda case, one=one: _apart(case, answer, *one) for one in cases]
+    return [lambda case, place=place: [found[place] for found in trace] for place in range(len(cases))]
+
+
+def _apart(case: Case, answer: Any, files: dict, shapes: dict) -> Results:
+    return case.run(loaded, answer, files, each(_blank(shapes, case.ranks)), dict(shapes))
+
+
 def _leftovers() -> dict[str, bytes]:
     """Return what killed saves have left in the folder, which nobody may read."""
     later = _held(_state(more=300.0), 3)
@@ -311,12 +388,11 @@ def _blank(shapes: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
     ]
 
 
-def _loads(answer: Any, state: dict, before: int, ranks: int, real: bool = False) -> None:
+def _loads(load: Loads, state: dict, before: int, ranks: int, real: bool = False) -> None:
     shapes, extra = _shapes(state), _extra()
     case = Case(ranks, real=real, words=f"saved on {before} ranks and loaded on {ranks}{' real ones' if real else ''}")
     start = _blank(shapes, ranks)
-    files = _folder(state, before, extra) | _leftovers()
-    got = case.run(loaded, answer, files, each(_blank(shapes, ranks)), dict(shapes))
+    got = load(case)
     for rank, (kind, sentence, mine, found) in reversed(list(enumerate(got))):
         case.expect(not kind, f"rank {rank} raised {kind}: {sentence}", "raised")
         for name, tensor in state.items():
@@ -354,13 +430,13 @@ def _begins(seen: torch.Tensor, other: torch.Tensor, right: torch.Tensor) -> boo
     return equal(seen[:both], other[:both]) and not equal(other[:both], right[:both])
 
 
-def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *others: str) -> None:
+def _refuses(load: Loads, what: str, shapes: dict, culprit: str, *others: str) -> None:
     """Judge that a damaged checkpoint is refused on both ranks, and that nothing has changed anywhere.
 
     The sentence has to name the culprit, or what else is as good a name of it.
     """
     case, before = Case(2, words=f"{what}:"), _blank(shapes, 2)
-    got = case.run(loaded, answer, files, each(_blank(shapes, 2)), dict(shapes))
+    got = load(case)
     refused = [rank for rank, (kind, *_) in enumerate(got) if kind]
     case.expect(bool(refused),
         f"it was loaded as if all were well. Raise ValueError with a sentence that names {culprit}", "not-refused")
@@ -383,36 +459,52 @@ def _refuses(answer: Any, what: str, files: dict, shapes: dict, culprit: str, *o
 @check(value=2, refuses=3)
 def check_load_resharded(answer: Any, part: Any) -> str:
     state = _state()
-    shapes, files = _shapes(state), _folder(state, 4, _extra()) | _leftovers()
+    shapes = _shapes(state)
     part("value")
-    for before, ranks in ((4, 4), (4, 2), (2, 3), (3, 1), (1, 4), (12, 2)):
-        _loads(answer, state, before, ranks)
-    _loads(answer, state, 4, 2, real=True)
+    pairs, loads = ((4, 4), (4, 2), (2, 3), (3, 1), (1, 4), (12, 2)), {}
+    for ranks in (4, 2, 3, 1):
+        mine = [pair for pair in pairs if pair[1] == ranks]
+        cases = [(_folder(state, before, _extra()) | _leftovers(), shapes) for before, _ in mine]
+        loads |= zip(mine, _together(answer, ranks, cases), strict=True)
+    for pair in pairs:
+        _loads(loads[pair], state, *pair)
+    files = _folder(state, 4, _extra()) | _leftovers()
+    _loads(lambda case: _apart(case, answer, files, shapes), state, 4, 2, real=True)
     part("refuses")
-    last, first = "shard-a1-3.pt", "shard-a1-0.pt"
-    _refuses(answer, f"{last} is missing", {n: d for n, d in files.items() if n != last}, shapes, last)
-    _refuses(answer, f"{last} ends in the middle", files | {last: files[last][: len(files[last]) // 2]}, shapes, last)
-    _refuses(answer, f"{first} is empty", files | {first: b""}, shapes, first)
-    gone = {name: data for name, data in files.items() if name != "manifest.pt"}
-    _refuses(answer, "the manifest is missing", gone, shapes, "manifest.pt")
-    turned = shapes | {"down.weight": (57, 2, 9)}
-    words = "the checkpoint is of another model, whose {} has {}, and this one's {}"
-    _refuses(answer, words.format("down.weight", (2, 57, 9), (57, 2, 9)), files, turned, "down.weight")
-    _refuses(answer, words.format("up.weight", (5, 3), (7, 3)), files, _shapes(_state(7)), "up.")
-    more = shapes | {"head.weight": (4, 4)}
-    _refuses(answer, "the model has head.weight, which the checkpoint has not", files, more, "head.weight")
-    fewer = {name: shape for name, shape in shapes.items() if not name.startswith("down")}
-    _refuses(answer, "the checkpoint has down.weight, which the model has not", files, fewer, "down.weight")
-    held = _held(state, 4)
-    rest = {name: piece for name, piece in held[3].items() if name != "up.bias"}
-    _refuses(answer, f"{last} has no up.bias", files | {last: _shard(rest)}, shapes, last, "up.bias")
-    words = f"{first} is a piece of another save of the same model,"
-    _refuses(answer, words, files | {first: _shard(_held(_state(more=9.0), 4)[0], "b2")}, shapes, first)
-    _refuses(answer, words.replace(first, last), files | {last: _shard(held[3], "b2")}, shapes, last)
-    short = {name: piece[: len(piece) - (name == "up.weight")] for name, piece in held[0].items()}
-    words = f"{first} has up.weight with 3 elements, where the manifest's 4 ranks give it 4"
-    _refuses(answer, words, files | {first: _shard(short)}, shapes, first, "up.weight")
+    damaged = _damaged(state, files)
+    tried = _together(answer, 2, [(files, shapes) for _, files, shapes, *_ in damaged])
+    for load, (what, _, shapes, *culprits) in zip(tried, damaged, strict=True):
+        _refuses(load, what, shapes, *culprits)
     return "any number of ranks before and after · data order back · damaged or foreign: refused, nothing changed"
+
+
+def _damaged(state: dict, files: dict) -> list[tuple]:
+    """Return (what is wrong, files, shapes, the culprit, what else names it) for each load that must be refused."""
+    shapes, held = _shapes(state), _held(state, 4)
+    last, first = "shard-a1-3.pt", "shard-a1-0.pt"
+    without = lambda lost: {name: data for name, data in files.items() if name != lost}  # noqa: E731
+    fewer = {name: shape for name, shape in shapes.items() if not name.startswith("down")}
+    rest = {name: piece for name, piece in held[3].items() if name != "up.bias"}
+    other = "the checkpoint is of another model, whose {} has {}, and this one's {}"
+    foreign = "{} is a piece of another save of the same model,"
+    short = {name: piece[: len(piece) - (name == "up.weight")] for name, piece in held[0].items()}
+    return [
+        (f"{last} is missing", without(last), shapes, last),
+        (f"{last} ends in the middle", files | {last: files[last][: len(files[last]) // 2]}, shapes, last),
+        (f"{first} is empty", files | {first: b""}, shapes, first),
+        ("the manifest is missing", without("manifest.pt"), shapes, "manifest.pt"),
+        (other.format("down.weight", (2, 57, 9), (57, 2, 9)), files, shapes | {"down.weight": (57, 2, 9)},
+         "down.weight"),
+        (other.format("up.weight", (5, 3), (7, 3)), files, _shapes(_state(7)), "up."),
+        ("the model has head.weight, which the checkpoint has not", files, shapes | {"head.weight": (4, 4)},
+         "head.weight"),
+        ("the checkpoint has down.weight, which the model has not", files, fewer, "down.weight"),
+        (f"{last} has no up.bias", files | {last: _shard(rest)}, shapes, last, "up.bias"),
+        (foreign.format(first), files | {first: _shard(_held(_state(more=9.0), 4)[0], "b2")}, shapes, first),
+        (foreign.format(last), files | {last: _shard(held[3], "b2")}, shapes, last),
+        (f"{first} has up.weight with 3 elements, where the manifest's 4 ranks give it 4",
+         files | {first: _shard(short)}, shapes, first, "up.weight"),
+    ]  # fmt: skip
 
 
 def _shard(shards: dict, identity: str = "a1") -> bytes:
@@ -445,20 +537,29 @@ def _hangs() -> list[tuple[str, Dumps, tuple | None]]:
     short = {"name": planned(40, "")["profiling_name"], "size": 4095}
     silent = _hanging(16, 100, [12], None)
     silent[12] = []
-    first = _hanging(8, 3, [4], {"name": "nccl:broadcast", "size": 4096})
-    healthy_job, stuck = healthy(8, 30), _hanging(8, 55, [], None)
+    first = _hanging(8, 1, [4], {"name": "nccl:broadcast", "size": 4096})
+    healthy_job = healthy(8, 30)
+    stuck = {rank: [*found, planned(55, "started")] for rank, found in healthy(8, 54, 7).items()}  # nothing after it
+    behind = []
+    for rank in (0, 7):  # the others have left a collective in which one still is
+        behind.append(_hanging(8, 21, [rank], None))
+        behind[-1][rank][-1] = planned(20, "started")
     return [
         ("64 ranks, of which one never came", _hanging(64, 412, [37], None), (412, sums, [37])),
         ("8 ranks, of which rank 0 never came", _hanging(8, 9, [0], None), (9, planned(9, "")["profiling_name"], [0])),
-        ("16 ranks, of which two never came", _hanging(16, 71, [3, 11], None),
-         (71, planned(71, "")["profiling_name"], [3, 11])),
+        ("16 ranks, of which two never came", _hanging(16, 71, [3, 15], None),
+         (71, planned(71, "")["profiling_name"], [3, 15])),
         ("8 ranks, of which one calls a barrier", _hanging(8, 500, [5], late),
          (500, planned(500, "")["profiling_name"], [5])),
         ("8 ranks, of which one sums a shorter tensor", _hanging(8, 40, [6], short), (40, short["name"], [6])),
-        ("8 ranks that fall out of step in collective 3", first, (3, planned(3, "")["profiling_name"], [4])),
+        ("8 ranks that fall out of step in collective 1", first, (1, planned(1, "")["profiling_name"], [4])),
         ("16 ranks, of which one has died and left no dump", silent, (100, planned(100, "")["profiling_name"], [12])),
         ("8 ranks that wait for the network, all in the same call", stuck,
          (55, planned(55, "")["profiling_name"], [])),
+        ("8 ranks, of which most never came", _hanging(8, 78, [0, 1, 2, 4, 7], None),
+         (78, planned(78, "")["profiling_name"], [0, 1, 2, 4, 7])),
+        *((f"8 ranks, of which rank {rank} is still in a collective that the others have completed", behind[place],
+           (20, planned(20, "")["profiling_name"], [])) for place, rank in enumerate((0, 7))),
         ("8 ranks that have completed all", healthy_job, None),
     ]  # fmt: skip
 
@@ -480,8 +581,8 @@ def _found(answer: Any, what: str, dumps: Dumps, want: tuple | None) -> None:
         f"it says collective {number}, which is only the first in the dumps and is completed: the recorder keeps the "
         "last few, look at the states", "first-kept")  # fmt: skip
     case.expect(number == want[0] or number not in last.values(),
-        f"it says collective {number}, the last that some rank has enqueued; everybody waits in {want[0]}, the first "
-        "that is not completed. What comes after it is only a consequence", "last-enqueued")  # fmt: skip
+        f"it says collective {number}, the last that some rank has enqueued; {want[0]} is the first that "
+        "somebody has not completed. What comes after it is only a consequence", "last-enqueued")  # fmt: skip
     case.expect(number == want[0], f"it says collective {shown(number)}; {want[0]} is the first that is not completed",
         "number")  # fmt: skip
     case.expect(ranks != victims, f"it names ranks {shown(ranks)}: they wait in {want[1]}. Whoever they wait for is "
@@ -663,7 +764,7 @@ def _bits(answer: Any, ranks: int, cases: list) -> None:
 @check(one=2, bits=1, few_bytes=1)
 def check_detect_corruption(answer: Any, part: Any) -> str:
     part("one")
-    _bits(answer, 4, [("float32", []), ("float32", [(2, 0, 77, 30)]), ("float32", [(0, 3, 7, 31)])])
+    _bits(answer, 3, [("float32", []), ("float32", [(1, 0, 77, 30)]), ("float32", [(0, 3, 7, 31)])])
     part("bits")
     small = [("float32", [(1, 0, 1199, 0)]), ("float32", [(3, 1, 6, 0)]), ("float32", [(1, 0, 5, 31)])]
     small += [("bfloat16", [(2, 2, 100, 0)]), ("float64", [(0, 0, 900, 0)]), ("float32", [(2, 2, 239, 29)])]
@@ -679,7 +780,7 @@ def check_detect_corruption(answer: Any, part: Any) -> str:
 @check(value=2, edges=1)
 def check_spare_nodes(answer: Any, part: Any) -> str:
     value = [(2048, 6.5e-3, 0.5, 0.99), (128, 6.5e-3, 0.5, 0.99), (2048, 2.34e-3, 1.0, 0.999), (2048, 6.5e-3, 0.5, 0.5)]
-    edges = [(2048, 0.0, 0.5, 0.99), (1, 1e-3, 1.0, 0.9), (16384, 6.5e-3, 0.5, 0.99)]
+    edges = [(2048, 0.0, 0.5, 0.99), (1, 1e-3, 1.0, 0.9), (16384, 6.5e-3, 0.5, 0.99), (2048, 6.5e-3, 0.5, 0.99999)]
     answer = asked(answer, value + edges)
     part("value")
     for one in value:

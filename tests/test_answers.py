@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 from collections import Counter
 from functools import cache
 from importlib import import_module
@@ -128,10 +129,37 @@ def test_each_check_has_three_wrong_answers_and_a_right_one_written_differently(
 
 @each("answer", functions)
 def test_a_stub_is_not_written_yet(check, answer):
-    def stub(*_):
+    def stub(*_, **__):
         raise NotImplementedError
 
     stub.__name__ = stub.__qualname__ = check.exercise
     stub.__code__ = stub.__code__.replace(co_name=check.exercise, co_qualname=check.exercise)
     outcome = check.outcome(stub)
     assert (outcome.sentence, outcome.code, outcome.earned) == ("not written yet", "not-written", 0)
+
+
+class Elsewhere:
+    """An answer that runs in another process, as in the grader: it counts how often it is asked there."""
+
+    def __init__(self, answer):
+        self.answer, self.asked, self.__name__ = answer, 0, answer.__name__
+
+    def __call__(self, *_):
+        raise AssertionError("called by itself: a process for one call")
+
+    def __alone__(self, drive, *data):
+        self.asked += 1
+        return drive(self.answer, *data)
+
+
+def plain_ones(chapter):
+    """Return the answers that no rank runs, from chapter 10 on."""
+    return [(exercise, answer) for exercise, answer in functions(chapter)
+            if chapter.name >= "ch10" and next(iter(inspect.signature(answer).parameters)) != "dist"]  # fmt: skip
+
+
+@each("answer", plain_ones)
+def test_all_cases_of_a_plain_answer_are_asked_in_one_process(check, answer):
+    """A process for each call takes a second where submissions are graded."""
+    answer = Elsewhere(answer)
+    assert check.outcome(answer).code == "" and answer.asked == 1

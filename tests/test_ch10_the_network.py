@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from types import SimpleNamespace
 
@@ -75,32 +74,6 @@ def test_a_grader_says_where_an_answer_to_a_moved_exercise_belongs():
     course = SimpleNamespace(known={"ch03_ring_all_reduce": now, "ch10_the_network": find("ch10")})
     assert Grading.moved(course, old, now) == (
         "fit_alpha_beta is an exercise of ch10_the_network now: not graded here; make update moves the answer there")
-
-
-class Elsewhere:
-    """An answer that runs in another process, as in the grader: it counts how often it is asked there."""
-
-    def __init__(self, answer):
-        self.answer, self.asked = answer, 0
-
-    def __call__(self, *_):
-        raise AssertionError("called by itself: a process for one call")
-
-    def __alone__(self, drive, *data):
-        self.asked += 1
-        return drive(self.answer, *data)
-
-
-PLAIN = [name for name, answer in vars(solutions).items()
-         if inspect.isfunction(answer) and next(iter(inspect.signature(answer).parameters)) != "dist"]  # fmt: skip
-
-
-@pytest.mark.parametrize("exercise", PLAIN)
-def test_all_cases_of_a_plain_answer_are_asked_in_one_process(exercise):
-    """A process for each call takes a second where submissions are graded."""
-    answer = Elsewhere(getattr(solutions, exercise))
-    assert judged(exercise, answer).code == "" and answer.asked == 1
-    assert len(PLAIN) == 7
 
 
 def test_a_check_raises_one_sentence(monkeypatch):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
 from nbformat.v4 import new_markdown_cell
 from small_course import ANSWER, NAME, cells, code, make_course, save
 
-from exercises_tests.tools.chapters import ChapterError, answers_of, find, overlay, read, solved
+from exercises_tests.__main__ import main
+from exercises_tests.tools.chapters import ROOT, ChapterError, answers_of, find, overlay, read, solved
 
 
 @pytest.fixture
@@ -33,9 +37,35 @@ def test_an_exercise_without_a_check_cell_is_named(course):
         find(NAME, course).exercises  # noqa: B018
 
 
-@pytest.mark.parametrize("asked", [NAME, "ch98", "98"])
-def test_a_chapter_is_found_by_name_and_by_number(course, asked):
+@pytest.mark.parametrize("asked", [NAME, "ch98", "98", " Ch98", "chapter 98", "chap98", f"notebooks/{NAME}.ipynb"])
+def test_a_chapter_is_found_by_name_number_and_path(course, asked):
     assert find(asked, course).name == NAME
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("fdsp", "ch07_fsdp"), ("ch3x", "ch03_ring_all_reduce"), ("ring", "ch03"),
+                                              ("memroy", "ch01"), ("ch05_tensor_paralel", "ch05"), ("serv", "ch08")])
+def test_a_chapter_with_a_slip_of_the_pen_is_guessed(asked, meant):
+    with pytest.raises(ChapterError, match=f"did you mean {meant}"):
+        find(asked)
+
+
+@pytest.mark.parametrize(("typed", "said"), [
+    ("labb", "There is no command 'labb'; did you mean lab?"), ("catchup ch03", "did you mean catch-up?"),
+    ("", "Name a command: lab, "), ("catch-up", "catch-up needs a chapter, for instance ch03."),
+    ("script ch03 --frce", "script does not take --frce; did you mean --force?"), ("grade", "grade needs a folder."),
+    ("grade x --sed 3", "did you mean --seed?"), ("submit ch03 now", "submit does not take now"),
+    ("grade x --jobs two", "argument --jobs: invalid int value: 'two'.")])
+def test_a_command_with_a_slip_of_the_pen_gets_one_sentence(capsys, typed, said):
+    assert main(typed.split()) == 2
+    told = capsys.readouterr().err.strip()
+    assert said in told and len(told.splitlines()) == 1
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+@pytest.mark.parametrize(("typed", "said"), [("catchup", "make catch-up?"), ("labb", "make lab?"), ("zzz", "lists")])
+def test_make_guesses_which_command_was_meant(typed, said):
+    done = subprocess.run(["make", f"PYTHON={sys.executable}", typed], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr.splitlines()[0]
 
 
 @pytest.mark.parametrize(("asked", "words"), [("ch99", "no chapter 'ch99'; this course has ch98_sums"),

@@ -172,7 +172,8 @@ def test_the_metadata_name_the_chapter_its_title_and_version(chapter):
     course = chapter.notebook.metadata.course
     assert course.chapter == chapter.path.stem
     assert course.title and isinstance(course.version, int)
-    assert set(course) == {"chapter", "title", "version"}
+    assert set(course) - {"needs"} == {"chapter", "title", "version", "builds"}
+    assert isinstance(course.builds, str) and all(isinstance(one, int) for one in course.get("needs", []))
     assert chapter.notebook.metadata.kernelspec.name == "python3"
 
 

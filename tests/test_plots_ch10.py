@@ -12,12 +12,14 @@ from legible import assert_legible
 
 from course_lib import plots
 from course_lib.costs import protocol_changes
-from course_lib.costs.two_trees import broadcast_slots, first_chunks
 from course_lib.hardware import DGX_A100, DGX_H100, H100
 from course_lib.measured import all_reduce_dgx, all_reduce_h100
 from course_lib.plots import words_of
+from course_lib.plots.twin_trees import parents
+from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
+A100_RATES = {1: 5.9e9, 2: 11.9e9, 4: 22.4e9, 8: 17.5e9}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
@@ -28,6 +30,9 @@ DRAWN = {
     "hops_in_chunks": plots.hops_in_chunks,
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
+    "rates_and_port": lambda: plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth),
+    "seconds_over_nodes": plots.seconds_over_nodes,
+    "two_levels": plots.two_levels,
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -74,12 +79,18 @@ def test_the_flags_take_their_share_of_what_is_sent():
     ax = plots.protocol_flags()
     flags = [patch for patch in ax.patches
              if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.LIMIT and patch.get_height() > 1]
-    rows = {}
-    for patch in flags:
-        rows.setdefault(round(patch.get_y(), 1), []).append(patch.get_width())
-    shares = [sum(rows[y]) / 27 for y in sorted(rows, reverse=True)]
+    data = [patch for patch in ax.patches
+            if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.SENT and patch.get_height() > 1]
+    sums = [{}, {}]
+    for row, patches in zip(sums, (flags, data), strict=True):
+        for patch in patches:
+            row.setdefault(round(patch.get_y(), 1), []).append(patch.get_width())
+    places = sorted(sums[0], reverse=True)
+    assert {round(sum(sums[1][y]), 6) for y in places} == {13.5}  # the same data in each row
+    shares = [sum(sums[0][y]) / (sum(sums[0][y]) + sum(sums[1][y])) for y in places]
     assert shares[:2] == pytest.approx([1 / 2, 8 / 128])
-    assert len(rows[min(rows)]) == 1
+    assert len(sums[0][places[-1]]) == 1
+    assert [text for text in texts(ax) if "of sums" in text] == [f"{rate} GB/s of sums" for rate in (81, 195, 212)]
 
 
 def test_the_envelope_changes_where_the_library_says():
@@ -97,31 +108,56 @@ def test_in_chunks_the_hops_overlap():
     assert texts(ax).count("the whole tensor") == 3 and texts(ax).count("5") == 3
 
 
-@pytest.mark.parametrize(("ranks", "down"), [(8, 5), (16, 7)])
-def test_the_two_trees_say_in_which_slot_the_first_chunk_comes(ranks, down):
-    slots = [first_chunks(ranks, tree) for tree in (0, 1)]
-    assert max(slot for _, slot in slots[0].values()) == down
-    assert broadcast_slots(ranks, 23) == down + 22
-    said = texts(plots.two_trees(ranks))
-    numbers = [str(slot) for tree in slots for _, slot in tree.values()]
-    assert all(said.count(number) >= numbers.count(number) for number in set(numbers))
+@pytest.mark.parametrize("ranks", [2, 6, 8, 12, 16])
+def test_every_rank_is_a_leaf_in_exactly_one_of_the_two_trees(ranks):
+    inner = [set(parents(ranks, tree).values()) for tree in (0, 1)]
+    assert inner[0] | inner[1] == set(range(ranks)) and not inner[0] & inner[1]
+    assert set(range(ranks)) - set(parents(ranks, 1)) == {ranks - 1}  # the second tree's root
+    filled = [patch for patch in plots.two_trees(ranks).patches
+              if matplotlib.colors.to_hex(patch.get_facecolor()) != "#ffffff"]
+    assert len(filled) == 2 * ranks  # in a tree and in the strip
 
 
-def test_few_ranks_are_leaves_in_both_trees():
-    inner = [{above for above, _ in first_chunks(16, tree).values()} for tree in (0, 1)]
-    assert set(range(16)) - inner[0] - inner[1] == {1}
+def test_the_two_trees_are_those_of_nccl():
+    """As drawn in src/graph/trees.cc for 12 ranks."""
+    below = [{up: sorted(rank for rank, above in parents(12, tree).items() if above == up) for up in range(12)}
+             for tree in (0, 1)]
+    assert below[0] == {0: [8], 8: [4, 10], 4: [2, 6], 2: [1, 3], 6: [5, 7], 10: [9, 11]} | dict.fromkeys(
+        range(1, 12, 2), [])
+    assert below[1] == {11: [3], 3: [1, 7], 1: [0, 2], 7: [5, 9], 5: [4, 6], 9: [8, 10]} | dict.fromkeys(
+        range(0, 12, 2), [])
+    with pytest.raises(ValueError, match="even"):
+        parents(7, 0)
+
+
+def test_no_measured_rate_exceeds_one_port():
+    ax = plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth)
+    bars = [patch.get_height() for patch in ax.patches]
+    assert bars == [5.9, 11.9, 22.4, 17.5] and max(bars) < 25
+    assert {"one port: 25 GB/s", "circles: 5.9 for each GPU of a node", "17.5"} <= set(texts(ax))
+    assert words_of(ax.figure).endswith("would make 5.9, 11.8, 23.6, 47.2")
+
+
+def test_the_winner_changes_where_nccl_says():
+    ax = plots.seconds_over_nodes()
+    assert "from 41 nodes on\nthe trees win" in texts(ax)
+    assert ring_and_trees(40, 64e6)[0] < ring_and_trees(40, 64e6)[2]
+    assert ring_and_trees(41, 64e6)[0] > ring_and_trees(41, 64e6)[2]
+    assert f"two trees, in chunks\n{1e3 * ring_and_trees(1024, 64e6)[2]:.1f} ms" in texts(ax)
+    assert "ring: 1.33 ms on 2 nodes, 2.88 ms on 16 nodes" in words_of(ax.figure)
 
 
 def test_where_the_receiver_may_read_is_marked():
     ax = plots.protocol_flags()
     marks = [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "^"]
     assert marks[:3] == [12, 3, 1]
-    assert "not to scale" in " ".join(texts(ax))
+    assert "bytes to scale, time not" in texts(ax)
 
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():
     said = texts(plots.rails())
-    assert {"port", "these ports stand idle", "leaf\nswitch", *(f"rail {place}" for place in range(4))} <= set(said)
+    assert {"in", "out", "these ports\nstand idle", "leaf\nswitch"} <= set(said)
+    assert {f"rail {place}" for place in range(4)} <= set(said)
 
 
 def test_a_place_in_a_measured_curve_can_be_named():
@@ -130,7 +166,8 @@ def test_a_place_in_a_measured_curve_can_be_named():
 
 
 def test_the_last_dot_is_compared_with_the_best_ring():
-    assert "537 MB: 2.11 ms,\n18% below the best ring" in texts(plots.protocol_lines(MEASURED))
+    said = texts(plots.protocol_lines(MEASURED))
+    assert {"537 MB: 2.11 ms,\n18% below\nthe best ring", "16 KiB: 3 µs more"} <= set(said)
 
 
 def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():

@@ -60,6 +60,14 @@ def test_breakdowns_of_different_gpus_have_no_common_line():
     assert memory_bars(found, capacity=40e9).lines[0].get_xdata()[0] == 40
 
 
+def test_plans_of_any_size_share_an_axis_that_ends_where_it_is_told_to():
+    plans = [training_memory(MODELS[name], 1, 4096, gpu=H100) for name in ("Granite-3.0-2B", "Llama-3-70B")]
+    alone, both = memory_bars(plans[:1], until=240e9), memory_bars(plans, until=240e9)
+    assert alone.get_xlim() == both.get_xlim() == (0, 288)
+    assert f"{plans[1].peak / 1e9:,.0f} GB →" in words(both) and "→" not in words(alone)
+    assert len(alone.figure.legends[0].get_texts()) == len(both.figure.legends[0].get_texts()) == 6
+
+
 def test_the_timeline_reaches_its_peak_and_names_the_phases():
     ax = memory_timeline(step(), title="a step")
     (outline,) = (line for line in ax.lines if line.get_drawstyle() == "steps-post")

@@ -8,13 +8,16 @@ from jupyter_client.manager import start_new_kernel
 from course_lib import borrow
 from exercises_tests.tools.chapters import ChapterError, find
 
-IMPORTS = """from course_lib import Cluster, borrow, compare, plots, run
+IMPORTS = """import torch
+from course_lib import Cluster, Event, borrow, compare, models, plots, run
+from course_lib.models import MODELS
 from course_lib.plots import explore, timeline
 from exercises_tests.ch00_start_here import check_exchange
 def total(dist):
     return dist.get_rank()
 def shifted(dist, by):
     return dist.get_rank() + by
+mine = torch.ones(1)
 def own(number):
     return number.missing
 """
@@ -35,6 +38,23 @@ SHORT = {
     "run(total, ranks=2, on=Cluster())[7]": ["IndexError: rank 7 of 2: ranks are numbered from 0 to 1"],
     "from course_lib import Clustr": ["ImportError: course_lib has no 'Clustr': did you mean Cluster?"],
     "import course_lib.modles": ["course_lib has no module 'modles': did you mean models?"],
+    "from course_lib import Runn": ["ImportError: course_lib has no 'Runn': did you mean run?"],
+    "MODELS['Llama-3-8b']": ["KeyError: MODELS has no 'Llama-3-8b': did you mean Llama-3-8B?"],
+    "models.MODELS['Llama']": ["MODELS has no 'Llama': did you mean Llama-2-7B or ", "Llama-3-405B?"],
+    "models.parameter_count('Llama-3-8B')": ["; did you mean MODELS['Llama-3-8B']?"],
+    "check_gpipe(3)": ["NameError: name 'check_gpipe' is not defined: run the cell with the imports first"],
+    "from exercises_tests.ch00_start_here import check_qqqqqqqqq": ["has no 'check_qqqqqqqqq': it has check_e"],
+    "check_exchange(exchange)": ["name 'exchange' is not defined: run the cell with your exchange first"],
+    "Event(3)": ["'start', 'end', and 'posted': it takes Event(rank, kind, start, end, posted, "],
+    "borrow(total)": ["TypeError: an exercise is named in quotes, as in borrow('total')"],
+    "borrow('ch03')": ["LookupError: 'ch03' is a chapter: borrow one of its exercises, reduce_scatter_ring, "],
+    "borrow('zzzz')": ["there is no exercise 'zzzz'; it is the name of the function to write"],
+    "compare(3, '4')": ["TypeError: compare your guess with a number, not with '4': compare(guess, measured)"],
+    "run(total, ranks=2, on=Cluster())['0']": ["TypeError: '0' is no rank: give its number, from 0 to 1"],
+    "run(total, ranks=2, on=Cluster()).valus": ["Results has no 'valus': it has bytes_charged, bytes_received, "],
+    "run(lambda dist: dist.sent(mine, 0), ranks=2)": ["has no attribute 'sent'; did you mean send?"],
+    "run(lambda dist: dist.sent(mine, 0), ranks=2, on=Cluster())": ["has no sent; did you mean send?"],
+    "run(lambda dist: mine.clne(), ranks=1)": ["'Tensor' object has no attribute 'clne'; did you mean clone?"],
     "explore(lambda a: None, a=(3, 1))": ["ValueError: a=(3, 1) holds no value"],
 }  # fmt: skip
 
@@ -66,7 +86,7 @@ def test_a_call_that_goes_wrong_is_told_in_a_few_lines_with_the_learners_own(tol
     assert reply["status"] == "error"
     assert [words for words in SHORT[source] if words not in said] == []
     assert len(said.splitlines()) <= 3 and "course_lib/" not in said and "---" not in said
-    assert said.splitlines()[-1].startswith("    line 1 of cell ") or "check_exchange" in source
+    assert said.splitlines()[-1].startswith("    line 1 of cell [") or "check_exchange" in source
 
 
 @pytest.mark.parametrize("source", ["own(3)", "[1][5]", "explore(lambda a: own(a), a=(1, 3))", "1 / 0"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import io
 import json
+import math
 import re
 
 import matplotlib
@@ -17,6 +19,7 @@ from PIL import Image
 
 from course_lib.plots import slider_widget, sliders
 from course_lib.plots.slider_frames import panel_of, values_of
+from exercises_tests.tools.chapters import chapters
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -267,3 +270,30 @@ def test_the_images_of_a_page_may_be_files():
     data = panel(step=(0, 1)).data()
     html = slider_widget.player(data, {"0": "a.png", "1": "b.png"})
     assert "data:image" not in html and html.count("a.png") == 2 and html.count("b.png") == 1
+
+
+# What the chapters give
+
+
+def test_every_chapters_frames_can_all_be_drawn_ahead():
+    """Where they cannot (ALL in player.js), a slider that is grabbed right after another one waits for the kernel."""
+    script = slider_widget.script()
+    most = int(re.search(r"\bALL = (\d+)", script)[1])
+    counts = {}
+    for chapter in chapters():
+        for cell in chapter.notebook.cells:
+            for call in _explores(cell.source) if cell.cell_type == "code" else ():
+                ranges = {k.arg: k.value for k in call.keywords if k.arg and k.arg != "fixed"}
+                sizes = [len(values_of(name, _evaluated(value))) for name, value in ranges.items()]
+                counts[chapter.name, cell.id] = math.prod(sizes)
+    assert len(counts) >= 6 and {name: count for name, count in counts.items() if count > most} == {}
+
+
+def _explores(source: str) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)
+            and ast.unparse(node.func).rpartition(".")[2] == "explore"]  # fmt: skip
+
+
+def _evaluated(node: ast.expr):
+    steps = range(7)  # what a chapter's ring has
+    return eval(ast.unparse(node), {"len": len, "steps": steps, "own": steps})

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import ModuleType
 from typing import Any
 
 from course_lib.engine import packing
@@ -121,7 +123,20 @@ def failed(error: BaseException, rank: int | None) -> Failed:
     if isinstance(error, SyntaxError) and error.filename and not packing.is_library(error.filename):
         frames.append((error.filename, error.lineno or 0, ""))
     other = getattr(error, "other", None)
-    return Failed(type(error).__name__, str(error).strip(), frames, rank, time.monotonic(), _behind(error), other)
+    said = str(error).strip() + _meant(error)
+    return Failed(type(error).__name__, said, frames, rank, time.monotonic(), _behind(error), other)
+
+
+def _meant(error: BaseException) -> str:
+    """Return what an attribute of dist or of a tensor was meant to be: "; did you mean send?"."""
+    if not isinstance(error, AttributeError) or not isinstance(error.name, str) or "did you mean" in str(error).lower():
+        return ""
+    known = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)
+    home = getattr(known, "__module__" if isinstance(known, type) else "__name__", "") or ""
+    if home.partition(".")[0] not in ("torch", "course_lib"):
+        return ""
+    near = get_close_matches(error.name, [name for name in dir(known) if not name.startswith("_")], 1, 0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _behind(error: BaseException) -> list[tuple[str, str]]:

@@ -40,6 +40,7 @@ MEGATRON = {
         _gpt("GPT 310.1B", 16384, 96, 128),
         _gpt("GPT 529.6B", 20480, 105, 128),
         _gpt("GPT 1008B", 25600, 128, 160),
+        _gpt("GPT 175B 64k", 12288, 96, 128, 64000),  # 2402.15627, Table 1 and section 6.1
     )
 }
 SHAPES = MODELS | SERVED | MEGATRON

@@ -118,8 +118,9 @@ def _refusal(shape: ModelShape, node: Node, gpus: int, limit: float, layout: Lay
     told = f"{shape.name} does not fit on {gpus:,} x {node.gpu.name}: the smallest layout ({layout}) needs "
     told += f"{room.total / 1e9:.1f} GB of {limit / 1e9:.1f} GB on each, {(room.total - limit) / 1e9:.1f} GB too much. "
     if rest < limit:
-        more = -(-gpus * state / (limit - rest) // 1)
-        return f"{told}Weights, gradients and optimizer are {state / 1e9:.1f} GB of it: about {more:,.0f} GPUs would do"
+        nodes = -(-gpus * state / (limit - rest) // node.gpus)
+        told += f"Weights, gradients and optimizer are {state / 1e9:.1f} GB of it, so that at least "
+        return f"{told}{nodes * node.gpus:,.0f} GPUs are needed, and a number that can be dealt out evenly"
     told += f"{rest / 1e9:.1f} GB of it are activations"
     return f"{told}, which more data ranks do not cut: use shorter sequences, or more tp, cp or pp"
 

@@ -90,6 +90,7 @@ from course_lib.plots.padded import padded_shards
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
+from course_lib.plots.port_rates import rates_and_port
 from course_lib.plots.promises import promised_blocks
 from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -125,6 +126,7 @@ from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
+from course_lib.plots.winners import seconds_over_nodes
 from course_lib.plots.zero_stages import zero_stages
 
 __all__ = [
@@ -255,6 +257,7 @@ __all__ = [
     "protocol_lines",
     "race",
     "rails",
+    "rates_and_port",
     "rates_over_size",
     "reading_and_messages",
     "recorder_dumps",
@@ -275,6 +278,7 @@ __all__ = [
     "say",
     "seats",
     "seconds_over_ranks",
+    "seconds_over_nodes",
     "seconds_over_size",
     "separate_memories",
     "sequence_parallel",

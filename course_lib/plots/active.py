@@ -13,7 +13,7 @@ from course_lib.plots.canvas import ACTIVATIONS, INK, SENT, SMALLEST, TITLE, WEI
 def total_and_active(shapes: Sequence[ModelShape], ax: Axes | None = None) -> Axes:
     """Draw a bar for the parameters of each model, and in it those that one token uses."""
     ax = new_axes(ax, 0.42 * len(shapes) + 1.1)
-    told = []
+    told, shares = [], []
     for row, shape in enumerate(shapes):
         total, active = parameter_count(shape) / 1e9, active_parameters(shape) / 1e9
         ax.barh(row, total, color=ACTIVATIONS, height=0.62)
@@ -21,11 +21,13 @@ def total_and_active(shapes: Sequence[ModelShape], ax: Axes | None = None) -> Ax
         words = f"{active:,.1f} of {total:,.0f} billion: {active / total:.1%}"
         ax.text(total + 12, row, words, va="center", fontsize=SMALLEST, color=INK)
         told.append(f"{shape.name} {words}")
+        shares.append(active / total)
     ax.set_yticks(range(len(shapes)), [shape.name for shape in shapes], fontsize=SMALLEST)
     ax.invert_yaxis()
     ax.set_xlim(0, 1.42 * max(parameter_count(shape) for shape in shapes) / 1e9)
     ax.set_xlabel("parameters, billions: all in memory (pale), at work for one token (dark)", fontsize=SMALLEST)
-    ax.set_title("All experts are in memory; a token uses a few per cent of them", fontsize=TITLE, loc="left")
+    used = f"a token uses {max(shares):.0%} to {min(shares):.0%} of them"
+    ax.set_title(f"All parameters are in memory; {used}", fontsize=TITLE, loc="left")
     say(ax, "; ".join(told))
     return ax
 
@@ -42,10 +44,12 @@ def times_over_ranks(
     ax.plot(places, [1e6 * seconds for _, seconds in predicted], color=INK, lw=1.8, label="formula")
     ax.plot(places, [1e6 * seconds for _, seconds in measured], "o", color=WEIGHTS, ms=8, label="measured")
     for place, ((_, seconds), (_, guess)) in enumerate(zip(measured, predicted, strict=True)):
-        ax.text(place, 1e6 * max(seconds, guess) + 9, f"{1e6 * seconds:.0f}\n({guess / seconds - 1:+.1%})", ha="center",
-                fontsize=SMALLEST, color=INK)  # fmt: skip
+        # to the left of a rising line
+        ax.text(place - 0.05, 1e6 * max(seconds, guess) + 6, f"{1e6 * seconds:.0f}\n({guess / seconds - 1:+.1%})",
+                ha="right", fontsize=SMALLEST, color=INK)  # fmt: skip
     ax.set_xticks(list(places), [f"EP{ranks}" for ranks, _ in measured])
-    ax.set_xlim(-0.5, len(measured) - 0.5)
+    ax.set_xlim(-0.75, len(measured) - 0.5)
+    ax.set_xlabel("GPUs in one group (in brackets: formula against measured)", fontsize=SMALLEST)
     ax.set_ylim(0, 1e6 * max(seconds for _, seconds in measured) * 1.35)
     ax.set_ylabel("µs for 128 tokens", fontsize=SMALLEST)
     ax.set_title("From EP64 on, more ranks cost hardly more (dots: measured, line: formula)", fontsize=TITLE,

@@ -27,8 +27,11 @@ from course_lib.plots.canvas import (
 RULES = {"none": ("no balancing", ORANGE), "loss": ("auxiliary loss", BLUE), "bias": ("bias", GREEN)}
 
 
-def seats(loads: Sequence[int], capacity: int, ax: Axes | None = None) -> Axes:
-    """Draw a bar for each expert's tokens: what is over the capacity is dropped, what is under it stays empty."""
+def seats(loads: Sequence[int], capacity: int, experts: int = 0, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each expert's tokens: what is over the capacity is dropped, what is under it stays empty.
+
+    Where `loads` are those of the first ones only, `experts` says how many there are.
+    """
     over = [max(load - capacity, 0) for load in loads]
     lost, pairs = sum(over), sum(loads)
     ax = new_axes(ax, 2.9)
@@ -40,13 +43,14 @@ def seats(loads: Sequence[int], capacity: int, ax: Axes | None = None) -> Axes:
     ax.text(len(loads) - 0.4, capacity, f"capacity {capacity}", va="bottom", fontsize=SMALLEST, color=INK)
     ax.set_xlim(-0.7, len(loads) + 2.0)
     ax.set_xticks(list(places))
-    ax.set_xlabel("expert", fontsize=SMALLEST)
+    part = f" (the first {len(loads)} of {experts})" if experts > len(loads) else ""
+    ax.set_xlabel(f"expert{part}", fontsize=SMALLEST)
     ax.set_ylabel("tokens", fontsize=SMALLEST)
     free = sum(max(capacity - load, 0) for load in loads)
     ax.set_title(f"{lost} of {pairs} pairs find no seat (red), while {free} seats stay empty (grey)", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    say(ax, f"loads of {len(loads)} experts: {', '.join(map(str, loads))}; capacity {capacity}; {lost} of {pairs} "
-            f"dropped, {free} seats empty")  # fmt: skip
+    say(ax, f"loads of {len(loads)} experts{part}: {', '.join(map(str, loads))}; capacity {capacity}; {lost} of "
+            f"{pairs} dropped, {free} seats empty")  # fmt: skip
     return ax
 
 
@@ -57,7 +61,7 @@ def rows_between_ranks(counts: Sequence[Sequence[int]], ax: Axes | None = None) 
     most = max(max(line) for line in counts) or 1
     for sender, line in enumerate(counts):
         for receiver, rows in enumerate(line):
-            shade = WAITING if sender == receiver else plt.get_cmap("Blues")(0.1 + 0.6 * rows / most)
+            shade = WAITING if sender == receiver else plt.get_cmap("Blues")(0.1 + 0.4 * rows / most)
             ax.add_patch(plt.Rectangle((receiver - 0.5, sender - 0.5), 1, 1, facecolor=shade, edgecolor="white"))
             ax.text(receiver, sender, f"{rows}", ha="center", va="center", fontsize=SMALLEST, color=INK)
     total = [sum(line[receiver] for line in counts) for receiver in range(ranks)]
@@ -72,7 +76,7 @@ def rows_between_ranks(counts: Sequence[Sequence[int]], ax: Axes | None = None) 
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    ax.set_title("Rows from rank to rank: no two pieces alike", fontsize=TITLE, loc="left")
+    ax.set_title("No two pieces are alike (grey: rows that stay at home)", fontsize=TITLE, loc="left")
     lines = "; ".join(f"rank {sender} sends {', '.join(map(str, line))}" for sender, line in enumerate(counts))
     say(ax, f"{lines} rows to ranks 0 to {ranks - 1}; in all they receive {', '.join(map(str, total))}")
     return ax
@@ -91,8 +95,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         image = ax.imshow(by_expert, aspect="auto", cmap="magma_r", vmin=0, vmax=4, interpolation="nearest",
                           extent=(0, every * len(shares), len(by_expert), 0))  # fmt: skip
         end = run.imbalance[-1]
-        ax.set_title(f"{name}: busiest expert {end:.1f} times the mean, {run.unused} of {len(by_expert)} have nothing",
-                     fontsize=TITLE, loc="left")  # fmt: skip
+        empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none is empty"
+        ax.set_title(f"{name}: at the end up to {end:.1f} times the mean, {empty}", fontsize=TITLE, loc="left")
         ax.set_ylabel("expert", fontsize=SMALLEST)
         ax.set_yticks([0.5, len(by_expert) - 0.5], ["0", str(len(by_expert) - 1)])
         ax.tick_params(labelsize=SMALLEST)
@@ -101,10 +105,11 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         say(ax, f"load of {len(by_expert)} experts over {every * len(shares)} steps; the largest over the mean at a "
                 f"quarter, half and the end: {marks}")  # fmt: skip
     axes.flat[-1].set_xlabel("step", fontsize=SMALLEST)
-    bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.7)
+    bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.7, ticks=range(5))
+    bar.ax.set_yticklabels(["0", "1", "2", "3", "≥ 4"])
     bar.set_label("tokens, in units of the mean", fontsize=SMALLEST)
     bar.ax.tick_params(labelsize=SMALLEST)
-    say(bar.ax, "the darker, the more tokens")
+    say(bar.ax, "the darker, the more tokens; four times the mean and more are black")
     return list(axes.flat)
 
 
@@ -125,17 +130,18 @@ def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None)
         ends = [run.held_out for run in runs if run.rule == rule]
         told.append((mean[-1], name, colour, sum(ends) / len(ends)))
     low = min(end for end, *_ in told)
-    ax.set_ylim(low - 0.08, low + 0.95)
+    ax.set_ylim(low - 0.08, low + 0.65)
     height = None
     for end, name, colour, held in sorted(told, key=lambda one: one[0]):
         height = end if height is None else max(end, height + 0.065)
         ax.text(steps[-1] + 6, height, f"{name}: {held:.2f}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
         ax.plot([steps[-1], steps[-1] + 5], [end, height], color=colour, lw=1.0)
+    ax.text(steps[-1] + 6, height + 0.085, "held-out loss:", va="center", fontsize=SMALLEST, color=INK)
     ax.set_xlim(0, steps[-1] * 1.27)
     ax.set_xticks(range(0, steps[-1] + 1, 100))
-    ax.set_title("Mixtures end below the dense model, here most with the auxiliary loss", fontsize=TITLE, loc="left")
+    ax.set_title("Only the auxiliary loss ends clearly below the dense model", fontsize=TITLE, loc="left")
     ax.set_xlabel("step", fontsize=SMALLEST)
-    ax.set_ylabel("loss, nats per byte", fontsize=SMALLEST)
+    ax.set_ylabel("training loss, nats per byte", fontsize=SMALLEST)
     words = ", ".join(f"{name} {held:.2f}" for _, name, _, held in told)
     say(ax, f"loss over steps; on text that was not trained on, mean of the seeds: {words}")
     return ax

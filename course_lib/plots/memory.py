@@ -44,12 +44,14 @@ def memory_bars(
     *,
     capacity: float | None = None,
     title: str | None = None,
+    until: float = 0.0,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw each breakdown at the moment when most is alive: a bar of its parts, and a line at what the GPU has.
 
     Takes `Breakdown`s or `MeasuredStep`s, by name or as they come. Without `capacity` the line stands at that of the
-    breakdowns' GPU where they have one and the same. Its text twin is `print(breakdown)`.
+    breakdowns' GPU where they have one and the same. With `until` the axis and every longer bar end at so many bytes,
+    and the key has all parts, so that the pictures of many plans look alike. Its text twin is `print(breakdown)`.
     """
     named = dict(breakdowns) if isinstance(breakdowns, Mapping) else {b.shape.name: b for b in breakdowns}
     moments = {name: b.moments[b.peak_moment] for name, b in named.items()}
@@ -59,6 +61,7 @@ def memory_bars(
     if capacity is None and len(gpus) == 1 and (gpu := gpus.pop()):
         capacity, line = gpu.memory, f"{gpu.name}: {gpu.memory / 1e9:g} GB"
         most = max(most, capacity)
+    most = until or most
     scale, unit = unit_of(most)
     ax = new_axes(ax, 1.5 + 0.5 * len(named))
     for row, parts in enumerate(moments.values()):
@@ -66,17 +69,21 @@ def memory_bars(
         for part, size in parts.items():
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
-            if size > {"logits": 0.02, "weights": 0.01}.get(part, 0.045) * most:  # narrow ones have their number above
-                ink = "white" if part == "weights" and size > 0.045 * most else "black"
-                place, within = (row, colour) if size > 0.045 * most else (row - 0.43, "none")
-                number = f"{size / scale:.{1 if size < 10 * scale else 0}f}"
+            seen = min(size, most - left * scale)  # all of it, but for `until`
+            if seen > {"logits": 0.02, "weights": 0.01}.get(part, 0.045) * most:  # narrow ones have their number above
+                ink = "white" if part == "weights" and seen > 0.045 * most else "black"
+                place, within = (row, colour) if seen > 0.045 * most else (row - 0.43, "none")
+                number = f"{size / scale:,.{1 if size < 10 * scale else 0}f}"
                 corner = part == "weights" and within == "none"  # else the number would cross the axis
-                x, side = (left, "left") if corner else (left + size / scale / 2, "center")
+                x, side = (left, "left") if corner else (left + seen / scale / 2, "center")
                 ax.text(x, place, number, ha=side, va="center", color=ink,
                         fontsize=SMALLEST, bbox={"facecolor": within, "edgecolor": "none", "pad": 1})
             left += size / scale
-        words, room = f"{left:,.3g} {unit}", 0.01 * most / scale
-        if capacity and left < capacity / scale < left + 11 * room:  # on its own side of the line, below the bar's end
+        words, room = f"{left:,.{0 if left >= 1000 else 3}{'f' if left >= 1000 else 'g'}} {unit}", 0.01 * most / scale
+        if until and left > most / scale:
+            ax.barh(row, 0.2 * most / scale, 0.62, most / scale, color="white", zorder=2)  # the bar goes on, unseen
+            ax.text(most / scale + room, row, f"{words} →", va="center", fontsize=SMALLEST)
+        elif capacity and left < capacity / scale < left + 11 * room:  # on its side of the line, below the bar's end
             ax.text(left, row + 0.47, words, ha="right", va="center", fontsize=SMALLEST)
         else:
             ax.text(left + room, row, words, va="center", fontsize=SMALLEST)
@@ -87,13 +94,13 @@ def memory_bars(
             capacity / scale, -0.62, f"{line} " if right else f" {line}", color=LIMIT, fontsize=SMALLEST,
             ha="right" if right else "left", va="bottom",
         )  # fmt: skip
-    ax.set_xlim(0, 1.12 * most / scale or 1)
+    ax.set_xlim(0, (1.2 if until else 1.12) * most / scale or 1)
     ax.set_ylim(len(named) - 0.4, -0.6)
     ax.set_yticks(range(len(named)), list(named))
     ax.set_xlabel(f"{unit}, when most is alive", fontsize=SMALLEST)
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left", pad=20)
-    _key(ax, [part for part in PARTS if any(parts.get(part) for parts in moments.values())])
+    _key(ax, [part for part in PARTS if until or any(parts.get(part) for parts in moments.values())])
     told = [f"{name}: {sum(parts.values()) / scale:,.3g} {unit}, of it "
             + ", ".join(f"{part} {size / scale:,.3g}" for part, size in parts.items() if size)
             for name, parts in moments.items()]

@@ -56,9 +56,9 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
     ax.set_title("Only sums of a whole node cross the network, and every port carries its part", fontsize=TITLE,
                  loc="left")  # fmt: skip
     panels = (
-        ("at first", "a whole tensor\non every rank"),
+        ("before", "a whole tensor\non every rank"),
         ("1 · reduce-scatter", "hatched: a piece of\nthis node's sum"),
-        ("2 · all-reduce across", "full: that piece of\nthe sum of both"),
+        ("2 · all-reduce across", f"solid: its sum over both;\n1/{per_node} through each port"),
         ("3 · all-gather", "all pieces, on\nevery rank"),
     )
     side, gap = 1.55, 0.5
@@ -84,9 +84,6 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
             for place in range(per_node):
                 x = left + (side + gap) * place + side / 2
                 arrow(ax, (x, 9.3), (x, 5.65), "<|-|>", colour=COLLECTIVE, line=2.6)
-            text = f"1/{per_node} of it through each port"
-            ax.text(middle, 7.5, text, ha="center", va="center", fontsize=SMALLEST, color=INK,
-                    bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"})
     phases = "\n".join(f"{name}: {' '.join(words.split())}" for name, words in panels)
     pairs = ", ".join(f"{place} and {per_node + place}" for place in range(per_node))
     say(ax, f"{phases}\nThe pairs that talk across are {pairs}")

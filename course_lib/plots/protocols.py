@@ -30,52 +30,60 @@ from course_lib.plots.collectives import bytes_text
 INCH = 5.0
 COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
 HEADS = {
-    "LL": "4 bytes of data, 4 of flag",
-    "LL128": "120 bytes of data, 8 of flag",
-    "Simple": "a block of data, then one flag",
+    "LL": "4 bytes of data, 4 of flag, and again (not all are drawn)",
+    "LL128": "120 bytes of data, 8 of flag, three times",
+    "Simple": "all the data, a fence, one flag",
 }
 WORDS = {
-    "LL": "seen at once; half of what\nis sent are flags",
-    "LL128": "seen 128 bytes at a time;\n6 % are flags",
-    "Simple": "almost no flags, but nothing\nis seen until all is there",
+    "LL": "seen at once, but half\nof the bytes are flags:",
+    "LL128": "seen 128 bytes at a time;\n6 % are flags:",
+    "Simple": "nothing is seen until all\nis there; hardly a flag:",
 }
+DATA = 360  # bytes that each protocol brings
+LONG = 27.0  # of the row of LL, which sends twice as much
 
 
-def protocol_flags(ax: Axes | None = None) -> Axes:
-    """Draw what each protocol writes into the receiver's memory: data, flags, and where it waits."""
-    high = 15.6
+def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
+    """Draw how each protocol brings the same data: bytes to scale, flags, where it waits, and the rate it reaches."""
+    high = 16.6
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("How does a receiver notice that data has come? Three answers, three prices", fontsize=TITLE,
-                 loc="left")  # fmt: skip
-    left, wide = 1.0, 27.0
+    ax.set_title("The same data three times: flags cost bytes, a fence costs time", fontsize=TITLE, loc="left")
+    left = 0.6
+    scale = LONG / (2 * DATA)
     for row, name in enumerate(HEADS):
-        y = 10.2 - 4.5 * row
+        y = 10.8 - 4.6 * row
         ax.text(left, y + 2.5, name, fontsize=SMALLEST, weight="bold", va="center")
-        ax.text(left + 4.4, y + 2.5, HEADS[name], fontsize=SMALLEST, va="center")
+        ax.text(left + 3.6, y + 2.5, HEADS[name], fontsize=SMALLEST, va="center")
         if name == "Simple":
-            _bytes(ax, left, y, 19.0, SENT)
-            _bytes(ax, left + 19.0, y, 6.4, WAITING)
-            ax.text(left + 22.2, y + 0.8, "it waits", ha="center", va="center", fontsize=SMALLEST)
-            _bytes(ax, left + 25.4, y, 1.6, LIMIT)
-            seen = [left + wide]
+            _bytes(ax, left, y, DATA * scale, SENT)
+            _bytes(ax, left + DATA * scale, y, 9.4, WAITING)
+            ax.text(left + DATA * scale + 4.7, y + 0.8, "fence: no bytes pass", ha="center", va="center",
+                    fontsize=SMALLEST)  # fmt: skip
+            _bytes(ax, left + DATA * scale + 9.4, y, 8 * scale, LIMIT)
+            seen = [left + DATA * scale + 9.4 + 8 * scale]
         else:
             pairs, share = (12, 0.5) if name == "LL" else (3, 8 / 128)
-            seen = [left + (pair + 1) * wide / pairs for pair in range(pairs)]
+            long = DATA * scale / pairs / (1 - share)
+            seen = [left + (pair + 1) * long for pair in range(pairs)]
             for pair in range(pairs):
-                start, long = left + pair * wide / pairs, wide / pairs
+                start = left + pair * long
                 _bytes(ax, start, y, long * (1 - share), SENT)
                 _bytes(ax, start + long * (1 - share), y, long * share, LIMIT)
         ax.plot(seen, [y - 0.55] * len(seen), "^", color=INK, markersize=6, clip_on=False)
-        ax.text(left + wide + 0.8, y + 0.8, WORDS[name], va="center", fontsize=SMALLEST)
-    ax.plot([left + 13.6], [-0.8], "^", color=INK, markersize=6)
-    ax.text(left + 14.3, -0.8, "from here on the receiver may read; time runs to the right, not to scale",
-            va="center", fontsize=SMALLEST)  # fmt: skip
-    for x, colour, words in ((left, SENT, "data"), (left + 4.2, LIMIT, "flag"), (left + 8.4, WAITING, "waiting")):
+        ax.text(left + LONG + 1.0, y + 1.3, WORDS[name], va="center", fontsize=SMALLEST)
+        rate = link.protocol(name).bandwidth / 1e9 * ranks / 2 / (ranks - 1)
+        ax.text(left + LONG + 1.0, y - 0.7, f"{rate:.0f} GB/s of sums", va="center", fontsize=SMALLEST, weight="bold")
+    for x, colour, words in ((left, SENT, "data"), (left + 4.0, LIMIT, "flag"), (left + 8.0, WAITING, "waiting")):
         ax.add_patch(Rectangle((x, -1.25), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
         ax.text(x + 1.3, -0.8, words, va="center", fontsize=SMALLEST)
-    ax.set_ylim(-1.5, high - 1.5)
-    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())}" for name in HEADS),
-                       "marks show from where on the receiver may read: after every 8 bytes, every 128, at the end"]))
+    ax.plot([left + 13.6], [-0.8], "^", color=INK, markersize=6)
+    ax.text(left + 14.3, -0.8, "from here on it may be read", va="center", fontsize=SMALLEST)
+    ax.text(left + LONG + 1.0, -0.8, "bytes to scale, time not", va="center", fontsize=SMALLEST)
+    ax.set_ylim(-1.5, high - 1.9)
+    rates = {name: link.protocol(name).bandwidth / 1e9 * ranks / 2 / (ranks - 1) for name in HEADS}
+    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())} {rates[name]:.0f} GB/s of sums on "
+                          f"{ranks} GPUs" for name in HEADS), "marks show from where on the receiver may read: after "
+                        "every 8 bytes, every 128, at the end"]))  # fmt: skip
     return ax
 
 
@@ -107,8 +115,8 @@ def protocol_lines(
             ax.axvline(start, color=INK, linewidth=0.8, linestyle=":")
             ax.text(start * 1.06, 9.2, f"from {bytes_text(start)}\n{protocol.name}", fontsize=SMALLEST, va="bottom")
     ax.text(600, 17.5, "LL", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
-    ax.text(600, 43, "LL128", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
-    ax.text(600, 62, "Simple", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
+    ax.text(600, 38, "LL128", fontsize=SMALLEST, color=INK, weight="bold", va="top")
+    ax.text(600, 60, "Simple", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
     if measured:
         ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
         place = sorted(measured)[len(measured) // 2]
@@ -118,9 +126,16 @@ def protocol_lines(
         ring = protocol_seconds("all_reduce", ranks, last, link)
         if measured[last] < 0.9 * ring:
             words = f"{bytes_text(last)}: {1e3 * measured[last]:.3g} ms,\n"
-            words += f"{1 - measured[last] / ring:.0%} below the best ring"
-            ax.annotate(words, (last, 1e6 * measured[last]), (last / 60, 1.3e6 * measured[last]), fontsize=SMALLEST,
+            words += f"{1 - measured[last] / ring:.0%} below\nthe best ring"
+            ax.annotate(words, (last, 1e6 * measured[last]), (last / 3.6, 4e4 * measured[last]), fontsize=SMALLEST,
                         ha="center", va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
+        jump = [(size, later) for size, later in zip(sorted(measured), sorted(measured)[1:], strict=False)
+                if later < 2**20 and measured[later] > 1.15 * measured[size]]  # fmt: skip
+        for size, later in jump[:1]:
+            more = 1e6 * (measured[later] - measured[size])
+            ax.text(later, 1.13e6 * measured[later], f"{later // 1024} KiB: {more:.0f} µs more", fontsize=SMALLEST,
+                    va="bottom")  # fmt: skip
+            told.append(f"measured at {later // 1024} KiB: {more:.0f} µs more than at half of that")
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
     ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
@@ -131,7 +146,7 @@ def protocol_lines(
         axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
     ax.set_ylabel("time", fontsize=SMALLEST)
-    ax.set_title("Each protocol has its sizes; the lowest of the three lines is what you pay", fontsize=TITLE,
+    ax.set_title("Each protocol has its sizes; large tensors went faster than any ring", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax
@@ -146,7 +161,7 @@ def one_shot_times(
     for name, series, colour, above in (("NCCL", nccl, BLUE, True), ("one-shot", one_shot, ORANGE, False)):
         sizes = sorted(size for size in series if size <= 2**19)
         ax.plot(sizes, [1e6 * series[size] for size in sizes], "o-", color=colour, linewidth=1.6, markersize=5)
-        shown = name if above else f"{name}, without the launch (in a CUDA graph)"
+        shown = name if above else f"{name}, in a CUDA graph"
         ax.text(560, 1e6 * series[512] + (0.7 if above else 1.6), shown, fontsize=SMALLEST, weight="bold", color=INK,
                 va="bottom")  # fmt: skip
         ax.annotate(f"{1e6 * series[mark]:.1f} µs", (mark, 1e6 * series[mark]),
@@ -154,13 +169,15 @@ def one_shot_times(
                     va="bottom" if above else "top")  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{1e6 * series[size]:.1f} µs at {bytes_text(size)}" for size in sizes))
     ax.axvline(mark, color=INK, linewidth=0.8, linestyle=":", zorder=0)
-    ax.text(mark * 1.12, 0.4, "one token of Llama-3-70B: 16 KiB", fontsize=SMALLEST, va="bottom")
-    ax.set(xscale="log", ylim=(0, 1.22e6 * max(nccl[size] for size in nccl if size <= 2**19)))
+    top = 1.22e6 * max(nccl[size] for size in nccl if size <= 2**19)
+    ax.text(mark * 1.12, top, "one token of Llama-3-70B: 16 KiB", fontsize=SMALLEST, va="top")
+    ax.set(xscale="log", ylim=(0, top))
     ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylabel("µs, measured", fontsize=SMALLEST)
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
-    ax.set_title("For tiny tensors one step beats fourteen (8 H100s)", fontsize=TITLE, loc="left")
+    ax.set_title("Tiny tensors: one step, and no launch counted, against fourteen steps (8 H100s)", fontsize=TITLE,
+                 loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax

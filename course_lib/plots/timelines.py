@@ -21,9 +21,10 @@ def timelines(
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
-    is as the first. `clock` names the axis; without `numbers` the bars bear none; `names` says what a kind of event is
-    called in the legend; without `chunks` all chunks of a rank look alike, and with `tints` a second chunk is pale
-    rather than hatched; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of each.
+    is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
+    the bars bear none; `names` says what a kind of event is called in the legend; without `chunks` all chunks of a rank
+    look alike, and with `tints` a second chunk is pale rather than hatched; the axis reaches at least to `until`
+    seconds. Its text twin is `print(result)` of each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
@@ -39,6 +40,8 @@ def timelines(
         timeline(result, row=row, until=longest, ax=ax)
         faster = first / result.seconds if place else 1.0
         gain = "" if abs(faster - 1) < 0.005 else f", {faster:.2f} times as fast"
+        if faster < 0.5:
+            gain = f", {1 / faster:.2f} times as long"
         idle = f", {result.bubble_share:.0%} of it idle" if hasattr(result, "bubble_share") else ""
         ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"

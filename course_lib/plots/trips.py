@@ -41,8 +41,9 @@ def token_trips(routes: tuple[tuple[int, int], ...] = ROUTES, ranks: int = 4, ax
         colour = SERIES[token // mine]
         for expert in route:
             y = top - high * (expert // per_rank + 0.5) + 0.12 * (token - len(routes) / 2)
-            ax.plot([9.2, 15.1], [tokens[token], y], color=colour, lw=1.3)
-            arrow(ax, (24.9, y), (30.7, tokens[token]), colour=colour, line=1.3)
+            line = 1.3 if token else 3.0  # the text follows the first one
+            ax.plot([9.2, 15.1], [tokens[token], y], color=colour, lw=line)
+            arrow(ax, (24.9, y), (30.7, tokens[token]), colour=colour, line=line)
     for x, words in ((12.1, "dispatch"), (20.0, "experts at work"), (27.7, "combine")):
         ax.text(x, 21.6, words, ha="center", fontsize=SMALLEST, weight="bold", color=INK)
     wanted = sum(hot in route for route in routes)
@@ -105,7 +106,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             box(ax, left + 11.0, bottom, 8.0, 5.4, "white")
             ax.text(left + 18.8, bottom + 2.7, f"node {node}", fontsize=SMALLEST, rotation=90, va="center", ha="right")
             for place in range(2):
-                box(ax, left + 13.6, bottom + 0.5 + 2.4 * place, 3.4, 1.9, "white", f"E{2 * node + place}")
+                box(ax, left + 13.6, bottom + 0.5 + 2.4 * place, 3.4, 1.9, "white", f"E{2 * node + 1 - place}")
         for node, bottom in ((1, 7.6), (2, 0.6)):
             start = (left + 5.4, 7.4 if node == 1 else 5.8)
             targets = [(left + 13.5, bottom + 1.45 + 2.4 * place) for place in range(2)]
@@ -117,7 +118,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             arrow(ax, start, meet, colour=LIMIT, line=2.0)
             for target in targets:
                 arrow(ax, meet, target, colour=SENT, line=1.8)
-    key = "red: over the network, 50 GB/s    pink: over NVLink"
+    key = "red: over the network, 50 GB/s    pink: over NVLink, 450 GB/s"
     ax.text(20.0, -0.4, key, ha="center", fontsize=SMALLEST, color=INK)
     say(ax, "a token in node 0 has two experts in node 1 and two in node 2; on the left four copies cross the network, "
             "on the right one copy for each of the two nodes, which NVLink passes on to both experts")  # fmt: skip

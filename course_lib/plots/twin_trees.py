@@ -1,74 +1,82 @@
-"""Two trees that share the chunks of a tensor: who hands on to whom, and in which slot the first chunk of each goes."""
+"""Two trees that share the chunks of a tensor, as NCCL lays them: who hands on to whom, and who is a leaf in which."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from course_lib.costs.two_trees import first_chunks
-from course_lib.plots.canvas import COLLECTIVE, INK, RECEIVED, SMALLEST, TITLE, WIDTH, box, say, sheet
+from course_lib.models import check_whole
+from course_lib.plots.canvas import COLLECTIVE, FACES, INK, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
 
 INCH = 5.0
-LEVEL = 3.6  # from a rank to those below it
+LEVEL = 3.1  # from a rank to those below it
 WIDE, HIGH = 1.7, 1.5  # of a rank
+HANDS_ON = (FACES[0], FACES[1])  # in the first tree, in the second
+NAMES = ("even chunks: 0, 2, 4, …", "odd chunks: 1, 3, 5, …")
+
+
+def parents(ranks: int, tree: int) -> dict[int, int]:
+    """Return the parent of each rank but the root, in NCCL's first tree (0) or second (1); `ranks` must be even.
+
+    NCCL 2.27.5, src/graph/trees.cc, ncclGetDtree: the second tree is the first one's mirror image.
+    """
+    check_whole(ranks=ranks)
+    if ranks % 2:
+        raise ValueError(f"ranks = {ranks}: NCCL's second tree is the mirror of its first where ranks are even")
+    above = {}
+    for rank in range(1, ranks):
+        low = rank & -rank
+        up = rank ^ low | low << 1
+        above[rank] = up if up < ranks else rank ^ low
+    return above if not tree else {ranks - 1 - rank: ranks - 1 - up for rank, up in above.items()}
 
 
 def two_trees(ranks: int = 8, ax: Axes | None = None) -> Axes:
-    """Draw the two trees by which chunks go down from rank 0; on each arrow the slot in which it is used first."""
-    trees = [first_chunks(ranks, tree) for tree in (0, 1)]
-    depth = 1 + max(_height(edges, 0) for edges in trees)
-    high = LEVEL * depth + 2.2
+    """Draw the two trees by which chunks go down, and below them in which of the two each rank hands on."""
+    trees = [parents(ranks, tree) for tree in (0, 1)]
+    depth = _height(trees[0], 0)
+    high = LEVEL * depth + 9.2
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("Who only receives in one tree hands on in the other: so (nearly) all ports work", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title("Every rank is a leaf in one tree and hands on in the other", fontsize=TITLE, loc="left")
     told = []
-    for tree, (left, name) in enumerate(((0.6, "even chunks: 0, 2, 4, …"), (21.6, "odd chunks: 1, 3, 5, …"))):
-        edges = trees[tree]
-        ax.text(left, high - 0.9, name, fontsize=SMALLEST, weight="bold", va="center")
-        places = _places(edges, 0, left + 0.4, 18.4 / (ranks - 1), high - 3.2)
-        for rank, (above, slot) in edges.items():
+    for tree, left in enumerate((0.6, 21.6)):
+        edges, root = trees[tree], (ranks - 1) * tree
+        ax.text(left, high - 0.9, NAMES[tree], fontsize=SMALLEST, weight="bold", va="center")
+        step = 18.4 / ranks
+        places = {rank: (left + step * (rank + 0.5), high - 3.4 - LEVEL * _depth(edges, rank)) for rank in range(ranks)}
+        for rank, above in edges.items():
             (x, y), (top_x, top_y) = places[rank], places[above]
-            ax.annotate("", (x, y + HIGH), (top_x, top_y), arrowprops={
-                "arrowstyle": "-|>", "color": COLLECTIVE, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0})  # fmt: skip
-            ax.text((x + top_x) / 2, (y + HIGH + top_y) / 2, str(slot), ha="center", va="center", fontsize=SMALLEST,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
-        inner = {above for above, _ in edges.values()}
+            arrow(ax, (top_x, top_y), (x, y + HIGH), colour=COLLECTIVE, line=1.6)
+        inner = set(edges.values())
         for rank, (x, y) in places.items():
-            box(ax, x - WIDE / 2, y, WIDE, HIGH, RECEIVED if rank in inner else "white", str(rank))
-        hands = "; ".join(f"{above} to {rank} in slot {slot}" for rank, (above, slot) in sorted(
-            edges.items(), key=lambda item: item[1][1]))  # fmt: skip
-        told.append(f"{name.partition(':')[0]}, first: {hands}")
-    box(ax, 0.6, 0.25, 1.2, 0.9, RECEIVED)
-    ax.text(2.1, 0.7, "hands on", va="center", fontsize=SMALLEST)
-    box(ax, 6.6, 0.25, 1.2, 0.9, "white")
-    ax.text(8.1, 0.7, "leaf: only receives", va="center", fontsize=SMALLEST)
-    ax.text(21.6, 0.7, "number: the slot in which the first chunk passes", va="center", fontsize=SMALLEST, color=INK)
+            wide = min(WIDE, 0.9 * step)
+            box(ax, x - wide / 2, y, wide, HIGH, HANDS_ON[tree] if rank in inner else "white", str(rank))
+        told.append(f"{NAMES[tree].partition(':')[0]} start at rank {root}: " + "; ".join(
+            f"{up} to {', '.join(str(rank) for rank in sorted(edges) if edges[rank] == up)}" for up in sorted(inner)))
+    _strip(ax, trees, ranks)
+    told.append("each rank hands on in exactly one of the two trees, and is a leaf in the other")
     say(ax, "\n".join(told))
     return ax
 
 
-def _height(edges: dict[int, tuple[int, int]], rank: int) -> int:
-    return max((1 + _height(edges, one) for one, (above, _) in edges.items() if above == rank), default=0)
+def _strip(ax: Axes, trees: list[dict[int, int]], ranks: int) -> None:
+    """Draw a row for each tree and a column for each rank: coloured where it hands on."""
+    left, step = 10.6, min(2.3, 22 / ranks)
+    ax.text(left - 0.5, 3.85, "rank", ha="right", va="center", fontsize=SMALLEST)
+    for tree, y in ((0, 1.9), (1, 0.3)):
+        ax.text(left - 0.5, y + 0.65, f"hands on {('even', 'odd')[tree]} chunks", ha="right", va="center",
+                fontsize=SMALLEST)  # fmt: skip
+        for rank in range(ranks):
+            inner = rank in trees[tree].values()
+            box(ax, left + step * rank, y, step - 0.25, 1.3, HANDS_ON[tree] if inner else "white")
+    for rank in range(ranks):
+        ax.text(left + step * rank + (step - 0.25) / 2, 3.85, str(rank), ha="center", va="center", fontsize=SMALLEST)
+    ax.text(left + step * ranks + 0.4, 1.75, "one colour in each column:\nall ports are at work", va="center",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
 
 
-def _places(
-    edges: dict[int, tuple[int, int]], root: int, left: float, step: float, top: float
-) -> dict[int, tuple[float, float]]:
-    """Return (x, y) of each rank: in the order left subtree, rank, right subtree, a level down for each arrow."""
-    order: list[int] = []
-    depths = {root: 0}
+def _height(edges: dict[int, int], rank: int) -> int:
+    return max((1 + _height(edges, one) for one, above in edges.items() if above == rank), default=0)
 
-    def visit(rank: int) -> None:
-        below = sorted(one for one, (above, _) in edges.items() if above == rank)
-        depths.update(dict.fromkeys(below, depths[rank] + 1))
-        for one in below[: (len(below) + 1) // 2]:
-            visit(one)
-        order.append(rank)
-        for one in below[(len(below) + 1) // 2 :]:
-            visit(one)
 
-    visit(root)
-    kept = [rank for rank in order if rank != root]
-    xs = {rank: left + step * place + step / 2 for place, rank in enumerate(kept)}
-    child = next(one for one, (above, _) in edges.items() if above == root)
-    xs[root] = xs[child]
-    return {rank: (xs[rank], top - LEVEL * depths[rank]) for rank in (root, *kept)}
+def _depth(edges: dict[int, int], rank: int) -> int:
+    return 1 + _depth(edges, edges[rank]) if rank in edges else 0

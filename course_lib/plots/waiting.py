@@ -155,13 +155,15 @@ def batch_gain(
 ) -> Axes:
     """Draw tokens per second over each user's ms per token; `curves[name]` holds (batch, seconds, tokens/s) in order.
 
-    `half[name]` is the batch at which keys and values weigh as much as weights: a diamond marks it, where it fits.
+    `half[name]` is the batch at which keys and values weigh as much as weights: a diamond marks it, where it fits. The
+    axis is logarithmic, so that requests of 500 and of 8,000 tokens are read on the same one.
     """
-    ax = new_axes(None, 4.0)
+    ax = new_axes(None, 4.4)
+    ax.set_yscale("log")
     told = []
+    lower = min(curves.values(), key=lambda one: one[-1][2])
     for (name, found), colour in zip(curves.items(), SERIES, strict=False):
         xs, ys = [1e3 * seconds for _, seconds, _ in found], [rate for _, _, rate in found]
-        below = found is not max(curves.values(), key=lambda one: one[-1][2])  # the lower curve: numbers below it
         ax.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.6, label=name)
         for (batch, _, _), x, y in zip(found, xs, ys, strict=True):
             knee, last = batch == half[name], batch == found[-1][0]
@@ -173,16 +175,17 @@ def batch_gain(
             words = f"{batch}: memory is full" if last else words
             if knee or last:
                 ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
-            elif abs(batch / half[name] - 1) > 0.1 and abs(batch / found[-1][0] - 1) > 0.1:
-                place, side = ((8, -7), "left") if below and batch > 1 else ((-7, 3), "right")
-                beside = abs(batch / half[name] - 1) < 0.3 or (batch == 1 and not below)  # left of it is something else
-                place, side = ((9, 2 if batch == 1 else -8), "left") if beside else (place, side)
+            elif abs(batch / half[name] - 1) > 0.5 and abs(batch / found[-1][0] - 1) > 0.5:
+                place, side = ((8, -7), "left") if found is lower and batch > 1 else ((-7, 3), "right")
+                if batch == 1:  # the curves begin side by side
+                    right = x == max(1e3 * one[0][1] for one in curves.values())
+                    place, side = ((8, -4), "left") if right else ((-8, -4), "right")
                 ax.annotate(words, (x, y), place, textcoords="offset points", ha=side, fontsize=SMALLEST, color=colour,
-                            weight="bold", va="top" if below and batch > 1 else "baseline")
+                            weight="bold", va="top" if found is lower and batch > 1 else "baseline")
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
-    ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
+    ax.set_ylim(100, max(1e5, 2 * max(one[-1][2] for one in curves.values())))
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
     ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")

@@ -26,6 +26,7 @@ from course_lib.plots.canvas import (
 )
 
 GIGA = 1e9
+PCIE = L40S.link.bandwidth  # the course's PCIe
 INCH = 5.0  # units of these sheets
 PALE = "#F4F4F4"
 SWITCH = "#E3E3E3"
@@ -38,13 +39,13 @@ def way_between_gpus(
 
     `near` and `far` are seconds that two GPUs of one node, and of two nodes, needed for the same all-reduce.
     """
-    wide, port, pcie = (link.bandwidth / GIGA for link in (node.gpu.link, node.nic, L40S.link))
+    wide, port = node.gpu.link.bandwidth / GIGA, node.nic.bandwidth / GIGA
     high = 19.6
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title(f"Inside a node the way is {wide:g} GB/s wide; to the next node it narrows to {port:g}",
                  fontsize=TITLE, loc="left")  # fmt: skip
     for left, number in ((0.3, 0), (25.7, 1)):
-        _node(ax, left, number, wide, pcie)
+        _node(ax, left, number, node)
     _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
     for x, words in ((16.1, "leaf\nswitch"), (21.9, "leaf\nswitch")):
         box(ax, x, 8.0, 2.6, 2.2, SWITCH, words)
@@ -53,7 +54,7 @@ def way_between_gpus(
             weight="bold")  # fmt: skip
     ax.text(20.3, 15.6, "the network", ha="center", va="center", fontsize=SMALLEST)
     longest = max(near, far)
-    rows = ((3.4, near, COMPUTE, "two GPUs of one node"), (1.2, far, LIMIT, "two GPUs of two nodes"))
+    rows = ((3.4, near, COMPUTE, "two GPUs of one node"), (1.2, far, LIMIT, "one GPU of each of two nodes"))
     for y, taken, colour, words in rows:
         ax.text(11.4, y + 0.65, words, ha="right", va="center", fontsize=SMALLEST)
         ax.add_patch(Rectangle((11.8, y), 17 * taken / longest, 1.3, facecolor=colour))
@@ -61,15 +62,17 @@ def way_between_gpus(
         ax.text(12.2 + 17 * taken / longest, y + 0.65, f"{1e3 * taken:.3g} ms{ratio}", va="center",
                 fontsize=SMALLEST, weight="bold")  # fmt: skip
     ax.text(11.8, 5.25, "measured: an all-reduce of 64 MiB", fontsize=SMALLEST)
-    say(ax, f"two nodes with GPUs below an NVSwitch: {wide:g} GB/s from each GPU; from a GPU by PCIe, {pcie:g} "
-            f"GB/s, to its network port, {port:g} GB/s, then by a leaf switch, perhaps a spine switch, and a leaf "
+    say(ax, f"two nodes with GPUs below an NVSwitch: {wide:g} GB/s from each GPU; from a GPU by PCIe, "
+            f"{PCIE / GIGA:g} GB/s, to its network port, one of {node.nics}, {port:g} GB/s, "
+            f"then by a leaf switch, perhaps a spine switch, and a leaf "
             f"switch to the port, PCIe and GPU of the other node; dashed, a detour from the GPU by the CPU's memory to "
             f"the port. Measured for 64 MiB: {1e3 * near:.3g} ms between two GPUs of one node, {1e3 * far:.3g} ms "
-            f"between two nodes, {far / near:.0f} times as long")
+            f"between one GPU of each of two nodes, {far / near:.0f} times as long")
     return ax
 
 
-def _node(ax: Axes, left: float, number: int, wide: float, pcie: float) -> None:
+def _node(ax: Axes, left: float, number: int, node: Node) -> None:
+    wide, pcie = node.gpu.link.bandwidth / GIGA, PCIE / GIGA
     ax.add_patch(FancyBboxPatch((left, 6.6), 14.6, 11.4, boxstyle="round,pad=0,rounding_size=0.4", facecolor=PALE,
                                 edgecolor=INK, linewidth=1, zorder=0))  # fmt: skip
     outer = left + (0.5 if number else 10.3)  # where the port is: on the side of the other node
@@ -81,18 +84,18 @@ def _node(ax: Axes, left: float, number: int, wide: float, pcie: float) -> None:
     memory = left + (5.4 if number else 3.8)
     beside = (outer + 3.6, memory + 3.0, memory, outer + 3.8) if number else (outer + 0.2, memory + 2.4, memory + 5.4,
                                                                              outer)  # fmt: skip
-    for start, end in (((beside[0], 11.6), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
+    for start, end in (((beside[0], 12.0), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
         ax.plot(*zip(start, end, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
     box(ax, memory, 7.9, 5.4, 2.0, "white", "detour: CPU\nand memory")
     box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, "NVSwitch")
-    for place, x in enumerate((first, second)):
-        box(ax, x, 11.5, 3.4, 1.6, FACES[2 * number + place], "GPU")
-    box(ax, outer, 8.4, 3.8, 1.4, SWITCH, "port")
+    for x in (first, second):
+        box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
+    box(ax, outer, 7.9, 3.8, 2.0, SWITCH, f"port, one\nof {node.nics}")
     middle = left + 7.3
     ax.text(middle, 14.0, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=COMPUTE,
             weight="bold")  # fmt: skip
-    beside = (left + 7.3, "center")
-    ax.text(beside[0], 12.3, f"PCIe: {pcie:g} GB/s", ha=beside[1], va="center", fontsize=SMALLEST)
+    ax.text(outer + (2.3 if number else 1.5), 10.7, f"PCIe:\n{pcie:g} GB/s", ha="left" if number else "right",
+            va="center", fontsize=SMALLEST, linespacing=1.05)  # fmt: skip
     ax.text(left + (14.1 if number else 0.5), 17.2, f"node {number}", ha="right" if number else "left", va="center",
             fontsize=SMALLEST, weight="bold")  # fmt: skip
 
@@ -106,8 +109,8 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
     """Draw the GPUs of some nodes twice: one ring through all, which uses a port each way, and a ring on every rail."""
     high = 18.4
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"One ring leaves a node by one port; a ring on every rail uses all {per_node}", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title(f"One ring goes out by one port, in by another; a ring on every rail uses all {per_node}",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     for left, by_rail in ((0.4, False), (21.2, True)):
         name = "a ring on every rail, each with its own port" if by_rail else "one ring through all GPUs"
         ax.text(left, 17.0, name, fontsize=SMALLEST, weight="bold")
@@ -136,8 +139,15 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
             elif used:
                 ends = (x, ys[0] - 1.4), (x, ys[1] + 4.0)
                 arrow(ax, *(ends if place else ends[::-1]), colour=COLLECTIVE, line=2)
-    ax.text(9.7, 8.6, "these ports stand idle", ha="center", va="center", fontsize=SMALLEST, color=INK)
-    ax.text(3.7, 11.75, "port", ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(0.4 + 2.1 + 4.5 * (per_node - 1) / 2, 8.6, "these ports\nstand idle", ha="center", va="center",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
+    for place in range(1, per_node - 1):
+        x = 0.4 + 2.1 + 4.5 * place
+        toward = x + (1.2 if place < (per_node - 1) / 2 else -1.2)
+        arrow(ax, (toward, 9.8), (x, 11.3), line=0.9)
+        arrow(ax, (toward, 7.4), (x, 5.9), line=0.9)
+    ax.text(2.9, 10.7, "in", ha="left", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(2.1 + 4.5 * (per_node - 1), 10.7, "out", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
             f"through all GPUs leaves node 0 by the port of GPU {per_node - 1} and comes back by that of GPU 0; the "
             "other ports stand idle. Right: GPUs at the same place of all nodes are joined by a rail, and a ring goes "
@@ -161,7 +171,7 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
             box(ax, left + x - 1.0, 2.9, 3.2, 1.7, FACES[place], "abcd"[place] if adds else f"GPU {place}")
             if adds:
                 arrow(ax, (left + x + 0.1, 4.7), (left + x + 0.1, 7.5), colour=SENT, line=2.2)
-                arrow(ax, (left + x + 1.1, 7.5), (left + x + 1.1, 4.7), colour=COLLECTIVE, line=2.2)
+                arrow(ax, (left + x + 1.1, 7.5), (left + x + 1.1, 4.7), colour=COMPUTE, line=2.2)
             else:
                 goes, comes = left + x + 1.1, left + x + 0.1
                 arrow(ax, (goes, 4.7), (goes, 7.5), colour=SENT, line=2.2)
@@ -171,7 +181,7 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
                 else:
                     ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [7.5, 8.4, 8.4, 7.5], color=SENT,
                             linewidth=1.6)  # fmt: skip
-        words = "pale: S goes up; dark: the sum comes down" if adds else "3 steps add, 3 hand on the sums: S/4 in each"
+        words = "pink: S goes up; green: the sum comes down" if adds else "3 steps add, 3 hand on the sums: S/4 in each"
         ax.text(left + 0.8, 1.7, words, fontsize=SMALLEST)
         sent = "each GPU sends S" if adds else f"each GPU sends 2·{ranks - 1}/{ranks} S = {2 * (ranks - 1) / ranks:g} S"
         ax.text(left + 0.8, 0.5, sent, fontsize=SMALLEST, weight="bold")

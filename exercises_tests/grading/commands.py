@@ -11,6 +11,7 @@ from typing import Any
 from exercises_tests.grading.gradebook import read_json
 from exercises_tests.grading.grader import SECONDS, Grading, empty_record, grade_class
 from exercises_tests.tools.chapters import ROOT, ChapterError, find
+from exercises_tests.tools.parsing import Parser
 from exercises_tests.tools.untrusted import plain
 
 
@@ -29,7 +30,7 @@ def show(record: dict[str, Any]) -> str:
 
 def main(argv: list[str]) -> int:
     """Run `grade DIR` or `submit CHAPTER`; return the exit code."""
-    top = argparse.ArgumentParser(prog="python -m exercises_tests")
+    top = Parser(prog="python -m exercises_tests")
     commands = top.add_subparsers(dest="command", required=True)
     grade = commands.add_parser("grade", help="grade DIR/<learner>/*.ipynb and write a grade book")
     grade.add_argument("folder")

@@ -127,19 +127,35 @@ def chapters(root: Path = ROOT) -> list[Chapter]:
 
 
 def find(name: str, root: Path = ROOT) -> Chapter:
-    """Return the pristine chapter with this name or number: `ch03_ring_all_reduce`, `ch03`, `3`."""
+    """Return the pristine chapter with this name or number: `ch03_ring_all_reduce`, `ch03`, `Chapter 3`, `3`.
+
+    Also by the path of its notebook. ChapterError says what else may have been meant.
+    """
     known = chapters(root)
-    digits = name.removeprefix("ch")
-    number = f"ch{int(digits):02d}" if digits.isdecimal() and digits.isascii() else name
+    asked = re.split(r"[/\\]", name.strip().lower())[-1].removesuffix(".ipynb")
+    digits = re.fullmatch(r"(?:ch|chap|chapter)?[\s_-]*([0-9]{1,4})", asked)
+    number = f"ch{int(digits[1]):02d}" if digits else asked
     for chapter in known:
-        if name == chapter.name or number == chapter.name.split("_")[0]:
+        if asked == chapter.name or number == chapter.name.split("_")[0]:
             return chapter
     names = [chapter.name for chapter in known]
-    near = [other for other in names if len(name) > 2 and name.lower() in other] or get_close_matches(name, names, 1)
-    if near:
-        raise ChapterError(f"There is no chapter {name!r}; did you mean {near[0]}?")
-    asked = f"There is no chapter {name!r}" if name else "Name a chapter, for instance CHAPTER=ch03"
-    raise ChapterError(f"{asked}; this course has {', '.join(names) or 'none yet'}.")
+    if not digits and (near := _meant(asked, names)):
+        raise ChapterError(f"There is no chapter {name!r}; did you mean {near}?")
+    said = f"There is no chapter {name!r}" if asked else "Name a chapter, for instance CHAPTER=ch03"
+    raise ChapterError(f"{said}; this course has {', '.join(names) or 'none yet'}.")
+
+
+def _meant(asked: str, names: list[str]) -> str:
+    """Return the name that was probably meant: asked for by a part of it, or with a slip of the pen."""
+    if len(asked) < 3:
+        return ""
+    parts = {name.partition("_")[2]: name for name in names} | {name: name for name in names}
+    short = {word: name for name in names for word in name.split("_")}  # "fdsp", "ch3x"
+    inside = [name for name in names if asked in name]
+    if number := re.match(r"(?:ch|chap|chapter)?[\s_-]*([0-9]{1,2})(?![0-9])", asked):
+        inside = inside or [name for name in names if name.startswith(f"ch{int(number[1]):02d}_")]
+    near = inside or [parts[part] for part in get_close_matches(asked, parts, 1)]
+    return (near or [short[word] for word in get_close_matches(asked, short, 1, 0.7)] or [""])[0]
 
 
 def overlay(chapter: Chapter, answers: dict[str, str], into: tuple[str, ...] = ("exercise",)) -> NotebookNode:

@@ -25,7 +25,8 @@ START_SECONDS, END_SECONDS = 90, 30
 
 
 def pytest_addoption(parser):
-    parser.addoption("--screenshots", action="store_true", help=f"keep every picture in {SEEN.relative_to(ROOT)}/")
+    parser.addoption("--screenshots", nargs="?", const="all", choices=("all", "screens"),
+                     help=f"keep every picture in {SEEN.relative_to(ROOT)}/, or only screens of several sizes")
 
 
 def until(condition: Callable, seconds: float, what: str):

@@ -9,7 +9,7 @@ from exercises_tests.tools.chapters import ROOT
 
 SEEN = ROOT / "build" / "screenshots"
 PROJECTOR = {"width": 1280, "height": 720}
-RUN_SECONDS = 300
+RUN_SECONDS = 600  # two cores that others use, too
 CURRENT = "window.jupyterapp?.shell?.currentWidget"
 READY = f"{CURRENT}?.context?.isReady && {CURRENT}.sessionContext?.session?.kernel?.status === 'idle'"
 # A cell that was run in vain, for an earlier one failed, has no number; while it runs it has none either.
@@ -103,6 +103,16 @@ class Opened:
         self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
         light = str(name.endswith("Light")).lower()
         self.page.locator(f"body[data-jp-theme-light='{light}']").wait_for(state="attached")
+
+    def screen(self, width: int, height: int, scale: float = 1.0) -> None:
+        """Change the size of the page, and how many pixels of the screen one of its own takes."""
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.context.new_cdp_session(self.page).send("Emulation.setDeviceMetricsOverride", size)
+
+    def sidebar(self, shown: bool) -> None:
+        """Show the list of files, or give its room to the notebook."""
+        self.page.evaluate("shown => shown ? jupyterapp.shell.expandLeft() : jupyterapp.shell.collapseLeft()", shown)
 
     def close(self) -> None:
         """End the kernel, so that the next chapter has the machine for itself."""

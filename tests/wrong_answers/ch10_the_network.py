@@ -232,6 +232,23 @@ def hierarchy_whole_tensors(dist, tensor, per_node):
     dist.all_reduce(tensor, group=across)
 
 
+def hierarchy_across_first(dist, tensor, per_node):
+    """The two kinds of group are swapped: a right sum, and every rank sends its whole tensor out of the node."""
+    inside, across = hierarchy_groups(dist, per_node)
+    pieces = list(tensor.view(-1).chunk(dist.get_world_size() // per_node))
+    mine = torch.empty_like(pieces[0])
+    dist.reduce_scatter(mine, pieces, group=across)
+    dist.all_reduce(mine, group=inside)
+    dist.all_gather(pieces, mine, group=across)
+
+
+def hierarchy_sums_across_first(dist, tensor, per_node):
+    """Whole tensors are summed across the nodes, and then inside."""
+    inside, across = hierarchy_groups(dist, per_node)
+    dist.all_reduce(tensor, group=across)
+    dist.all_reduce(tensor, group=inside)
+
+
 def hierarchy_without_gather(dist, tensor, per_node):
     """Every rank ends with its piece of the sum alone."""
     inside, across = hierarchy_groups(dist, per_node)
@@ -511,6 +528,9 @@ WRONG = [
     Wrong("hierarchical_all_reduce", hierarchy_flat, "node-edge", ("448 bytes", "256 will do", "inside each node"), 2),
     Wrong("hierarchical_all_reduce", hierarchy_whole_tensors, "node-edge",
           ("1,024 bytes", "each sent the whole sum", "by a reduce-scatter"), 2),  # fmt: skip
+    Wrong("hierarchical_all_reduce", hierarchy_across_first, "across-first",
+          ("1,024 bytes", "summed across the nodes first", "Swap the groups"), 2),  # fmt: skip
+    Wrong("hierarchical_all_reduce", hierarchy_sums_across_first, "across-first", ("still had a whole tensor",), 2),
     Wrong("hierarchical_all_reduce", hierarchy_without_gather, "not-gathered", ("piece 0 alone", "an all-gather"), 0),
     Wrong("hierarchical_all_reduce", hierarchy_left_aside, "not-gathered",
           ("what this rank brought", "by an all-gather"), 0),  # fmt: skip

@@ -658,3 +658,64 @@ def ring_without_maximum(dist, q, k, v):
 @wrong("ring_attention", "dtype", "keep the dtype of q", earned=0)
 def ring_in_float64(dist, q, k, v):
     return right_ring_apart(dist, q.double(), k.double(), v.double())
+
+
+@wrong("ulysses_attention", "dtype", "bfloat16", "keep the dtype of q", earned=0)
+def ulysses_masked_in_float32(dist, q, k, v):
+    """Adds a mask as torch makes it, of float32, which widens scores of 16 bits."""
+    q, k, v = (swapped(dist, tensor, 0, 1) for tensor in (q, k, v))
+    k, v = (tensor.repeat_interleave(len(q) // len(k), dim=0) for tensor in (k, v))
+    scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
+    weights = (scores + torch.full(scores.shape[1:], -math.inf).triu(1)).softmax(-1)
+    return swapped(dist, weights @ v.to(weights.dtype), 1, 0)
+
+
+@wrong("train_step_2d", "value", "on rank", earned=1)
+def step_with_gradients_in_float32(dist, groups, layers, x, targets, rate):
+    """Exchanges gradients in float32, whatever the dtype of the weights."""
+    loss = (forward_of(dist, groups, layers, x) - targets).square().mean()
+    loss.backward()
+    count = dist.get_world_size(group=groups["dp"])
+    for pair in layers:
+        for weight in pair:
+            grad = weight.grad.float().contiguous()
+            dist.all_reduce(grad, group=groups["dp"])
+            weight.data -= rate * grad / count
+    mean = loss.detach() / count
+    dist.all_reduce(mean, group=groups["dp"])
+    return mean.item()
+
+
+@wrong("place_axes", "value", "bytes leave their node", earned=2)
+def place_without_the_last_rank(sizes, traffic, per_node):
+    """Counts the ranks from 1, so that the last one never sends."""
+
+    def out(order):
+        total, distance = 0, 1
+        for axis in order:
+            for rank in range(math.prod(sizes.values()) - 1):
+                place = rank // distance % sizes[axis]
+                there = rank + ((place + 1) % sizes[axis] - place) * distance
+                total += traffic[axis] * (rank // per_node != there // per_node)
+            distance *= sizes[axis]
+        return total
+
+    return min(itertools.permutations(sizes), key=out)
+
+
+@wrong("zigzag", "places", "exactly one rank", earned=0)
+def zigzag_without_the_last_token(length, ranks):
+    """Lets the last chunk begin before the last token, which chunks of one token do not."""
+    size = length // (2 * ranks)
+    chunks = [list(range(start, start + size)) for start in range(0, length - 1, size)]
+    return [chunks[rank] + chunks[-1 - rank] for rank in range(ranks)]
+
+
+@wrong("plan", "slower", "fits, too, and takes", earned=1)
+def plan_by_divisors_of_the_batch(shape, node, gpus, batch, sequence):
+    """Asks tensor and pipeline ranks to divide the batch, as only data ranks must."""
+    every = [one for one in tried(shape, node, gpus, batch, sequence) if not (batch % one[2].tp or batch % one[2].pp)]
+    fitting = [one for one in every if one[1] <= node.gpu.memory]
+    if not fitting:
+        raise ValueError(f"{min(size for _, size, _ in every) / 1e9:.1f} GB" if every else "no layout")
+    return min(fitting, key=lambda one: one[0])[2]

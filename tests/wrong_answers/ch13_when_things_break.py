@@ -279,6 +279,25 @@ def writes_every_shard_twice(dist, folder, shards, shapes, extra, identity):
     _finished(dist, folder, identity, _save(dist, folder, shards, shapes, extra, identity, own=twice))
 
 
+@wrong("save_sharded", "written-by-many", "all write manifest-b2.new", "rank 0 alone the manifest", earned=0)
+def writes_the_manifest_on_every_rank(dist, folder, shards, shapes, extra, identity):
+    rank, problem = dist.get_rank(), None
+    manifest = {"identity": identity, "ranks": dist.get_world_size(), "shapes": shapes, "extra": extra}
+    shard = {"identity": identity, "shards": _own(shards)}
+    try:
+        for name, content in {f"shard-{identity}-{rank}.pt": shard, f"manifest-{identity}.new": manifest}.items():
+            folder.write(name, _packed(content))
+            folder.sync(name)
+    except OSError as error:
+        problem = error
+    _finished(dist, folder, identity, problem)
+
+
+@wrong("save_sharded", "written-by-many", "ranks [0, 1, 2, 3] all write shard-b2.pt", earned=0)
+def writes_one_file_on_all_ranks(dist, folder, shards, shapes, extra, identity):
+    _finished(dist, folder, identity, _save(dist, folder, shards, shapes, extra, identity, shard="shard-{identity}.pt"))
+
+
 @wrong("save_sharded", "manifest", "a dict of identity, ranks, shapes and extra", earned=0)
 def saves_only_the_extra(dist, folder, shards, shapes, extra, identity):
     problem = None
@@ -672,6 +691,31 @@ def forgets_who_has_no_dump(dumps):
 @wrong("find_culprit", "healthy", "nobody waits", earned=2)
 def always_finds_somebody(dumps):
     return _culprit(dumps) or (0, "", [])
+
+
+@wrong("find_culprit", "victims", "of which most never came", "they wait in nccl:", earned=2)
+def counts_also_who_is_absent(dumps):
+    found = _culprit(dumps)
+    if found is None:
+        return None
+    called = {rank: next((_call(one) for one in entries if one["collective_seq_id"] == found[0]), ("", ""))
+              for rank, entries in dumps.items()}  # fmt: skip
+    most = Counter(called.values()).most_common(1)[0][0]
+    return found[0], most[0], [rank for rank, call in called.items() if call != most]
+
+
+@wrong("find_culprit", "ranks", "rank 0 is still in a collective that the others have completed", earned=2)
+def compares_only_who_waits(dumps):
+    waits = {rank: [one for one in found if one["state"] != "completed"] for rank, found in dumps.items()}
+    return _culprit(waits)
+
+
+@wrong("find_culprit", "last-enqueued", "it says collective 21", "20 is the first that somebody has not", earned=2)
+def believes_rank_1(dumps):
+    number = next((one["collective_seq_id"] for one in dumps[1] if one["state"] != "completed"), None)
+    alike = {rank: [one for one in found if number is None or one["collective_seq_id"] >= number]
+             for rank, found in dumps.items()}  # fmt: skip
+    return _culprit(alike)
 
 
 @wrong("find_culprit", "form", "return (number, name, ranks)", earned=0)

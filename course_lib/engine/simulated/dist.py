@@ -52,7 +52,7 @@ class SimulatedDist(Collectives):
     def __getattr__(self, name: str) -> Any:
         if hasattr(torch_dist, name):
             raise AttributeError(f"dist.{name} is not simulated; run it on real ranks: leave out on=Cluster(...)")
-        raise AttributeError(f"torch.distributed has no {name}")
+        raise AttributeError(f"torch.distributed has no {name}", name=name, obj=torch_dist)
 
     # Who am I?
 
