@@ -17,15 +17,10 @@ from course_lib.llama import tiny_llama
 from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
 from course_lib.serving.workers import ModelWorker
-from exercises_tests.judging import Case, Mistake, alone, check
+from exercises_tests.judging import Case, Mistake, alone, called, check
 from exercises_tests.values import amount, close, count, equal, is_number, plain, shown
 
 SEED = int(os.environ.get("COURSE_SEED", "0"))
-
-
-def each(answer: Any, cases: list) -> list:
-    """Beside the answer: what it returns for each case."""
-    return [answer(*case) for case in cases]
 
 
 # Keys and values in bytes
@@ -42,7 +37,7 @@ def check_kv_cache_bytes(answer: Any, part: Any) -> str:
 
 
 def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
-    for (shape, tokens), got in zip(cases, alone(each, answer, cases), strict=True):
+    for (shape, tokens), got in zip(cases, alone(called, answer, cases), strict=True):
         see = f'kv_cache_bytes(MODELS["{shape.name}"], {tokens})' if shape.name in MODELS else ""
         case = Case(label=f"{shape.name}, {count(tokens, 'token')}:", see=see)
         got = plain(got)
@@ -184,7 +179,7 @@ def check_decode_lower_bound(answer: Any, part: Any) -> str:
 
 
 def _bounds(answer: Any, cases: list) -> None:
-    for (shape, gpu, batch, context), got in zip(cases, alone(each, answer, cases), strict=True):
+    for (shape, gpu, batch, context), got in zip(cases, alone(called, answer, cases), strict=True):
         table, shared = 2 * shape.vocabulary * shape.hidden, shape.heads / shape.kv_heads
         every, kept = 2 * parameter_count(shape), 4 * shape.layers * shape.kv_heads * shape.head_size * context
         weights = every - (0 if shape.tied else table)
@@ -760,7 +755,7 @@ def check_adaptive_batches(answer: Any, part: Any) -> str:
 
 
 def _batches(answer: Any, cases: list) -> None:
-    found = alone(each, answer, [(list(arrivals), size, wait) for arrivals, size, wait in cases])
+    found = alone(called, answer, [(list(arrivals), size, wait) for arrivals, size, wait in cases])
     for case, got in zip(cases, found, strict=True):
         _judge_batches(*case, got)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from course_lib.costs import crossover_bytes as library_crossover
 from course_lib.costs import hierarchical_all_reduce_seconds as two_levels_seconds
 from course_lib.hardware import Link
 from course_lib.measured import all_reduce_dgx
-from exercises_tests.judging import Case, Mistake, alone, check, expect
+from exercises_tests.judging import Case, Mistake, asked, check, expect
 from exercises_tests.values import (
     all_digits,
     amount,
@@ -47,20 +46,6 @@ def in_place(dist: Any, answer: Any, mine: torch.Tensor, *more: Any) -> Any:
 SIZES = [8 * 2**power for power in range(28)]  # 8 B to 1 GiB
 LINKS = ((5e-6, 1 / 50e9), (30e-6, 1 / 1.2e9), (1.5e-6, 1 / 400e9), (1e-3, 1 / 12e6))
 EXACT = "without noise"
-
-
-def returned(answer: Any, cases: list) -> list:
-    """Beside the answer: what it returns for each case."""
-    return [answer(*case) for case in cases]
-
-
-def asked(answer: Any, cases: list) -> Callable:
-    """Return a function that gives, call by call, what the answer returned for these cases, all in one process.
-
-    A process for each call takes a second where submissions are graded.
-    """
-    found = iter(alone(returned, answer, cases))
-    return lambda *_: next(found)
 
 
 def measured_times(alpha: float, beta: float, noise: float, seed: int, sizes: list | None = None) -> list:

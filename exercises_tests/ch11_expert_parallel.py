@@ -12,7 +12,7 @@ from course_lib import Results, each
 from course_lib.costs import combine_bytes, expert_bytes
 from course_lib.models import MODELS
 from course_lib.served import SERVED
-from exercises_tests.judging import Case, Hint, Mistake, alone, check
+from exercises_tests.judging import Case, Hint, Mistake, alone, called, check
 from exercises_tests.values import close, count, draw, equal, is_number, near, plain, shown, versus
 
 EXACT = 1e-9  # the sums here are of few float64 numbers, and their order is free
@@ -25,11 +25,6 @@ LEAVES_EARLY = Hint(
 
 def _tensors(got: Any, number: int) -> bool:
     return isinstance(got, (list, tuple)) and len(got) == number and all(isinstance(one, torch.Tensor) for one in got)
-
-
-def returned(answer: Any, cases: list) -> list:
-    """Beside the answer: what it returns for each case."""
-    return [answer(*case) for case in cases]
 
 
 # route_tokens
@@ -747,7 +742,7 @@ def check_node_limited_routing(answer: Any, part: Any) -> str:
     for scores, k, nodes, most in cases + shapes:  # experts of any node may be liked
         order = torch.randperm(scores.shape[1], generator=torch.Generator().manual_seed(k + nodes))
         mixed.append((scores[:, order], k, nodes, most))
-    found = alone(returned, answer, [(scores.clone(), *more) for scores, *more in mixed])
+    found = alone(called, answer, [(scores.clone(), *more) for scores, *more in mixed])
     part("value")
     for place, (case, got) in enumerate(zip(mixed, found, strict=True)):
         if place == len(cases):
@@ -765,7 +760,7 @@ MIXTURES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Qwen3-235B-A2
 def check_all_to_all_bytes(answer: Any, part: Any) -> str:
     whole = [(shape, 10**9, there, back) for shape, there, back in zip(MIXTURES, (2, 1, 1), (4, 2, 4), strict=True)]
     away = [(shape, ranks, 2, 2) for shape, ranks in zip(MIXTURES, (8, 4, 1), strict=True)]
-    found = alone(returned, answer, whole + away)
+    found = alone(called, answer, whole + away)
     part("value")
     for place, ((shape, ranks, there, back), got) in enumerate(zip(whole + away, found, strict=True)):
         if place == len(whole):
@@ -797,11 +792,11 @@ def check_all_to_all_bytes(answer: Any, part: Any) -> str:
 
 
 def laid_out(answer: Any, cases: list) -> list:
-    """Beside the answer: what it returns for each case, or the kind and the words of what it raised."""
+    """Beside the answer, for each case: "returned" and what it returns, or the kind and the words of what it raised."""
     found = []
     for case in cases:
         try:
-            found.append(answer(*case))
+            found.append(("returned", answer(*case)))
         except (NotImplementedError, TypeError):  # not written, or other parameters: so in all cases
             raise
         except Exception as error:
@@ -817,11 +812,13 @@ def check_which_layout(answer: Any, part: Any) -> str:
     none = [(v3, 8, 40e9, 2), (mixtral, 3, 20e9, 2), (mixtral, 6, 30e9, 2)]
     found = alone(laid_out, answer, fits + none)
     part("value")
-    for (shape, gpus, memory, size), got in zip(fits, found, strict=False):
+    for (shape, gpus, memory, size), (how, got) in zip(fits, found, strict=False):
         case = Case(label=f"{shape.name} on {gpus} GPUs with room for {memory / 1e9:g} GB, {size} bytes a parameter:")
         every = expert_bytes(shape, 1, size)
         good = [ranks for ranks in range(1, gpus + 1) if gpus % ranks == 0 and shape.experts % ranks == 0]
         want = min(ranks for ranks in good if every / ranks <= memory)
+        words = "" if how == "returned" else got
+        case.expect(how == "returned", f"on {want} ranks there is room, and it raised {how}: {words}", "refused")
         got = plain(got)
         form = isinstance(got, int) and not isinstance(got, bool) and 0 < got <= gpus
         case.expect(form, f"it returned {shown(got)}: return a whole number of ranks, at most {gpus}", "form")
@@ -832,9 +829,9 @@ def check_which_layout(answer: Any, part: Any) -> str:
         case.expect(gpus % got == 0, f"it returned {got}, and {gpus} GPUs do not divide by it", "gpus")
         case.expect(got == want, f"it returned {got}; {want} are enough", "not-the-fewest")
     part("nothing fits")
-    for (shape, gpus, memory, size), got in zip(none, found[len(fits) :], strict=True):
+    for (shape, gpus, memory, size), (how, got) in zip(none, found[len(fits) :], strict=True):
         case = Case(label=f"{shape.name} on {gpus} GPUs with room for {memory / 1e9:g} GB, {size} bytes a parameter:")
-        raised = isinstance(got, tuple) and len(got) == 2 and got[0] == "ValueError"
-        case.expect(raised, f"it returned {shown(got)}, and nothing fits: raise ValueError", "fits-nowhere")
-        case.expect(len(got[1]) > 0, "the ValueError says nothing: say what does not fit", "says-nothing")
+        did = f"it returned {shown(got)}" if how == "returned" else f"it raised {how}"
+        case.expect(how == "ValueError", f"{did}, and nothing fits: raise ValueError", "fits-nowhere")
+        case.expect(len(got) > 0, "the ValueError says nothing: say what does not fit", "says-nothing")
     return "the fewest ranks that divide GPUs and experts and have room; a ValueError where none has"

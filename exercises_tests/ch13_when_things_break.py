@@ -19,21 +19,10 @@ from course_lib.costs import expected_goodput, spares_for, young_interval
 from course_lib.lessons.crashes import Disk, crashes, final_files, packed, pieces_of, saved, survives
 from course_lib.lessons.recorder import entry, healthy, planned
 from course_lib.lessons.stage_3 import shard_size
-from exercises_tests.judging import Case, Hint, Mistake, alone, check
+from exercises_tests.judging import Case, Hint, Mistake, asked, check
 from exercises_tests.values import amount, close, equal, integers, is_number, numbers, plain, shown
 
 MINUTE, HOUR = 60.0, 3600.0
-
-
-def returned(answer: Any, cases: list) -> list:
-    """Beside the answer: what it returns for each case."""
-    return [answer(*case) for case in cases]
-
-
-def asked(answer: Any, cases: list) -> Callable:
-    """Return a function that gives, call by call, what the answer returned for these cases, all in one process."""
-    found = iter(alone(returned, answer, cases))
-    return lambda *_: next(found)
 
 
 def _number(case: Case, got: Any, of: str) -> float:

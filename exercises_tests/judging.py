@@ -413,4 +413,18 @@ def alone(drive: Callable, answer: Any, *data: Any) -> Any:
     return drive(answer, *data) if elsewhere is None else elsewhere(drive, *data)
 
 
+def called(answer: Any, cases: list) -> list:
+    """Beside the answer, for `alone`: what it returns for each case, a tuple of its arguments."""
+    return [answer(*case) for case in cases]
+
+
+def asked(answer: Any, cases: list) -> Callable:
+    """Return a function that gives, call by call, what the answer returned for these cases, all in one process.
+
+    A process for each call takes a second where submissions are graded.
+    """
+    found = iter(alone(called, answer, cases))
+    return lambda *_: next(found)
+
+
 watch()

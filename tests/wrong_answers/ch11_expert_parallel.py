@@ -728,6 +728,21 @@ def layout_or_none(shape, gpus, memory, parameter_bytes):
         return None
 
 
+@wrong("which_layout", "fits-nowhere", "it returned (", "raise ValueError", earned=2)
+def layout_or_the_words(shape, gpus, memory, parameter_bytes):
+    """Hands out what it should raise."""
+    try:
+        return course.which_layout(shape, gpus, memory, parameter_bytes)
+    except ValueError as error:
+        return "ValueError", str(error)
+
+
+@wrong("which_layout", "refused", "8 ranks there is room", "it raised ValueError", earned=0)
+def layout_with_room_to_spare(shape, gpus, memory, parameter_bytes):
+    """Refuses where the experts fill the memory."""
+    return course.which_layout(shape, gpus, memory * 0.9, parameter_bytes)
+
+
 @right("which_layout")
 def layout_from_the_top(shape, gpus, memory, parameter_bytes):
     one = shape.moe_layers * 3 * shape.hidden * shape.expert_ffn * parameter_bytes
