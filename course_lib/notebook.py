@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from course_lib import cards, short_errors
 from course_lib.short_errors import near
@@ -198,7 +199,7 @@ def remember(chapter: str, exercise: str, state: str, earned: int, points: int) 
 
 
 def progress() -> None:
-    """Print which exercises of which chapter have passed, were tried, or were borrowed."""
+    """Print of each chapter that was begun which exercises have passed, were tried or borrowed, and which are left."""
     try:
         known = json.loads(Path(PROGRESS).read_text())
     except FileNotFoundError:
@@ -209,8 +210,9 @@ def progress() -> None:
     if not known:
         print("no check has run in this folder yet")
         return
-    lines, pieces = [], []
-    for chapter, exercises in sorted(known.items()):
+    lines, pieces, ahead = [], [], _ahead()
+    for chapter, found_here in sorted(known.items()):
+        exercises = _untried(ahead.get("points"), chapter) | found_here
         earned, points = (sum(found[key] for found in exercises.values()) for key in ("earned", "points"))
         passed = sum(found["state"] == "passed" for found in exercises.values())
         several = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}"
@@ -225,7 +227,7 @@ def progress() -> None:
             rows.append([f"{cards.mark(kind, mark)} {escape(exercise)}", cards.bar(share, kind), score, escape(state)])
         kind = cards.RIGHT if passed == len(exercises) else cards.TOLD
         pieces.append(cards.card(kind, f"<p><strong>{escape(head)}</strong></p>", cards.table(rows)))
-    if ahead := _ahead():
+    if ahead:
         where = f" {ahead['next']} ({ahead['path']})" if ahead["path"] else ""
         lines.append(ahead["told"] + where)
         link = f' <a href="{escape(ahead["path"])}">{escape(ahead["next"])}</a>' if ahead["path"] else ""
@@ -233,12 +235,21 @@ def progress() -> None:
     cards.show("\n".join(lines), lambda: "".join(pieces))
 
 
-def _ahead() -> dict[str, str]:
+def _untried(points: Any, chapter: str) -> dict[str, dict]:
+    """Return all exercises of a chapter as if none had been tried, in order; nothing where they are not known."""
+    known = points.get(chapter) if isinstance(points, dict) else None
+    if not isinstance(known, dict):
+        return {}
+    return {name: {"state": "open", "earned": 0, "points": int(most)} for name, most in known.items()}
+
+
+def _ahead() -> dict[str, Any]:
     """Return what stands beside the notebooks about the whole course, and the chapter to go on with."""
     try:
         known = json.loads(Path(AHEAD).read_text(encoding="utf-8"))
         told = f"{known['passed']} of {known['of']} exercises of the course passed."
-        return {"told": f"{told} Go on with:" if known["next"] else told, "next": known["next"], "path": known["path"]}
+        return {"told": f"{told} Go on with:" if known["next"] else told, "next": known["next"],
+                "path": known["path"], "points": known.get("points")}
     except (OSError, ValueError, TypeError, KeyError):
         return {}  # there is none outside of work/
 
@@ -246,6 +257,7 @@ def _ahead() -> dict[str, str]:
 STATES = {
     "passed": ("✓", "passed", cards.RIGHT), "borrowed": ("b", "borrowed", cards.TOLD),
     "unwritten": ("–", "not written yet", cards.OPEN), "tried": ("✗", "not right yet", cards.WRONG),
+    "open": ("○", "not tried yet", cards.OPEN),
 }  # fmt: skip
 """By the state of an exercise: its mark, its words, and its colour."""
 

@@ -4,7 +4,8 @@ Why Markdown and not a notebook or a page of our own: JupyterLab renders it with
 any width, a link opens a chapter beside it, and no extension has to be installed. The page is written anew by `make
 lab` and whenever a check finds something new. An open page does not follow by itself: JupyterLab reads a file again
 when the browser's page is reloaded (a button could do it, but JupyterLab first asks whether the page is trusted). So
-what comes next also stands in a small file, from which `progress()` at the end of a chapter tells it at once.
+what comes next, and all that there is to pass, also stands in a small file, from which `progress()` at the end of a
+chapter tells it at once.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def draw(path: Path, root: Path) -> None:
         write(path, page(known, where, found, datetime.now()))
     write(path.with_name(AHEAD), json.dumps({
         "passed": count_passed(known, found), "of": sum(len(chapter.exercises) for chapter in known),
-        "next": f"{number(ahead)} · {ahead.title}" if ahead else "", "path": where[ahead.name] if ahead else ""}))
+        "next": f"{number(ahead)} · {ahead.title}" if ahead else "", "path": where[ahead.name] if ahead else "",
+        "points": {chapter.name: {one.id: one.points for one in chapter.exercises} for chapter in known}}))
 
 
 def file_of(chapter: Chapter, root: Path) -> str:
