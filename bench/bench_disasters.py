@@ -2,8 +2,9 @@
 
     python bench/bench_disasters.py [times]
 
-Every demonstration runs `times` times (20 unless told) in each condition, in turns. It has failed if it raised, and it
-has left something if a process that it started lives afterwards or a file lies in its temporary folder.
+Every demonstration runs `times` times (20 unless told) in each condition, in turns; Ctrl-C shows what is known by then.
+It has failed if it raised, and it has left something if a process that it started lives afterwards or a file lies in
+its temporary folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
 import psutil
@@ -124,16 +125,23 @@ def main() -> None:
     print(f"Seconds: median (fastest to slowest) of {times} times. Load at the beginning: {os.getloadavg()[0]:.1f}\n")
     seconds, wrong = defaultdict(list), defaultdict(list)
     rounds = [(name, busy) for _ in range(times) for busy in (False, True) for name in DEMONSTRATIONS]
-    for name, busy in tqdm(rounds, disable=not sys.stderr.isatty()):
-        if busy:
-            with busy_core():
+    try:
+        for name, busy in tqdm(rounds, disable=not sys.stderr.isatty()):
+            with busy_core() if busy else nullcontext():
                 spent, words = once(DEMONSTRATIONS[name])
-        else:
-            spent, words = once(DEMONSTRATIONS[name])
-        seconds[name, busy].append(spent)
-        wrong[name, busy] += [words] if words else []
+            seconds[name, busy].append(spent)
+            wrong[name, busy] += [words] if words else []
+    except KeyboardInterrupt:
+        print(f"interrupted after {sum(map(len, seconds.values()))} of {len(rounds)}:")
+    report(seconds, wrong)
+
+
+def report(seconds: dict[tuple[str, bool], list[float]], wrong: dict[tuple[str, bool], list[str]]) -> None:
+    """Print a row for each demonstration that ran in both conditions, and what went wrong."""
     print(f"{'':<36}{'alone':^26}{'beside a busy core':^26}failed or left something")
     for name in DEMONSTRATIONS:
+        if (name, True) not in seconds:
+            continue
         cells = [seconds[name, busy] for busy in (False, True)]
         shown = [f"{statistics.median(one):6.2f} ({min(one):.2f} to {max(one):.2f})" for one in cells]
         print(f"{name:<36}{shown[0]:^26}{shown[1]:^26}{len(wrong[name, False])} and {len(wrong[name, True])}")
