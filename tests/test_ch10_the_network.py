@@ -12,7 +12,7 @@ from wrong_answers.ch10_the_network import hierarchy_flat
 
 from course_lib import Cluster, costs, run
 from course_lib.hardware import DGX_H100, H100, Link
-from course_lib.measured import all_reduce_dgx, all_reduce_h100
+from course_lib.measured import BUS_BANDWIDTHS, all_reduce_dgx, all_reduce_h100
 from exercises_tests import ch02_collectives as chapter_2
 from exercises_tests import ch10_the_network as checks
 from exercises_tests.grading.grader import Grading
@@ -101,7 +101,7 @@ def test_numbers_that_the_text_says_are_those_of_the_data_and_of_the_table():
     near = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 2, 2)}
     assert shown(f"2 KiB took {1e6 * near[2048]:.0f} µs, and 10 KiB took {1e6 * near[10240]:.0f}")
     four = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 4, 2)}
-    assert four[2**25] > four[2**26] and shown("32 MiB took *longer* than 64")
+    assert four[2**25] > four[2**26] and shown("32 MiB on 2 + 2 GPUs: that took *longer* than 64")
     assert round(2**17 / 10e-6 / 1e9) == 13 and shown("131,072 bytes in 10 µs are 13 GB/s")
 
 
@@ -114,5 +114,13 @@ def test_the_hops_that_the_text_counts_are_those_of_the_table():
 
 
 def test_between_nodes_with_all_ports_costs_half_as_long_again():
-    inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in ((8, 430), (32, 320)))
+    inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in BUS_BANDWIDTHS.items())
     assert between / inside == pytest.approx(1.49, abs=0.005) and shown("Half as long again")
+    assert shown("430 GB/s on one node and 320 on four") and list(BUS_BANDWIDTHS.values()) == [430e9, 320e9]
+
+
+def test_one_port_cannot_carry_what_the_owner_measured():
+    """A ring's links go out of a node once; on two levels a node sends 2 (N - 1)/N S, a ring counts 2 (P - 1)/P S."""
+    rate, port = BUS_BANDWIDTHS[32], DGX_H100.nic.bandwidth
+    assert math.ceil(rate / port) == 7 and math.ceil(rate * (3 / 4) / (31 / 32) / port) == 5
+    assert shown("a ring needs seven, and the best way of this section five")

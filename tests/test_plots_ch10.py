@@ -140,7 +140,7 @@ def test_no_measured_rate_exceeds_one_port():
     assert max(bars) < 25
     assert {"one port: 25 GB/s", "black: 5.9 GB/s for each\nGPU of a node", "17.5"} <= set(texts(ax))
     assert words_of(ax.figure).endswith("would make 5.9, 11.7, 23.5, 47.0")
-    assert texts(ax).count("no more than\none connection") == 1  # 2 + 2 GPUs with 32 MiB
+    assert texts(ax).count("no more than\nwith 1 + 1") == 1  # 2 + 2 GPUs with 32 MiB
 
 
 def test_messages_stand_below_the_computing_that_may_hide_them():

@@ -41,14 +41,14 @@ def rates_and_port(rates: Mapping[int, Mapping[int, float]], port: float, ax: Ax
     for group, count in enumerate(gpus[1:], start=1):  # as slow as one connection, although more could work
         if rates[sizes[0]][count] / 1e9 < 1.1 * one:
             x = group - 0.4 + wide / 2
-            ax.annotate("no more than\none connection", (x, one + 0.4), (x - 0.28, 19.5), fontsize=SMALLEST,
+            ax.annotate("no more than\nwith 1 + 1", (x, one + 0.4), (x - 0.28, 19.5), fontsize=SMALLEST,
                         weight="bold", ha="center", va="center", arrowprops={"arrowstyle": "-|>", "color": INK})
     ax.set_xticks(ticks, names)
     ax.tick_params(axis="x", length=0)
     ax.set(ylim=(0, max(one * gpus[-1], port / 1e9) * 1.08), xlim=(-0.5, len(gpus) - 0.5))
     ax.set_ylabel("GB/s between the nodes", fontsize=SMALLEST)
-    ax.set_title(f"The first GPUs add {one:.1f} GB/s each or nothing; no number of them exceeds one port",
-                 fontsize=TITLE, loc="left")  # fmt: skip
+    ax.set_title("64 MiB: twice the GPUs carry twice as much, until one port is nearly full", fontsize=TITLE,
+                 loc="left")  # fmt: skip
     say(ax, "\n".join([*(f"between two nodes, in GB/s with {size} MiB: " + ", ".join(
         f"{rates[size][count] / 1e9:.1f} with {count} + {count} GPUs" for count in gpus) for size in sizes),
         f"one port carries {port / 1e9:g}, and {one:.1f} for each GPU would make "

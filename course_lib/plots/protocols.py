@@ -121,7 +121,7 @@ def protocol_lines(
     if measured:
         ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
         place = sorted(measured)[len(measured) // 2]
-        ax.annotate("measured", (place / 8, 1e6 * measured[place // 8]), (place / 14, 10.5), fontsize=SMALLEST,
+        ax.annotate("measured", (place, 1e6 * measured[place]), (place, 10.5), fontsize=SMALLEST, ha="center",
                     weight="bold", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         last = max(measured)
         ring = protocol_seconds("all_reduce", ranks, last, link)
@@ -134,15 +134,16 @@ def protocol_lines(
                 if later < 2**20 and measured[later] > 1.15 * measured[size]]  # fmt: skip
         for size, later in jump[:1]:
             more = 1e6 * (measured[later] - measured[size])
-            ax.text(later, 1.13e6 * measured[later], f"{later // 1024} KiB: {more:.0f} µs more", fontsize=SMALLEST,
-                    va="bottom")  # fmt: skip
+            ax.annotate(f"{later // 1024} KiB: {more:.0f} µs more", (later, 1e6 * measured[later]),
+                        (1.6 * later, 1.45e6 * measured[later]), fontsize=SMALLEST,
+                        arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
             told.append(f"measured at {later // 1024} KiB: {more:.0f} µs more than at half of that")
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
     ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
     ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f} µs"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us:.0f} µs" if us < 1e3 else f"{us / 1e3:.0f} ms"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)

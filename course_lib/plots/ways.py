@@ -42,8 +42,7 @@ def way_between_gpus(
     wide, port = node.gpu.link.bandwidth / GIGA, node.nic.bandwidth / GIGA
     high = 19.0
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"Out of a node the way is {wide / port:.0f} times as narrow, but the same sum takes "
-                 f"{far / near:.0f} times as long", fontsize=TITLE, loc="left")  # fmt: skip
+    ax.set_title(f"Between two machines the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
     for left, number in ((0.3, 0), (25.7, 1)):
         _node(ax, left, number, node)
     _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
@@ -172,10 +171,13 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
             if adds:
                 arrow(ax, (left + x + 0.1, 4.7), (left + x + 0.1, 7.5), colour=SENT, line=2.2)
                 arrow(ax, (left + x + 1.1, 7.5), (left + x + 1.1, 4.7), colour=COMPUTE, line=2.2)
+                for beside, side in ((-0.2, "right"), (1.4, "left")):
+                    ax.text(left + x + beside, 6.1, "S", ha=side, va="center", fontsize=SMALLEST)
             else:
                 goes, comes = left + x + 1.1, left + x + 0.1
                 arrow(ax, (goes, 4.7), (goes, 7.5), colour=SENT, line=2.2)
                 arrow(ax, (comes, 7.5), (comes, 4.7), colour=SENT, line=2.2)
+                ax.text(goes + 0.3, 6.1, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
                 if place < ranks - 1:  # through the switch to the neighbour
                     ax.plot([goes, goes, goes + 3.4, goes + 3.4], [7.5, 8.0, 8.0, 7.5], color=SENT, linewidth=1.6)
                 else:
