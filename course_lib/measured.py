@@ -40,6 +40,10 @@ class Decode(NamedTuple):
     seconds: float
 
 
+BUS_BANDWIDTHS = {8: 430e9, 32: 320e9}
+"""Bytes/s that an owner of DGX H100s printed by nccl-tests, by GPUs (eight in a node): NVIDIA/nccl issue 1221."""
+
+
 def all_reduce_dgx(machine: str | None = None, gpus: int | None = None, per_node: int | None = None) -> list[Measured]:
     """Return the medians of NCCL's all-reduce on "a100_dgx" and "h100_dgx", all or those asked for, in order of size.
 

@@ -578,6 +578,9 @@ def _busiest(answer: Any, traffic: list, links: dict, label: str) -> None:
     told += f"{seconds[most]:.4g} s"
     case.expect(close(taken, seconds[most], 1e-9) or not close(taken, one, 1e-9) or close(one, seconds[most], 1e-9),
                 f"{told}. That is its largest message alone: add up all of them", "largest-alone")  # fmt: skip
+    first = sum(size for route, size in traffic if route[0] == name) / links[name]
+    case.expect(close(taken, seconds[most], 1e-9) or not close(taken, first, 1e-9),
+                f"{told}. It counts a message on the first link of its route alone: count it on every one", "one-link")
     case.expect(close(taken, seconds[most], 1e-9), told, "seconds")
 
 

@@ -10,8 +10,9 @@ import torch
 from nbformat.v4 import new_code_cell, new_notebook
 from wrong_answers.ch10_the_network import hierarchy_flat
 
-from course_lib import Cluster, run
-from course_lib.hardware import H100, Link
+from course_lib import Cluster, costs, run
+from course_lib.hardware import DGX_H100, H100, Link
+from course_lib.measured import BUS_BANDWIDTHS, all_reduce_dgx, all_reduce_h100
 from exercises_tests import ch02_collectives as chapter_2
 from exercises_tests import ch10_the_network as checks
 from exercises_tests.grading.grader import Grading
@@ -80,3 +81,46 @@ def test_a_check_raises_one_sentence(monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", "off")
     with pytest.raises(CheckFailed, match="✗ fit_alpha_beta"):
         checks.check_fit_alpha_beta(lambda sizes, seconds: None)
+
+
+def shown(text: str) -> bool:
+    """Whether the chapter's text says this."""
+    cells = find("ch10").notebook.cells
+    return any(text in " ".join(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
+
+
+def test_numbers_that_the_text_says_are_those_of_the_data_and_of_the_table():
+    two_h100s = dict(all_reduce_h100("nccl", 2))
+    rates = [size / two_h100s[size] / 1e9 for size in (2**29, 2**26)]
+    assert shown("two H100s reach {:.0f} GB/s instead of {:.0f}".format(*rates))
+    far = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 2, 1)}
+    a_byte = far[2**26] / 2**26
+    parts = [1e6 * far[2048], 1e6 * 2**20 * a_byte, 1e6 * (far[2048] + 2**20 * a_byte)]
+    assert shown(f"11.4 ms / 64 MiB = {1e9 * a_byte:.2f} ns")
+    assert shown("that makes {:.0f} + {:.0f} = {:.0f} µs".format(*parts))
+    near = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 2, 2)}
+    assert shown(f"2 KiB took {1e6 * near[2048]:.0f} µs, and 10 KiB took {1e6 * near[10240]:.0f}")
+    four = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 4, 2)}
+    assert four[2**25] > four[2**26] and shown("32 MiB on 2 + 2 GPUs: that took *longer* than 64")
+    assert round(2**17 / 10e-6 / 1e9) == 13 and shown("131,072 bytes in 10 µs are 13 GB/s")
+
+
+def test_the_hops_that_the_text_counts_are_those_of_the_table():
+    simple = H100.link.protocol("Simple")
+    ring = costs.nccl_seconds(DGX_H100, 2, 8, 4)["Ring", "Simple"] - simple.start
+    assert 1e6 * ring == pytest.approx(28 * 3.4 + 2 * 14, abs=0.5)
+    assert shown("28 of 3.4 µs and 2 long ones of 14, 123 µs")
+    assert round(14 * 3.4 + 2 * 14) == 76 and shown("14 short and 2 long hops, 76 µs")
+
+
+def test_between_nodes_with_all_ports_costs_half_as_long_again():
+    inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in BUS_BANDWIDTHS.items())
+    assert between / inside == pytest.approx(1.49, abs=0.005) and shown("Half as long again")
+    assert shown("430 GB/s on one node and 320 on four") and list(BUS_BANDWIDTHS.values()) == [430e9, 320e9]
+
+
+def test_one_port_cannot_carry_what_the_owner_measured():
+    """A ring's links go out of a node once; on two levels a node sends 2 (N - 1)/N S, a ring counts 2 (P - 1)/P S."""
+    rate, port = BUS_BANDWIDTHS[32], DGX_H100.nic.bandwidth
+    assert math.ceil(rate / port) == 7 and math.ceil(rate * (3 / 4) / (31 / 32) / port) == 5
+    assert shown("a ring needs seven, and the best way of this section five")

@@ -19,7 +19,8 @@ from course_lib.plots.twin_trees import parents
 from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
-A100_RATES = {1: 5.9e9, 2: 11.9e9, 4: 22.4e9, 8: 17.5e9}
+A100_RATES = {32: {1: 5.83e9, 2: 5.87e9, 4: 20.6e9, 8: 17.1e9}, 64: {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}}
+STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}, "NCCL's table": 1.12}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
@@ -33,6 +34,7 @@ DRAWN = {
     "rates_and_port": lambda: plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
+    "passes_and_computing": lambda: plots.passes_and_computing(10, STEP, "Llama-3-70B, 64 H100s"),
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -90,7 +92,8 @@ def test_the_flags_take_their_share_of_what_is_sent():
     shares = [sum(sums[0][y]) / (sum(sums[0][y]) + sum(sums[1][y])) for y in places]
     assert shares[:2] == pytest.approx([1 / 2, 8 / 128])
     assert len(sums[0][places[-1]]) == 1
-    assert [text for text in texts(ax) if "of sums" in text] == [f"{rate} GB/s of sums" for rate in (81, 195, 212)]
+    told = [text for text in texts(ax) if "GB/s" in text]
+    assert told == [f"B = {rate} GB/s on 8 H100s" for rate in (81, 195, 212)]
 
 
 def test_the_envelope_changes_where_the_library_says():
@@ -132,10 +135,25 @@ def test_the_two_trees_are_those_of_nccl():
 
 def test_no_measured_rate_exceeds_one_port():
     ax = plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth)
-    bars = [patch.get_height() for patch in ax.patches]
-    assert bars == [5.9, 11.9, 22.4, 17.5] and max(bars) < 25
-    assert {"one port: 25 GB/s", "circles: 5.9 for each GPU of a node", "17.5"} <= set(texts(ax))
-    assert words_of(ax.figure).endswith("would make 5.9, 11.8, 23.6, 47.2")
+    bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
+    assert sorted(bars) == sorted(rate / 1e9 for row in A100_RATES.values() for rate in row.values())
+    assert max(bars) < 25
+    assert {"one port: 25 GB/s", "black: 5.9 GB/s for each\nGPU of a node", "17.5"} <= set(texts(ax))
+    assert words_of(ax.figure).endswith("would make 5.9, 11.7, 23.5, 47.0")
+    assert texts(ax).count("no more than\nwith 1 + 1") == 1  # 2 + 2 GPUs with 32 MiB
+
+
+def test_messages_stand_below_the_computing_that_may_hide_them():
+    ax = plots.passes_and_computing(10, STEP, "a model")
+    assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
+    assert {"8.30 s, 83%", "1.75 s, 18%: NVLink 0.82, then network 0.93"} <= set(texts(ax))
+    assert ax.get_title("left") == "All ports instead of one: messages take 18% of the computing, not 83%"
+
+
+def test_a_scale_of_two_decades_has_more_than_one_number():
+    ax = plots.seconds_over_size({"measured": {8: 1.3e-4, 1e6: 6e-3}}, title="t")
+    low, high = ax.get_ylim()
+    assert sum(low <= tick <= high for tick in ax.get_yticks()) >= 4
 
 
 def test_the_winner_changes_where_nccl_says():

@@ -87,6 +87,7 @@ from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.padded import padded_shards
+from course_lib.plots.passes import passes_and_computing
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
@@ -246,6 +247,7 @@ __all__ = [
     "owners",
     "padded_batch",
     "padded_shards",
+    "passes_and_computing",
     "pipeline_of_nodes",
     "plan_picture",
     "plans_that_fit",

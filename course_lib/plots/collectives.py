@@ -157,6 +157,9 @@ def seconds_over_size(
         colour = INK if points else colour  # a model beside what was measured
         ax.plot(exact, [model(size) for size in exact], dash, color=colour, linewidth=1.4, label=name, zorder=1)
     _log_axes(ax)
+    low, high = ax.get_ylim()
+    if low > 0 and high / low < 300:  # else a scale of less than two decades has hardly a number
+        ax.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
     for place, (words, (size, seconds)) in enumerate((notes or {}).items()):
         offset, side = (((-22, 24), "right"), ((24, -32), "center"))[place % 2]
         ax.plot([size], [seconds], "o", markersize=11, markerfacecolor="none", color=LIMIT, markeredgewidth=1.6)

@@ -34,7 +34,8 @@ def hops_in_chunks(hops: int = 3, chunks: int = 6, ax: Axes | None = None) -> Ax
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("time, in slots (a slot: one chunk over one hop); grey: the link waits", fontsize=SMALLEST)
-    ax.set_title("In chunks, all hops work at the same time", fontsize=TITLE, loc="left")
+    ax.set_title(f"In chunks all hops work at the same time: {cut} slots instead of {whole}", fontsize=TITLE,
+                 loc="left")  # fmt: skip
     say(ax, f"a tensor over {hops} hops: whole, hop after hop, {whole} slots; in {chunks} chunks, where a hop passes "
             f"on chunk 0 while chunk 1 comes in, {cut} slots")
     return ax

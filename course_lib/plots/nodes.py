@@ -61,29 +61,29 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
         ("2 · all-reduce across", f"solid: its sum over both;\n1/{per_node} through each port"),
         ("3 · all-gather", "all pieces, on\nevery rank"),
     )
-    side, gap = 1.55, 0.5
+    side, gap, tall = 1.8, 0.3, 2.5
     wide = per_node * (side + gap) - gap
     for phase, (name, words) in enumerate(panels):
-        left = 2.6 + 9.8 * phase
+        left = 2.5 + 9.8 * phase
         middle = left + wide / 2
         ax.text(middle, 13.2, name, ha="center", fontsize=SMALLEST, color=INK, weight="bold")
         ax.text(middle, 0.0, words, ha="center", fontsize=SMALLEST, color=INK)
-        for node, y in enumerate((9.4, 4.0)):
+        for node, y in enumerate((8.9, 3.2)):
             if phase == 0:
-                ax.text(left - 0.6, y + side / 2, f"node\n{node}", ha="right", va="center", fontsize=SMALLEST,
+                ax.text(left - 0.6, y + tall / 2, f"node\n{node}", ha="right", va="center", fontsize=SMALLEST,
                         color=INK)  # fmt: skip
             for place in range(per_node):
                 x, rank = left + (side + gap) * place, node * per_node + place
-                _pieces(ax, x, y, side, place, per_node, phase, node)
-                ax.text(x + side / 2, y + (side + 0.25 if node == 0 else -1.15), str(rank), ha="center",
+                _pieces(ax, x, y, side, tall, place, per_node, phase, node)
+                ax.text(x + side / 2, y + (tall + 0.25 if node == 0 else -1.15), str(rank), ha="center",
                         fontsize=SMALLEST, color=INK)  # fmt: skip
             if phase in (1, 3):
-                y_arrow = y + (-0.6 if node == 0 else side + 0.6)
+                y_arrow = y + (-0.6 if node == 0 else tall + 0.6)
                 arrow(ax, (left, y_arrow), (left + wide, y_arrow), "<|-|>", colour=INK, line=1.6)
         if phase == 2:
             for place in range(per_node):
                 x = left + (side + gap) * place + side / 2
-                arrow(ax, (x, 9.3), (x, 5.65), "<|-|>", colour=COLLECTIVE, line=2.6)
+                arrow(ax, (x, 8.8), (x, 5.8), "<|-|>", colour=COLLECTIVE, line=2.6)
     phases = "\n".join(f"{name}: {' '.join(words.split())}" for name, words in panels)
     pairs = ", ".join(f"{place} and {per_node + place}" for place in range(per_node))
     say(ax, f"{phases}\nThe pairs that talk across are {pairs}")
@@ -96,7 +96,8 @@ def _frame(ax: Axes, x: float, y: float, width: float, height: float, colour: st
     ax.add_patch(FancyBboxPatch((x, y), width, height, linestyle=line, zorder=0 if under else 1, **look))
 
 
-def _pieces(ax: Axes, x: float, y: float, side: float, place: int, count: int, phase: int, node: int) -> None:
+def _pieces(ax: Axes, x: float, y: float, side: float, tall: float, place: int, count: int, phase: int,
+            node: int) -> None:  # fmt: skip
     """Draw a rank as its tensor in pieces: pale what it brought, hatched a node's sum, strong the sum of both."""
     for piece in range(count):
         kept = phase in (0, 3) or piece == place
@@ -106,5 +107,5 @@ def _pieces(ax: Axes, x: float, y: float, side: float, place: int, count: int, p
             look = {"facecolor": FACES[piece % len(FACES)] if phase < 2 else strong, "edgecolor": GREY}
             if phase == 1:  # the two nodes' sums differ
                 look |= {"hatch": ("////", "\\\\\\\\")[node], "edgecolor": strong}
-        ax.add_patch(Rectangle((x, y + side - (piece + 1) * side / count), side, side / count, linewidth=0.5, **look))
-    ax.add_patch(Rectangle((x, y), side, side, facecolor="none", edgecolor=INK, linewidth=1.2))
+        ax.add_patch(Rectangle((x, y + tall - (piece + 1) * tall / count), side, tall / count, linewidth=0.5, **look))
+    ax.add_patch(Rectangle((x, y), side, tall, facecolor="none", edgecolor=INK, linewidth=1.2))

@@ -72,7 +72,8 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
         ax.plot(seen, [y - 0.55] * len(seen), "^", color=INK, markersize=6, clip_on=False)
         ax.text(left + LONG + 1.0, y + 1.3, WORDS[name], va="center", fontsize=SMALLEST)
         rate = link.protocol(name).bandwidth / 1e9 * ranks / 2 / (ranks - 1)
-        ax.text(left + LONG + 1.0, y - 0.7, f"{rate:.0f} GB/s of sums", va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(left + LONG + 1.0, y - 0.7, f"B = {rate:.0f} GB/s on {ranks} H100s", va="center", fontsize=SMALLEST,
+                weight="bold")  # fmt: skip
     for x, colour, words in ((left, SENT, "data"), (left + 4.0, LIMIT, "flag"), (left + 8.0, WAITING, "waiting")):
         ax.add_patch(Rectangle((x, -1.25), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
         ax.text(x + 1.3, -0.8, words, va="center", fontsize=SMALLEST)
@@ -114,13 +115,13 @@ def protocol_lines(
         if start:
             ax.axvline(start, color=INK, linewidth=0.8, linestyle=":")
             ax.text(start * 1.06, 9.2, f"from {bytes_text(start)}\n{protocol.name}", fontsize=SMALLEST, va="bottom")
-    ax.text(600, 17.5, "LL", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
-    ax.text(600, 38, "LL128", fontsize=SMALLEST, color=INK, weight="bold", va="top")
-    ax.text(600, 60, "Simple", fontsize=SMALLEST, color=INK, weight="bold", va="bottom")
+    for name, height, side in (("LL", 17.5, "bottom"), ("LL128", 39, "top"), ("Simple", 58, "bottom")):
+        ax.text(600, height, f"{name}: {told[list(COLOURS).index(name)].split(': ')[1].split(' at')[0]}",
+                fontsize=SMALLEST, color=INK if name == "LL" else COLOURS[name], weight="bold", va=side)
     if measured:
         ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
         place = sorted(measured)[len(measured) // 2]
-        ax.annotate("measured", (place / 8, 1e6 * measured[place // 8]), (place / 14, 10.5), fontsize=SMALLEST,
+        ax.annotate("measured", (place, 1e6 * measured[place]), (place, 10.5), fontsize=SMALLEST, ha="center",
                     weight="bold", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         last = max(measured)
         ring = protocol_seconds("all_reduce", ranks, last, link)
@@ -133,15 +134,16 @@ def protocol_lines(
                 if later < 2**20 and measured[later] > 1.15 * measured[size]]  # fmt: skip
         for size, later in jump[:1]:
             more = 1e6 * (measured[later] - measured[size])
-            ax.text(later, 1.13e6 * measured[later], f"{later // 1024} KiB: {more:.0f} µs more", fontsize=SMALLEST,
-                    va="bottom")  # fmt: skip
+            ax.annotate(f"{later // 1024} KiB: {more:.0f} µs more", (later, 1e6 * measured[later]),
+                        (1.6 * later, 1.45e6 * measured[later]), fontsize=SMALLEST,
+                        arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
             told.append(f"measured at {later // 1024} KiB: {more:.0f} µs more than at half of that")
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
     ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
     ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f} µs"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us:.0f} µs" if us < 1e3 else f"{us / 1e3:.0f} ms"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
@@ -177,7 +179,7 @@ def one_shot_times(
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylabel("µs, measured", fontsize=SMALLEST)
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
-    ax.set_title("Tiny tensors: one step, and no launch counted, against fourteen steps (8 H100s)", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title(f"One step takes {1e6 * one_shot[mark]:.0f} µs where NCCL, with its launch, takes "
+                 f"{1e6 * nccl[mark]:.0f} (eight H100s)", fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax

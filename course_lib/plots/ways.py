@@ -40,10 +40,9 @@ def way_between_gpus(
     `near` and `far` are seconds that two GPUs of one node, and of two nodes, needed for the same all-reduce.
     """
     wide, port = node.gpu.link.bandwidth / GIGA, node.nic.bandwidth / GIGA
-    high = 19.6
+    high = 19.0
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"Inside a node the way is {wide:g} GB/s wide; to the next node it narrows to {port:g}",
-                 fontsize=TITLE, loc="left")  # fmt: skip
+    ax.set_title(f"Between two machines the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
     for left, number in ((0.3, 0), (25.7, 1)):
         _node(ax, left, number, node)
     _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
@@ -159,8 +158,8 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
     """Draw a ring beside a switch that adds, and below what each sends out of a GPU for a tensor of size S."""
     high = 12.4
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("A switch that adds: every GPU sends its tensor once, and the sum comes back", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title(f"If the switch adds, every GPU sends its tensor once, not {2 * (ranks - 1) / ranks:g} times",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     xs = [2.0 + 4.4 * place for place in range(ranks)]
     for left, adds in ((0.0, False), (21.4, True)):
         name = "the switch adds" if adds else "the GPUs add: a ring"
@@ -168,14 +167,17 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
         box(ax, left + 0.8, 7.6, 17.8, 3.2, FACES[5] if adds else SWITCH,
             "switch:  a + b + c + d" if adds else "switch: passes each message on")  # fmt: skip
         for place, x in enumerate(xs):
-            box(ax, left + x - 1.0, 2.9, 3.2, 1.7, FACES[place], "abcd"[place] if adds else f"GPU {place}")
+            box(ax, left + x - 1.2, 2.9, 3.8, 1.7, FACES[place], f"GPU {place}: {'abcd'[place]}")
             if adds:
                 arrow(ax, (left + x + 0.1, 4.7), (left + x + 0.1, 7.5), colour=SENT, line=2.2)
                 arrow(ax, (left + x + 1.1, 7.5), (left + x + 1.1, 4.7), colour=COMPUTE, line=2.2)
+                for beside, side in ((-0.2, "right"), (1.4, "left")):
+                    ax.text(left + x + beside, 6.1, "S", ha=side, va="center", fontsize=SMALLEST)
             else:
                 goes, comes = left + x + 1.1, left + x + 0.1
                 arrow(ax, (goes, 4.7), (goes, 7.5), colour=SENT, line=2.2)
                 arrow(ax, (comes, 7.5), (comes, 4.7), colour=SENT, line=2.2)
+                ax.text(goes + 0.3, 6.1, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
                 if place < ranks - 1:  # through the switch to the neighbour
                     ax.plot([goes, goes, goes + 3.4, goes + 3.4], [7.5, 8.0, 8.0, 7.5], color=SENT, linewidth=1.6)
                 else:

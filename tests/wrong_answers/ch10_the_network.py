@@ -563,7 +563,7 @@ WRONG = [
     Wrong("congested", congested_by_bytes, "most-bytes", ("it named up", "divide by the bandwidth"), 0),
     Wrong("congested", congested_slowest_link, "slowest-link", ("little goes over it",), 0),
     Wrong("congested", congested_largest_message, "largest-alone", ("port b is busy for 2 s", "take 2.6 s"), 0),
-    Wrong("congested", congested_first_link, "seconds", ("with many small messages", "32 bytes go over it"), 0),
+    Wrong("congested", congested_first_link, "one-link", ("32 bytes go over it", "on the first link of its route"), 0),
     Wrong("congested", congested_swapped, "form", ("return the name of a link",), 0),
     Wrong("congested", congested_one_message_of_it, "largest-alone", ("add up all of them",), 0),
 ]

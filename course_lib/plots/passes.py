@@ -1,0 +1,44 @@
+"""What the messages of one training step take by each way, as bars below the time of its computing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+
+from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, RECEIVED, SMALLEST, TITLE, new_axes, say
+
+
+def passes_and_computing(
+    computing: float, ways: Mapping[str, Mapping[str, float] | float], model: str, ax: Axes | None = None
+) -> Axes:
+    """Draw `computing` seconds and, on the same axis, the seconds of each of the `ways` to send a step's messages.
+
+    A way is a number, or seconds by the part of the way that they belong to, one after the other.
+    """
+    ax = new_axes(ax, 0.9 + 0.38 * (1 + len(ways)))
+    ax.barh(0, computing, 0.66, color=COMPUTE)
+    ax.text(computing / 2, 0, f"computing: {computing:.1f} s", ha="center", va="center", fontsize=SMALLEST,
+            weight="bold", color="white")  # fmt: skip
+    told = [f"computing: {computing:.1f} s"]
+    for row, (name, taken) in enumerate(ways.items(), start=1):
+        parts = taken if isinstance(taken, Mapping) else {"": taken}
+        left = 0.0
+        colours = (RECEIVED, COLLECTIVE) if len(parts) > 1 else (COLLECTIVE,)
+        for seconds, colour in zip(parts.values(), colours, strict=True):
+            ax.barh(row, seconds, 0.66, left, color=colour)
+            left += seconds
+        inside = ", then ".join(f"{part} {seconds:.2f}" for part, seconds in parts.items())
+        inside = f": {inside}" if len(parts) > 1 else ""
+        ax.text(left + 0.12, row, f"{left:.2f} s, {left / computing:.0%}{inside}", va="center", fontsize=SMALLEST,
+                weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip
+        told.append(f"{name}: {left:.2f} s{inside}, {left / computing:.0%} of the computing")
+    ax.set_yticks(range(1 + len(ways)), [model, *ways])
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 1.12 * computing), ylim=(len(ways) + 0.5, -0.5))
+    ax.set_xlabel("seconds of one step", fontsize=SMALLEST)
+    worst, best = (sum(taken.values()) if isinstance(taken, Mapping) else taken for taken in list(ways.values())[:2])
+    ax.set_title(f"All ports instead of one: messages take {best / computing:.0%} of the computing, not "
+                 f"{worst / computing:.0%}", fontsize=TITLE, loc="left")  # fmt: skip
+    say(ax, "\n".join(told))
+    return ax
