@@ -132,7 +132,7 @@ def test_the_ladder_draws_what_is_held_and_sent_and_says_so():
     shown = [text.get_text() for text in left.texts + right.texts]
     assert shown.count("measured") == shown.count("formula") == 2 and {"weights", "gradients", "1.2 ×"} <= set(shown)
     assert {"kB a rank holds", "6,000", "5,000", "3,000"} <= set(shown)  # measured, and by formula
-    assert "one: measured 6, by formula 5" in words_of(left.figure)
+    assert "one: measured 6,000, by formula 5,000" in words_of(left.figure)
     assert "1.2000" in ladder_text(held, sent) and "2.0000" in ladder_text(held, sent)
     plt.close("all")
 

@@ -9,11 +9,13 @@ from legible import assert_legible
 
 from course_lib import run, work
 from course_lib.costs import collective_seconds
+from course_lib.lessons.fsdp_trace import in_order, traced_step
 from course_lib.lessons.prefetch import gathers_of
 from course_lib.lessons.stage_3 import UNITS, during, during_forward
 from course_lib.memory import model_state_bytes, training_memory
 from course_lib.models import MODELS, parameter_count
 from course_lib.plots import (
+    comb,
     cut_all_reduce,
     gather_use_free,
     padded_shards,
@@ -53,7 +55,14 @@ def two_plans():
 ROOTS = {"small": {"embedding": 1e9, "output": 1e9, "a layer": 0.4e9}, "large": {"embedding": 2e9, "a layer": 2e9}}
 
 
+NAMES = ["FSDP::pre_forward (embed)", "FSDP::all_gather (embed)", "aten::embedding", "FSDP::pre_forward (blocks.0)",
+         "FSDP::all_gather (blocks.0)", "aten::mm", "aten::gelu", "aten::mm", "FSDP::pre_backward (blocks.0)",
+         "FSDP::all_gather (blocks.0)", "FSDP::all_gather (embed)", "aten::mm", "FSDP::post_backward_reduce (blocks.0)",
+         "FSDP::pre_backward (embed)", "aten::embedding_dense_backward"]  # fmt: skip
+
+
 PICTURES = {
+    "comb": lambda: comb(in_order(NAMES)),
     "sawtooth": sawtooth,
     "another model": lambda: sawtooth("Llama-3-405B", 1024),
     "measured": lambda: sawtooth_measured(during(solutions.fully_sharded_step)),
@@ -108,6 +117,28 @@ def test_the_measured_sawtooth_knows_what_is_done_when():
     assert {"FORWARD, unit 0 to 5", "BACKWARD, unit 5 to 0", "gather again", "reduce-scatter"} <= set(words)
 
 
+def test_a_trace_becomes_what_is_done_to_which_unit():
+    order = in_order(NAMES)
+    assert order[:4] == [("forward", "gather", "embed"), ("forward", "compute", "embed"),
+                         ("forward", "gather", "blocks.0"), ("forward", "compute", "blocks.0")]  # fmt: skip
+    assert order[-1] == ("backward", "compute", "embed") and len(order) == 9
+    ax = comb(order)
+    assert "E is gathered before 0 computes" in [text.get_text() for text in ax.texts]
+    assert "backward: gather 0, gather E, compute 0, reduce-scatter 0, compute E" in words_of(ax.figure)
+
+
+def test_torchs_own_step_gathers_one_unit_ahead_in_backward():
+    """What the chapter says of its real trace: forward in turns, and in backward each gather a unit early."""
+    order = run(traced_step, ranks=2)[0]
+    forward = [(doing, unit) for way, doing, unit in order if way == "forward"]
+    assert [doing for doing, _ in forward] == 6 * ["gather", "compute"]
+    backward = [(doing, unit) for way, doing, unit in order if way == "backward"]
+    units = [unit for _, unit in forward[::-2]]
+    assert [unit for doing, unit in backward if doing == "reduce-scatter"] == units
+    for ahead, unit in zip(units[1:], units, strict=False):
+        assert backward.index(("gather", ahead)) < backward.index(("compute", unit))
+
+
 def test_a_step_that_frees_nothing_is_drawn_all_the_same():
     def greedy(dist, units, shards, x):
         inputs, weights = [], []
@@ -140,7 +171,7 @@ def test_the_plans_that_fit_are_drawn_twice():
     above, below = plans_that_fit(two_plans(), 80e9, "A sentence.")
     assert [label.get_text() for label in below.get_yticklabels()] == ["ZeRO-3"]
     assert above.lines[0].get_xdata()[0] == 80 and len(above.containers) == 2 * len(below.containers)
-    assert "ZeRO-2: 168 GB, of it weights 141.1" in words_of(above.figure)
+    assert "ZeRO-2: 168 GB (worst moment: loss), of it weights 141.1" in words_of(above.figure)
 
 
 def test_a_function_that_returns_something_else_has_no_curve():

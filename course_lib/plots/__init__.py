@@ -51,6 +51,7 @@ from course_lib.plots.collectives import (
     bytes_text,
     seconds_over_size,
 )
+from course_lib.plots.comb import comb
 from course_lib.plots.commits import crash_points, two_phases
 from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
@@ -180,6 +181,7 @@ __all__ = [
     "causal_work",
     "chunk_journey",
     "chunk_strips",
+    "comb",
     "copies_on_gpus",
     "count_waiting",
     "crash_points",

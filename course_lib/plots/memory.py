@@ -146,7 +146,7 @@ def ladder(
     for ax, name in ((left, "held"), (right, "sent")):
         new_axes(ax, 0)
         most = max(totals[name])
-        scale, unit = unit_of(most)
+        scale, _ = unit_of(most)
         for rung in range(len(held)):
             parts = list(held.values())[rung][0] if name == "held" else {"": list(sent.values())[rung][0]}
             _bar(ax, rung, parts, scale, names=rung == 0)
@@ -167,8 +167,8 @@ def ladder(
             for place, size in zip(columns, totals[name][2 * rung : 2 * rung + 2], strict=True):
                 ax.text(place * most / scale, rung, f"{size / small:,.0f}", ha="right", va="center", fontsize=SMALLEST)
         pairs = zip(held, totals[name][::2], totals[name][1::2], strict=True)
-        told = [f"{rung}: measured {seen / scale:.3g}, by formula {said / scale:.3g}" for rung, seen, said in pairs]
-        say(ax, "\n".join([f"{unit}, {what}", *told]))
+        told = [f"{rung}: measured {seen / small:,.0f}, by formula {said / small:,.0f}" for rung, seen, said in pairs]
+        say(ax, "\n".join([f"{its} {what}", *told]))
     left.set_yticks(range(len(held)), list(held))
     if title:
         figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
@@ -237,6 +237,7 @@ def strategy_bars(
             ax.axhline(place - 0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         ax.tick_params(labelsize=SMALLEST)
         ax.legend(fontsize=SMALLEST, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
+        ax.tick_params(axis="y", length=0)
         for name in ("top", "right"):
             ax.spines[name].set_visible(False)
     if title:

@@ -15,15 +15,15 @@ def padded_shards(rows: int = 2, columns: int = 5, ranks: int = 4) -> Axes:
     numbers = rows * columns
     size = -(-numbers // ranks)
     padding = size * ranks - numbers
-    ax = sheet(4.1, 40, 20.0)
+    ax = sheet(3.5, 40, 17.0)
     flat = 20 - CELL * size * ranks / 2 + 3
     left = flat + CELL * (size * ranks - columns) / 2
     for number in range(numbers):
         row, column = divmod(number, columns)
-        _cell(ax, left + CELL * column, 17.6 - CELL * row, FACES[number // size], str(number))
-        _cell(ax, flat + CELL * number, 10.0, FACES[number // size], str(number))
+        _cell(ax, left + CELL * column, 14.8 - CELL * row, FACES[number // size], str(number))
+        _cell(ax, flat + CELL * number, 8.2, FACES[number // size], str(number))
     for number in range(numbers, size * ranks):
-        _cell(ax, flat + CELL * number, 10.0, WAITING, "0", hatch="///")
+        _cell(ax, flat + CELL * number, 8.2, WAITING, "0", hatch="///")
     step = (CELL * size * ranks + 6) / ranks
     for rank in range(ranks):
         x = flat - 3 + step * rank + (step - CELL * size) / 2
@@ -33,12 +33,12 @@ def padded_shards(rows: int = 2, columns: int = 5, ranks: int = 4) -> Axes:
             _cell(ax, x + CELL * place, 2.6, FACES[rank] if there else WAITING, str(number) if there else "0",
                   hatch="" if there else "///")
         _text(ax, x + CELL * size / 2, 1.2, f"rank {rank}")
-        arrow(ax, (flat + CELL * size * (rank + 0.5), 9.7), (x + CELL * size / 2, 5.0))
-    arrow(ax, (left + CELL * columns / 2, 15.2), (left + CELL * columns / 2, 12.4))
-    _text(ax, 0, 17.6, f"a weight of\n{rows} rows × {columns}", ha="left")
-    _text(ax, 0, 11.0, "flattened\nand padded", ha="left")
+        arrow(ax, (flat + CELL * size * (rank + 0.5), 7.9), (x + CELL * size / 2, 5.0))
+    arrow(ax, (left + CELL * columns / 2, 12.5), (left + CELL * columns / 2, 10.5))
+    _text(ax, 0, 14.8, f"a weight of\n{rows} rows × {columns}", ha="left")
+    _text(ax, 0, 9.2, "flattened\nand padded", ha="left")
     _text(ax, 0, 3.6, "cut", ha="left")
-    _text(ax, flat + CELL * (numbers + padding / 2), 13.0, f"padding: {padding} zeros")
+    _text(ax, flat + CELL * (numbers + padding / 2), 11.2, f"padding: {padding} zeros")
     title = f"Rows end to end, zeros until it divides, then {ranks} equal pieces: {numbers} numbers, {size} a rank"
     ax.set_title(title, fontsize=TITLE, loc="left")
     pieces = [[str(n) if n < numbers else "0 (padding)" for n in range(rank * size, (rank + 1) * size)]

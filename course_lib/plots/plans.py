@@ -11,15 +11,14 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 from course_lib.plots.memory import PARTS, unit_of
 
-GROUPS = {"activations": ("activations", "logits")}  # drawn as one
-
 
 def plans_that_fit(breakdowns: Mapping[str, Any], capacity: float, title: str) -> list[Axes]:
     """Draw what a GPU holds under each plan when most is alive, and below, enlarged, the plans within `capacity` bytes.
 
-    Takes `Breakdown`s by name. In the enlarged part each part's number stands on it.
+    Takes `Breakdown`s by name. Beside each bar stands when in a step that is; in the enlarged part each part's number
+    stands on it.
     """
-    plans = {name: _grouped(b.moments[b.peak_moment]) for name, b in breakdowns.items()}
+    plans = {name: b.moments[b.peak_moment] for name, b in breakdowns.items()}
     fits = {name: parts for name, parts in plans.items() if sum(parts.values()) <= capacity}
     scale, unit = unit_of(max(sum(parts.values()) for parts in plans.values()))
     _, (above, below) = plt.subplots(
@@ -32,24 +31,30 @@ def plans_that_fit(breakdowns: Mapping[str, Any], capacity: float, title: str) -
         for row, (name, parts) in enumerate(drawn.items()):
             left = 0.0
             for part, size in parts.items():
-                ax.barh(row, size / scale, 0.7, left, color=PARTS[part][0], edgecolor="white", linewidth=0.8)
+                colour, hatch = PARTS[part]
+                ax.barh(row, size / scale, 0.7, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.8)
                 if ax is below and size / scale > 0.05 * longest:
-                    colour = "white" if part == "weights" else INK
+                    paper = {"facecolor": colour, "edgecolor": "none", "pad": 1} if hatch else None
                     ax.text(left + size / scale / 2, row, f"{size / scale:.1f}", ha="center", va="center",
-                            fontsize=SMALLEST, color=colour)
+                            fontsize=SMALLEST, color="white" if part == "weights" else INK, bbox=paper)
                 left += size / scale
             fit = ax is below or name in fits
             ax.text(left + longest / 100, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST,
                     color=INK if fit else LIMIT, weight="normal" if fit else "bold")
-        ax.set(xlim=(0, 1.14 * longest), ylim=(len(drawn) - 0.4, -0.6 if ax is above else -1.5))
+            if ax is above:
+                ax.text(1.55 * longest, row, _worst(parts), ha="right", va="center", fontsize=SMALLEST, color=INK)
+        wide, head = (1.55, -1.3) if ax is above else (1.14, -1.5)
+        ax.set(xlim=(0, wide * longest), ylim=(len(drawn) - 0.4, head))
         ax.set_yticks(range(len(drawn)), list(drawn), fontsize=SMALLEST)
         ax.tick_params(axis="y", length=0)
-        say(ax, "\n".join(f"{name}: {sum(parts.values()) / scale:,.3g} {unit}, of it "
+        say(ax, "\n".join(f"{name}: {sum(parts.values()) / scale:,.3g} {unit} (worst moment: {_worst(parts)}), of it "
                           + ", ".join(f"{part} {size / scale:,.1f}" for part, size in parts.items() if size)
                           for name, parts in drawn.items()))
     above.axvline(capacity / scale, color=LIMIT, linestyle="--", linewidth=1.6)
     above.text(capacity / scale + 3, len(plans) - 0.7, f"the GPU has {capacity / scale:g} {unit}", color=LIMIT,
                fontsize=SMALLEST, va="center")
+    above.text(above.get_xlim()[1], -0.85, "the worst moment", ha="right", va="center", fontsize=SMALLEST, color=INK,
+               weight="bold")  # fmt: skip
     above.set_title(title, fontsize=TITLE, loc="left", x=0)
     below.set_title("The plans that fit, enlarged", fontsize=TITLE, loc="left")
     below.set_xlabel(f"{unit} on one GPU, when most is alive", fontsize=SMALLEST)
@@ -57,14 +62,11 @@ def plans_that_fit(breakdowns: Mapping[str, Any], capacity: float, title: str) -
     return [above, below]
 
 
-def _grouped(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return the parts, with what is one colour as one part."""
-    inside = {part: name for name, several in GROUPS.items() for part in several}
-    found: dict[str, float] = {}
-    for part, size in parts.items():
-        name = inside.get(part, part)
-        found[name] = found.get(name, 0.0) + size
-    return found
+def _worst(parts: Mapping[str, float]) -> str:
+    """Return when in a step a GPU holds these parts."""
+    if not parts.get("activations"):
+        return "optimizer's step"
+    return "loss" if parts.get("logits") else "backward"
 
 
 def _names(ax: Axes, parts: list[str]) -> None:
@@ -74,6 +76,7 @@ def _names(ax: Axes, parts: list[str]) -> None:
     for part in parts:
         colour = "white" if part == "weights" else INK
         box = {"boxstyle": "square,pad=0.3", "facecolor": PARTS[part][0], "edgecolor": "none"}
-        written = ax.text(x + 0.008 * high, -1.0, part, fontsize=SMALLEST, va="center", color=colour, bbox=box)
+        words = f"{part} (hatched)" if PARTS[part][1] else part
+        written = ax.text(x + 0.008 * high, -1.0, words, fontsize=SMALLEST, va="center", color=colour, bbox=box)
         wide = written.get_window_extent(ax.figure.canvas.get_renderer()).width
         x += wide / (0.7 * ax.figure.bbox.width) * high + 0.025 * high

@@ -33,7 +33,7 @@ def cut_all_reduce(steps: Sequence[tuple], title: str = "", ax: Axes | None = No
     `steps[rank]` is (its four gradients, the one sum that it gets, its stepped weight, the four weights at last).
     """
     ax = sheet(3.4, 42, 13.4, ax)
-    width, lefts = RANKS * CELL, (3.4, 14.4, 24.2, 35.2)
+    width, lefts = RANKS * CELL, (3.4, 13.9, 24.7, 35.2)
     middle = lefts[1] - 0.8, lefts[2] + width + 0.8
     ax.add_patch(Rectangle((middle[0], 0), middle[1] - middle[0], 13.2, facecolor=PAPER, edgecolor="none"))
     heads = ("gradients:\neach its own", "the sum of\nmy quarter", "my quarter of\nthe weights",
@@ -49,10 +49,12 @@ def cut_all_reduce(steps: Sequence[tuple], title: str = "", ax: Axes | None = No
             _cell(ax, lefts[1] + x, y, GRADIENTS if own else None, f"{mine:g}" if own else "", own, height=1.3)
             _cell(ax, lefts[2] + x, y, KEPT if own else None, f"{stepped:g}" if own else "", own, height=1.3)
             _cell(ax, lefts[3] + x, y, KEPT, f"{last[quarter]:g}", height=1.3)
-    for start, end, high, words in ((9.8, 13.2, 7.2, "reduce-\nscatter"), (20.8, 23.8, 6.6, "step"),
-                                    (31.3, 34.8, 7.2, "all-\ngather")):  # fmt: skip
+    for start, end, high, words in ((9.7, 12.9, 7.2, "reduce-\nscatter"), (20.4, 24.2, 6.6, "step"),
+                                    (31.7, 34.8, 7.2, "all-\ngather")):  # fmt: skip
         arrow(ax, (start, 5.6), (end, 5.6), line=2)
         _text(ax, (start + end) / 2, high, words, weight="bold")
+        if words == "step":
+            _text(ax, (start + end) / 2, 4.4, "100 – sum/4")
     for x, words in ((6.4, "first half of an all-reduce"), (38.0, "second half")):
         _text(ax, x, 1.0, words)
     _text(ax, sum(middle) / 2, 1.0, "the cut: each rank steps its own quarter", weight="bold")
@@ -77,7 +79,8 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
                ("3  free", "own"))  # fmt: skip
     backward = (("4  gather again", "all"), ("5  gradient,\nof my own tokens", "grad"),
                 ("6  reduce-scatter:\nthe sum of my quarter", "sum"), ("7  free", "both"))  # fmt: skip
-    rows = ((15.4, "FORWARD", forward, (3.4, 12.1, 20.8, 33.1)), (5.2, "BACKWARD", backward, (3.4, 13.3, 23.2, 33.1)))
+    rows = ((15.4, "FORWARD", forward, (3.4, 12.1, 20.8, 33.1)),
+            (5.2, "BACKWARD", backward, (3.4, 11.7, 23.7, 33.1)))  # fmt: skip
     for top, name, panels, lefts in rows:
         _text(ax, 0.0, top + 4.0, name, ha="left", weight="bold")
         for number, (left, (head, kind)) in enumerate(zip(lefts, panels, strict=True)):
@@ -87,20 +90,20 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
             for rank in range(RANKS):
                 _held(ax, left, top - ROW * rank, rank, kind)
             if number:
-                beside = 4.3 if panels[number - 1][1] == "use" else 0.0  # what stands to the right of a panel
+                beside = 4.3 if panels[number - 1][1] in ("use", "grad") else 0.0  # what stands to the right of a panel
                 start = lefts[number - 1] + width + 0.35 + beside
                 arrow(ax, (start, top - 1.5), (left - 0.35, top - 1.5), line=2)
         for rank in range(RANKS):
             _text(ax, 2.7, top - ROW * rank + 0.5, f"rank {rank}", ha="right")
-    said = "upper halves: weights, coloured by the rank that keeps them; lower halves, orange: gradients"
+    said = "above: weights, coloured by their keeper; below, orange: gradients; dx: gradient of x"
     _text(ax, 3.4, 0.1, said, ha="left")
     title = "Storage is divided, computing is not: every rank computes the whole layer, for its own tokens"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "Four ranks and one layer, cut into four quarters. Forward: between steps each rank keeps one quarter; 1, "
             "all quarters are gathered on every rank; 2, each rank computes the whole layer for its own tokens; 3, the "
             "three borrowed quarters are freed.\nBackward: 4, all quarters are gathered again; 5, each rank makes the "
-            "gradient of the whole layer for its own tokens; 6, a reduce-scatter leaves on each rank the sum of one "
-            "quarter; 7, the layer is freed")
+            "gradient of the whole layer and that of x from that of y, for its own tokens; 6, a reduce-scatter leaves "
+            "on each rank the sum of one quarter; 7, the layer is freed")
     return ax
 
 
@@ -119,11 +122,13 @@ def _held(ax: Axes, left: float, y: float, rank: int, kind: str) -> None:
         else:
             _cell(ax, x, y, FACES[quarter] if own or kind == "sum" else None, height=0.5, lift=0.5)
             _cell(ax, x, y, GRADIENTS if own else None, height=0.5)
-    if kind == "use":
+    if kind in ("use", "grad"):
         x = left + RANKS * CELL + 0.3
-        _cell(ax, x, y, ACTIVATIONS, f"x{rank}", wide=1.3)
-        arrow(ax, (x + 1.4, y + 0.5), (x + 2.4, y + 0.5), colour=COMPUTE, line=1.6)
-        _cell(ax, x + 2.5, y, ACTIVATIONS, f"y{rank}", wide=1.3)
+        first, then = (f"x{rank}", f"y{rank}") if kind == "use" else (f"dx{rank}", f"dy{rank}")
+        ends = [(x + 1.4, y + 0.5), (x + 2.4, y + 0.5)]
+        _cell(ax, x, y, ACTIVATIONS, first, wide=1.3)
+        arrow(ax, *(ends if kind == "use" else ends[::-1]), colour=COMPUTE if kind == "use" else INK, line=1.6)
+        _cell(ax, x + 2.5, y, ACTIVATIONS, then, wide=1.3)
 
 
 def _cell(

@@ -105,5 +105,5 @@ def _words(
     ax.text(x, base + 1.2 * layer, f"+{layer:.1f} GB: one whole layer", **text)
     x = teeth[7][0] - 0.15
     arrow(ax, (x, base + kept["gradients"]), (x, top), "<|-|>")
-    ax.text(middle + 0.15, top + 0.05 * top, f"+{2 * layer:.1f} GB: a layer and its gradient", **text)
+    ax.text(x + 0.1, top + 0.05 * top, f"+{2 * layer:.1f} GB: with its gradient", ha="right", **text)
     ax.text(end - 0.15, top + 0.05 * top, f"peak {top:.1f} GB", ha="right", **text)

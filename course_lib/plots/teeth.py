@@ -20,6 +20,7 @@ from course_lib.plots.canvas import (
     SMALLEST,
     TITLE,
     WEIGHTS,
+    arrow,
     new_axes,
     say,
 )
@@ -116,10 +117,13 @@ def _words(ax: Axes, curve: Any, spans: list, end: float, floor: float, weights:
                 high = max(max(span[5]) for span in first) / 1e3
                 ax.text(middle, high + 0.035 * top, str(unit), ha="center", **text)
     if "backward" in halves:
-        last = f"orange: its shards of the gradients, {sum(curve.shards) / 1e3:.1f} kB at last"
-    else:
-        last = "above it, light blue: the inputs that it keeps"
-    ax.text(end * 0.99, floor - weights / 2, last, ha="right", **text | {"color": "white"})
+        last = f"its shards of the gradients: {sum(curve.shards) / 1e3:.1f} kB"
+        ax.text(end * 0.99, floor + 0.18 * weights, last, ha="right", **text)
+    beside = halves["backward"][0][3] if "backward" in halves else end  # here the most inputs are kept
+    place, stripe = (beside + end / 60, "left") if beside < end else (end * 0.99, "right")
+    ax.text(place, floor - weights / 2, "the inputs that it keeps", ha=stripe, **text | {"color": "white"})
+    x = place + (end / 30 if stripe == "left" else -end / 60)
+    arrow(ax, (x, floor - weights / 2 + 0.04 * top), (x, floor + 0.01 * top), colour="white", line=1.6)
 
 
 def chips(ax: Axes, x: float, y: float, words: Mapping[str, str], end: float) -> None:
