@@ -14,13 +14,13 @@ CELL = 0.23  # inches high
 DIGITS = 0.11  # inches that a rank's part must be wide to bear its number
 
 
-def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = "", note: str = "") -> Axes:
+def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = "") -> Axes:
     """Draw every step of one or several runs, `per_row` beside one another.
 
     `runs[name][step][rank][chunk]` are the ranks whose part is in it, as `ring_steps` and `steps_of` of
     `course_lib.lessons.ring` return them; step 0 is what ranks begin with and not drawn. What has come in in a step has
-    a pink frame, what is complete a black one. Beside a name stands what each rank receives, in tensors; `note` is
-    written beside the last steps, where a shorter run leaves room.
+    a pink frame, what is complete a black one. Only the text twin says what each rank receives, in tensors: a reader of
+    the picture counts frames.
     """
     first = next(iter(runs.values()))
     ranks, chunks = len(first[0]), len(first[0][0])
@@ -33,9 +33,8 @@ def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = ""
     for (name, steps, shown), height in zip(rows, heights, strict=True):
         y = top
         if name:
-            words = f"{name}: each rank receives {_received(steps) / chunks:g} tensors"
-            ax.text(0, y - 0.15, words, fontsize=SMALLEST, va="center", weight="bold", color=INK)
-            told.append(words)
+            ax.text(0, y - 0.15, name, fontsize=SMALLEST, va="center", weight="bold", color=INK)
+            told.append(f"{name}: each rank receives {_received(steps) / chunks:g} tensors")
             y -= HEAD
         for rank in range(ranks):
             middle = y - UNDER - CELL * (rank + 0.5)
@@ -48,11 +47,6 @@ def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = ""
             done = sum(_complete(cell, ranks) for row in steps[step] for cell in row)
             told.append(f"step {step}: {how}; {done} of {ranks * chunks} chunks are complete")
         top -= height
-    if note:
-        last = rows[-1][2]
-        ax.text(LEFT + len(last) * wide + 0.1, top + (CELL * ranks + 0.12) / 2, note, va="center", fontsize=TITLE,
-                weight="bold", color=INK)  # fmt: skip
-        told.append(note.replace("\n", " "))
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     keys = [Patch(facecolor=FACES[rank], edgecolor=INK, label=f"rank {rank}") for rank in range(ranks)]
@@ -79,11 +73,11 @@ def _panel(ax: Axes, x: float, y: float, wide: float, held: Sequence, before: Se
                             va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
             corner = (left, low), part * ranks, CELL - gap
             if _complete(cell, ranks):
-                frames.append((INK, 1.4, corner))
+                frames.append((INK, 1.8, corner))
             if cell != before[rank][chunk]:  # around the black one
-                outer = (left - 0.02, low - 0.02), part * ranks + 0.04, CELL - gap + 0.04
+                outer = (left - 0.028, low - 0.028), part * ranks + 0.056, CELL - gap + 0.056
                 frames.append((SENT, 2.2, outer))
-    for colour, line, corner in frames:
+    for colour, line, corner in sorted(frames, key=lambda frame: frame[0] == INK):  # black over pink
         ax.add_patch(Rectangle(*corner, facecolor="none", edgecolor=colour, linewidth=line))
 
 

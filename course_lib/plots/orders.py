@@ -22,16 +22,15 @@ def orders_of_adding(ranks: int = 4) -> Axes:
     ax = sheet(high + 0.45, WIDTH, high)
     ring = [[(chunk + 1 + hop) % ranks for hop in range(ranks)] for chunk in range(ranks)]
     false = [[(rank - hop) % ranks for hop in range(ranks)] for rank in range(ranks)]
-    told = [*_draw(ax, 0, high, "A ring: one order for each chunk", "chunk", ring),
-            *_draw(ax, WIDTH / 2 + 0.4, high, "Your colleague's: one order for each rank", "rank", false)]
+    told = [*_draw(ax, 0, high, "A ring", "chunk", ring),
+            *_draw(ax, WIDTH / 2 + 0.4, high, "Your colleague's version", "rank", false)]
     serial = ring.index(list(range(ranks)))
     ax.text(NAME + STEP * ranks - 0.1, high - 0.75 - LINE * serial, "← serial order", va="center",
             fontsize=SMALLEST, color=INK)  # fmt: skip
-    for left, words, colour in ((0, "added once, then copied: all ranks hold equal bits", INK),
-                                (WIDTH / 2 + 0.4, f"added {ranks} times: do all ranks hold equal bits?", LIMIT)):
+    for left, words, colour in ((0, "each chunk is added up once, then copied", INK),
+                                (WIDTH / 2 + 0.4, "each rank adds up whatever comes past", LIMIT)):
         ax.text(left, 0.1, words, va="center", fontsize=SMALLEST, color=colour)
-    ax.set_title("A ring adds each chunk once; your colleague's ranks each add for themselves", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title("In which order are the parts added?", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
 

@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import INK, SMALLEST, say
 from course_lib.plots.collectives import bandwidth, bytes_text
 
+ROOM = 0.5  # how far apart lines must end, as a logarithm, for their names to stand beside the ends
+
 
 def rates_over_size(
     series: Mapping[str, Mapping[float, float]], *, title: str | None = None, mark: float | None = None,
@@ -23,14 +25,18 @@ def rates_over_size(
     ax = bandwidth(series, title=title)
     ax.get_legend().remove()
     sizes = sorted(next(iter(series.values())))
-    ax.set_xlim(sizes[0] / 1.9, sizes[-1] * 1.9)
     inner = sizes[1:-2] if ratios and len(sizes) > 3 else sizes  # the ends bear the ratios
     at = max(inner, key=lambda size: _closest(series, size))
+    beside = not ratios and _closest(series, sizes[-1]) > ROOM  # the names stand to the right of the lines
+    at = sizes[-1] if beside else at
+    ax.set_xlim(sizes[0] / 1.9, sizes[-1] * ((sizes[-1] / sizes[0]) ** 0.3 if beside else 1.9))
     order = sorted(series, key=lambda name: series[name][at])
     for line, (name, points) in zip(ax.lines, series.items(), strict=True):
         above = name == order[-1]
         offset, place = ((-7, 6), "bottom") if above else ((7, -6), "top")
-        ax.annotate(name, (at, points[at]), offset, textcoords="offset points", ha="right" if above else "left",
+        offset, place = ((8, 0), "center") if beside else (offset, place)
+        ax.annotate(name, (at, points[at]), offset, textcoords="offset points",
+                    ha="right" if above and not beside else "left",
                     va=place, fontsize=SMALLEST, color=line.get_color(), weight="bold")  # fmt: skip
     if ratios:
         first, second = list(series.values())[:2]

@@ -50,6 +50,7 @@ def star_and_ring() -> Axes:
     _draw_times(star_time, through_one, "Six whole tensors, one message at a time")
     _draw_times(ring_time, around, "Six steps of a quarter each, four messages at a time")
     star_time.tick_params(labelbottom=False)
+    star_time.set_xlabel("upper half of a row: what a rank sends; lower half: what it receives", fontsize=SMALLEST)
     ring_time.set_xlabel("time (1 = one whole tensor through one port)", fontsize=SMALLEST)
     idle = ((1.5, -0.2), (4.5, 0.2), (2, 1), (5, 1), (0.5, 2), (3, 2), (5.5, 2), (1, 3), (4, 3))  # of these rows all
     for x, y in idle:
@@ -58,8 +59,7 @@ def star_and_ring() -> Axes:
     ring_time.axvline(taken, color=INK, linewidth=1.6)
     said = f"done after {taken:g} instead of {instead:g}:\n{instead / taken:g} times as fast"
     ring_time.text(taken + 0.15, 1.2, said, ha="left", va="center", fontsize=TITLE, weight="bold")
-    ring_time.text(taken + 0.15, 2.8, "upper half of a row: what a rank sends;\nlower half: what it receives; "
-                   "a digit is a chunk", ha="left", va="center", fontsize=SMALLEST)  # fmt: skip
+    ring_time.text(taken + 0.15, 2.8, "a digit is the number of a chunk", ha="left", va="center", fontsize=SMALLEST)
     say(star_time, f"rank 0 receives from ranks 1, 2 and 3 and then sends to each of them, one message at a time, "
                    f"until time {instead:g}; the others send once, wait, and receive once")
     say(ring_time, f"every rank sends and receives without a pause until time {taken:g}, {instead / taken:g} times as "
@@ -161,12 +161,13 @@ def chunk_journey() -> Axes:
         if place:
             arrow(ax, (x - 1.05, 4.4), (x, 4.4), colour=SENT, line=2.0)
             ax.text(x - 0.52, 4.65, "add" if place < RANKS else "copy", ha="center", fontsize=SMALLEST, color=INK)
-    ax.text(x + 1.95, 6.2, "thick frame: the sum is complete", ha="right", fontsize=SMALLEST, color=INK)
+    first = 0.1 + 3.0 * (RANKS - 1)  # where the sum is complete
+    ax.text(first, 6.2, "thick frame: the sum is complete", fontsize=SMALLEST, color=INK)
     halves = ((0.1, 11.05, "reduce-scatter: every rank on the way adds its part"),
               (11.45, 20.05, "all-gather: the sum is passed on"))  # fmt: skip
     for left, right, words in halves:
         ax.plot([left, left, right, right], [2.1, 1.7, 1.7, 2.1], color=GREY, linewidth=1.4)
-        ax.text((left + right) / 2, 0.45, words, ha="center", fontsize=SMALLEST, color=INK)
+        ax.text((left + right) / 2, 0.75, words, ha="center", fontsize=SMALLEST, color=INK)
     say(ax, "chunk 0, hop by hop: " + ", ".join(told) + "; three hops add, three copy")
     return ax
 
@@ -223,8 +224,8 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
     when = f"step {step} of {len(steps) - 1}: " if step else "before the first message"
     what = "nothing changed" if step else ""
     if done:
-        how = f" and were {next(iter(done))}" if done in ({ADDED}, {COPIED}) else ""
-        what = f"the pink frames have just come in{how}"
+        how = f" and was {next(iter(done))}" if done in ({ADDED}, {COPIED}) else ""
+        what = f"framed in pink is what just came in{how}"
     ax.set_title(f"{name}{when}{what}", fontsize=TITLE, loc="left")
     say(ax, "\n".join([*told, shards_text(held)]))
     return ax

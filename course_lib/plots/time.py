@@ -57,13 +57,14 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 def timeline(
     result: Any, *, ranks: Iterable[int] | None = None, most: int = 16, row: str = "rank", title: str | None = None,
-    until: float = 0.0, ax: Axes | None = None,
+    until: float = 0.0, ax: Axes | None = None, halves: bool = False,
 ) -> Axes:  # fmt: skip
     """Draw what each rank did when: a row per rank, a bar per event; all of its time that is left is idle, and grey.
 
-    Where events of one rank overlap they share the height of its row. Of more than `most` ranks the first and the last
-    are drawn, unless `ranks` says which; `row` is what a row is called. Pictures with the same `until`, in seconds,
-    have one scale. The text twin is `print(result)`; the bars are `result.events`.
+    Where events of one rank overlap they share the height of its row; with `halves` all sends lie in the upper half of
+    a row, and all receives in the lower one. Of more than `most` ranks the first and the last are drawn, unless `ranks`
+    says which; `row` is what a row is called. Pictures with the same `until`, in seconds, have one scale. The text twin
+    is `print(result)`; the bars are `result.events`.
     """
     wanted = list(range(len(result)) if ranks is None else ranks)
     rows = wanted if ranks is not None or len(wanted) <= most else wanted[: most // 2] + wanted[-(most // 2) :]
@@ -76,7 +77,7 @@ def timeline(
     count = len(rows) + bool(left_out)
     ax = new_axes(ax, 1.5 + min(0.42 * count, 6.5))
     least = span * factor / 2000  # what takes no time is drawn as a hairline
-    bars, labels = _bars(events, place, factor, least)
+    bars, labels = _bars(events, place, factor, least, halves)
     thick = max((len(found) for found in bars.values()), default=0) <= 40 * max(1, count)
     if events:
         bars["idle"] = [_box(0, taken * factor, place[rank] - 0.4, 0.8) for rank in rows]
@@ -170,12 +171,14 @@ def _edge(colour: str, hatch: str) -> str:
     return "#777777" if hatch and colour == YELLOW else "white"
 
 
-def _bars(events: list, place: dict[int, int], factor: float, least: float) -> tuple[dict, list]:
+def _bars(
+    events: list, place: dict[int, int], factor: float, least: float, halves: bool = False
+) -> tuple[dict, list]:
     """Return the boxes of each kind, corner by corner, and (x, y, width, text, kind) of the events with a label."""
     bars: dict[str, list] = {}
     labels = []
     for rank, group in itertools.groupby(sorted(events, key=lambda event: event.rank), key=lambda event: event.rank):
-        for event, lane, lanes in _lanes(list(group)):
+        for event, lane, lanes in [(one, int(one.kind != "send"), 2) for one in group] if halves else _lanes([*group]):
             height = 0.8 / lanes
             top = place[rank] - 0.4 + lane * height
             x0, x1 = event.start * factor, max(event.end * factor, event.start * factor + least)

@@ -17,14 +17,16 @@ from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 def timelines(
     results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None,
     names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0, tints: bool = False,
+    halves: bool = False,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
     the bars bear none; `names` says what a kind of event is called in the legend; without `chunks` all chunks of a rank
-    look alike, and with `tints` a second chunk is pale rather than hatched; the axis reaches at least to `until`
-    seconds. Its text twin is `print(result)` of each.
+    look alike; with `halves` sends lie in the upper half of a row, receives in the lower; and with `tints` a second
+    chunk is pale rather than hatched; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of
+    each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
@@ -37,7 +39,7 @@ def timelines(
     )  # fmt: skip
     first = next(iter(results.values())).seconds
     for place, (ax, (name, result)) in enumerate(zip(axes.flat, results.items(), strict=True)):
-        timeline(result, row=row, until=longest, ax=ax)
+        timeline(result, row=row, until=longest, ax=ax, halves=halves)
         faster = first / result.seconds if place else 1.0
         gain = "" if abs(faster - 1) < 0.005 else f", {faster:.2f} times as fast"
         if faster < 0.5:
@@ -61,7 +63,7 @@ def timelines(
         patch.set_label((names or {}).get(patch.get_label(), patch.get_label()))
     legend_below(axes[0, 0], keys)
     if title:
-        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
+        figure.suptitle(f"{title}\n", fontsize=TITLE, x=0.01, ha="left", linespacing=0.4)
     return list(axes.flat)
 
 

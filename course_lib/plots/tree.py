@@ -24,8 +24,8 @@ def tree_rounds(ranks: int = 8) -> Axes:
     grown = [min(2**done, ranks) for done in range(rounds + 1)]  # who has the tensor after each round
     steps = [[(rank, rank + 2**done) for rank in range(2**done) if rank + 2**done < ranks] for done in range(rounds)]
     inward = [[(other, one) for one, other in pairs] for pairs in reversed(steps)]
-    told = [*_draw(ax, LEFT, half, high, "reduce: receivers add, white is done", grown[::-1], inward, ranks),
-            *_draw(ax, LEFT + half + GAP, half, high, "broadcast: the sum spreads", grown, steps, ranks)]
+    told = [*_draw(ax, LEFT, half, high, "reduce: receivers add; white: done", grown[::-1], inward, ranks),
+            *_draw(ax, LEFT + half + GAP, half, high, "broadcast: sum spreads; white: not yet", grown, steps, ranks)]
     for done in range(rounds + 1):
         y = high - 0.55 - HIGH * done
         name = "at first" if not done else f"round {done}"
@@ -46,11 +46,14 @@ def _draw(ax: Axes, left: float, wide: float, high: float, name: str, have: list
         for rank in range(ranks):
             there = rank < filled
             look = {"colour": FACES[0] if there else "white", "edge": INK if there else GREY}
-            box(ax, left + place * rank, y - 0.13, place * 0.72, 0.26, text=str(rank), **look)
+            box(ax, left + place * rank, y - 0.16, place * 0.78, 0.32, text=str(rank), **look)
         pairs = steps[done - 1] if done else []
+        for rank in range(min(filled, have[done - 1]) if done else 0):  # keeps its tensor
+            x = left + place * (rank + 0.39)
+            ax.plot([x, x], [y + 0.16, y + HIGH - 0.16], color=GREY, linewidth=1.0, zorder=0)
         for sender, receiver in pairs:
-            start, end = (left + place * (rank + 0.36) for rank in (sender, receiver))
-            arrow(ax, (start, y + HIGH - 0.13), (end, y + 0.13), colour=SENT, line=1.8)
+            start, end = (left + place * (rank + 0.39) for rank in (sender, receiver))
+            arrow(ax, (start, y + HIGH - 0.16), (end, y + 0.16), colour=SENT, line=1.8)
         told.append(f"{name.partition(':')[0]} round {done}: " * bool(done)
                     + f"{filled} of {ranks} {'hold sums' if name.startswith('reduce') else 'have the tensor'}"
                     + "".join(f", {one} sends to {other}" for one, other in pairs))  # fmt: skip
