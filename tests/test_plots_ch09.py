@@ -59,6 +59,19 @@ def test_without_numbers_no_bar_bears_one():
     assert [ax.texts[:] for ax in plots.timelines(played(), numbers=False)] == [[], []]
 
 
+def test_only_bars_with_a_sign_bear_their_words_if_asked():
+    dual = play(schedules.dual_pipe_v(4, 8), 0.5, 0.5, 0.5, overlapped=1.5)
+    (ax,) = plots.timelines({"DualPipe-V": dual}, chunks=False, numbers="&")
+    told = [text.get_text() for text in ax.texts]
+    assert len(told) == 25 and all("&" in words for words in told)
+
+
+def test_a_block_names_its_steps_and_the_split_says_what_is_kept():
+    told = [text.get_text() for text in plots.overlapped_block().texts]
+    assert [told.count(f"{kind}\n{step}") for kind in "FB" for step in ("attention", "dispatch")] == [2] * 4
+    assert "x must be kept for W" in [text.get_text() for text in plots.split_backward().texts]
+
+
 def test_a_route_tells_which_rank_holds_which_stage():
     words = plots.words_of(PICTURES["routes"]().figure)
     assert "stages 0 to 7 on ranks 0, 1, 2, 3, 3, 2, 1, 0" in words
@@ -159,6 +172,12 @@ def test_price_moves_name_every_line_and_share_a_first_value():
     told = [text.get_text() for text in ax.texts]
     assert {"20.5%  three", "21.0%  one", "30.0%  two", "one, two  20.0%", "three  10.0%"} == set(told)
     assert "three: 10.0%, then 20.5%" in plots.words_of(ax.figure)
+
+
+def test_names_that_were_overtaken_are_strong_if_nobody_says_which():
+    first, second = {"one": 0.2, "two": 0.2, "three": 0.3}, {"one": 0.2, "two": 0.1, "three": 0.4}
+    ax = plots.price_moves(first, second, ("before", "after"), "Moves", strong=None)
+    assert [text.get_text() for text in ax.texts if text.get_weight() == "bold"] == ["20.0%  one"]
 
 
 def test_labels_are_spread_no_further_than_needed():
