@@ -118,6 +118,16 @@ def test_the_way_of_a_micro_batch_passes_every_stage_down_and_up(schedule, point
     assert len(times) == points and sorted(times) == list(times)
 
 
+def test_numbers_that_a_way_crosses_stand_in_front_of_it():
+    done = play(schedules.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
+    ax = plots.mark_way(plots.timelines({"": done})[0], done)
+    (line,) = ax.lines
+    first, last = (next(text for text in ax.texts if text.get_position() == place) for place in ((0.25, 0), (16, 0)))
+    assert last.get_zorder() < line.get_zorder()
+    crossed = [text for text in ax.texts if text.get_zorder() > line.get_zorder()]
+    assert first not in crossed and 5 <= len(crossed) < len(ax.texts) / 2
+
+
 def test_losses_are_smoothed_around_their_middle():
     from course_lib.plots.losses import smoothed
 
