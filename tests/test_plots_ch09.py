@@ -59,6 +59,19 @@ def test_without_numbers_no_bar_bears_one():
     assert [ax.texts[:] for ax in plots.timelines(played(), numbers=False)] == [[], []]
 
 
+def test_only_bars_with_a_sign_bear_their_words_if_asked():
+    dual = play(schedules.dual_pipe_v(4, 8), 0.5, 0.5, 0.5, overlapped=1.5)
+    (ax,) = plots.timelines({"DualPipe-V": dual}, chunks=False, numbers="&")
+    told = [text.get_text() for text in ax.texts]
+    assert len(told) == 25 and all("&" in words for words in told)
+
+
+def test_a_block_names_its_steps_and_the_split_says_what_is_kept():
+    told = [text.get_text() for text in plots.overlapped_block().texts]
+    assert [told.count(f"{kind}\n{step}") for kind in "FB" for step in ("attention", "dispatch")] == [2] * 4
+    assert "x must be kept for W" in [text.get_text() for text in plots.split_backward().texts]
+
+
 def test_a_route_tells_which_rank_holds_which_stage():
     words = plots.words_of(PICTURES["routes"]().figure)
     assert "stages 0 to 7 on ranks 0, 1, 2, 3, 3, 2, 1, 0" in words
@@ -103,6 +116,16 @@ def test_the_way_of_a_micro_batch_passes_every_stage_down_and_up(schedule, point
     (line,) = plots.mark_way(plots.timelines({"": done})[0], done, 2).lines
     times = line.get_xdata()
     assert len(times) == points and sorted(times) == list(times)
+
+
+def test_numbers_that_a_way_crosses_stand_in_front_of_it():
+    done = play(schedules.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
+    ax = plots.mark_way(plots.timelines({"": done})[0], done)
+    (line,) = ax.lines
+    first, last = (next(text for text in ax.texts if text.get_position() == place) for place in ((0.25, 0), (16, 0)))
+    assert last.get_zorder() < line.get_zorder()
+    crossed = [text for text in ax.texts if text.get_zorder() > line.get_zorder()]
+    assert first not in crossed and 5 <= len(crossed) < len(ax.texts) / 2
 
 
 def test_losses_are_smoothed_around_their_middle():
@@ -159,6 +182,12 @@ def test_price_moves_name_every_line_and_share_a_first_value():
     told = [text.get_text() for text in ax.texts]
     assert {"20.5%  three", "21.0%  one", "30.0%  two", "one, two  20.0%", "three  10.0%"} == set(told)
     assert "three: 10.0%, then 20.5%" in plots.words_of(ax.figure)
+
+
+def test_names_that_were_overtaken_are_strong_if_nobody_says_which():
+    first, second = {"one": 0.2, "two": 0.2, "three": 0.3}, {"one": 0.2, "two": 0.1, "three": 0.4}
+    ax = plots.price_moves(first, second, ("before", "after"), "Moves", strong=None)
+    assert [text.get_text() for text in ax.texts if text.get_weight() == "bold"] == ["20.0%  one"]
 
 
 def test_labels_are_spread_no_further_than_needed():

@@ -24,8 +24,8 @@ def smoothed_losses(runs: Mapping[str, Sequence[float]], title: str, window: int
         places, means = smoothed(losses, window)
         end = sum(float(loss) for loss in losses[-20:]) / len(losses[-20:])
         ax.plot(places, means, color=colour, linewidth=2, label=f"{name}: {end:.3f} over the last 20 batches")
-    ax.set_xlabel("batch", fontsize=SMALLEST)
-    ax.set_ylabel(f"loss, and its mean over {window} batches", fontsize=SMALLEST)
+    ax.set_xlabel(f"batch (strong lines: means over {window} batches)", fontsize=SMALLEST)
+    ax.set_ylabel("loss", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(frameon=False, fontsize=SMALLEST)
     return ax

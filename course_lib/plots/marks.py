@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import hypot
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,6 +13,8 @@ from matplotlib.patheffects import withStroke
 from course_lib.plots.canvas import INK, SMALLEST, TITLE, arrow, say
 
 LEAST = 1e-9  # seconds: a shorter pause is rounding
+ROW = 0.42  # inches that a row of a timeline is high
+CLOSE = 0.09  # inches: a number so near to a line is crossed by it
 
 
 def pauses(result: Any, rank: int, *, ends: bool = True) -> list[tuple[float, float]]:
@@ -71,7 +75,10 @@ def mark_saved(ax: Axes, result: Any, until: float, words: str) -> Axes:
 
 
 def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
-    """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`."""
+    """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`.
+
+    Numbers that the line would cross stand in front of it.
+    """
     steps = []
     for event in result.events:
         action = event.action
@@ -82,4 +89,17 @@ def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
     points = [((start + end) / 2, rank + 0.25) for start, end, rank in steps]
     (line,) = ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.6, marker="o", markersize=4, zorder=6)
     line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
+    wide = 0.9 * ax.figure.get_figwidth() / ax.get_xlim()[1]  # inches a second
+    for text in ax.texts:
+        here = text.get_position()
+        if any(_distance(here, *step, wide) < CLOSE for step in pairwise(points)):
+            text.set(zorder=7, path_effects=[withStroke(linewidth=2.4, foreground="white")])
     return ax
+
+
+def _distance(place: tuple, begin: tuple, end: tuple, wide: float) -> float:
+    """Return how many inches a place is from the line between two others, all in seconds and rows."""
+    (x, y), (x0, y0), (x1, y1) = ((wide * seconds, ROW * row) for seconds, row in (place, begin, end))
+    along = ((x - x0) * (x1 - x0) + (y - y0) * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2)
+    along = min(1.0, max(0.0, along))
+    return hypot(x - x0 - along * (x1 - x0), y - y0 - along * (y1 - y0))

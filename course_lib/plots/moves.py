@@ -14,13 +14,16 @@ GAP = 0.045  # of the height: the least distance of two labels
 
 def price_moves(
     first: Mapping[str, float], second: Mapping[str, float], cases: tuple[str, str], title: str, *,
-    strong: Sequence[str] = (), ax: Axes | None = None,
+    strong: Sequence[str] | None = (), ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw shares by name as lines from their value in one case to that in another; `strong` ones have a colour.
+
+    `strong=None` means those that another name has overtaken: it was no better in the first case, and now is.
 
     Every name stands at the right, beside its second value; a first value stands at the left with all who share it.
     """
     ax = new_axes(ax, 4.6)
+    strong = [name for name in first if _overtaken(name, first, second)] if strong is None else strong
     top = 1.08 * max(*first.values(), *second.values())
     colours = dict(zip(strong, SERIES, strict=False))
     for name, here in first.items():
@@ -37,12 +40,17 @@ def price_moves(
         ax.text(-0.03, first[names[0]], f"{', '.join(names)}  {words}", ha="right", va="center", fontsize=SMALLEST)
     ax.set(xlim=(-0.55, 1.45), ylim=(0, top), yticks=[])
     ax.set_xticks([0, 1], cases, fontsize=SMALLEST)
-    ax.tick_params(length=0)
+    ax.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
     for side in ("left", "right", "top", "bottom"):
         ax.spines[side].set_visible(False)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(f"{name}: {first[name]:.1%}, then {second[name]:.1%}" for name in first))
     return ax
+
+
+def _overtaken(name: str, first: Mapping[str, float], second: Mapping[str, float]) -> bool:
+    """Return whether some other price was at least as high in the first case and is lower in the second."""
+    return any(first[other] >= first[name] - 1e-9 and second[other] < second[name] - 1e-9 for other in first)
 
 
 def spread(values: Mapping[str, float], least: float) -> dict[str, float]:

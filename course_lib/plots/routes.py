@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import (
+    ACTIVATIONS,
     BACKWARD,
     FACES,
     FORWARD,
@@ -75,7 +76,7 @@ def stage_routes(
         ax.tick_params(length=0, labelsize=SMALLEST)
         for spine in ax.spines.values():
             spine.set_visible(False)
-        ax.set_title(name, fontsize=TITLE - bool(title), loc="left")
+        ax.set_title(name, fontsize=TITLE - bool(title), loc="left" if title else "center")
         say(ax, "; a second copy of the model: ".join(told))
     if title:
         figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
@@ -108,14 +109,17 @@ def split_backward(ax: Axes | None = None) -> Axes:
     arrow(ax, (18.4, 3.85), (14.4, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (9.6, 3.85), (5.6, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (18.4, 3.6), (14.4, 1.5), colour=BACKWARD, line=2)
-    arrow(ax, (9.6, 1.35), (5.6, 1.35), colour=BACKWARD, line=2)
+    arrow(ax, (9.6, 1.1), (5.6, 1.1), colour=BACKWARD, line=2)
+    ax.plot([8.6, 8.6], [6.35, 1.75], color=ACTIVATIONS, linewidth=2, linestyle="--", zorder=0)
+    arrow(ax, (8.6, 1.75), (9.6, 1.75), colour=ACTIVATIONS, line=2)
     for x, y, words, side in (
         (5.4, 6.35, "x from the rank before", "right"), (18.6, 6.35, "y to the next rank", "left"),
         (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for ∇x", "right"),
-        (5.4, 1.35, "stays here: nobody needs\n∇W before the optimizer", "right"),
+        (5.4, 1.1, "stays here: nobody needs\n∇W before the optimizer", "right"),
+        (8.3, 5.1, "x must be kept for W", "right"),
     ):  # fmt: skip
         ax.text(x, y, words, ha=side, va="center", fontsize=SMALLEST)
     say(ax, "forward F: x from the rank before gives y for the next rank; backward, input part I: the gradient of y "
             "gives the gradient of x, for which the rank before is waiting; weight part W: it gives the gradient of "
-            "the weights, which nobody needs before the optimizer's step")
+            "the weights, which nobody needs before the optimizer's step; it needs x again, so x is kept until then")
     return ax

@@ -15,18 +15,18 @@ from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 
 
 def timelines(
-    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True, title: str | None = None,
-    names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0, tints: bool = False,
-    halves: bool = False,
+    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool | str = True,
+    title: str | None = None, names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0,
+    tints: bool = False, halves: bool = False,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
-    the bars bear none; `names` says what a kind of event is called in the legend; without `chunks` all chunks of a rank
-    look alike; with `halves` sends lie in the upper half of a row, receives in the lower; and with `tints` a second
-    chunk is pale rather than hatched; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of
-    each.
+    the bars bear none, and with `numbers="&"` only labels that hold this sign are written; `names` says what a kind of
+    event is called in the legend; without `chunks` all chunks of a rank look alike; with `halves` sends lie in the upper
+    half of a row, receives in the lower; and with `tints` a second chunk is pale rather than hatched; the axis reaches
+    at least to `until` seconds. Its text twin is `print(result)` of each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
@@ -48,8 +48,8 @@ def timelines(
         ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
         ax.set_xlabel(words if place == len(results) - 1 else "", fontsize=SMALLEST)
-        if not numbers:
-            for text in list(ax.texts):
+        for text in [] if numbers is True else list(ax.texts):
+            if not numbers or numbers not in text.get_text():
                 text.remove()
     for legend in list(figure.legends):
         legend.remove()
