@@ -108,6 +108,7 @@ class Grading:
         """
         self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
+        self._homes = {one.id: chapter.name for chapter in self.known.values() for one in chapter.exercises}
         self.environ = room.make(root)
         self.reason = "as was asked" if unprotected else ""
         """Why there is no sandbox; empty if there is one, or nobody has looked yet."""
@@ -183,7 +184,7 @@ class Grading:
 
     def moved(self, notebook: NotebookNode, chapter: Chapter) -> str:
         """Say which answers in a copy of an earlier version belong to another chapter now, where they are graded."""
-        homes = {e.id: other.name for other in self.known.values() if other is not chapter for e in other.exercises}
+        homes = {exercise: home for exercise, home in self._homes.items() if home != chapter.name}
         here = {exercise.id for exercise in chapter.exercises}
         asked = [cell["id"] for cell in tagged(notebook, "exercise") if cell.get("id") in homes]
         given = answers_of(notebook, [name for name in asked if name not in here])
