@@ -407,7 +407,7 @@ class Class:
         ordered, rules, learners = self.ordered(), self.rules, self.learners()
         notes = rules.notes + not_used(rules.by_hand, self.attempts.keys(), learners)
         if rules.roster:
-            notes += differences(rules.persons, self.whose(), learners)
+            notes += differences(rules.persons, self.whose(), learners, self.attempts.learners())
         about |= {"policy": rules.policy.plain(), "notes": notes}
         write_json(out / "grades.json", about, ordered, self.attempts.all())
         if not final:
@@ -440,7 +440,7 @@ class Class:
         if again or not alike:
             return Job(handed_in, earlier)
         same = earlier if earlier in alike else alike[-1]
-        known.put(same | _now(handed_in, same, new), earlier)
+        known.put(same | _now(handed_in, same, new) | {"judge": group.judge}, earlier)  # the digest says which judge
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,10 +87,13 @@ def _whose(learner: str, persons: Sequence[Person], path: Path) -> Person | None
     return None
 
 
-def differences(persons: Sequence[Person], whose: dict[str, Person], learners: Iterable[str]) -> list[str]:
-    """Return a sentence on the folders that the roster does not know, and one on who has no folder."""
+def differences(
+    persons: Sequence[Person], whose: dict[str, Person], learners: Iterable[str], tried: Collection[str]
+) -> list[str]:
+    """Return a sentence on the learners whom the roster does not know, and one on who has not `tried` anything."""
     unknown = [learner for learner in learners if learner not in whose]
-    missing = [person.name or person.id for person in persons if person not in set(whose.values())]
+    there = {person for learner, person in whose.items() if learner in tried}
+    missing = [person.name or person.id for person in persons if person not in there]
     told = []
     if unknown:
         told.append(f"{len(unknown)} not in the roster, so in no export: {_list(unknown)}.")
