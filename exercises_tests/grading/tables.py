@@ -24,7 +24,8 @@ def read_table(path: Path, wanted: Sequence[str], also: Sequence[str] = ()) -> l
     text = _text(path)
     first = next((line for line in text.splitlines() if line.strip()), "")
     # csv.Sniffer guesses from the data, where names hold commas and comments hold semicolons; a header holds neither.
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    # strict: a quote that nobody closed would else take in the rest of the file, and its learners, without a word.
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     try:
         rows = [(lines.line_num, [cell.strip() for cell in row]) for row in lines if any(map(str.strip, row))]
     except csv.Error as error:
