@@ -8,6 +8,7 @@ import os
 import made_up_class as made_up
 import pytest
 
+from exercises_tests.__main__ import main
 from exercises_tests.grading import grader
 from exercises_tests.grading.attempts import Attempts
 from exercises_tests.grading.policy import Policy
@@ -181,6 +182,51 @@ def test_a_grade_book_of_an_earlier_version_is_read_and_nothing_of_it_lost(desk)
     desk.hand_in(day=2, parameter_count=5)
     desk.grade()
     assert desk.attempts() == [(1, 4), (2, 5)]
+
+
+def test_what_the_grader_fails_at_costs_no_earlier_attempt(desk, monkeypatch):
+    desk.hand_in(parameter_count=4)
+    desk.grade()
+    desk.hand_in(day=2, parameter_count=5)
+
+    def failing(*words):
+        raise OSError("no sandbox today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made_up.Judge, "ask", failing)
+        fault, earlier = desk.grade()
+    assert fault["fault"] and fault["remark"].startswith("not graded: the grader failed (OSError: no sandbox today")
+    assert (earlier["earned"], earlier["remark"]) == (
+        4, "the notebook there is not graded yet; attempt 1 of 1 counts: run the command again")
+    assert [one["earned"] for one in desk.grade()] == [5]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [("submissions/course.toml", "[deadline]\nall = 2027-03-05T18:00:00", "has no time zone"),
+     ("submissions/roster.csv", "id,name\n1,ann\n2,Ann\n", "could be of either"),
+     ("grades/by_hand.csv", "learner,chapter,exercise,points,comment\nann,ch01,training_days,9,", "at most 3")],
+)  # fmt: skip
+def test_what_is_refused_is_one_sentence_on_the_command_line_and_changes_nothing(desk, capsys, file, text, words):
+    desk.hand_in(parameter_count=4)
+    desk.grade()
+    before = {path.name: path.read_bytes() for path in desk.out.iterdir() if path.is_file()}
+    (desk.out.parent / file).write_text(text)
+    assert main(["grade", str(desk.folder), "--out", str(desk.out), "--unprotected", "--again", "ann"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert words in said[-1] and not said[-1].startswith("Traceback")
+    after = {path.name: path.read_bytes() for path in desk.out.iterdir() if path.is_file()}
+    assert before.items() <= after.items()
+
+
+def test_notes_are_printed_and_kept_in_the_grade_book(desk, capsys, monkeypatch):
+    desk.hand_in(parameter_count=4)
+    desk.out.mkdir()
+    (desk.out / "by_hand.csv").write_text("learner,chapter,exercise,points,comment\nbob,ch01,training_days,1,\n")
+    monkeypatch.setattr(grader.Grading, "sandbox", lambda self, core=None: made_up.Judge())
+    assert main(["grade", str(desk.folder), "--out", str(desk.out), "--unprotected"]) == 0
+    note = "by_hand.csv: there is no learner 'bob'; there is ann. The line is kept."
+    assert note in capsys.readouterr().err.splitlines() and desk.book()["notes"] == [note]
 
 
 @pytest.mark.parametrize("change", [{"handed_in": "yesterday"}, {"handed_in": "2027-03-05T18:00:00"}, {"cells": []}])

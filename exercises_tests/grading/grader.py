@@ -522,9 +522,9 @@ def _planned(whole: Class, group: Grading, todo: list, again: Collection[str], e
             if isinstance(thing, dict):
                 whole.others.setdefault(learner, []).append(thing)
                 continue
+            whole.attempts.waiting.add(thing.key)
             try:
                 if job := whole.plan(group, thing, learner in again, exercises):
-                    whole.attempts.waiting.add(thing.key)
                     jobs.append(job)
             except Exception as error:  # nobody else's grade depends on what one submission holds
                 whole.others.setdefault(learner, []).append(_fault(learner, thing.path, error))
