@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from exercises_tests.grading import exports
-from exercises_tests.grading.grader import NO_ATTEMPT, empty_record
+from exercises_tests.grading.attempts import NO_ATTEMPT, empty_record
 from exercises_tests.grading.policy import Policy
 from exercises_tests.grading.roster import Person, differences, matched, read_roster
 from exercises_tests.tools.chapters import ChapterError, chapters

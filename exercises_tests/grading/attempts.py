@@ -10,14 +10,14 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from exercises_tests.grading.policy import Policy, shown
+from exercises_tests.grading.policy import Policy, shown, when
 
 MOST_KEPT = 20_000  # characters of a cell as handed in; longer ones are cut in the record, and judged whole
 UNKNOWN = {"handed_in": "", "attempt": 1, "cells": {}, "answers": "", "judge": ""}
 """What the grade books of earlier versions do not say of an attempt."""
-OF_POLICY = ("attempts", "late_hours", "counted", "possible")
 
 Key = tuple[str, str]
 Record = dict[str, Any]
@@ -26,6 +26,30 @@ Record = dict[str, Any]
 def digest(cells: Mapping[str, str]) -> str:
     """Return what tells these answers from others."""
     return hashlib.sha256(json.dumps(dict(cells), sort_keys=True).encode()).hexdigest()
+
+
+class HandedIn(Protocol):
+    """A learner's notebook of a chapter, as the grader looks at it."""
+
+    cells: dict[str, str]
+    changed: float
+
+
+def kept_of(handed_in: HandedIn) -> dict[str, Any]:
+    """Return what the record of an attempt keeps of what was handed in, and when: ISO text in UTC."""
+    cells = {name: text[:MOST_KEPT] for name, text in handed_in.cells.items()}
+    return {"handed_in": when(handed_in.changed), "cells": cells, "answers": digest(handed_in.cells)}
+
+
+def empty_record(learner: str, path: Path, remark: str) -> dict[str, Any]:
+    """Return the record of what earns nothing."""
+    return {"learner": learner, "file": path.name, "chapter": "", "earned": 0, "points": 0, "results": [],
+            "remark": remark, "seed": None, "digest": "", "judge": "", "handed_in": "", "attempt": 0, "cells": {},
+            "answers": ""}  # fmt: skip
+
+
+NO_ATTEMPT = {"attempts": 0, "late_hours": 0.0, "counted": 0.0, "possible": 0.0}
+"""What a policy makes of what earns nothing."""
 
 
 class Attempts:
@@ -41,7 +65,7 @@ class Attempts:
             if record["chapter"]:
                 results = [{"events": []} | {name: value for name, value in result.items() if name != "counts"}
                            | {"by_hand": None} for result in record["results"]]  # fmt: skip
-                bare = {name: value for name, value in record.items() if name not in OF_POLICY}
+                bare = {name: value for name, value in record.items() if name not in NO_ATTEMPT}
                 self._insert(UNKNOWN | bare | {"results": results})
 
     def learners(self) -> set[str]:
