@@ -437,9 +437,9 @@ def test_a_class_is_not_graded_in_a_handout(tmp_path):
 
 def test_a_second_interruption_loses_nothing_that_the_first_run_graded(tmp_path):
     root, folder, out = small_class(tmp_path)
-    todo = submissions(folder)
-    done = {(learner, path.name): {"learner": learner, "results": []} for learner, (path,) in todo}
-    grader.Class(folder, todo, done).save(out, {}, final=False)
+    record = grader.empty_record("", Path("x.ipynb"), "") | {"chapter": attacked_course.NAME}
+    done = [record | {"learner": learner} for learner, _ in submissions(folder)]
+    grader.Class(["ann", "bob"], grader.Attempts(done)).save(out, {}, final=False)
     kept = json.loads((out / "grades.json").read_text())["submissions"]
     assert [record["learner"] for record in kept] == ["ann", "bob"]
 
