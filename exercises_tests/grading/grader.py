@@ -26,7 +26,8 @@ from nbformat import NotebookNode
 from tqdm import tqdm
 
 from exercises_tests.grading import room, sandbox, verdicts
-from exercises_tests.grading.gradebook import pages, read_json, write_csv, write_json, write_page
+from exercises_tests.grading.feedback import write_page
+from exercises_tests.grading.gradebook import pages, read_json, write_csv, write_json
 from exercises_tests.grading.submissions import submissions, why_none
 from exercises_tests.grading.verdicts import Verdicts
 from exercises_tests.tools import untrusted
