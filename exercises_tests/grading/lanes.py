@@ -29,12 +29,12 @@ INK = "#222222"  # on bars, which are bright on a dark page, too
 Event = list  # [rank, kind, begin, end, label], as verdicts.events returns it
 
 
-def figure(events: list[Event], name: str) -> str:
+def figure(events: list[Event], name: str, whose: str = "Your") -> str:
     """Return the picture with its sentence above and its colours below; `name` parts it from others of the page."""
     kinds = [kind for kind in LOOKS if any(event[1] == kind for event in events)]
     keys = "".join(f'<span class="key">{_swatch(kind, name)}{WORDS.get(kind, kind)}</span>' for kind in kinds)
     idle = '<span class="key"><i style="background:var(--idle)"></i>idle</span>' if kinds != ["wait"] else ""
-    caption = f"<figcaption>{text(sentence(events))}</figcaption>"
+    caption = f"<figcaption>{text(sentence(events, whose))}</figcaption>"
     return f'<figure>{caption}<div class="scroll">{drawing(events, name)}</div><div>{keys}{idle}</div></figure>'
 
 
@@ -58,7 +58,7 @@ def lasting(seconds: float) -> str:
     return f"{seconds * factor:.3g} {unit}"
 
 
-def sentence(events: list[Event]) -> str:
+def sentence(events: list[Event], whose: str = "The") -> str:
     """Say what is to be seen."""
     stuck = [event for event in events if event[1] == "wait"]
     ranks = len({event[0] for event in events})
@@ -71,10 +71,10 @@ def sentence(events: list[Event]) -> str:
     sent = sum(event[1] == "send" for event in events)
     told = f"{several(sent, 'message')} in {lasting(seconds)} of virtual time" if sent else _by_kind(events)
     if not seconds:
-        return f"What your {several(ranks, 'rank')} did took no time{cut}."
+        return f"What {whose.lower()} {several(ranks, 'rank')} did took no time{cut}."
     rank, share = max(_idle(events, seconds).items(), key=lambda item: (item[1], -item[0]))
     idle = f"; rank {rank} is idle for {share:.0%} of it" if share >= 0.05 else ""
-    return f"Your {several(ranks, 'rank')}: {told}{idle}{cut}."
+    return f"{whose} {several(ranks, 'rank')}: {told}{idle}{cut}."
 
 
 def _by_kind(events: list[Event]) -> str:

@@ -47,7 +47,7 @@ font-size:.9rem;white-space:nowrap}}.part.right{{border-color:var(--right)}}.par
 .part.right b{{color:var(--right)}}.part.wrong b{{color:var(--wrong)}}
 .code{{background:var(--paper);border:1px solid var(--line);border-radius:4px;padding:.5rem .7rem;
 white-space:pre;overflow-x:auto}}
-.bar{{display:flex;height:.9rem;min-width:6rem;border-radius:3px;overflow:hidden;background:var(--line);gap:1px}}
+.bar{{display:flex;height:.9rem;min-width:6rem;border-radius:3px;overflow:hidden;outline:1px solid var(--line);gap:1px}}
 .bar i{{display:block;flex:0 0 auto}}table{{border-collapse:collapse;width:100%}}
 th,td{{text-align:left;font-weight:400;padding:.15rem .8rem .15rem 0;vertical-align:baseline}}
 thead th{{white-space:nowrap;
