@@ -1,4 +1,4 @@
-"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|settings|grade|watch|submit. For make."""
+"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|settings|grade|watch|submit, for make."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         if argv[:1] == ["watch"]:
             from exercises_tests.grading import watch
 
-            return watch.main(argv[1:], root)
+            return watch.main(argv, root)
         options, rest = parser().parse_known_args(argv)
         if rest and options.command != "lab":
             parser().refuse(options.command, rest)

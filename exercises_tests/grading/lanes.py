@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from exercises_tests.grading.sheet import RED, several, text
+from exercises_tests.grading.sheet import COLLECTIVE, GREEN, GREY, INK, RECEIVED, RED, SENT, several, text
 from exercises_tests.grading.verdicts import MOST_EVENTS
 
-SENT, RECEIVED, COLLECTIVE, COMPUTE, GREY = "#CC79A7", "#EBCBDD", "#B55D95", "#009E73", "#999999"
 LOOKS = {
-    "send": (SENT, ""), "recv": (RECEIVED, ""), "work": (COMPUTE, ""), "all_reduce": (COLLECTIVE, ""),
+    "send": (SENT, ""), "recv": (RECEIVED, ""), "work": (GREEN, ""), "all_reduce": (COLLECTIVE, ""),
     "all_gather": (RECEIVED, "///"), "reduce_scatter": (SENT, "///"), "broadcast": (RECEIVED, "..."),
     "reduce": (SENT, "..."), "gather": (RECEIVED, "xxx"), "scatter": (SENT, "xxx"),
     "all_to_all": (COLLECTIVE, "///"), "barrier": (GREY, "///"), "wait": ("none", ""),
@@ -24,7 +23,6 @@ WIDTH, LEFT, RIGHT, ROW, GAP = 760, 62, 12, 30, 8  # pixels of the drawing
 MOST_ROWS = 12
 LETTER = 6.4  # pixels of one, on average
 FEW = 6  # events of a row that are told one by one
-INK = "#222222"  # on bars, which are bright on a dark page, too
 
 Event = list  # [rank, kind, begin, end, label], as verdicts.events returns it
 

@@ -15,18 +15,19 @@ from exercises_tests.tools.untrusted import plain
 
 # The colours of course_lib.plots.canvas, one meaning each. Not imported: that needs matplotlib, which takes longer to
 # start than a class that has not changed takes to grade; tests/test_sheet.py compares them.
-GREEN, ORANGE, RED, SKY, GREY = "#009E73", "#E69F00", "#D55E00", "#56B4E9", "#999999"
+GREEN, ORANGE, RED, SKY, YELLOW, GREY = "#009E73", "#E69F00", "#D55E00", "#56B4E9", "#F0E442", "#999999"
+SENT, RECEIVED, COLLECTIVE, WAITING, INK = "#CC79A7", "#EBCBDD", "#B55D95", "#DDDDDD", "#222222"
 STATES = {
     "passed": ("✓", GREEN, "passed"),
     "partly": ("◐", ORANGE, "some of the points"),
     "wrong": ("✗", RED, "tried, not right yet"),
     "borrowed": ("↓", SKY, "borrowed"),
-    "written": ("…", "#F0E442", "written, not checked yet"),
-    "open": ("–", "#DDDDDD", "not begun"),
+    "written": ("…", YELLOW, "written, not checked yet"),
+    "open": ("–", "var(--idle)", "not begun"),
 }
 """Of each state of an exercise its sign, its colour and its words; the sign is for whoever cannot tell the colours."""
 
-LIGHT = ("--ink:#222;--soft:#5a5a5a;--paper:#fff;--tint:#f5f6f8;--line:#d5d8dd;--idle:#ddd;"
+LIGHT = (f"--ink:{INK};--soft:#5a5a5a;--paper:#fff;--tint:#f5f6f8;--line:#d5d8dd;--idle:{WAITING};"
          "--right:#1c7a4b;--wrong:#b93a1c;--told:#1f6feb")
 DARK = ("--ink:#e6e6e6;--soft:#a9adb3;--paper:#16181c;--tint:#202329;--line:#3b4048;--idle:#4a4f57;"
         "--right:#4cc38a;--wrong:#ff8a65;--told:#6ea8fe")

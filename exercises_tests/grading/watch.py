@@ -22,7 +22,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from exercises_tests.grading.gradebook import write_whole
-from exercises_tests.grading.sheet import STATES, chapter, keys, page, several, stack, text
+from exercises_tests.grading.sheet import INK, STATES, chapter, keys, page, several, stack, text
 from exercises_tests.grading.submissions import submissions
 from exercises_tests.tools import untrusted
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, parse, tagged
@@ -32,15 +32,18 @@ EVERY, RENEW = 2.0, 5  # seconds from look to look, and until a browser reads th
 LONG, LEAST = 2, 10  # times its estimated minutes, and minutes, after which somebody has been at an exercise for long
 MOST_NAMED = 8  # of those who have been somewhere for long
 MOST_SAID = 20_000  # characters of a check's output that are looked at
+UNJUDGED = re.compile(r"^✗ \w+ +(not written yet|needs \w)", re.MULTILINE)
 BORROWS = re.compile(r"^[ \t]*\w+\s*=\s*borrow\(", re.MULTILINE)
-INK = "#222222"
 STYLE = f"""body{{max-width:84rem}}h1 small{{font-weight:400;font-size:1rem;color:var(--soft)}}
-.grid td,.grid th{{padding:1px}}.grid .what{{padding-right:.8rem;white-space:nowrap}}.grid .how{{width:9rem;
-min-width:6rem;padding-right:.8rem}}.grid th.who{{text-align:center;font-size:.75rem;color:var(--soft);
+ul.long{{columns:24rem;margin:.2rem 0;padding-left:1.2rem}}.grid{{width:auto;border-collapse:separate;
+border-spacing:3px}}.grid td.c.open{{color:var(--soft)}}
+.grid td,.grid th{{padding:0}}.grid .what{{padding-right:.8rem;white-space:nowrap}}.grid .how{{min-width:9rem;
+padding-right:.6rem;vertical-align:middle}}.grid th.who{{text-align:center;font-size:.75rem;color:var(--soft);
 vertical-align:bottom}}.grid th.who span{{writing-mode:vertical-rl;transform:rotate(180deg);max-height:9rem;
-overflow:hidden;white-space:nowrap}}.grid{{width:auto}}.grid td.c{{width:1.35rem;min-width:1.35rem;height:1.5rem;
-text-align:center;font-size:.8rem;line-height:1;color:{INK};border:2px solid var(--paper);vertical-align:middle}}
-.grid td.at{{border-color:var(--ink)}}.grid td.long{{border-color:#D55E00;border-style:double;border-width:4px}}
+overflow:hidden;white-space:nowrap}}.grid td.c{{width:1.2rem;min-width:1.2rem;height:1.3rem;text-align:center;
+font-size:.8rem;line-height:1;color:{INK};vertical-align:middle}}.grid td.at{{outline:2px solid var(--ink)}}
+.grid td.at.long{{outline:3px solid var(--wrong)}}@page{{size:landscape}}@media print{{.grid{{border-spacing:2px}}
+.grid td.c{{width:.95rem;min-width:.95rem;font-size:7pt}}.grid th.who{{font-size:6pt}}.grid .how{{min-width:5rem}}}}
 {"".join(f".c.{state}{{background:{colour}}}" for state, (_, colour, _) in STATES.items())}"""
 
 
@@ -138,9 +141,7 @@ def _state(name: str, source: str, stub: str, check: NotebookNode | None) -> str
     said = said_by(check) if check else ""
     if f"✓ {name} " in said:
         return "passed"
-    if f"✗ {name} " in said and "not written yet" not in said:
-        return "wrong"
-    return "written"
+    return "wrong" if f"✗ {name} " in said and not UNJUDGED.search(said) else "written"
 
 
 def said_by(cell: NotebookNode) -> str:
@@ -171,7 +172,7 @@ def live_page(watch: Watch, now: float, names: bool = False, over: bool = False)
     for name in sorted(latest, key=lambda name: -latest[name]):
         body += _grid(watch, name, now, names)
     if watch.numbers:
-        body.append('<p class="soft">A dark frame: somebody is there; a double red one: for long. '
+        body.append('<p class="soft">A frame: somebody is there; a thick red one: for long. '
                     "As the notebooks' own checks say; nothing is graded here.</p>")  # fmt: skip
     return page("Who is where", body, STYLE, 0 if over else RENEW)
 
@@ -197,13 +198,13 @@ def _for_long(watch: Watch, now: float, names: bool) -> list[str]:
     long = sorted((one for one in long if one[0]), key=lambda one: (-one[0], watch.numbers[one[1]]))
     if not long:
         return []
-    rows = "".join(f"<tr><td class='n'>{_who(watch, learner, names)}</td><td><code>{text(copy.at, 60)}</code></td>"
-                   f"<td>{minutes:,} minutes, {STATES[copy.states[copy.at]][2]}</td></tr>"
+    rows = "".join(f"<li><strong>{_who(watch, learner, names)}</strong> <code>{text(copy.at, 60)}</code>, "
+                   f"{minutes:,} minutes, {STATES[copy.states[copy.at]][2].partition(',')[0]}</li>"
                    for minutes, learner, copy in long[:MOST_NAMED])  # fmt: skip
     more = f"<p class='soft'>and {len(long) - MOST_NAMED} more</p>" if len(long) > MOST_NAMED else ""
     verb = "has" if len(long) == 1 else "have"
     head = f"<h3>{several(len(long), 'learner')} {verb} been at one exercise for long</h3>"
-    return [f'<section class="card wrong">{head}<table style="width:auto">{rows}</table>{more}</section>']
+    return [f'<section class="card wrong">{head}<ul class="long">{rows}</ul>{more}</section>']
 
 
 def _grid(watch: Watch, name: str, now: float, names: bool) -> list[str]:
@@ -253,13 +254,14 @@ def run(
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
-    """Run `watch DIR`; return the exit code."""
-    parser = Parser(prog="python -m exercises_tests watch", description="Show who is at which exercise, on one page.")
+    """Run `watch DIR`; return the exit code, 0 after Ctrl-C, which is how it ends."""
+    top = Parser(prog="python -m exercises_tests")
+    parser = top.add_subparsers(dest="command", required=True).add_parser("watch", help="show who is at which exercise")
     parser.add_argument("folder", help="DIR/<learner>/*.ipynb, a folder that fills during the workshop")
     parser.add_argument("--out", type=Path, default=Path("grades"), help="where live.html goes (default: grades)")
     parser.add_argument("--names", action="store_true", help="show the names of the folders: only if all agreed")
     parser.add_argument("--every", type=float, default=EVERY, help=f"seconds from look to look (default: {EVERY:g})")
-    options: argparse.Namespace = parser.parse_args(argv)
+    options: argparse.Namespace = top.parse_args(argv)
     if not options.folder:  # make watch without SUBMISSIONS=
         raise ChapterError("Name the folder that fills: make watch SUBMISSIONS=dir")
     if not 0.1 <= options.every <= 3600:
