@@ -15,6 +15,7 @@ from exercises_tests.grading import watch
 from exercises_tests.judging import check, expect
 from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, parse
 
+
 def helper(number):
     raise NotImplementedError
 
