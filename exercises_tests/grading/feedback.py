@@ -153,8 +153,8 @@ def _look() -> str:
 
 @cache
 def code_style() -> str:
-    """Return the colours of code, those of the book: on paper and on a light page, and on a dark one."""
-    media = {"print,(prefers-color-scheme:light)": "friendly", "screen and (prefers-color-scheme:dark)": "native"}
+    """Return the colours of code: on paper and on a light page, and on a dark one; all can be told from the ground."""
+    media = {"print,(prefers-color-scheme:light)": "default", "screen and (prefers-color-scheme:dark)": "native"}
     found = []
     for where, name in media.items():
         rules = HtmlFormatter(style=name).get_style_defs(".code").splitlines()
