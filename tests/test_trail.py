@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from course_lib.engine.outcome import Deadlocked
+from course_lib.engine.processes import launcher
 from course_lib.events import Event
 from exercises_tests.grading import grader, sandbox, trail, verdicts
+from exercises_tests.judging import Case, Refused, expect
 
 WHY_NOT = sandbox.why_not(str(Path(grader.__file__).parents[2]))
 RESULT = {"exercise": "total", "earned": 0, "marks": "", "parts": {"value": False}, "code": "value", "sentence": "no",
@@ -123,6 +125,29 @@ def test_labels_are_cut_and_cleaned():
     said = RESULT | {"events": [[0, "send", 0, 1, "\x1b[2J\u202e" + "x" * 100]]}
     ((_, _, _, _, label),) = verdicts.believed(json.dumps(said).encode(), {"total": 2})["events"]
     assert len(label) == verdicts.MOST_LABEL and label.startswith("\ufffd[2J\ufffdxxx") and label.isprintable()
+
+
+# Kept by a case
+
+
+def test_a_case_with_more_words_keeps_the_run_that_it_was_made_after():
+    case = Case(4)
+    case.trail[:] = [SEND]
+    later = case.also("after 2 steps")
+    case.trail[:] = []
+    with pytest.raises(Refused) as wrong:
+        later.refuse("it is wrong", "value")
+    assert wrong.value.trail == [SEND] and case.trail == []
+
+
+def test_a_refusal_without_a_case_has_no_run():
+    with pytest.raises(Refused) as wrong:
+        expect(False, "it is wrong", "value")
+    assert wrong.value.trail == ()
+
+
+def test_in_a_notebook_nothing_is_kept():
+    assert launcher.LAUNCHER.trail == ()
 
 
 # Judged

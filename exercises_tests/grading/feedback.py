@@ -67,8 +67,8 @@ def _chapter(place: int, record: dict[str, Any], attempts: list[dict]) -> Iterat
     if len(attempts) > 1:
         yield _attempts(attempts, record)
     cells = record.get("cells") or {}
-    for number_, result in enumerate(record["results"]):
-        yield exercise(result, cells.get(result["exercise"], ""), f"p{place}-{number_}")
+    for which, result in enumerate(record["results"]):
+        yield exercise(result, cells.get(result["exercise"], ""), f"p{place}-{which}")
 
 
 def _score(record: dict[str, Any]) -> Iterator[str]:
