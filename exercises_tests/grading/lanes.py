@@ -31,7 +31,7 @@ def figure(events: list[Event], name: str, whose: str = "Your") -> str:
     """Return the picture with its sentence above and its colours below; `name` parts it from others of the page."""
     kinds = [kind for kind in LOOKS if any(event[1] == kind for event in events)]
     keys = "".join(f'<span class="key">{_swatch(kind, name)}{WORDS.get(kind, kind)}</span>' for kind in kinds)
-    idle = '<span class="key"><i style="background:var(--idle)"></i>idle</span>' if kinds != ["wait"] else ""
+    idle = '<span class="key"><i style="background:var(--idle)"></i>idle</span>' if _idles(events) else ""
     caption = f"<figcaption>{text(sentence(events, whose))}</figcaption>"
     return f'<figure>{caption}<div class="scroll">{drawing(events, name)}</div><div>{keys}{idle}</div></figure>'
 
@@ -89,6 +89,11 @@ def _idle(events: list[Event], seconds: float) -> dict[int, float]:
         spent[rank] += max(0.0, end - max(begin, reach[rank]))
         reach[rank] = max(reach[rank], end)
     return {rank: 1 - busy / seconds for rank, busy in spent.items()}
+
+
+def _idles(events: list[Event]) -> bool:
+    seconds = span_of(events)
+    return bool(seconds) and max(_idle(events, seconds).values()) > 0.005
 
 
 def words(events: list[Event]) -> str:
