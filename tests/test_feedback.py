@@ -70,6 +70,13 @@ def test_points_and_a_comment_by_hand_stand_beside_those_of_the_check():
     assert "Your instructor: Nearly:" in words(page) and "&lt;b&gt;step&lt;/b&gt;" in page
 
 
+def test_a_comment_by_hand_may_come_without_points():
+    given = record("ann", ["mean"])
+    given["results"][0]["by_hand"] = {"points": None, "comment": "Nearly."}
+    page = words(page_of([given]))
+    assert "reduce_scatter_ring · 0 of 5 points" in page and "Your instructor: Nearly." in page
+
+
 def test_what_the_policy_made_of_the_points_is_said():
     given = record("ann", ["", "", "", ""], counted=14.4, possible=18.0, late_hours=26.0, attempt=2, attempts=3)
     assert "18 of 18 points; counted as 14.4 of 18; handed in 26 hours late; attempt 2 of 3 counts" in words(

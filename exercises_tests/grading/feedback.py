@@ -106,8 +106,8 @@ def exercise(result: dict[str, Any], code: str, name: str) -> str:
     graded = result["graded"]
     sign = "–" if not graded or result["code"] in OPEN else "✗" if result["code"] else "✓"
     score = f"{number(result['earned'])} of {number(result['points'])} points" if graded else "not graded"
-    by_hand = result.get("by_hand")
-    if by_hand:
+    by_hand = result.get("by_hand") or {}
+    if by_hand.get("points") is not None:  # there may be a comment only
         score = f"{number(by_hand['points'])} of {number(result['points'])} points, by hand; the check: {score}"
     if result.get("counts") is False:
         score += ", which do not count"
@@ -119,7 +119,7 @@ def exercise(result: dict[str, Any], code: str, name: str) -> str:
         f"<pre>{text(rest)}</pre>" if rest else "",
         f"<p>See it: <code>{text(result['see'])}</code></p>" if result["see"] else "",
     ]
-    if by_hand and by_hand.get("comment"):
+    if by_hand.get("comment"):
         said = text(by_hand["comment"], 4000).replace("\n", "<br>")
         pieces.append(f'<div class="card told"><p><strong>Your instructor:</strong> {said}</p></div>')
     if result.get("events"):

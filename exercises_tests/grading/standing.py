@@ -154,8 +154,8 @@ def standing(records: list[dict[str, Any]], attempts: list[dict[str, Any]] = ())
 
 
 def _points(result: dict[str, Any]) -> float:
-    by_hand = result.get("by_hand") or {}
-    return by_hand.get("points", result["earned"])
+    by_hand = (result.get("by_hand") or {}).get("points")
+    return result["earned"] if by_hand is None else by_hand
 
 
 def state_of(result: dict[str, Any], points: float) -> str:
