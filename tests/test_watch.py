@@ -11,7 +11,7 @@ from made_up_folder import printed, save
 from test_feedback import HOSTILE, Tags, words
 
 from exercises_tests import __main__ as command
-from exercises_tests.grading import watch
+from exercises_tests.grading import watch, workshop
 from exercises_tests.judging import check, expect
 from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, parse
 
@@ -30,7 +30,7 @@ FIRST, SECOND, THIRD, FOURTH = (exercise.id for exercise in CHAPTER.exercises)
 def seen(tmp_path):
     """What is known of a folder, before the first look."""
     (tmp_path / "class").mkdir()
-    return watch.Watch(tmp_path / "class", KNOWN)
+    return workshop.Workshop(tmp_path / "class", KNOWN)
 
 
 def copy_of(seen, learner="ann"):
@@ -71,14 +71,14 @@ def test_outputs_of_another_form_say_nothing(seen, outputs):
     path = save(seen.folder, "ann", CHAPTER, {FIRST: "written"}, NOW)
     notebook = json.loads(path.read_text())
     next(cell for cell in notebook["cells"] if cell.get("id") == f"check_{FIRST}")["outputs"] = outputs
-    assert watch.states_of(parse(path, json.dumps(notebook).encode()), CHAPTER)[FIRST] == "written"
+    assert workshop.states_of(parse(path, json.dumps(notebook).encode()), CHAPTER)[FIRST] == "written"
 
 
 def test_a_learner_is_at_the_last_exercise_that_is_begun_and_not_right():
     states = {FIRST: "passed", SECOND: "wrong", THIRD: "written", FOURTH: "open"}
-    assert watch.Copy("", states, 0, 0).at == THIRD
-    assert watch.Copy("", states | {THIRD: "passed", SECOND: "borrowed"}, 0, 0).at == FOURTH
-    assert watch.Copy("", dict.fromkeys(states, "passed"), 0, 0).at == ""
+    assert workshop.Copy("", states, 0, 0).at == THIRD
+    assert workshop.Copy("", states | {THIRD: "passed", SECOND: "borrowed"}, 0, 0).at == FOURTH
+    assert workshop.Copy("", dict.fromkeys(states, "passed"), 0, 0).at == ""
 
 
 # A folder that fills
@@ -107,8 +107,8 @@ def test_a_notebook_that_is_half_written_is_skipped_and_read_the_next_time(seen)
 def test_only_what_changed_is_read(seen, monkeypatch):
     for learner in ("ann", "bob"):
         save(seen.folder, learner, CHAPTER, {}, NOW)
-    read, real = [], watch.untrusted.read
-    monkeypatch.setattr(watch.untrusted, "read", lambda path: read.append(path.parent.name) or real(path))
+    read, real = [], workshop.untrusted.read
+    monkeypatch.setattr(workshop.untrusted, "read", lambda path: read.append(path.parent.name) or real(path))
     seen.look()
     seen.look()
     save(seen.folder, "bob", CHAPTER, {FIRST: "passed"}, NOW + 1)
@@ -165,8 +165,8 @@ def test_who_has_been_at_an_exercise_for_twice_its_minutes_has_been_there_for_lo
     minutes = {exercise.id: exercise.minutes for exercise in CHAPTER.exercises}[FIRST]
     save(seen.folder, "ann", CHAPTER, {FIRST: "wrong"}, NOW)
     seen.look()
-    assert watch.minutes_at(seen, copy_of(seen), NOW + 120 * minutes - 1) == 0
-    assert watch.minutes_at(seen, copy_of(seen), NOW + 120 * minutes) == 2 * minutes
+    assert seen.minutes_at(copy_of(seen), NOW + 120 * minutes - 1) == 0
+    assert seen.minutes_at(copy_of(seen), NOW + 120 * minutes) == 2 * minutes
     page = words(watch.live_page(seen, NOW + 120 * minutes))
     assert f"1 learner has been at one exercise for long1 {FIRST}, {2 * minutes} minutes, tried" in page
 
@@ -182,6 +182,14 @@ def test_who_is_done_is_nowhere_for_long(seen):
     save(seen.folder, "ann", CHAPTER, dict.fromkeys([FIRST, SECOND, THIRD, FOURTH], "passed"), NOW)
     seen.look()
     assert "at one exercise" not in words(watch.live_page(seen, NOW + 1e6))
+
+
+@pytest.mark.parametrize("changed", [-1e9, 1e17])
+def test_a_file_of_any_time_has_a_place_on_the_page(seen, changed):
+    save(seen.folder, "ann", CHAPTER, {FIRST: "wrong"}, NOW)
+    seen.look()
+    copy_of(seen).changed = copy_of(seen).since = changed
+    assert "1 learner · last change" in words(watch.live_page(seen, NOW))
 
 
 # The page

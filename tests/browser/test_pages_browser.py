@@ -7,7 +7,7 @@ import sys
 import pytest
 from opened import PROJECTOR, SEEN
 
-from exercises_tests.grading import class_page, feedback, watch
+from exercises_tests.grading import class_page, feedback, watch, workshop
 from exercises_tests.tools.chapters import ROOT, find
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -55,7 +55,7 @@ def written(tmp_path_factory):
         done = ["passed"] * (place % 4) + [STATES[place % 5]]
         states = dict(zip(names, done, strict=False))
         save(folder / "class", f"Learner Number{place:02d}", chapter, states, NOW - 90 * place)
-    watched = watch.Watch(folder / "class", {chapter.name: chapter})
+    watched = workshop.Workshop(folder / "class", {chapter.name: chapter})
     watched.look()
     made = pages() | {"live": watch.live_page(watched, NOW), "live_names": watch.live_page(watched, NOW, names=True)}
     for name, text in made.items():
