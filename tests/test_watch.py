@@ -184,7 +184,7 @@ def test_who_is_done_is_nowhere_for_long(seen):
     assert "at one exercise" not in words(watch.live_page(seen, NOW + 1e6))
 
 
-@pytest.mark.parametrize("changed", [-1e9, 1e17])
+@pytest.mark.parametrize("changed", [-1e17, 1e17])
 def test_a_file_of_any_time_has_a_place_on_the_page(seen, changed):
     save(seen.folder, "ann", CHAPTER, {FIRST: "wrong"}, NOW)
     seen.look()

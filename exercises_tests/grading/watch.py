@@ -41,7 +41,7 @@ font-size:.8rem;line-height:1;color:{INK};vertical-align:middle}}.grid td.at{{ou
 def live_page(seen: Workshop, now: float, names: bool = False, over: bool = False) -> str:
     """Return the page at a time, in seconds since 1970; `over`: nobody looks any more, so it does not renew itself."""
     latest = {copy.chapter: copy.changed for copy in sorted(seen.copies.values(), key=lambda copy: copy.changed)}
-    last = min(now, max(latest.values(), default=now))  # a file may say that it is of the year 292,277,026,596
+    last = max(0.0, min(now, max(latest.values(), default=now)))  # a file may say that it is of any year
     told = f"last change {datetime.fromtimestamp(last):%H:%M}" if latest else "nothing has been handed in yet"
     body = [f"<h1>Who is where <small>{several(len(seen.numbers), 'learner')} · {told}"
             f"{' · no longer watched' if over else ''}</small></h1>"]  # fmt: skip
