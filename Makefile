@@ -25,7 +25,7 @@ READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade test fuzz test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
+.PHONY: help lab update catch-up script submit grade watch test fuzz test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
 
 # Whatever is asked for that is not here. Not in the shell: one without Python learns that from the set-up.
 .DEFAULT:
@@ -60,6 +60,9 @@ submit: $(STAMP)  ## grade your own chapter as an instructor would: CHAPTER=ch03
 
 grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUBMISSIONS=dir
 	$(COURSE) grade "$(SUBMISSIONS)" $(ARGS)
+
+watch: $(STAMP)  ## show on one page, while a folder fills, who is at which exercise: SUBMISSIONS=dir
+	$(COURSE) watch "$(SUBMISSIONS)" $(ARGS)
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
 	$(call HAS,tests)

@@ -366,7 +366,7 @@ def test_a_cell_of_a_megabyte_is_not_judged(small, tmp_path):
 # What a judge may say
 
 RESULT = {"exercise": "total", "earned": 2, "marks": "", "parts": {"value": True}, "code": "", "sentence": "sums",
-          "see": "", "borrowed": False}  # fmt: skip
+          "see": "", "borrowed": False, "events": []}  # fmt: skip
 
 
 @pytest.mark.parametrize(

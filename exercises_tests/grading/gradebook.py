@@ -1,4 +1,4 @@
-"""The files that grading writes: grades.csv, grades.json and a feedback page for each learner.
+"""The files that grading writes: grades.csv and grades.json; each page, too, in one step and under a safe name.
 
 Only the grader writes them, each in one step. Names and texts of learners are data in all of them: they cannot add a
 column, start a formula, leave the folder or become part of a page's markup.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import html
 import io
 import json
 import os
@@ -148,27 +147,3 @@ def _demand(thing: Any, kinds: dict[str, type]) -> None:
     for name, kind in kinds.items():
         if not isinstance(thing.get(name), kind):
             raise ValueError(f"a record without {name!r}" if name not in thing else f"a record with a damaged {name!r}")
-
-
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
-h2{margin:2rem 0 .2rem}pre{white-space:pre-wrap;background:#f5f5f5;padding:.6rem;overflow-wrap:anywhere}
-.score{font-weight:600}footer{margin-top:3rem;color:#555;font-size:.9rem}"""
-
-
-def write_page(path: Path, learner: str, records: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Write one learner's feedback: each exercise with its points, its parts, and the sentence of the check."""
-    text = html.escape
-    body = [f"<h1>{text(plain(learner))}</h1>"]
-    for record in records:
-        body.append(f"<h2>{text(plain(record['chapter'] or record['file']))}</h2>")
-        body.append(f'<p class="score">{record["earned"]} of {record["points"]} points</p>')
-        if record["remark"]:
-            body.append(f"<p>{text(record['remark'])}</p>")
-        for result in record["results"]:
-            score = f"{result['earned']} of {result['points']} points" if result["graded"] else "not graded"
-            body.append(f"<h3>{text(result['exercise'])} · {score}</h3><p>{text(result['marks'])}</p>")
-            see = f"\nSee it: {result['see']}" if result["see"] else ""
-            body.append(f"<pre>{text(result['sentence'] + see)}</pre>")
-    body.append(f"<footer>{text(about['graded with'])}</footer>")
-    page = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Feedback</title><style>{STYLE}</style>"
-    write_whole(path, page + "".join(body) + "</html>\n")

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exercises_tests.grading import exports
+from exercises_tests.grading import class_page, exports
 from exercises_tests.grading.attempts import NO_ATTEMPT, Attempts, kept_of
 from exercises_tests.grading.by_hand import FILE as BY_HAND
 from exercises_tests.grading.by_hand import Given, not_used, read_by_hand
-from exercises_tests.grading.gradebook import pages, write_csv, write_json, write_page
+from exercises_tests.grading.feedback import write_page
+from exercises_tests.grading.gradebook import pages, write_csv, write_json
 from exercises_tests.grading.policy import FILE as POLICY
 from exercises_tests.grading.policy import Policy, read_policy
 from exercises_tests.grading.roster import FILE as ROSTER
@@ -84,9 +85,11 @@ class Class:
         if rules.roster:
             notes += differences(rules.persons, self.whose(), learners, self.attempts.learners())
         about |= {"policy": rules.policy.plain(), "notes": notes}
-        write_json(out / "grades.json", about, ordered, self.attempts.all())
+        attempts = self.attempts.all()
+        write_json(out / "grades.json", about, ordered, attempts)
         if not final:
             return
+        about = about | {"attempts": attempts}
         write_csv(out / "grades.csv", ordered, about["judge"])
         if rules.roster:
             exports.write(out, ordered, rules.persons, self.whose(), self.chapters, rules.policy)
@@ -94,6 +97,7 @@ class Class:
         for learner in dict.fromkeys(record["learner"] for record in ordered):
             own = [record for record in ordered if record["learner"] == learner]
             write_page(out / "feedback" / names[learner], learner, own, about)
+        class_page.write(out / "class.html", ordered, about)
 
     def plan(self, group: Grading, handed_in: Submission, again: bool, exercises: Collection[str]) -> Job | None:
         """Return what is to be judged of a submission, if anything is: `again` all of it, `exercises` only these.
