@@ -31,7 +31,7 @@ from exercises_tests.grading.cells import without_magic
 from exercises_tests.tools.chapters import ROOT, Chapter, chapters, solutions, tagged
 
 RUN = 8  # words of a fingerprint: about one short statement
-FEWEST = 10  # fingerprints of its own that an answer must have to tell anything: about two statements
+FEWEST = 8  # fingerprints of its own that an answer must have to tell anything: about two statements
 ALIKE = 0.3  # of what is rare in the shorter of two answers; less is not listed
 AS_THE_COURSE = 0.5  # of the fingerprints of the course's own solution; less is not told
 MOST_TEXT, MOST_WORDS = 20_000, 10_000  # of an answer that are looked at: characters, words
