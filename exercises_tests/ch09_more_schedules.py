@@ -276,10 +276,9 @@ def _tables() -> list[tuple[Case, float, dict]]:
         case = Case(words=f"with {ranks} ranks, {microbatches} micro-batches and at most {most} activations,")
         found.append((case, most, comparison(ranks, microbatches)))
     own = drawn("read_the_table")
-    most, rows = MADE_UP[0]
-    names = own.sample("KLMNOPQRSTUV", len(rows))
-    own_table = dict(zip(names, own.sample(list(rows.values()), len(rows)), strict=True))
-    for most, rows in (*MADE_UP, (most, own_table)):
+    bound, known = MADE_UP[0]
+    names, values = own.sample("KLMNOPQRSTUV", len(known)), own.sample(list(known.values()), len(known))
+    for most, rows in (*MADE_UP, (bound, dict(zip(names, values, strict=True)))):
         case = Case(words=f"in a made-up table of {', '.join(rows)}, with at most {most} activations,")
         table = {name: dict(zip(COLUMNS, row, strict=True)) | {"cuts": 3} for name, row in rows.items()}
         found.append((case, most, table))
