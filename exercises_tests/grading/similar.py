@@ -35,7 +35,7 @@ FEWEST = 8  # fingerprints of its own that an answer must have to tell anything:
 ALIKE = 0.3  # of what is rare in the shorter of two answers; less is not listed
 AS_THE_COURSE = 0.5  # of the fingerprints of the course's own solution; less is not told
 MOST_TEXT, MOST_WORDS = 20_000, 10_000  # of an answer that are looked at: characters, words
-MOST_PAIRS = 100  # in the list
+MOST_PAIRS = 50  # in the list
 SHORT, BROKEN = "too short to tell", "does not parse: not compared"
 
 

@@ -11,14 +11,18 @@ from exercises_tests.grading.similar import BROKEN, MOST_TEXT, SHORT, Match, Sim
 from exercises_tests.tools.untrusted import plain
 
 MOST_SHOWN = 30  # pairs whose texts are on the page
-STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;
-color-scheme:light dark}table{border-collapse:collapse}
+STYLE = """:root{color-scheme:light dark}
+body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem}
+table{border-collapse:collapse}
 td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}
-.two{display:grid;grid-template-columns:1fr 1fr;gap:1rem}pre{overflow-x:auto;font-size:.8rem;margin:.2rem 0}
-mark{background:#ffd54a66;color:inherit;display:block}small{opacity:.75}section{break-inside:avoid}"""
+.two{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.8rem;margin:.2rem 0}
+mark{background:#ffd54a66;color:inherit;display:block;print-color-adjust:exact}
+small{opacity:.75}section{break-inside:avoid}"""
 ABOUT = """A list to look at, not a verdict. Two answers are here because they are more alike than those of other pairs
 of this class, after names, layout, comments and everything that the course has given out are taken away. Bits say how
-much more: one bit for each halving of the pairs that are as alike, added up over exercises. People who worked together,
+much more: one bit for each halving of the pairs that are as alike, added up over exercises. Open those at the top that
+stand far above the rest; there is always a first pair, also in a class that copied nothing. People who worked together,
 or who asked the same person or the same program, are alike, too; two who copied from the course's solution are not
 found here, but in the last list. Who rewrote a copy, statement by statement, is not found at all."""
 
