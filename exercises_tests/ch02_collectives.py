@@ -231,7 +231,7 @@ class ByHand:
 
     def __post_init__(self) -> None:
         self.sums, self.gathers, self.exchanges = (
-            self.name == f"{kind}_by_hand" for kind in ("reduce_scatter", "all_gather", "all_to_all")
+            self.name.startswith(f"{kind}_by_hand") for kind in ("reduce_scatter", "all_gather", "all_to_all")
         )
 
     def given(self, ranks: int, shape: tuple = (4,), dtype: str = "float32", draw: Any = different) -> list:

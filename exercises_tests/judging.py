@@ -24,6 +24,7 @@ from course_lib.notebook import remember
 from course_lib.results import Interrupted, in_a_sentence, lines_of
 from course_lib.short_errors import raiser
 from exercises_tests.homes import HOMES, watch
+from exercises_tests.seeds import of_the_learner
 from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104
@@ -360,7 +361,8 @@ def check(**points: int) -> Callable:
                     call = exercise if len(takes) == 1 else ", ".join(takes)
                     raise TypeError(f"check_{exercise} judges {what}, given by name: check_{exercise}({call})")
             try:
-                found = outcome(*answers)
+                with of_the_learner():
+                    found = outcome(*answers)
             except KeyboardInterrupt as error:
                 if isinstance(error, Interrupted):
                     raise

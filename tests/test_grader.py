@@ -333,7 +333,8 @@ def test_the_pages_hold_no_markup_of_learners_and_stay_in_their_folder(graded):
     assert len(pages) == len(records)
     text = "".join(page.read_text() for page in pages)
     assert "<script>" not in text and "<img" not in text and "<b>bold" not in text
-    assert sorted(path.name for path in out.iterdir()) == ["class.html", "feedback", "grades.csv", "grades.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "class.html", "feedback", "grades.csv", "grades.json", "similar.html"]
 
 
 def test_the_grade_book_says_how_it_was_graded(graded):

@@ -6,7 +6,7 @@ their own, which is not for the projector.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,12 @@ STYLE = """.lead{font-size:1.15rem}.bins{display:flex;align-items:flex-end;gap:3
 border-radius:2px 2px 0 0}td.at{white-space:nowrap;width:1%}"""
 
 
-def write(path: Path, records: list[dict[str, Any]], about: dict[str, Any], pairs: Sequence[Any] = ()) -> None:
-    """Write the page: `records` are the submissions of grades.json, `about` the rest of it, `pairs` those alike."""
-    write_whole(path, class_page(records, about, pairs))
+def write(path: Path, records: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Write the page: `records` are the submissions of grades.json, `about` the rest of it."""
+    write_whole(path, class_page(records, about))
 
 
-def class_page(records: list[dict[str, Any]], about: dict[str, Any], pairs: Sequence[Any] = ()) -> str:
+def class_page(records: list[dict[str, Any]], about: dict[str, Any]) -> str:
     found = standing(records, about.get("attempts", ()))
     names = names_in(found.learners)
     cells = {(one["learner"], one["chapter"]): one.get("cells") or {} for one in records}
@@ -38,9 +38,6 @@ def class_page(records: list[dict[str, Any]], about: dict[str, Any], pairs: Sequ
     body += [f'<p class="{"" if place else "lead"}">{text(said)}</p>'
              for place, said in enumerate(found.advice(lambda said: without_names(said, names)))]  # fmt: skip
     body += ["</section>", *_points(found), *_exercises(found), *_mistakes(found, cells, names), *_faults(found)]
-    if pairs:
-        body.append(f"<h2>Answers that are alike</h2><p>{several(len(pairs), 'pair')} of learners to look at, with "
-                    "names and texts: similar.html, in the same folder, not for the projector.</p>")  # fmt: skip
     body.append(f"<footer><p>{text(about['graded with'])}</p></footer>")
     return page("The class", body, STYLE + code_style())
 

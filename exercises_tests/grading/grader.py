@@ -356,7 +356,7 @@ def grade_class(
             raise ChapterError(told + meant(min(unknown), names))
         earlier = Attempts(kept.get("attempts", kept.get("submissions", ())))
         whole = Class([learner for learner, _ in todo], earlier, read_rules(folder, out, known, root, policy, roster),
-                      known)  # fmt: skip
+                      known, root)  # fmt: skip
         whole.whose()  # which refuses what it cannot tell apart before anything is judged
         waiting = _planned(whole, group, todo, again, exercises)
         if waiting:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exercises_tests.grading import class_page, exports
+from exercises_tests.grading import class_page, exports, similar_page
 from exercises_tests.grading.attempts import NO_ATTEMPT, Attempts, kept_of
 from exercises_tests.grading.by_hand import FILE as BY_HAND
 from exercises_tests.grading.by_hand import Given, not_used, read_by_hand
@@ -17,7 +18,7 @@ from exercises_tests.grading.policy import FILE as POLICY
 from exercises_tests.grading.policy import Policy, read_policy
 from exercises_tests.grading.roster import FILE as ROSTER
 from exercises_tests.grading.roster import Person, differences, matched, read_roster
-from exercises_tests.tools.chapters import Chapter
+from exercises_tests.tools.chapters import ROOT, Chapter
 
 if TYPE_CHECKING:
     from exercises_tests.grading.grader import Grading, Submission
@@ -53,6 +54,8 @@ class Class:
     attempts: Attempts = field(default_factory=Attempts)
     rules: Rules = field(default_factory=Rules)
     chapters: list[Chapter] = field(default_factory=list)
+    root: Path = ROOT
+    """Of the course, whose solutions are subtracted before answers are compared."""
     others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By learner: the records of what is no attempt."""
 
@@ -98,6 +101,8 @@ class Class:
             own = [record for record in ordered if record["learner"] == learner]
             write_page(out / "feedback" / names[learner], learner, own, about)
         class_page.write(out / "class.html", ordered, about)
+        if told := similar_page.renew(out, ordered, self.root):
+            print(told, file=sys.stderr)
 
     def plan(self, group: Grading, handed_in: Submission, again: bool, exercises: Collection[str]) -> Job | None:
         """Return what is to be judged of a submission, if anything is: `again` all of it, `exercises` only these.
