@@ -6,7 +6,8 @@
 #   TORCH=pip           take the torch that pip chooses: on Linux with several GB of CUDA libraries, for on="nccl"
 #   PIP_ARGS=...        more options for pip, for instance another index; torch is then as pip chooses, too
 #   CHAPTER=ch03        the chapter that catch-up, script, submit, mutants, book, slides and memory are about
-#   OUT=dir             the folder that book, slides and handout write to
+#   OUT=dir             the folder that book, slides, handout and variant write to
+#   SEED=secret         what the names and numbers of a variant are drawn from
 #   ARGS=...            more options for pytest (make test), JupyterLab (make lab) or the command itself (the others)
 
 PYTHON ?= python3
@@ -25,7 +26,7 @@ READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade test fuzz test-browser lint mutants house book slides handout bench memory weights wheelhouse clean
+.PHONY: help lab update catch-up script submit grade watch test fuzz test-browser lint mutants house book slides handout variant bench memory weights wheelhouse clean
 
 # Whatever is asked for that is not here. Not in the shell: one without Python learns that from the set-up.
 .DEFAULT:
@@ -60,6 +61,9 @@ submit: $(STAMP)  ## grade your own chapter as an instructor would: CHAPTER=ch03
 
 grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUBMISSIONS=dir
 	$(COURSE) grade "$(SUBMISSIONS)" $(ARGS)
+
+watch: $(STAMP)  ## show on one page, while a folder fills, who is at which exercise: SUBMISSIONS=dir
+	$(COURSE) watch "$(SUBMISSIONS)" $(ARGS)
 
 test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
 	$(call HAS,tests)
@@ -99,6 +103,10 @@ slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=boo
 handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
 	$(call HAS,docs/handout.py)
 	$(BIN)/python docs/handout.py "$(OUT)" $(ARGS)
+
+variant: $(STAMP)  ## write a private variant of the course, other names and numbers, to grade for credit: OUT=dir SEED=secret
+	$(call HAS,docs/variant.py)
+	$(BIN)/python docs/variant.py "$(OUT)" --seed "$(SEED)" $(ARGS)
 
 bench: $(STAMP)  ## measure how fast ranks start, the simulator runs and the ring moves bytes
 	$(call HAS,bench)

@@ -144,7 +144,7 @@ BOXES = (
     _one("chapters' checks", "what an answer must do,\nand the mistakes\nthat are known", GREEN, (2, 67, 28, 15),
          "exercises_tests.ch[0-9]*"),
     _one("judging", "the vocabulary\nof all checks", GREEN, (2, 56.5, 21, 8.5), "exercises_tests.judging",
-         "exercises_tests.values", "exercises_tests.homes"),
+         "exercises_tests.values", "exercises_tests.homes", "exercises_tests.seeds"),
     _one("commands", "make lab, grade, script …", GREEN, (33.5, 75.5, 25, 6.5), "exercises_tests",
          "exercises_tests.__main__"),
     _one("grading", "untrusted code, isolated", GREEN, (33.5, 67, 25, 6.5), "exercises_tests.grading*"),

@@ -1,4 +1,4 @@
-"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|settings|grade|submit. Make calls them."""
+"""The commands: python -m exercises_tests lab|update|catch-up|script|solved|settings|grade|watch|submit, for make."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ def main(argv: list[str], root: Path = ROOT) -> int:
             from exercises_tests.grading import commands
 
             return commands.main(argv) or 0
+        if argv[:1] == ["watch"]:
+            from exercises_tests.grading import watch
+
+            return watch.main(argv, root)
         options, rest = parser().parse_known_args(argv)
         if rest and options.command != "lab":
             parser().refuse(options.command, rest)
@@ -56,7 +60,7 @@ def parser() -> Parser:
     answered.set_defaults(run=run_solved)
     settings = commands.add_parser("settings", help="for the image of a hub: let every JupyterLab open the start page")
     settings.set_defaults(run=run_settings)
-    for name in ("grade", "submit"):
+    for name in ("grade", "submit", "watch"):
         commands.add_parser(name, help=f"see: {name} --help", add_help=False)
     return top
 

@@ -98,7 +98,7 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
     case = Case(ranks, real=real, see=f"{EVEN_TO_ODD.format(ranks)}  # where rank r is given 10 r")
     try:
         on = None if real else Cluster()
-        trace = run(with_own_blocking, answer, each(given), ranks=ranks, on=on, timeout=SECONDS)
+        trace = case.ran(run(with_own_blocking, answer, each(given), ranks=ranks, on=on, timeout=SECONDS))
     except RankFailed as failure:
         told = failure.message + "".join(str(failure).partition("\n")[1:])
         case.expect(failure.error != NotAskedFor.__name__, told, "not-blocking", see="")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -15,14 +14,10 @@ from course_lib.costs import matmul_intensity, ridge_point
 from course_lib.hardware import A100, H100, V100
 from course_lib.models import MODELS, ModelShape, norm_parameters
 from exercises_tests.judging import Case, Mistake, check
+from exercises_tests.seeds import drawn
 from exercises_tests.values import close, is_number, plain, shown
 
 MOST_AT_ONCE = 3  # mistakes in one answer that are recognized together
-
-
-def _draw(exercise: str) -> random.Random:
-    """Return a source of random numbers; a grader sets COURSE_SEED, so that no answer can know them."""
-    return random.Random(f"{exercise} {os.environ.get('COURSE_SEED', '0')}")
 
 
 def _fewest(known: Sequence[Mistake], most: int, gives: Callable[[list], bool]) -> Mistake | None:
@@ -151,7 +146,7 @@ def _explain_count(shape: ModelShape, got: float) -> Mistake:
 
 @check(Llama=1, grouped_heads=1, GPT2=1, Qwen=1, any_shape=1)
 def check_parameter_count(answer: Any, part: Any) -> str:
-    draw = _draw("parameter_count")
+    draw = drawn("parameter_count")
     switches = [("all", True, False, False), ("mlp", False, True, True), ("qkv", False, False, True)]
     others = [
         _made_up(draw, positions=draw.choice([0, 77]), bias=bias, gated=gated, tied=tied, layer_norm=norm)
@@ -227,7 +222,7 @@ def _judge_states(answer: Any, parameters: int, precision: str, optimizer: str) 
 
 @check(fp32=1, mixed=2, optimizers=1)
 def check_model_state_bytes(answer: Any, part: Any) -> str:
-    some = _draw("model_state_bytes").randint(10**6, 10**7)
+    some = drawn("model_state_bytes").randint(10**6, 10**7)
     part("fp32")
     for parameters in (7_000_000_000, some):
         _judge_states(answer, parameters, "fp32", "adamw")
@@ -275,7 +270,7 @@ def _explain_days(got: float, want: float, gpus: int, mfu: float) -> Mistake:
 
 @check(one_GPU=1, many_GPUs=2)
 def check_training_days(answer: Any, part: Any) -> str:
-    draw = _draw("training_days")
+    draw = drawn("training_days")
     gpt3 = (175e9, 300e9, 1024, A100.peak("fp16"), 0.33)
     sizes = draw.randint(1, 99) * 1e8, draw.randint(1, 99) * 1e9, draw.randint(3, 700)
     made_up = (*sizes, V100.peak("fp16"), draw.randint(21, 47) / 100)
@@ -375,7 +370,7 @@ def _explain_activations(asked: tuple, got: float, want: float) -> Mistake:
 
 @check(none=2, any_shape=1, selective=1, full=1)
 def check_activation_bytes(answer: Any, part: Any) -> str:
-    draw = _draw("activation_bytes")
+    draw = drawn("activation_bytes")
     llama, gpt = MODELS["Llama-3-8B"], MODELS["GPT-3"]
     others = [_made_up(draw, gated=gated) for gated in (True, False)]
     cases = {
@@ -449,7 +444,7 @@ def _explain_mixture(shape: ModelShape, got: tuple, want: tuple) -> Mistake:
 
 @check(total=1, active=1, any_shape=1)
 def check_total_and_active(answer: Any, part: Any) -> str:
-    draw = _draw("total_and_active")
+    draw = drawn("total_and_active")
     experts = 4 * draw.randint(2, 5)
     wide = 30 * draw.randint(5, 9)  # Mixtral's experts are as wide as its `ffn`; these are not
     other = _made_up(draw, experts=experts, experts_per_token=draw.randint(2, 3), expert_ffn=wide, ffn=wide + 110)
@@ -513,7 +508,7 @@ def _explain_bound(cases: list[tuple], answers: list[bool]) -> Mistake:
 
 @check(value=1, near_the_ridge=1, any_dtype=1)
 def check_is_memory_bound(answer: Any, part: Any) -> str:
-    draw = _draw("is_memory_bound")
+    draw = drawn("is_memory_bound")
     near = []
     for gpu in (V100, A100, H100):  # a wide matrix, and m just below and above where the two times are equal
         for share in (0.93, 1.07):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -231,7 +231,7 @@ class ByHand:
 
     def __post_init__(self) -> None:
         self.sums, self.gathers, self.exchanges = (
-            self.name == f"{kind}_by_hand" for kind in ("reduce_scatter", "all_gather", "all_to_all")
+            self.name.startswith(f"{kind}_by_hand") for kind in ("reduce_scatter", "all_gather", "all_to_all")
         )
 
     def given(self, ranks: int, shape: tuple = (4,), dtype: str = "float32", draw: Any = different) -> list:
@@ -446,7 +446,7 @@ def _grouped(answer: Any, ranks: int, per_node: int, real: bool = False) -> None
     case = Case(ranks, f"with {per_node} on each node", real, see=GROUP.format(per_node, ranks))
     try:
         on = None if real else Cluster()
-        trace = run(with_group, answer, each(tensors), per_node, ranks=ranks, on=on, timeout=SECONDS)
+        trace = case.ran(run(with_group, answer, each(tensors), per_node, ranks=ranks, on=on, timeout=SECONDS))
     except RankFailed as failure:
         said, stuck = str(failure), isinstance(failure, Deadlock)
         case.expect(
@@ -456,7 +456,7 @@ def _grouped(answer: Any, ranks: int, per_node: int, real: bool = False) -> None
             "members-only",
         )
         if stuck and "in all_reduce" in said:
-            _judge_members(case, case.run(members_of, answer, per_node), own)
+            _judge_members(case, replace(case, trail=[]).run(members_of, answer, per_node), own)  # another run
             case.refuse(
                 f"ranks {own[0][0]} and {own[0][-1]} hold different groups with the same ranks, so that none meets the "
                 "other in a collective; make each node's group once",
@@ -508,7 +508,7 @@ def _judge_snippet(answer: Any, name: str, ranks: int, more: float = 0.0) -> Non
     case = Case(ranks, see=f"diagnose(clinic.{name}, ranks={ranks})", words=f"{name} {on_ranks(ranks)}")
     given, want = patient(name, ranks, more)
     try:
-        trace = run(one_snippet, answer, name, each(given), ranks=ranks, on=Cluster(), timeout=SECONDS)
+        trace = case.ran(run(one_snippet, answer, name, each(given), ranks=ranks, on=Cluster(), timeout=SECONDS))
     except RankFailed as failure:
         expect(failure.error != "NotImplementedError", f"{name} is not repaired yet", "not-written", case.see)
         missing = failure.error == "AttributeError" and f"attribute '{name}'" in str(failure)

@@ -13,6 +13,7 @@ import torch
 from course_lib import Cluster, RankFailed, each, run
 from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks
 from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, Refused, check
+from exercises_tests.seeds import drawn
 from exercises_tests.values import all_digits, close, count, equal, integers, plain, ring_bytes, rounded, shown, versus
 
 DTYPES = ("float32", "int64", "float64", "bfloat16")
@@ -270,6 +271,10 @@ def check_which_is_the_ring(answer: Any, part: Any) -> str:
             names = "".join(shuffle.sample("ABC", 3))
             meters = _same_meters(ranks, 24 * ranks, names)
             cases.append((Case(ranks, see=f"which_is_the_ring({meters!r})"), meters, names[0]))
+    own = drawn("which_is_the_ring")
+    ranks, names = own.randint(5, 7), "".join(own.sample("ABC", 3))
+    meters = _same_meters(ranks, ranks * own.randint(3, 60), names)
+    cases.append((Case(ranks, see=f"which_is_the_ring({meters!r})"), meters, names[0]))
     answers = [plain(answer(meters)) for _, meters, _ in cases]
     for (case, _, _), got in zip(cases, answers, strict=True):
         case.expect(isinstance(got, tuple) and len(got) == 2,

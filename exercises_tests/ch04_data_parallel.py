@@ -14,6 +14,7 @@ from course_lib import RankFailed, Results, each, work
 from course_lib.lessons.layers import Chain, RunningMean
 from course_lib.lessons.overlap import RATE, SLOW, SQUARE, dealt, draw_data, overlap, step_seconds, trained
 from exercises_tests.judging import Case, Hint, Mistake, check, expect
+from exercises_tests.seeds import drawn
 from exercises_tests.values import (
     close,
     draw,
@@ -537,7 +538,7 @@ def _plan_of_ddp(sizes: list, cap: int) -> list:
 
 @check(cap=1, order=1, fewest=1)
 def check_plan_buckets(answer: Any, part: Any) -> str:
-    plans = []
+    plans, own = [], drawn("plan_buckets")
     for shapes, cap, dtype in (
         ([(2, 3), (4,), (5, 5), (1,)], 120, "float32"),
         ([(10,), (10,), (10,), (10,)], 80, "float32"),
@@ -546,6 +547,7 @@ def check_plan_buckets(answer: Any, part: Any) -> str:
         ([(8,), (8,), (8,), (8,), (8,)], 1, "float32"),
         ([(8,), (16,), (4,), (2,), (2,), (32,), (1,)], 128, "bfloat16"),
         ([(10,), (15,), (15,)], 100, "float32"),  # the first fits beside the last, and they are no neighbours
+        ([(own.randint(1, 40),) for _ in range(9)], 4 * own.randint(40, 80), "float32"),
     ):
         tensors = [torch.zeros(shape, dtype=getattr(torch, dtype)) for shape in shapes]
         sizes = [_size(tensor) for tensor in tensors]
@@ -945,6 +947,9 @@ def check_best_bucket_bytes(answer: Any, part: Any) -> str:
         sizes = [4 * shuffle.choice((64, 4096, 16384, 65536)) for _ in range(shuffle.randint(8, 16))]
         seconds = [size * 2e-9 for size in sizes]
         cases.append((sizes, seconds, shuffle.choice((2, 4, 8)), 10 ** shuffle.uniform(-6, -4), 1e9))
+    own = drawn("best_bucket_bytes")
+    sizes = [4 * own.randint(1000, 100_000) for _ in range(10)]
+    cases.append((sizes, [size * 2e-9 for size in sizes], own.choice((2, 4, 8)), 10 ** own.uniform(-6, -4), 1e9))
     wanted = []
     for sizes, seconds, *network in cases:
         caps = {sum(sizes[a:b]) for a in range(len(sizes)) for b in range(a + 1, len(sizes) + 1)}

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy, gelu
 from course_lib import RankFailed, Results, each
 from course_lib.engine.storages import Alive
 from exercises_tests.judging import Case, Hint, Mistake, alone, check, expect
+from exercises_tests.seeds import course_seed, drawn
 from exercises_tests.values import (
     all_digits,
     amount,
@@ -617,13 +618,13 @@ def _alone(seed: int, rows: int, columns: int) -> torch.Tensor:
 @check(value=1, held=1, different=1)
 def check_column_shard(answer: Any, part: Any) -> str:
     torch.manual_seed(17)
-    runs = []
+    first, runs = 17 + course_seed() % 100_000, []
     part("value")
     for ranks, rows, columns in ((2, 3, 4), (4, 5, 8), (1, 2, 2), (3, 4, 6), (2, 1, 6)):
         case = Case(ranks, f"with a weight of {rows} x {columns}")
-        whole = _alone(17 + ranks, rows, columns).chunk(ranks, 1)
-        apart = [_alone(17 + ranks + rank, *want.shape) for rank, want in enumerate(whole)]
-        got = case.run(cut, answer, 17 + ranks, rows, columns)
+        whole = _alone(first + ranks, rows, columns).chunk(ranks, 1)
+        apart = [_alone(first + ranks + rank, *want.shape) for rank, want in enumerate(whole)]
+        got = case.run(cut, answer, first + ranks, rows, columns)
         shards = [mine for mine, *_ in got]
         for rank, mine in enumerate(shards):
             case.expect(isinstance(mine, torch.Tensor), f"rank {rank} returned {mine}: return a tensor", "form")
@@ -853,7 +854,10 @@ def check_vocabulary_parallel_cross_entropy(answer: Any, part: Any) -> str:
 
 @check(held=1, sent=1)
 def check_sequence_parallel_bytes(answer: Any, part: Any) -> str:
+    own = drawn("sequence_parallel_bytes")
+    ranks = own.randint(2, 9)
     sizes = [(2048, 4096, 2, 8), (1024, 64, 4, 4), (100, 10, 2, 1), (6, 8, 4, 3)]
+    sizes.append((ranks * own.randint(10, 500), 8 * own.randint(10, 500), 2, ranks))
     answers = [answer(*given) for given in sizes]
     answers = [got.tolist() if isinstance(got, (np.ndarray, torch.Tensor)) else plain(got) for got in answers]
     for given, got in zip(sizes, answers, strict=True):

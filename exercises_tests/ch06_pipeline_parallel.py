@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from course_lib.schedules import Played, ScheduleError, looped, one_f_one_b, pla
 from course_lib.schedules.actions import Action, Schedule
 from course_lib.schedules.executor import run_pipeline
 from exercises_tests.judging import Case, Hint, Mistake, check
+from exercises_tests.seeds import drawn
 from exercises_tests.values import amount, count, draw, equal, integers, plain, shown, versus
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
@@ -28,6 +30,12 @@ def _with(p: int, m: int, see: str = "") -> Case:
     return Case(label=f"with {count(p, 'stage')} and {batches}", see=see)
 
 
+def _own(exercise: str) -> tuple[int, int]:
+    """Return stages and micro-batches that are drawn for the learner: others than those of CASES."""
+    own = drawn(exercise)
+    return own.randint(3, 7), own.randint(17, 40)
+
+
 # bubble_fraction
 
 
@@ -38,7 +46,7 @@ def check_bubble_fraction(answer: Any, part: Any) -> str:
     part("relative to ideal")
     _judge_bubble(answer, "relative_to_ideal", 4, 8)
     part("any sizes")
-    for p, m in ((1, 5), (8, 1), (3, 2), (16, 64)):
+    for p, m in ((1, 5), (8, 1), (3, 2), (16, 64), _own("bubble_fraction")):
         _judge_bubble(answer, "share_of_total", p, m)
         _judge_bubble(answer, "relative_to_ideal", p, m)
     return "(p-1)/(m+p-1) of all time, (p-1)/m of the ideal time, for 1 to 16 stages and 1 to 64 micro-batches"
@@ -65,7 +73,7 @@ def _judge_bubble(answer: Any, name: str, p: int, m: int) -> None:
 
 
 def _replays(name: str, answer: Any) -> dict[tuple[int, int], Played]:
-    return {sizes: _played(name, answer, *sizes) for sizes in CASES}
+    return {sizes: _played(name, answer, *sizes) for sizes in (*CASES, _own(name))}
 
 
 def _played(name: str, answer: Any, p: int, m: int) -> Played:
@@ -132,7 +140,7 @@ def check_gpipe(answer: Any, part: Any) -> str:
 def check_one_f_one_b(answer: Any, part: Any) -> str:
     part("valid")
     replays = _replays("one_f_one_b", answer)
-    holds = {(p, m): [min(p - rank, m) for rank in range(p)] for p, m in CASES}  # and runs forwards before a backward
+    holds = {(p, m): [min(p - rank, m) for rank in range(p)] for p, m in replays}  # and runs forwards before a backward
     part("makespan")
     for sizes, played in replays.items():
         for rank, (row, want) in enumerate(zip(played.schedule.actions, holds[sizes], strict=True)):
@@ -544,7 +552,7 @@ def check_stage_backward(answer: Any, part: Any) -> str:
 @check(bubbles=1, peaks=1)
 def check_why_one_f_one_b(answer: Any, part: Any) -> str:
     names = ("bubble_1f1b", "bubble_gpipe", "peak_1f1b", "peak_gpipe")
-    got = {sizes: plain(answer(*sizes)) for sizes in ((4, 8), (3, 9), (6, 4))}
+    got = {sizes: plain(answer(*sizes)) for sizes in ((4, 8), (3, 9), (6, 4), _own("why_one_f_one_b"))}
     part("bubbles")
     for (p, m), found in got.items():
         case, want = _with(p, m), (p - 1) / (m + p - 1)
@@ -584,17 +592,28 @@ SPLITS = (  # costs of the layers, stages, and the cost of the slowest stage of 
     ([2, 56, 14, 5, 6, 3, 10], 4, 56),
     ([5, 1, 1], 2, 5),
 )
+
+
+def _own_split() -> tuple[list[int], int, int]:
+    """Return a split that is drawn for the learner: the costs, the stages and the cost of the slowest of the best."""
+    own = drawn("split_layers")
+    costs, stages = [own.randint(1, 60) for _ in range(9)], own.randint(3, 5)
+    ways = (zip((0, *cuts), (*cuts, 9), strict=True) for cuts in itertools.combinations(range(1, 9), stages - 1))
+    return costs, stages, min(max(sum(costs[a:b]) for a, b in way) for way in ways)
+
+
 MANY = ([1 + (7 * i * i + 3 * i) % 11 for i in range(60)], 8, 42)
 
 
 @check(valid=1, best=2)
 def check_split_layers(answer: Any, part: Any) -> str:
-    found = [_numbers(answer(list(costs), stages)) for costs, stages, _ in SPLITS]
+    splits = (*SPLITS, _own_split())
+    found = [_numbers(answer(list(costs), stages)) for costs, stages, _ in splits]
     part("valid")
-    for (costs, stages, _), counts in zip(SPLITS, found, strict=True):
+    for (costs, stages, _), counts in zip(splits, found, strict=True):
         _judge_split(costs, stages, counts)
     part("best")
-    for split, counts in zip(SPLITS, found, strict=True):
+    for split, counts in zip(splits, found, strict=True):
         _judge_slowest(*split, counts)
     costs, stages, best = MANY
     cuts = f"do not try every cut, there are {math.comb(len(costs) - 1, stages - 1):,}"

@@ -30,6 +30,7 @@ from course_lib.lessons.stage_3 import (
 from course_lib.lessons.torch_wrappers import bytes_whole
 from course_lib.training import adamw
 from exercises_tests.judging import Case, Hint, Mistake, alone, check
+from exercises_tests.seeds import drawn
 from exercises_tests.values import (
     all_digits,
     amount,
@@ -751,10 +752,19 @@ def _judge_bytes(case: Case, got: Any, want: float, *mistakes: Mistake) -> None:
     case.same(float(got), want, "the number of bytes", *known, tolerance=max(1.0, 1e-6 * want))
 
 
+def _own_nodes() -> tuple[int, int, int, int]:
+    """Return parameters, ranks, bytes of an element and nodes that are drawn for the learner."""
+    own = drawn("communication_bytes on nodes")
+    nodes = own.randint(3, 9)
+    return own.randint(10**6, 10**9), nodes * own.randint(3, 9), 2, nodes
+
+
 @check(stages=2, hybrid=1)
 def check_communication_bytes(answer: Any, part: Any) -> str:
     part("stages")
     cases = [(0, 1e9, 4, 8), (1, 6e9, 8, 8), (2, 7.5e9, 64, 8), (3, 7.5e9, 64, 2), (3, 1000, 3, 4), (2, 1000, 1, 4)]
+    own = drawn("communication_bytes")
+    cases += [(stage, own.randint(10**6, 10**9), own.randint(2, 60), own.choice((1, 2, 4))) for stage in range(4)]
     for stage, parameters, ranks, element in cases:
         tensors = {0: 2, 1: 2, 2: 2, 3: 3}[stage]
         once = (ranks - 1) / ranks * parameters * element
@@ -774,7 +784,7 @@ def check_communication_bytes(answer: Any, part: Any) -> str:
                 "stage 3 takes three tensors: weights are gathered twice, for forward and for backward, and gradients "
                 "reduce-scattered"))
     part("hybrid")
-    for parameters, ranks, element, nodes in ((8e9, 16, 2, 2), (7.5e9, 64, 2, 8)):
+    for parameters, ranks, element, nodes in ((8e9, 16, 2, 2), (7.5e9, 64, 2, 8), _own_nodes()):
         inside, size = ranks // nodes, parameters * element
         within, across = 3 * (inside - 1) / inside * size, 2 * (nodes - 1) / nodes * size
         label = f"at stage 3 with {parameters:,.0f} parameters of {element} bytes on {nodes} nodes of {inside} ranks"

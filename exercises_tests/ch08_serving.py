@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -18,10 +17,8 @@ from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
 from course_lib.serving.workers import ModelWorker
 from exercises_tests.judging import Case, Mistake, alone, called, check
+from exercises_tests.seeds import course_seed, drawn
 from exercises_tests.values import amount, close, count, equal, is_number, plain, shown
-
-SEED = int(os.environ.get("COURSE_SEED", "0"))
-
 
 # Keys and values in bytes
 
@@ -32,7 +29,9 @@ def check_kv_cache_bytes(answer: Any, part: Any) -> str:
     part("value")
     _kv_bytes(answer, [(MODELS["Llama-2-7B"], 1), (odd, 7), (MODELS["OPT-13B"], 2048)])
     part("grouped queries")
-    _kv_bytes(answer, [(MODELS["Llama-3-8B"], 1), (MODELS["Llama-3-70B"], 8192), (MODELS["SmolLM2-135M"], 100)])
+    cases = [(MODELS["Llama-3-8B"], 1), (MODELS["Llama-3-70B"], 8192), (MODELS["SmolLM2-135M"], 100)]
+    own = drawn("kv_cache_bytes")
+    _kv_bytes(answer, [*cases, (MODELS["Llama-3-8B"], own.randint(200, 9000))])
     return "131,072 bytes a token for Llama-3-8B · KV heads counted, not query heads · keys and values"
 
 
@@ -104,11 +103,11 @@ def generate(answer: Any, cases: list, seed: int) -> list:
 
 @check(tokens=2, cost=2)
 def check_generate_with_cache(answer: Any, part: Any) -> str:
-    draw = random.Random(SEED)
+    draw = random.Random(course_seed())
     sizes = ((5, 6), (1, 1), (20, 9), (3, 0))
     cases = [([draw.randrange(256) for _ in range(prompt)], tokens) for prompt, tokens in sizes]
     wanted = [_greedy(prompt, tokens) for prompt, tokens in cases]
-    found = alone(generate, answer, cases, SEED)
+    found = alone(generate, answer, cases, course_seed())
     see = "generate_with_cache(model, prompt, 5), generate(model, prompt, 5)"
     on = [Case(label=f"{count(tokens, 'token')} after a prompt of {prompt}:", see=see) for prompt, tokens in sizes]
     reads = [sum(shape[-1] for shape in calls) for _, calls, *_ in found]
@@ -151,7 +150,7 @@ def check_generate_with_cache(answer: Any, part: Any) -> str:
 
 
 def _greedy(prompt: list[int], tokens: int) -> list[int]:
-    model, known = tiny_llama(seed=SEED), list(prompt)
+    model, known = tiny_llama(seed=course_seed()), list(prompt)
     with one_thread():
         for _ in range(tokens):
             known.append(model(torch.tensor([known]), last=True)[0, -1].argmax().item())
@@ -174,7 +173,9 @@ def check_decode_lower_bound(answer: Any, part: Any) -> str:
     part("cache")
     _bounds(answer, [(MODELS["Llama-3-8B"], h100, 1, 8192), (MODELS["Llama-2-7B"], a100, 1, 4096)])
     part("batch")
-    _bounds(answer, [(MODELS["Llama-3-8B"], h100, 64, 4096), (MODELS["Granite-3.0-2B"], a100, 16, 1000)])
+    own = drawn("decode_lower_bound")
+    drawn_for = MODELS["Llama-3-8B"], h100, own.randint(2, 60), own.randint(200, 9000)
+    _bounds(answer, [(MODELS["Llama-3-8B"], h100, 64, 4096), (MODELS["Granite-3.0-2B"], a100, 16, 1000), drawn_for])
     return "4.48 ms for Llama-3-8B on an H100 · weights once a batch · keys and values once a sequence"
 
 
@@ -365,7 +366,7 @@ def check_BlockManager(answer: Any, part: Any) -> str:  # noqa: N802 - named aft
         (3, 4, [("allocate", 0, 8), ("allocate", 1, 5), ("allocate", 2, 4), ("append", 0, 1)]),
         (3, 4, [("allocate", 0, 4), ("append", 0, 12), ("allocate", 1, 8)]),
     ]
-    draw = random.Random(SEED + 1)
+    draw = random.Random(course_seed() + 1)
     histories = [
         (2, 4, [("allocate", 0, 8), ("free", 0), ("allocate", 1, 8)]),
         (3, 4, [("allocate", 0, 13), ("allocate", 0, 5), ("free", 0), ("allocate", 1, 12)]),
@@ -494,7 +495,7 @@ def check_SharingBlockManager(answer: Any, part: Any) -> str:  # noqa: N802 - na
         (2, 4, [("allocate", 0, 6), ("append", 0), ("append", 0), ("append", 0)]),
         (2, 4, [("allocate", 0, 6), ("fork", 0, 1), ("append", 1), ("free", 0), ("append", 1), ("append", 1)]),
     ]
-    draw = random.Random(SEED + 2)
+    draw = random.Random(course_seed() + 2)
     histories += [(12, 3, _random_forks(draw, 12, 3, length)) for length in range(5, 40)]
     _judge_all(answer, part, _judge_sharing, {"fork": fork, "copy on write": write, "no leak": histories})
     return "35 random histories: a fork takes no block, writing into a shared one copies it, the last owner frees it"
@@ -671,7 +672,7 @@ def _load(draw: random.Random, requests: int, rate: float) -> list:
 
 @check(budget=1, no_starvation=1, throughput=2, tokens=1)
 def check_continuous_batches(answer: Any, part: Any) -> str:
-    draw = random.Random(SEED + 3)
+    draw = random.Random(course_seed() + 3)
     rows = _load(draw, 120, 60.0)
     best, static = (_serve(scheduler, rows, 8, 40) for scheduler in (continuous, static_batches))
     prompts = [[draw.randrange(256) for _ in range(draw.randrange(3, 20))] for _ in range(5)]
@@ -725,7 +726,7 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
 
     part("tokens")
     rows = [(n, 0.0, len(prompt), 2 + 2 * n, -1, float("inf"), prompt) for n, prompt in enumerate(prompts)]
-    made = alone(with_a_model, answer, rows, 2, 8, SEED)
+    made = alone(with_a_model, answer, rows, 2, 8, course_seed())
     for number, want in wanted.items():
         Case(label=f"request {number}").expect(equal(made.get(number), want), "got other tokens than alone", "tokens")
     gain = f"99 % of the answers within {slow:.1f} s, with static batches within {wait:.1f} s"
@@ -737,7 +738,7 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
 
 @check(size=1, timer=1, any_arrivals=1)
 def check_adaptive_batches(answer: Any, part: Any) -> str:
-    draw = random.Random(SEED + 4)
+    draw = random.Random(course_seed() + 4)
     several = []
     for _ in range(6):
         clock, arrivals = 0.0, []

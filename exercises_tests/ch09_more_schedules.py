@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.schedules import Played, ScheduleError, both_ways, comparison, looped, play, zb_h1
 from course_lib.schedules.actions import Action, Schedule
 from exercises_tests.judging import Case, check, expect
+from exercises_tests.seeds import drawn
 from exercises_tests.values import count, plain, shown
 
 PRELOAD = ("torch.fx.experimental.symbolic_shapes",)  # answers want it: once, not in every rank
@@ -14,6 +15,13 @@ LOOPED = ((4, 8, 2), (2, 4, 3), (3, 6, 2), (2, 2, 2), (4, 4, 1), (1, 3, 2))  # s
 SPLIT = ((4, 8), (2, 5), (3, 3), (1, 3), (4, 2), (6, 13))  # stages, micro-batches
 TWO_WAYS = ((4, 4), (2, 2), (6, 6))
 UNITS = ((4, 8), (2, 6))
+
+
+def _own(exercise: str, *, even: bool = False) -> tuple[int, int]:
+    """Return stages, and micro-batches that they divide, which are drawn for the learner."""
+    own = drawn(exercise)
+    stages = own.choice((2, 4, 6) if even else (3, 5, 6))
+    return stages, stages * own.randint(3, 20)
 
 
 def _sizes(stages: int, microbatches: int, chunks: int | None = None) -> Case:
@@ -82,7 +90,7 @@ def _played(
 def check_interleaved(answer: Any, part: Any) -> str:
     part("valid")
     replays = {}
-    for args in LOOPED:
+    for args in (*LOOPED, (*_own("interleaved"), 2)):
         stages, microbatches, chunks = args
         case, rows = _sizes(*args), _as_lists(answer(*args))
         if _is_lists(rows):
@@ -142,10 +150,11 @@ def _groups_out_of_order(rows: Any, stages: int, chunks: int) -> str:
 
 @check(valid=2, bubble=2, memory=2)
 def check_zero_bubble(answer: Any, part: Any) -> str:
-    wanted = {args: play(zb_h1(*args)) for args in SPLIT}
+    split = (*SPLIT, _own("zero_bubble"))
+    wanted = {args: play(zb_h1(*args)) for args in split}
     part("valid")
     replays = {}
-    for args in SPLIT:
+    for args in split:
         case, kinds, see = _sizes(*args), ("F", "I", "W", "B"), f"validate(zero_bubble{args})"
         rows = _as_lists(answer(*args))
         used = {action[0] for row in rows for action in row} if _is_lists(rows) else set()
@@ -211,8 +220,9 @@ def _misplaced_weight(played: Played) -> str:
 def check_chimera(answer: Any, part: Any) -> str:
     costs = {"forward": 1, "backward": 0.5, "weight": 0.5}  # a whole backward takes as long as a forward
     part("valid")
+    units = (*UNITS, _own("chimera", even=True))
     replays = {}
-    for args in TWO_WAYS + UNITS:
+    for args in (*TWO_WAYS, *units):
         place = both_ways(args[0])
         see = f"validate(chimera{args}, place=both_ways({args[0]}))"
         rows = _as_lists(answer(*args))
@@ -223,7 +233,7 @@ def check_chimera(answer: Any, part: Any) -> str:
         ways = f"{down} of them go down the ranks and {args[1] - down} up: half of them each way"
         _sizes(*args).expect(2 * down == args[1], ways, "one-way")
     idle = {"bubble": "idle time p - 2", "units": "the next unit may begin before the last one has ended"}
-    for name, cases in (("bubble", TWO_WAYS), ("units", UNITS)):
+    for name, cases in (("bubble", TWO_WAYS), ("units", units)):
         part(name)
         for stages, microbatches in cases:
             got, want = replays[stages, microbatches].seconds, 2 * microbatches + stages - 2
@@ -265,7 +275,10 @@ def _tables() -> list[tuple[Case, float, dict]]:
     for ranks, microbatches, most in ((4, 8, 4), (4, 12, 20), (3, 5, 3), (2, 8, 2.5)):
         case = Case(words=f"with {ranks} ranks, {microbatches} micro-batches and at most {most} activations,")
         found.append((case, most, comparison(ranks, microbatches)))
-    for most, rows in MADE_UP:
+    own = drawn("read_the_table")
+    bound, known = MADE_UP[0]
+    names, values = own.sample("KLMNOPQRSTUV", len(known)), own.sample(list(known.values()), len(known))
+    for most, rows in (*MADE_UP, (bound, dict(zip(names, values, strict=True)))):
         case = Case(words=f"in a made-up table of {', '.join(rows)}, with at most {most} activations,")
         table = {name: dict(zip(COLUMNS, row, strict=True)) | {"cuts": 3} for name, row in rows.items()}
         found.append((case, most, table))

@@ -17,6 +17,7 @@ from course_lib.costs import hierarchical_all_reduce_seconds as two_levels_secon
 from course_lib.hardware import Link
 from course_lib.measured import all_reduce_dgx
 from exercises_tests.judging import Case, Mistake, asked, check, expect
+from exercises_tests.seeds import drawn
 from exercises_tests.values import (
     all_digits,
     amount,
@@ -193,6 +194,9 @@ def check_choose_protocol(answer: Any, part: Any) -> str:
         (1000, twins, " and two that are equally fast"),
         (10**6, {"b": (2.0, 1e9), "a": (1.0, math.inf)}, " and a bandwidth without limit"),
     ]
+    own = drawn("choose_protocol")
+    made_up = {f"way {way}": (10.0 ** own.uniform(-6, -3), 10.0 ** own.uniform(8, 11)) for way in range(4)}
+    others.append((own.randint(10**4, 10**7), made_up, " and four ways that were drawn"))
     answer = asked(answer, [(size, dict(protocols)) for size, protocols, *_ in nccl + others])
     part("fastest")
     for one in nccl:
@@ -265,7 +269,10 @@ def _why(got: float, nodes: int, per_node: int, size: int, fast: tuple, slow: tu
 
 @check(value=2, edges=1)
 def check_rails_seconds(answer: Any, part: Any) -> str:
+    own = drawn("rails_seconds")
+    nodes, per_node = own.randint(2, 9), own.randint(2, 9)
     value = [(2, 4, 9600), (8, 8, 67_108_864), (3, 5, 30_000)]
+    value.append((nodes, per_node, 4 * nodes * per_node * own.randint(100, 10_000)))
     edges = [(1, 8, 9600), (4, 1, 9600), (1, 1, 9600)]
     links = [(_link(*fast), _link(*slow)) for _, _, fast, slow in PROBES] + [(NVLINK, NDR)]
     answer = asked(answer, [(*sizes, *pair) for sizes in value + edges for pair in links])
@@ -446,12 +453,14 @@ def _costs(answer: Any, kind: str, algorithm: str, ranks: int) -> None:
 
 @check(naive=1, tree=1, ring=1, pairwise=1)
 def check_collective_seconds(answer: Any, part: Any) -> str:
-    every = [(kind, algorithm, ranks) for cases in ASKED.values() for kind, algorithm in cases for ranks in (4, 7, 1)]
+    divide = [ranks for ranks in range(2, 70) if SIZE // 4 % ranks == 0 and ranks not in (4, 7)]
+    sizes = (4, 7, 1, drawn("collective_seconds").choice(divide))
+    every = [(kind, algorithm, ranks) for cases in ASKED.values() for kind, algorithm in cases for ranks in sizes]
     answer = asked(answer, [(kind, ranks, SIZE, *cost, name) for kind, name, ranks in every for cost in COSTS])
     for name, cases in ASKED.items():
         part(name)
         for kind, algorithm in cases:
-            for ranks in (4, 7, 1):
+            for ranks in sizes:
                 _costs(answer, kind, algorithm, ranks)
     return "equal to the simulator on 1, 4 and 7 ranks, for eight collectives"
 
@@ -478,7 +487,9 @@ def _wrong_crossovers(ranks: int) -> list[tuple]:
 
 @check(value=2, few_ranks=1)
 def check_crossover_bytes(answer: Any, part: Any) -> str:
+    own = drawn("crossover_bytes")
     links = ((8, 5e-6, 1 / 50e9), (64, 3e-6, 1e-9), (4, 1.0, 1.0), (7, 2e-6, 4e-9), (1000, 1e-5, 1e-8))
+    links = (*links, (own.randint(5, 400), own.uniform(1e-6, 9e-6), own.uniform(1e-10, 9e-9)))
     answer = asked(answer, [*links, *((ranks, 5e-6, 1e-9) for ranks in (1, 2, 3))])
     part("value")
     for ranks, alpha, beta in links:
@@ -542,6 +553,8 @@ def _added_in_the_switch(answer: Any, kind: str, ranks: int) -> None:
 def check_in_network_seconds(answer: Any, part: Any) -> str:
     sums = [("all_reduce", ranks) for ranks in (8, 2, 1)]
     others = [(kind, ranks) for kind in ("all_gather", "reduce_scatter") for ranks in (8, 3, 1)]
+    own = drawn("in_network_seconds")
+    others += [(kind, own.choice([ranks for ranks in range(4, 70) if 2100 % ranks == 0])) for kind, _ in others[::3]]
     answer = asked(answer, [(*one, 8400, *switch[:2]) for one in sums + others for switch in SWITCHES])
     part("all reduce")
     for one in sums:
@@ -596,10 +609,15 @@ def check_congested(answer: Any, part: Any) -> str:
         ([(("slow", "wide"), 2.0), (("wide",), 15.0), (("wide",), 15.0)], fat, "with many small messages"),
         (both * 3, pod, "with six messages over one link"),
     ]
+    own = drawn("congested")
+    wide = {name: float(own.randint(10, 90)) for name in pod}
+    some = [(tuple(own.sample(list(pod), own.randint(1, 3))), float(own.randint(1, 500))) for _ in range(7)]
+    cases.append((some, wide, "with seven messages that were drawn"))
     answer = asked(answer, [([(tuple(route), size) for route, size in one], dict(links)) for one, links, _ in cases])
     part("bottleneck")
-    for case in cases[:-1]:
+    for case in cases[:-2]:
         _busiest(answer, *case)
     part("seconds")
-    _busiest(answer, *cases[-1])
+    for case in cases[-2:]:
+        _busiest(answer, *case)
     return "finds the busiest link, and how long it is busy"

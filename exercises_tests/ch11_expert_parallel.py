@@ -13,6 +13,7 @@ from course_lib.costs import combine_bytes, expert_bytes
 from course_lib.models import MODELS
 from course_lib.served import SERVED
 from exercises_tests.judging import Case, Hint, Mistake, alone, called, check
+from exercises_tests.seeds import course_seed, drawn
 from exercises_tests.values import close, count, draw, equal, is_number, near, plain, shown, versus
 
 EXACT = 1e-9  # the sums here are of few float64 numbers, and their order is free
@@ -738,6 +739,7 @@ def check_node_limited_routing(answer: Any, part: Any) -> str:
     cases = [(_scores(30, 32, 31), 4, 8, 2), (_scores(20, 64, 32), 8, 8, 4)]
     shapes = [(_scores(9, 8, 33), 2, 4, 1), (_scores(9, 12, 34), 4, 3, 3), (_scores(9, 8, 35), 2, 8, 2)]
     shapes += [(_scores(20, 16, 36), 2, 4, 2), (_scores(20, 12, 37), 2, 4, 3)]
+    shapes.append((_scores(20, 16, 1000 + course_seed()), 4, 4, 2))
     mixed = []
     for scores, k, nodes, most in cases + shapes:  # experts of any node may be liked
         order = torch.randperm(scores.shape[1], generator=torch.Generator().manual_seed(k + nodes))
@@ -760,6 +762,7 @@ MIXTURES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Qwen3-235B-A2
 def check_all_to_all_bytes(answer: Any, part: Any) -> str:
     whole = [(shape, 10**9, there, back) for shape, there, back in zip(MIXTURES, (2, 1, 1), (4, 2, 4), strict=True)]
     away = [(shape, ranks, 2, 2) for shape, ranks in zip(MIXTURES, (8, 4, 1), strict=True)]
+    away.append((MIXTURES[1], drawn("all_to_all_bytes").randint(5, 60), 1, 2))
     found = alone(called, answer, whole + away)
     part("value")
     for place, ((shape, ranks, there, back), got) in enumerate(zip(whole + away, found, strict=True)):
@@ -809,6 +812,8 @@ def check_which_layout(answer: Any, part: Any) -> str:
     mixtral, v3, qwen = MIXTURES
     fits = [(v3, 2048, 60e9, 2), (v3, 320, 40e9, 1), (mixtral, 64, 80e9, 2), (qwen, 96, 20e9, 2), (mixtral, 8, 1e12, 2),
             (qwen, 24, 100e9, 2), (mixtral, 8, expert_bytes(mixtral, 8, 2), 2)]  # fmt: skip
+    own = drawn("which_layout")
+    fits.append((v3, own.choice((64, 128, 256)), own.randint(800, 1500) * 1e8, 1))
     none = [(v3, 8, 40e9, 2), (mixtral, 3, 20e9, 2), (mixtral, 6, 30e9, 2)]
     found = alone(laid_out, answer, fits + none)
     part("value")

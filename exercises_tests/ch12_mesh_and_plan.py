@@ -16,6 +16,7 @@ from course_lib.models import MODELS, ModelShape
 from course_lib.planning import Layout, groups, layout_memory
 from course_lib.planning import step_seconds as seconds_of
 from exercises_tests.judging import STEPS, Case, Mistake, alone, check
+from exercises_tests.seeds import drawn
 from exercises_tests.values import close, draw, is_number, near, plain, shown
 
 EXACT = 1e-10  # a few dozen sums of float64 of about 1, in another order
@@ -67,9 +68,11 @@ def _sorted(found: Any) -> Any:
 @check(groups=3, refuses=1)
 def check_mesh_groups(answer: Any, part: Any) -> str:
     bad = ((16, {"tp": 4, "dp": 3}), (12, {"tp": 4, "pp": 2, "dp": 3}))
-    found = asked(answer, [((ranks,), axes) for ranks, axes in (*MESHES, *bad)])
+    own = {axis: drawn(f"mesh_groups {axis}").randint(2, 6) for axis in ("tp", "pp", "dp")}
+    meshes = (*MESHES, (math.prod(own.values()), own))
+    found = asked(answer, [((ranks,), axes) for ranks, axes in (*meshes, *bad)])
     part("groups")
-    for (ranks, axes), one in zip(MESHES, found, strict=False):
+    for (ranks, axes), one in zip(meshes, found, strict=False):
         told = ", ".join(f"{axis}={size}" for axis, size in axes.items())
         case = Case(label=f"mesh_groups({ranks}, {told}):", see=f"mesh_groups({ranks}, {told})")
         got = value_of(case, one)
@@ -90,7 +93,7 @@ def check_mesh_groups(answer: Any, part: Any) -> str:
                         f"are too few: there are {len(want[axis])}, and each rank is in one of them"),
             )  # fmt: skip
     part("refuses")
-    for (ranks, axes), (how, what) in zip(bad, found[len(MESHES) :], strict=True):
+    for (ranks, axes), (how, what) in zip(bad, found[len(meshes) :], strict=True):
         case = Case(label=f"for {ranks} ranks and axes {axes}, whose product is {math.prod(axes.values())},")
         case.expect(how == "ValueError", f"it returned {shown(what)}: raise ValueError", "no-refusal")
     return "every rank in one group of each axis, on 1 to 3 axes · a product that is not the ranks is refused"
@@ -154,12 +157,16 @@ def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
 
 @check(places=2, uneven=2)
 def check_place_axes(answer: Any, part: Any) -> str:
-    found = asked(answer, [((dict(sizes), dict(traffic), per), {}) for sizes, traffic, per in PLACED + UNEVEN])
+    own = drawn("place_axes")
+    sizes = {name: own.choice((2, 3, 4)) for name in "abcd"}
+    drawn_case = sizes, {name: own.randint(1, 99) for name in "abcd"}, own.choice((4, 6, 8))
+    cases = (*PLACED, *UNEVEN, drawn_case)
+    found = asked(answer, [((dict(sizes), dict(traffic), per), {}) for sizes, traffic, per in cases])
     part("places")
     for one, case in zip(found, PLACED, strict=False):
         _placed(one, *case)
     part("uneven")
-    for one, case in zip(found[len(PLACED) :], UNEVEN, strict=True):
+    for one, case in zip(found[len(PLACED) :], cases[len(PLACED) :], strict=True):
         _placed(one, *case)
     return "the fewest bytes leave their node, on 2 to 4 axes, also where the largest axis does not fit into one"
 
@@ -471,7 +478,9 @@ def check_plan(answer: Any, part: Any) -> str:
 
 @check(pieces=1, balance=1)
 def check_zigzag(answer: Any, part: Any) -> str:
-    cases = [(16, 2), (24, 3), (64, 8), (6, 1), (8, 4)]
+    own = drawn("zigzag")
+    ranks = own.randint(3, 9)
+    cases = [(16, 2), (24, 3), (64, 8), (6, 1), (8, 4), (2 * ranks * own.randint(2, 12), ranks)]
     found = asked(answer, [(case, {}) for case in cases])
     part("pieces")
     judged = []
@@ -526,6 +535,10 @@ def check_step_seconds(answer: Any, part: Any) -> str:
     values = [(16, 16, 8, 0.36, 0.05, 0.0), (8, 4, 1, 1.0, 0.0, 0.0), (32, 1, 1, 0.5, 0.25, 0.0)]
     values += [(8, 8, 2, 0.3, 0.1, 0.1)]
     hidden = [(16, 16, 8, 0.36, 0.05, 1.0), (4, 1, 1, 0.3, 0.0, 0.25)]
+    own = drawn("step_seconds")
+    pp = own.randint(2, 9)
+    compute, tensor = own.randint(20, 60) / 64, own.randint(1, 9) / 64
+    hidden.append((pp * own.randint(2, 9), pp, own.randint(2, 4), compute, tensor, 2.0))
     found = asked(answer, [(case, {}) for case in values + hidden])
     names = ("microbatches", "pp", "chunks", "compute", "tensor", "gradients")
     for place, (case_of, one) in enumerate(zip(values + hidden, found, strict=True)):

@@ -20,6 +20,7 @@ from course_lib.lessons.crashes import Disk, crashes, final_files, packed, piece
 from course_lib.lessons.recorder import entry, healthy, planned
 from course_lib.lessons.stage_3 import shard_size
 from exercises_tests.judging import Case, Hint, Mistake, asked, check
+from exercises_tests.seeds import drawn
 from exercises_tests.values import amount, close, equal, integers, is_number, numbers, plain, shown
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -69,12 +70,14 @@ def _interval(answer: Any, mtbf: float, save: float, restart: float) -> None:
 
 @check(value=3, restart=1)
 def check_best_checkpoint_interval(answer: Any, part: Any) -> str:
-    answer = asked(answer, list(RUNS))
+    own = drawn("best_checkpoint_interval")
+    runs = (*RUNS, (own.randint(10, 60) * HOUR, float(own.randint(10, 100)), float(own.randint(60, 900))))
+    answer = asked(answer, list(runs))
     part("value")
     for one in RUNS[:4]:
         _interval(answer, *one)
     part("restart")
-    for one in RUNS[4:]:
+    for one in runs[4:]:
         _interval(answer, *one)
     return "within 5 % of the best interval for runs of four sizes, whatever a restart takes"
 
@@ -533,6 +536,8 @@ def _hangs() -> list[tuple[str, Dumps, tuple | None]]:
     for rank in (0, 7):  # the others have left a collective in which one still is
         behind.append(_hanging(8, 21, [rank], None))
         behind[-1][rank][-1] = planned(20, "started")
+    own = drawn("find_culprit")
+    number, rank = own.randint(50, 900), own.randint(1, 14)
     return [
         ("64 ranks, of which one never came", _hanging(64, 412, [37], None), (412, sums, [37])),
         ("8 ranks, of which rank 0 never came", _hanging(8, 9, [0], None), (9, planned(9, "")["profiling_name"], [0])),
@@ -550,6 +555,8 @@ def _hangs() -> list[tuple[str, Dumps, tuple | None]]:
         *((f"8 ranks, of which rank {rank} is still in a collective that the others have completed", behind[place],
            (20, planned(20, "")["profiling_name"], [])) for place, rank in enumerate((0, 7))),
         ("8 ranks that have completed all", healthy_job, None),
+        (f"16 ranks, of which rank {rank} never came to collective {number}", _hanging(16, number, [rank], None),
+         (number, planned(number, "")["profiling_name"], [rank])),
     ]  # fmt: skip
 
 
@@ -662,6 +669,8 @@ def check_find_straggler(answer: Any, part: Any) -> str:
 def check_goodput(answer: Any, part: Any) -> str:
     usual = [(1635.0, 3.09 * HOUR, 120.0, 600.0), (250.0, 3.09 * HOUR, 2.8, 600.0), (HOUR, 1000 * HOUR, 60.0, 0.0)]
     often = [(HOUR, HOUR, 600.0, 900.0), (3 * HOUR, HOUR, 60.0, HOUR)]
+    own = drawn("goodput")
+    often.append((float(own.randint(300, 9000)), own.randint(1, 60) * HOUR, float(own.randint(5, 200)), 600.0))
     answer = asked(answer, usual + often)
     part("value")
     for one in usual:
@@ -769,6 +778,8 @@ def check_detect_corruption(answer: Any, part: Any) -> str:
 @check(value=2, edges=1)
 def check_spare_nodes(answer: Any, part: Any) -> str:
     value = [(2048, 6.5e-3, 0.5, 0.99), (128, 6.5e-3, 0.5, 0.99), (2048, 2.34e-3, 1.0, 0.999), (2048, 6.5e-3, 0.5, 0.5)]
+    own = drawn("spare_nodes")
+    value.append((own.randint(200, 4000), own.randint(10, 90) / 1e4, 0.5, 0.99))
     edges = [(2048, 0.0, 0.5, 0.99), (1, 1e-3, 1.0, 0.9), (16384, 6.5e-3, 0.5, 0.99), (2048, 6.5e-3, 0.5, 0.99999)]
     answer = asked(answer, value + edges)
     part("value")

@@ -19,10 +19,12 @@ from typing import Any, NamedTuple, NoReturn
 
 from course_lib import Cluster, Deadlock, RankFailed, Results, cards, one_process, run
 from course_lib.engine import packing
+from course_lib.engine.processes import launcher
 from course_lib.notebook import remember
 from course_lib.results import Interrupted, in_a_sentence, lines_of
 from course_lib.short_errors import raiser
 from exercises_tests.homes import HOMES, watch
+from exercises_tests.seeds import of_the_learner
 from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104
@@ -49,6 +51,8 @@ class Outcome:
     borrowed: bool = False
     note: str = ""
     """What a learner should know beside, as that a right answer is where it is not graded."""
+    trail: list = field(default_factory=list)
+    """What the ranks did in the simulated run of the failing case, where answers are graded; see Case.trail."""
 
     @property
     def earned(self) -> int:
@@ -127,21 +131,21 @@ class CheckFailed(cards.Told, AssertionError):
 
 
 class Refused(Exception):  # noqa: N818
-    """An answer is wrong: the sentence, the code of the mistake, and a line that shows it."""
+    """An answer is wrong: the sentence, the code of the mistake, a line that shows it, and what the ranks did."""
 
-    def __init__(self, sentence: str, code: str, see: str) -> None:
+    def __init__(self, sentence: str, code: str, see: str, trail: Sequence = ()) -> None:
         super().__init__(sentence)
-        self.code, self.see = code, see
+        self.code, self.see, self.trail = code, see, trail
 
 
-def expect(condition: Any, sentence: str, code: str, see: str = "") -> None:
+def expect(condition: Any, sentence: str, code: str, see: str = "", trail: Sequence = ()) -> None:
     """Refuse the answer with `sentence` unless `condition` is True (NumPy's counts, anything else does not).
 
-    `code` names the mistake for good; `see` is a line the learner can run to see it.
+    `code` names the mistake for good; `see` is a line the learner can run to see it; `trail` is a Case's.
     """
     numpys = type(condition).__module__ == "numpy" and type(condition).__name__ in ("bool", "bool_")
     if not ((type(condition) is bool or numpys) and condition):
-        raise Refused(sentence, code, see)
+        raise Refused(sentence, code, see, trail)
 
 
 # A case: run or refuse; the same, or which mistake; at most
@@ -184,6 +188,11 @@ class Case:
     seconds: float = SECONDS
     words: str = ""
     """All the words of the case, where the number of ranks and the label do not say it."""
+    trail: list = field(default_factory=list, repr=False, compare=False)
+    """What the ranks did in the last run of this very case, if it was simulated and answers are graded; else nothing.
+
+    [rank, kind, begin, end, label] each, times in virtual seconds. Why is it not asked for at the refusal? By then
+    another case may have run, and a picture of the wrong run is worse than none."""
 
     def __str__(self) -> str:
         ranks = on_ranks(self.ranks, self.real) if self.ranks else ""
@@ -191,19 +200,25 @@ class Case:
 
     def also(self, words: str, **changes: Any) -> Case:
         """Return the same case with more words, as in case.also("after 10 steps")."""
-        return replace(self, words=f"{self} {words}", **changes)
+        return replace(self, words=f"{self} {words}", trail=list(self.trail), **changes)
 
     def run(self, drive: Callable, *data: Any, hints: Sequence[Hint] = ()) -> Results:
         """Run `drive` with an answer and data on the ranks; a run that fails is a wrong answer."""
         try:
             on = None if self.real else self.on or Cluster()
-            return run(drive, *data, ranks=self.ranks, on=on, timeout=self.seconds)
+            return self.ran(run(drive, *data, ranks=self.ranks, on=on, timeout=self.seconds))
         except RankFailed as failure:
             self.failed(failure, hints, drive, *data[:1])
+
+    def ran(self, trace: Results) -> Results:
+        """Return `trace`, and note that it is this case's: for a run of an answer that `run` above cannot make."""
+        self.trail[:] = launcher.LAUNCHER.trail
+        return trace
 
     def failed(self, failure: RankFailed, hints: Sequence[Hint] = (), *answers: Any) -> NoReturn:
         """Refuse an answer whose run failed; a stub that is not written yet is told as such, and one of `answers`
         that does not take what the check gives it."""
+        self.trail[:] = launcher.LAUNCHER.trail
         if failure.error == "NotImplementedError":
             raise failure
         meant = [hint for hint in hints if hint.words in str(failure)]
@@ -211,7 +226,7 @@ class Case:
             if hint.code:
                 said = str(failure)
                 said = said[:1].upper() + said[1:]  # it begins a sentence
-                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {said}", hint.code, self.see)
+                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {said}", hint.code, self.see, self.trail)
         happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
         if failure.error == "TypeError" and _takes_others(failure.message, answers):
             self.refuse(f"{happened}: {LEAVE}", "parameters", "")
@@ -219,10 +234,10 @@ class Case:
 
     def expect(self, condition: Any, sentence: str, code: str, see: str | None = None) -> None:
         """Refuse the answer with the case and `sentence` unless `condition` is True."""
-        expect(condition, f"{self} {sentence}".strip(), code, self.see if see is None else see)
+        expect(condition, f"{self} {sentence}".strip(), code, self.see if see is None else see, self.trail)
 
     def refuse(self, sentence: str, code: str, see: str | None = None) -> NoReturn:
-        raise Refused(f"{self} {sentence}".strip(), code, self.see if see is None else see)
+        raise Refused(f"{self} {sentence}".strip(), code, self.see if see is None else see, self.trail)
 
     def same(
         self,
@@ -316,6 +331,7 @@ def check(**points: int) -> Callable:
                 assert not missing, f"check_{exercise} never judged {missing}"
             except Refused as wrong:
                 found.sentence, found.code, found.see = str(wrong), wrong.code, wrong.see
+                found.trail = list(wrong.trail)
             except RankFailed as failure:
                 found.sentence, found.code = _of_failure(failure, exercise)
             except NotImplementedError as error:
@@ -345,7 +361,8 @@ def check(**points: int) -> Callable:
                     call = exercise if len(takes) == 1 else ", ".join(takes)
                     raise TypeError(f"check_{exercise} judges {what}, given by name: check_{exercise}({call})")
             try:
-                found = outcome(*answers)
+                with of_the_learner():
+                    found = outcome(*answers)
             except KeyboardInterrupt as error:
                 if isinstance(error, Interrupted):
                     raise

@@ -66,7 +66,7 @@ def test_a_scheduler_that_changes_requests_is_told_so():
 
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_every_check_holds_for_other_seeds(exercise, monkeypatch):
-    monkeypatch.setattr(checks, "SEED", 4711)
+    monkeypatch.setenv("COURSE_SEED", "4711")
     outcome = judged(exercise, getattr(solutions, exercise))
     assert (outcome.code, outcome.earned) == ("", outcome.total), str(outcome)
 

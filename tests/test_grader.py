@@ -333,7 +333,8 @@ def test_the_pages_hold_no_markup_of_learners_and_stay_in_their_folder(graded):
     assert len(pages) == len(records)
     text = "".join(page.read_text() for page in pages)
     assert "<script>" not in text and "<img" not in text and "<b>bold" not in text
-    assert sorted(path.name for path in out.iterdir()) == ["feedback", "grades.csv", "grades.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "class.html", "feedback", "grades.csv", "grades.json", "similar.html"]
 
 
 def test_the_grade_book_says_how_it_was_graded(graded):
@@ -437,9 +438,9 @@ def test_a_class_is_not_graded_in_a_handout(tmp_path):
 
 def test_a_second_interruption_loses_nothing_that_the_first_run_graded(tmp_path):
     root, folder, out = small_class(tmp_path)
-    todo = submissions(folder)
-    done = {(learner, path.name): {"learner": learner, "results": []} for learner, (path,) in todo}
-    grader.Class(folder, todo, done).save(out, {}, final=False)
+    record = grader.empty_record("", Path("x.ipynb"), "") | {"chapter": attacked_course.NAME}
+    done = [record | {"learner": learner} for learner, _ in submissions(folder)]
+    grader.Class(["ann", "bob"], grader.Attempts(done)).save(out, {}, final=False)
     kept = json.loads((out / "grades.json").read_text())["submissions"]
     assert [record["learner"] for record in kept] == ["ann", "bob"]
 

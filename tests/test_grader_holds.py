@@ -366,7 +366,7 @@ def test_a_cell_of_a_megabyte_is_not_judged(small, tmp_path):
 # What a judge may say
 
 RESULT = {"exercise": "total", "earned": 2, "marks": "", "parts": {"value": True}, "code": "", "sentence": "sums",
-          "see": "", "borrowed": False}  # fmt: skip
+          "see": "", "borrowed": False, "events": []}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -496,12 +496,12 @@ def test_again_grades_one_learner_anew(tmp_path, instant):
 
 def test_a_missing_row_ends_the_command_with_a_code(tmp_path, instant, monkeypatch):
     folder, out, root = class_of(tmp_path, "ann", "bob")
-    of_learner = grader.Grading.of_learner
+    handed_in = grader.Grading.handed_in
 
     def lost(self, learner, *more):
-        return iter(()) if learner == "bob" else of_learner(self, learner, *more)
+        return iter(()) if learner == "bob" else handed_in(self, learner, *more)
 
-    monkeypatch.setattr(grader.Grading, "of_learner", lost)
+    monkeypatch.setattr(grader.Grading, "handed_in", lost)
     with pytest.raises(ChapterError, match="1 learners have no row in .*: bob. Run the command again."):
         grader.grade_class(folder, out, 1, "s", root=root, unprotected=True)
 

@@ -80,7 +80,7 @@ def test_constraints_cover_every_dependency_of_every_dependency():
 
 def test_constraints_satisfy_the_ranges_of_pyproject():
     versions = constrained()
-    named = declared("serving", "browser", "book")
+    named = declared("serving", "browser", "book", "workflows")
     assert [r.name for r in named if not r.specifier.contains(versions[canonicalize_name(r.name)])] == []
 
 

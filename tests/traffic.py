@@ -272,13 +272,15 @@ def _spoil(thing, dice) -> None:
 def fuzz_verdicts(count: int, seed: int = 0) -> int:
     """Give so many mutated lines of a judge to the grader; return how many were believed."""
     result = {"exercise": "total", "earned": 2, "marks": "value ✓", "parts": {"value": True}, "code": "",
-              "sentence": "sums", "see": "", "borrowed": False}  # fmt: skip
-    lines, believed = [json.dumps(result).encode(), json.dumps(result | {"earned": 0, "code": "value"}).encode()], 0
+              "sentence": "sums", "see": "", "borrowed": False, "events": []}  # fmt: skip
+    wrong = result | {"earned": 0, "code": "value", "events": [[0, "send", 0.0, 1.5, "to 1"], [1, "wait", 0, 2, ""]]}
+    lines, believed = [json.dumps(result).encode(), json.dumps(wrong).encode()], 0
     for _, line in zip(range(count), mutated(lines, seed)):  # noqa: B905
         try:
             found = verdicts.believed(line, {"total": 2})
         except ValueError:
             continue
+        assert verdicts.events(found["events"]) == found["events"]
         assert 0 <= found["earned"] <= 2 and found["sentence"].replace("\n", "").replace("\t", "").isprintable()
         believed += 1
     return believed

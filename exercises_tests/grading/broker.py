@@ -27,6 +27,7 @@ from course_lib.engine.simulated.dist import SimulatedDist
 from course_lib.engine.simulated.groups import Group
 from course_lib.engine.simulated.world import World
 from course_lib.results import duration, lines_of
+from exercises_tests.grading import trail
 from exercises_tests.grading.remote import tensors_in
 
 MOST_WORDS = 4000  # characters of a refusal
@@ -260,6 +261,7 @@ def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
         ended = broker.outcome()
     finally:
         broker.close()
+        launcher.trail = trail.of(broker)
     first = children[0]
     first.outcome = replace(ended, printed=[child.text for child in children])
     first.printed, first.unshown = bytearray(), 0

@@ -41,6 +41,13 @@ def main(argv: list[str]) -> int:
         "--seconds", type=float, default=SECONDS, help=f"most that one run may take (default: {SECONDS:g})"
     )
     grade.add_argument("--again", action="append", default=[], metavar="LEARNER", help="grade this one anew")
+    grade.add_argument(
+        "--again-exercise", action="append", default=[], metavar="NAME", help="judge this exercise of all anew"
+    )
+    grade.add_argument(
+        "--policy", type=Path, help="what counts (default: course.toml in DIR if there is one, else the course's)"
+    )
+    grade.add_argument("--roster", type=Path, help="ids for canvas.csv, moodle.csv (default: roster.csv in DIR)")
     grade.add_argument("--unprotected", action="store_true", help="without a sandbox: answers have your own rights")
     submit = commands.add_parser("submit", help="grade your own copy in work/ as an instructor would")
     submit.add_argument("chapter")
@@ -66,13 +73,18 @@ def _grade(options: argparse.Namespace) -> int:
         raise ChapterError(f"--jobs {options.jobs}: at least 1 judge is needed.")
     folder, out = Path(options.folder), options.out
     records = grade_class(
-        folder, out, options.jobs, options.seed, options.seconds, ROOT, options.unprotected, options.again
-    )
+        folder, out, options.jobs, options.seed, options.seconds, ROOT, options.unprotected, options.again,
+        options.again_exercise, options.policy, options.roster,
+    )  # fmt: skip
     for record in records:
         remark = f"   {record['remark']}" if record["remark"] else ""
+        counts = (record["counted"], record["possible"]) != (record["earned"], record["points"]) and record["chapter"]
+        remark = f"   counts {record['counted']:g} of {record['possible']:g}{remark}" if counts else remark
         learner, of = plain(record["learner"], 60), f"{record['earned']:>3} of {record['points']}"
         print(f"{learner:<24} {record['chapter']:<24} {of}{remark}")
     about = read_json(out / "grades.json")
+    for note in about["notes"]:
+        print(note, file=sys.stderr)
     faults = sum(record.get("fault", False) for record in records)
     print(f"{len(records)} notebooks: {out}/grades.csv, grades.json and feedback/. {about['graded with']}")
     if faults:

@@ -1,4 +1,4 @@
-"""The files that grading writes: grades.csv, grades.json and a feedback page for each learner.
+"""The files that grading writes: grades.csv and grades.json; each page, too, in one step and under a safe name.
 
 Only the grader writes them, each in one step. Names and texts of learners are data in all of them: they cannot add a
 column, start a formula, leave the folder or become part of a page's markup.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import html
 import io
 import json
 import os
 import re
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -66,34 +66,53 @@ def cell(value: Any) -> Any:
     return value
 
 
+def number(value: Any) -> Any:
+    """Return a number without a fraction that is none: 3.0 points are 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def write_csv(path: Path, records: list[dict[str, Any]], judge: str) -> None:
-    """Write one row a submission: learner, chapter, points, one column an exercise, a remark, and the judge."""
+    """Write one row a submission: what was judged, what counts of it, one column an exercise, a remark, and the judge.
+
+    Where a person gave points for an exercise, these stand in its column.
+    """
     exercises = list(dict.fromkeys(result["exercise"] for record in records for result in record["results"]))
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(["learner", "chapter", "earned", "points", *exercises, "remark", "judge"])
+    writer.writerow(["learner", "chapter", "earned", "points", *COUNTED, *exercises, "remark", "judge"])
     for record in records:
         by_name = {result["exercise"]: result for result in record["results"]}
-        columns = [_score(by_name.get(name)) for name in exercises]
-        row = [record["learner"], record["chapter"], record["earned"], record["points"], *columns, record["remark"]]
-        writer.writerow([cell(value) for value in [*row, judge]])
+        columns = [record[name] for name in ("learner", "chapter", "earned", "points", *COUNTED.values())]
+        columns += [_score(by_name.get(name)) for name in exercises]
+        writer.writerow([cell(number(value)) for value in [*columns, record["remark"], record["judge"] or judge]])
     write_whole(path, text.getvalue())
+
+
+COUNTED = {"counted": "counted", "possible": "possible", "attempt": "attempt", "attempts": "attempts",
+           "handed in": "handed_in", "late hours": "late_hours"}  # fmt: skip
+"""Columns of what the policy makes of a submission, and where they stand in its record."""
 
 
 def _score(result: dict[str, Any] | None) -> Any:
     if result is None:
         return ""
+    given = result.get("by_hand")
+    if given and given["points"] is not None:
+        return given["points"]
     return result["earned"] if result["graded"] else "not graded"
 
 
-def write_json(path: Path, about: dict[str, Any], records: list[dict[str, Any]]) -> None:
-    """Write everything that is known: how it was graded, and for each submission its parts, codes and seed."""
-    write_whole(path, json.dumps({**about, "submissions": records}, indent=1, ensure_ascii=True) + "\n")
+def write_json(path: Path, about: dict[str, Any], submissions: list[dict], attempts: list[dict]) -> None:
+    """Write everything that is known: how it was graded, what counts of each submission, and each attempt."""
+    book = {**about, "submissions": submissions, "attempts": attempts}
+    write_whole(path, json.dumps(book, indent=1, ensure_ascii=True) + "\n")
 
 
 RECORD = {"learner": str, "file": str, "chapter": str, "earned": int, "points": int, "remark": str, "results": list}
 RESULT = {"exercise": str, "graded": bool, "earned": int, "points": int, "marks": str, "code": str, "sentence": str}
 RESULT |= {"see": str}
+SINCE = {"handed_in": str, "attempt": int, "cells": dict, "answers": str, "judge": str, "digest": str}
+"""What a record of an earlier version may lack, but must not have damaged."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -104,8 +123,13 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         known = json.loads(path.read_bytes().decode("utf-8"))
         _demand(known, {"class seed": str, "submissions": list})
-        for record in known["submissions"]:
+        attempts = known.get("attempts", [])
+        _demand({"attempts": attempts}, {"attempts": list})
+        for record in [*known["submissions"], *attempts]:
             _demand(record, RECORD)
+            _demand(record, {name: kind for name, kind in SINCE.items() if name in record})
+            if record.get("handed_in") and not datetime.fromisoformat(record["handed_in"]).tzinfo:
+                raise ValueError(f"a time without a zone, {record['handed_in']}")
             for result in record["results"]:
                 _demand(result, RESULT)
     except FileNotFoundError:
@@ -123,27 +147,3 @@ def _demand(thing: Any, kinds: dict[str, type]) -> None:
     for name, kind in kinds.items():
         if not isinstance(thing.get(name), kind):
             raise ValueError(f"a record without {name!r}" if name not in thing else f"a record with a damaged {name!r}")
-
-
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
-h2{margin:2rem 0 .2rem}pre{white-space:pre-wrap;background:#f5f5f5;padding:.6rem;overflow-wrap:anywhere}
-.score{font-weight:600}footer{margin-top:3rem;color:#555;font-size:.9rem}"""
-
-
-def write_page(path: Path, learner: str, records: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Write one learner's feedback: each exercise with its points, its parts, and the sentence of the check."""
-    text = html.escape
-    body = [f"<h1>{text(plain(learner))}</h1>"]
-    for record in records:
-        body.append(f"<h2>{text(plain(record['chapter'] or record['file']))}</h2>")
-        body.append(f'<p class="score">{record["earned"]} of {record["points"]} points</p>')
-        if record["remark"]:
-            body.append(f"<p>{text(record['remark'])}</p>")
-        for result in record["results"]:
-            score = f"{result['earned']} of {result['points']} points" if result["graded"] else "not graded"
-            body.append(f"<h3>{text(result['exercise'])} · {score}</h3><p>{text(result['marks'])}</p>")
-            see = f"\nSee it: {result['see']}" if result["see"] else ""
-            body.append(f"<pre>{text(result['sentence'] + see)}</pre>")
-    body.append(f"<footer>{text(about['graded with'])}</footer>")
-    page = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Feedback</title><style>{STYLE}</style>"
-    write_whole(path, page + "".join(body) + "</html>\n")

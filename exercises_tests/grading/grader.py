@@ -17,18 +17,22 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from exercises_tests.grading import room, sandbox, verdicts
-from exercises_tests.grading.gradebook import pages, read_json, write_csv, write_json, write_page
+from exercises_tests.grading import attempts, room, sandbox, verdicts
+from exercises_tests.grading.attempts import Attempts, empty_record, kept_of
+from exercises_tests.grading.gradebook import read_json
 from exercises_tests.grading.submissions import submissions, why_none
+from exercises_tests.grading.tables import meant
 from exercises_tests.grading.verdicts import Verdicts
+from exercises_tests.grading.whole_class import Class, Job, read_rules
 from exercises_tests.tools import untrusted
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, answers_of, chapters, parse, solutions, tagged
 
@@ -80,20 +84,43 @@ class Submission:
     """When, in seconds."""
     remark: str = ""
 
+    @property
+    def key(self) -> attempts.Key:
+        """The learner and the chapter."""
+        return self.learner, self.chapter.name
+
 
 class Grading:
     """What all judges of a grading share: the chapters, the seed, and which exercises cannot be graded here."""
 
     def __init__(
-        self, root: Path, seed: str, seconds: float = SECONDS, unprotected: bool = False, own: bool = False
+        self, root: Path, seed: str, seconds: float = SECONDS, unprotected: bool = False, own: bool = False,
+        probe: bool = True,
     ) -> None:
-        """`own` answers run in a sandbox where there is one; others nowhere else, unless `unprotected` is said."""
+        """`own` answers run in a sandbox where there is one; others nowhere else, unless `unprotected` is said.
+
+        Without `probe` it is not looked whether there is one: whoever wants to judge something calls `probe()` first.
+        """
         self.root, self.seed, self.seconds = root, seed, seconds
         self.known = {chapter.name: chapter for chapter in chapters(root)}
+        self._homes = {one.id: chapter.name for chapter in self.known.values() for one in chapter.exercises}
         self.environ = room.make(root)
+        self.reason = "as was asked" if unprotected else ""
+        """Why there is no sandbox; empty if there is one, or nobody has looked yet."""
+        self.has_solutions = True
+        self._floor, self._lock = Floor(), threading.Lock()
+        self._reference: dict[str, dict[str, str]] = {}
+        self._digests: dict[str, str] = {}
+        if probe:
+            self.probe(own)
+
+    def probe(self, own: bool = False) -> None:
+        """Look for a sandbox. Raises ChapterError where there is none, unless answers are one's own."""
+        if self.reason:
+            return
         try:
-            self.reason = "as was asked" if unprotected else sandbox.why_not(self.environ["PYTHONPATH"])
-            if self.reason and not (unprotected or own):
+            self.reason = sandbox.why_not(self.environ["PYTHONPATH"])
+            if self.reason and not own:
                 raise ChapterError(
                     f"There is no sandbox to grade in: {self.reason}. Without one answers run with all rights of yours "
                     "and can change your files and the grades of others: install bubblewrap, or, if you trust every "
@@ -102,10 +129,6 @@ class Grading:
         except BaseException:
             self.close()
             raise
-        self.has_solutions = True
-        self._floor, self._lock = Floor(), threading.Lock()
-        self._reference: dict[str, dict[str, str]] = {}
-        self._digests: dict[str, str] = {}
 
     def close(self) -> None:
         shutil.rmtree(self.environ["PYTHONPATH"], ignore_errors=True)
@@ -156,7 +179,7 @@ class Grading:
 
     def moved(self, notebook: NotebookNode, chapter: Chapter) -> str:
         """Say which answers in a copy of an earlier version belong to another chapter now, where they are graded."""
-        homes = {e.id: other.name for other in self.known.values() if other is not chapter for e in other.exercises}
+        homes = {exercise: home for exercise, home in self._homes.items() if home != chapter.name}
         here = {exercise.id for exercise in chapter.exercises}
         asked = [cell["id"] for cell in tagged(notebook, "exercise") if cell.get("id") in homes]
         given = answers_of(notebook, [name for name in asked if name not in here])
@@ -218,37 +241,42 @@ class Grading:
                 self._reference[chapter.name] = faults
             return self._reference[chapter.name]
 
-    def grade(self, judge: sandbox.Sandbox, handed_in: Submission) -> dict[str, Any]:
-        """Return the record of one notebook: points, parts, codes, and a remark where something was odd."""
+    def grade(self, judge: sandbox.Sandbox, handed_in: Submission, kept: Collection[dict] = ()) -> dict[str, Any]:
+        """Return the record of one notebook: points, parts, codes, and a remark where something was odd.
+
+        The results in `kept`, of an earlier grading of these answers, stay as they are and are not judged.
+        """
         chapter = handed_in.chapter
         faults = self.reference(judge, chapter)
         request = self.request(handed_in)
-        found = self.ask(judge, request)
-        results, remark = {result["exercise"]: result for result in found.results}, handed_in.remark
+        known = {result["exercise"]: result for result in kept}
+        todo = {name: points for name, points in request["exercises"].items() if name not in known}
+        found = self.ask(judge, request | {"exercises": todo})
+        new, remark = {result["exercise"]: result for result in found.results}, handed_in.remark
         late = found.ended == verdicts.LATE
         if found.ended:
             remark = f"{remark} {'its time was up' if late else 'its judge died twice'}, see the exercises".strip()
-        results = [results.get(e.id) or _nothing(e.id, e.points, late, self.seconds) for e in chapter.exercises]
-        for result in results:
+        new = {name: new.get(name) or _nothing(name, points, late, self.seconds) for name, points in todo.items()}
+        for result in new.values():
             if result["exercise"] in faults:
                 reason = f"not graded: the course's own solution does not pass here ({faults[result['exercise']]})"
                 result.update(graded=False, earned=0, sentence=reason)
+        results = [(known | new)[exercise.id] for exercise in chapter.exercises]
         return empty_record(handed_in.learner, handed_in.path, remark) | {
             "chapter": chapter.name,
             "version": chapter.version,
             "earned": sum(result["earned"] for result in results),
             "points": sum(exercise.points for exercise in chapter.exercises),
-            "results": results,
+            "results": [{"by_hand": None, "events": []} | result for result in results],
             "seed": request["seed"],
             "digest": "" if found.ended and not late else self.digest(request),  # the next run tries it again
-        }
+            "judge": self.judge,
+        } | kept_of(handed_in)  # fmt: skip
 
     # One learner
 
-    def of_learner(self, learner: str, paths: list[Path], done: dict, judge: sandbox.Sandbox) -> Iterator[dict]:
-        """Yield the records of a learner, one for each chapter and each file that is none; `done` are earlier ones."""
-        if not paths:
-            return
+    def handed_in(self, learner: str, paths: list[Path]) -> Iterator[Submission | dict[str, Any]]:
+        """Yield what a learner hands in: a submission for each chapter, and a record for each file that is none."""
         found: dict[str, list[Submission]] = {}
         for path in paths:
             try:
@@ -266,24 +294,7 @@ class Grading:
                 names = ", ".join(untrusted.plain(one.path.name, 60) for one in several[:5] if one is not last)
                 told = f"{len(several)} notebooks of this chapter: {last.path.name}, changed last, counts; {names} not"
                 last.remark = untrusted.plain(f"{told}. {last.remark}" if last.remark else told, 300)
-            try:
-                yield self._unchanged(done, last) or self.grade(judge, last)
-            except Exception as error:  # nobody else's grade depends on what one submission holds
-                yield _fault(learner, last.path, error)
-
-    def _unchanged(self, done: dict, handed_in: Submission) -> dict[str, Any] | None:
-        """Return an earlier record of the same answers, chapter, check, library and seed, if there is one."""
-        earlier = done.get((handed_in.learner, handed_in.path.name))
-        if not earlier or not earlier.get("digest") or any(not result["graded"] for result in earlier["results"]):
-            return None
-        same = self.digest(self.request(handed_in)) == earlier["digest"]
-        return earlier | {"remark": handed_in.remark or earlier["remark"]} if same else None
-
-
-def empty_record(learner: str, path: Path, remark: str) -> dict[str, Any]:
-    """Return the record of what earns nothing."""
-    return {"learner": learner, "file": path.name, "chapter": "", "earned": 0, "points": 0, "results": [],
-            "remark": remark, "seed": None, "digest": ""}  # fmt: skip
+            yield last
 
 
 def _fault(learner: str, path: Path, error: Exception) -> dict[str, Any]:
@@ -314,46 +325,17 @@ def _ended_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@dataclass
-class Class:
-    """The state of grading a class: what is to be done, what an earlier run did, and what is known by now."""
-
-    folder: Path
-    todo: list[tuple[str, list[Path]]]
-    done: dict[tuple[str, str], dict[str, Any]]
-    records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """By learner, once all of the learner's notebooks are graded."""
-
-    def ordered(self) -> list[dict[str, Any]]:
-        return [record for learner, _ in self.todo for record in self.records.get(learner, [])]
-
-    def missing(self) -> list[str]:
-        """Return the learners of whom nothing is known."""
-        return [learner for learner, _ in self.todo if not self.records.get(learner)]
-
-    def save(self, out: Path, about: dict, final: bool) -> None:
-        """Write what is known; what an earlier run graded stays in the JSON until this one has come to it."""
-        earlier = {learner: [r for (name, _), r in self.done.items() if name == learner] for learner, _ in self.todo}
-        known = earlier | dict(self.records)
-        write_json(out / "grades.json", about, [record for learner, _ in self.todo for record in known[learner]])
-        if not final:
-            return
-        ordered = self.ordered()
-        write_csv(out / "grades.csv", ordered, about["judge"])
-        names = pages([learner for learner, _ in self.todo])
-        for learner in dict.fromkeys(record["learner"] for record in ordered):
-            own = [record for record in ordered if record["learner"] == learner]
-            write_page(out / "feedback" / names[learner], learner, own, about)
-
-
 @_ended_as_interrupted()
 def grade_class(
     folder: Path, out: Path, jobs: int, seed: str | None = None, seconds: float = SECONDS, root: Path = ROOT,
-    unprotected: bool = False, again: Collection[str] = (),
+    unprotected: bool = False, again: Collection[str] = (), exercises: Collection[str] = (),
+    policy: Path | None = None, roster: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Grade all submissions and write the grade book; what an earlier run graded is not graded again.
 
-    Unless a learner is named in `again`. Raises ChapterError when somebody is missing in the end.
+    Unless a learner is named in `again`, or an exercise in `exercises`: then this one of all learners, and nothing else
+    of answers that were judged before. `policy` and `roster` are files to take in the place of those in the folder, or
+    in the course. Returns the submissions. Raises ChapterError when somebody is missing in the end.
     """
     todo = submissions(folder)
     if unknown := set(again) - {learner for learner, _ in todo}:
@@ -365,28 +347,71 @@ def grade_class(
         )
     kept = read_json(out / "grades.json")
     seed = seed or kept.get("class seed") or secrets.token_hex(8)
-    done = {(record["learner"], record["file"]): record for record in kept.get("submissions", [])}
-    whole = Class(folder, todo, done)
-    group = Grading(root, seed, seconds, unprotected)
-    if group.reason:
-        print(group.graded_with, flush=True)
+    group = Grading(root, seed, seconds, unprotected, probe=False)
+    try:
+        known = list(group.known.values())
+        names = [exercise.id for chapter in known for exercise in chapter.exercises]
+        if unknown := set(exercises) - set(names):
+            told = f"--again-exercise {untrusted.plain(min(unknown))}: the course has no such exercise"
+            raise ChapterError(told + meant(min(unknown), names))
+        earlier = Attempts(kept.get("attempts", kept.get("submissions", ())))
+        whole = Class([learner for learner, _ in todo], earlier, read_rules(folder, out, known, root, policy, roster),
+                      known, root)  # fmt: skip
+        whole.whose()  # which refuses what it cannot tell apart before anything is judged
+        waiting = _planned(whole, group, todo, again, exercises)
+        if waiting:
+            group.probe()
+        if group.reason:
+            print(group.graded_with, flush=True)
+        about = {"graded with": group.graded_with, "judge": group.judge, "class seed": seed}
+        try:
+            _judge(whole, group, waiting, jobs, out, about)
+        finally:
+            whole.save(out, about, final=True)
+    finally:
+        group.close()
+    if missing := whole.missing():
+        names = ", ".join(untrusted.plain(name, 60) for name in missing[:10])
+        raise ChapterError(f"{len(missing)} learners have no row in {out}/grades.csv: {names}. Run the command again.")
+    return whole.ordered()
+
+
+def _planned(whole: Class, group: Grading, todo: list, again: Collection[str], exercises: Collection[str]) -> list[Job]:
+    """Look at everything that lies there; return what is to be judged. All else is in the class's record then."""
+    jobs = []
+    for learner, paths in todo:
+        for thing in group.handed_in(learner, paths):
+            if isinstance(thing, dict):
+                whole.others.setdefault(learner, []).append(thing)
+                continue
+            whole.attempts.waiting.add(thing.key)
+            try:
+                if job := whole.plan(group, thing, learner in again, exercises):
+                    jobs.append(job)
+            except Exception as error:  # nobody else's grade depends on what one submission holds
+                whole.others.setdefault(learner, []).append(_fault(learner, thing.path, error))
+    return jobs
+
+
+def _judge(whole: Class, group: Grading, todo: list[Job], jobs: int, out: Path, about: dict[str, Any]) -> None:
+    """Judge all that is to be judged, several at once, and write what is known again and again."""
     waiting: queue.Queue = queue.Queue()
-    for item in todo:
-        waiting.put(item)
-    stop = threading.Event()
+    for job in todo:
+        waiting.put(job)
+    stop, done = threading.Event(), []
 
     def work(core: int | None) -> None:
         judge = group.sandbox(core)
         try:
             while not stop.is_set():
-                learner, paths = waiting.get_nowait()
+                job = waiting.get_nowait()
+                learner, path = job.handed_in.learner, job.handed_in.path
                 try:
-                    earlier = {} if learner in again else done
-                    found = list(group.of_learner(learner, paths, earlier, judge))
-                except Exception as error:
-                    found = [_fault(learner, folder / learner, error)]
-                whole.records[learner] = found
-                progress.update(len(paths))
+                    whole.attempts.put(group.grade(judge, job.handed_in, job.kept), job.attempt)
+                except Exception as error:  # nobody else's grade depends on what one submission holds
+                    whole.others.setdefault(learner, []).append(_fault(learner, path, error))
+                done.append(path)
+                progress.update(1)
         except queue.Empty:
             pass
         finally:
@@ -395,26 +420,20 @@ def grade_class(
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
     places = [cores[number % len(cores)] for number in range(min(jobs, len(todo)))]
     threads = [threading.Thread(target=work, args=(core,), daemon=True) for core in places]
-    about = {"graded with": group.graded_with, "judge": group.judge, "class seed": seed}
-    told, total = 0, sum(len(paths) for _, paths in todo)
+    told, rest = 0, 0.5
     try:
-        with tqdm(total=total, unit="notebook", disable=None) as progress:
+        with tqdm(total=len(todo), unit="notebook", disable=None if todo else True) as progress:
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
                 for thread in threads:
-                    thread.join(0.5)
+                    thread.join(rest / len(threads))
+                began = time.monotonic()
                 whole.save(out, about, final=False)
-                graded = sum(len(paths) for learner, paths in todo if learner in whole.records)
-                told = _tell(told, graded, total) if progress.disable else 0
+                rest = max(0.5, 10 * (time.monotonic() - began))  # a long history is not written all the time
+                told = _tell(told, len(done), len(todo)) if progress.disable else 0
     finally:
         stop.set()
-        whole.save(out, about, final=True)
-        group.close()
-    if missing := whole.missing():
-        names = ", ".join(untrusted.plain(name, 60) for name in missing[:10])
-        raise ChapterError(f"{len(missing)} learners have no row in {out}/grades.csv: {names}. Run the command again.")
-    return whole.ordered()
 
 
 def _tell(told: int, count: int, total: int) -> int:

@@ -58,6 +58,7 @@ class GradingLauncher(launcher.Launcher):
         """How many such seconds end the run."""
         self._full = False
         """Whether the processes of this run held too much memory together."""
+        self.trail: list = []
 
     def _start(self, interrupts: Any) -> None:
         if self._control is None:
@@ -86,6 +87,7 @@ class GradingLauncher(launcher.Launcher):
         environ = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         environ |= {"HOME": self._folder, "TMPDIR": self._folder}
         confined = {"folder": self._folder, "environ": environ, "argv": [""], "limits": limits, "plain": True}
+        self.trail = []
         limit, self._spun, self._full, self._began = min(timeout, self.seconds), 0.0, False, time.monotonic()
         self._most_spinning = self.seconds * (SPINNING + LOADING * len(jobs))
         try:
@@ -168,7 +170,7 @@ def _grade_one(name: str, checks: Any, cells: dict, borrowed: set, request: dict
             found.sentence, found.code = f"the check cannot judge it: {type(error).__name__}: {error}", "check-failed"
         found.sentence += _helper_elsewhere(found, cells, request["others"]) + _module_missing(found)
         if found.code and borrowed & own.keys():
-            found.sentence = BESIDE_BORROWED.format(code=found.code)
+            found.sentence, found.trail = BESIDE_BORROWED.format(code=found.code), []
     return _result(found)
 
 
@@ -196,7 +198,7 @@ def _result(found: Outcome) -> dict[str, Any]:
         "exercise": found.exercise, "earned": found.earned, "marks": found.marks,
         "parts": {part: part in found.passed for part in found.points},
         "code": found.code, "sentence": found.sentence[:MOST_TEXT], "see": found.see[:MOST_TEXT],
-        "borrowed": found.borrowed,
+        "borrowed": found.borrowed, "events": found.trail,
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from course_lib.engine import outcome, packing, wire
@@ -45,6 +45,8 @@ class Launcher:
 
     most_bytes = wire.MOST_BYTES
     """Of one message from a rank; a larger one counts as damaged."""
+    trail: Sequence = ()
+    """What the ranks of the last run did, if it was simulated. Only a grader keeps it, for its pages."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
