@@ -24,9 +24,9 @@ def timelines(
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
     the bars bear none, and with `numbers="&"` only labels that hold this sign are written; `names` says what a kind of
-    event is called in the legend; without `chunks` all chunks of a rank look alike; with `halves` sends lie in the upper
-    half of a row, receives in the lower; and with `tints` a second chunk is pale rather than hatched; the axis reaches
-    at least to `until` seconds. Its text twin is `print(result)` of each.
+    event is called in the legend; without `chunks` all chunks of a rank look alike; with `halves` sends lie in the
+    upper half of a row, receives in the lower; and with `tints` a second chunk is pale rather than hatched; the axis
+    reaches at least to `until` seconds. Its text twin is `print(result)` of each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
