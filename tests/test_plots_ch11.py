@@ -7,9 +7,10 @@ import matplotlib
 matplotlib.use("Agg")
 
 import pytest
+import torch
 from legible import assert_legible
 
-from course_lib import plots
+from course_lib import Cluster, plots, run, work
 from course_lib.lessons.balance import recorded
 from course_lib.measured import DEEPEP
 from course_lib.models import MODELS
@@ -19,12 +20,45 @@ from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
 TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
+
+
+def a_layer(dist, sizes):
+    """Every rank sends sizes[r] rows to rank r, which takes a second for each."""
+    mine = torch.empty(sum(sizes), 8)
+    came = torch.empty(sizes[dist.get_rank()] * len(sizes), 8)
+    received = [sizes[dist.get_rank()]] * len(sizes)
+    dist.all_to_all_single(came, mine, received, sizes)
+    work(seconds=1e-9 * len(came))
+    dist.all_to_all_single(mine, came, sizes, received)
+
+
+def in_parts(dist, parts):
+    """Four times computing and a trip, in parts that take turns."""
+    trips = [None] * parts
+    for turn in range(4 * parts):
+        if trips[turn % parts]:
+            trips[turn % parts].wait()
+        work(seconds=1e-6 / parts)
+        mine = torch.empty(2 * 5000 // parts, dtype=torch.int64)
+        trips[turn % parts] = dist.all_to_all_single(torch.empty_like(mine), mine, async_op=True)
+    for trip in trips:
+        trip.wait()
+
+
 DRAWN = {
     "token_trips": plots.token_trips,
     "uneven_pieces": plots.uneven_pieces,
     "once_per_node": plots.once_per_node,
     "total_and_active": lambda: plots.total_and_active(SHAPES),
     "seats": lambda: plots.seats([3, 9, 4, 0], 4),
+    "tokens_for_each_read": lambda: plots.tokens_for_each_read(
+        [(8, 32, 82e9, 32), (32, 8, 20e9, 128), (256, 1, 2.6e9, 1024)], 295, 80e9),
+    "busiest_rank": lambda: plots.busiest_rank({
+        name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
+        for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
+    "half_batches": lambda: plots.half_batches({
+        f"{parts} parts": run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2)},
+        {"1 parts": 1, "2 parts": 2})[0],
     "rows_between_ranks": lambda: plots.rows_between_ranks([[1, 20], [300, 4]]),
     "load_maps": lambda: plots.load_maps({rule: recorded(rule, 0)[0] for rule in ("none", "bias")})[0],
     "mixture_losses": lambda: plots.mixture_losses(recorded()),
@@ -42,10 +76,35 @@ def test_every_picture_is_legible_and_has_words(name):
 def test_every_token_has_two_lines_out_and_two_arrows_home():
     ax = plots.token_trips()
     assert len(ax.lines) == 2 * len(ROUTES)
-    assert len([text for text in ax.texts if getattr(text, "arrow_patch", None)]) == 2 * len(ROUTES)
+    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None)]
+    assert len(arrows) == 2 * len(ROUTES)
     marks = [patch for patch in ax.patches if type(patch).__name__ == "Rectangle"]
     assert len(marks) == 2 * len(ROUTES)
+    written = [text.get_text() for text in ax.texts]
+    assert all(written.count(f"t{token}") == 4 for token in range(len(ROUTES)))  # here, at two experts, and back
     assert "expert 9 is wanted by 4 of the 8 tokens" in words_of(ax.figure)
+
+
+def test_a_rank_with_more_rows_lets_the_others_wait():
+    even, hot = (run(a_layer, sizes, ranks=3, on=Cluster(latency=0.0)) for sizes in ([4, 4, 4], [10, 1, 1]))
+    upper, lower = plots.busiest_rank({"fair": even, "hot": hot})
+    assert "waits" not in words_of(upper.figure).partition("hot:")[0]
+    waits = [text.get_text() for text in lower.texts if "waits for rank 0" in text.get_text()]
+    assert len(waits) == 2 and "times as long" in lower.get_title("left")
+
+
+def test_half_batches_take_turns():
+    whole, halves = (run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2))
+    axes = plots.half_batches({"one batch": whole, "two halves": halves}, {"one batch": 1, "two halves": 2})
+    assert "times as fast" in axes[1].get_title("left")
+    assert [text.get_text() for text in axes[1].texts][:4] == list("ABAB")
+
+
+def test_a_group_that_is_too_narrow_leaves_arithmetic_idle():
+    rows = [(8, 32, 82e9, 32), (256, 1, 2.6e9, 1024)]
+    words = words_of(plots.tokens_for_each_read(rows, 295, 80e9).figure)
+    assert "EP8: 32 experts of a layer and 82.0 GB on a GPU, too much, 32 tokens: at most 11% of the peak" in words
+    assert "EP256: 1 experts of a layer and 2.6 GB on a GPU, 1,024 tokens: enough" in words
 
 
 def test_the_seats_count_who_finds_none():

@@ -1,9 +1,10 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.active import times_over_ranks, total_and_active
+from course_lib.plots.active import times_over_ranks, tokens_for_each_read, total_and_active
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
+from course_lib.plots.busiest import busiest_rank, half_batches
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -174,6 +175,7 @@ __all__ = [
     "box",
     "bucket_packing",
     "bucket_plan",
+    "busiest_rank",
     "bytes_text",
     "call_order",
     "causal_work",
@@ -200,6 +202,7 @@ __all__ = [
     "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
+    "half_batches",
     "held_over_time",
     "hops_in_chunks",
     "interruptions",
@@ -309,6 +312,7 @@ __all__ = [
     "token_passes",
     "token_times",
     "token_trips",
+    "tokens_for_each_read",
     "total_and_active",
     "toy_beside_real",
     "trace_of",

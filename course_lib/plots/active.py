@@ -1,4 +1,4 @@
-"""Parameters in memory and parameters at work, and the times of DeepEP: what a mixture of real size costs."""
+"""Parameters in memory and at work, tokens for each read of an expert, and DeepEP's times: mixtures of real size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from course_lib.models import ModelShape, active_parameters, parameter_count
-from course_lib.plots.canvas import ACTIVATIONS, INK, SENT, SMALLEST, TITLE, WEIGHTS, new_axes, say
+from course_lib.plots.canvas import (
+    ACTIVATIONS,
+    COMPUTE,
+    INK,
+    LIMIT,
+    SENT,
+    SMALLEST,
+    TITLE,
+    WAITING,
+    WEIGHTS,
+    new_axes,
+    say,
+)
 
 
-def total_and_active(shapes: Sequence[ModelShape], ax: Axes | None = None) -> Axes:
-    """Draw a bar for the parameters of each model, and in it those that one token uses."""
+def total_and_active(shapes: Sequence[ModelShape], years: Sequence[int] = (), ax: Axes | None = None) -> Axes:
+    """Draw a bar for the parameters of each model, and in it those that one token uses; `years` go with the names."""
     ax = new_axes(ax, 0.42 * len(shapes) + 1.1)
     told, shares = [], []
     for row, shape in enumerate(shapes):
@@ -22,13 +34,46 @@ def total_and_active(shapes: Sequence[ModelShape], ax: Axes | None = None) -> Ax
         ax.text(total + 12, row, words, va="center", fontsize=SMALLEST, color=INK)
         told.append(f"{shape.name} {words}")
         shares.append(active / total)
-    ax.set_yticks(range(len(shapes)), [shape.name for shape in shapes], fontsize=SMALLEST)
+    names = [f"{shape.name}, {year}" for shape, year in zip(shapes, years, strict=True)] if years else [
+        shape.name for shape in shapes]  # fmt: skip
+    ax.set_yticks(range(len(shapes)), names, fontsize=SMALLEST)
     ax.invert_yaxis()
     ax.set_xlim(0, 1.42 * max(parameter_count(shape) for shape in shapes) / 1e9)
-    ax.set_xlabel("parameters, billions: all in memory (pale), at work for one token (dark)", fontsize=SMALLEST)
+    ax.set_xlabel("billions of parameters (pale: in memory; dark: at work for one token)", fontsize=SMALLEST)
     used = f"a token uses {max(shares):.0%} to {min(shares):.0%} of them"
     ax.set_title(f"All parameters are in memory; {used}", fontsize=TITLE, loc="left")
     say(ax, "; ".join(told))
+    return ax
+
+
+def tokens_for_each_read(
+    rows: Sequence[tuple[int, int, float, int]], ridge: float, memory: float, ax: Axes | None = None
+) -> Axes:
+    """Draw how many tokens each expert gets for one read of its weights, and how many make the read worthwhile.
+
+    `rows`: ranks, experts of a layer on each, bytes of experts on each, tokens for each expert. From `ridge` tokens on
+    arithmetic takes longer than reading; `memory`: bytes of a GPU.
+    """
+    ax = new_axes(ax, 0.62 * len(rows) + 1.2)
+    told, names = [], []
+    most = max(tokens for *_, tokens in rows)
+    for row, (ranks, experts, held, tokens) in enumerate(rows):
+        ax.barh(row, ridge, color=WAITING, height=0.6)
+        ax.barh(row, tokens, color=COMPUTE, height=0.6)
+        share = min(1.0, tokens / ridge)
+        words = f"{tokens:,} tokens: at most {share:.0%} of the peak" if share < 1 else f"{tokens:,} tokens: enough"
+        ax.text(max(tokens, ridge) + 0.02 * most, row, words, va="center", fontsize=SMALLEST, color=INK)
+        full = ", too much" if held > memory else ""
+        names.append(f"EP{ranks}: {experts} expert{'s' * (experts > 1)} a GPU\n({held / 1e9:.1f} GB in all{full})")
+        told.append(f"EP{ranks}: {experts} experts of a layer and {held / 1e9:.1f} GB on a GPU{full}, {words}")
+    ax.axvline(ridge, color=LIMIT, lw=1.8)
+    ax.text(ridge + 0.01 * most, -0.62, f"{ridge:.0f} tokens must share a read", fontsize=SMALLEST, color=INK)
+    ax.set_yticks(range(len(rows)), names, fontsize=SMALLEST)
+    ax.set_ylim(len(rows) - 0.5, -0.95)
+    ax.set_xlim(0, 1.36 * most)
+    ax.set_xlabel("tokens for each expert and step, with 128 tokens on every GPU", fontsize=SMALLEST)
+    ax.set_title("The wider the group, the more tokens share one read of an expert", fontsize=TITLE, loc="left")
+    say(ax, f"{ridge:.0f} tokens must share a read of an expert; " + "; ".join(told))
     return ax
 
 
