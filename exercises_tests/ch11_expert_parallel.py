@@ -11,7 +11,6 @@ import torch
 
 from course_lib import Cluster, RankFailed, Results, each, run
 from course_lib.costs import combine_bytes, expert_bytes
-from course_lib.events import Event
 from course_lib.models import MODELS
 from course_lib.served import SERVED
 from exercises_tests.judging import Case, Hint, Mistake, alone, called, check
@@ -64,7 +63,7 @@ class Turns:
         ends = [[barrier.end for barrier in trace.of(rank, "barrier")] for rank in range(ranks)]
         if any(len(found) != len(mine) for found in ends):  # the answer has barriers of its own
             return dict.fromkeys(mine)
-        events: list[list[Event]] = [[] for _ in mine]
+        events: list[list] = [[] for _ in mine]
         for event in trace.events:
             if event.kind != "barrier":
                 events[min(len(mine) - 1, sum(event.posted >= end for end in ends[event.rank]))].append(event)

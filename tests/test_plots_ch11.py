@@ -104,18 +104,20 @@ def test_a_group_that_is_too_narrow_leaves_arithmetic_idle():
     rows = [(8, 32, 82e9, 32), (256, 1, 2.6e9, 1024)]
     words = words_of(plots.tokens_for_each_read(rows, 295, 80e9).figure)
     assert "EP8: 32 experts of a layer and 82.0 GB on a GPU, too much, 32 tokens: at most 11% of the peak" in words
-    assert "EP256: 1 experts of a layer and 2.6 GB on a GPU, 1,024 tokens: enough" in words
+    assert "EP256: 1 expert of a layer and 2.6 GB on a GPU, 1,024 tokens: enough" in words
 
 
 def test_the_seats_count_who_finds_none():
     ax = plots.seats([3, 9, 4, 0], 4)
-    assert ax.get_title("left") == "5 of 16 pairs find no seat (red), while 5 seats stay empty (grey)"
+    assert ax.get_title("left") == "5 of 16 pairs find no seat, while 5 seats stay empty"
     assert [bar.get_height() for bar in ax.containers[2]] == [0, 5, 0, 0]
 
 
 def test_rows_between_ranks_adds_up_what_each_receives():
-    words = [text.get_text() for text in plots.rows_between_ranks([[1, 20], [300, 4]]).texts]
-    assert words == ["1", "20", "300", "4", "301", "24", "in all"]
+    ax = plots.rows_between_ranks([[1, 20], [300, 4]])
+    words = [text.get_text() for text in ax.texts]
+    assert words == ["300 from 1", "301", "20", "24", "fair share: 162"]
+    assert ax.get_title("left") == "Rank 0 has 12.5 times as many rows to work on as rank 1"
 
 
 def test_shares_of_active_parameters_are_those_of_the_library():

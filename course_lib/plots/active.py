@@ -64,8 +64,9 @@ def tokens_for_each_read(
         words = f"{tokens:,} tokens: at most {share:.0%} of the peak" if share < 1 else f"{tokens:,} tokens: enough"
         ax.text(max(tokens, ridge) + 0.02 * most, row, words, va="center", fontsize=SMALLEST, color=INK)
         full = ", too much" if held > memory else ""
-        names.append(f"EP{ranks}: {experts} expert{'s' * (experts > 1)} a GPU\n({held / 1e9:.1f} GB in all{full})")
-        told.append(f"EP{ranks}: {experts} experts of a layer and {held / 1e9:.1f} GB on a GPU{full}, {words}")
+        some = f"EP{ranks}: {experts} expert{'s' * (experts > 1)}"
+        names.append(f"{some} a GPU\n({held / 1e9:.1f} GB in all{full})")
+        told.append(f"{some} of a layer and {held / 1e9:.1f} GB on a GPU{full}, {words}")
     ax.axvline(ridge, color=LIMIT, lw=1.8)
     ax.text(ridge + 0.01 * most, -0.62, f"{ridge:.0f} tokens must share a read", fontsize=SMALLEST, color=INK)
     ax.set_yticks(range(len(rows)), names, fontsize=SMALLEST)

@@ -90,7 +90,8 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     ax.plot([0.2, 39.6], [8.4, 8.4], color=INK, lw=0.8, ls=":")
     told = "; ".join(f"rank {rank} has tokens {', '.join(f't{name} for {expert}' for _, name, expert in line)}"
                      for rank, line in enumerate(rows))  # fmt: skip
-    ends = "; ".join(", ".join(f"{expert} has t{name}" for _, name, expert in line) for line in grouped)
+    mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
+    ends = "; ".join(f"{expert} has {', '.join(names)}" for expert, names in mine.items())
     say(ax, f"experts A and B live on rank 0, C and D on rank 1; {told}; each rank sorts its tokens by expert and "
             f"sends each rank its piece; what comes is sorted by rank first, so it is regrouped by expert: {ends}")
     return ax
