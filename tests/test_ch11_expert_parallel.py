@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from course_lib import Cluster, RankFailed, each, run
-from course_lib.costs import combine_bytes, dropped_share, expert_parameters
+from course_lib.costs import combine_bytes, dispatch_bytes, dropped_share, expert_bytes, expert_parameters
+from course_lib.hardware import H100
 from course_lib.lessons.exchange import exchange
 from course_lib.lessons.expert_strategy import expert_parallel
 from course_lib.lessons.node_trips import crossing
@@ -173,3 +174,32 @@ def test_a_training_step_of_qwen3_moves_25_mb_for_a_token():
     qwen = SERVED["Qwen3-235B-A22B"]
     assert 4 * qwen.moe_layers * combine_bytes(qwen) == pytest.approx(24.6e6, rel=2e-3)
     assert expert_parameters(MODELS["DeepSeek-V3"], 8) > 80e9
+
+
+def test_the_ridge_and_the_tokens_of_a_wide_group():
+    v3 = MODELS["DeepSeek-V3"]
+    assert round(H100.peak("fp8") / (2 * H100.memory_bandwidth)) == 295
+    assert 128 * 144 * v3.experts_per_token // v3.experts == 576
+    assert [round(expert_bytes(v3, ranks, width=1) / 1e9, 1) for ranks in (8, 256)] == [81.7, 2.6]
+    assert expert_bytes(v3, 8, width=1) > H100.memory
+
+
+def test_a_token_moves_twelve_times_its_size_in_each_layer():
+    v3 = MODELS["DeepSeek-V3"]
+    there, back = dispatch_bytes(v3, width=1, scales=True), combine_bytes(v3)
+    assert (there, back) == (8 * (7168 + 4 * 56), 8 * 14_336) == (59_136, 114_688)
+    assert round((there + back) / 14_336) == 12
+
+
+def mean_loss(dist, tokens, router, matrices):
+    matrices = [matrix.clone().requires_grad_() for matrix in matrices]
+    experts = [lambda rows, matrix=matrix: torch.tanh(rows @ matrix) for matrix in matrices]
+    solutions.expert_parallel_layer(dist, tokens, router, experts, 2, math.inf).square().mean().backward()
+    return matrices[0].grad
+
+
+def test_with_a_mean_loss_on_each_rank_an_experts_gradient_is_too_large_by_the_number_of_ranks():
+    tokens, router, matrices = torch.randn(64, 8).double(), torch.randn(8, 4).double(), torch.randn(4, 8, 8).double()
+    want = run(mean_loss, tokens, router, matrices, ranks=1, on=Cluster())[0]
+    four = run(mean_loss, each(tokens.chunk(4)), router, each(matrices.split(1)), ranks=4, on=Cluster())
+    torch.testing.assert_close(four[0], 4 * want)
