@@ -19,6 +19,7 @@ from course_lib.plots.trips import ROUTES
 from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
+WIDTHS = [(8, 421e-6, 46e-6, 77e-6, 114e-6), (32, 105e-6, 46e-6, 155e-6, 273e-6), (256, 13e-6, 46e-6, 194e-6, 360e-6)]
 TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
 
 
@@ -49,10 +50,9 @@ DRAWN = {
     "token_trips": plots.token_trips,
     "uneven_pieces": plots.uneven_pieces,
     "once_per_node": plots.once_per_node,
-    "total_and_active": lambda: plots.total_and_active(SHAPES),
+    "total_and_active": lambda: plots.total_and_active(SHAPES)[0],
     "seats": lambda: plots.seats([3, 9, 4, 0], 4),
-    "tokens_for_each_read": lambda: plots.tokens_for_each_read(
-        [(8, 32, 82e9, 32), (32, 8, 20e9, 128), (256, 1, 2.6e9, 1024)], 295, 80e9),
+    "layer_by_width": lambda: plots.layer_by_width(WIDTHS),
     "busiest_rank": lambda: plots.busiest_rank({
         name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
         for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
@@ -100,11 +100,19 @@ def test_half_batches_take_turns():
     assert [text.get_text() for text in axes[1].texts][:4] == list("ABAB")
 
 
-def test_a_group_that_is_too_narrow_leaves_arithmetic_idle():
-    rows = [(8, 32, 82e9, 32), (256, 1, 2.6e9, 1024)]
-    words = words_of(plots.tokens_for_each_read(rows, 295, 80e9).figure)
-    assert "EP8: 32 experts of a layer and 82.0 GB on a GPU, too much, 32 tokens: at most 11% of the peak" in words
-    assert "EP256: 1 expert of a layer and 2.6 GB on a GPU, 1,024 tokens: enough" in words
+def test_only_the_longer_of_reading_and_arithmetic_counts():
+    ax = plots.layer_by_width(WIDTHS)
+    words = words_of(ax.figure)
+    assert "EP8: reading 421, dispatch 77, combine 114, together 612 µs;" in words
+    assert "EP32: reading 105, dispatch 155, combine 273, together 533 µs, the fastest" in words
+    assert "EP256: arithmetic 46, dispatch 194, combine 360, together 600 µs" in words
+
+
+def test_long_times_of_half_batches_are_in_milliseconds():
+    result = run(in_parts, 1, ranks=2, on=Cluster(latency=0.0, bandwidth=1e6))
+    axes = plots.half_batches({"one batch": result}, {"one batch": 1})
+    assert axes[0].get_xlabel() == "simulated time, ms"
+    assert f"one batch: {1e3 * result.seconds:.1f} ms" in axes[0].get_title("left")
 
 
 def test_the_seats_count_who_finds_none():
@@ -121,7 +129,7 @@ def test_rows_between_ranks_adds_up_what_each_receives():
 
 
 def test_shares_of_active_parameters_are_those_of_the_library():
-    words = words_of(plots.total_and_active(SHAPES).figure)
+    words = words_of(plots.total_and_active(SHAPES)[0].figure)
     assert "DeepSeek-V3 37.6 of 671 billion: 5.6%" in words and "Mixtral-8x7B 12.9 of 47 billion: 27.6%" in words
 
 

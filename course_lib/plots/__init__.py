@@ -1,6 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.active import times_over_ranks, tokens_for_each_read, total_and_active
+from course_lib.plots.active import layer_by_width, times_over_ranks, total_and_active
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
@@ -216,6 +216,7 @@ __all__ = [
     "late_rank",
     "latencies",
     "launch_order",
+    "layer_by_width",
     "layer_matrices",
     "layer_times",
     "legend_below",
@@ -312,7 +313,6 @@ __all__ = [
     "token_passes",
     "token_times",
     "token_trips",
-    "tokens_for_each_read",
     "total_and_active",
     "toy_beside_real",
     "trace_of",

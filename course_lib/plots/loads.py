@@ -103,7 +103,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none is empty"
         ax.set_title(f"{name}: at the end up to {end:.1f} times the mean, {empty}", fontsize=TITLE, loc="left")
         ax.set_ylabel("expert", fontsize=SMALLEST)
-        ax.set_yticks([0.5, len(by_expert) - 0.5], ["0", str(len(by_expert) - 1)])
+        marked = range(0, len(by_expert), 3)
+        ax.set_yticks([expert + 0.5 for expert in marked], [str(expert) for expert in marked])
         ax.tick_params(labelsize=SMALLEST)
         last = len(shares) - 1
         marks = ", ".join(f"{run.imbalance[int(part * last)]:.1f}" for part in (0.25, 0.5, 1))
@@ -134,16 +135,16 @@ def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None)
         ax.plot(steps, mean, color=colour, lw=2.2, ls="--" if rule == "dense" else "-")
         ends = [run.held_out for run in runs if run.rule == rule]
         told.append((mean[-1], name, colour, sum(ends) / len(ends)))
-    low = min(end for end, *_ in told)
+    low, last = min(end for end, *_ in told), steps[-1]
     ax.set_ylim(low - 0.08, low + 0.65)
-    height = None
-    for end, name, colour, held in sorted(told, key=lambda one: one[0]):
-        height = end if height is None else max(end, height + 0.065)
-        ax.text(steps[-1] + 6, height, f"{name}: {held:.2f}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
-        ax.plot([steps[-1], steps[-1] + 5], [end, height], color=colour, lw=1.0)
-    ax.text(steps[-1] + 6, height + 0.085, "held-out loss:", va="center", fontsize=SMALLEST, color=INK)
-    ax.set_xlim(0, steps[-1] * 1.27)
-    ax.set_xticks(range(0, steps[-1] + 1, 100))
+    ax.text(0.5 * last, low + 0.6, "at the end, loss on text that was never trained on:", va="center",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
+    for place, (_, name, colour, held) in enumerate(sorted(told, key=lambda one: -one[3])):
+        height = low + 0.53 - 0.062 * place
+        ax.plot([0.51 * last, 0.57 * last], [height, height], color=colour, lw=3, ls="--" if name == "dense" else "-")
+        ax.text(0.59 * last, height, f"{held:.2f}   {name}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
+    ax.set_xlim(0.1 * last, 1.01 * last)
+    ax.set_xticks(range(100, last + 1, 100))
     ax.set_title("Only the auxiliary loss ends clearly below the dense model", fontsize=TITLE, loc="left")
     ax.set_xlabel("step", fontsize=SMALLEST)
     ax.set_ylabel("training loss, nats per byte", fontsize=SMALLEST)

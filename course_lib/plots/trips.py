@@ -45,7 +45,7 @@ def token_trips(routes: tuple[tuple[int, int], ...] = ROUTES, ranks: int = 4, ax
             look = {"color": SERIES[rank], "lw": 1.2 if token else 3.4}  # the text follows the first one
             ax.plot([7.2, 15.0], [y, heights[expert]], zorder=3 if token == 0 else 1, **look)
             arrow(ax, (25.0, heights[expert]), (32.7, y), colour=SERIES[rank], line=look["lw"])
-    for x, words in ((11.0, "dispatch"), (20.0, "experts at work"), (29.0, "combine")):
+    for x, words in ((11.0, "dispatch"), (20.0, "experts at work"), (29.0, "combine: add both")):
         ax.text(x, 28.2, words, ha="center", fontsize=SMALLEST, weight="bold", color=INK)
     ways = ", ".join(f"t{token} to {' and '.join(map(str, route))}" for token, route in enumerate(routes))
     say(ax, f"{ranks} ranks hold {mine} tokens each and {per_rank} of 16 experts each; {ways}; after the experts every "
@@ -71,7 +71,7 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     ordered = [sorted(line, key=lambda row: row[2]) for line in rows]
     came = [[row for line in ordered for row in line if row[2] in mine] for mine in ("AB", "CD")]
     grouped = [sorted(line, key=lambda row: row[2]) for line in came]
-    top = (16.0, 7.2)
+    top = (16.2, 7.7)
     places: list[dict] = []
     for x, stage in zip((0.4, 10.6, 21.2, 31.6), (rows, ordered, came, grouped), strict=True):
         found = {}
@@ -79,6 +79,8 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
             ax.text(x, top[rank] + 0.1, f"rank {rank}: {'A, B' if rank == 0 else 'C, D'}", fontsize=SMALLEST, color=INK)
             for number, (sender, name, expert) in enumerate(line):
                 y = top[rank] - 1.75 * (number + 1)
+                if stage is grouped and expert != line[0][2]:
+                    y -= 0.45  # a tensor of its own
                 box(ax, x, y, 6.4, 1.5, FACES[sender], f"t{name} → {expert}")
                 found[name] = (x, y + 0.75)
         places.append(found)
@@ -87,7 +89,8 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
             leaves = before is places[1] and (y > 8.1) != (after[name][1] > 8.1)
             arrow(ax, (x + 6.5, y), (after[name][0] - 0.1, after[name][1]), colour=SENT if leaves else INK,
                   line=2.0 if leaves else 0.9)  # fmt: skip
-    ax.plot([0.2, 39.6], [8.4, 8.4], color=INK, lw=0.8, ls=":")
+    ax.plot([0.2, 39.6], [8.95, 8.95], color=INK, lw=0.8, ls=":")
+    ax.text(21.2, 9.5, "pink: sent to another rank", fontsize=SMALLEST, color=INK)
     told = "; ".join(f"rank {rank} has tokens {', '.join(f't{name} for {expert}' for _, name, expert in line)}"
                      for rank, line in enumerate(rows))  # fmt: skip
     mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
@@ -104,27 +107,25 @@ def once_per_node(ax: Axes | None = None) -> Axes:
     sides = ((0.0, "a copy for each expert: 4 cross", 4), (20.6, "a copy for each machine: 2 cross", 2))
     for left, words, copies in sides:
         ax.text(left + 0.3, 15.9, words, fontsize=SMALLEST, weight="bold", color=INK)
-        box(ax, left + 0.2, 5.6, 4.4, 4.2, FACES[0], "a token in\nmachine 0")
-        ax.plot([left + 6.6, left + 6.6], [1.2, 14.9], color=COLLECTIVE, lw=7, alpha=0.25, solid_capstyle="butt")
-        ax.text(left + 6.6, 0.9, "network: 50 GB/s", fontsize=SMALLEST, ha="center", va="top", color=INK)
+        box(ax, left + 0.1, 4.6, 5.0, 6.6, "white")
+        ax.text(left + 2.6, 10.1, "machine 0", fontsize=SMALLEST, ha="center", color=INK)
+        box(ax, left + 0.5, 5.0, 4.2, 4.4, FACES[0], "a token")
+        ax.plot([left + 6.7, left + 6.7], [1.3, 14.9], color=COLLECTIVE, lw=9, alpha=0.45, solid_capstyle="butt")
+        ax.text(left + 6.7, 0.9, "network: 50 GB/s", fontsize=SMALLEST, ha="center", va="top", color=INK)
         for machine, bottom in ((1, 8.4), (2, 1.3)):
-            box(ax, left + 8.9, bottom, 10.2, 6.4, "white")
-            ax.text(left + 14.0, bottom + 5.3, f"machine {machine}", fontsize=SMALLEST, ha="center", color=INK)
+            box(ax, left + 8.4, bottom, 10.9, 6.6, "white")
+            ax.text(left + 13.8, bottom + 5.6, f"machine {machine}", fontsize=SMALLEST, ha="center", color=INK)
             targets = []
             for place in range(2):
-                y, expert = bottom + 2.9 - 2.5 * place, 2 * machine + place
-                box(ax, left + 12.5, y, 6.3, 2.0, FACES[machine], f"GPU {8 * machine + place}: E{expert}")
-                targets.append((left + 12.4, y + 1.0))
-            start = (left + 4.7, 8.4 if machine == 1 else 7.0)
-            if copies == 4:
-                for target in targets:
-                    arrow(ax, start, target, colour=COLLECTIVE, line=2.6)
-                continue
-            arrow(ax, start, targets[0], colour=COLLECTIVE, line=2.6)
-            arrow(ax, (left + 12.4, targets[0][1] - 0.6), (left + 12.4, targets[1][1] + 0.2), colour=SENT, line=2.6,
-                  bend=0.9)  # fmt: skip
-            if machine == 2:
-                ax.text(left + 14.0, 0.9, "NVLink: 450 GB/s", fontsize=SMALLEST, ha="center", va="top", color=INK)
+                y, expert = bottom + 3.5 - 3.2 * place, 2 * machine + place
+                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {8 * machine + place}: E{expert}")
+                targets.append((left + 11.5, y + 0.9))
+            start = (left + 5.2, 8.4 if machine == 1 else 7.0)
+            for target in targets[: copies // 2]:
+                arrow(ax, start, target, colour=COLLECTIVE, line=2.6)
+            if copies == 2:
+                arrow(ax, (left + 12.3, targets[0][1] - 0.9), (left + 12.3, targets[1][1] + 0.9), line=2.6)
+                ax.text(left + 12.8, bottom + 2.8, "NVLink: 450 GB/s", fontsize=SMALLEST, va="center", color=INK)
     say(ax, "a token in machine 0 has two experts in machine 1 and two in machine 2; on the left four copies cross the "
             "network, 50 GB/s; on the right one copy for each of the two machines, which NVLink, 450 GB/s, passes on "
             "from the first GPU to the second")  # fmt: skip
