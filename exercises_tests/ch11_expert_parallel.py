@@ -19,8 +19,8 @@ from exercises_tests.values import close, count, draw, equal, is_number, near, p
 EXACT = 1e-9  # the sums here are of few float64 numbers, and their order is free
 LEAVES_EARLY = Hint(
     "waits in all_to_all",
-    "a rank went on without an all-to-all, and the others wait for it for ever. Every rank takes part in each of them, "
-    "also one that has nothing to send or to compute: its pieces are empty",
+    "a rank went on without the others, which wait for it for ever. Every rank takes part in each all-to-all, also one "
+    "that has nothing to send or to compute: its pieces are empty",
     "leaves-early",
 )
 
