@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import Results, each
+from course_lib import Cluster, RankFailed, Results, each, run
 from course_lib.costs import combine_bytes, expert_bytes
 from course_lib.models import MODELS
 from course_lib.served import SERVED
@@ -19,9 +20,57 @@ from exercises_tests.values import close, count, draw, equal, is_number, near, p
 EXACT = 1e-9  # the sums here are of few float64 numbers, and their order is free
 LEAVES_EARLY = Hint(
     "waits in all_to_all",
-    "Every rank takes part in each all-to-all, also one that has nothing to send or to compute: its pieces are empty.",
+    "a rank went on without the others, which wait for it for ever. Every rank takes part in each all-to-all, also one "
+    "that has nothing to send or to compute: its pieces are empty",
     "leaves-early",
 )
+
+
+def in_turn(dist: Any, answer: Any, drives: list, cases: list) -> list:
+    """Beside the answer: one case after another; nobody begins the next before all are done with one."""
+    found = []
+    for drive, case in zip(drives, cases, strict=True):
+        found.append(drive(dist, answer, *case))
+        dist.barrier()
+    return found
+
+
+class Turns:
+    """Runs of an answer on simulated ranks, of which all that have equally many ranks are one.
+
+    Where submissions are graded, each process of each run takes a second. A run that fails is taken apart: then each of
+    its cases runs by itself when it is judged, so that the one that fails is told, and no other.
+    """
+
+    def __init__(self, answer: Any, cases: dict[Any, tuple[Callable, Sequence[tuple]]]) -> None:
+        """`cases`: by any name, what runs beside the answer, and what each rank gives it."""
+        self._answer, self._cases, self._found = answer, cases, {}
+
+    def of(self, name: Any, case: Case) -> Results:
+        """Return what every rank returned in the case of this name."""
+        if name not in self._found:
+            self._found |= self._together(case.ranks)
+        drive, given = self._cases[name]
+        columns = [each(list(column)) for column in zip(*given, strict=True)]
+        return self._found[name] or case.run(drive, self._answer, *columns, hints=[LEAVES_EARLY])
+
+    def _together(self, ranks: int) -> dict[Any, Results | None]:
+        """Return the results of all cases on so many ranks, or None for each where their run fails."""
+        mine = {name: case for name, case in self._cases.items() if len(case[1]) == ranks}
+        drives, given = [drive for drive, _ in mine.values()], zip(*(given for _, given in mine.values()), strict=True)
+        try:
+            trace = run(in_turn, self._answer, drives, each(list(map(list, given))), ranks=ranks, on=Cluster())
+        except RankFailed:
+            return dict.fromkeys(mine)
+        ends = [[barrier.end for barrier in trace.of(rank, "barrier")] for rank in range(ranks)]
+        if any(len(found) != len(mine) for found in ends):  # the answer has barriers of its own
+            return dict.fromkeys(mine)
+        events: list[list] = [[] for _ in mine]
+        for event in trace.events:
+            if event.kind != "barrier":
+                events[min(len(mine) - 1, sum(event.posted >= end for end in ends[event.rank]))].append(event)
+        return {name: Results([found[place] for found in trace], trace.seconds, events[place], [], True)
+                for place, name in enumerate(mine)}  # fmt: skip
 
 
 def _tensors(got: Any, number: int) -> bool:
@@ -159,8 +208,25 @@ def check_route_tokens(answer: Any, part: Any) -> str:
 FLOATS = (1, 3)  # the seeds of rows that have float32
 
 
-def _world(ranks: int, per_rank: int, sizes: list[int], seed: int = 0, width: int = 3) -> tuple[list, list]:
-    """Return each rank's rows, whose numbers say where they are from, and an expert for each; some get none."""
+class World(NamedTuple):
+    """The rows of each rank, and the expert of each row; every rank has `per_rank` experts."""
+
+    per_rank: int
+    rows: list[torch.Tensor]
+    experts: list[torch.Tensor]
+
+    @property
+    def given(self) -> list[tuple]:
+        """What each rank is given to dispatch."""
+        return [(*mine, self.per_rank) for mine in zip(self.rows, self.experts, strict=True)]
+
+    def case(self, label: str = "", **on: Any) -> Case:
+        told = f"with {count(self.per_rank, 'expert')} each and {', '.join(str(len(one)) for one in self.rows)} rows"
+        return Case(len(self.rows), label or told, **on)
+
+
+def _world(ranks: int, per_rank: int, sizes: list[int], seed: int = 0, width: int = 3) -> World:
+    """Return rows whose numbers say where they are from, and experts, of which some get none."""
     generator = torch.Generator().manual_seed(seed)
     every, dtype = ranks * per_rank, torch.float32 if seed in FLOATS else torch.float64
     liked = torch.rand(every, generator=generator)
@@ -172,7 +238,7 @@ def _world(ranks: int, per_rank: int, sizes: list[int], seed: int = 0, width: in
         ((100.0 * rank + torch.arange(size)[:, None] + torch.arange(width) / 8).double() / 7).to(dtype)
         for rank, size in enumerate(sizes[:ranks])
     ]
-    return rows, experts
+    return World(per_rank, rows, experts)
 
 
 def _counts(experts: list, per_rank: int) -> list:
@@ -199,16 +265,14 @@ def sent_and_back(dist: Any, answer: Any, rows: torch.Tensor, experts: torch.Ten
     """The gradient of rows where each arrived row is multiplied by the number of this rank plus 2."""
     leaf = rows.clone().requires_grad_()
     arrived, _ = answer(dist, leaf, experts.clone(), per_rank)
-    sum((dist.get_rank() + 2) * one.sum() for one in arrived).backward()
+    if any(one.requires_grad for one in arrived):  # if not, that is judged already
+        sum((dist.get_rank() + 2) * one.sum() for one in arrived).backward()
     return leaf.grad
 
 
-def _sent(answer: Any, ranks: int, per_rank: int, sizes: list[int], seed: int, part: str, **on: Any) -> Results | None:
-    rows, experts = _world(ranks, per_rank, sizes, seed)
-    sizes = [len(one) for one in rows]
-    told = f"with {count(per_rank, 'expert')} each and {', '.join(map(str, sizes))} rows"
-    case = Case(ranks, told, **on)
-    trace = case.run(sent_off, answer, each(rows), each(experts), per_rank, hints=[LEAVES_EARLY])
+def _sent(case: Case, world: World, trace: Results, part: str) -> None:
+    """Judge what came back from sending off these rows: the rows that arrived, or the trip."""
+    per_rank, rows, experts = world
     counts = _counts(experts, per_rank)
     for rank, got in enumerate(trace):
         if isinstance(got, str):
@@ -229,7 +293,6 @@ def _sent(answer: Any, ranks: int, per_rank: int, sizes: list[int], seed: int, p
             what = f"the rows for expert {expert}, on rank {rank},"
             case.same(mine, right, what, *_astray(mine, right, rows, experts, rank, one, per_rank),
                       says="they should be, in the order of ranks and rows,")  # fmt: skip
-    return trace
 
 
 def _astray(
@@ -289,36 +352,55 @@ def _travel(experts: list, per_rank: int, width: int, itemsize: int = 8) -> list
     ]
 
 
+EMPTY = ((4, 2, [0, 3, 1, 0]), (4, 1, [0, 0, 0, 0]), (2, 4, [1, 0]))
+
+
+def _worlds(seeds: Sequence[int], many: Sequence[tuple[int, int]]) -> dict[str, list[World]]:
+    """Return the worlds of each part: those of its name's seed, empty pieces, many bytes on `many` ranks, gradients."""
+    first = ((2, 1), (4, 1), (4, 3), (1, 4))
+    return {
+        "value": [_world(*place, [7, 6, 12, 5], seed) for seed, place in zip(seeds, first, strict=True)],
+        "empty pieces": [_world(*place, 5) for place in EMPTY],
+        "bytes": [_world(*place, [4 * size for size in SIZES], 9, width=64) for place in many],
+        "gradient": [_world(4, 2, [5, 0, 3, 4], 10)],
+    }
+
+
 @check(value=2, empty_pieces=1, trip=1, bytes=1, gradient=1)
 def check_dispatch(answer: Any, part: Any) -> str:
+    worlds = _worlds(range(4), ((2, 8), (4, 4), (8, 1)))
+    worlds["trip"] = [_world(*place, SIZES, seed) for seed, place in ((6, (4, 2)), (7, (4, 3)), (8, (2, 1)))]
+    cases = {(name, place): (sent_off, world.given) for name in worlds for place, world in enumerate(worlds[name])}
+    (last,) = worlds["gradient"]
+    turns = Turns(answer, cases | {"backward": (sent_and_back, last.given)})
     part("value")
-    for ranks, per_rank, seed in ((2, 1, 0), (4, 1, 1), (4, 3, 2), (1, 4, 3)):
-        _sent(answer, ranks, per_rank, [7, 6, 12, 5], seed, "value")
-    _sent(answer, 3, 2, [4, 3, 5], 4, "value", real=True)
-    part("empty pieces")
-    for ranks, per_rank, sizes in ((4, 2, [0, 3, 1, 0]), (3, 1, [0, 0, 0]), (2, 4, [1, 0])):
-        _sent(answer, ranks, per_rank, sizes, 5, "value")
-    part("trip")
-    for ranks, per_rank, seed in ((4, 2, 6), (3, 3, 7), (2, 1, 8)):
-        _sent(answer, ranks, per_rank, SIZES, seed, "trip")
+    for place, world in enumerate(worlds["value"]):
+        _sent(world.case(), world, turns.of(("value", place), world.case()), "value")
+    world = _world(3, 2, [4, 3, 5], 4)
+    case = world.case(real=True)
+    more = each(world.rows), each(world.experts), world.per_rank
+    _sent(case, world, case.run(sent_off, answer, *more, hints=[LEAVES_EARLY]), "value")
+    for name, what in (("empty pieces", "value"), ("trip", "trip")):
+        part(name)
+        for place, world in enumerate(worlds[name]):
+            _sent(world.case(), world, turns.of((name, place), world.case()), what)
     part("bytes")
-    for ranks, per_rank in ((2, 8), (4, 4), (16, 1)):
-        rows, experts = _world(ranks, per_rank, [4 * size for size in SIZES], 9, width=64)
-        case = Case(ranks, f"with {count(per_rank, 'expert')} each and rows of 64 numbers")
-        trace = case.run(sent_off, answer, each(rows), each(experts), per_rank, hints=[LEAVES_EARLY])
+    for place, world in enumerate(worlds["bytes"]):
+        ranks, per_rank = len(world.rows), world.per_rank
+        case = world.case(f"with {count(per_rank, 'expert')} each and rows of 64 numbers")
+        trace = turns.of(("bytes", place), case)
         counts = 2 * (ranks - 1) * 8 * per_rank  # twice: somebody may also send the sums
-        for seen, rows_sent in zip(trace.bytes_sent, _travel(experts, per_rank, 64), strict=True):
+        for seen, rows_sent in zip(trace.bytes_sent, _travel(world.experts, per_rank, 64), strict=True):
             case.at_most(seen, rows_sent + counts, PADDED, "too-many-bytes")
     part("gradient")
-    rows, experts = _world(4, 2, [5, 0, 3, 4], 10)
-    case = Case(4, "with 2 experts each, in backward")
-    follow = case.run(sent_off, answer, each(rows), each(experts), 2, hints=[LEAVES_EARLY])
+    case = last.case("with 2 experts each, in backward")
     detached = "what arrived has no gradient: send rows with `exchange`, through which autograd finds its way back"
+    follow = turns.of(("gradient", 0), case)
     case.expect(all(any(got[2]) or not any(map(len, got[0])) for got in follow), detached, "no-gradient")
-    for rank, got in enumerate(case.run(sent_and_back, answer, each(rows), each(experts), 2, hints=[LEAVES_EARLY])):
-        want = (experts[rank] // 2 + 2).double()[:, None].expand(-1, 3)
+    for rank, got in enumerate(turns.of("backward", case)):
+        want = (last.experts[rank] // 2 + 2).double()[:, None].expand(-1, 3)
         case.same(got, want, f"the gradient of the rows on rank {rank}", says="it should be", tolerance=EXACT)
-    return "every row reaches its expert, on 1 to 16 ranks · pieces of any size · only rows and counts travel"
+    return "every row reaches its expert, on 1 to 8 ranks · pieces of any size · only rows and counts travel"
 
 
 def brought_back(dist: Any, answer: Any, results: list, trip: tuple) -> Any:
@@ -333,22 +415,24 @@ def brought_back(dist: Any, answer: Any, results: list, trip: tuple) -> Any:
     return got.detach(), gradients
 
 
-def _back(answer: Any, ranks: int, per_rank: int, sizes: list[int], seed: int, width: int = 3, **on: Any) -> tuple:
-    """Return the run of a way back, and of each rank which experts its rows were at."""
-    rows, experts = _world(ranks, per_rank, sizes, seed, width)
+def _trips(world: World) -> list[tuple]:
+    """Return what each rank is given to combine: the rows as they are at its experts, and the trip."""
+    per_rank, rows, experts = world
     counts = _counts(experts, per_rank)
-    trips = [
-        (mine.argsort(stable=True), counts[rank], torch.stack([one[rank] for one in counts]))
-        for rank, mine in enumerate(experts)
-    ]
-    results = [[torch.cat([mine[theirs == rank * per_rank + one] for mine, theirs in zip(rows, experts, strict=True)])
-                for one in range(per_rank)] for rank in range(ranks)]  # fmt: skip
-    told = f"with {count(per_rank, 'expert')} each and {', '.join(str(len(one)) for one in rows)} rows"
-    case = Case(ranks, told, **on)
-    trace = case.run(brought_back, answer, each(results), each(trips), hints=[LEAVES_EARLY])
+    return [
+        ([torch.cat([mine[theirs == rank * per_rank + one] for mine, theirs in zip(rows, experts, strict=True)])
+          for one in range(per_rank)],
+         (experts[rank].argsort(stable=True), counts[rank], torch.stack([one[rank] for one in counts])))
+        for rank in range(len(rows))
+    ]  # fmt: skip
+
+
+def _back(case: Case, world: World, trace: Results) -> None:
+    """Judge the rows that came back."""
+    rows, orders = world.rows, [mine.argsort(stable=True) for mine in world.experts]
     for rank, got in enumerate(trace):
         case.expect(not isinstance(got, str), f"it returned {got} on rank {rank}: return a tensor of rows", "form")
-        want, order = rows[rank], trips[rank][0]
+        want, order = rows[rank], orders[rank]
         everything = torch.cat(rows).tolist()
         alike = got[0].shape == want.shape and all(row in everything for row in got[0].tolist())
         mistakes = [
@@ -359,21 +443,34 @@ def _back(answer: Any, ranks: int, per_rank: int, sizes: list[int], seed: int, w
                     "expert, expert by expert"),
         ]  # fmt: skip
         case.same(got[0], want, f"the rows on rank {rank}", *mistakes, says="as they were before they left they are")
-    return trace, experts, case
 
 
 @check(value=2, empty_pieces=1, bytes=1, gradient=1)
 def check_combine(answer: Any, part: Any) -> str:
+    worlds = _worlds(range(4), ((4, 4), (8, 1)))
+    turns = Turns(answer, {(name, place): (brought_back, _trips(world))
+                           for name in worlds for place, world in enumerate(worlds[name])})  # fmt: skip
+
+    def back(name: str, place: int, world: World) -> Results:
+        trace = turns.of((name, place), world.case())
+        _back(world.case(), world, trace)
+        return trace
+
     part("value")
-    for ranks, per_rank, seed in ((2, 1, 0), (4, 1, 1), (4, 3, 2), (1, 4, 3)):
-        _back(answer, ranks, per_rank, [7, 6, 12, 5], seed)
-    _back(answer, 3, 2, [4, 3, 5], 4, real=True)
+    for place, world in enumerate(worlds["value"]):
+        back("value", place, world)
+    world = _world(3, 2, [4, 3, 5], 4)
+    case = world.case(real=True)
+    results, trips = map(each, map(list, zip(*_trips(world), strict=True)))
+    _back(case, world, case.run(brought_back, answer, results, trips, hints=[LEAVES_EARLY]))
     part("empty pieces")
-    for ranks, per_rank, sizes in ((4, 2, [0, 3, 1, 0]), (3, 1, [0, 0, 0]), (2, 4, [1, 0])):
-        _back(answer, ranks, per_rank, sizes, 5)
+    for place, world in enumerate(worlds["empty pieces"]):
+        back("empty pieces", place, world)
     part("bytes")
-    for ranks, per_rank in ((4, 4), (16, 1)):
-        trace, experts, case = _back(answer, ranks, per_rank, [4 * size for size in SIZES], 9, 64)
+    for place, world in enumerate(worlds["bytes"]):
+        trace, case = back("bytes", place, world), world.case()
+        per_rank, rows, experts = world
+        ranks = len(rows)
         for rank, seen in enumerate(trace.bytes_sent):
             away = sum(int((mine // per_rank == rank).sum()) for place, mine in enumerate(experts) if place != rank)
             most = away * 64 * 8 + (ranks - 1) * 8 * per_rank + 64
@@ -382,8 +479,9 @@ def check_combine(answer: Any, part: Any) -> str:
             told += "says how many rows go where, so send rows and nothing else"
             case.at_most(seen, most + backward, told, "too-many-bytes")
     part("gradient")
-    trace, experts, case = _back(answer, 4, 2, [5, 0, 3, 4], 10)
-    for rank, (_, gradients) in enumerate(trace):
+    (world,) = worlds["gradient"]
+    case, experts = world.case(), world.experts
+    for rank, (_, gradients) in enumerate(back("gradient", 0, world)):
         none = f"on rank {rank} what came back has no gradient: send rows with `exchange`"
         case.expect(gradients is not None, none, "no-gradient")
         for one, mine in enumerate(gradients):
@@ -392,7 +490,7 @@ def check_combine(answer: Any, part: Any) -> str:
             what = f"the gradient of the results of expert {rank * 2 + one}"
             mine = torch.zeros_like(torch.cat(want)) if mine is None and not len(torch.cat(want)) else mine
             case.same(mine, torch.cat(want), what, says="it should be", tolerance=EXACT)
-    return "every result returns to its row, on 1 to 16 ranks · pieces of any size · nothing else travels"
+    return "every result returns to its row, on 1 to 8 ranks · pieces of any size · nothing else travels"
 
 
 # expert_parallel_layer
@@ -423,21 +521,45 @@ def layered(
     return y.detach(), gradients, [expert.calls for expert in experts]
 
 
-def _layer(answer: Any, ranks: int, per_rank: int, tokens: int, k: int, capacity: float, seed: int, part: str,
-           **on: Any) -> None:  # fmt: skip
-    hidden, inner, every = 6, 5, ranks * per_rank
+class Layer(NamedTuple):
+    """A layer on some ranks: of each its tokens, its experts' weights and what backward begins with; one router."""
+
+    per_rank: int
+    k: int
+    capacity: float
+    xs: list[torch.Tensor]
+    grads: list[torch.Tensor]
+    router: torch.Tensor
+    weights: list[list[torch.Tensor]]
+
+    @property
+    def given(self) -> list[tuple]:
+        """What each rank is given."""
+        return [(x, self.router, self.weights[rank * self.per_rank : (rank + 1) * self.per_rank], self.k, self.capacity,
+                 grad) for rank, (x, grad) in enumerate(zip(self.xs, self.grads, strict=True))]  # fmt: skip
+
+    def case(self, **on: Any) -> Case:
+        told = f"with {count(self.per_rank, 'expert')} each, {len(self.xs[0])} tokens, k = {self.k} and capacity"
+        return Case(len(self.xs), f"{told} {self.capacity}:", **on)
+
+
+def _random_layer(ranks: int, per_rank: int, tokens: int, k: int, capacity: float, seed: int, hidden: int = 6,
+                  inner: int = 5) -> Layer:  # fmt: skip
     generator = torch.Generator().manual_seed(seed)
 
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
+    every = ranks * per_rank
     xs, grads = ([random(tokens, hidden) for _ in range(ranks)] for _ in range(2))
     router, weights = random(hidden, every), [[random(hidden, inner), random(inner, hidden)] for _ in range(every)]
-    told = f"with {count(per_rank, 'expert')} each, {tokens} tokens, k = {k} and capacity {capacity}:"
-    case = Case(ranks, told, **on)
-    want = _one_device(xs, router, weights, k, capacity, grads)
-    mine = [weights[rank * per_rank : (rank + 1) * per_rank] for rank in range(ranks)]
-    trace = case.run(layered, answer, each(xs), router, each(mine), k, capacity, each(grads), hints=[LEAVES_EARLY])
+    return Layer(per_rank, k, capacity, xs, grads, router, weights)
+
+
+def _layer(case: Case, layer: Layer, trace: Results, part: str) -> None:
+    """Judge what a layer returned, or the gradients that backward left."""
+    per_rank = layer.per_rank
+    want = _one_device(layer.xs, layer.router, layer.weights, layer.k, layer.capacity, layer.grads)
     for rank, got in enumerate(trace):
         case.expect(not isinstance(got, str), f"it returned {got} on rank {rank}: return a tensor", "form")
         y, gradients, calls = got
@@ -453,10 +575,6 @@ def _layer(answer: Any, ranks: int, per_rank: int, tokens: int, k: int, capacity
                       tolerance=EXACT)  # fmt: skip
             continue
         _gradients(case, gradients, rank, per_rank, want)
-    if part == "router":
-        total = sum(got[1][1] for got in trace if got[1][1] is not None)
-        case.same(total, want["router"], "the sum of all ranks' gradients of the router", says="one device has",
-                  tolerance=EXACT)  # fmt: skip
 
 
 def _gradients(case: Case, gradients: list, rank: int, per_rank: int, want: dict) -> None:
@@ -526,59 +644,66 @@ def _one_device(xs: list, router: torch.Tensor, weights: list, k: int, capacity:
     }
 
 
+LAYERS = {  # ranks, experts of each, tokens, k, capacity and seed
+    "value": ((1, 4, 8, 2, math.inf, 0), (4, 1, 8, 2, math.inf, 1), (4, 4, 8, 2, math.inf, 2),
+              (2, 3, 8, 1, math.inf, 3)),
+    "capacity": ((1, 4, 10, 2, 3, 4), (4, 2, 10, 2, 2, 5), (2, 4, 10, 2, 1, 6)),
+    "empty": ((4, 4, 1, 1, math.inf, 7), (2, 2, 0, 2, 3, 8)),
+    "gradients": ((1, 4, 8, 2, math.inf, 9), (4, 4, 8, 2, math.inf, 10), (4, 2, 8, 2, 2, 11)),
+}  # fmt: skip
+
+
 @check(value=2, capacity=1, empty=1, gradients=2, bytes=1)
 def check_expert_parallel_layer(answer: Any, part: Any) -> str:
-    part("value")
-    for ranks, per_rank, k, seed in ((1, 4, 2, 0), (4, 1, 2, 1), (4, 4, 2, 2), (2, 3, 1, 3)):
-        _layer(answer, ranks, per_rank, 8, k, math.inf, seed, "value")
-    _in_float32(answer)
-    part("capacity")
-    for ranks, per_rank, capacity, seed in ((1, 4, 3, 4), (4, 2, 2, 5), (2, 4, 1, 6)):
-        _layer(answer, ranks, per_rank, 10, 2, capacity, seed, "value")
-    part("empty")
-    _layer(answer, 4, 4, 1, 1, math.inf, 7, "value")
-    _layer(answer, 2, 2, 0, 2, 3, 8, "value")
-    part("gradients")
-    for ranks, per_rank, capacity, seed in ((1, 4, math.inf, 9), (4, 4, math.inf, 10), (4, 2, 2, 11)):
-        _layer(answer, ranks, per_rank, 8, 2, capacity, seed, "gradients")
-    _layer(answer, 2, 2, 6, 2, 4, 12, "gradients", real=True)
+    layers = {name: [_random_layer(*place) for place in places] for name, places in LAYERS.items()}
+    float32, frugal = _float32(), _random_layer(4, 2, 24, 2, 2, 13, hidden=32, inner=2)
+    cases = {(name, place): layer for name, found in layers.items() for place, layer in enumerate(found)}
+    turns = Turns(answer, {name: (layered, layer.given) for name, layer in
+                           (cases | {"float32": float32, "frugal": frugal}).items()})  # fmt: skip
+    for name, found in layers.items():
+        part(name)
+        for place, layer in enumerate(found):
+            what = "gradients" if name == "gradients" else "value"
+            _layer(layer.case(), layer, turns.of((name, place), layer.case()), what)
+        if name == "value":
+            _in_float32(turns)
+    layer = _random_layer(2, 2, 6, 2, 4, 12)
+    case = layer.case(real=True)
+    given = [each(list(column)) for column in zip(*layer.given, strict=True)]
+    _layer(case, layer, case.run(layered, answer, *given, hints=[LEAVES_EARLY]), "gradients")
     part("bytes")
-    _frugal(answer)
+    _frugal(turns, frugal)
     return "output and all gradients equal to one device within 1e-9, on 1 to 4 ranks · kept rows travel, and no others"
 
 
-def _in_float32(answer: Any) -> None:
-    """Judge the dtype of what comes back for tokens of float32."""
+def _float32() -> Layer:
     x, router, pair = torch.eye(3, 4), torch.zeros(4, 2), [torch.ones(4, 2) / 4, torch.ones(2, 4)]
     router[0, 0] = router[1, 1] = router[2, 0] = 1.0  # both experts have rows
+    return Layer(1, 1, math.inf, [x, x], [torch.ones(3, 4)] * 2, router, [pair, pair])
+
+
+def _in_float32(turns: Turns) -> None:
+    """Judge the dtype of what comes back for tokens of float32."""
     case = Case(2, "with 1 expert each and 3 tokens in float32")
-    trace = case.run(layered, answer, x, router, [pair], 1, math.inf, torch.ones(3, 4), hints=[LEAVES_EARLY])
-    for rank, got in enumerate(trace):
+    for rank, got in enumerate(turns.of("float32", case)):
         case.expect(not isinstance(got, str), f"it returned {got} on rank {rank}: return a tensor", "form")
         kind = str(got[0].dtype)[6:]
         case.expect(kind == "float32", f"the result on rank {rank} is {kind}; x is float32", "dtype")
 
 
-def _frugal(answer: Any) -> None:
+def _frugal(turns: Turns, layer: Layer) -> None:
     """Judge the bytes of a layer of 32 numbers a token, of which most pairs are dropped."""
-    ranks, per_rank, tokens, hidden, k, capacity = 4, 2, 24, 32, 2, 2
-    generator = torch.Generator().manual_seed(13)
-
-    def random(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, dtype=torch.float64, generator=generator)
-
-    xs, grads = ([random(tokens, hidden) for _ in range(ranks)] for _ in range(2))
-    router = random(hidden, ranks * per_rank)
-    mine = [[[random(hidden, 2), random(2, hidden)] for _ in range(per_rank)] for _ in range(ranks)]
+    (tokens, hidden), ranks = layer.xs[0].shape, len(layer.xs)
+    per_rank, k, capacity = layer[:3]
     away = [[0] * ranks for _ in range(ranks)]  # kept pairs from rank to rank
-    for rank, x in enumerate(xs):
-        scores = x @ router
+    for rank, x in enumerate(layer.xs):
+        scores = x @ layer.router
         wanted = scores >= scores.sort(descending=True).values[:, k - 1 : k]
         kept = (wanted & (wanted.cumsum(0) <= capacity)).sum(0)
         for expert, rows in enumerate(kept.tolist()):
             away[rank][expert // per_rank] += rows
     case = Case(ranks, f"with {tokens} tokens of {hidden} numbers, k = {k} and capacity {capacity}, both ways,")
-    trace = case.run(layered, answer, each(xs), router, each(mine), k, capacity, each(grads), hints=[LEAVES_EARLY])
+    trace = turns.of("frugal", case)
     for rank, seen in enumerate(trace.bytes_sent):
         out = sum(rows for other, rows in enumerate(away[rank]) if other != rank)
         home = sum(line[rank] for other, line in enumerate(away) if other != rank)

@@ -226,7 +226,8 @@ class Case:
             if hint.code:
                 said = str(failure)
                 said = said[:1].upper() + said[1:]  # it begins a sentence
-                raise Refused(f"{str(self).rstrip(',:')}: {hint.says}. {said}", hint.code, self.see, self.trail)
+                told = f"{str(self).rstrip(',:')}: {hint.says.rstrip('.')}. {said}"
+                raise Refused(told, hint.code, self.see, self.trail)
         happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
         if failure.error == "TypeError" and _takes_others(failure.message, answers):
             self.refuse(f"{happened}: {LEAVE}", "parameters", "")

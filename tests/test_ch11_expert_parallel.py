@@ -8,11 +8,21 @@ import pytest
 import torch
 
 from course_lib import Cluster, RankFailed, each, run
-from course_lib.costs import combine_bytes, dropped_share, expert_parameters
+from course_lib.costs import (
+    combine_bytes,
+    dispatch_bytes,
+    dropped_share,
+    expert_bytes,
+    expert_parameters,
+    experts_per_rank,
+)
+from course_lib.hardware import H100, H200
 from course_lib.lessons.exchange import exchange
 from course_lib.lessons.expert_strategy import expert_parallel
-from course_lib.lessons.node_trips import crossing
+from course_lib.lessons.node_trips import crossing, limited
 from course_lib.lessons.running_table import measure
+from course_lib.measured import DEEPEP
+from course_lib.memory import kv_cache_bytes
 from course_lib.models import MODELS, active_parameters, parameter_count
 from course_lib.served import SERVED
 from exercises_tests import ch11_expert_parallel as checks
@@ -141,6 +151,7 @@ def test_one_copy_for_each_node_and_four_nodes_at_most():
     assert cross[1] == pytest.approx(5.29 * 7 / 8, abs=0.1)
     assert 3.2 < cross[2] <= 3.6
     assert crossing(four, 8, 2, once=False)[0] > 6.8, "the limit alone saves nothing"
+    assert all(torch.equal(limited(one, 8, 8, 4), routes) for one, routes in zip(scores, four, strict=True))
 
 
 # Numbers of the text
@@ -173,3 +184,52 @@ def test_a_training_step_of_qwen3_moves_25_mb_for_a_token():
     qwen = SERVED["Qwen3-235B-A22B"]
     assert 4 * qwen.moe_layers * combine_bytes(qwen) == pytest.approx(24.6e6, rel=2e-3)
     assert expert_parameters(MODELS["DeepSeek-V3"], 8) > 80e9
+
+
+def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
+    v3 = MODELS["DeepSeek-V3"]
+    assert round(H100.peak("fp8") / (2 * H100.memory_bandwidth)) == 295
+    expert = 3 * v3.hidden * v3.expert_ffn
+    assert expert == pytest.approx(44.0e6, rel=1e-3)
+    arithmetic = 128 * v3.experts_per_token * 2 * expert / H100.peak("fp8")
+    reads = [experts_per_rank(v3, row.ranks) * expert / H100.memory_bandwidth for row in DEEPEP]
+    layer = [round(1e6 * (max(read, arithmetic) + row.dispatch + row.combine))
+             for read, row in zip(reads, DEEPEP, strict=True)]  # fmt: skip
+    assert layer == [612, 523, 533, 540, 607, 600] and round(1e6 * arithmetic) == 46
+    request, other = kv_cache_bytes(v3, 5000), parameter_count(v3) - expert_parameters(v3)
+    assert round(request / 1e6) == 351 and round(other / 1e9, 1) == 17.1
+    room = [H100.memory - other - expert_bytes(v3, row.ranks, width=1) for row in DEEPEP]
+    assert [math.floor(free / request) for free in room] == [-54, 62, 120, 149, 164, 171]
+    free = H200.memory - other - expert_bytes(v3, 8, width=1)
+    assert math.floor(free / request) == 119 and 8 * H200.memory == 1128e9
+    assert round(1e6 * (32 * expert / H200.memory_bandwidth + DEEPEP[0].dispatch + DEEPEP[0].combine)) == 485
+
+
+def test_half_batches_take_the_longer_of_computing_and_travelling():
+    v3 = MODELS["DeepSeek-V3"]
+    half = 2048 * 2 * 37e9 / (0.4 * H100.peak("bf16")) / (2 * v3.moe_layers)
+    there, back = (2048 * size / 50e9 for size in (dispatch_bytes(v3, width=1, scales=True), combine_bytes(v3)))
+    assert [round(1e3 * time, 1) for time in (half, there, back)] == [3.3, 2.4, 4.7]
+    assert 1e3 * 4 * (2 * half + there + back) == pytest.approx(54.9, abs=0.05)
+    assert 1e3 * (half + 4 * half + 4 * back) == pytest.approx(35.3, abs=0.05)
+
+
+def test_a_token_moves_twelve_times_its_size_in_each_layer():
+    v3 = MODELS["DeepSeek-V3"]
+    there, back = dispatch_bytes(v3, width=1, scales=True), combine_bytes(v3)
+    assert (there, back) == (8 * (7168 + 4 * 56), 8 * 14_336) == (59_136, 114_688)
+    assert round((there + back) / 14_336) == 12
+
+
+def mean_loss(dist, tokens, router, matrices):
+    matrices = [matrix.clone().requires_grad_() for matrix in matrices]
+    experts = [lambda rows, matrix=matrix: torch.tanh(rows @ matrix) for matrix in matrices]
+    solutions.expert_parallel_layer(dist, tokens, router, experts, 2, math.inf).square().mean().backward()
+    return matrices[0].grad
+
+
+def test_with_a_mean_loss_on_each_rank_an_experts_gradient_is_too_large_by_the_number_of_ranks():
+    tokens, router, matrices = torch.randn(64, 8).double(), torch.randn(8, 4).double(), torch.randn(4, 8, 8).double()
+    want = run(mean_loss, tokens, router, matrices, ranks=1, on=Cluster())[0]
+    four = run(mean_loss, each(tokens.chunk(4)), router, each(matrices.split(1)), ranks=4, on=Cluster())
+    torch.testing.assert_close(four[0], 4 * want)

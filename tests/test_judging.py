@@ -92,6 +92,8 @@ def test_a_hint_with_a_code_is_said_first():
     outcome = refused(Case(2, "with a list,").run, lambda dist: [][0], hints=[CIRCLE, hint])
     assert outcome.code == "empty"
     assert outcome.sentence.startswith("on 2 ranks with a list: the list is empty. Rank 0 raised IndexError")
+    whole = refused(Case(2, "with a list,").run, lambda dist: [][0], hints=[hint._replace(says="The list is empty.")])
+    assert "The list is empty. Rank 0 raised" in whole.sentence, "a hint that is a sentence gets no second full stop"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import matplotlib
 matplotlib.use("Agg")
 
 import pytest
+import torch
 from legible import assert_legible
 
-from course_lib import plots
+from course_lib import Cluster, plots, run, work
 from course_lib.lessons.balance import recorded
 from course_lib.measured import DEEPEP
 from course_lib.models import MODELS
@@ -18,13 +19,46 @@ from course_lib.plots.trips import ROUTES
 from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
+WIDTHS = [(8, 421e-6, 46e-6, 77e-6, 114e-6), (32, 105e-6, 46e-6, 155e-6, 273e-6), (256, 13e-6, 46e-6, 194e-6, 360e-6)]
 TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
+
+
+def a_layer(dist, sizes):
+    """Every rank sends sizes[r] rows to rank r, which takes a second for each."""
+    mine = torch.empty(sum(sizes), 8)
+    came = torch.empty(sizes[dist.get_rank()] * len(sizes), 8)
+    received = [sizes[dist.get_rank()]] * len(sizes)
+    dist.all_to_all_single(came, mine, received, sizes)
+    work(seconds=1e-9 * len(came))
+    dist.all_to_all_single(mine, came, sizes, received)
+
+
+def in_parts(dist, parts):
+    """Four times computing and a trip, in parts that take turns."""
+    trips = [None] * parts
+    for turn in range(4 * parts):
+        if trips[turn % parts]:
+            trips[turn % parts].wait()
+        work(seconds=1e-6 / parts)
+        mine = torch.empty(2 * 5000 // parts, dtype=torch.int64)
+        trips[turn % parts] = dist.all_to_all_single(torch.empty_like(mine), mine, async_op=True)
+    for trip in trips:
+        trip.wait()
+
+
 DRAWN = {
     "token_trips": plots.token_trips,
     "uneven_pieces": plots.uneven_pieces,
     "once_per_node": plots.once_per_node,
-    "total_and_active": lambda: plots.total_and_active(SHAPES),
+    "total_and_active": lambda: plots.total_and_active(SHAPES)[0],
     "seats": lambda: plots.seats([3, 9, 4, 0], 4),
+    "layer_by_width": lambda: plots.layer_by_width(WIDTHS),
+    "busiest_rank": lambda: plots.busiest_rank({
+        name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
+        for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
+    "half_batches": lambda: plots.half_batches({
+        f"{parts} parts": run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2)},
+        {"1 parts": 1, "2 parts": 2})[0],
     "rows_between_ranks": lambda: plots.rows_between_ranks([[1, 20], [300, 4]]),
     "load_maps": lambda: plots.load_maps({rule: recorded(rule, 0)[0] for rule in ("none", "bias")})[0],
     "mixture_losses": lambda: plots.mixture_losses(recorded()),
@@ -42,25 +76,60 @@ def test_every_picture_is_legible_and_has_words(name):
 def test_every_token_has_two_lines_out_and_two_arrows_home():
     ax = plots.token_trips()
     assert len(ax.lines) == 2 * len(ROUTES)
-    assert len([text for text in ax.texts if getattr(text, "arrow_patch", None)]) == 2 * len(ROUTES)
+    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None)]
+    assert len(arrows) == 2 * len(ROUTES)
     marks = [patch for patch in ax.patches if type(patch).__name__ == "Rectangle"]
     assert len(marks) == 2 * len(ROUTES)
+    written = [text.get_text() for text in ax.texts]
+    assert all(written.count(f"t{token}") == 4 for token in range(len(ROUTES)))  # here, at two experts, and back
     assert "expert 9 is wanted by 4 of the 8 tokens" in words_of(ax.figure)
+
+
+def test_a_rank_with_more_rows_lets_the_others_wait():
+    even, hot = (run(a_layer, sizes, ranks=3, on=Cluster(latency=0.0)) for sizes in ([4, 4, 4], [10, 1, 1]))
+    upper, lower = plots.busiest_rank({"fair": even, "hot": hot})
+    assert "waits" not in words_of(upper.figure).partition("hot:")[0]
+    waits = [text.get_text() for text in lower.texts if "waits for rank 0" in text.get_text()]
+    assert len(waits) == 2 and "times as long" in lower.get_title("left")
+
+
+def test_half_batches_take_turns():
+    whole, halves = (run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2))
+    axes = plots.half_batches({"one batch": whole, "two halves": halves}, {"one batch": 1, "two halves": 2})
+    assert "times as fast" in axes[1].get_title("left")
+    assert [text.get_text() for text in axes[1].texts][:4] == list("ABAB")
+
+
+def test_only_the_longer_of_reading_and_arithmetic_counts():
+    ax = plots.layer_by_width(WIDTHS)
+    words = words_of(ax.figure)
+    assert "EP8: reading 421, dispatch 77, combine 114, together 612 µs;" in words
+    assert "EP32: reading 105, dispatch 155, combine 273, together 533 µs, the fastest" in words
+    assert "EP256: arithmetic 46, dispatch 194, combine 360, together 600 µs" in words
+
+
+def test_long_times_of_half_batches_are_in_milliseconds():
+    result = run(in_parts, 1, ranks=2, on=Cluster(latency=0.0, bandwidth=1e6))
+    axes = plots.half_batches({"one batch": result}, {"one batch": 1})
+    assert axes[0].get_xlabel() == "simulated time, ms"
+    assert f"one batch: {1e3 * result.seconds:.1f} ms" in axes[0].get_title("left")
 
 
 def test_the_seats_count_who_finds_none():
     ax = plots.seats([3, 9, 4, 0], 4)
-    assert ax.get_title("left") == "5 of 16 pairs find no seat (red), while 5 seats stay empty (grey)"
+    assert ax.get_title("left") == "5 of 16 pairs find no seat, while 5 seats stay empty"
     assert [bar.get_height() for bar in ax.containers[2]] == [0, 5, 0, 0]
 
 
 def test_rows_between_ranks_adds_up_what_each_receives():
-    words = [text.get_text() for text in plots.rows_between_ranks([[1, 20], [300, 4]]).texts]
-    assert words == ["1", "20", "300", "4", "301", "24", "in all"]
+    ax = plots.rows_between_ranks([[1, 20], [300, 4]])
+    words = [text.get_text() for text in ax.texts]
+    assert words == ["300 from 1", "301", "20", "24", "fair share: 162"]
+    assert ax.get_title("left") == "Rank 0 has 12.5 times as many rows to work on as rank 1"
 
 
 def test_shares_of_active_parameters_are_those_of_the_library():
-    words = words_of(plots.total_and_active(SHAPES).figure)
+    words = words_of(plots.total_and_active(SHAPES)[0].figure)
     assert "DeepSeek-V3 37.6 of 671 billion: 5.6%" in words and "Mixtral-8x7B 12.9 of 47 billion: 27.6%" in words
 
 

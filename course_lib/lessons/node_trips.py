@@ -44,6 +44,17 @@ def _exchange(dist: Any, sent: list[int], received: list[int], group: Any) -> No
     dist.all_to_all([torch.empty(size, dtype=torch.uint8) for size in received], pieces, group=group)
 
 
+def limited(scores: torch.Tensor, k: int, nodes: int, most: int) -> torch.Tensor:
+    """Return each token's k best experts (tokens x k) of those in its `most` best nodes, as DeepSeek-V3 chooses them.
+
+    A node is worth the sum of its k // most best scores; `scores` (tokens x experts) are above 0.
+    """
+    by_node = scores.view(len(scores), nodes, -1)
+    best = by_node.topk(k // most).values.sum(-1).topk(most).indices
+    allowed = torch.zeros(len(scores), nodes).scatter(1, best, 1.0)
+    return (by_node * allowed[..., None]).flatten(1).topk(k).indices
+
+
 def crossing(
     chosen: Sequence[torch.Tensor], nodes: int, per_node: int, experts: int = 256, row: int = 7168, once: bool = True
 ) -> tuple[float, float]:

@@ -1,9 +1,10 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.active import times_over_ranks, total_and_active
+from course_lib.plots.active import layer_by_width, times_over_ranks, total_and_active
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
+from course_lib.plots.busiest import busiest_rank, half_batches
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -176,6 +177,7 @@ __all__ = [
     "box",
     "bucket_packing",
     "bucket_plan",
+    "busiest_rank",
     "bytes_text",
     "call_order",
     "causal_work",
@@ -203,6 +205,7 @@ __all__ = [
     "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
+    "half_batches",
     "held_over_time",
     "hops_in_chunks",
     "interruptions",
@@ -216,6 +219,7 @@ __all__ = [
     "late_rank",
     "latencies",
     "launch_order",
+    "layer_by_width",
     "layer_matrices",
     "layer_times",
     "legend_below",

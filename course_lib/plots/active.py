@@ -1,33 +1,93 @@
-"""Parameters in memory and parameters at work, and the times of DeepEP: what a mixture of real size costs."""
+"""Parameters in memory and at work, the time of a layer in wider groups, and DeepEP's times: mixtures of real size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from course_lib.models import ModelShape, active_parameters, parameter_count
-from course_lib.plots.canvas import ACTIVATIONS, INK, SENT, SMALLEST, TITLE, WEIGHTS, new_axes, say
+from course_lib.plots.canvas import (
+    ACTIVATIONS,
+    COLLECTIVE,
+    COMPUTE,
+    INK,
+    SENT,
+    SMALLEST,
+    TITLE,
+    WEIGHTS,
+    WIDTH,
+    Picture,
+    new_axes,
+    say,
+)
 
 
-def total_and_active(shapes: Sequence[ModelShape], ax: Axes | None = None) -> Axes:
-    """Draw a bar for the parameters of each model, and in it those that one token uses."""
-    ax = new_axes(ax, 0.42 * len(shapes) + 1.1)
+def total_and_active(shapes: Sequence[ModelShape], years: Sequence[int] = ()) -> list[Axes]:
+    """Draw a bar for the parameters of each model, and beside it the share that a token uses; `years` go with names."""
+    _, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH, 0.42 * len(shapes) + 1.2), layout="constrained", FigureClass=Picture, sharey=True,
+        width_ratios=[1.9, 1],
+    )  # fmt: skip
     told, shares = [], []
+    most = max(parameter_count(shape) for shape in shapes) / 1e9
     for row, shape in enumerate(shapes):
         total, active = parameter_count(shape) / 1e9, active_parameters(shape) / 1e9
-        ax.barh(row, total, color=ACTIVATIONS, height=0.62)
-        ax.barh(row, active, color=WEIGHTS, height=0.62)
-        words = f"{active:,.1f} of {total:,.0f} billion: {active / total:.1%}"
-        ax.text(total + 12, row, words, va="center", fontsize=SMALLEST, color=INK)
-        told.append(f"{shape.name} {words}")
         shares.append(active / total)
-    ax.set_yticks(range(len(shapes)), [shape.name for shape in shapes], fontsize=SMALLEST)
-    ax.invert_yaxis()
-    ax.set_xlim(0, 1.42 * max(parameter_count(shape) for shape in shapes) / 1e9)
-    ax.set_xlabel("parameters, billions: all in memory (pale), at work for one token (dark)", fontsize=SMALLEST)
-    used = f"a token uses {max(shares):.0%} to {min(shares):.0%} of them"
-    ax.set_title(f"All parameters are in memory; {used}", fontsize=TITLE, loc="left")
+        left.barh(row, total, color=ACTIVATIONS, height=0.62)
+        left.barh(row, active, color=WEIGHTS, height=0.62)
+        left.text(total + 0.012 * most, row, f"{active:,.1f} of {total:,.0f}", va="center", fontsize=SMALLEST,
+                  color=INK)  # fmt: skip
+        right.barh(row, 100 * shares[-1], color=WEIGHTS, height=0.62)
+        right.text(100 * shares[-1] + 0.5, row, f"{shares[-1]:.1%}", va="center", fontsize=SMALLEST, color=INK)
+        told.append(f"{shape.name} {active:,.1f} of {total:,.0f} billion: {shares[-1]:.1%}")
+    names = [f"{shape.name}, {year}" for shape, year in zip(shapes, years, strict=True)] if years else [
+        shape.name for shape in shapes]  # fmt: skip
+    new_axes(left, 0).set_yticks(range(len(shapes)), names, fontsize=SMALLEST)
+    left.set(ylim=(len(shapes) - 0.5, -0.5), xlim=(0, 1.32 * most))
+    left.set_xlabel("billions in memory (dark: at work for a token)", fontsize=SMALLEST)
+    new_axes(right, 0).set_xlim(0, 126 * max(shares))
+    right.tick_params(axis="y", length=0)
+    right.set_xlabel("% at work for a token", fontsize=SMALLEST)
+    left.figure.suptitle(f"All parameters are in memory; a token uses {max(shares):.0%} to {min(shares):.0%} of them",
+                         fontsize=TITLE, x=0.01, ha="left")  # fmt: skip
+    say(left, "; ".join(told))
+    return [left, right]
+
+
+def layer_by_width(
+    rows: Sequence[tuple[int, float, float, float, float]], ax: Axes | None = None
+) -> Axes:
+    """Draw the time of one mixture layer in groups of several widths: reading its experts, dispatch, combine.
+
+    `rows`: ranks, seconds to read a rank's experts, of their arithmetic, of dispatch, of combine. Reading and
+    arithmetic overlap, so only the longer one counts.
+    """
+    ax = new_axes(ax, 0.5 * len(rows) + 1.2)
+    totals = [max(read, compute) + there + back for _, read, compute, there, back in rows]
+    best, told = totals.index(min(totals)), []
+    for row, (ranks, read, compute, there, back) in enumerate(rows):
+        left = 0.0
+        bars = (("reading", read, WEIGHTS) if read > compute else ("arithmetic", compute, COMPUTE),
+                ("dispatch", there, SENT), ("combine", back, COLLECTIVE))  # fmt: skip
+        for name, seconds, colour in bars:
+            ax.barh(row, 1e6 * seconds, left=left, height=0.66, color=colour, edgecolor="white", lw=0.8)
+            words = f"{name} {1e6 * seconds:.0f}" if seconds > 0.14 * max(totals) else f"{1e6 * seconds:.0f}"
+            ax.text(left + 5e5 * seconds, row, words, ha="center", va="center", fontsize=SMALLEST, weight="bold",
+                    color=INK if colour == SENT else "white")  # fmt: skip
+            left += 1e6 * seconds
+        ends = f"{left:.0f} µs" + (", the fastest" if row == best else "")
+        ax.text(left + 6, row, ends, va="center", fontsize=SMALLEST, color=INK, weight="bold")
+        told.append(f"EP{ranks}: " + ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds, _ in bars)
+                    + f", together {ends}")  # fmt: skip
+    ax.set_yticks(range(len(rows)), [f"EP{ranks}" for ranks, *_ in rows], fontsize=SMALLEST)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlim(0, 1.22e6 * max(totals))
+    ax.set_xlabel("µs for one layer, nothing hidden (green: arithmetic, where it takes longer than reading)",
+                  fontsize=SMALLEST)  # fmt: skip
+    ax.set_title("A wider group reads less and travels longer: the fastest layer is in between", fontsize=TITLE,
+                 loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
 

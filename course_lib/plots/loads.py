@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BLUE,
+    FACES,
     GREEN,
     INK,
     LIMIT,
@@ -20,6 +21,7 @@ from course_lib.plots.canvas import (
     WAITING,
     WIDTH,
     Picture,
+    legend_below,
     new_axes,
     say,
 )
@@ -47,36 +49,39 @@ def seats(loads: Sequence[int], capacity: int, experts: int = 0, ax: Axes | None
     ax.set_xlabel(f"expert{part}", fontsize=SMALLEST)
     ax.set_ylabel("tokens", fontsize=SMALLEST)
     free = sum(max(capacity - load, 0) for load in loads)
-    ax.set_title(f"{lost} of {pairs} pairs find no seat (red), while {free} seats stay empty (grey)", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title(f"{lost} of {pairs:,} pairs find no seat, while {free} seats stay empty", fontsize=TITLE, loc="left")
+    legend_below(ax, list(ax.containers))
     say(ax, f"loads of {len(loads)} experts{part}: {', '.join(map(str, loads))}; capacity {capacity}; {lost} of "
             f"{pairs} dropped, {free} seats empty")  # fmt: skip
     return ax
 
 
 def rows_between_ranks(counts: Sequence[Sequence[int]], ax: Axes | None = None) -> Axes:
-    """Draw how many rows each rank sends to each: `counts[sender][receiver]`; what stays at home is grey."""
+    """Draw how many rows each rank receives, sender by sender: `counts[sender][receiver]`; own rows have a frame."""
     ranks = len(counts)
-    ax = new_axes(ax, 3.3, width=5.6)
-    most = max(max(line) for line in counts) or 1
-    for sender, line in enumerate(counts):
-        for receiver, rows in enumerate(line):
-            shade = WAITING if sender == receiver else plt.get_cmap("Blues")(0.1 + 0.4 * rows / most)
-            ax.add_patch(plt.Rectangle((receiver - 0.5, sender - 0.5), 1, 1, facecolor=shade, edgecolor="white"))
-            ax.text(receiver, sender, f"{rows}", ha="center", va="center", fontsize=SMALLEST, color=INK)
     total = [sum(line[receiver] for line in counts) for receiver in range(ranks)]
-    for receiver, rows in enumerate(total):
-        ax.text(receiver, ranks - 0.3, f"{rows}", ha="center", va="top", fontsize=SMALLEST, weight="bold", color=INK)
-    ax.text(-0.6, ranks - 0.3, "in all", ha="right", va="top", fontsize=SMALLEST, weight="bold")
-    ax.set(xlim=(-0.5, ranks - 0.5), ylim=(ranks + 0.15, -0.5), aspect="equal")
-    ax.set(xticks=range(ranks), yticks=range(ranks))
-    ax.set_xticklabels([f"to {rank}" for rank in range(ranks)])
-    ax.set_yticklabels([f"from {rank}" for rank in range(ranks)])
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    ax.set_title("No two pieces are alike (grey: rows that stay at home)", fontsize=TITLE, loc="left")
+    ax = new_axes(ax, 0.5 * ranks + 1.3)
+    fair, most = sum(total) / ranks, max(total)
+    for receiver in range(ranks):
+        left = 0
+        for sender, line in enumerate(counts):
+            rows, own = line[receiver], sender == receiver
+            ax.barh(receiver, rows, left=left, height=0.7, color=FACES[sender], edgecolor=INK if own else "white",
+                    lw=1.8 if own else 0.8, zorder=3 if own else 2)  # fmt: skip
+            if rows > 0.05 * most:
+                words = f"{rows}" if receiver else f"{rows} from {sender}"
+                ax.text(left + rows / 2, receiver, words if rows > 0.12 * most else f"{rows}", ha="center", va="center",
+                        fontsize=SMALLEST, color=INK, zorder=4)  # fmt: skip
+            left += rows
+        ax.text(left + 0.012 * most, receiver, f"{left}", va="center", fontsize=SMALLEST, weight="bold", color=INK)
+    ax.axvline(fair, color=INK, lw=1.2, ls="--", zorder=5)
+    ax.text(fair + 0.012 * most, -0.45, f"fair share: {fair:.0f}", va="bottom", fontsize=SMALLEST, color=INK)
+    ax.set_yticks(range(ranks), [f"rank {receiver}" for receiver in range(ranks)], fontsize=SMALLEST)
+    ax.set(ylim=(ranks - 0.5, -0.85), xlim=(0, 1.08 * most))
+    ax.set_xlabel("rows received (framed: a rank's own, which don't travel)", fontsize=SMALLEST)
+    busy, calm = total.index(most), total.index(min(total))
+    title = f"Rank {busy} has {most / max(1, min(total)):.1f} times as many rows to work on as rank {calm}"
+    ax.set_title(title, fontsize=TITLE, loc="left")
     lines = "; ".join(f"rank {sender} sends {', '.join(map(str, line))}" for sender, line in enumerate(counts))
     say(ax, f"{lines} rows to ranks 0 to {ranks - 1}; in all they receive {', '.join(map(str, total))}")
     return ax
@@ -98,7 +103,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none is empty"
         ax.set_title(f"{name}: at the end up to {end:.1f} times the mean, {empty}", fontsize=TITLE, loc="left")
         ax.set_ylabel("expert", fontsize=SMALLEST)
-        ax.set_yticks([0.5, len(by_expert) - 0.5], ["0", str(len(by_expert) - 1)])
+        marked = range(0, len(by_expert), 3)
+        ax.set_yticks([expert + 0.5 for expert in marked], [str(expert) for expert in marked])
         ax.tick_params(labelsize=SMALLEST)
         last = len(shares) - 1
         marks = ", ".join(f"{run.imbalance[int(part * last)]:.1f}" for part in (0.25, 0.5, 1))
@@ -129,16 +135,16 @@ def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None)
         ax.plot(steps, mean, color=colour, lw=2.2, ls="--" if rule == "dense" else "-")
         ends = [run.held_out for run in runs if run.rule == rule]
         told.append((mean[-1], name, colour, sum(ends) / len(ends)))
-    low = min(end for end, *_ in told)
+    low, last = min(end for end, *_ in told), steps[-1]
     ax.set_ylim(low - 0.08, low + 0.65)
-    height = None
-    for end, name, colour, held in sorted(told, key=lambda one: one[0]):
-        height = end if height is None else max(end, height + 0.065)
-        ax.text(steps[-1] + 6, height, f"{name}: {held:.2f}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
-        ax.plot([steps[-1], steps[-1] + 5], [end, height], color=colour, lw=1.0)
-    ax.text(steps[-1] + 6, height + 0.085, "held-out loss:", va="center", fontsize=SMALLEST, color=INK)
-    ax.set_xlim(0, steps[-1] * 1.27)
-    ax.set_xticks(range(0, steps[-1] + 1, 100))
+    ax.text(0.5 * last, low + 0.6, "at the end, loss on text that was never trained on:", va="center",
+            fontsize=SMALLEST, color=INK)  # fmt: skip
+    for place, (_, name, colour, held) in enumerate(sorted(told, key=lambda one: -one[3])):
+        height = low + 0.53 - 0.062 * place
+        ax.plot([0.51 * last, 0.57 * last], [height, height], color=colour, lw=3, ls="--" if name == "dense" else "-")
+        ax.text(0.59 * last, height, f"{held:.2f}   {name}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
+    ax.set_xlim(0.1 * last, 1.01 * last)
+    ax.set_xticks(range(100, last + 1, 100))
     ax.set_title("Only the auxiliary loss ends clearly below the dense model", fontsize=TITLE, loc="left")
     ax.set_xlabel("step", fontsize=SMALLEST)
     ax.set_ylabel("training loss, nats per byte", fontsize=SMALLEST)
