@@ -72,7 +72,8 @@ def test_a_grader_says_where_an_answer_to_a_moved_exercise_belongs():
     ])
     for cell in old.cells:
         cell.metadata["tags"] = ["exercise"]
-    course = SimpleNamespace(known={"ch03_ring_all_reduce": now, "ch10_the_network": find("ch10")})
+    homes = {one.id: chapter.name for chapter in (now, find("ch10")) for one in chapter.exercises}
+    course = SimpleNamespace(_homes=homes)
     assert Grading.moved(course, old, now) == (
         "fit_alpha_beta is an exercise of ch10_the_network now: not graded here; make update moves the answer there")
 
@@ -115,12 +116,20 @@ def test_the_hops_that_the_text_counts_are_those_of_the_table():
 
 def test_between_nodes_with_all_ports_costs_half_as_long_again():
     inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in BUS_BANDWIDTHS.items())
-    assert between / inside == pytest.approx(1.49, abs=0.005) and shown("Half as long again")
+    assert between / inside == pytest.approx(1.49, abs=0.005) and shown("One and a half times as long, not 27 times.")
     assert shown("430 GB/s on one node and 320 on four") and list(BUS_BANDWIDTHS.values()) == [430e9, 320e9]
 
 
 def test_one_port_cannot_carry_what_the_owner_measured():
-    """A ring's links go out of a node once; on two levels a node sends 2 (N - 1)/N S, a ring counts 2 (P - 1)/P S."""
-    rate, port = BUS_BANDWIDTHS[32], DGX_H100.nic.bandwidth
-    assert math.ceil(rate / port) == 7 and math.ceil(rate * (3 / 4) / (31 / 32) / port) == 5
-    assert shown("a ring needs seven, and the best way of this section five")
+    assert math.ceil(BUS_BANDWIDTHS[32] / DGX_H100.nic.bandwidth) == 7 and shown("a ring would need at least seven")
+
+
+def test_what_the_table_gives_trees_and_switches_is_as_the_text_says():
+    for way, count, rate in (("Tree", 2, 39), ("Ring", 2 * 15 / 16, 46)):
+        empty, full = (costs.nccl_seconds(DGX_H100, 16, 1, size)[way, "LL128"] for size in (4, 64e6))
+        assert round(count * 64e6 / (full - empty) / 1e9) == rate
+    assert shown("two trees get 39 of a port's 50 GB/s and a ring 46")
+    seconds = min(costs.nccl_seconds(DGX_H100, 1, 8, 1e9).values())
+    assert costs.bus_bandwidth("all_reduce", 8, 1e9, seconds) == pytest.approx(586e9, rel=1e-3)
+    assert shown("its 3.0 ms on one node would be 586 GB/s")
+

@@ -146,8 +146,13 @@ def test_no_measured_rate_exceeds_one_port():
 def test_messages_stand_below_the_computing_that_may_hide_them():
     ax = plots.passes_and_computing(10, STEP, "a model")
     assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
-    assert {"8.30 s, 83%", "1.75 s, 18%: NVLink 0.82, then network 0.93"} <= set(texts(ax))
+    assert {"10.0 s, a model", "8.30 s, 83%", "1.75 s, 18%: NVLink 0.82, then network 0.93"} <= set(texts(ax))
     assert ax.get_title("left") == "All ports instead of one: messages take 18% of the computing, not 83%"
+
+
+def test_a_way_of_other_gpus_has_no_share_of_this_computing():
+    ax = plots.passes_and_computing(10, STEP | {"a rack": 0.46}, "a model", others=["a rack"])
+    assert "0.46 s" in texts(ax) and words_of(ax.figure).endswith("a rack: 0.46 s")
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from matplotlib.axes import Axes
 
@@ -10,15 +10,17 @@ from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, RECEIVED, SMALLEST
 
 
 def passes_and_computing(
-    computing: float, ways: Mapping[str, Mapping[str, float] | float], model: str, ax: Axes | None = None
-) -> Axes:
+    computing: float, ways: Mapping[str, Mapping[str, float] | float], model: str, others: Collection[str] = (),
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw `computing` seconds and, on the same axis, the seconds of each of the `ways` to send a step's messages.
 
-    A way is a number, or seconds by the part of the way that they belong to, one after the other.
+    A way is a number, or seconds by the part of the way that they belong to, one after the other. `others` are ways of
+    other GPUs: no share of this computing is said of them.
     """
     ax = new_axes(ax, 0.9 + 0.38 * (1 + len(ways)))
     ax.barh(0, computing, 0.66, color=COMPUTE)
-    ax.text(computing / 2, 0, f"computing: {computing:.1f} s", ha="center", va="center", fontsize=SMALLEST,
+    ax.text(computing / 2, 0, f"{computing:.1f} s, {model}", ha="center", va="center", fontsize=SMALLEST,
             weight="bold", color="white")  # fmt: skip
     told = [f"computing: {computing:.1f} s"]
     for row, (name, taken) in enumerate(ways.items(), start=1):
@@ -30,10 +32,11 @@ def passes_and_computing(
             left += seconds
         inside = ", then ".join(f"{part} {seconds:.2f}" for part, seconds in parts.items())
         inside = f": {inside}" if len(parts) > 1 else ""
-        ax.text(left + 0.12, row, f"{left:.2f} s, {left / computing:.0%}{inside}", va="center", fontsize=SMALLEST,
+        share = "" if name in others else f", {left / computing:.0%}"
+        ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
                 weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip
-        told.append(f"{name}: {left:.2f} s{inside}, {left / computing:.0%} of the computing")
-    ax.set_yticks(range(1 + len(ways)), [model, *ways])
+        told.append(f"{name}: {left:.2f} s{inside}" + (f"{share} of the computing" if share else ""))
+    ax.set_yticks(range(1 + len(ways)), ["computing", *ways])
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.12 * computing), ylim=(len(ways) + 0.5, -0.5))
     ax.set_xlabel("seconds of one step", fontsize=SMALLEST)

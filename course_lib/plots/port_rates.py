@@ -47,7 +47,7 @@ def rates_and_port(rates: Mapping[int, Mapping[int, float]], port: float, ax: Ax
     ax.tick_params(axis="x", length=0)
     ax.set(ylim=(0, max(one * gpus[-1], port / 1e9) * 1.08), xlim=(-0.5, len(gpus) - 0.5))
     ax.set_ylabel("GB/s between the nodes", fontsize=SMALLEST)
-    ax.set_title("64 MiB: twice the GPUs carry twice as much, until one port is nearly full", fontsize=TITLE,
+    ax.set_title("64 MiB: twice the GPUs carry twice as much, but never more than one port", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "\n".join([*(f"between two nodes, in GB/s with {size} MiB: " + ", ".join(
         f"{rates[size][count] / 1e9:.1f} with {count} + {count} GPUs" for count in gpus) for size in sizes),

@@ -120,7 +120,10 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
             ax.text(left + 0.3, y + 2.45, f"node {node}", fontsize=SMALLEST)
             for place in range(per_node):
                 box(ax, left + 0.6 + 4.5 * place, y, 3.0, 1.7, FACES[place], f"{node * per_node + place}")
-                if place < per_node - 1 and not by_rail:
+                if place < per_node - 1 and by_rail:  # NVLink, over which the pieces are shared out and gathered
+                    ax.plot([left + 3.6 + 4.5 * place, left + 5.1 + 4.5 * place], [y + 0.85] * 2, color=COMPUTE,
+                            linewidth=4, solid_capstyle="butt", zorder=0.5)  # fmt: skip
+                elif place < per_node - 1:
                     ends = (left + 3.7 + 4.5 * place, y + 0.85), (left + 5.0 + 4.5 * place, y + 0.85)
                     arrow(ax, *(ends if not node else ends[::-1]), colour=COLLECTIVE, line=2)
         for place in range(per_node):
