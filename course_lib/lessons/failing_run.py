@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from course_lib.costs import expected_goodput
 
 KINDS = ("training", "saving", "lost", "restarting")
 
@@ -77,6 +80,16 @@ def _until(now: float, steps: list[tuple[str, float]], fails: float) -> Iterator
             return
         yield Piece(kind, now, now + seconds)
         now += seconds
+
+
+def expected_shares(interval: float, mtbf: float, save: float, restart: float) -> dict[str, float]:
+    """Return for each of KINDS the share of the time that it takes on average; together they are 1.
+
+    Outside restarts the job fails once in `mtbf`, and a restart that may itself fail takes mtbf (e^(restart/mtbf) - 1).
+    """
+    training = expected_goodput(interval, mtbf, save, restart)
+    saving, up = training * save / interval, math.exp(-restart / mtbf)
+    return dict(zip(KINDS, (training, saving, up - training - saving, 1 - up), strict=True))
 
 
 def mean_goodput(

@@ -21,6 +21,7 @@ import psutil
 
 from course_lib.lessons.torchrun import LOOPBACK
 
+AGENT = r"failed \(exitcode: .+?\) local_rank: \d+ \(pid: \d+\)|Sending process \d+ closing signal \w+"
 SPEAKS = r"rank \d+ of \d+.*?(?=rank \d+ of|$)"  # what two ranks say may meet on one line
 SCRIPT = '''\
 import os, signal
@@ -78,6 +79,8 @@ def _show(agents: int, options: list[str]) -> list[str]:
         try:
             for agent, line in _lines(started, begun):
                 everything.append(line)
+                for logged in re.findall(AGENT, line):
+                    _print(begun, f"    agent: {logged}")
                 for told in re.findall(SPEAKS, line):
                     said.append(told.strip())
                     _print(begun, told.strip())
@@ -115,14 +118,18 @@ def _kill(agent: int, *others: int) -> None:
 
 
 def _lines(agents: list[subprocess.Popen], begun: float) -> Iterator[tuple[int, str]]:
-    """Yield (agent, line) as they come, until all are silent; every 5 s without a word, say what is waited for."""
+    """Yield (agent, line) as they come, until all are silent; say what is waited for, and a dot every 5 s."""
     rest = {agent.stdout.fileno(): (number, b"") for number, agent in enumerate(agents)}
     quiet = 0
     while rest:
         ready = select.select(list(rest), [], [], 1.0)[0]
+        if ready and quiet >= 5:
+            print(flush=True)  # ends the line of dots
         quiet = 0 if ready else quiet + 1
-        if quiet and quiet % 5 == 0:
-            _print(begun, "    (Python starts and imports torch, or the agents look for each other)")
+        if quiet == 5:
+            print(f"{time.time() - begun:5.1f} s       (agents meet, Python imports torch) .", end="", flush=True)
+        elif quiet and quiet % 5 == 0:
+            print(" .", end="", flush=True)
         for descriptor in ready:
             number, begin = rest[descriptor]
             news = os.read(descriptor, 65536)
