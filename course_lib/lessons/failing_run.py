@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from course_lib.costs import expected_goodput
+from course_lib.costs import expected_goodput, young_interval
 
 KINDS = ("training", "saving", "lost", "restarting")
 
@@ -90,6 +90,13 @@ def expected_shares(interval: float, mtbf: float, save: float, restart: float) -
     training = expected_goodput(interval, mtbf, save, restart)
     saving, up = training * save / interval, math.exp(-restart / mtbf)
     return dict(zip(KINDS, (training, saving, up - training - saving, 1 - up), strict=True))
+
+
+def best_shares(mtbf: float, save: float, restart: float) -> dict[str, float]:
+    """Return what the time goes into if one saves as often as is best, all in seconds."""
+    tries = [young_interval(mtbf, save) * 2 ** (step / 20) for step in range(-40, 21)]
+    best = max(tries, key=lambda interval: expected_goodput(interval, mtbf, save, restart))
+    return expected_shares(best, mtbf, save, restart)
 
 
 def mean_goodput(

@@ -127,7 +127,8 @@ def _lines(agents: list[subprocess.Popen], begun: float) -> Iterator[tuple[int, 
             print(flush=True)  # ends the line of dots
         quiet = 0 if ready else quiet + 1
         if quiet == 5:
-            print(f"{time.time() - begun:5.1f} s       (agents meet, Python imports torch) .", end="", flush=True)
+            words = "(torchrun works: agents meet, Python imports torch) ."
+            print(f"{time.time() - begun:5.1f} s       {words}", end="", flush=True)
         elif quiet and quiet % 5 == 0:
             print(" .", end="", flush=True)
         for descriptor in ready:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.lessons.careless import End
 from course_lib.plots.canvas import (
     COLLECTIVE,
     COMPUTE,
@@ -66,8 +66,11 @@ def two_phases(ax: Axes | None = None) -> Axes:
     return ax
 
 
-def crash_points(saves: Mapping[str, Sequence[End]], title: str = "", ax: Axes | None = None) -> Axes:
-    """Draw for each way to save what each crash leaves: two lanes a save, and a block for each rank far behind."""
+def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw for each way to save what each crash leaves: two lanes a save, and a block for each rank far behind.
+
+    The crashes are those of `course_lib.lessons.careless.crash_map`.
+    """
     high = 0.78 * len(saves)
     ax = sheet(1.15 + high, WIDTH, 0.62 + high, ax)
     blocks, told = list(dict.fromkeys(end.behind for ends in saves.values() for end in ends)), []

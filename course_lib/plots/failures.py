@@ -10,7 +10,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import PercentFormatter
 
 from course_lib.costs import LLAMA_3, LLAMA_3_DAYS, LLAMA_3_GPUS, expected_goodput, young_interval
-from course_lib.lessons.failing_run import KINDS, expected_shares, failing_run
+from course_lib.lessons.failing_run import KINDS, best_shares, expected_shares, failing_run
 from course_lib.plots.canvas import (
     BLUE,
     COMPUTE,
@@ -169,14 +169,7 @@ def time_spent(
     ax.set_yticks([place for place, _ in ticks], [way for _, way in ticks])
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xlabel("share of the time", fontsize=SMALLEST)
-    ax.set_title(title, fontsize=TITLE, x=-0.3, ha="left")
+    ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     legend_below(ax, [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS], columns=4)
     say(ax, "; ".join(told))
     return ax
-
-
-def best_shares(mtbf: float, save: float, restart: float) -> dict[str, float]:
-    """Return what the time goes into if one saves as often as is best, all in seconds."""
-    tries = [young_interval(mtbf, save) * 2 ** (step / 20) for step in range(-40, 21)]
-    best = max(tries, key=lambda interval: expected_goodput(interval, mtbf, save, restart))
-    return expected_shares(best, mtbf, save, restart)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib import Results
 from course_lib.plots.canvas import (
     COLLECTIVE,
     COMPUTE,
@@ -26,7 +26,7 @@ SEEN = 4.0  # ms: as wide as the shortest all-reduce is drawn, or nobody would s
 
 
 def straggler_trace(
-    runs: Mapping[str, Results], slow: int, ranks: Iterable[int], title: str = "", ax: Axes | None = None
+    runs: Mapping[str, Any], slow: int, ranks: Iterable[int], title: str = "", ax: Axes | None = None
 ) -> Axes:
     """Draw work and all-reduces of some ranks of each run on one axis, as a profiler shows them; `slow` stands out."""
     ranks, longest = list(ranks), 1e3 * max(run.seconds for run in runs.values())
