@@ -191,6 +191,8 @@ def test_numbers_that_the_text_types():
     assert expected_goodput(3 * 3600, hours, SAVE, RESTART) == pytest.approx(0.55, abs=0.005)
     assert SAVE / 1000 == 0.12 and 1000 / (2 * hours) == pytest.approx(0.045, abs=5e-4)
     assert pytest.approx(2.8, abs=0.04) == 14 * 405e9 / 2e12
+    assert pytest.approx(0.35e9, rel=0.02) == 14 * 405e9 / 16_384
+    assert 1 - math.exp(-10 / 23) == pytest.approx(0.35, abs=5e-3)
     assert hours / 8 / 60 == pytest.approx(23, abs=0.3)
     slow, saves, both = (best_shares(hours, *one) for one in ((120, 600), (1, 600), (1, 120)))
     assert 0.1 < both["training"] - slow["training"] < 0.2 and saves["training"] == pytest.approx(0.935, abs=1e-3)
@@ -256,6 +258,7 @@ def test_a_folder_of_weights_says_what_can_be_read(tmp_path):
 def test_one_bit_of_32_is_felt():
     before, flips = bit_flips.flipped_losses(element=2000)
     assert [bit for bit, (_, loss) in enumerate(flips) if not abs(loss / before - 1) < 0.01] == [30]
+    assert max(abs(loss / before - 1) for bit, (_, loss) in enumerate(flips) if bit != 30) < 1e-4
     weight = -flips[31][0]
     assert max(abs(one / weight) for bit, (one, _) in enumerate(flips) if bit != 30) == pytest.approx(16)
     assert math.isfinite(flips[30][1]) and abs(flips[30][0]) > 1e36
