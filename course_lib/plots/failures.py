@@ -84,7 +84,7 @@ def interruptions(ax: Axes | None = None) -> Axes:
     quiet = [name for name, _ in rows].index("silent data corruption")
     bars[quiet].set(hatch="////", edgecolor="white")
     ax.bar_label(bars, fontsize=SMALLEST, padding=3)
-    ax.annotate("nobody was told: wrong numbers", (13, quiet), (40, quiet - 0.9), fontsize=SMALLEST, va="center",
+    ax.annotate("wrong numbers, and no error", (13, quiet), (40, quiet - 0.9), fontsize=SMALLEST, va="center",
                 arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
     total, gpus = sum(LLAMA_3.values()), sum(count for name, count in rows if name in gpu)
     ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days came from a GPU", fontsize=TITLE,
