@@ -185,7 +185,7 @@ class Saving:
     def run(self, answer: Any, slow: int | None = None, fails: tuple | None = None) -> Results:
         words = f"on {self.ranks} ranks"
         words += f", of which rank {slow} is slow" if slow is not None else ""
-        words += f", where the disk of rank {fails[0]} is full" if fails else ""
+        words += f", where the disk of rank {fails[0]} is full:" if fails else ""
         data = (dict(self.before), each(copy.deepcopy(self.shards)), dict(self.shapes), copy.deepcopy(self.extra), NEW)
         hints = HANGS if fails else ()
         return Case(self.ranks, words=words).run(saved, answer, *data, slow, fails, hints=hints)
@@ -588,7 +588,13 @@ def _found(answer: Any, what: str, dumps: Dumps, want: tuple | None) -> None:
     case.expect(ranks == want[2] or ranks != behind or not want[2],
         f"it names ranks {shown(ranks)}, which have enqueued least; {want[2]} called something else, or came not at "
         f"all, in collective {want[0]}", "least-enqueued")  # fmt: skip
-    case.expect(ranks == want[2], f"it names ranks {shown(ranks)}; it should be {want[2]}", "ranks")
+    forgotten = sorted(set(want[2]) - set(ranks)) if isinstance(ranks, list) else []
+    why = ""
+    if forgotten:
+        entry = next((one for one in dumps[forgotten[0]] if one["collective_seq_id"] == number), None)
+        why = "is not in it" if entry is None else f"is in it with {entry['profiling_name']} {entry['input_sizes']}"
+        why = f": rank {forgotten[0]} {why}, unlike most"
+    case.expect(ranks == want[2], f"it names ranks {shown(ranks)}; it should be {want[2]}{why}", "ranks")
     case.expect(name == want[1], f"it says {shown(name)}; most ranks called {want[1]}", "name")
 
 

@@ -148,7 +148,22 @@ def test_goodput_simulated_is_goodput_by_formula(factor):
     assert mean_goodput(tau, MTBF, SAVE, RESTART) == pytest.approx(expected_goodput(tau, MTBF, SAVE, RESTART), abs=5e-3)
 
 
+@pytest.mark.parametrize(("interval", "write"), [(150, 120), (150, 0), (300, 120), (120, 120)])
+def test_a_copy_that_is_still_being_written_does_not_count(interval, write):
+    mtbf, mean = MTBF / 8, expected_goodput(interval, MTBF / 8, 1, RESTART, write)
+    assert mean_goodput(interval, mtbf, 1, RESTART, write=write) == pytest.approx(mean, abs=5e-3)
+    assert mean == pytest.approx(expected_goodput(interval, mtbf, 1, RESTART) * math.exp(-write / mtbf))
+
+
+def test_one_copy_is_written_at_a_time():
+    for call in (expected_goodput, failing_run):
+        with pytest.raises(ValueError, match="interval = 53: a copy is written for 120 s"):
+            call(53, MTBF / 8, 1, RESTART, write=120)
+
+
 def test_the_pieces_of_a_failing_run_fill_its_time():
+    pieces = failing_run(1600, MTBF, 1, RESTART, write=900).pieces
+    assert all(one.end == other.start for one, other in zip(pieces, pieces[1:], strict=False))
     pieces = failing_run(1600, MTBF, SAVE, RESTART).pieces
     assert all(one.end == other.start for one, other in zip(pieces, pieces[1:], strict=False))
 
@@ -190,14 +205,20 @@ def test_numbers_that_the_text_types():
     hours = 3.09 * 3600
     assert expected_goodput(3 * 3600, hours, SAVE, RESTART) == pytest.approx(0.55, abs=0.005)
     assert SAVE / 1000 == 0.12 and 1000 / (2 * hours) == pytest.approx(0.045, abs=5e-4)
-    assert pytest.approx(2.8, abs=0.04) == 14 * 405e9 / 2e12
+    assert pytest.approx(2.8, abs=0.04) == 14 * 405e9 / 2e12 and pytest.approx(5.7e12, rel=0.01) == 14 * 405e9
+    own = sum(count for name, count in LLAMA_3.items() if "GPU" in name or "silent" in name)
+    assert own == 268 and 16_384 * 54 / own / 365 == pytest.approx(9.0, abs=0.05)
+    assert own / 419 == pytest.approx(0.64, abs=0.005)
     assert pytest.approx(0.35e9, rel=0.02) == 14 * 405e9 / 16_384
     assert 1 - math.exp(-10 / 23) == pytest.approx(0.35, abs=5e-3)
     assert hours / 8 / 60 == pytest.approx(23, abs=0.3)
-    slow, saves, both = (best_shares(hours, *one) for one in ((120, 600), (1, 600), (1, 120)))
-    assert 0.1 < both["training"] - slow["training"] < 0.2 and saves["training"] == pytest.approx(0.935, abs=1e-3)
-    large = best_shares(hours / 8, 1, 600)
-    assert large["training"] == pytest.approx(0.625, abs=1e-3)
+    slow, saves, both = (best_shares(hours, *one) for one in ((120, 600), (1, 600, 120), (1, 120, 1)))
+    assert 0.1 < both["training"] - slow["training"] < 0.2 and saves["training"] == pytest.approx(0.925, abs=1e-3)
+    large = best_shares(hours / 8, 1, 600, 120)
+    assert large["training"] == pytest.approx(0.566, abs=1e-3) and large["lost"] == pytest.approx(0.08, abs=2e-3)
+    assert 4.8 < 8 * large["training"] / saves["training"] < 5
+    assert best_shares(hours / 8, 1, 1200, 120)["training"] == pytest.approx(0.37, abs=5e-3)
+    assert young_interval(hours / 8, 1) == pytest.approx(53, abs=0.5)
     assert large["restarting"] == pytest.approx(1 / 3, abs=0.03)
     assert pytest.approx(1e-3, abs=1e-4) == 600 / (7 * 86_400)
 
@@ -220,8 +241,8 @@ def children() -> set[int]:
 
 
 @pytest.mark.parametrize(("disaster", "last"), [
-    (killed.kill_a_worker, "rank 0 of 2: done after step 8"),
-    (killed.kill_a_machine, "rank 0 of 1: done after step 8"),
+    (killed.kill_a_worker, "rank 0 of 2: done, 8 steps, weight -3.20"),
+    (killed.kill_a_machine, "rank 0 of 1: done, 8 steps, weight -3.10"),
 ])
 def test_what_is_killed_is_resumed_and_nothing_is_left(disaster, last, capsys):
     before = children()

@@ -22,7 +22,8 @@ POINTS = {factor * TAU: expected_goodput(factor * TAU, MTBF, SAVE, RESTART) for 
 ENDS = {"over the old one": [End(None, place, False, "" if place % 3 else "not-synced") for place in range(210)],
         "yours": [End(rank, place, power, "") for rank in (None, 0, 1) for place in range(36) for power in (0, 1)]}
 EVEN = run(lambda dist: [(work(0.1), dist.all_reduce(torch.ones(9))) for _ in range(2)] and None, ranks=4, on=Cluster())
-JOBS, WAYS = {"16,384 GPUs": MTBF, "131,072 GPUs": MTBF / 8}, {"slow": (120, 600), "quick": (1, 120)}
+JOBS = {"16,384 GPUs": MTBF, "131,072 GPUs": MTBF / 8}
+WAYS = {"slow": (120, 600), "quick": (1, 120), "copied": (1, 600, 120)}
 DRAWN = {
     "failing_day": plots.failing_day,
     "interruptions": plots.interruptions,
@@ -30,6 +31,8 @@ DRAWN = {
     "two_phases": plots.two_phases,
     "save_beside": plots.save_beside,
     "float_bits": lambda: plots.float_bits(-0.0305),
+    "float_bits with losses": lambda: plots.float_bits(-0.0305, [2.0] * 30 + [2.5, 2.0]),
+    "agents_and_workers": plots.agents_and_workers,
     "float_bits of a large weight": lambda: plots.float_bits(3.0),
     "time_spent": lambda: plots.time_spent(JOBS, WAYS, title="Fast saves"),
     "straggler_trace": lambda: plots.straggler_trace({"last week": EVEN, "now": EVEN}, 2, [0, 2, 3]),
@@ -71,6 +74,26 @@ def test_lost_checkpoints_are_counted():
 def test_what_the_time_goes_into_is_told():
     said = words_of(DRAWN["time_spent"]().figure)
     assert "16,384 GPUs, slow: training that lasts 81.5%" in said and "restarting 35.0%" in said
+    assert "131,072 GPUs, copied: training that lasts 56.6%" in said
+
+
+def test_a_copy_is_safe_only_when_the_disk_is_done():
+    ax = plots.save_beside()
+    places = [text.get_position()[0] for text in ax.texts if text.get_text() == "safe from here"]
+    assert len(places) == 2 and places[1] > places[0]  # the asynchronous one later: behind the end of its write
+    assert "until then a failure goes back to the save before" in words_of(ax.figure)
+
+
+def test_each_part_of_a_save_is_named_with_what_a_crash_leaves():
+    doing = ["write\nshards", "sync", "rename", "return"]
+    ends = [End(None, place, False, "x" * (place == 2), doing[place]) for place in range(4)]
+    texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
+    assert [words for words in texts if words in doing] == doing and "lost: 1\nof 4" in texts
+
+
+def test_the_loss_that_is_felt_is_marked():
+    texts = {text.get_text(): text.get_color() for text in DRAWN["float_bits with losses"]().texts}
+    assert texts["2.50"] == LIMIT != texts["2.00"]
 
 
 def test_the_flip_that_makes_a_small_weight_enormous_is_marked():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +70,8 @@ class End(NamedTuple):
     power: bool
     wrong: str
     """A code of what is wrong, or "" where a whole checkpoint is left."""
+    doing: str = ""
+    """What has just begun or ended: "write", "sync" or "rename", and of which file; "return" at the end."""
 
 
 def crash_everywhere(save: Callable) -> list[str]:
@@ -93,8 +96,23 @@ def crash_map(save: Callable) -> list[End]:
             for crash in crashes(trace, old):
                 power = crash.words.startswith("power")  # it fails at the moment of the crash before
                 moment += not power
-                found.append(End(slow, moment, power, survives(crash, old, final, RANKS, NEW)[1]))
+                wrong = survives(crash, old, final, RANKS, NEW)[1]
+                found.append(End(slow, moment, power, wrong, _doing(crash.words, slow)))
     return found
+
+
+def _doing(words: str, slow: int | None) -> str:
+    """Return in two lines what is done at the moment of a crash, as `crashes` describes it."""
+    rank = re.search(r"rank (\d+)", words)
+    if rank is None:
+        return "write\nshards"  # before the first operation
+    of = re.search(r"'s (write|sync|rename) of|(returned)", words)
+    kind = "write" if of is None else "return" if of[2] else of[1]
+    if slow == int(rank[1]) and kind in ("write", "sync"):
+        return f"rank {slow}\n{kind}s"
+    if kind == "write":
+        return "write\nmanifest" if "manifest" in words else "write\nshards"
+    return kind
 
 
 def weights_in(place: str) -> dict[str, str]:

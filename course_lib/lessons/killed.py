@@ -39,13 +39,13 @@ while step < 8:
     if step == 6 and life == 0 and rank == 1:
         print(f"{me}: DISASTER in step {step}", flush=True)
         signal.pause()  # as a hung machine: it does nothing more until it is killed
-    gradient = torch.full((1,), float(step))
+    gradient = torch.full((1,), float(step + rank))  # each rank has data of its own
     dist.all_reduce(gradient)
     weight, step = weight - 0.1 * gradient / ranks, step + 1
     if rank == 0 and step % 2 == 0:
         torch.save({"weight": weight, "step": step}, "checkpoint.new")
         os.replace("checkpoint.new", "checkpoint.pt")
-print(f"{me}: done after step {step}, weight {weight.item():.2f}", flush=True)
+print(f"{me}: done, {step} steps, weight {weight.item():.2f}", flush=True)
 dist.barrier()
 os._exit(0)  # gloo's threads need not be waited for
 '''
@@ -118,19 +118,14 @@ def _kill(agent: int, *others: int) -> None:
 
 
 def _lines(agents: list[subprocess.Popen], begun: float) -> Iterator[tuple[int, str]]:
-    """Yield (agent, line) as they come, until all are silent; say what is waited for, and a dot every 5 s."""
+    """Yield (agent, line) as they come, until all are silent; say every 10 s what is waited for."""
     rest = {agent.stdout.fileno(): (number, b"") for number, agent in enumerate(agents)}
     quiet = 0
     while rest:
         ready = select.select(list(rest), [], [], 1.0)[0]
-        if ready and quiet >= 5:
-            print(flush=True)  # ends the line of dots
         quiet = 0 if ready else quiet + 1
-        if quiet == 5:
-            words = "(torchrun works: agents meet, Python imports torch) ."
-            print(f"{time.time() - begun:5.1f} s       {words}", end="", flush=True)
-        elif quiet and quiet % 5 == 0:
-            print(" .", end="", flush=True)
+        if quiet % 10 == 5:
+            _print(begun, "    (new processes import torch)")
         for descriptor in ready:
             number, begin = rest[descriptor]
             news = os.read(descriptor, 65536)

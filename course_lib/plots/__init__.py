@@ -1,6 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.active import times_over_ranks, total_and_active
+from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
@@ -163,6 +164,7 @@ __all__ = [
     "WIDTH",
     "YELLOW",
     "activation_growth",
+    "agents_and_workers",
     "all_reduce_costs",
     "arrow",
     "as_html",

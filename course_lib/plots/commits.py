@@ -30,9 +30,11 @@ PALE = "#BFDDF0"  # WEIGHTS, bright enough for black letters
 
 def two_phases(ax: Axes | None = None) -> Axes:
     """Draw a save of three ranks: write and sync beside, ask everybody, rename, wait; and what is loaded meanwhile."""
-    ax = sheet(3.4, 44.0, 16.4, ax)
-    ax.set_title("Write beside, ask everybody, then rename: one whole checkpoint at every moment", fontsize=TITLE,
+    ax = sheet(3.6, 44.0, 17.6, ax)
+    ax.set_title("Write beside, sync, ask everybody, rename: one whole checkpoint at every moment", fontsize=TITLE,
                  loc="left")  # fmt: skip
+    for x, words in ((7.4, "1 beside"), (12.3, "2 sync"), (25.1, "3 wait"), (30.9, "4 commit")):
+        ax.text(x, 16.3, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
     for rank in range(3):
         y = 13.2 - 3.0 * rank
         ax.text(0.2, y + 1.0, f"rank {rank}", va="center", fontsize=SMALLEST)
@@ -67,63 +69,86 @@ def two_phases(ax: Axes | None = None) -> Axes:
 
 
 def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes | None = None) -> Axes:
-    """Draw for each way to save what each crash leaves: two lanes a save, and a block for each rank far behind.
+    """Draw for each way to save what each crash leaves, over the operations of one save: a lane of kills, one of power.
 
-    The crashes are those of `course_lib.lessons.careless.crash_map`.
+    The crashes are those of `course_lib.lessons.careless.crash_map`: of them the first runs in which some are lost, or
+    those without anybody late. What is counted are all of them.
     """
-    high = 0.78 * len(saves)
-    ax = sheet(1.15 + high, WIDTH, 0.62 + high, ax)
-    blocks, told = list(dict.fromkeys(end.behind for ends in saves.values() for end in ends)), []
-    left, wide = 1.95, 5.3 / len(blocks)
-    for place, behind in enumerate(blocks):
-        words = "all in step" if behind is None else f"rank {behind} late"
-        ax.text(left + wide * (place + 0.48), high + 0.12, words, ha="center", va="center", fontsize=SMALLEST)
+    row_high = 1.22
+    high = row_high * len(saves)
+    ax = sheet(0.85 + high, WIDTH, 0.45 + high, ax)
+    told, left, wide = [], 2.05, 5.05
     for row, (name, ends) in enumerate(saves.items()):
-        y, lost = 0.78 * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
-        ax.text(0.0, y + 0.46, name, va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(7.32, y + 0.46, f"{lost} of {len(ends)}", va="center", fontsize=SMALLEST, weight="bold",
-                color=LIMIT if lost else INK)  # fmt: skip
-        for lane, (power, words) in enumerate(((False, "killed"), (True, "power"))):
-            ax.text(left - 0.08, y + 0.61 - 0.3 * lane, words, ha="right", va="center", fontsize=SMALLEST)
-            for place, behind in enumerate(blocks):
-                here = [end for end in ends if end.behind == behind]
-                step = 0.96 * wide / (1 + max((end.moment for end in here), default=0))
-                ax.add_patch(Rectangle((left + wide * place, y + 0.48 - 0.3 * lane), 0.96 * wide, 0.26,
-                                       facecolor="#F2F2F2", edgecolor="none"))  # fmt: skip
-                for end in here:
-                    if end.power == power:
-                        ax.add_patch(Rectangle((left + wide * place + step * end.moment, y + 0.48 - 0.3 * lane), step,
-                                               0.26, facecolor=LIMIT if end.wrong else GREEN, edgecolor="none"))
+        y, lost = row_high * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
+        behind = next((end.behind for end in ends if end.wrong), None)
+        here = [end for end in ends if end.behind == behind]
+        ax.text(0.0, y + 0.85, name, va="center", fontsize=SMALLEST, weight="bold")
+        late = "all in step" if behind is None else f"rank {behind} is late"
+        ax.text(0.0, y + 0.55, late, va="center", fontsize=SMALLEST)
+        ax.text(left + wide + 0.12, y + 0.7, f"lost: {lost}\nof {len(ends)}", va="center", fontsize=SMALLEST,
+                weight="bold", color=LIMIT if lost else INK)  # fmt: skip
+        for lane, words in enumerate(("killed", "power cut")):
+            bottom = y + 0.74 - 0.3 * lane
+            ax.text(left - 0.08, bottom + 0.13, words, ha="right", va="center", fontsize=SMALLEST)
+            ax.add_patch(Rectangle((left, bottom), wide, 0.26, facecolor="#F2F2F2", edgecolor="none"))
+        groups = _operations(here)
+        for place, (doing, moments) in enumerate(groups):
+            x, step = left + wide * place / len(groups), 0.985 * wide / len(groups) / len(moments)
+            ax.text(x + wide / len(groups) / 2, y + 0.39, doing, ha="center", va="top", fontsize=SMALLEST)
+            for end in here:
+                if end.moment in moments:
+                    ax.add_patch(Rectangle((x + step * (end.moment - moments[0]), y + (0.44 if end.power else 0.74)),
+                                           step, 0.26, facecolor=LIMIT if end.wrong else GREEN, edgecolor="none"))
         told.append(f"{name}: {lost} of {len(ends)} crashes leave no whole checkpoint")
-    ax.text(7.32, high + 0.12, "lost", va="center", fontsize=SMALLEST)
-    ax.text(left, -0.14, "the moments of one save, from first to last; pale: power takes no more than a kill",
-            ha="left", va="center", fontsize=SMALLEST)  # fmt: skip
-    ax.set_ylim(-0.3, 0.3 + high)
-    ax.set_title(title or "Red: a crash at this moment leaves no whole checkpoint", fontsize=TITLE, loc="left")
+    ax.text(left, -0.14, "time \u2192   pale: nothing unsynced, so a power cut takes no more than a kill", ha="left",
+            va="center", fontsize=SMALLEST)  # fmt: skip
+    ax.set_ylim(-0.3, 0.05 + high)
+    ax.set_title(title or "Orange: a crash at this moment leaves no whole checkpoint", fontsize=TITLE, loc="left")
     say(ax, "; ".join(told))
     return ax
 
 
+def _operations(ends: Sequence[Any]) -> list[tuple[str, list[int]]]:
+    """Return (what is done, the moments of it) in order of time."""
+    groups: list[tuple[str, list[int]]] = []
+    for moment, doing in sorted({end.moment: end.doing for end in ends if not end.power}.items()):
+        if not groups or groups[-1][0] != doing:
+            groups.append((doing, []))
+        groups[-1][1].append(moment)
+    return groups
+
+
 def save_beside(ax: Axes | None = None) -> Axes:
-    """Draw what training and the disk do in three kinds of saves, on one axis of time; not to scale."""
-    ax = sheet(2.9, 41.0, 14.6, ax)
-    ax.set_ylim(1.4, 14.6)
-    ax.set_title("An asynchronous save costs a copy; the disk works beside training", fontsize=TITLE, loc="left")
+    """Draw what training and the disk do in two kinds of saves, and from when each is safe; not to scale."""
+    ax = sheet(3.7, 41.0, 18.6, ax)
+    ax.set_title("An asynchronous save stops training for a copy, but is safe only when the disk is done",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     rows = {
-        "blocking": ([("train", 8, COMPUTE), ("wait", 12, WAITING), ("train", 13, COMPUTE)], 12, (8, 12)),
-        "asynchronous": ([("train", 8, COMPUTE), ("copy", 3, OPTIMIZER), ("train", 22, COMPUTE)], 3, (11, 12)),
+        "blocking": ([("train", 7, COMPUTE), ("wait", 12, WAITING), ("train", 14, COMPUTE)], 12, (7, 12)),
+        "asynchronous": ([("train", 7, COMPUTE), ("copy", 3, OPTIMIZER), ("train", 23, COMPUTE)], 3, (10, 12)),
     }
     for row, (name, (pieces, costs, (begin, long))) in enumerate(rows.items()):
-        y, x = 11.0 - 6.6 * row, 7.6
+        y, x = 13.6 - 8.2 * row, 7.6
         ax.text(0.1, y + 1.0, name, va="center", fontsize=SMALLEST, weight="bold")
         for words, width, colour in pieces:
             box(ax, x, y, width, 2.0, colour, words)
             x += width
         ax.text(7.3, y - 1.5, "the disk", ha="right", va="center", fontsize=SMALLEST)
         box(ax, 7.6 + begin, y - 2.5, long, 2.0, PALE, "write, sync, rename")
-        ax.annotate("", (15.6, y + 2.4), (15.6 + costs, y + 2.4), arrowprops={"arrowstyle": "<|-|>", "color": INK,
-                                                                           "shrinkA": 0, "shrinkB": 0})  # fmt: skip
-        ax.text(15.9 + costs, y + 2.7, "C, what the save costs", va="center", fontsize=SMALLEST)
-    say(ax, "a blocking save costs the whole time of the disk; an asynchronous one only that of a copy in memory, "
-            "while the disk writes the copy as training goes on")  # fmt: skip
+        _span(ax, 14.6, 14.6 + costs, y + 2.5)
+        ax.text(14.9 + costs, y + 2.8, "C: training stops", va="center", fontsize=SMALLEST)
+        safe = 7.6 + begin + long
+        ax.plot([safe, safe], [y - 2.9, y - 0.2], color=INK, linestyle=":", linewidth=1.8)
+        ax.text(safe + 0.3, y - 1.5, "safe from here", va="center", fontsize=SMALLEST, weight="bold")
+    _span(ax, 17.6, 29.6, 2.3)
+    ax.text(23.6, 1.3, "W: a failure goes back to the save before this one", ha="center", va="center",
+            fontsize=SMALLEST, color=LIMIT)  # fmt: skip
+    ax.text(40.6, 1.3, "time \u2192", ha="right", va="center", fontsize=SMALLEST)
+    say(ax, "a blocking save stops training for the whole time of the disk, and is safe when training goes on; an "
+            "asynchronous one stops it for a copy in memory, and is safe only when the disk has written the copy: "
+            "until then a failure goes back to the save before")  # fmt: skip
     return ax
+
+
+def _span(ax: Axes, begin: float, end: float, y: float) -> None:
+    ax.annotate("", (begin, y), (end, y), arrowprops={"arrowstyle": "<|-|>", "color": INK, "shrinkA": 0, "shrinkB": 0})

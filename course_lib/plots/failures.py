@@ -52,18 +52,19 @@ def failing_day(
             ax.add_patch(Rectangle((piece.start / HOUR, 0), (piece.end - piece.start) / HOUR, 1,
                                    facecolor=COLOURS[piece.kind], edgecolor="none"))  # fmt: skip
         fails = [piece.start / HOUR for piece in pieces if piece.kind == "restarting"]
-        ax.plot(fails, [1.14] * len(fails), "v", color=INK, markersize=6, clip_on=False)
+        ax.plot(fails, [1.14] * len(fails), "v", color=INK, markersize=5, clip_on=False)
         kept = sum(piece.end - piece.start for piece in pieces if piece.kind == "training") / (hours * HOUR)
         often = f"{60 * interval:.0f} minutes" if interval < 1 else f"{interval:g} hours"
         ax.set_title(f"saved every {often}: {kept:.0%} of the day is training that lasts", fontsize=SMALLEST,
                      loc="left", pad=18)  # fmt: skip
         seen.append(f"saved every {often}: {len(fails)} failures, {kept:.0%} of the day is training that lasts")
         ax.set(xlim=(0, hours), ylim=(0, 1), yticks=[])
-        ax.tick_params(labelsize=SMALLEST)
+        ax.tick_params(labelsize=SMALLEST, bottom=ax is axes[-1])
         for name in ("top", "right", "left"):
             ax.spines[name].set_visible(False)
     axes[-1].set_xticks(range(0, int(hours) + 1, 4))
-    axes[-1].set_xlabel("hours of a simulated day; the failures (triangles) are the same", fontsize=SMALLEST)
+    words = f"hours of a simulated day; triangles: the same {len(fails)} failures in both"
+    axes[-1].set_xlabel(words, fontsize=SMALLEST)
     figure.suptitle(f"{LLAMA_3_GPUS:,} GPUs: a failure takes everything since the last save", fontsize=TITLE,
                     x=0.01, ha="left")  # fmt: skip
     handles = [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS]
@@ -87,8 +88,8 @@ def interruptions(ax: Axes | None = None) -> Axes:
     ax.annotate("wrong numbers, and no error", (13, quiet), (40, quiet - 0.9), fontsize=SMALLEST, va="center",
                 arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
     total, gpus = sum(LLAMA_3.values()), sum(count for name, count in rows if name in gpu)
-    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days came from a GPU", fontsize=TITLE,
-                 x=-0.35, ha="left")  # fmt: skip
+    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days ({gpus / total:.0%}) came from a GPU",
+                 fontsize=TITLE, x=-0.35, ha="left")  # fmt: skip
     ax.set_xlim(0, 165)
     ax.set_xlabel("unplanned interruptions", fontsize=SMALLEST)
     ax.text(100, len(rows) - 2.6, "a GPU or its memory", fontsize=SMALLEST, color=LIMIT, weight="bold")
@@ -122,7 +123,7 @@ def goodput_over_interval(
     low, high = expected_shares(places[4], mtbf, save, restart), expected_shares(places[-5], mtbf, save, restart)
     ax.text(minutes[2], low["training"] + low["saving"] / 2, "saving", va="center", fontsize=SMALLEST)
     ax.text(minutes[-3], high["training"] + high["saving"] + high["lost"] / 2, "lost", ha="right", va="center",
-            fontsize=SMALLEST)  # fmt: skip
+            fontsize=SMALLEST, color="white", weight="bold")  # fmt: skip
     ax.text(best / 60, 1 - low["restarting"] / 2, "restarting", ha="center", va="center", fontsize=SMALLEST)
     ax.text(minutes[2], 0.12, "training that lasts", va="center", color="white", fontsize=SMALLEST, weight="bold")
     ax.set_xscale("log", base=2)
@@ -141,26 +142,27 @@ def goodput_over_interval(
 
 
 def time_spent(
-    jobs: Mapping[str, float], ways: Mapping[str, tuple[float, float]], title: str = "", ax: Axes | None = None
+    jobs: Mapping[str, float], ways: Mapping[str, tuple[float, ...]], title: str = "", ax: Axes | None = None
 ) -> Axes:
-    """Draw what each job's time goes into: `jobs` are {name: MTBF}, `ways` {name: (save, restart)}, all in seconds.
+    """Draw what each job's time goes into: `jobs` are {name: MTBF}, `ways` {name: (save, restart, write)}, in seconds.
 
-    Each saves as often as is best for it.
+    Each saves as often as is best for it and possible. A `write` that is left out takes no time.
     """
     ax = new_axes(ax, 0.9 + 0.42 * len(jobs) * len(ways) + 0.3 * len(jobs))
     y, ticks, told = 0.0, [], []
     for job, mtbf in jobs.items():
         ax.text(0, y - 0.62, job, va="center", fontsize=SMALLEST, weight="bold")
-        for way, (save, restart) in ways.items():
-            shares = best_shares(mtbf, save, restart)
+        for way, seconds in ways.items():
+            shares = best_shares(mtbf, *seconds)
             left = 0.0
             for kind in KINDS:
                 ax.barh(y, shares[kind], 0.78, left=left, color=COLOURS[kind], edgecolor="white", linewidth=0.8)
                 left += shares[kind]
             ax.text(0.01, y, f"{shares['training']:.1%}", va="center", color="white", fontsize=SMALLEST, weight="bold")
-            if shares["restarting"] > 0.12:
-                ax.text(1 - shares["restarting"] / 2, y, f"restarting {shares['restarting']:.0%}", ha="center",
-                        va="center", fontsize=SMALLEST)  # fmt: skip
+            for kind, end in (("restarting", 1.0), ("lost", 1 - shares["restarting"])):
+                if shares[kind] > 0.04:
+                    words = f"{kind} {shares[kind]:.0%}" if shares[kind] > 0.18 else f"{shares[kind]:.0%}"
+                    ax.text(end - shares[kind] / 2, y, words, ha="center", va="center", fontsize=SMALLEST)
             ticks.append((y, way))
             told.append(f"{job}, {way}: " + ", ".join(f"{NAMES[kind]} {shares[kind]:.1%}" for kind in KINDS))
             y += 1
@@ -169,6 +171,7 @@ def time_spent(
     ax.set_yticks([place for place, _ in ticks], [way for _, way in ticks])
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xlabel("share of the time", fontsize=SMALLEST)
+    title = title or "Fast saves rescue the smaller job; the larger one needs fast restarts, too"
     ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     legend_below(ax, [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS], columns=4)
     say(ax, "; ".join(told))

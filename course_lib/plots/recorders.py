@@ -10,7 +10,7 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.plots.canvas import COMPUTE, INK, LIMIT, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
 
 LOOKS = {"completed": (COMPUTE, "completed", ""), "started": (WAITING, "waits in it", ""),
-         "scheduled": ("#FFFFFF", "enqueued behind it", "////")}  # fmt: skip
+         "scheduled": ("#FFFFFF", "queued behind it", "////")}  # fmt: skip
 
 
 def recorder_dumps(

@@ -64,7 +64,7 @@ def straggler_trace(
     axes[-1, 0].set_xlabel("virtual time in ms", fontsize=SMALLEST)
     figure.suptitle(title or f"Rank {slow} works longer, and all the others show a long all-reduce", fontsize=TITLE,
                     x=0.01, ha="left")  # fmt: skip
-    called = f"all_reduce, waiting included (at least {SEEN:.0f} ms wide here)"
+    called = f"all_reduce, waiting included (drawn at least {SEEN:.0f} ms wide)"
     handles = [Patch(facecolor=COMPUTE, label="work"), Patch(facecolor=RECEIVED, edgecolor=COLLECTIVE, label=called)]
     legend_below(axes[0, 0], handles, columns=2)
     return axes[0, 0]

@@ -682,7 +682,7 @@ def _culprit(dumps, of=_call, also=()):
     return number, name, [rank for rank, call in called.items() if call != most and rank not in also]
 
 
-@wrong("find_culprit", "ranks", "it names ranks []; it should be [6]", earned=1)
+@wrong("find_culprit", "ranks", "it should be [6]: rank 6 is in it with nccl:", "unlike most", earned=1)
 def looks_at_names_only(dumps):
     return _culprit(dumps, lambda one: one["profiling_name"])
 
@@ -692,7 +692,7 @@ def trusts_rank_0(dumps):
     return _culprit(dumps, also=(0,))
 
 
-@wrong("find_culprit", "ranks", "it should be [12]", earned=2)
+@wrong("find_culprit", "ranks", "it should be [12]: rank 12 is not in it, unlike most", earned=2)
 def forgets_who_has_no_dump(dumps):
     return _culprit({rank: found for rank, found in dumps.items() if found})
 
