@@ -120,6 +120,7 @@ def once(demonstration: Callable) -> tuple[float, str]:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # as the notebook has it
     times = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     run(lambda dist: None, ranks=2)  # what starts ranks is started once, and stays
     print(f"Seconds: median (fastest to slowest) of {times} times. Load at the beginning: {os.getloadavg()[0]:.1f}\n")

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import matplotlib
 import pytest
+import torch
 
 matplotlib.use("Agg")
 
 from legible import assert_legible
 
-from course_lib import plots
+from course_lib import Cluster, plots, run, work
 from course_lib.costs import LLAMA_3, expected_goodput, young_interval
+from course_lib.lessons.careless import End
 from course_lib.lessons.recorder import dumps_of_64, healthy
-from course_lib.plots import words_of
+from course_lib.plots import LIMIT, words_of
 
 MTBF, SAVE, RESTART = 3.09 * 3600, 120, 600
 TAU = young_interval(MTBF, SAVE)
 POINTS = {factor * TAU: expected_goodput(factor * TAU, MTBF, SAVE, RESTART) for factor in (0.25, 0.5, 1, 2, 4)}
-ENDS = {"over the old one": ["", "not-synced", ""] * 70, "yours": [""] * 216}
+ENDS = {"over the old one": [End(None, place, False, "" if place % 3 else "not-synced") for place in range(210)],
+        "yours": [End(rank, place, power, "") for rank in (None, 0, 1) for place in range(36) for power in (0, 1)]}
+EVEN = run(lambda dist: [(work(0.1), dist.all_reduce(torch.ones(9))) for _ in range(2)] and None, ranks=4, on=Cluster())
+JOBS = {"16,384 GPUs": MTBF, "131,072 GPUs": MTBF / 8}
+WAYS = {"slow": (120, 600), "quick": (1, 120), "copied": (1, 600, 120)}
 DRAWN = {
     "failing_day": plots.failing_day,
     "interruptions": plots.interruptions,
     "goodput_over_interval": lambda: plots.goodput_over_interval(MTBF, SAVE, RESTART, POINTS),
     "two_phases": plots.two_phases,
+    "save_beside": plots.save_beside,
+    "float_bits": lambda: plots.float_bits(-0.0305),
+    "float_bits with losses": lambda: plots.float_bits(-0.0305, [2.0] * 30 + [2.5, 2.0]),
+    "agents_and_workers": plots.agents_and_workers,
+    "float_bits of a large weight": lambda: plots.float_bits(3.0),
+    "time_spent": lambda: plots.time_spent(JOBS, WAYS, title="Fast saves"),
+    "straggler_trace": lambda: plots.straggler_trace({"last week": EVEN, "now": EVEN}, 2, [0, 2, 3]),
     "crash_points": lambda: plots.crash_points(ENDS),
     "recorder_dumps": lambda: plots.recorder_dumps(dumps_of_64(), [37], ranks=[0, 36, 37, 38]),
     "recorder_dumps, nobody waits": lambda: plots.recorder_dumps(healthy(4, 9), title="All is well"),
@@ -34,9 +47,12 @@ def test_every_picture_is_legible(name):
     assert_legible(DRAWN[name]().figure)
 
 
-def test_the_day_says_what_each_habit_keeps():
+def test_the_day_is_an_average_one():
     said = words_of(plots.failing_day().figure)
-    assert "saved every 27 min: 79% of the day is training that lasts" in said and "saved every 3 h: " in said
+    assert expected_goodput(1800, MTBF, SAVE, RESTART) == pytest.approx(0.81, abs=0.01)
+    assert expected_goodput(3 * 3600, MTBF, SAVE, RESTART) == pytest.approx(0.55, abs=0.01)
+    assert "saved every 3 hours: 8 failures, 55% of the day is training that lasts" in said
+    assert "saved every 30 minutes: 8 failures, 81% of the day is training that lasts" in said
 
 
 def test_every_cause_stands_in_the_picture_with_its_number():
@@ -55,7 +71,38 @@ def test_lost_checkpoints_are_counted():
     assert "over the old one: 70 of 210" in said and "yours: 0 of 216" in said
 
 
+def test_what_the_time_goes_into_is_told():
+    said = words_of(DRAWN["time_spent"]().figure)
+    assert "16,384 GPUs, slow: training that lasts 81.5%" in said and "restarting 35.0%" in said
+    assert "131,072 GPUs, copied: training that lasts 56.6%" in said
+
+
+def test_a_copy_is_safe_only_when_the_disk_is_done():
+    ax = plots.save_beside()
+    places = [text.get_position()[0] for text in ax.texts if text.get_text() == "safe from here"]
+    assert len(places) == 2 and places[1] > places[0]  # the asynchronous one later: behind the end of its write
+    assert "until then a failure goes back to the save before" in words_of(ax.figure)
+
+
+def test_each_part_of_a_save_is_named_with_what_a_crash_leaves():
+    doing = ["write\nshards", "sync", "rename", "return"]
+    ends = [End(None, place, False, "x" * (place == 2), doing[place]) for place in range(4)]
+    texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
+    assert [words for words in texts if words in doing] == doing and "lost: 1\nof 4" in texts
+
+
+def test_the_loss_that_is_felt_is_marked():
+    texts = {text.get_text(): text.get_color() for text in DRAWN["float_bits with losses"]().texts}
+    assert texts["2.50"] == LIMIT != texts["2.00"]
+
+
+def test_the_flip_that_makes_a_small_weight_enormous_is_marked():
+    texts = {text.get_text(): text.get_color() for text in plots.float_bits(-0.0305).texts}
+    assert texts["2$^{128}$"] == LIMIT != texts["2$^{-64}$"]
+    assert LIMIT not in {text.get_color() for text in plots.float_bits(3.0).texts}
+
+
 def test_the_absent_rank_is_named():
     ax = DRAWN["recorder_dumps"]()
     assert "rank 37 never came to 412" in words_of(ax.figure)
-    assert [text.get_text() for text in ax.texts if text.get_text()] == ["absent"]
+    assert [text.get_text() for text in ax.texts if text.get_text() != "\u22ee"] == ["absent"]

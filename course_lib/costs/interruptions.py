@@ -37,16 +37,22 @@ def young_interval(mtbf: float, save: float) -> float:
     return math.sqrt(2 * save * mtbf)
 
 
-def expected_goodput(interval: float, mtbf: float, save: float, restart: float) -> float:
+def expected_goodput(interval: float, mtbf: float, save: float, restart: float, write: float = 0.0) -> float:
     """Return the share of time that is training which lasts, exactly, for failures at a constant rate.
 
     An interval counts when training and its save have ended: on average after mtbf (e^((interval + save)/mtbf) - 1)
     seconds, times e^(restart/mtbf) for restarts that may fail themselves (Daly, FGCS 22, 2006, equation 14).
+
+    `save` stops training. `write` is how long a copy is written afterwards, beside training, until it is safe. A life
+    of the job of X seconds keeps the n intervals with n (interval + save) + write <= X, so the write costs as much as
+    a restart that is longer by it. Only one copy is written at a time, so `interval` must not be shorter.
     """
     _positive(interval=interval, mtbf=mtbf)
-    _not_negative(save=save, restart=restart)
+    _not_negative(save=save, restart=restart, write=write)
+    if interval < write:
+        raise ValueError(f"interval = {interval!r}: a copy is written for {write!r} s, and the next one has to wait")
     try:
-        taken = mtbf * math.exp(restart / mtbf) * math.expm1((interval + save) / mtbf)
+        taken = mtbf * math.exp((restart + write) / mtbf) * math.expm1((interval + save) / mtbf)
     except OverflowError:
         return 0.0
     return interval / taken

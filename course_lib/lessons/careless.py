@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
@@ -58,8 +60,27 @@ def without_waiting(dist: Any, folder: Any, shards: dict, shapes: dict, extra: d
 CARELESS = {"over the old one": over_the_old_one, "without sync": without_sync, "without waiting": without_waiting}
 
 
+class End(NamedTuple):
+    """What one crash leaves."""
+
+    behind: int | None
+    """The rank that was far behind the others, if any."""
+    moment: int
+    """Counted from 0, in order of time; processes may be killed and the power may fail at the same one."""
+    power: bool
+    wrong: str
+    """A code of what is wrong, or "" where a whole checkpoint is left."""
+    doing: str = ""
+    """What has just begun or ended: "write", "sync" or "rename", and of which file; "return" at the end."""
+
+
 def crash_everywhere(save: Callable) -> list[str]:
     """Return for every crash of a save on four ranks what is wrong after it: "" where a whole checkpoint is left."""
+    return [end.wrong for end in crash_map(save)]
+
+
+def crash_map(save: Callable) -> list[End]:
+    """Crash a save on four ranks at every moment, with each rank in turn far behind; return how each crash ends."""
     tensor = torch.arange(10.0)
     shapes, old = {"weight": (10,)}, {}
     for rank, piece in enumerate(pieces_of(tensor, 2)):
@@ -71,5 +92,35 @@ def crash_everywhere(save: Callable) -> list[str]:
         for slow in (None, *range(RANKS)):
             trace = run(saved, save, dict(old), each(shards), shapes, {"step": 8}, NEW, slow, ranks=RANKS, on=Cluster())
             final = final_files(trace, old)
-            found += [survives(crash, old, final, RANKS, NEW)[1] for crash in crashes(trace, old)]
+            moment = -1
+            for crash in crashes(trace, old):
+                power = crash.words.startswith("power")  # it fails at the moment of the crash before
+                moment += not power
+                wrong = survives(crash, old, final, RANKS, NEW)[1]
+                found.append(End(slow, moment, power, wrong, _doing(crash.words, slow)))
+    return found
+
+
+def _doing(words: str, slow: int | None) -> str:
+    """Return in two lines what is done at the moment of a crash, as `crashes` describes it."""
+    rank = re.search(r"rank (\d+)", words)
+    if rank is None:
+        return "write\nshards"  # before the first operation
+    of = re.search(r"'s (write|sync|rename) of|(returned)", words)
+    kind = "write" if of is None else "return" if of[2] else of[1]
+    if slow == int(rank[1]) and kind in ("write", "sync"):
+        return f"rank {slow}\n{kind}s"
+    if kind == "write":
+        return "write\nmanifest" if "manifest" in words else "write\nshards"
+    return kind
+
+
+def weights_in(place: str) -> dict[str, str]:
+    """Return for each file in a folder the first number of the `weight` that it holds, or why it cannot be read."""
+    found = {}
+    for path in sorted(Path(place).iterdir()):
+        try:
+            found[path.name] = str(torch.load(path)["weight"][0].item())
+        except RuntimeError as error:
+            found[path.name] = "cannot be read: " + str(error).split("\n")[0].partition(". ")[0]
     return found

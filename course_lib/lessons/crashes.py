@@ -29,6 +29,7 @@ class Disk:
     def __init__(self, files: dict[str, bytes], slow: bool = False, fails: int | None = None) -> None:
         self.files, self.fails = dict(files), fails
         self.log: list[tuple] = []
+        self.read_from: list[str] = []
         self._seconds = SECONDS * (SLOW if slow else 1.0)
 
     def write(self, name: str, data: bytes) -> None:
@@ -50,6 +51,7 @@ class Disk:
     def read(self, name: str) -> bytes:
         if name not in self.files:
             raise FileNotFoundError(2, f"{name} cannot be read: there is no such file")
+        self.read_from.append(name)
         return self.files[name]
 
     def names(self) -> list[str]:

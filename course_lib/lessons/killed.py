@@ -21,6 +21,7 @@ import psutil
 
 from course_lib.lessons.torchrun import LOOPBACK
 
+AGENT = r"failed \(exitcode: .+?\) local_rank: \d+ \(pid: \d+\)|Sending process \d+ closing signal \w+"
 SPEAKS = r"rank \d+ of \d+.*?(?=rank \d+ of|$)"  # what two ranks say may meet on one line
 SCRIPT = '''\
 import os, signal
@@ -38,13 +39,13 @@ while step < 8:
     if step == 6 and life == 0 and rank == 1:
         print(f"{me}: DISASTER in step {step}", flush=True)
         signal.pause()  # as a hung machine: it does nothing more until it is killed
-    gradient = torch.full((1,), float(step))
+    gradient = torch.full((1,), float(step + rank))  # each rank has data of its own
     dist.all_reduce(gradient)
     weight, step = weight - 0.1 * gradient / ranks, step + 1
     if rank == 0 and step % 2 == 0:
         torch.save({"weight": weight, "step": step}, "checkpoint.new")
         os.replace("checkpoint.new", "checkpoint.pt")
-print(f"{me}: done after step {step}, weight {weight.item():.2f}", flush=True)
+print(f"{me}: done, {step} steps, weight {weight.item():.2f}", flush=True)
 dist.barrier()
 os._exit(0)  # gloo's threads need not be waited for
 '''
@@ -78,6 +79,8 @@ def _show(agents: int, options: list[str]) -> list[str]:
         try:
             for agent, line in _lines(started, begun):
                 everything.append(line)
+                for logged in re.findall(AGENT, line):
+                    _print(begun, f"    agent: {logged}")
                 for told in re.findall(SPEAKS, line):
                     said.append(told.strip())
                     _print(begun, told.strip())
@@ -115,14 +118,14 @@ def _kill(agent: int, *others: int) -> None:
 
 
 def _lines(agents: list[subprocess.Popen], begun: float) -> Iterator[tuple[int, str]]:
-    """Yield (agent, line) as they come, until all are silent; every 5 s without a word, say what is waited for."""
+    """Yield (agent, line) as they come, until all are silent; say every 10 s what is waited for."""
     rest = {agent.stdout.fileno(): (number, b"") for number, agent in enumerate(agents)}
     quiet = 0
     while rest:
         ready = select.select(list(rest), [], [], 1.0)[0]
         quiet = 0 if ready else quiet + 1
-        if quiet and quiet % 5 == 0:
-            _print(begun, "    (Python starts and imports torch, or the agents look for each other)")
+        if quiet % 10 == 5:
+            _print(begun, "    (new processes import torch)")
         for descriptor in ready:
             number, begin = rest[descriptor]
             news = os.read(descriptor, 65536)

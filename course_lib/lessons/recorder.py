@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
+import linecache
 import os
 import pickle
+import re
+import tempfile
 from datetime import timedelta
 from typing import Any
 
@@ -11,31 +15,51 @@ from course_lib import Results, run
 
 KEPT = ("collective_seq_id", "profiling_name", "input_sizes", "state")
 PATIENCE = 2  # seconds after which gloo gives up, in place of half an hour
+FRAME = r'File "(.+?)", line (\d+) in (\w+)'  # as faulthandler writes it
 
 
-def out_of_step(dist: Any, odd: int | None, steps: int = 3) -> tuple[str, list[dict]]:
+def out_of_step(dist: Any, odd: int | None, steps: int = 3) -> tuple[str, list[dict], list[str]]:
     """On a real rank: all-reduce step after step; rank `odd` gathers once where the others sum.
 
-    Returns what gloo said when it gave up, and what this rank's flight recorder holds.
+    Returns what gloo said when it gave up, what this rank's flight recorder holds, and where the rank stood in the
+    code while it hung, from the inside out, as `py-spy dump` would tell it.
     """
     import torch
     import torch.distributed as torch_dist
 
     group = torch_dist.new_group(timeout=timedelta(seconds=PATIENCE))
     said, tensor, ranks = "", torch.ones(1000), dist.get_world_size()
-    try:
-        for step in range(steps):
-            torch_dist.all_reduce(tensor, group=group)
-            if dist.get_rank() == odd and step == steps - 1:
-                torch_dist.all_gather([torch.empty(1000) for _ in range(ranks)], tensor, group=group)
-            else:
+    with tempfile.TemporaryFile() as log:
+        try:
+            for step in range(steps):
+                faulthandler.dump_traceback_later(PATIENCE / 2, file=log)  # only if this step hangs for so long
                 torch_dist.all_reduce(tensor, group=group)
-    except RuntimeError as error:
-        said = str(error)
+                if dist.get_rank() == odd and step == steps - 1:
+                    torch_dist.all_gather([torch.empty(1000) for _ in range(ranks)], tensor, group=group)
+                else:
+                    torch_dist.all_reduce(tensor, group=group)
+        except RuntimeError as error:
+            said = str(error)
+        faulthandler.cancel_dump_traceback_later()
+        log.seek(0)
+        stack = stack_of(log.read().decode(errors="replace"), out_of_step.__name__)
     found = recorded(group.group_name)
     for one in found[: len(found) - bool(said)]:
         one["state"] = "completed"  # gloo does not report it to the recorder; these calls have returned
-    return said, found
+    return said, found, stack
+
+
+def stack_of(dump: str, function: str) -> list[str]:
+    """Return the calls inside `function` of the last stack in a dump of faulthandler, the innermost first."""
+    for thread in reversed(dump.split("hread 0x")):
+        frames = re.findall(FRAME, thread)
+        names = [name for _, _, name in frames]
+        if function in names:
+            told = [f"{name} ({os.path.basename(file)}:{line})" for file, line, name in frames]
+            file, line, _ = frames[names.index(function)]
+            told[names.index(function)] += f": {linecache.getline(file, int(line)).strip()}"
+            return told[: names.index(function) + 1]
+    return []
 
 
 def recorded(group: str) -> list[dict]:
@@ -48,7 +72,7 @@ def recorded(group: str) -> list[dict]:
 
 
 def desync(odd: int = 2, ranks: int = 4) -> Results:
-    """Run `out_of_step` on real ranks with the flight recorder switched on; return what each rank said and recorded."""
+    """Run `out_of_step` on real ranks with the flight recorder switched on; return what each rank returned."""
     before = os.environ.get("TORCH_FR_BUFFER_SIZE")
     os.environ["TORCH_FR_BUFFER_SIZE"] = "100"  # 0, and so off, unless it is set
     try:

@@ -1,6 +1,7 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
 from course_lib.plots.active import layer_by_width, times_over_ranks, total_and_active
+from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
@@ -53,15 +54,16 @@ from course_lib.plots.collectives import (
     seconds_over_size,
 )
 from course_lib.plots.comb import comb
-from course_lib.plots.commits import crash_points, two_phases
+from course_lib.plots.commits import crash_points, save_beside, two_phases
 from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.differences import differences
 from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
-from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions
+from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions, time_spent
 from course_lib.plots.fits import activation_growth, store_serve_train
+from course_lib.plots.float_bits import float_bits
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.hops import hops_in_chunks
@@ -117,6 +119,7 @@ from course_lib.plots.split_steps import reading_and_messages
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.states import three_states
+from course_lib.plots.stragglers import straggler_trace
 from course_lib.plots.streams import streams
 from course_lib.plots.swap import swap_circle
 from course_lib.plots.teeth import sawtooth_measured
@@ -164,6 +167,7 @@ __all__ = [
     "WIDTH",
     "YELLOW",
     "activation_growth",
+    "agents_and_workers",
     "all_reduce_costs",
     "arrow",
     "as_html",
@@ -200,6 +204,7 @@ __all__ = [
     "explore",
     "failing_day",
     "fault_losses",
+    "float_bits",
     "four_ranks",
     "gather_use_free",
     "goodput_over_interval",
@@ -280,13 +285,14 @@ __all__ = [
     "row_weights",
     "rows_between_ranks",
     "rows_of_steps",
+    "save_beside",
     "saved_by_a_layer",
     "sawtooth",
     "sawtooth_measured",
     "say",
     "seats",
-    "seconds_over_ranks",
     "seconds_over_nodes",
+    "seconds_over_ranks",
     "seconds_over_size",
     "separate_memories",
     "sequence_parallel",
@@ -305,11 +311,13 @@ __all__ = [
     "star_and_ring",
     "step_parts",
     "store_serve_train",
+    "straggler_trace",
     "strategy_bars",
     "streams",
     "swap_circle",
     "switch_adds",
     "three_states",
+    "time_spent",
     "time_unit",
     "timeline",
     "timelines",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib.plots.canvas import (
     COLLECTIVE,
+    COMPUTE,
     GREEN,
     INK,
     LIMIT,
@@ -28,53 +30,125 @@ PALE = "#BFDDF0"  # WEIGHTS, bright enough for black letters
 
 def two_phases(ax: Axes | None = None) -> Axes:
     """Draw a save of three ranks: write and sync beside, ask everybody, rename, wait; and what is loaded meanwhile."""
-    ax = sheet(3.0, 41.0, 14.4, ax)
-    ax.set_title("Write beside, ask everybody, then rename: one whole checkpoint at every moment", fontsize=TITLE,
+    ax = sheet(3.6, 44.0, 17.6, ax)
+    ax.set_title("Write beside, sync, ask everybody, rename: one whole checkpoint at every moment", fontsize=TITLE,
                  loc="left")  # fmt: skip
+    for x, words in ((7.4, "1 beside"), (12.3, "2 sync"), (25.1, "3 wait"), (30.9, "4 commit")):
+        ax.text(x, 16.3, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
     for rank in range(3):
-        y = 11.2 - 3.0 * rank
+        y = 13.2 - 3.0 * rank
         ax.text(0.2, y + 1.0, f"rank {rank}", va="center", fontsize=SMALLEST)
-        long = (5.0, 6.5, 8.0)[rank]
-        box(ax, 4.2, y, long, 2.0, PALE, "write")
-        box(ax, 4.2 + long, y, 3.4, 2.0, OPTIMIZER, "sync")
+        end = 13.8 + (0.0, 1.6, 3.4)[rank]
+        box(ax, 4.2, y, end - 7.2, 2.0, PALE, f"shard-b2-{rank}.pt")
+        box(ax, end - 3.0, y, 3.0, 2.0, OPTIMIZER, "sync")
         if rank == 0:
-            box(ax, 12.6, y, 5.6, 2.0, PALE, "manifest\n+ sync")
-        begin = 18.2 if rank == 0 else 7.6 + long
-        ax.add_patch(Rectangle((begin, y), 20.0 - begin, 2.0, facecolor=WAITING, edgecolor="none"))
+            box(ax, 13.8, y, 5.4, 2.0, PALE, "manifest-\nb2.new")
+            box(ax, 19.2, y, 3.0, 2.0, OPTIMIZER, "sync")
+        begin = 22.2 if rank == 0 else end
+        ax.add_patch(Rectangle((begin, y), 23.0 - begin, 2.0, facecolor=WAITING, edgecolor="none"))
         if rank:
-            ax.add_patch(Rectangle((24.0, y), 7.4, 2.0, facecolor=WAITING, edgecolor="none"))
-            ax.text(26.0, y + 1.0, "wait", ha="center", va="center", fontsize=SMALLEST)
-    box(ax, 20.0, 5.2, 4.0, 8.0, "#E3BFD2", "all well?\n\nall-\nreduce", edge=COLLECTIVE)
-    box(ax, 24.6, 11.2, 6.2, 2.0, "#EBCBDD", "rename", edge=SENT, line=2, weight="bold")
-    box(ax, 31.4, 5.2, 3.6, 8.0, WAITING, "barrier")
-    ax.text(35.6, 9.2, "returns", va="center", fontsize=SMALLEST)
-    ax.add_patch(Rectangle((4.2, 1.4), 23.5, 2.0, facecolor="#CCCCCC", edgecolor=INK))
-    ax.add_patch(Rectangle((27.7, 1.4), 12.8, 2.0, facecolor="#A8DCCB", edgecolor=INK))
-    ax.text(15.9, 2.4, "a crash here: the old checkpoint is loaded", ha="center", va="center", fontsize=SMALLEST)
-    ax.text(34.1, 2.4, "here: the new one", ha="center", va="center", fontsize=SMALLEST)
-    ax.plot([27.7, 27.7], [1.0, 11.2], color=INK, linestyle=":", linewidth=1.5)
-    ax.text(0.2, 2.4, "disk", va="center", fontsize=SMALLEST)
+            ax.add_patch(Rectangle((27.2, y), 7.2, 2.0, facecolor=WAITING, edgecolor="none"))
+            ax.text(29.2, y + 1.0, "wait", ha="center", va="center", fontsize=SMALLEST)
+        ax.text(38.6, y + 1.0, "returns", va="center", fontsize=SMALLEST)
+    box(ax, 23.0, 7.2, 4.2, 8.0, "#E3BFD2", "all well?\n\nall-\nreduce", edge=COLLECTIVE)
+    box(ax, 27.6, 13.2, 6.6, 2.0, "#EBCBDD", "rename to\nmanifest.pt", edge=SENT, line=2)
+    box(ax, 34.4, 7.2, 3.8, 8.0, WAITING, "barrier")
+    ax.add_patch(Rectangle((4.2, 3.2), 26.7, 2.0, facecolor="#CCCCCC", edgecolor=INK))
+    ax.add_patch(Rectangle((30.9, 3.2), 12.6, 2.0, facecolor="#A8DCCB", edgecolor=INK))
+    ax.text(17.5, 4.2, "manifest.pt says a1: a crash here loads the old checkpoint", ha="center", va="center",
+            fontsize=SMALLEST)  # fmt: skip
+    ax.text(37.2, 4.2, "it says b2: the new one", ha="center", va="center", fontsize=SMALLEST)
+    ax.plot([30.9, 30.9], [2.6, 13.2], color=INK, linestyle=":", linewidth=1.5)
+    ax.text(0.2, 4.2, "disk", va="center", fontsize=SMALLEST)
+    ax.text(4.2, 1.4, "blue: write   yellow: sync   grey: wait   b2: the identity of this save   time \u2192",
+            va="center", fontsize=SMALLEST)  # fmt: skip
     say(ax, "each rank writes its shard under a new name and syncs it, rank 0 the manifest as well; an all-reduce asks "
             "whether all is well; rank 0 renames the manifest; a barrier lets nobody return earlier. A crash before "
             "the rename leaves the old checkpoint, and after it the new one")  # fmt: skip
     return ax
 
 
-def crash_points(saves: Mapping[str, Sequence[str]], ax: Axes | None = None) -> Axes:
-    """Draw for each way to save what each crash leaves: a whole checkpoint (""), or the code of what is wrong."""
-    ax = sheet(0.75 + 0.62 * len(saves), WIDTH, 0.62 * len(saves), ax)
-    told = []
+def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw for each way to save what each crash leaves, over the operations of one save: a lane of kills, one of power.
+
+    The crashes are those of `course_lib.lessons.careless.crash_map`: of them the first runs in which some are lost, or
+    those without anybody late. What is counted are all of them.
+    """
+    row_high = 1.22
+    high = row_high * len(saves)
+    ax = sheet(0.85 + high, WIDTH, 0.45 + high, ax)
+    told, left, wide = [], 2.05, 5.05
     for row, (name, ends) in enumerate(saves.items()):
-        y, lost = 0.62 * (len(saves) - 1 - row), sum(map(bool, ends))
-        for place, code in enumerate(ends):
-            wide = 5.2 / len(ends)
-            ax.add_patch(Rectangle((1.9 + wide * place, y + 0.1), wide, 0.42, facecolor=LIMIT if code else GREEN,
-                                   edgecolor="white", linewidth=0.2))  # fmt: skip
-        ax.text(1.8, y + 0.31, name, ha="right", va="center", fontsize=SMALLEST)
-        ax.text(7.2, y + 0.31, f"{lost} of {len(ends)} lost", va="center", fontsize=SMALLEST)
+        y, lost = row_high * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
+        behind = next((end.behind for end in ends if end.wrong), None)
+        here = [end for end in ends if end.behind == behind]
+        ax.text(0.0, y + 0.85, name, va="center", fontsize=SMALLEST, weight="bold")
+        late = "all in step" if behind is None else f"rank {behind} is late"
+        ax.text(0.0, y + 0.55, late, va="center", fontsize=SMALLEST)
+        ax.text(left + wide + 0.12, y + 0.7, f"lost: {lost}\nof {len(ends)}", va="center", fontsize=SMALLEST,
+                weight="bold", color=LIMIT if lost else INK)  # fmt: skip
+        for lane, words in enumerate(("killed", "power cut")):
+            bottom = y + 0.74 - 0.3 * lane
+            ax.text(left - 0.08, bottom + 0.13, words, ha="right", va="center", fontsize=SMALLEST)
+            ax.add_patch(Rectangle((left, bottom), wide, 0.26, facecolor="#F2F2F2", edgecolor="none"))
+        groups = _operations(here)
+        for place, (doing, moments) in enumerate(groups):
+            x, step = left + wide * place / len(groups), 0.985 * wide / len(groups) / len(moments)
+            ax.text(x + wide / len(groups) / 2, y + 0.39, doing, ha="center", va="top", fontsize=SMALLEST)
+            for end in here:
+                if end.moment in moments:
+                    ax.add_patch(Rectangle((x + step * (end.moment - moments[0]), y + (0.44 if end.power else 0.74)),
+                                           step, 0.26, facecolor=LIMIT if end.wrong else GREEN, edgecolor="none"))
         told.append(f"{name}: {lost} of {len(ends)} crashes leave no whole checkpoint")
-    ax.set_title("Each stripe is a crash: green leaves a whole checkpoint, red leaves none", fontsize=TITLE, loc="left")
+    ax.text(left, -0.14, "time \u2192   pale: nothing unsynced, so a power cut takes no more than a kill", ha="left",
+            va="center", fontsize=SMALLEST)  # fmt: skip
+    ax.set_ylim(-0.3, 0.05 + high)
+    ax.set_title(title or "Orange: a crash at this moment leaves no whole checkpoint", fontsize=TITLE, loc="left")
     say(ax, "; ".join(told))
     return ax
 
 
+def _operations(ends: Sequence[Any]) -> list[tuple[str, list[int]]]:
+    """Return (what is done, the moments of it) in order of time."""
+    groups: list[tuple[str, list[int]]] = []
+    for moment, doing in sorted({end.moment: end.doing for end in ends if not end.power}.items()):
+        if not groups or groups[-1][0] != doing:
+            groups.append((doing, []))
+        groups[-1][1].append(moment)
+    return groups
+
+
+def save_beside(ax: Axes | None = None) -> Axes:
+    """Draw what training and the disk do in two kinds of saves, and from when each is safe; not to scale."""
+    ax = sheet(3.7, 41.0, 18.6, ax)
+    ax.set_title("An asynchronous save stops training for a copy, but is safe only when the disk is done",
+                 fontsize=TITLE, loc="left")  # fmt: skip
+    rows = {
+        "blocking": ([("train", 7, COMPUTE), ("wait", 12, WAITING), ("train", 14, COMPUTE)], 12, (7, 12)),
+        "asynchronous": ([("train", 7, COMPUTE), ("copy", 3, OPTIMIZER), ("train", 23, COMPUTE)], 3, (10, 12)),
+    }
+    for row, (name, (pieces, costs, (begin, long))) in enumerate(rows.items()):
+        y, x = 13.6 - 8.2 * row, 7.6
+        ax.text(0.1, y + 1.0, name, va="center", fontsize=SMALLEST, weight="bold")
+        for words, width, colour in pieces:
+            box(ax, x, y, width, 2.0, colour, words)
+            x += width
+        ax.text(7.3, y - 1.5, "the disk", ha="right", va="center", fontsize=SMALLEST)
+        box(ax, 7.6 + begin, y - 2.5, long, 2.0, PALE, "write, sync, rename")
+        _span(ax, 14.6, 14.6 + costs, y + 2.5)
+        ax.text(14.9 + costs, y + 2.8, "C: training stops", va="center", fontsize=SMALLEST)
+        safe = 7.6 + begin + long
+        ax.plot([safe, safe], [y - 2.9, y - 0.2], color=INK, linestyle=":", linewidth=1.8)
+        ax.text(safe + 0.3, y - 1.5, "safe from here", va="center", fontsize=SMALLEST, weight="bold")
+    _span(ax, 17.6, 29.6, 2.3)
+    ax.text(23.6, 1.3, "W: a failure goes back to the save before this one", ha="center", va="center",
+            fontsize=SMALLEST, color=LIMIT)  # fmt: skip
+    ax.text(40.6, 1.3, "time \u2192", ha="right", va="center", fontsize=SMALLEST)
+    say(ax, "a blocking save stops training for the whole time of the disk, and is safe when training goes on; an "
+            "asynchronous one stops it for a copy in memory, and is safe only when the disk has written the copy: "
+            "until then a failure goes back to the save before")  # fmt: skip
+    return ax
+
+
+def _span(ax: Axes, begin: float, end: float, y: float) -> None:
+    ax.annotate("", (begin, y), (end, y), arrowprops={"arrowstyle": "<|-|>", "color": INK, "shrinkA": 0, "shrinkB": 0})

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import PercentFormatter
 
 from course_lib.costs import LLAMA_3, LLAMA_3_DAYS, LLAMA_3_GPUS, expected_goodput, young_interval
-from course_lib.lessons.failing_run import KINDS, failing_run
+from course_lib.lessons.failing_run import KINDS, best_shares, expected_shares, failing_run
 from course_lib.plots.canvas import (
     BLUE,
     COMPUTE,
@@ -29,36 +29,43 @@ from course_lib.plots.canvas import (
 
 COLOURS = dict(zip(KINDS, (COMPUTE, OPTIMIZER, LIMIT, WAITING), strict=True))
 NAMES = {"training": "training that lasts", "saving": "saving", "lost": "lost", "restarting": "restarting"}
+FACTORS = {0.25: "a quarter", 0.5: "half", 1: "the best", 2: "twice", 4: "four times"}
 HOUR = 3600.0
+DAY = 179  # the seed of a day on which both habits keep about what they keep on average
 
 
 def failing_day(
-    intervals: Sequence[float] = (27 / 60, 3.0), mtbf: float = 3.09, save: float = 120.0, restart: float = 600.0,
-    hours: float = 24.0, seed: int = 0,
+    intervals: Sequence[float] = (0.5, 3.0), mtbf: float = 3.09, save: float = 120.0, restart: float = 600.0,
+    hours: float = 24.0, seed: int = DAY,
 ) -> Axes:  # fmt: skip
-    """Draw a day of a simulated run for each way to save: intervals and mtbf in hours, save and restart in seconds."""
-    figure, axes = plt.subplots(len(intervals), 1, figsize=(WIDTH, 1.2 + 1.0 * len(intervals)), layout="constrained",
+    """Draw a day of a simulated run for each way to save: intervals and mtbf in hours, save and restart in seconds.
+
+    The run goes on after the day, so that its last piece, too, is drawn as what became of it.
+    """
+    figure, axes = plt.subplots(len(intervals), 1, figsize=(WIDTH, 1.5 + 1.15 * len(intervals)), layout="constrained",
                                 FigureClass=Picture, sharex=True, squeeze=False)  # fmt: skip
     axes, seen = axes[:, 0], []
     for ax, interval in zip(axes, intervals, strict=True):
-        run = failing_run(interval * HOUR, mtbf * HOUR, save, restart, hours / 24, seed)
-        for piece in run.pieces:
+        run = failing_run(interval * HOUR, mtbf * HOUR, save, restart, 2 * hours / 24, seed)
+        pieces = [one._replace(end=min(one.end, hours * HOUR)) for one in run.pieces if one.start < hours * HOUR]
+        for piece in pieces:
             ax.add_patch(Rectangle((piece.start / HOUR, 0), (piece.end - piece.start) / HOUR, 1,
                                    facecolor=COLOURS[piece.kind], edgecolor="none"))  # fmt: skip
-        ends = [piece.end / HOUR for piece in run.pieces if piece.kind == "restarting" and piece.end < hours * HOUR]
-        kept = sum(min(piece.end, hours * HOUR) - piece.start for piece in run.pieces
-                   if piece.kind == "training" and piece.start < hours * HOUR) / (hours * HOUR)  # fmt: skip
-        often = f"{60 * interval:.0f} min" if interval < 1 else f"{interval:g} h"
-        head = f"saved every {often}: {kept:.0%} of the day is training that lasts"
-        ax.set_title(head, fontsize=SMALLEST, loc="left")
-        seen.append(f"saved every {often}: {len(ends)} failures, {kept:.0%} of the day is training that lasts")
+        fails = [piece.start / HOUR for piece in pieces if piece.kind == "restarting"]
+        ax.plot(fails, [1.14] * len(fails), "v", color=INK, markersize=5, clip_on=False)
+        kept = sum(piece.end - piece.start for piece in pieces if piece.kind == "training") / (hours * HOUR)
+        often = f"{60 * interval:.0f} minutes" if interval < 1 else f"{interval:g} hours"
+        ax.set_title(f"saved every {often}: {kept:.0%} of the day is training that lasts", fontsize=SMALLEST,
+                     loc="left", pad=18)  # fmt: skip
+        seen.append(f"saved every {often}: {len(fails)} failures, {kept:.0%} of the day is training that lasts")
         ax.set(xlim=(0, hours), ylim=(0, 1), yticks=[])
-        ax.tick_params(labelsize=SMALLEST)
+        ax.tick_params(labelsize=SMALLEST, bottom=ax is axes[-1])
         for name in ("top", "right", "left"):
             ax.spines[name].set_visible(False)
     axes[-1].set_xticks(range(0, int(hours) + 1, 4))
-    axes[-1].set_xlabel("hours", fontsize=SMALLEST)
-    figure.suptitle(f"A simulated day of {LLAMA_3_GPUS:,} GPUs: a failure takes what was not saved", fontsize=TITLE,
+    words = f"hours of a simulated day; triangles: the same {len(fails)} failures in both"
+    axes[-1].set_xlabel(words, fontsize=SMALLEST)
+    figure.suptitle(f"{LLAMA_3_GPUS:,} GPUs: a failure takes everything since the last save", fontsize=TITLE,
                     x=0.01, ha="left")  # fmt: skip
     handles = [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS]
     legend_below(axes[0], handles, columns=4)
@@ -70,16 +77,23 @@ def failing_day(
 
 def interruptions(ax: Axes | None = None) -> Axes:
     """Draw what interrupted Llama 3 405B in 54 days, by cause."""
-    ax = new_axes(ax, 3.9)
+    ax = new_axes(ax, 4.0)
     rows = sorted(LLAMA_3.items(), key=lambda row: row[1])
-    colours = [LIMIT if "GPU" in name or "silent" in name else BLUE for name, _ in rows]
-    bars = ax.barh([name for name, _ in rows], [count for _, count in rows], color=colours, label="_")
+    gpu = {name for name, _ in rows if "GPU" in name or "silent" in name}
+    bars = ax.barh([name for name, _ in rows], [count for _, count in rows], label="_",
+                   color=[LIMIT if name in gpu else BLUE for name, _ in rows])  # fmt: skip
+    quiet = [name for name, _ in rows].index("silent data corruption")
+    bars[quiet].set(hatch="////", edgecolor="white")
     ax.bar_label(bars, fontsize=SMALLEST, padding=3)
-    total, gpus = sum(LLAMA_3.values()), sum(count for name, count in rows if "GPU" in name or "silent" in name)
-    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days came from a GPU or its memory",
+    ax.annotate("wrong numbers, and no error", (13, quiet), (40, quiet - 0.9), fontsize=SMALLEST, va="center",
+                arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
+    total, gpus = sum(LLAMA_3.values()), sum(count for name, count in rows if name in gpu)
+    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days ({gpus / total:.0%}) came from a GPU",
                  fontsize=TITLE, x=-0.35, ha="left")  # fmt: skip
-    ax.set_xlabel("interruptions", fontsize=SMALLEST)
-    ax.text(0.98, 0.1, "red: a GPU or its memory", transform=ax.transAxes, ha="right", fontsize=SMALLEST, color=LIMIT)
+    ax.set_xlim(0, 165)
+    ax.set_xlabel("unplanned interruptions", fontsize=SMALLEST)
+    ax.text(100, len(rows) - 2.6, "a GPU or its memory", fontsize=SMALLEST, color=LIMIT, weight="bold")
+    ax.text(100, len(rows) - 3.6, "everything else", fontsize=SMALLEST, color=BLUE, weight="bold")
     say(ax, "; ".join(f"{name}: {count}" for name, count in reversed(rows)))
     return ax
 
@@ -87,29 +101,78 @@ def interruptions(ax: Axes | None = None) -> Axes:
 def goodput_over_interval(
     mtbf: float, save: float, restart: float, simulated: Mapping[float, float], ax: Axes | None = None
 ) -> Axes:
-    """Draw the share of time that is training which lasts over the seconds between saves: formula and simulation."""
-    ax = new_axes(ax, 3.4)
+    """Draw what the time goes into over the seconds between saves, by formula, and the simulated goodput as dots."""
+    ax = new_axes(ax, 3.9)
     best = young_interval(mtbf, save)
     places = [best * 2 ** (step / 20) for step in range(-60, 61)]
-    ax.plot([place / 60 for place in places], [expected_goodput(place, mtbf, save, restart) for place in places],
-            color=BLUE, label="formula")  # fmt: skip
-    ax.plot([place / 60 for place in simulated], list(simulated.values()), "o", color=INK, label="simulated")
+    shares = [expected_shares(place, mtbf, save, restart) for place in places]
+    minutes, order = [place / 60 for place in places], ("training", "saving", "lost", "restarting")
+    ax.stackplot(minutes, [[share[kind] for share in shares] for kind in order],
+                 colors=[COLOURS[kind] for kind in order])  # fmt: skip
+    ax.plot([place / 60 for place in simulated], list(simulated.values()), "o", color=INK)
+    worst = max(expected_goodput(best, mtbf, save, restart) - expected_goodput(factor * best, mtbf, save, restart)
+                for factor in (0.5, 2))  # fmt: skip
     for place, share in simulated.items():
-        factor = place / best
-        words = f"τ × {factor:.3g}: {share:.0%}" if abs(factor - 1) > 1e-6 else f"τ = {best / 60:.0f} min: {share:.0%}"
-        side = 0 if abs(factor - 1) < 1e-6 else 1 if factor > 1 else -1
-        ax.annotate(words, (place / 60, share), (8 * side, 4 if side else 9), textcoords="offset points",
-                    ha=("right", "center", "left")[side + 1], fontsize=SMALLEST)  # fmt: skip
+        words = f"{share:.1%}\n{FACTORS.get(round(place / best, 3), '')}"
+        ax.annotate(words, (place / 60, share), (0, -9), textcoords="offset points", ha="center", va="top",
+                    fontsize=SMALLEST, color="white", weight="bold")  # fmt: skip
+    for factor in (0.5, 2):
+        ax.plot([factor * best / 60] * 2, [0, expected_goodput(factor * best, mtbf, save, restart) - 0.17], "--",
+                color="white", linewidth=1.5)  # fmt: skip
+    ax.text(best / 60, 0.12, "from half to twice", ha="center", va="center", color="white", fontsize=SMALLEST)
+    low, high = expected_shares(places[4], mtbf, save, restart), expected_shares(places[-5], mtbf, save, restart)
+    ax.text(minutes[2], low["training"] + low["saving"] / 2, "saving", va="center", fontsize=SMALLEST)
+    ax.text(minutes[-3], high["training"] + high["saving"] + high["lost"] / 2, "lost", ha="right", va="center",
+            fontsize=SMALLEST, color="white", weight="bold")  # fmt: skip
+    ax.text(best / 60, 1 - low["restarting"] / 2, "restarting", ha="center", va="center", fontsize=SMALLEST)
+    ax.text(minutes[2], 0.12, "training that lasts", va="center", color="white", fontsize=SMALLEST, weight="bold")
     ax.set_xscale("log", base=2)
-    ax.set_xticks([place / 60 for place in simulated], [f"{place / 60:.3g}" for place in simulated])
-    ax.set_ylim(0.5, 0.9)
+    ax.set_xticks([place / 60 for place in simulated], [f"{place / 60:.0f}" for place in simulated])
+    ax.minorticks_off()
+    ax.set(xlim=(minutes[0], minutes[-1]), ylim=(0, 1))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.set_xlabel("minutes of training between two saves", fontsize=SMALLEST)
-    ax.set_ylabel("training that lasts", fontsize=SMALLEST)
-    ax.set_title("The optimum is flat: half or twice the best interval costs little", fontsize=TITLE, loc="left")
-    ax.text(0.98, 0.95, "line: formula, dots: simulated", transform=ax.transAxes, ha="right", va="top",
-            fontsize=SMALLEST)  # fmt: skip
+    ax.set_xlabel("minutes of training between two saves (each mark doubles); dots: simulated", fontsize=SMALLEST)
+    ax.set_ylabel("share of the time", fontsize=SMALLEST)
+    ax.set_title(f"The top is flat: from half to twice the best interval, at most {100 * worst:.1f} points less",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "; ".join(f"{place / 60:.3g} min: {share:.1%} simulated, "
                       f"{expected_goodput(place, mtbf, save, restart):.1%} by formula"
                       for place, share in simulated.items()))  # fmt: skip
+    return ax
+
+
+def time_spent(
+    jobs: Mapping[str, float], ways: Mapping[str, tuple[float, ...]], title: str = "", ax: Axes | None = None
+) -> Axes:
+    """Draw what each job's time goes into: `jobs` are {name: MTBF}, `ways` {name: (save, restart, write)}, in seconds.
+
+    Each saves as often as is best for it and possible. A `write` that is left out takes no time.
+    """
+    ax = new_axes(ax, 0.9 + 0.42 * len(jobs) * len(ways) + 0.3 * len(jobs))
+    y, ticks, told = 0.0, [], []
+    for job, mtbf in jobs.items():
+        ax.text(0, y - 0.62, job, va="center", fontsize=SMALLEST, weight="bold")
+        for way, seconds in ways.items():
+            shares = best_shares(mtbf, *seconds)
+            left = 0.0
+            for kind in KINDS:
+                ax.barh(y, shares[kind], 0.78, left=left, color=COLOURS[kind], edgecolor="white", linewidth=0.8)
+                left += shares[kind]
+            ax.text(0.01, y, f"{shares['training']:.1%}", va="center", color="white", fontsize=SMALLEST, weight="bold")
+            for kind, end in (("restarting", 1.0), ("lost", 1 - shares["restarting"])):
+                if shares[kind] > 0.04:
+                    words = f"{kind} {shares[kind]:.0%}" if shares[kind] > 0.18 else f"{shares[kind]:.0%}"
+                    ax.text(end - shares[kind] / 2, y, words, ha="center", va="center", fontsize=SMALLEST)
+            ticks.append((y, way))
+            told.append(f"{job}, {way}: " + ", ".join(f"{NAMES[kind]} {shares[kind]:.1%}" for kind in KINDS))
+            y += 1
+        y += 0.9
+    ax.set(xlim=(0, 1), ylim=(y - 1.3, -1.1))
+    ax.set_yticks([place for place, _ in ticks], [way for _, way in ticks])
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.set_xlabel("share of the time", fontsize=SMALLEST)
+    title = title or "Fast saves rescue the smaller job; the larger one needs fast restarts, too"
+    ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
+    legend_below(ax, [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS], columns=4)
+    say(ax, "; ".join(told))
     return ax

@@ -9,8 +9,8 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.plots.canvas import COMPUTE, INK, LIMIT, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
 
-LOOKS = {"completed": (COMPUTE, "completed"), "started": (WAITING, "waits in it"),
-         "scheduled": ("#F4F4F4", "enqueued behind it")}  # fmt: skip
+LOOKS = {"completed": (COMPUTE, "completed", ""), "started": (WAITING, "waits in it", ""),
+         "scheduled": ("#FFFFFF", "queued behind it", "////")}  # fmt: skip
 
 
 def recorder_dumps(
@@ -23,9 +23,14 @@ def recorder_dumps(
     waiting = [one["collective_seq_id"] for rank in rows for one in dumps[rank] if one["state"] != "completed"]
     stuck = min(waiting, default=None)
     numbers = [number for number in numbers if stuck is None or number >= stuck - 3]
-    ax = new_axes(ax, 1.6 + 0.3 * len(rows))
-    told = []
-    for row, rank in enumerate(rows):
+    ax = new_axes(ax, 1.8 + 0.34 * len(rows))
+    told, places = [], []
+    for before, rank in zip([rows[0] - 1, *rows], rows, strict=False):
+        if rank > before + 1:  # some ranks are left out
+            ax.text(numbers[0] - 0.62, (places[-1] if places else -1) + 0.83, "\u22ee", ha="right", va="center",
+                    fontsize=TITLE)  # fmt: skip
+        row = (places[-1] if places else -1.0) + (1.0 if rank == before + 1 else 1.7)
+        places.append(row)
         found = {one["collective_seq_id"]: one for one in dumps[rank]}
         for number in numbers:
             one = found.get(number)
@@ -33,20 +38,21 @@ def recorder_dumps(
             if number not in numbers or state is None and number != stuck:
                 continue
             wrong = state is None or number == stuck and rank in set(culprits)
-            colour = LIMIT if wrong else LOOKS[state][0]
-            ax.add_patch(Rectangle((number - 0.48, row - 0.42), 0.96, 0.84, facecolor=colour, edgecolor=INK,
-                                   linewidth=0.5))  # fmt: skip
+            colour, _, hatch = (LIMIT, "", "") if wrong else LOOKS[state]
+            ax.add_patch(Rectangle((number - 0.48, row - 0.42), 0.96, 0.84, facecolor=colour,
+                                   edgecolor="#888888" if hatch else INK, hatch=hatch, linewidth=0.5))  # fmt: skip
             if wrong:
                 words = one["profiling_name"].partition(":")[2] if one else "absent"
                 ax.text(number, row, words, ha="center", va="center", fontsize=SMALLEST)
         told.append(f"rank {rank} {'waits in' if stuck in found else 'never came to'} {stuck}")
-    ax.set(xlim=(numbers[0] - 0.6, numbers[-1] + 0.6), ylim=(len(rows) - 0.4, -0.6))
+    ax.set(xlim=(numbers[0] - 0.6, numbers[-1] + 0.6), ylim=(places[-1] + 0.6, -0.6))
     ax.set_xticks(numbers, [str(number) for number in numbers])
-    ax.set_yticks(range(len(rows)), [str(rank) for rank in rows])
+    ax.set_yticks(places, [str(rank) for rank in rows])
     ax.set_xlabel("number of the collective", fontsize=SMALLEST)
     ax.set_ylabel("rank", fontsize=SMALLEST)
     ax.set_title(title or "One rank never came, and everybody else waits for it", fontsize=TITLE, loc="left")
-    handles = [Patch(facecolor=colour, edgecolor=INK, label=name) for colour, name in LOOKS.values()]
+    handles = [Patch(facecolor=colour, edgecolor="#888888" if hatch else INK, hatch=hatch, label=name)
+               for colour, name, hatch in LOOKS.values()]  # fmt: skip
     legend_below(ax, [*handles, Patch(facecolor=LIMIT, edgecolor=INK, label="to blame")], columns=4)
     say(ax, "; ".join(told))
     return ax

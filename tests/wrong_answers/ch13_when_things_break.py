@@ -460,6 +460,15 @@ def reads_its_own_file(dist, folder, shards, shapes):
     return _load(dist, folder, shards, shapes, fill=fill)
 
 
+@wrong("load_resharded", "own-file", "rank 1 raised RuntimeError", "only the file of its own number", earned=0)
+def copies_its_own_file(dist, folder, shards, shapes):
+    manifest = _read(folder, "manifest.pt")
+    part = _read(folder, f"shard-{manifest['identity']}-{dist.get_rank()}.pt")["shards"]
+    for name, piece in shards.items():
+        piece.copy_(part[name])
+    return manifest["extra"]
+
+
 @wrong("load_resharded", "unchanged", "copy into the tensors", "do not make new ones", earned=0)
 def puts_new_tensors_into_the_dict(dist, folder, shards, shapes):
     manifest, parts = _parts(folder)
@@ -673,7 +682,7 @@ def _culprit(dumps, of=_call, also=()):
     return number, name, [rank for rank, call in called.items() if call != most and rank not in also]
 
 
-@wrong("find_culprit", "ranks", "it names ranks []; it should be [6]", earned=1)
+@wrong("find_culprit", "ranks", "it should be [6]: rank 6 is in it with nccl:", "unlike most", earned=1)
 def looks_at_names_only(dumps):
     return _culprit(dumps, lambda one: one["profiling_name"])
 
@@ -683,7 +692,7 @@ def trusts_rank_0(dumps):
     return _culprit(dumps, also=(0,))
 
 
-@wrong("find_culprit", "ranks", "it should be [12]", earned=2)
+@wrong("find_culprit", "ranks", "it should be [12]: rank 12 is not in it, unlike most", earned=2)
 def forgets_who_has_no_dump(dumps):
     return _culprit({rank: found for rank, found in dumps.items() if found})
 
@@ -765,12 +774,23 @@ def who_reduces_longest(events):
     return _spent(events, "all_reduce").most_common(1)[0][0]
 
 
-@wrong("find_straggler", "once", "was late once or never", earned=2)
+@wrong("find_straggler", "once", "its work is the longest in all", earned=2)
 def who_works_longest(events):
     return _spent(events, "work").most_common(1)[0][0]
 
 
-@wrong("find_straggler", "once", "was late once or never", earned=2)
+@wrong("find_straggler", "once", "its time in all_reduce the shortest", "Don't add up seconds", earned=2)
+def who_waits_least_in_all(events):
+    return _spent(events, "all_reduce").most_common()[-1][0]
+
+
+@wrong("find_straggler", "after", "after the last all_reduce, when nobody waits", earned=2)
+def who_works_longest_after_a_warm_up(events):
+    later = sorted(events, key=lambda event: event.posted)[2 * len({event.rank for event in events}) :]
+    return _spent(later, "work").most_common(1)[0][0]
+
+
+@wrong("find_straggler", "once", "was late once, for so long", earned=2)
 def who_was_latest_in_all(events):
     found, late = _arrivals(events), Counter()
     for times in zip(*found.values(), strict=True):
