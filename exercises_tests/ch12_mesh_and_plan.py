@@ -132,6 +132,16 @@ UNEVEN = (  # the axis with most bytes is larger than a node, and another one fi
 )
 
 
+def _straddles(order: Any, sizes: dict, per_node: int) -> tuple[str, int]:
+    """Return the first axis of an order with a group that lies in two nodes, and how far apart its ranks are."""
+    apart = 1
+    for axis in order:
+        if sizes[axis] > 1 and per_node % (apart * sizes[axis]):
+            return axis, apart
+        apart *= sizes[axis]
+    return order[-1], apart
+
+
 def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
     see = f"place_axes({sizes}, {traffic}, {per_node})"
     case = Case(label=f"for axes {sizes} with traffic {traffic} on nodes of {per_node}", see=see)
@@ -143,8 +153,13 @@ def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
     told = f"{list(got)} lets {mine:,.0f} bytes leave their node; {list(best)} lets {least:,.0f}"
     by_bytes = list(got) == sorted(sizes, key=traffic.get, reverse=True)
     code, why = "value", ""
-    if by_bytes:
+    if by_bytes and sizes[got[0]] > per_node:
         code, why = "by-traffic", ": the axis with most bytes is larger than a node, and drives out one that would fit"
+    elif by_bytes:
+        axis, apart = _straddles(got, sizes, per_node)
+        why = f": the heaviest axes come first, but the {sizes[axis]} ranks of {axis}, {apart} apart, don't fill nodes "
+        why += f"of {per_node} evenly, so that groups reach into the next node"
+        code = "no-room"
     elif close(back, least):
         code, why = "outermost-first", ": the same order backwards. Name the innermost axis first"
     elif list(got) == sorted(sizes, key=sizes.get):
@@ -239,8 +254,13 @@ def _attends(
     for rank, got in enumerate(trace):
         own = attention(*(tensor.chunk(ranks, 1)[rank] for tensor in whole))
         case.expect(isinstance(got, torch.Tensor), f"rank {rank} returned {shown(got)}: return its output", "form")
-        case.expect(not got.isnan().any(), f"the output on rank {rank} has NaN: a block without any key in sight has "
-                    "-inf - -inf somewhere. Skip it", "nan")  # fmt: skip
+        told = f"the output on rank {rank} has NaN"
+        # small scores were right before: what overflows now is exp itself
+        case.expect(large == 1 or not got.isnan().any(), f"{told}, and only with such scores: exp(1000) is infinite, "
+                    "and exp(-1000) is 0. Subtract the largest score that the query has met before you take exp, and "
+                    "shrink the old sums when it grows", "overflow")  # fmt: skip
+        case.expect(not got.isnan().any(), f"{told}: a block without any key in sight has -inf - -inf somewhere. "
+                    "Skip it", "nan")  # fmt: skip
         case.same(got.detach(), want[rank], f"the output on rank {rank}",
             Mistake("not-causal", full[rank], "looks into the future: a token sees itself and those before it, and "
                     "blocks of later ranks not at all"),
@@ -542,6 +562,9 @@ def check_step_seconds(answer: Any, part: Any) -> str:
             Mistake("no-bubble", m * both, "is the time without a bubble: the pipeline has to fill and to drain"),
             Mistake("chunks", (m + pp - 1) * both, "is the time without chunks: with v of them the bubble is a v-th"),
             Mistake("tensor-hidden", (m + (pp - 1) / chunks) * compute, "leaves tensor parallelism's messages out"),
+            Mistake("window", (m + (pp - 1) / chunks) * both + max(0.0, gradients - 2 / 3 * compute), "hides the "
+                    "gradients behind two thirds of compute: a backward waits for its tensor messages as well, and "
+                    "gradients travel meanwhile"),
             Mistake("not-hidden", want + gradients - max(0.0, gradients - 2 / 3 * both), "adds all of the gradients' "
                     "time: they travel behind the last micro-batch's backward"),
             Mistake("all-hidden", (m + (pp - 1) / chunks) * both, "hides the gradients altogether: they can hide "

@@ -76,7 +76,8 @@ def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = No
         words = f"{name} (place {found.place(layout):,}): {y:.2f} s, {x:.0f} GB"
         low = (0.74 - 0.28 * row) * least
         side = 1 if x > limit / 2 else -1
-        ax.text(x + 1.2 * side, low, words, ha="right" if side > 0 else "left", va="center", fontsize=SMALLEST)
+        ax.text(x + 1.2 * side, low, words, ha="right" if side > 0 else "left", va="center", fontsize=SMALLEST,
+                bbox=PAPER)  # fmt: skip
         ax.plot([x, x], [low + 0.09 * least, y - 0.04 * least], color=INK, linewidth=1, zorder=1)
         told.append(f"{words} ({layout})")
     ax.set(ylim=(0, 1.12 * top), xlim=(0, 1.02 * limit), yticks=range(0, int(1.12 * top) + 1, 5))

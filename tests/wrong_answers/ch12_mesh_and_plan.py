@@ -640,7 +640,7 @@ def step_with_hidden_gradients(microbatches, pp, chunks, compute, tensor, gradie
     return right_step_by_parts(microbatches, pp, chunks, compute, tensor, 0)
 
 
-@wrong("ring_attention", "nan", "has NaN", earned=0)
+@wrong("ring_attention", "overflow", "exp(1000) is infinite", "largest score", earned=0)
 def ring_without_maximum(dist, q, k, v):
     """Sums exp(score) as it is, which is infinite for scores of a thousand."""
     rank, total, out = dist.get_rank(), 0.0, 0.0
@@ -719,3 +719,33 @@ def plan_by_divisors_of_the_batch(shape, node, gpus, batch, sequence):
     if not fitting:
         raise ValueError(f"{min(size for _, size, _ in every) / 1e9:.1f} GB" if every else "no layout")
     return min(fitting, key=lambda one: one[0])[2]
+
+
+@wrong("ring_attention", "overflow", "only with such scores", "shrink the old sums", earned=0)
+def ring_of_plain_exps(dist, q, k, v):
+    """Skips blocks of the future, masks its own, and takes exp of the scores as they are."""
+    rank, total, out = dist.get_rank(), 0.0, 0.0
+
+    def use(sender, keys, values):
+        nonlocal total, out
+        if sender <= rank:
+            keys, values = (tensor.repeat_interleave(len(q) // len(k), dim=0) for tensor in (keys, values))
+            weights = (q @ keys.transpose(1, 2) / math.sqrt(q.shape[-1])).exp()
+            weights = weights.tril() if sender == rank else weights
+            total, out = total + weights.sum(-1, keepdim=True), out + weights @ values
+
+    going_round(dist, q, k, v, use)
+    return out / total
+
+
+@wrong("place_axes", "no-room", "evenly", "reach into the next node", earned=2)
+def place_the_heaviest_that_fits(sizes, traffic, per_node):
+    """The heaviest axis first among those that are no larger than a node; the larger ones come last."""
+    return sorted(sizes, key=lambda axis: (sizes[axis] > per_node, -traffic[axis]))
+
+
+@wrong("step_seconds", "window", "waits for its tensor messages as well", earned=2)
+def step_hidden_behind_compute(microbatches, pp, chunks, compute, tensor, gradients):
+    """Gradients travel behind two thirds of the computing, and not while a backward waits for tensor messages."""
+    pipeline = (microbatches + (pp - 1) / chunks) * (compute + tensor)
+    return pipeline + max(0.0, gradients - 2 / 3 * compute)
