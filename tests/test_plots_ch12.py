@@ -24,6 +24,7 @@ OTHER = Layout(tp=8, dp=8)
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
     "axis_traffic": plots.axis_traffic,
+    "two_axes": plots.two_axes,
     "axis_traffic, with context": lambda: plots.axis_traffic(Layout(4, 8, 16, 32, chunks=8)),
     "ring_of_keys": plots.ring_of_keys,
     "shrinking_sum": lambda: plots.shrinking_sum()[0],
@@ -134,3 +135,9 @@ def test_every_published_run_has_its_strip():
     assert {kind_of(row) for row in rows} == set(KINDS)
     points = plots.predicted_and_measured(rows).collections
     assert sum(len(found.get_offsets()) for found in points) >= len(rows) == 61
+
+
+def test_two_axes_name_who_sums_what():
+    said, words = texts(plots.two_axes()), words_of(plots.two_axes().figure)
+    assert said.count("tp: activations") == said.count("dp: gradients") == 2 and said.count("rows A") == 2
+    assert "rank 3 has rows B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words

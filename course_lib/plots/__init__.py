@@ -77,7 +77,7 @@ from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
-from course_lib.plots.mesh import axis_traffic, mesh_of_ranks
+from course_lib.plots.mesh import axis_traffic, mesh_of_ranks, two_axes
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
@@ -316,6 +316,7 @@ __all__ = [
     "trace_of",
     "traces",
     "tree_rounds",
+    "two_axes",
     "two_levels",
     "two_phases",
     "two_trees",

@@ -91,6 +91,37 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
     return ax
 
 
+def two_axes(ax: Axes | None = None) -> Axes:
+    """Draw 2 x 2 ranks of tensor and data parallelism: whose matrices and rows are the same, and who sums what."""
+    ax = sheet(3.4, 100, 44, ax)
+    wide, high, told = 25, 11, []
+    for rank in range(4):
+        tensor, data = rank % 2, rank // 2
+        x, y = 14 + tensor * 47, 28 - data * 24
+        name = f"rank {rank}"
+        box(ax, x, y, wide, high, "white")
+        ax.text(x + wide / 2, y + 8.6, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+        box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"rows {'AB'[data]}")
+        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[5 + tensor], f"half {tensor}")
+        told.append(f"{name} has rows {'AB'[data]} and half {tensor} of each matrix")
+    for data in range(2):
+        y = 33.5 - data * 24
+        arrow(ax, (39.5, y), (60.5, y), "<|-|>", colour=TENSOR, line=2.4)
+        ax.text(50, y + 3.6, "tp: activations", ha="center", va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(50, y - 2.8, "in every layer", ha="center", va="center", fontsize=SMALLEST)
+    for tensor, side in ((0, "left"), (1, "right")):
+        x = 14 + wide / 2 + tensor * 47
+        arrow(ax, (x, 27.6), (x, 15.4), "<|-|>", colour=DATA, line=2.4)
+        away = 1.5 if side == "left" else -1.5
+        ax.text(x + away, 22.9, "dp: gradients", ha=side, va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(x + away, 19.6, "once a step", ha=side, va="center", fontsize=SMALLEST)
+    ax.set_title("Same rows: sum activations. Same half of the matrices: average gradients", fontsize=TITLE, loc="left")
+    told += ["ranks 0 and 1, and 2 and 3, sum activations along tp in every layer",
+             "ranks 0 and 2, and 1 and 3, average gradients along dp once a step"]  # fmt: skip
+    say(ax, "; ".join(told))
+    return ax
+
+
 def traffic(layout: Layout = META, batch: int = 2048, sequence: int = 8192) -> dict[str, float]:
     """Return the bytes that a rank of Llama-3-405B sends along each axis in one step, received ones not counted."""
     count, layers = microbatches(layout, batch), layers_on_rank(LLAMA.layers, layout.pp, layout.chunks)
