@@ -63,10 +63,10 @@ def test_each_axis_has_a_colour_of_its_own():
 
 def test_the_traffic_says_what_is_hidden():
     words = words_of(plots.axis_traffic().figure)
-    assert "241 GB, 0.65 s on NVLink: nothing hides it" in words and "21 GB, 0.41 s on a port: all but 0.05 s" in words
+    assert "241 GB, 0.65 s on NVLink: nothing hides it" in words and "19 GB, 0.38 s on a port: all but 0.05 s" in words
 
 
-def test_tensor_ranks_send_ten_times_as_much_as_data_ranks():
+def test_tensor_ranks_send_far_more_than_data_ranks():
     sent = traffic()
     assert sent["tp"] / sent["dp"] > 10 and sent["cp"] == 0
     count = 16 * 8 * 8 * 7 / 8 * 8192 * 16384 * 2  # micro-batches, layers, collectives, share, bytes
@@ -121,7 +121,7 @@ def test_the_parts_of_a_step_add_up_to_it():
 
 def test_the_published_runs_name_the_worst():
     words = words_of(plots.predicted_and_measured(published_runs()).figure)
-    assert "worst: Qwen3-30B-A3B, -69%" in words and "61 published runs" in words
+    assert "worst: Qwen3-30B-A3B, −69 %" in words and "61 published runs" in words
 
 
 def test_without_computing_a_step_is_what_comes_on_top():
@@ -139,5 +139,5 @@ def test_every_published_run_has_its_strip():
 
 def test_two_axes_name_who_sums_what():
     said, words = texts(plots.two_axes()), words_of(plots.two_axes().figure)
-    assert said.count("tp: activations") == said.count("dp: gradients") == 2 and said.count("rows A") == 2
-    assert "rank 3 has rows B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words
+    assert said.count("tp: activations") == said.count("dp: gradients") == 2 and said.count("samples A") == 2
+    assert "rank 3 has samples B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words

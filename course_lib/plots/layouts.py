@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from course_lib.planning import Layout, Plan, Published, Step, layout_memory
+from course_lib.planning import AXES, Layout, Plan, Published, Step, layout_memory
 from course_lib.planning.recipe import GENERATIONS
 from course_lib.planning.search import KEPT_FREE
 from course_lib.plots.canvas import (
@@ -49,20 +49,20 @@ PARTS = {
 
 def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = None) -> Axes:
     """Draw every layout that fits as a point of (GB, seconds), those with context ranks apart, and those `marked`."""
-    ax = new_axes(ax, 4.6)
+    ax = new_axes(ax, 4.4)
     least = found.best.seconds
     ring = [one for one in found.fitting if one.layout.cp > 1]
     plain = [one for one in found.fitting if one.layout.cp == 1]
     for chosen, colour, order in ((ring, CONTEXT, 1), (plain, BLUE, 2)):
         ax.scatter([one.room.total / 1e9 for one in chosen], [one.seconds for one in chosen], s=9, color=colour,
-                   alpha=0.3 if chosen is ring else 0.9, linewidths=0, zorder=order)  # fmt: skip
+                   alpha=0.45 if chosen is ring else 0.9, linewidths=0, zorder=order)  # fmt: skip
     limit = found.node.gpu.memory / 1e9
     allowed = limit * (1 - KEPT_FREE)
+    low, top = 0.78 * least, 1.65 * least
     for x, style in ((allowed, "--"), (limit, "-")):
-        ax.axvline(x, color=LIMIT, linestyle=style, linewidth=1.4)
-    top = 2.9 * least
-    ax.text(allowed - 0.8, 1.06 * top, f"the plan allows {allowed:.1f} of {limit:.0f} GB", color=LIMIT, ha="right",
-            fontsize=SMALLEST, va="center", bbox=PAPER)  # fmt: skip
+        ax.plot([x, x], [0.97 * least, top], color=LIMIT, linestyle=style, linewidth=1.4)
+    ax.text((allowed + limit) / 2, 1.4 * least, f"a plan may use {allowed:.1f} GB", color=LIMIT,
+            fontsize=SMALLEST, ha="center", va="center", rotation=90)  # fmt: skip
     named = {"the fastest": found.best.layout}
     if found.best.layout.cp > 1 and plain:
         named["the fastest without context ranks"] = plain[0].layout
@@ -73,22 +73,21 @@ def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = No
         shape, large = ("*", 16) if row == 0 else ("D", 8)
         ax.plot([x], [y], marker=shape, markersize=large, zorder=5, markeredgecolor=INK,
                 color=CONTEXT if layout.cp > 1 else BLUE)  # fmt: skip
-        words = f"{name} (place {found.place(layout):,}): {y:.2f} s, {x:.0f} GB"
-        low = (0.74 - 0.28 * row) * least
+        words = f"{name} (place {found.place(layout):,}): {y:.2f} s"
+        sizes = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in AXES if getattr(layout, axis) > 1)
+        under = (0.95 - 0.06 * row) * least
         side = 1 if x > limit / 2 else -1
-        ax.text(x + 1.2 * side, low, words, ha="right" if side > 0 else "left", va="center", fontsize=SMALLEST,
-                bbox=PAPER)  # fmt: skip
-        ax.plot([x, x], [low + 0.09 * least, y - 0.04 * least], color=INK, linewidth=1, zorder=1)
-        told.append(f"{words} ({layout})")
-    ax.set(ylim=(0, 1.12 * top), xlim=(0, 1.02 * limit), yticks=range(0, int(1.12 * top) + 1, 5))
-    more = sum(one.seconds > 1.12 * top for one in found.fitting)
-    if more:
-        ax.text(1, 1.06 * top, f"↑ {more:,} more take longer", fontsize=SMALLEST, va="center", bbox=PAPER)
+        ax.text(x + 0.6 * side, under, f"{words}, {sizes}", ha="right" if side > 0 else "left", va="center",
+                fontsize=SMALLEST)  # fmt: skip
+        ax.plot([x, x], [under + 0.025 * least, y - 0.015 * least], color=INK, linewidth=1, zorder=1)
+        told.append(f"{words}, {x:.0f} GB ({layout})")
+    ax.set(ylim=(low, top), xlim=(0, 1.02 * limit))
+    more = sum(one.seconds > top for one in found.fitting)
     marks = [Line2D([], [], color=colour, marker="o", linestyle="", markersize=5, label=name)
              for colour, name in ((CONTEXT, f"with context ranks ({len(ring):,})"),
                                   (BLUE, f"without ({len(plain):,})"))]  # fmt: skip
     legend_below(ax, marks, 2)
-    ax.set_xlabel("GB on the fullest GPU", fontsize=SMALLEST)
+    ax.set_xlabel(f"GB on the fullest GPU ({more:,} slower layouts lie above)", fontsize=SMALLEST)
     ax.set_ylabel("seconds of a step", fontsize=SMALLEST)
     title = f"{len(found.fitting):,} layouts fit"
     for name, layout in list(marked.items())[:1]:
@@ -97,7 +96,7 @@ def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = No
         many = "all" if ahead and rings == len(ahead) else f"{rings}"
         title += f"; {len(ahead)} are faster than {name}, and {many} of them have context ranks"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    told.append(f"{more:,} layouts that take more than {1.12 * top:.0f} s are not drawn")
+    told.append(f"{more:,} layouts that take more than {top:.0f} s are not drawn")
     told.append(f"{len(ring):,} have context ranks, {len(plain):,} have none")
     say(ax, "\n".join(told))
     return ax
@@ -131,7 +130,7 @@ def step_parts(steps: Mapping[str, Step], title: str, computing: bool = True, ax
     handles = [Patch(facecolor=PARTS[part][0], hatch=PARTS[part][1], edgecolor="white", label=PARTS[part][2])
                for part in used]  # fmt: skip
     ax.set_yticks(range(len(steps)), list(steps))
-    ax.set(ylim=(len(steps) - 0.5, -0.5), xlim=(0, (1.1 if computing else 1.4) * most))
+    ax.set(ylim=(len(steps) - 0.5, -0.5), xlim=(0, (1.1 if computing else 1.36) * most))
     ax.set_xlabel("seconds of a step" + ("" if computing else " that are not computing"), fontsize=SMALLEST)
     legend_below(ax, handles, 5)
     ax.set_title(title, fontsize=TITLE, loc="left")
@@ -146,31 +145,31 @@ def memory_by_stages(stages: Sequence[int] = (1, 4, 16), ax: Axes | None = None)
     16,384 GPUs and 2,048 sequences of 8,192 tokens, so that every pipeline has as many micro-batches as stages.
     """
     ax = new_axes(ax, 1.6 + 0.5 * len(stages))
-    state, rest = "weights, gradients, optimizer", "fresh gradients, logits"
-    parts = ((state, WEIGHTS), ("activations", ACTIVATIONS), (rest, GREY))
+    parts = (("weights, gradients, optimizer, logits", WEIGHTS), ("activations", ACTIVATIONS))
     told, most = [], 0.0
     for row, pp in enumerate(stages):
         layout = Layout(tp=8, pp=pp, dp=2048 // pp, chunks=8 if pp > 1 else 1, zero=2)
         room = layout_memory(LLAMA, layout, 2048, 8192)
-        sizes = (room.weights + room.gradients + room.optimizer, room.activations, room.logits + room.working)
+        sizes = (room.total - room.activations, room.activations)
         left = 0.0
         for (_, colour), size in zip(parts, sizes, strict=True):
             ax.barh(row, size / 1e9, 0.66, left, color=colour, edgecolor="white", linewidth=0.8)
-            if size > 6e9:
-                ax.text(left + size / 2e9, row, f"{size / 1e9:.0f}", ha="center", va="center", fontsize=SMALLEST,
-                        color="white" if colour == WEIGHTS else INK)  # fmt: skip
+            ax.text(left + size / 2e9, row, f"{size / 1e9:.0f}", ha="center", va="center", fontsize=SMALLEST,
+                    color="white" if colour == WEIGHTS else INK)  # fmt: skip
             left += size / 1e9
         most = max(most, left)
-        ax.text(left + 1, row, f"{left:.0f} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
-        told.append(f"{pp} stages: {sizes[0] / 1e9:.1f} GB of state, {sizes[1] / 1e9:.1f} of activations, {left:.1f} "
-                    "in all")  # fmt: skip
+        right = 81 if 70 < left < 80 else left + 1  # not across the line of 80 GB
+        ax.text(right, row, f"{left:.0f} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
+        told.append(f"{pp} stages: {sizes[0] / 1e9:.1f} GB of weights and the like, {sizes[1] / 1e9:.1f} of "
+                    f"activations, {left:.1f} in all")  # fmt: skip
     ax.axvline(80, color=LIMIT, linestyle="--", linewidth=1.6, zorder=0.5)
-    ax.text(81, len(stages) - 0.35, "an H100 has 80 GB", color=LIMIT, fontsize=SMALLEST, va="center")
+    ax.text(81, len(stages) - 0.35, f"an H100 has 80 GB; a plan may use {80 * (1 - KEPT_FREE):.1f}", color=LIMIT,
+            fontsize=SMALLEST, va="center")  # fmt: skip
     ax.set(xlim=(0, 1.1 * most), ylim=(len(stages) - 0.1, -0.6))
     ax.set_yticks(range(len(stages)), [f"{pp} stage{'s' if pp > 1 else ''}" for pp in stages])
     ax.set_xlabel("GB on the fullest GPU, with 8 tensor ranks", fontsize=SMALLEST)
     legend_below(ax, [Patch(facecolor=colour, label=name) for name, colour in parts], 3)
-    ax.set_title("More stages hold fewer weights, but just as many activations", fontsize=TITLE, loc="left")
+    ax.set_title("More stages, all kept busy: fewer weights, but just as many activations", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
 
@@ -188,6 +187,10 @@ def kind_of(row: Published) -> str:
     return {"Ampere": "DGX A100", "Hopper": "DGX H100"}.get(generation, generation)
 
 
+def _percent(error: float) -> str:
+    return f"{100 * error:+.0f} %".replace("-", "−")
+
+
 def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) -> Axes:
     """Draw how far off the prediction of each published run is, a strip for each kind of run."""
     ax = new_axes(ax, 4.1)
@@ -201,14 +204,14 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
             face, edge = ("white", CONTEXT) if row.layout.cp > 1 else (GREY, GREY) if row.calibrates else (BLUE, BLUE)
             ax.scatter([100 * row.error], [y], s=46, marker="D" if row.calibrates else "o", linewidths=1.6, zorder=3,
                        facecolor=face, edgecolor=edge)  # fmt: skip
-        errors = ", ".join(f"{row.error:+.0%}{' with context ranks' if row.layout.cp > 1 else ''}" for row in mine)
+        errors = ", ".join(f"{_percent(row.error)}{' with context ranks' if row.layout.cp > 1 else ''}" for row in mine)
         told.append(f"{kind}: {errors}")
     meta = next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == 1)
     worst = max(rows, key=lambda row: abs(row.error))
     ring = next(row for row in rows if row.shape.name == "Llama-3-8B" and row.layout.cp == 8)
-    for row, words, there in ((meta, f"Meta, 16,384 GPUs: {meta.error:+.0%}", (17, 1)),
-                              (ring, f"8 context ranks: {ring.error:+.0%}", (-70, 3.45)),
-                              (worst, f"worst: {worst.shape.name}, {worst.error:+.0%}", (-70, 4.55))):  # fmt: skip
+    for row, words, there in ((meta, f"Meta, 16,384 GPUs: {_percent(meta.error)}", (6.5, 0.5)),
+                              (ring, f"8 context ranks: {_percent(ring.error)}", (-70, 3.45)),
+                              (worst, f"worst: {worst.shape.name}, {_percent(worst.error)}", (-70, 4.55))):  # fmt: skip
         place = KINDS.index(kind_of(row))
         mine = sorted((one for one in rows if kind_of(one) == KINDS[place]), key=lambda one: one.error)
         y = place + (mine.index(row) % 3 - 1) * 0.17
@@ -217,8 +220,8 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     counts = [sum(kind_of(row) == kind for row in rows) for kind in KINDS]
     ax.set_yticks(range(len(KINDS)), [f"{kind} ({count})" for kind, count in zip(KINDS, counts, strict=True)])
     ax.set(xlim=(-74, 44), ylim=(len(KINDS) - 0.5, -0.5))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f} %".replace("-", "−") if value else "exact")
-    ax.set_xlabel("← it took longer than predicted          it was faster than predicted →", fontsize=SMALLEST)
+    ax.xaxis.set_major_formatter(lambda value, _: _percent(value / 100) if value else "exact")
+    ax.set_xlabel("predicted / measured − 1:  ← it took longer than predicted      it was faster →", fontsize=SMALLEST)
     marks = ((BLUE, BLUE, "o", "no context ranks"), ("white", CONTEXT, "o", "context ranks"),
              (GREY, GREY, "D", "used to set a number"))  # fmt: skip
     handles = [Line2D([], [], marker=mark, linestyle="", markersize=7, markerfacecolor=face, markeredgecolor=edge,
@@ -226,7 +229,8 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     handles.append(Patch(facecolor=SKY, alpha=0.25, label="within 15 %"))
     legend_below(ax, handles, 4)
     middle = median(abs(row.error) for row in rows if not row.calibrates)
-    title = f"{len(rows)} published runs: half of the predictions are within {middle:.1%}, but not of every kind"
+    count = sum(not row.calibrates for row in rows)
+    title = f"{len(rows)} published runs: half of the {count} predictions are within {middle:.1%}, but see which"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "\n".join([f"worst: {worst.shape.name}, {worst.error:+.0%}", *told]))
+    say(ax, "\n".join([f"worst: {worst.shape.name}, {_percent(worst.error)}", *told]))
     return ax

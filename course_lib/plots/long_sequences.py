@@ -13,7 +13,6 @@ from course_lib.plots.canvas import (
     FACES,
     INK,
     LIMIT,
-    SENT,
     SMALLEST,
     TITLE,
     WAITING,
@@ -25,6 +24,7 @@ from course_lib.plots.canvas import (
     say,
     sheet,
 )
+from course_lib.plots.mesh import CONTEXT
 
 
 def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
@@ -32,7 +32,7 @@ def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
     ax = sheet(0.75 + 0.66 * ranks, 100, 12.5 * ranks + 9, ax)
     ax.set_ylim(4, 12.5 * ranks + 9)
     wide, high, told = 14.5, 6.2, []
-    left = [15 + rank * 21 for rank in range(ranks)]
+    left = [18 + rank * 21 for rank in range(ranks)]
     for rank in range(ranks):
         ax.text(left[rank] + wide / 2, 12.5 * ranks + 5.5, f"rank {rank}: queries {rank}", ha="center", va="center",
                 fontsize=SMALLEST, weight="bold")  # fmt: skip
@@ -54,13 +54,16 @@ def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
             half = ", of which each token sees those before it" if source == rank else ""
             words.append(f"rank {rank} has keys {source}{half if sees else ', all in the future'}")
             if step < ranks - 1 and rank < ranks - 1:
-                arrow(ax, (x + wide - 1, y - 0.2), (left[rank + 1] + 1, y - 6.1), colour=SENT, line=1.6)
+                arrow(ax, (x + wide - 1, y - 0.2), (left[rank + 1] + 1, y - 6.1), colour=CONTEXT, line=1.6)
         if step < ranks - 1:  # once round: out on the right, in on the left
-            arrow(ax, (left[-1] + wide - 1, y - 0.2), (left[-1] + wide + 5, y - 6.1), colour=SENT, line=1.6)
-            arrow(ax, (left[0] - 4.5, y - 0.2), (left[0] + 1, y - 6.1), colour=SENT, line=1.6)
+            arrow(ax, (left[-1] + wide - 1, y - 0.2), (left[-1] + wide + 3.5, y - 6.1), colour=CONTEXT, line=1.6)
+            arrow(ax, (left[0] - 4.5, y - 0.2), (left[0] + 1, y - 6.1), colour=CONTEXT, line=1.6)
         told.append(f"round {step}: {'; '.join(words)}")
-    ax.set_title("Keys and values go round, queries stay; grey is the future, which nobody may see", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    top = 12.5 * ranks - 7 + high  # of the first box: what goes down in it, and what to the right
+    ax.text(left[0] - 0.8, top - high / 2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
+    ax.text(left[0] + wide / 2, top + 2, "keys →", ha="center", va="center", fontsize=SMALLEST)
+    ax.set_title("Keys and values go round, queries stay; grey keys lie in the future of the rank's queries",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax
 
@@ -87,8 +90,11 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
         ax.set_title(f"{'before' if ax is axes[0] else 'after'}: maximum {most:g}, sum {total:.2f}", fontsize=SMALLEST,
                      loc="left")  # fmt: skip
     axes[0].set_ylabel("exp(score − maximum)", fontsize=SMALLEST)
-    arrow(axes[1], (0.62, 0.86), (0.62, 0.3), colour=LIMIT, line=2)
-    axes[1].text(0.72, 0.62, f"× exp({old:g} − {new:g})\n= {shrink:.3f}", fontsize=SMALLEST, color=LIMIT)
+    for place, score in enumerate(first):
+        height = math.exp(score - old)
+        arrow(axes[1], (place, height), (place, height * shrink + 0.11), colour=LIMIT, line=2)
+        axes[1].text(place, height + 0.03, f"× {shrink:.3f}", fontsize=SMALLEST, color=LIMIT, ha="center")
+    axes[1].text(0.45, 0.6, f"exp({old:g} − {new:g})\n= {shrink:.3f}", fontsize=SMALLEST, color=LIMIT)
     figure.suptitle("A larger score arrives: the old terms shrink, all by the same factor", fontsize=TITLE, x=0.01,
                     ha="left")  # fmt: skip
     say(axes[0], f"scores {first} with maximum {old:g}")
@@ -117,6 +123,7 @@ def causal_work(ranks: int = 8) -> list[Axes]:
             long = 2.6 * share
             ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor=FACES[rank], linewidth=0.6,
                                    edgecolor=INK))  # fmt: skip
+            ax.text(side - 4.8, y + side / 44, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
         ratio = max(work) / mean
         ax.set(xlim=(-3.6, side + 3.2), ylim=(side + 1.4, -0.9), aspect="equal")

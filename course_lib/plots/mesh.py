@@ -58,7 +58,8 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
         ax.text(LEFT - 0.9, y + HIGH / 2, f"copy {row}", ha="right", va="center", fontsize=SMALLEST,
                 weight="bold" if own else "normal")  # fmt: skip
     for y in (39.5, 17):
-        ax.text(LEFT + WIDE / 2, y, "⋮", ha="center", va="center", fontsize=TITLE)
+        for column in (0, 1, 3):
+            ax.text(LEFT + column * STEP + WIDE / 2, y, "⋮", ha="center", va="center", fontsize=TITLE)
     middle, edge = LEFT + 4 * STEP + WIDE / 2, LEFT + 4 * STEP + WIDE
     for top, low in ((43, 24 + HIGH), (24, 5 + HIGH)):
         arrow(ax, (middle, top), (middle, low), "<|-|>", colour=DATA, line=2)
@@ -92,7 +93,7 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
 
 
 def two_axes(ax: Axes | None = None) -> Axes:
-    """Draw 2 x 2 ranks of tensor and data parallelism: whose matrices and rows are the same, and who sums what."""
+    """Draw 2 x 2 ranks of tensor and data parallelism: whose matrices and samples are the same, and who sums what."""
     ax = sheet(3.4, 100, 44, ax)
     wide, high, told = 25, 11, []
     for rank in range(4):
@@ -101,21 +102,22 @@ def two_axes(ax: Axes | None = None) -> Axes:
         name = f"rank {rank}"
         box(ax, x, y, wide, high, "white")
         ax.text(x + wide / 2, y + 8.6, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"rows {'AB'[data]}")
+        box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"samples {'AB'[data]}")
         box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[5 + tensor], f"half {tensor}")
-        told.append(f"{name} has rows {'AB'[data]} and half {tensor} of each matrix")
+        told.append(f"{name} has samples {'AB'[data]} and half {tensor} of each matrix")
     for data in range(2):
         y = 33.5 - data * 24
         arrow(ax, (39.5, y), (60.5, y), "<|-|>", colour=TENSOR, line=2.4)
         ax.text(50, y + 3.6, "tp: activations", ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(50, y - 2.8, "in every layer", ha="center", va="center", fontsize=SMALLEST)
+        ax.text(50, y - 2.8, "summed in every layer", ha="center", va="center", fontsize=SMALLEST)
     for tensor, side in ((0, "left"), (1, "right")):
         x = 14 + wide / 2 + tensor * 47
         arrow(ax, (x, 27.6), (x, 15.4), "<|-|>", colour=DATA, line=2.4)
         away = 1.5 if side == "left" else -1.5
         ax.text(x + away, 22.9, "dp: gradients", ha=side, va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(x + away, 19.6, "once a step", ha=side, va="center", fontsize=SMALLEST)
-    ax.set_title("Same rows: sum activations. Same half of the matrices: average gradients", fontsize=TITLE, loc="left")
+        ax.text(x + away, 19.6, "averaged once a step", ha=side, va="center", fontsize=SMALLEST)
+    title = "Same samples: sum activations. Same half of the matrices: average gradients"
+    ax.set_title(title, fontsize=TITLE, loc="left")
     told += ["ranks 0 and 1, and 2 and 3, sum activations along tp in every layer",
              "ranks 0 and 2, and 1 and 3, average gradients along dp once a step"]  # fmt: skip
     say(ax, "; ".join(told))
@@ -145,7 +147,7 @@ def axis_traffic(layout: Layout = META, ax: Axes | None = None) -> Axes:
     sent = {axis: size / 1e9 for axis, size in traffic(layout).items() if size}
     step = step_of(LLAMA, layout, DGX_H100, 2048, 8192)
     shows = {"tp": step.tensor, "cp": step.context, "pp": step.pipeline, "dp": step.data}
-    ax = new_axes(ax, 1.1 + 0.45 * len(sent))
+    ax = new_axes(ax, 1.1 + 0.55 * len(sent))
     colours = {"tp": TENSOR, "cp": CONTEXT, "pp": PIPELINE, "dp": DATA}
     names = {"tp": f"tensor, {layout.tp} ranks", "pp": f"pipeline, {layout.pp}", "dp": f"data, {layout.dp}",
              "cp": f"context, {layout.cp}"}  # fmt: skip
@@ -156,12 +158,14 @@ def axis_traffic(layout: Layout = META, ax: Axes | None = None) -> Axes:
         ax.barh(place, size, 0.62, color=colours[axis])
         seconds = size * 1e9 / carried(link)
         words = f"{size:,.0f} GB, {seconds:.2f} s on {name}: " + (
-            "nothing hides it" if shows[axis] > 0.9 * seconds else f"all but {shows[axis]:.2f} s hidden")  # fmt: skip
+            "nothing hides it" if shows[axis] > 0.9 * seconds else
+            f"all but {shows[axis]:.2f} s\nhides behind computing")  # fmt: skip
         ax.text(size + 0.01 * most, place, words, va="center", fontsize=SMALLEST)
-        told.append(f"{names[axis]}: {words}")
-    ax.set(xlim=(0, 1.76 * most), ylim=(len(sent) - 0.5, -0.6))
+        told.append(f"{names[axis]}: {words}".replace("\n", " "))
+    ax.set(xlim=(0, 1.8 * most), ylim=(len(sent) - 0.5, -0.6))
     ax.set_yticks(range(len(sent)), [names[axis] for axis in sent])
     ax.set_xticks(range(0, int(most) + 1, 50))
+    ax.spines["bottom"].set_bounds(0, most)
     ax.set_xlabel("GB that one rank sends in a step", fontsize=SMALLEST, loc="left")
     ratio = sent["tp"] / max(size for axis, size in sent.items() if axis != "tp")
     ax.set_title(f"Tensor ranks send {ratio:.0f} times as much as any others, so they get the fastest link",
