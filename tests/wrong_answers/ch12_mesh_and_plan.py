@@ -240,6 +240,44 @@ def ring_without_correction(dist, q, k, v):
     return sum(found) / len(found)
 
 
+def online(dist, q, k, v, shrink_total=True, shrink_out=True, skip=True):
+    """Attend online, and leave out one of the corrections, or do not skip blocks of later ranks."""
+    rank, most, total, out = dist.get_rank(), torch.tensor(-math.inf, dtype=q.dtype), 0.0, 0.0
+
+    def use(sender, keys, values):
+        nonlocal most, total, out
+        if sender <= rank or not skip:
+            here, sums, weighted = block(q, keys, values, sender == rank)
+            highest = torch.maximum(most, here)
+            old, new = (most - highest).exp(), (here - highest).exp()
+            total = total * (old if shrink_total else 1) + sums * new
+            out = out * (old if shrink_out else 1) + weighted * new
+            most = highest
+
+    going_round(dist, q, k, v, use)
+    return out / total
+
+
+@wrong("ring_attention", "not-shrunk", "not shrunk when a larger score came", "exp(old maximum", earned=0)
+def ring_that_shrinks_nothing(dist, q, k, v):
+    return online(dist, q, k, v, shrink_total=False, shrink_out=False)
+
+
+@wrong("ring_attention", "out-not-shrunk", "the same factor belongs to both", earned=0)
+def ring_that_shrinks_the_sum_only(dist, q, k, v):
+    return online(dist, q, k, v, shrink_out=False)
+
+
+@wrong("ring_attention", "sum-not-shrunk", "the same factor belongs to both", earned=0)
+def ring_that_shrinks_the_output_only(dist, q, k, v):
+    return online(dist, q, k, v, shrink_total=False)
+
+
+@wrong("ring_attention", "future-blocks", "has seen keys 1 to 1", "skip a block", earned=0)
+def ring_that_skips_nothing(dist, q, k, v):
+    return online(dist, q, k, v, skip=False)
+
+
 @wrong("ring_attention", "nan", "-inf - -inf", earned=0)
 def ring_of_masked_blocks(dist, q, k, v):
     """Masks blocks of later ranks whole, in place of skipping them, and starts with the wrong one."""
@@ -366,12 +404,12 @@ def stepped(dist, groups, layers, x, targets, rate, group="dp", scale=None, forw
     return loss.item()
 
 
-@wrong("train_step_2d", "own-loss", "the rank's own rows", earned=0)
+@wrong("train_step_2d", "own-loss", "the rank's own samples", earned=0)
 def step_own_loss(dist, groups, layers, x, targets, rate):
     return stepped(dist, groups, layers, x, targets, rate, mean=False)
 
 
-@wrong("train_step_2d", "own-gradient", "gradient of the rank's own rows", earned=1)
+@wrong("train_step_2d", "own-gradient", "gradient of the rank's own samples", earned=1)
 def step_own_gradient(dist, groups, layers, x, targets, rate):
     return stepped(dist, groups, layers, x, targets, rate, group=None, scale=1)
 
