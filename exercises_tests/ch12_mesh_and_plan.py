@@ -135,6 +135,16 @@ UNEVEN = (  # the axis with most bytes is larger than a node, and another one fi
 )
 
 
+def _straddles(order: Any, sizes: dict, per_node: int) -> tuple[str, int]:
+    """Return the first axis of an order with a group that lies in two nodes, and how far apart its ranks are."""
+    apart = 1
+    for axis in order:
+        if sizes[axis] > 1 and per_node % (apart * sizes[axis]):
+            return axis, apart
+        apart *= sizes[axis]
+    return order[-1], apart
+
+
 def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
     see = f"place_axes({sizes}, {traffic}, {per_node})"
     case = Case(label=f"for axes {sizes} with traffic {traffic} on nodes of {per_node}", see=see)
@@ -146,8 +156,13 @@ def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
     told = f"{list(got)} lets {mine:,.0f} bytes leave their node; {list(best)} lets {least:,.0f}"
     by_bytes = list(got) == sorted(sizes, key=traffic.get, reverse=True)
     code, why = "value", ""
-    if by_bytes:
+    if by_bytes and sizes[got[0]] > per_node:
         code, why = "by-traffic", ": the axis with most bytes is larger than a node, and drives out one that would fit"
+    elif by_bytes:
+        axis, apart = _straddles(got, sizes, per_node)
+        why = f": the heaviest axes come first, but the {sizes[axis]} ranks of {axis}, {apart} apart, don't fill nodes "
+        why += f"of {per_node} evenly, so that groups reach into the next node"
+        code = "no-room"
     elif close(back, least):
         code, why = "outermost-first", ": the same order backwards. Name the innermost axis first"
     elif list(got) == sorted(sizes, key=sizes.get):
@@ -179,6 +194,29 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = 
     k, v = (tensor.repeat_interleave(len(q) // len(k), dim=0) for tensor in (k, v))
     scores = q @ k.transpose(1, 2) / (q.shape[2] ** 0.5 if scale else 1)
     return (scores + torch.full_like(scores[0], -math.inf).triu(1) * causal if causal else scores).softmax(2) @ v
+
+
+def careless(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: int, rank: int) -> dict[str, torch.Tensor]:
+    """Return what a rank gets out if it slips in the online softmax: a sum is not shrunk, or no block is skipped."""
+    q = q.chunk(ranks, 1)[rank]
+    keys, values = (tensor.repeat_interleave(len(q) // len(k), dim=0).chunk(ranks, 1) for tensor in (k, v))
+    future = q.new_full((q.shape[1], q.shape[1]), -math.inf).triu(1)
+
+    def attend(seen: list[int], total_shrinks: bool, out_shrinks: bool) -> torch.Tensor:
+        most, total, out = -math.inf, 0.0, 0.0
+        for source in seen:
+            scores = q @ keys[source].transpose(1, 2) / q.shape[2] ** 0.5 + (future if source == rank else 0)
+            highest = scores.amax(2, keepdim=True).clamp(min=most)
+            shrink, weights = (most - highest).exp(), (scores - highest).exp()
+            total = total * (shrink if total_shrinks else 1) + weights.sum(2, keepdim=True)
+            out = out * (shrink if out_shrinks else 1) + weights @ values[source]
+            most = highest
+        return out / total
+
+    before = list(range(rank, -1, -1))  # in the order in which they come round
+    return {"neither": attend(before, False, False), "only sum": attend(before, True, False),
+            "only out": attend(before, False, True),
+            "future": attend([(rank - step) % ranks for step in range(ranks)], True, True)}  # fmt: skip
 
 
 class Watching:
@@ -245,12 +283,26 @@ def _attends(
     trace = case.run(attended, answer, mine)
     for rank, got in enumerate(trace):
         own = attention(*(tensor.chunk(ranks, 1)[rank] for tensor in whole))
+        slips = careless(*whole, ranks, rank)
         case.expect(isinstance(got, torch.Tensor), f"rank {rank} returned {shown(got)}: return its output", "form")
-        case.expect(not got.isnan().any(), f"the output on rank {rank} has NaN: a block without any key in sight has "
-                    "-inf - -inf somewhere. Skip it", "nan")  # fmt: skip
+        told = f"the output on rank {rank} has NaN"
+        # small scores were right before: what overflows now is exp itself
+        case.expect(large == 1 or not got.isnan().any(), f"{told}, and only with such scores: exp(1000) is infinite, "
+                    "and exp(-1000) is 0. Subtract the largest score that the query has met before you take exp, and "
+                    "shrink the old sums when it grows", "overflow")  # fmt: skip
+        case.expect(not got.isnan().any(), f"{told}: a block without any key in sight has -inf - -inf somewhere. "
+                    "Skip it", "nan")  # fmt: skip
         case.same(got.detach(), want[rank], f"the output on rank {rank}",
             Mistake("not-causal", full[rank], "looks into the future: a token sees itself and those before it, and "
                     "blocks of later ranks not at all"),
+            Mistake("future-blocks", slips["future"], f"has seen keys {rank + 1} to {ranks - 1}, which lie in the "
+                    f"future of all queries of rank {rank}: skip a block whose number is larger than the rank's"),
+            Mistake("not-shrunk", slips["neither"], "is that of old sums that were not shrunk when a larger score "
+                    "came: before a block is added, multiply the sum and the output by exp(old maximum - new maximum)"),
+            Mistake("out-not-shrunk", slips["only sum"], "was divided by a sum that had been shrunk, while the output "
+                    "had not: the same factor belongs to both"),
+            Mistake("sum-not-shrunk", slips["only out"], "had been shrunk when a larger score came, but not the sum by "
+                    "which it was divided: the same factor belongs to both"),
             Mistake("unscaled", unscaled[rank], "is that of scores that were not divided by the square root of the "
                     "head's width"),
             Mistake("own-block", own, "is attention to the rank's own keys only: those of the ranks before it are "
@@ -336,7 +388,7 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
         if what == "loss":
             case.expect(is_number(got), f"rank {rank} returned {shown(got)}: return the loss as a number", "form")
             case.same(float(got), loss, f"the loss on rank {rank}",
-                Mistake("own-loss", own[0], "is that of the rank's own rows: average it over the data ranks"),
+                Mistake("own-loss", own[0], "is that of the rank's own samples: average it over the data ranks"),
                 Mistake("summed-loss", loss * dp, "is the sum over the data ranks: divide by their number"),
                 tolerance=EXACT,
             )  # fmt: skip
@@ -348,8 +400,8 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
             before = cut[rank][place]
             mistakes = [
                 Mistake("not-stepped", before, "is as it was: write into weight.data"),
-                Mistake("own-gradient", mine, "was stepped with the gradient of the rank's own rows: average it over "
-                        "the data ranks"),
+                Mistake("own-gradient", mine, "was stepped with the gradient of the rank's own samples: average it "
+                        "over the data ranks"),
                 Mistake("summed", before + dp * (right - before), "was stepped with the sum of the gradients: divide "
                         f"by the {dp} data ranks"),
                 Mistake("world-mean", before + (right - before) / tp, "was stepped with too small a gradient: divide "
@@ -555,6 +607,9 @@ def check_step_seconds(answer: Any, part: Any) -> str:
             Mistake("no-bubble", m * both, "is the time without a bubble: the pipeline has to fill and to drain"),
             Mistake("chunks", (m + pp - 1) * both, "is the time without chunks: with v of them the bubble is a v-th"),
             Mistake("tensor-hidden", (m + (pp - 1) / chunks) * compute, "leaves tensor parallelism's messages out"),
+            Mistake("window", (m + (pp - 1) / chunks) * both + max(0.0, gradients - 2 / 3 * compute), "hides the "
+                    "gradients behind two thirds of compute: a backward waits for its tensor messages as well, and "
+                    "gradients travel meanwhile"),
             Mistake("not-hidden", want + gradients - max(0.0, gradients - 2 / 3 * both), "adds all of the gradients' "
                     "time: they travel behind the last micro-batch's backward"),
             Mistake("all-hidden", (m + (pp - 1) / chunks) * both, "hides the gradients altogether: they can hide "

@@ -1,6 +1,8 @@
-"""Pictures of chapter 12: the mesh, bytes along axes, the ring of keys, causal work, layouts and published runs."""
+"""Pictures of chapter 12: the mesh, bytes along axes, attention in a ring, layouts, stages and published runs."""
 
 from __future__ import annotations
+
+import math
 
 import matplotlib
 import pytest
@@ -12,20 +14,27 @@ from legible import assert_legible
 from course_lib import plots
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
-from course_lib.planning import Layout, plan, published_runs
+from course_lib.planning import Layout, layout_memory, plan, published_runs, step_seconds
 from course_lib.plots import words_of
-from course_lib.plots.mesh import META, traffic
+from course_lib.plots.layouts import KINDS, kind_of
+from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR, traffic
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
     "axis_traffic": plots.axis_traffic,
+    "two_axes": plots.two_axes,
     "axis_traffic, with context": lambda: plots.axis_traffic(Layout(4, 8, 16, 32, chunks=8)),
     "ring_of_keys": plots.ring_of_keys,
+    "shrinking_sum": lambda: plots.shrinking_sum()[0],
     "causal_work": lambda: plots.causal_work()[0],
+    "memory_by_stages": plots.memory_by_stages,
     "plan_picture": lambda: plots.plan_picture(SMALL, {"another": OTHER}),
-    "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}),
+    "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
+    "step_parts, without computing": lambda: plots.step_parts(
+        {"another": SMALL.of(OTHER).step}, "what comes on top of computing", computing=False
+    ),
     "predicted_and_measured": lambda: plots.predicted_and_measured(published_runs()),
 }
 
@@ -39,12 +48,25 @@ def test_every_picture_is_legible(name):
     assert_legible(DRAWN[name]().figure)
 
 
-def test_the_mesh_says_its_product_and_its_links():
-    said = " ".join(texts(plots.mesh_of_ranks()))
-    assert "8 x 16 x 128 = 16,384 ranks" in said and "NVLink, 450 GB/s" in said and "50 GB/s" in said
+def test_the_mesh_says_one_ranks_digits_and_its_links():
+    ax = plots.mesh_of_ranks()
+    said, words = " ".join(texts(ax)), words_of(ax.figure)
+    assert "8 x 16 x 128 = 16,384 ranks" in words and "NVLink of 450 GB/s" in said and "ports of 50 GB/s" in said
+    assert "GPU 2 + 8 · (machine 15 + 16 · copy 9)" in said and 2 + 8 * (15 + 16 * 9) == 1274
+    groups = plots.mesh_of_ranks(rank=16383)
+    assert "GPU 7 + 8 · (machine 15 + 16 · copy 127)" in " ".join(texts(groups))
 
 
-def test_tensor_ranks_send_ten_times_as_much_as_data_ranks():
+def test_each_axis_has_a_colour_of_its_own():
+    assert len({TENSOR, PIPELINE, CONTEXT, DATA}) == 4
+
+
+def test_the_traffic_says_what_is_hidden():
+    words = words_of(plots.axis_traffic().figure)
+    assert "241 GB, 0.65 s on NVLink: nothing hides it" in words and "19 GB, 0.38 s on a port: all but 0.05 s" in words
+
+
+def test_tensor_ranks_send_far_more_than_data_ranks():
     sent = traffic()
     assert sent["tp"] / sent["dp"] > 10 and sent["cp"] == 0
     count = 16 * 8 * 8 * 7 / 8 * 8192 * 16384 * 2  # micro-batches, layers, collectives, share, bytes
@@ -62,23 +84,60 @@ def test_the_ring_brings_every_block_to_every_rank():
 
 def test_zigzag_makes_the_work_the_same():
     left, right = plots.causal_work(4)
-    assert "1.75 times the mean" in left.get_title("left") and "all the same" in right.get_title("left")
+    assert "1.750 times the mean" in left.get_title("left") and "all the same" in right.get_title("left")
     assert "rank 0: 6.2%, rank 1: 18.8%, rank 2: 31.2%, rank 3: 43.8%" in words_of(left.figure)
+    left, right = plots.causal_work()
+    assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("1.000") == 8
+
+
+def test_the_shrinking_sum_ends_as_if_all_scores_had_come_at_once():
+    left, right = plots.shrinking_sum((1, 0), (3, 2))
+    both = sum(math.exp(score - 3) for score in (1, 0, 3, 2))
+    assert f"sum {both:.2f}" in right.get_title("left") and "sum 1.37" in left.get_title("left")
+    assert sum(bar.get_height() for bar in right.patches if bar.get_linestyle() != ":") == pytest.approx(both)
+
+
+def test_stages_cut_weights_and_not_activations():
+    words = words_of(plots.memory_by_stages().figure)
+    for pp, told in ((1, "67.2 of activations, 171.7 in all"), (4, "68.2 of activations"), (16, "68.2 of activations")):
+        room = layout_memory(LLAMA, Layout(tp=8, pp=pp, dp=2048 // pp, chunks=8 if pp > 1 else 1, zero=2), 2048, 8192)
+        assert f"{pp} stages: " in words and told in words and f"{room.total / 1e9:.1f} in all" in words
 
 
 def test_the_plan_marks_the_best_and_the_named_layout():
     ax = plots.plan_picture(SMALL, {"another": OTHER})
     words = words_of(ax.figure)
-    assert f"the best: {SMALL.best.layout}" in words and f"another: {OTHER}" in words
-    assert f"{len(SMALL.fitting):,} layouts fit" in words
+    assert "the fastest (place 1): " in words and f"({SMALL.best.layout})" in words
+    assert f"another (place {SMALL.place(OTHER):,}): " in words and f"({OTHER})" in words
+    ahead = [one for one in SMALL.fitting if one.seconds < SMALL.of(OTHER).seconds]
+    assert f"{len(SMALL.fitting):,} layouts fit; {len(ahead)} are faster than another" in words
 
 
 def test_the_parts_of_a_step_add_up_to_it():
-    ax = plots.step_parts({"the best": SMALL.best.step})
+    ax = plots.step_parts({"the best": SMALL.best.step}, "a step")
     drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
     assert drawn == pytest.approx(SMALL.best.seconds, abs=0.05)
 
 
 def test_the_published_runs_name_the_worst():
     words = words_of(plots.predicted_and_measured(published_runs()).figure)
-    assert "Qwen3-30B-A3B is the worst with -69%" in words and "61 published runs" in words
+    assert "worst: Qwen3-30B-A3B, −69 %" in words and "61 published runs" in words
+
+
+def test_without_computing_a_step_is_what_comes_on_top():
+    step = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
+    ax = plots.step_parts({"Meta's": step}, "a step", computing=False)
+    assert "1.41 s on top of 5.22" in " ".join(texts(ax))
+
+
+def test_every_published_run_has_its_strip():
+    rows = published_runs()
+    assert {kind_of(row) for row in rows} == set(KINDS)
+    points = plots.predicted_and_measured(rows).collections
+    assert sum(len(found.get_offsets()) for found in points) >= len(rows) == 61
+
+
+def test_two_axes_name_who_sums_what():
+    said, words = texts(plots.two_axes()), words_of(plots.two_axes().figure)
+    assert said.count("tp: activations") == said.count("dp: gradients") == 2 and said.count("samples A") == 2
+    assert "rank 3 has samples B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words

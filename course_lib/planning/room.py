@@ -49,13 +49,18 @@ def layers_on_rank(layers: int, pp: int, chunks: int) -> int:
 
 @cache
 def parameters(shape: ModelShape, tp: int, pp: int, chunks: int, ep: int) -> tuple[float, float]:
-    """Return (all but the experts, experts) of the parameters on the fullest pipeline rank."""
+    """Return (all but the experts, experts) of the parameters on the fullest pipeline rank.
+
+    Where the embedding counts as a layer, its rank has a layer less: the fullest is the larger of two ranks.
+    """
     whole = parameters_on_rank(shape, tp=tp, ep=ep)
     if pp == 1:
         return whole["shared"], whole["experts"] * tp
-    ends = (1 if shape.tied else 2) * shape.vocabulary * shape.hidden / tp
-    share = layers_on_rank(shape.layers, pp, chunks) / shape.layers
-    return (whole["shared"] - ends) * share + shape.vocabulary * shape.hidden / tp, whole["experts"] * tp * share
+    embedding = shape.vocabulary * shape.hidden / tp
+    layer = (whole["shared"] - (1 if shape.tied else 2) * embedding) / shape.layers
+    layers = layers_on_rank(shape.layers, pp, chunks)
+    first = layers * layer + embedding - (0 if layers * pp == shape.layers else layer)
+    return max(layers * layer, first), whole["experts"] * tp * layers / shape.layers
 
 
 @cache

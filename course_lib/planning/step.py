@@ -7,6 +7,7 @@ Each term is a formula of an earlier chapter; `tests/test_planning.py` holds the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -66,6 +67,12 @@ def quick(link: Link) -> Link:
     """Return the link with the bandwidth that NCCL reckons with, and the latency of its quickest protocol."""
     latency = min((one.latency for one in link.protocols), default=link.latency)
     return Link(link.name, carried(link), latency, link.source)
+
+
+def with_ports(node: Node, share: float) -> Node:
+    """Return a node whose ports carry a share of what their data sheet says, such as 0.8."""
+    protocols = tuple(replace(one, bandwidth=one.bandwidth * share) for one in node.nic.protocols)
+    return replace(node, nic=replace(node.nic, bandwidth=node.nic.bandwidth * share, protocols=protocols))
 
 
 @cache

@@ -1,17 +1,18 @@
-"""Attention over a sequence that no rank holds whole: keys and values in a ring, and how causal work is shared."""
+"""Attention over a sequence that no rank holds whole: keys in a ring, an online softmax, and shares of causal work."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Polygon, Rectangle
 
 from course_lib.plots.canvas import (
-    COMPUTE,
     FACES,
     INK,
     LIMIT,
-    SENT,
     SMALLEST,
     TITLE,
     WAITING,
@@ -19,65 +20,120 @@ from course_lib.plots.canvas import (
     Picture,
     arrow,
     box,
+    new_axes,
     say,
     sheet,
 )
+from course_lib.plots.mesh import CONTEXT
 
 
 def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
     """Draw, round by round, whose keys and values each rank has, and which of them its tokens may not see."""
-    ax = sheet(0.75 + 0.62 * ranks, 100, 12.5 * ranks + 9, ax)
-    wide, told = 15.5, []
+    ax = sheet(0.75 + 0.66 * ranks, 100, 12.5 * ranks + 9, ax)
+    ax.set_ylim(4, 12.5 * ranks + 9)
+    wide, high, told = 14.5, 6.2, []
+    left = [18 + rank * 21 for rank in range(ranks)]
     for rank in range(ranks):
-        x = 15 + rank * 21.5
-        ax.text(x + wide / 2, 12.5 * ranks + 5.5, f"rank {rank}: queries {rank}", ha="center", va="center",
+        ax.text(left[rank] + wide / 2, 12.5 * ranks + 5.5, f"rank {rank}: queries {rank}", ha="center", va="center",
                 fontsize=SMALLEST, weight="bold")  # fmt: skip
     for step in range(ranks):
         y = 12.5 * (ranks - step) - 7
-        ax.text(0, y + 2.8, f"round {step + 1}", va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(0, y + high / 2, f"round {step}", va="center", fontsize=SMALLEST, weight="bold")
         words = []
         for rank in range(ranks):
-            source, x = (rank - step) % ranks, 15 + rank * 21.5
+            source, x = (rank - step) % ranks, left[rank]
             sees = source <= rank
-            name = f"keys {source}" if sees else f"{source}: future"
-            box(ax, x, y, wide, 5.6, FACES[source] if sees else WAITING, name)
-            words.append(f"rank {rank} has keys {source}{'' if sees else ', all in the future'}")
+            if source == rank:  # a token sees those before it: of its own piece, a triangle
+                box(ax, x, y, wide, high, WAITING)
+                corners = [(x, y), (x + wide, y), (x, y + high)]
+                ax.add_patch(Polygon(corners, facecolor=FACES[source], edgecolor=INK, linewidth=0.8))
+                ax.text(x + 0.5, y + high * 0.27, f"keys {source}", va="center", fontsize=SMALLEST)
+            else:
+                box(ax, x, y, wide, high, FACES[source] if sees else WAITING, f"keys {source}" if sees else
+                    f"{source}: future")  # fmt: skip
+            half = ", of which each token sees those before it" if source == rank else ""
+            words.append(f"rank {rank} has keys {source}{half if sees else ', all in the future'}")
             if step < ranks - 1 and rank < ranks - 1:
-                arrow(ax, (x + wide - 2, y - 0.2), (x + 23.5, y - 6.6), colour=SENT)
-        if step < ranks - 1:
-            arrow(ax, (15 + (ranks - 1) * 21.5 + wide - 1, y - 0.2), (16, y - 6.6), colour=SENT, bend=0.0)
-        told.append(f"round {step + 1}: {'; '.join(words)}")
-    ax.set_title("Keys and values go round; queries stay, and no rank holds all keys", fontsize=TITLE, loc="left")
+                arrow(ax, (x + wide - 1, y - 0.2), (left[rank + 1] + 1, y - 6.1), colour=CONTEXT, line=1.6)
+        if step < ranks - 1:  # once round: out on the right, in on the left
+            arrow(ax, (left[-1] + wide - 1, y - 0.2), (left[-1] + wide + 3.5, y - 6.1), colour=CONTEXT, line=1.6)
+            arrow(ax, (left[0] - 4.5, y - 0.2), (left[0] + 1, y - 6.1), colour=CONTEXT, line=1.6)
+        told.append(f"round {step}: {'; '.join(words)}")
+    top = 12.5 * ranks - 7 + high  # of the first box: what goes down in it, and what to the right
+    ax.text(left[0] - 0.8, top - high / 2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
+    ax.text(left[0] + wide / 2, top + 2, "keys →", ha="center", va="center", fontsize=SMALLEST)
+    ax.set_title("Keys and values go round, queries stay; grey keys lie in the future of the rank's queries",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax
 
 
-def causal_work(ranks: int = 4, zigzag: bool = True) -> list[Axes]:
+def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3, 2)) -> list[Axes]:
+    """Draw the terms of one query's softmax after a first block of scores, and after a second with a larger maximum."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.0), sharey=True, layout="constrained", FigureClass=Picture,
+                                width_ratios=(1, 1.45))  # fmt: skip
+    old, new = max(first), max(*first, *second)
+    shrink = math.exp(old - new)
+    blocks = [(score, FACES[0], 0) for score in first] + [(score, FACES[1], 1) for score in second]
+    for ax, most, shown in ((axes[0], old, blocks[: len(first)]), (axes[1], new, blocks)):
+        new_axes(ax, 0)
+        for place, (score, colour, block) in enumerate(shown):
+            size = math.exp(score - most)
+            if ax is axes[1] and not block:
+                ax.bar(place, math.exp(score - old), 0.7, color="none", edgecolor=INK, linestyle=":", linewidth=1.2)
+            ax.bar(place, size, 0.7, color=colour, edgecolor=INK, linewidth=0.8)
+            ax.text(place, size + 0.025, f"{size:.2f}", ha="center", fontsize=SMALLEST,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        ax.set_xticks(range(len(shown)), [f"score {score:g}" for score, *_ in shown])
+        ax.set(ylim=(0, 1.2), xlim=(-0.6, len(shown) - 0.4), yticks=[0, 0.5, 1])
+        total = sum(math.exp(score - most) for score, *_ in shown)
+        ax.set_title(f"{'before' if ax is axes[0] else 'after'}: maximum {most:g}, sum {total:.2f}", fontsize=SMALLEST,
+                     loc="left")  # fmt: skip
+    axes[0].set_ylabel("exp(score − maximum)", fontsize=SMALLEST)
+    for place, score in enumerate(first):
+        height = math.exp(score - old)
+        arrow(axes[1], (place, height), (place, height * shrink + 0.11), colour=LIMIT, line=2)
+        axes[1].text(place, height + 0.03, f"× {shrink:.3f}", fontsize=SMALLEST, color=LIMIT, ha="center")
+    axes[1].text(0.45, 0.6, f"exp({old:g} − {new:g})\n= {shrink:.3f}", fontsize=SMALLEST, color=LIMIT)
+    figure.suptitle("A larger score arrives: the old terms shrink, all by the same factor", fontsize=TITLE, x=0.01,
+                    ha="left")  # fmt: skip
+    say(axes[0], f"scores {first} with maximum {old:g}")
+    say(axes[1], f"scores {second} come with maximum {new:g}; the old sum is multiplied by {shrink:.3f}")
+    return list(axes)
+
+
+def causal_work(ranks: int = 8) -> list[Axes]:
     """Draw the lower triangle of scores, coloured by the rank that computes them: contiguous pieces, then zigzag."""
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.7), layout="constrained", FigureClass=Picture)
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.3), layout="constrained", FigureClass=Picture)
     deals = {"contiguous": [[2 * rank, 2 * rank + 1] for rank in range(ranks)],
              "zigzag": [[rank, 2 * ranks - 1 - rank] for rank in range(ranks)]}  # fmt: skip
+    side = 2 * ranks
     for ax, (name, deal) in zip(axes, deals.items(), strict=True):
         work = []
         for rank, chunks in enumerate(deal):
             for row in chunks:
-                ax.add_patch(Rectangle((0, row), row, 0.94, facecolor=FACES[rank], linewidth=0))
-                ax.add_patch(plt.Polygon([(row, row), (row, row + 0.94), (row + 0.94, row + 0.94)],
-                                         facecolor=FACES[rank], linewidth=0))  # fmt: skip
-                ax.text(-0.25, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
+                corners = [(0, row), (row, row), (row + 0.94, row + 0.94), (0, row + 0.94)]
+                ax.add_patch(Polygon(corners, facecolor=FACES[rank], linewidth=0))
+                ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
-        ratio = max(work) * ranks / sum(work)
+        mean = sum(work) / ranks
+        ax.text(side + 3, -0.2, "work / mean", ha="right", va="center", fontsize=SMALLEST, weight="bold")
         for rank, amount in enumerate(work):
-            y = 2.15 + 0.62 * rank
-            ax.add_patch(Rectangle((6.3, y - 1.6), amount * 0.27, 0.44, facecolor=COMPUTE if amount < max(work) * 0.999
-                                   or ratio < 1.01 else LIMIT, linewidth=0))  # fmt: skip
-        ax.text(6.3, 0.12, "work of each rank", va="center", fontsize=SMALLEST)
-        ax.set(xlim=(-1.9, 10.6), ylim=(2 * ranks, -0.35), aspect="equal")
+            y, share = 0.45 + rank * side / 18, amount / mean
+            long = 2.6 * share
+            ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor=FACES[rank], linewidth=0.6,
+                                   edgecolor=INK))  # fmt: skip
+            ax.text(side - 4.8, y + side / 44, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
+            ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
+        ratio = max(work) / mean
+        ax.set(xlim=(-3.6, side + 3.2), ylim=(side + 1.4, -0.9), aspect="equal")
         ax.axis("off")
-        told = f"{name}: the busiest rank has {ratio:.2f} times the mean" if ratio > 1.01 else f"{name}: all the same"
-        ax.set_title(told, fontsize=SMALLEST, loc="left", color=INK)
+        ax.text(-0.3, -0.5, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
+        ax.text(0, side + 0.9, "keys, from the first token to the last →", va="center", fontsize=SMALLEST)
+        told = f"{name}: rank {ranks - 1} has {ratio:.3f} times the mean" if ratio > 1.01 else f"{name}: all the same"
+        ax.set_title(f"{told}", fontsize=SMALLEST, loc="left", color=INK, weight="bold")
         shares = ", ".join(f"rank {rank}: {amount / sum(work):.1%}" for rank, amount in enumerate(work))
         say(ax, f"chunks of each rank: {deal}; share of the work: {shares}")
-    figure.suptitle("A token sees only those before it, so the last piece has most to do", fontsize=TITLE, x=0.01,
+    figure.suptitle("Queries further down see more keys, so the last piece has most to do", fontsize=TITLE, x=0.01,
                     ha="left")  # fmt: skip
     return list(axes)

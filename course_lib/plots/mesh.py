@@ -8,14 +8,14 @@ from matplotlib.patches import Rectangle
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
 from course_lib.planning import Layout, microbatches
+from course_lib.planning import step_seconds as step_of
 from course_lib.planning.room import layers_on_rank, parameters
-from course_lib.planning.step import scatters_of
+from course_lib.planning.step import carried, scatters_of
 from course_lib.plots.canvas import (
     COLLECTIVE,
     FACES,
     GRADIENTS,
     INK,
-    SENT,
     SMALLEST,
     TITLE,
     WAITING,
@@ -28,48 +28,99 @@ from course_lib.plots.canvas import (
 
 META = Layout(tp=8, pp=16, dp=128, chunks=8, zero=2)
 LLAMA = MODELS["Llama-3-405B"]
+# One colour for each axis, far apart on any projector; orange is what carries gradients, in the whole course.
+TENSOR, PIPELINE, CONTEXT, DATA = COLLECTIVE, INK, "#8B5E3C", GRADIENTS
+ONE = 1274  # GPU 2 of machine 15 of copy 9: at the end of its row, beside the machine that is drawn large
+LEFT, STEP, WIDE, HIGH = 9.5, 8.2, 5.8, 5.0  # of the grid of machines
 
 
-def mesh_of_ranks(layout: Layout = META, ax: Axes | None = None) -> Axes:
-    """Draw one machine of tensor ranks, the row of machines of its pipeline, and the many rows of the data ranks."""
-    ax = sheet(3.6, 100, 49, ax)
-    ax.set_ylim(4, 49)
-    rows = ((33, "1st"), (26, "2nd"), (11, f"{layout.dp}th"))
-    shown = 7
-    for y, name in rows:
-        for place in range(shown):
-            x = 27 + place * 7.6
-            if place == shown - 2:
-                ax.text(x + 2.6, y + 2.2, "…", ha="center", va="center", fontsize=TITLE)
+def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None) -> Axes:
+    """Draw copies as rows of machines and one machine with its GPUs, and light the three groups of one rank."""
+    ax = sheet(4.1, 100, 56, ax)
+    ax.set_ylim(4, 56)
+    inner, rest = rank % layout.tp, rank // layout.tp
+    machine, copy = rest % layout.pp, rest // layout.pp
+    columns = [0, 1, None, layout.pp - 2, machine]
+    rows = {50: 0, 43: 1, 24: copy, 5: layout.dp - 1}
+    for y, row in rows.items():
+        own = row == copy
+        for place, column in enumerate(columns):
+            x = LEFT + place * STEP
+            if column is None:
+                ax.text(x + WIDE / 2, y + HIGH / 2, "…", ha="center", va="center", fontsize=TITLE)
                 continue
-            number = layout.pp - 1 if place == shown - 1 else place
-            box(ax, x, y, 5.4, 4.4, FACES[0] if name == "1st" and place == 0 else FACES[4], str(number))
-            if name != "1st":
-                arrow(ax, (x + 2.7, y + 4.5), (x + 2.7, 32.8 if name == "2nd" else 25.8), "<|-|>", colour=GRADIENTS)
-            if place < shown - 3:
-                arrow(ax, (x + 5.4, y + 2.2), (x + 7.5, y + 2.2), colour=SENT)
-        ax.text(80.5, y + 2.2, f"{name} copy", va="center", fontsize=SMALLEST)
-    ax.text(80.5, 21, "⋮", ha="center", va="center", fontsize=TITLE + 4)
-    ax.add_patch(Rectangle((1, 20.5), 20, 18.6, facecolor="white", edgecolor=INK, linewidth=1.2))
+            mine = own and column == machine
+            lit = FACES[5] if mine else WAITING if own else FACES[1] if column == machine else "white"
+            box(ax, x, y, WIDE, HIGH, lit, str(column), weight="bold" if mine else "normal", line=2.6 if mine else 1)
+        for place in range(len(columns) - 1 if own else 0):
+            x = LEFT + place * STEP + WIDE
+            arrow(ax, (x + 0.2, y + HIGH / 2), (x + STEP - WIDE - 0.2, y + HIGH / 2), colour=PIPELINE, line=2)
+        ax.text(LEFT - 0.9, y + HIGH / 2, f"copy {row}", ha="right", va="center", fontsize=SMALLEST,
+                weight="bold" if own else "normal")  # fmt: skip
+    for y in (39.5, 17):
+        for column in (0, 1, 3):
+            ax.text(LEFT + column * STEP + WIDE / 2, y, "⋮", ha="center", va="center", fontsize=TITLE)
+    middle, edge = LEFT + 4 * STEP + WIDE / 2, LEFT + 4 * STEP + WIDE
+    for top, low in ((43, 24 + HIGH), (24, 5 + HIGH)):
+        arrow(ax, (middle, top), (middle, low), "<|-|>", colour=DATA, line=2)
+    # the machine, enlarged, beside its box in the row
+    for y, there in ((24, 17), (24 + HIGH, 36)):
+        ax.plot([edge, 60], [y, there], color=INK, linewidth=0.8)
+    ax.add_patch(Rectangle((60, 17), 36, 19, facecolor="white", edgecolor=INK, linewidth=1.2))
     for place in range(layout.tp):
-        box(ax, 2.6 + place % 4 * 4.5, 31.2 - place // 4 * 5.4, 3.6, 4.2, FACES[0], str(place))
-    ax.text(11, 23.2, "one layer, cut in 8", ha="center", va="center", fontsize=SMALLEST)
-    ax.plot([21, 27], [39, 37.4], color=INK, linewidth=0.8)
-    ax.plot([21, 27], [20.5, 33], color=INK, linewidth=0.8)
+        x, y = 61.8 + place % 4 * 8.4, 28.4 - place // 4 * 6.8
+        mine = place == inner
+        box(ax, x, y, 7.2, 5.6, FACES[5], str(place), weight="bold" if mine else "normal", line=2.6 if mine else 1)
+    ax.text(78, 18.9, "8 GPUs, each an 8th of every layer", ha="center", va="center", fontsize=SMALLEST)
     heads = (
-        (11, 44.6, f"tensor: {layout.tp} ranks", "NVLink, 450 GB/s", COLLECTIVE),
-        (51, 44.6, f"pipeline: {layout.pp} machines in a row", "a port of 50 GB/s for each GPU", SENT),
-        (88, 44.6, f"data: {layout.dp} copies", "the same ports", GRADIENTS),
+        (LEFT, 36.3, "pipeline group: its row", f"{layout.pp} machines, ports of 50 GB/s", PIPELINE),
+        (60, 42.4, "tensor group: its machine", f"{layout.tp} GPUs, NVLink of 450 GB/s", TENSOR),
+        (60, 10.4, "data group: its column", f"the same GPU of {layout.dp} copies, ports again", DATA),
     )
     for x, y, name, link, colour in heads:
-        ax.text(x, y, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(x, y - 3.1, link, ha="center", va="center", fontsize=SMALLEST, color=INK)
-        ax.plot([x - 8, x + 8], [y - 4.9, y - 4.9], color=colour, linewidth=3)
-    ranks = f"{layout.tp} x {layout.pp} x {layout.dp} = {layout.ranks:,} ranks"
-    ax.text(51, 6.5, f"{ranks}; each belongs to one group of each kind", ha="center", va="center", fontsize=SMALLEST)
-    ax.set_title("A rank has a place along each axis, and talks along the axes only", fontsize=TITLE, loc="left")
-    say(ax, f"{ranks}. Eight tensor ranks share a machine and its NVLink of 450 GB/s; {layout.pp} machines in a row "
-        f"are a pipeline; {layout.dp} such rows are copies of the model; both use ports of 50 GB/s")  # fmt: skip
+        ax.plot([x, x], [y - 4.2, y + 1.6], color=colour, linewidth=5, solid_capstyle="butt")
+        ax.text(x + 1.6, y, name, va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(x + 1.6, y - 2.9, link, va="center", fontsize=SMALLEST)
+    told = f"GPU {inner} + {layout.tp} · (machine {machine} + {layout.pp} · copy {copy})"
+    ax.text(60, 51, f"{told}\n= rank {rank:,}", va="center", fontsize=SMALLEST + 1, weight="bold")
+    ax.set_title(f"Rank {rank:,} has a place in three groups: its machine, its row and its column", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    say(ax, f"{layout.tp} x {layout.pp} x {layout.dp} = {layout.ranks:,} ranks. Rank {rank:,} = {told}. Its tensor "
+        f"group are the {layout.tp} GPUs of its machine, joined by NVLink of 450 GB/s; its pipeline group are "
+        f"{layout.pp} machines in a row, its data group the same GPU in {layout.dp} copies of the model; both use "
+        "ports of 50 GB/s")  # fmt: skip
+    return ax
+
+
+def two_axes(ax: Axes | None = None) -> Axes:
+    """Draw 2 x 2 ranks of tensor and data parallelism: whose matrices and samples are the same, and who sums what."""
+    ax = sheet(3.4, 100, 44, ax)
+    wide, high, told = 25, 11, []
+    for rank in range(4):
+        tensor, data = rank % 2, rank // 2
+        x, y = 14 + tensor * 47, 28 - data * 24
+        name = f"rank {rank}"
+        box(ax, x, y, wide, high, "white")
+        ax.text(x + wide / 2, y + 8.6, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+        box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"samples {'AB'[data]}")
+        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[5 + tensor], f"half {tensor}")
+        told.append(f"{name} has samples {'AB'[data]} and half {tensor} of each matrix")
+    for data in range(2):
+        y = 33.5 - data * 24
+        arrow(ax, (39.5, y), (60.5, y), "<|-|>", colour=TENSOR, line=2.4)
+        ax.text(50, y + 3.6, "tp: activations", ha="center", va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(50, y - 2.8, "summed in every layer", ha="center", va="center", fontsize=SMALLEST)
+    for tensor, side in ((0, "left"), (1, "right")):
+        x = 14 + wide / 2 + tensor * 47
+        arrow(ax, (x, 27.6), (x, 15.4), "<|-|>", colour=DATA, line=2.4)
+        away = 1.5 if side == "left" else -1.5
+        ax.text(x + away, 22.9, "dp: gradients", ha=side, va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(x + away, 19.6, "averaged once a step", ha=side, va="center", fontsize=SMALLEST)
+    title = "Same samples: sum activations. Same half of the matrices: average gradients"
+    ax.set_title(title, fontsize=TITLE, loc="left")
+    told += ["ranks 0 and 1, and 2 and 3, sum activations along tp in every layer",
+             "ranks 0 and 2, and 1 and 3, average gradients along dp once a step"]  # fmt: skip
+    say(ax, "; ".join(told))
     return ax
 
 
@@ -89,24 +140,35 @@ def traffic(layout: Layout = META, batch: int = 2048, sequence: int = 8192) -> d
 
 
 def axis_traffic(layout: Layout = META, ax: Axes | None = None) -> Axes:
-    """Draw the gigabytes that a rank sends along each axis in a step, as bars, with the link of each."""
+    """Draw the gigabytes that a rank sends along each axis in a step, with the link's seconds and what shows of them.
+
+    NVLink counts with the bandwidth that NCCL gets out of it. What shows is what nothing hides, as `step_seconds` says.
+    """
     sent = {axis: size / 1e9 for axis, size in traffic(layout).items() if size}
-    ax = new_axes(ax, 2.3)
-    colours = {"tp": COLLECTIVE, "cp": WAITING, "pp": SENT, "dp": GRADIENTS}
+    step = step_of(LLAMA, layout, DGX_H100, 2048, 8192)
+    shows = {"tp": step.tensor, "cp": step.context, "pp": step.pipeline, "dp": step.data}
+    ax = new_axes(ax, 1.1 + 0.55 * len(sent))
+    colours = {"tp": TENSOR, "cp": CONTEXT, "pp": PIPELINE, "dp": DATA}
     names = {"tp": f"tensor, {layout.tp} ranks", "pp": f"pipeline, {layout.pp}", "dp": f"data, {layout.dp}",
              "cp": f"context, {layout.cp}"}  # fmt: skip
-    most = max(sent.values())
+    most, told = max(sent.values()), []
     for place, (axis, size) in enumerate(sent.items()):
         link = layout.link(axis, DGX_H100)
+        name = "NVLink" if "NVLink" in link.name else "a port"
         ax.barh(place, size, 0.62, color=colours[axis])
-        told = f"{size:,.0f} GB: {size * 1e9 / link.bandwidth:.2f} s over {link.bandwidth / 1e9:.0f} GB/s"
-        ax.text(size + 0.01 * most, place, told, va="center", fontsize=SMALLEST)
-    ax.set(xlim=(0, 1.85 * most), ylim=(len(sent) - 0.5, -0.6))
+        seconds = size * 1e9 / carried(link)
+        words = f"{size:,.0f} GB, {seconds:.2f} s on {name}: " + (
+            "nothing hides it" if shows[axis] > 0.9 * seconds else
+            f"all but {shows[axis]:.2f} s\nhides behind computing")  # fmt: skip
+        ax.text(size + 0.01 * most, place, words, va="center", fontsize=SMALLEST)
+        told.append(f"{names[axis]}: {words}".replace("\n", " "))
+    ax.set(xlim=(0, 1.8 * most), ylim=(len(sent) - 0.5, -0.6))
     ax.set_yticks(range(len(sent)), [names[axis] for axis in sent])
-    ax.set_xlabel("GB that one rank sends in a step", fontsize=SMALLEST)
-    ax.set_title("Tensor ranks send most, so they get the fastest link", fontsize=TITLE, loc="left")
-    say(ax, "; ".join(f"{names[axis]}: {size:,.0f} GB on {layout.link(axis, DGX_H100).name}"
-                      for axis, size in sent.items()))  # fmt: skip
+    ax.set_xticks(range(0, int(most) + 1, 50))
+    ax.spines["bottom"].set_bounds(0, most)
+    ax.set_xlabel("GB that one rank sends in a step", fontsize=SMALLEST, loc="left")
+    ratio = sent["tp"] / max(size for axis, size in sent.items() if axis != "tp")
+    ax.set_title(f"Tensor ranks send {ratio:.0f} times as much as any others, so they get the fastest link",
+                 fontsize=TITLE, loc="left")  # fmt: skip
+    say(ax, "; ".join(told))
     return ax
-
-

@@ -240,6 +240,44 @@ def ring_without_correction(dist, q, k, v):
     return sum(found) / len(found)
 
 
+def online(dist, q, k, v, shrink_total=True, shrink_out=True, skip=True):
+    """Attend online, and leave out one of the corrections, or do not skip blocks of later ranks."""
+    rank, most, total, out = dist.get_rank(), torch.tensor(-math.inf, dtype=q.dtype), 0.0, 0.0
+
+    def use(sender, keys, values):
+        nonlocal most, total, out
+        if sender <= rank or not skip:
+            here, sums, weighted = block(q, keys, values, sender == rank)
+            highest = torch.maximum(most, here)
+            old, new = (most - highest).exp(), (here - highest).exp()
+            total = total * (old if shrink_total else 1) + sums * new
+            out = out * (old if shrink_out else 1) + weighted * new
+            most = highest
+
+    going_round(dist, q, k, v, use)
+    return out / total
+
+
+@wrong("ring_attention", "not-shrunk", "not shrunk when a larger score came", "exp(old maximum", earned=0)
+def ring_that_shrinks_nothing(dist, q, k, v):
+    return online(dist, q, k, v, shrink_total=False, shrink_out=False)
+
+
+@wrong("ring_attention", "out-not-shrunk", "the same factor belongs to both", earned=0)
+def ring_that_shrinks_the_sum_only(dist, q, k, v):
+    return online(dist, q, k, v, shrink_out=False)
+
+
+@wrong("ring_attention", "sum-not-shrunk", "the same factor belongs to both", earned=0)
+def ring_that_shrinks_the_output_only(dist, q, k, v):
+    return online(dist, q, k, v, shrink_total=False)
+
+
+@wrong("ring_attention", "future-blocks", "has seen keys 1 to 1", "skip a block", earned=0)
+def ring_that_skips_nothing(dist, q, k, v):
+    return online(dist, q, k, v, skip=False)
+
+
 @wrong("ring_attention", "nan", "-inf - -inf", earned=0)
 def ring_of_masked_blocks(dist, q, k, v):
     """Masks blocks of later ranks whole, in place of skipping them, and starts with the wrong one."""
@@ -366,12 +404,12 @@ def stepped(dist, groups, layers, x, targets, rate, group="dp", scale=None, forw
     return loss.item()
 
 
-@wrong("train_step_2d", "own-loss", "the rank's own rows", earned=0)
+@wrong("train_step_2d", "own-loss", "the rank's own samples", earned=0)
 def step_own_loss(dist, groups, layers, x, targets, rate):
     return stepped(dist, groups, layers, x, targets, rate, mean=False)
 
 
-@wrong("train_step_2d", "own-gradient", "gradient of the rank's own rows", earned=1)
+@wrong("train_step_2d", "own-gradient", "gradient of the rank's own samples", earned=1)
 def step_own_gradient(dist, groups, layers, x, targets, rate):
     return stepped(dist, groups, layers, x, targets, rate, group=None, scale=1)
 
@@ -640,7 +678,7 @@ def step_with_hidden_gradients(microbatches, pp, chunks, compute, tensor, gradie
     return right_step_by_parts(microbatches, pp, chunks, compute, tensor, 0)
 
 
-@wrong("ring_attention", "nan", "has NaN", earned=0)
+@wrong("ring_attention", "overflow", "exp(1000) is infinite", "largest score", earned=0)
 def ring_without_maximum(dist, q, k, v):
     """Sums exp(score) as it is, which is infinite for scores of a thousand."""
     rank, total, out = dist.get_rank(), 0.0, 0.0
@@ -719,3 +757,33 @@ def plan_by_divisors_of_the_batch(shape, node, gpus, batch, sequence):
     if not fitting:
         raise ValueError(f"{min(size for _, size, _ in every) / 1e9:.1f} GB" if every else "no layout")
     return min(fitting, key=lambda one: one[0])[2]
+
+
+@wrong("ring_attention", "overflow", "only with such scores", "shrink the old sums", earned=0)
+def ring_of_plain_exps(dist, q, k, v):
+    """Skips blocks of the future, masks its own, and takes exp of the scores as they are."""
+    rank, total, out = dist.get_rank(), 0.0, 0.0
+
+    def use(sender, keys, values):
+        nonlocal total, out
+        if sender <= rank:
+            keys, values = (tensor.repeat_interleave(len(q) // len(k), dim=0) for tensor in (keys, values))
+            weights = (q @ keys.transpose(1, 2) / math.sqrt(q.shape[-1])).exp()
+            weights = weights.tril() if sender == rank else weights
+            total, out = total + weights.sum(-1, keepdim=True), out + weights @ values
+
+    going_round(dist, q, k, v, use)
+    return out / total
+
+
+@wrong("place_axes", "no-room", "evenly", "reach into the next node", earned=2)
+def place_the_heaviest_that_fits(sizes, traffic, per_node):
+    """The heaviest axis first among those that are no larger than a node; the larger ones come last."""
+    return sorted(sizes, key=lambda axis: (sizes[axis] > per_node, -traffic[axis]))
+
+
+@wrong("step_seconds", "window", "waits for its tensor messages as well", earned=2)
+def step_hidden_behind_compute(microbatches, pp, chunks, compute, tensor, gradients):
+    """Gradients travel behind two thirds of the computing, and not while a backward waits for tensor messages."""
+    pipeline = (microbatches + (pp - 1) / chunks) * (compute + tensor)
+    return pipeline + max(0.0, gradients - 2 / 3 * compute)
