@@ -223,6 +223,16 @@ def test_numbers_that_the_text_types():
     assert pytest.approx(1e-3, abs=1e-4) == 600 / (7 * 86_400)
 
 
+def test_llama_3s_own_storage_gives_what_meta_reported():
+    """Of the first and the third way of the last section come the 81 % and the 97 %."""
+    hours = 3.09 * 3600
+    assert best_shares(hours, 14 * 405e9 / 2e12, 600)["training"] == pytest.approx(0.926, abs=5e-4)
+    slow, fast = (best_shares(hours, *one)["training"] for one in ((120, 600), (1, 120, 120)))
+    assert slow == pytest.approx(0.815, abs=5e-4) and fast == pytest.approx(0.966, abs=5e-4)
+    gained = best_shares(hours / 8, 1, 600, 1)["training"] - best_shares(hours / 8, 1, 600, 120)["training"]
+    assert gained == pytest.approx(0.06, abs=2e-3)
+
+
 # Demonstrations
 
 
