@@ -160,15 +160,20 @@ def ladder(
         ax.spines["bottom"].set_visible(False)
         ax.tick_params(axis="y", length=0)
         small, its = unit_of(most / 1000)  # a thousand times finer than the axis: MB are told in kB
-        ax.text(0.02 * most / scale, -0.8, f"{its} {what}", va="center", fontsize=SMALLEST)
         heads = ("measured", "formula")
+        caption = f"{its} {what}"
         pairs = list(zip(totals[name][::2], totals[name][1::2], strict=True))
         if all(abs(seen - said) <= 1e-3 * said for seen, said in pairs):
-            columns, heads = columns[1:], ("measured = formula",)
+            columns, heads = (), ()  # one number is enough, at the bar's end
+            caption += " (as by formula)"
+            ax.set_xlim(0, (1.2 if name == "held" else 1.4) * most / scale)
+            for rung, (seen, _) in enumerate(pairs):
+                ax.text((seen + 0.02 * most) / scale, rung, f"{seen / small:,.0f}", va="center", fontsize=SMALLEST)
+        ax.text(0.02 * most / scale, -0.8, caption, va="center", fontsize=SMALLEST)
         for place, head in zip(columns, heads, strict=True):
             ax.text(place * most / scale, -0.8, head, ha="right", va="center", fontsize=SMALLEST, weight="bold")
         for rung in range(len(held)):
-            for place, size in zip(columns, pairs[rung], strict=False):  # one column where both are equal
+            for place, size in zip(columns, pairs[rung], strict=False):  # no columns: none
                 ax.text(place * most / scale, rung, f"{size / small:,.0f}", ha="right", va="center", fontsize=SMALLEST)
         told = [f"{rung}: measured {seen / small:,.0f}, by formula {said / small:,.0f}"
                 for rung, (seen, said) in zip(held, pairs, strict=True)]  # fmt: skip
@@ -226,7 +231,7 @@ def strategy_bars(
     waiting = [row.waiting * row.seconds * 1e3 for row in rows]
     spent.barh(places, computing, color=COMPUTE, label="computing", height=0.7)
     spent.barh(places, waiting, left=computing, color=WAITING, label="waiting", height=0.7)
-    than = "times as long as above, same network" if state else "times as fast as the first row"
+    than = f'times as long as "{rows[0].strategy}"' if state else "times as fast as the first row"
     spent.set_xlabel(f"ms of a step (simulated),\nin brackets: {than}", fontsize=SMALLEST)
     names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
     held.set_yticks(places, names, fontsize=SMALLEST)

@@ -80,8 +80,8 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
                ("3  free", "own"))  # fmt: skip
     backward = (("4  gather again", "all"), ("5  gradient,\nof my own tokens", "grad"),
                 ("6  reduce-scatter:\nthe sum of my quarter", "sum"), ("7  free", "both"))  # fmt: skip
-    rows = ((15.4, "FORWARD", forward, (3.4, 12.1, 20.8, 33.1)),
-            (5.2, "BACKWARD", backward, (3.4, 11.7, 23.7, 33.1)))  # fmt: skip
+    rows = ((15.4, "FORWARD", forward, (3.4, 11.8, 20.2, 33.1)),
+            (5.2, "BACKWARD", backward, (3.4, 11.7, 24.2, 33.1)))  # fmt: skip
     for top, name, panels, lefts in rows:
         _text(ax, 0.0, top + 4.0, name, ha="left", weight="bold")
         for number, (left, (head, kind)) in enumerate(zip(lefts, panels, strict=True)):
@@ -91,12 +91,12 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
             for rank in range(RANKS):
                 _held(ax, left, top - ROW * rank, rank, kind)
             if number:
-                beside = 4.4 if panels[number - 1][1] in ("use", "grad") else 0.0  # what stands to the right of a panel
+                beside = 4.9 if panels[number - 1][1] in ("use", "grad") else 0.0  # what stands to the right of a panel
                 start = lefts[number - 1] + width + 0.35 + beside
                 arrow(ax, (start, top - 1.5), (left - 0.35, top - 1.5), line=2)
         for rank in range(RANKS):
             _text(ax, 2.7, top - ROW * rank + 0.5, f"rank {rank}", ha="right")
-    said = "above: weights, coloured by keeper; below: gradients, a pattern for each rank's tokens; plain: the sum"
+    said = "above: weights, coloured by keeper; below: gradients, a pattern for each rank; plain: summed"
     _text(ax, 3.4, 0.1, said, ha="left")
     title = "Storage is divided, computing is not: every rank computes the whole layer, for its own tokens"
     ax.set_title(title, fontsize=TITLE, loc="left")
@@ -126,10 +126,10 @@ def _held(ax: Axes, left: float, y: float, rank: int, kind: str) -> None:
     if kind in ("use", "grad"):
         x = left + RANKS * CELL + 0.3
         first, then = (f"x{rank}", f"y{rank}") if kind == "use" else (f"dx{rank}", f"dy{rank}")
-        ends = [(x + 1.55, y + 0.5), (x + 2.45, y + 0.5)]
-        _cell(ax, x, y, ACTIVATIONS, first, wide=1.5)
+        ends = [(x + 1.75, y + 0.5), (x + 2.75, y + 0.5)]
+        _cell(ax, x, y, ACTIVATIONS, first, wide=1.7)
         arrow(ax, *(ends if kind == "use" else ends[::-1]), colour=COMPUTE if kind == "use" else INK, line=1.6)
-        _cell(ax, x + 2.5, y, ACTIVATIONS, then, wide=1.5)
+        _cell(ax, x + 2.8, y, ACTIVATIONS, then, wide=1.7)
 
 
 def _cell(
