@@ -423,7 +423,7 @@ def _judge_stage_1(answer: Any, ranks: int, real: bool) -> Results:
     return got
 
 
-@check(value=3, memory=2, bytes=1)
+@check(value=2, memory=2, bytes=2)
 def check_sharded_adamw_step(answer: Any, part: Any) -> str:
     part("value")
     traces = {where: _judge_stage_1(answer, *where) for where in RUNS}
@@ -448,13 +448,19 @@ def check_sharded_adamw_step(answer: Any, part: Any) -> str:
             "gradients and the largest parameter are {bound}: go through one parameter after the other",
             "too-much-at-once", slack=SLACK)
     part("bytes")
-    sent, cost = max(traces[4, False].bytes_sent) / STEPS, 3 * mine
-    Case(ranks).at_most(sent, 3 * cost,
-        f"a rank sent {{seen}} bytes a step; a reduce-scatter and an all_gather send {2 * cost:,}, an all_reduce and "
-        "an all_gather {bound}: gather weights with dist.all_gather", "too-many-bytes", slack=SLACK)
+    called = max(traces[4, False].collectives, key=len)
+    if "all_reduce" in called and "all_gather" in called:
+        code, why = "all-reduce", (
+            ". An all_reduce brings every rank the whole gradient, and the rank then uses one part of it: let "
+            "dist.reduce_scatter bring that part only")
+    else:
+        code, why = "too-many-bytes", ": gather weights with dist.all_gather"
+    Case(ranks).at_most(max(traces[4, False].bytes_sent) / STEPS, 6 * mine,
+        f"a rank sent {{seen}} bytes a step; a reduce-scatter and an all_gather send {{bound}}{why}", code, slack=SLACK)
+    Case(ranks).at_most(len(called) / STEPS, 2 * len(SHAPES),
+        f"calls {' and '.join(sorted(set(called)))} {{seen}} times a step; {len(SHAPES)} parameters need {{bound}} "
+        "collectives: one dist.reduce_scatter and one dist.all_gather each", "too-many-collectives")
     told = "2Ψ(P-1)/P sent, as by data parallelism"
-    if sent > SLACK * 2 * cost:
-        told = "3Ψ(P-1)/P sent: the all-reduce brings whole gradients, a reduce-scatter and a gather would send 2Ψ"
     return f"the weights of one AdamW after {STEPS} steps on 2, 3 and 4 ranks · moments of its shard only · {told}"
 
 

@@ -666,6 +666,7 @@ def test_an_endless_loop_ends_at_its_timeout_with_its_line():
     with pytest.raises(RankFailed, match="still going on after 3 s: rank 1 was at\n.*in loop") as caught:
         simulate(loop, timeout=3)
     assert caught.value.error == "timeout"
+    assert "if other programs keep this machine busy, run it again" in str(caught.value)  # it may be no loop at all
 
 
 def test_an_interrupt_ends_a_simulation_and_the_next_one_works(tmp_path, capsys):

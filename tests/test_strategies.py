@@ -138,6 +138,16 @@ def test_clusters_may_stand_apart_with_a_line_between_and_exact_ratios():
     assert f"({rows[0].seconds / rows[-1].seconds:.3g}×)" in spent.texts[-1].get_text()
 
 
+def test_bars_of_the_state_leave_activations_out_and_compare_on_one_network():
+    from course_lib.plots import strategy_bars
+
+    rows = recorded("ch06")
+    held, spent = strategy_bars(rows, state=True)
+    assert len(held.patches) == 3 * len(rows) and "activations not counted" in held.get_xlabel()
+    first = next(row for row in rows if row.cluster == rows[-1].cluster)
+    assert f"({rows[-1].seconds / first.seconds:.2g}×)" in spent.texts[-1].get_text()
+
+
 def test_bars_have_one_bar_a_row_and_name_their_units():
     from course_lib.plots import strategy_bars
 

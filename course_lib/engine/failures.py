@@ -96,6 +96,12 @@ def _how_it_died(child: Child, may_differ: bool, debug: bool) -> str:
     return reason + said + lines_of(stack(child))
 
 
+def still_going(rank: int, frames: list, timeout: float) -> str:
+    """Describe a simulation that was ended at its timeout; its last line tells a learner on a busy machine to retry."""
+    said = f"the simulation was still going on after {duration(timeout)}: rank {rank} was at{lines_of(frames)}"
+    return f"{said}\nThe limit counts seconds of the clock: if other programs keep this machine busy, run it again"
+
+
 def hang(places: dict[int, list | None], timeout: float, alone: bool = False) -> str:
     """Describe a timeout: `places` are each rank's frames, None for one that had returned."""
     if alone:

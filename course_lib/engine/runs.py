@@ -19,7 +19,7 @@ from course_lib.engine import failures
 from course_lib.engine.outcome import Deadlocked, Outcome, Simulated
 from course_lib.engine.processes import launcher
 from course_lib.events import Event
-from course_lib.results import Deadlock, Interrupted, RankFailed, Results, duration, lines_of, print_ranks
+from course_lib.results import Deadlock, Interrupted, RankFailed, Results, print_ranks
 
 BYTES_PER_RANK = 40e6  # resident memory that one idle rank adds, measured with torch 2.13 on Linux
 MOST_SIMULATED = 4096
@@ -140,8 +140,7 @@ def simulated(calls: list[bytes], ranks: int, cluster: Any, timeout: float) -> R
     if isinstance(ended, Deadlocked):
         raise Deadlock(failures.deadlock(ended), error="deadlock")
     if child.where:
-        at = f"rank {child.where.rank} was at{lines_of(child.where.frames)}"
-        said = f"the simulation was still going on after {duration(timeout)}: {at}"
+        said = failures.still_going(child.where.rank, child.where.frames, timeout)
         raise RankFailed(said, child.where.rank, "timeout")
     failures.raise_first_failure([child], timeout, simulated=True)
     launcher.LAUNCHER.prepare([ended])

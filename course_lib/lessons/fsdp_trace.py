@@ -21,14 +21,17 @@ COMPUTES = ("aten::mm", "aten::addmm", "aten::bmm", "aten::embedding", "aten::em
 def traced_step(dist: Any) -> list[tuple[str, str, str]]:
     """Return (way, what is done, unit) of one step of the tiny GPT on this rank, in the order of a profiler's trace.
 
-    Units are the embedding, each block, and the last norm with the head, so that nothing is left for the root.
+    Units are the embedding, each block, and the last norm with the head, so that nothing is left for the root. As in
+    torchtitan, the last one is not freed after forward, because backward would gather it at once.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     model, mesh = new_model(), init_device_mesh("cpu", (dist.get_world_size(),))
-    for unit in (*model.blocks, model.embed, [model.norm, model.head], model):
+    for unit in (*model.blocks, model.embed):
         fully_shard(unit, mesh=mesh)
+    fully_shard([model.norm, model.head], mesh=mesh, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh)
     tokens, targets = (whole.chunk(dist.get_world_size())[dist.get_rank()] for whole in text.batch(0))
     next_token_loss(model(tokens), targets).backward()  # the first step also prepares what later ones find ready
     os.environ["KINETO_LOG_LEVEL"] = "6"  # the profiler says on stderr when it starts and stops

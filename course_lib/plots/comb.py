@@ -8,16 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib.lessons.fsdp_trace import short, told
-from course_lib.plots.canvas import BACKWARD, COMPUTE, INK, SMALLEST, TITLE, arrow, new_axes, say
+from course_lib.plots.canvas import BACKWARD, COMPUTE, INK, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.teeth import DOING
 
-LANES = {"gather": (2, "FSDP::all_gather"), "compute": (1, "products"),
+LANES = {"gather": (2, "FSDP::all_gather"), "compute": (1, "matrix products"),
          "reduce-scatter": (0, "FSDP::\npost_backward_reduce")}  # fmt: skip
 
 
 def comb(order: Sequence[tuple[str, str, str]], title: str = "") -> Axes:
     """Draw a trace of lessons.fsdp_trace: each thing that is done equally wide, in a lane of its kind."""
-    ax = new_axes(None, 2.9)
+    ax = new_axes(None, 2.7)
     for x, (way, doing, unit) in enumerate(order):
         colour = {"forward": COMPUTE, "backward": BACKWARD}[way] if doing == "compute" else DOING[doing][0]
         lane = LANES[doing][0]
@@ -26,27 +26,14 @@ def comb(order: Sequence[tuple[str, str, str]], title: str = "") -> Axes:
     ways = [way for way, *_ in order]
     for way in dict.fromkeys(ways):
         left = ways.index(way)
-        ax.text(left + 0.1, 3.6, way.upper(), fontsize=SMALLEST, color=INK, va="center", weight="bold")
+        ax.text(left + 0.1, 3.3, way.upper(), fontsize=SMALLEST, color=INK, va="center", weight="bold")
         if left:
             ax.axvline(left, 0, 1, color=INK, linewidth=0.8, linestyle=":")
-    _early(ax, order)
-    ax.set(xlim=(-0.1, len(order)), ylim=(0, 4), xticks=[])
+    ax.set(xlim=(-0.1, len(order)), ylim=(0, 3.6), xticks=[])
     ax.set_yticks([lane + 0.5 for lane, _ in LANES.values()], [name for _, name in LANES.values()], fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("the order is measured, widths are not; E: embedding, 0 to 3: blocks, H: last norm and head",
+    ax.set_xlabel("the order is measured, widths are not\nE: embedding, 0 to 3: layers, H: last norm and output matrix",
                   fontsize=SMALLEST)  # fmt: skip
     ax.set_title(title or "A trace of fully_shard: a comb of gathers", fontsize=TITLE, loc="left")
     say(ax, f"On rank 0, in the order of the trace\n{told(order)}")
     return ax
-
-
-def _early(ax: Axes, order: Sequence[tuple[str, str, str]]) -> None:
-    """Point from the first gather that starts early to the computing of its unit."""
-    for x, (way, doing, unit) in enumerate(order):
-        uses = [at for at, other in enumerate(order) if other == (way, "compute", unit) and at > x]
-        between = [short(other) for _, done, other in order[x : uses[0]] if done == "compute"] if uses else []
-        if doing == "gather" and between:
-            arrow(ax, (x + 0.6, 2.08), (uses[0] + 0.4, 1.93), line=1.6)
-            ax.text(x + 0.1, 3.15, f"{short(unit)} is gathered before {between[0]} computes", fontsize=SMALLEST,
-                    color=INK, va="center")  # fmt: skip
-            return

@@ -160,14 +160,23 @@ def ladder(
         ax.spines["bottom"].set_visible(False)
         ax.tick_params(axis="y", length=0)
         small, its = unit_of(most / 1000)  # a thousand times finer than the axis: MB are told in kB
-        ax.text(0.02 * most / scale, -0.8, f"{its} {what}", va="center", fontsize=SMALLEST)
-        for place, head in zip(columns, ("measured", "formula"), strict=True):
+        heads = ("measured", "formula")
+        caption = f"{its} {what}"
+        pairs = list(zip(totals[name][::2], totals[name][1::2], strict=True))
+        if all(abs(seen - said) <= 1e-3 * said for seen, said in pairs):
+            columns, heads = (), ()  # one number is enough, at the bar's end
+            caption += ", as the formula says"
+            ax.set_xlim(0, (1.2 if name == "held" else 1.4) * most / scale)
+            for rung, (seen, _) in enumerate(pairs):
+                ax.text((seen + 0.02 * most) / scale, rung, f"{seen / small:,.0f}", va="center", fontsize=SMALLEST)
+        ax.text(0.02 * most / scale, -0.8, caption, va="center", fontsize=SMALLEST)
+        for place, head in zip(columns, heads, strict=True):
             ax.text(place * most / scale, -0.8, head, ha="right", va="center", fontsize=SMALLEST, weight="bold")
         for rung in range(len(held)):
-            for place, size in zip(columns, totals[name][2 * rung : 2 * rung + 2], strict=True):
+            for place, size in zip(columns, pairs[rung], strict=False):  # no columns: none
                 ax.text(place * most / scale, rung, f"{size / small:,.0f}", ha="right", va="center", fontsize=SMALLEST)
-        pairs = zip(held, totals[name][::2], totals[name][1::2], strict=True)
-        told = [f"{rung}: measured {seen / small:,.0f}, by formula {said / small:,.0f}" for rung, seen, said in pairs]
+        told = [f"{rung}: measured {seen / small:,.0f}, by formula {said / small:,.0f}"
+                for rung, (seen, said) in zip(held, pairs, strict=True)]  # fmt: skip
         say(ax, "\n".join([f"{its} {what}", *told]))
     left.set_yticks(range(len(held)), list(held))
     if title:
@@ -199,28 +208,31 @@ def _bar(ax: Axes, row: float, sizes: Parts, scale: float, names: bool) -> None:
 
 
 def strategy_bars(
-    rows: Sequence[Row], title: str | None = None, new: int = 0, apart: bool = False,
+    rows: Sequence[Row], title: str | None = None, new: int = 0, apart: bool = False, state: bool = False,
 ) -> list[Axes]:  # fmt: skip
     """Draw bytes held by a rank (left) and the seconds of a step (right), a bar per row. Text twin: `table(rows)`.
 
     Beside a step stands how many times as fast as the first row's it is; the last `new` rows have bold names.
     `apart` draws a line where the rows go on to another cluster, and writes how many times as fast to three digits.
+    `state` leaves activations out, and writes how many times as long a step takes as the first one on its cluster.
     """
     figure, (held, spent) = plt.subplots(
         1, 2, figsize=(WIDTH, 1.5 + 0.46 * len(rows)), layout="constrained", sharey=True, FigureClass=Picture
     )
     places = range(len(rows))
     left = [0.0] * len(rows)
-    for part in ("weights", "gradients", "optimizer", "activations"):
+    for part in ("weights", "gradients", "optimizer", *(() if state else ("activations",))):
         sizes = [getattr(row, part) / 1e6 for row in rows]
         held.barh(places, sizes, left=left, color=PARTS[part][0], label=part, height=0.7)
         left = [before + size for before, size in zip(left, sizes, strict=True)]
-    held.set_xlabel("MB held by a rank", fontsize=SMALLEST)
+    what = "MB held by a rank,\nactivations not counted" if state else "MB held by a rank"
+    held.set_xlabel(what, fontsize=SMALLEST)
     computing = [(1 - row.waiting) * row.seconds * 1e3 for row in rows]
     waiting = [row.waiting * row.seconds * 1e3 for row in rows]
     spent.barh(places, computing, color=COMPUTE, label="computing", height=0.7)
     spent.barh(places, waiting, left=computing, color=WAITING, label="waiting", height=0.7)
-    spent.set_xlabel("ms of a step (simulated),\nin brackets: times as fast as the first row", fontsize=SMALLEST)
+    than = f'times as long as "{rows[0].strategy}"' if state else "times as fast as the first row"
+    spent.set_xlabel(f"ms of a step (simulated),\nin brackets: {than}", fontsize=SMALLEST)
     names = [f"{row.strategy}\n{row.cluster}, {row.ranks} rank{'s' * (row.ranks > 1)}" for row in rows]
     held.set_yticks(places, names, fontsize=SMALLEST)
     for name in held.get_yticklabels()[len(rows) - new :]:
@@ -228,6 +240,10 @@ def strategy_bars(
     held.invert_yaxis()
     steps = [row.seconds * 1e3 for row in rows]
     ratios = ["", *(f"  ({steps[0] / step:.{2 + apart}g}×)" for step in steps[1:])]
+    if state:
+        first = {row.cluster: row for row in reversed(rows)}
+        longer = [row.seconds / first[row.cluster].seconds for row in rows]
+        ratios = [f"  ({more:.2g}×)" * (row is not first[row.cluster]) for row, more in zip(rows, longer, strict=True)]
     borders = [place for place in places[1:] if apart and rows[place].cluster != rows[place - 1].cluster]
     for ax, ends, more in ((held, left, [""] * len(rows)), (spent, steps, ratios)):
         for place, end, ratio in zip(places, ends, more, strict=True):

@@ -16,13 +16,13 @@ def plans_that_fit(breakdowns: Mapping[str, Any], capacity: float, title: str) -
     """Draw what a GPU holds under each plan when most is alive, and below, enlarged, the plans within `capacity` bytes.
 
     Takes `Breakdown`s by name. Beside each bar stands when in a step that is; in the enlarged part each part's number
-    stands on it.
+    stands on it, or, where several are too narrow for that, all stand beside the bar.
     """
     plans = {name: b.moments[b.peak_moment] for name, b in breakdowns.items()}
     fits = {name: parts for name, parts in plans.items() if sum(parts.values()) <= capacity}
     scale, unit = unit_of(max(sum(parts.values()) for parts in plans.values()))
     _, (above, below) = plt.subplots(
-        2, 1, figsize=(WIDTH, 2.2 + 0.44 * (len(plans) + len(fits))), height_ratios=(len(plans), len(fits) + 0.8),
+        2, 1, figsize=(WIDTH, 2.45 + 0.44 * (len(plans) + len(fits))), height_ratios=(len(plans), len(fits) + 0.8),
         layout="constrained", FigureClass=Picture,
     )  # fmt: skip
     for ax, drawn in ((above, plans), (below, fits)):
@@ -39,7 +39,10 @@ def plans_that_fit(breakdowns: Mapping[str, Any], capacity: float, title: str) -
                             fontsize=SMALLEST, color="white" if part == "weights" else INK, bbox=paper)
                 left += size / scale
             fit = ax is below or name in fits
-            ax.text(left + longest / 100, row, f"{left:,.3g} {unit}", va="center", fontsize=SMALLEST,
+            each = [f"{size / scale:.1f}" for size in parts.values() if size]
+            few = ax is below and sum(size / scale <= 0.05 * longest for size in parts.values() if size) > 1
+            words = f"{left:,.3g} {unit}" + f": {', '.join(each)}" * few
+            ax.text(left + longest / 100, row, words, va="center", fontsize=SMALLEST,
                     color=INK if fit else LIMIT, weight="normal" if fit else "bold")
             if ax is above:
                 ax.text(1.55 * longest, row, _worst(parts), ha="right", va="center", fontsize=SMALLEST, color=INK)
@@ -55,6 +58,7 @@ def plans_that_fit(breakdowns: Mapping[str, Any], capacity: float, title: str) -
                fontsize=SMALLEST, va="center")
     above.text(above.get_xlim()[1], -0.85, "the worst moment", ha="right", va="center", fontsize=SMALLEST, color=INK,
                weight="bold")  # fmt: skip
+    above.set_xlabel(f"{unit} on one GPU", fontsize=SMALLEST)
     above.set_title(title, fontsize=TITLE, loc="left", x=0)
     below.set_title("The plans that fit, enlarged", fontsize=TITLE, loc="left")
     below.set_xlabel(f"{unit} on one GPU, when most is alive", fontsize=SMALLEST)

@@ -24,6 +24,7 @@ from course_lib.plots.teeth import CHIP, DOING
 
 KEPT, PAPER = "#5FA8D8", "#FFF1CF"  # of weights, pale enough for black letters; behind what is in the middle
 RANKS = 4
+PATTERNS = ("////", "....", "\\\\\\\\", "xxxx")  # of the gradients that a rank's own tokens make
 CELL, ROW = 1.5, 1.35  # of a quarter: how wide; how far rows are apart
 
 
@@ -79,8 +80,8 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
                ("3  free", "own"))  # fmt: skip
     backward = (("4  gather again", "all"), ("5  gradient,\nof my own tokens", "grad"),
                 ("6  reduce-scatter:\nthe sum of my quarter", "sum"), ("7  free", "both"))  # fmt: skip
-    rows = ((15.4, "FORWARD", forward, (3.4, 12.1, 20.8, 33.1)),
-            (5.2, "BACKWARD", backward, (3.4, 11.7, 23.7, 33.1)))  # fmt: skip
+    rows = ((15.4, "FORWARD", forward, (3.4, 11.8, 20.2, 33.1)),
+            (5.2, "BACKWARD", backward, (3.4, 11.7, 24.2, 33.1)))  # fmt: skip
     for top, name, panels, lefts in rows:
         _text(ax, 0.0, top + 4.0, name, ha="left", weight="bold")
         for number, (left, (head, kind)) in enumerate(zip(lefts, panels, strict=True)):
@@ -90,12 +91,12 @@ def gather_use_free(ax: Axes | None = None) -> Axes:
             for rank in range(RANKS):
                 _held(ax, left, top - ROW * rank, rank, kind)
             if number:
-                beside = 4.3 if panels[number - 1][1] in ("use", "grad") else 0.0  # what stands to the right of a panel
+                beside = 4.9 if panels[number - 1][1] in ("use", "grad") else 0.0  # what stands to the right of a panel
                 start = lefts[number - 1] + width + 0.35 + beside
                 arrow(ax, (start, top - 1.5), (left - 0.35, top - 1.5), line=2)
         for rank in range(RANKS):
             _text(ax, 2.7, top - ROW * rank + 0.5, f"rank {rank}", ha="right")
-    said = "above: weights, coloured by their keeper; below, orange: gradients; dx: gradient of x"
+    said = "above: weights, coloured by keeper; below: gradients, a pattern for each rank; plain: summed"
     _text(ax, 3.4, 0.1, said, ha="left")
     title = "Storage is divided, computing is not: every rank computes the whole layer, for its own tokens"
     ax.set_title(title, fontsize=TITLE, loc="left")
@@ -118,26 +119,26 @@ def _held(ax: Axes, left: float, y: float, rank: int, kind: str) -> None:
             _cell(ax, x, y, FACES[quarter] if own or kind != "own" else None)
         elif kind == "grad":
             _cell(ax, x, y, FACES[quarter], height=0.5, lift=0.5)
-            _cell(ax, x, y, GRADIENTS, height=0.5)
+            _cell(ax, x, y, GRADIENTS, height=0.5, hatch=PATTERNS[rank])
         else:
             _cell(ax, x, y, FACES[quarter] if own or kind == "sum" else None, height=0.5, lift=0.5)
             _cell(ax, x, y, GRADIENTS if own else None, height=0.5)
     if kind in ("use", "grad"):
         x = left + RANKS * CELL + 0.3
         first, then = (f"x{rank}", f"y{rank}") if kind == "use" else (f"dx{rank}", f"dy{rank}")
-        ends = [(x + 1.4, y + 0.5), (x + 2.4, y + 0.5)]
-        _cell(ax, x, y, ACTIVATIONS, first, wide=1.3)
+        ends = [(x + 1.75, y + 0.5), (x + 2.75, y + 0.5)]
+        _cell(ax, x, y, ACTIVATIONS, first, wide=1.7)
         arrow(ax, *(ends if kind == "use" else ends[::-1]), colour=COMPUTE if kind == "use" else INK, line=1.6)
-        _cell(ax, x + 2.5, y, ACTIVATIONS, then, wide=1.3)
+        _cell(ax, x + 2.8, y, ACTIVATIONS, then, wide=1.7)
 
 
 def _cell(
     ax: Axes, x: float, y: float, colour: str | None, text: str = "", bold: bool = False, height: float = 1.0,
-    lift: float = 0.0, wide: float = CELL,
+    lift: float = 0.0, wide: float = CELL, hatch: str = "",
 ) -> None:  # fmt: skip
     """Draw a cell, or the place of one that holds nothing."""
     look = {"facecolor": colour or "white", "edgecolor": INK if colour else GREY, "linewidth": 0.9 if colour else 0.6}
-    ax.add_patch(Rectangle((x, y + lift), wide, height, linestyle="-" if colour else ":", **look))
+    ax.add_patch(Rectangle((x, y + lift), wide, height, linestyle="-" if colour else ":", hatch=hatch, **look))
     weight = "bold" if bold else "normal"
     ax.text(x + wide / 2, y + lift + height / 2, text, ha="center", va="center", fontsize=SMALLEST, color=INK,
             weight=weight)  # fmt: skip

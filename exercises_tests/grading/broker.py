@@ -26,7 +26,6 @@ from course_lib.engine.simulated import clock, groups, turns
 from course_lib.engine.simulated.dist import SimulatedDist
 from course_lib.engine.simulated.groups import Group
 from course_lib.engine.simulated.world import World
-from course_lib.results import duration, lines_of
 from exercises_tests.grading import trail
 from exercises_tests.grading.remote import tensors_in
 
@@ -271,8 +270,4 @@ def simulate(launcher: Any, job: dict[str, Any], timeout: float) -> Child:
 def _raise_still_running(broker: Broker, children: list[Child], timeout: float) -> None:
     rank = broker.clock.current.index
     frames = failures.stack(children[rank])
-    raise RankFailed(
-        f"the simulation was still going on after {duration(timeout)}: rank {rank} was at{lines_of(frames)}",
-        rank,
-        "timeout",
-    )
+    raise RankFailed(failures.still_going(rank, frames, timeout), rank, "timeout")

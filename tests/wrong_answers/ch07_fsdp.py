@@ -329,12 +329,20 @@ def deals_out_whole_parameters(dist, parameters, states, adamw):
         dist.broadcast(parameter.data, owner)
 
 
-@right("sharded_adamw_step")
+@wrong("sharded_adamw_step", "all-reduce", "the whole gradient", "dist.reduce_scatter", earned=4)
 def all_reduces_and_gathers(dist, parameters, states, adamw):
     for parameter, state in zip(parameters, states, strict=True):
         dist.all_reduce(parameter.grad)
         mine = my_part(dist, parameter)
         adamw(mine, my_part(dist, parameter.grad) / dist.get_world_size(), state)
+        parameter.data.copy_(unshard(dist, mine, parameter.shape))
+
+
+@wrong("sharded_adamw_step", "too-many-collectives", "30 times a step", "one dist.reduce_scatter", earned=4)
+def reduces_each_piece_to_its_owner(dist, parameters, states, adamw):
+    for parameter, state in zip(parameters, states, strict=True):
+        mine = my_part(dist, parameter)
+        adamw(mine, mean_shard(PieceByPiece(dist), parameter.grad), state)
         parameter.data.copy_(unshard(dist, mine, parameter.shape))
 
 
