@@ -77,6 +77,9 @@ def test_the_numbers_of_the_text():
     assert round(1 - found.best.seconds / found.of(META).seconds, 3) == 0.085
     assert (found.place(META), found.tried, len(found.fitting)) == (57, 6534, 3570)
     assert (found.best.layout.tp, found.best.layout.cp, found.best.layout.dp) == (4, 8, 32)
+    twin = found.fitting[1]
+    assert (twin.layout.tp, twin.layout.cp, twin.layout.pp) == (4, 8, 32) and twin.seconds < 1.005 * found.best.seconds
+    assert (round(twin.room.total / 1e9), round(found.best.room.total / 1e9)) == (41, 58)
     assert round(found.best.step.bubble, 2) == 0.16 and 23 < found.fitting[-1].seconds / found.best.seconds < 24
     fp8 = planning.Recipe("fp8", overlap_tp=True, gradient_bytes=2)
     rack = planning.plan(LLAMA, GB200_NVL72, 256, 1536, 8192, fp8)
