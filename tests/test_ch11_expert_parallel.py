@@ -201,6 +201,7 @@ def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
     assert round(request / 1e6) == 351 and round(other / 1e9, 1) == 17.1
     room = [H100.memory - other - expert_bytes(v3, row.ranks, width=1) for row in DEEPEP]
     assert [math.floor(free / request) for free in room] == [-54, 62, 120, 149, 164, 171]
+    assert round(room[0] / 1e9) == -19 and round((671 - 640) / 8) == 4
     free = H200.memory - other - expert_bytes(v3, 8, width=1)
     assert math.floor(free / request) == 119 and 8 * H200.memory == 1128e9
     assert round(1e6 * (32 * expert / H200.memory_bandwidth + DEEPEP[0].dispatch + DEEPEP[0].combine)) == 485
