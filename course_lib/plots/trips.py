@@ -96,7 +96,7 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
     ends = "; ".join(f"{expert} has {', '.join(names)}" for expert, names in mine.items())
     say(ax, f"experts A and B live on rank 0, C and D on rank 1; {told}; each rank sorts its tokens by expert and "
-            f"sends each rank its piece; what comes is sorted by rank first, so it is regrouped by expert: {ends}")
+            f"sends each rank its piece; what comes is sorted by rank first, so it is regrouped by expert: {ends}")  # fmt: skip
     return ax
 
 
