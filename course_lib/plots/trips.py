@@ -60,7 +60,7 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     ax = sheet(4.5, 40, 19.6, ax)
     ax.set_title("What comes is in the order of senders: each expert's rows still have to be put together",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    columns = (("the rank's tokens", 0.4), ("1 · sorted by expert", 10.6), ("2 · after the all-to-all", 21.2),
+    columns = (("the rank's rows", 0.4), ("1 · sorted by expert", 10.6), ("2 · after the all-to-all", 21.2),
                ("3 · for each expert", 31.6))  # fmt: skip
     for words, x in columns:
         ax.text(x, 18.3, words, fontsize=SMALLEST, weight="bold", color=INK)
@@ -81,6 +81,8 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
                 y = top[rank] - 1.75 * (number + 1)
                 if stage is grouped and expert != line[0][2]:
                     y -= 0.45  # a tensor of its own
+                if stage is grouped and expert not in [row[2] for row in line[:number]]:
+                    ax.text(x + 6.9, y + 0.75, expert, fontsize=TITLE, weight="bold", va="center", color=INK)
                 box(ax, x, y, 6.4, 1.5, FACES[sender], f"t{name} → {expert}")
                 found[name] = (x, y + 0.75)
         places.append(found)
@@ -96,7 +98,7 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
     ends = "; ".join(f"{expert} has {', '.join(names)}" for expert, names in mine.items())
     say(ax, f"experts A and B live on rank 0, C and D on rank 1; {told}; each rank sorts its tokens by expert and "
-            f"sends each rank its piece; what comes is sorted by rank first, so it is regrouped by expert: {ends}")  # fmt: skip
+            f"sends each rank its piece; what comes is sorted by rank first, so it is regrouped by expert: {ends}")
     return ax
 
 
