@@ -602,7 +602,8 @@ def _one_device(xs: list, router: torch.Tensor, weights: list, k: int, capacity:
     routers = [router.clone().requires_grad_() for _ in xs]
     experts = [[one.clone().requires_grad_() for one in pair] for pair in weights]
     found: dict = {"y": [], "rows": [0] * len(weights)}
-    others: dict = {"unweighted": [], "renormalized": [], "residual": [], "all-kept": [], "logits": []}
+    others: dict = {"unweighted": [], "renormalized": [], "residual": [], "all-kept": [], "logits": [],
+                    "overwrites": [], "weighs-first": []}  # fmt: skip
     for x, its in zip(leaves, routers, strict=True):
         logits = x @ its
         scores = logits.softmax(-1)
@@ -616,14 +617,18 @@ def _one_device(xs: list, router: torch.Tensor, weights: list, k: int, capacity:
         found["y"].append((torch.where(kept, shares, 0.0)[..., None] * outs).sum(1))
         some = torch.where(kept, shares, 0.0)
         raw = torch.where(wanted, logits, 0.0)
+        last = torch.where(kept, shares, math.inf).min(1, keepdim=True).values  # of a token's kept pairs
         variants = {
             "unweighted": torch.where(kept, 1.0, 0.0),
             "renormalized": torch.nan_to_num(some / some.sum(1, keepdim=True)),
             "all-kept": shares,
             "logits": torch.where(kept, raw / raw.sum(1, keepdim=True), 0.0),
+            "overwrites": torch.where(kept & (shares == last), shares, 0.0),
         }
         for code, matrix in variants.items():
             others[code].append((matrix[..., None].double() * outs).sum(1).detach())
+        before = [torch.tanh((some[:, place, None] * x) @ one) @ other for place, (one, other) in enumerate(experts)]
+        others["weighs-first"].append(sum(before).detach())
         others["residual"].append((found["y"][-1] + (~kept.any(1))[:, None] * x).detach())
     torch.autograd.backward(found["y"], grads)
     told = {
@@ -632,6 +637,10 @@ def _one_device(xs: list, router: torch.Tensor, weights: list, k: int, capacity:
         "all-kept": "has the dropped pairs in it, too: send only those that are kept",
         "logits": "is weighted by shares of x @ router itself: scores are its softmax",
         "residual": "has x for a token of which everything was dropped: it gets 0 here, and the block adds x anyway",
+        "overwrites": "has one term of each token's sum, as after y[tokens] = ..., which keeps only the last one: "
+        "index_add adds them up",
+        "weighs-first": "is of rows that were weighted before the experts: an expert is no linear function, so weigh "
+        "what it returns",
     }
     return {
         "y": [one.detach() for one in found["y"]],

@@ -21,9 +21,10 @@ from course_lib.lessons.exchange import exchange
 from course_lib.lessons.expert_strategy import expert_parallel
 from course_lib.lessons.node_trips import crossing, limited
 from course_lib.lessons.running_table import measure
+from course_lib.lessons.wide_groups import room_and_time
 from course_lib.measured import DEEPEP
 from course_lib.memory import kv_cache_bytes
-from course_lib.models import MODELS, active_parameters, parameter_count
+from course_lib.models import MODELS, active_parameters, attention_weights, parameter_count, parameters_by_part
 from course_lib.served import SERVED
 from exercises_tests import ch11_expert_parallel as checks
 from solutions import ch11_expert_parallel as solutions
@@ -110,16 +111,16 @@ def test_bytes_of_each_pair_of_ranks(ranks, real):
 
 
 @pytest.mark.parametrize(
-    ("sent", "received", "words"),
+    ("to_each", "from_each", "words"),
     [
-        ([1], [1, 1], "sent = .1.: must be 2 sizes"),
-        ([1, 1], [-1, 1], "received = .-1, 1.: must be 2 sizes, 0 or more"),
+        ([1], [1, 1], "to_each = .1.: must be 2 sizes"),
+        ([1, 1], [-1, 1], "from_each = .-1, 1.: must be 2 sizes, 0 or more"),
         ([1, 2], [1, 1], "sums to 3, but there are 2 rows"),
     ],
 )
-def test_sizes_that_do_not_fit(sent, received, words):
+def test_sizes_that_do_not_fit(to_each, from_each, words):
     with pytest.raises(RankFailed, match=words):
-        run(lambda dist: exchange(dist, torch.ones(2, 3), sent, received), ranks=2, on=Cluster())
+        run(lambda dist: exchange(dist, torch.ones(2, 3), to_each, from_each), ranks=2, on=Cluster())
 
 
 def test_empty_pieces_go_there_and_back():
@@ -200,9 +201,51 @@ def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
     assert round(request / 1e6) == 351 and round(other / 1e9, 1) == 17.1
     room = [H100.memory - other - expert_bytes(v3, row.ranks, width=1) for row in DEEPEP]
     assert [math.floor(free / request) for free in room] == [-54, 62, 120, 149, 164, 171]
+    assert round(room[0] / 1e9) == -19 and round((671 - 640) / 8) == 4
     free = H200.memory - other - expert_bytes(v3, 8, width=1)
     assert math.floor(free / request) == 119 and 8 * H200.memory == 1128e9
     assert round(1e6 * (32 * expert / H200.memory_bandwidth + DEEPEP[0].dispatch + DEEPEP[0].combine)) == 485
+
+
+def test_what_decides_is_tokens_per_second_at_the_batch_that_fits():
+    v3 = MODELS["DeepSeek-V3"]
+    served = {row.ranks: room_and_time(v3, H100, row, 5000) for row in DEEPEP}
+    assert [requests for requests, _ in served.values()] == [0, 62, 120, 149, 164, 171]
+    rates = {ranks: requests / (61 * seconds) for ranks, (requests, seconds) in served.items()}
+    assert {ranks: round(rate, -1) for ranks, rate in rates.items()} == {
+        8: 0, 16: 1710, 32: 2490, 64: 2630, 128: 2450, 256: 2490}  # fmt: skip
+    assert rates[64] / rates[16] == pytest.approx(1.54, abs=0.005) and max(rates, key=rates.get) == 64
+    assert rates[32] / rates[64] == pytest.approx(0.95, abs=0.005)
+    assert served[64][1] / served[16][1] == pytest.approx(1.56, abs=0.005)
+    assert [round(61e3 * served[ranks][1]) for ranks in (16, 32, 64)] == [36, 48, 57]
+    cache = kv_cache_bytes(v3, 5000) / 61 / H100.memory_bandwidth  # each request's, in a layer
+    assert [round(1e6 * requests * cache) for requests in (62, 149)] == [107, 256]
+
+
+def test_a_layer_of_eight_h200s():
+    requests, seconds = room_and_time(MODELS["DeepSeek-V3"], H200, DEEPEP[0], 5000)
+    assert requests == 119 and 1e6 * seconds == pytest.approx(694.6, abs=0.5)
+    assert round(requests / (61 * seconds), -1) == 2810 and round(61e3 * seconds) == 42
+
+
+def test_where_37_billion_parameters_are():
+    v3 = MODELS["DeepSeek-V3"]
+    parts = parameters_by_part(v3)
+    routed = parts["experts"] * 8 // 256
+    tables = parts["token embedding"] + parts["head"]
+    rest = parts["router"] + parts["norms"]
+    listed = routed, parts["shared experts"], parts["attention"], parts["mlp"], tables, rest
+    assert [round(part / 1e9, 1) for part in listed] == [20.4, 2.6, 11.4, 1.2, 1.9, 0.1]
+    assert sum(listed) == active_parameters(v3)
+    assert math.comb(8, 2) == 28 and round(math.comb(256, 8) / 1e14) == 4
+
+
+def test_reading_hides_behind_computing_on_the_hot_rank_and_on_the_others():
+    mixtral = MODELS["Mixtral-8x7B"]
+    matrices = 3 * mixtral.hidden * mixtral.expert_ffn
+    reading, a_row = 4 * 2 * matrices / H100.memory_bandwidth, 2 * matrices / H100.peak("bf16")
+    assert round(1e6 * reading) == 421 and 4 * 1024 * a_row > 4 * 546 * a_row > reading
+    assert 1e6 * attention_weights(MODELS["DeepSeek-V3"]) / H100.memory_bandwidth == pytest.approx(56, abs=0.5)
 
 
 def test_half_batches_take_the_longer_of_computing_and_travelling():

@@ -47,7 +47,7 @@ def total_and_active(shapes: Sequence[ModelShape], years: Sequence[int] = ()) ->
     new_axes(left, 0).set_yticks(range(len(shapes)), names, fontsize=SMALLEST)
     left.set(ylim=(len(shapes) - 0.5, -0.5), xlim=(0, 1.32 * most))
     left.set_xlabel("billions in memory (dark: at work for a token)", fontsize=SMALLEST)
-    new_axes(right, 0).set_xlim(0, 126 * max(shares))
+    new_axes(right, 0).set_xlim(0, 136 * max(shares))
     right.tick_params(axis="y", length=0)
     right.set_xlabel("% at work for a token", fontsize=SMALLEST)
     left.figure.suptitle(f"All parameters are in memory; a token uses {max(shares):.0%} to {min(shares):.0%} of them",

@@ -70,10 +70,11 @@ def half_batches(results: Mapping[str, Any], parts: Mapping[str, int]) -> list[A
     first = next(iter(results.values())).seconds
     for ax, (name, result) in zip(axes, results.items(), strict=True):
         busy = 0.0
-        for lane, (kind, colour) in enumerate((("work", COMPUTE), ("all_to_all", COLLECTIVE))):
+        lanes = (("work", COMPUTE, ("attention", "experts")), ("all_to_all", COLLECTIVE, ("there", "home")))
+        for lane, (kind, colour, names) in enumerate(lanes):
             _bar(ax, lane, 0.0, result.seconds, WAITING, scale=scale)
             for place, event in enumerate(result.of(0, kind)):
-                letter = LETTERS[place % parts[name]] if parts[name] > 1 else ""
+                letter = LETTERS[place % parts[name]] if parts[name] > 1 else names[place % 2]
                 _bar(ax, lane, event.start, event.end, colour, letter, dark=True, scale=scale)
                 busy += (event.end - event.start) * (kind == "work")
         share = f"the GPU computes {busy / result.seconds:.0%} of the time"

@@ -93,11 +93,11 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         len(runs), 1, figsize=(WIDTH, 1.55 * len(runs) + 0.5), layout="constrained", FigureClass=Picture, sharex=True,
         squeeze=False,
     )  # fmt: skip
-    image = None
+    image, shades = None, plt.get_cmap("magma_r").with_extremes(under="white")
     for ax, (name, run) in zip(axes.flat, runs.items(), strict=True):
         shares = [[load * len(loads) / sum(loads) for load in loads] for loads in run.loads]
         by_expert = list(zip(*shares, strict=True))
-        image = ax.imshow(by_expert, aspect="auto", cmap="magma_r", vmin=0, vmax=4, interpolation="nearest",
+        image = ax.imshow(by_expert, aspect="auto", cmap=shades, vmin=1e-9, vmax=4, interpolation="nearest",
                           extent=(0, every * len(shares), len(by_expert), 0))  # fmt: skip
         end = run.imbalance[-1]
         empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none is empty"
@@ -111,9 +111,9 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         say(ax, f"load of {len(by_expert)} experts over {every * len(shares)} steps; the largest over the mean at a "
                 f"quarter, half and the end: {marks}")  # fmt: skip
     axes.flat[-1].set_xlabel("step", fontsize=SMALLEST)
-    bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.7, ticks=range(5))
+    bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.7, ticks=[1e-9, 1, 2, 3, 4])
     bar.ax.set_yticklabels(["0", "1", "2", "3", "≥ 4"])
-    bar.set_label("tokens, in units of the mean", fontsize=SMALLEST)
+    bar.set_label("tokens, in units of the mean (white: none)", fontsize=SMALLEST)
     bar.ax.tick_params(labelsize=SMALLEST)
     say(bar.ax, "the darker, the more tokens; four times the mean and more are black")
     return list(axes.flat)

@@ -60,7 +60,7 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     ax = sheet(4.5, 40, 19.6, ax)
     ax.set_title("What comes is in the order of senders: each expert's rows still have to be put together",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    columns = (("the rank's tokens", 0.4), ("1 · sorted by expert", 10.6), ("2 · after the all-to-all", 21.2),
+    columns = (("the rank's rows", 0.4), ("1 · sorted by expert", 10.6), ("2 · after the all-to-all", 21.2),
                ("3 · for each expert", 31.6))  # fmt: skip
     for words, x in columns:
         ax.text(x, 18.3, words, fontsize=SMALLEST, weight="bold", color=INK)
@@ -81,6 +81,8 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
                 y = top[rank] - 1.75 * (number + 1)
                 if stage is grouped and expert != line[0][2]:
                     y -= 0.45  # a tensor of its own
+                if stage is grouped and expert not in [row[2] for row in line[:number]]:
+                    ax.text(x + 6.9, y + 0.75, expert, fontsize=TITLE, weight="bold", va="center", color=INK)
                 box(ax, x, y, 6.4, 1.5, FACES[sender], f"t{name} → {expert}")
                 found[name] = (x, y + 0.75)
         places.append(found)
@@ -118,7 +120,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             targets = []
             for place in range(2):
                 y, expert = bottom + 3.5 - 3.2 * place, 2 * machine + place
-                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {8 * machine + place}: E{expert}")
+                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {8 * machine + place}: expert {expert}")
                 targets.append((left + 11.5, y + 0.9))
             start = (left + 5.2, 8.4 if machine == 1 else 7.0)
             for target in targets[: copies // 2]:
@@ -126,7 +128,9 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             if copies == 2:
                 arrow(ax, (left + 12.3, targets[0][1] - 0.9), (left + 12.3, targets[1][1] + 0.9), line=2.6)
                 ax.text(left + 12.8, bottom + 2.8, "NVLink: 450 GB/s", fontsize=SMALLEST, va="center", color=INK)
+        if copies == 2:
+            ax.text(left + 14.9, 0.9, "way back: one sum each", fontsize=SMALLEST, ha="center", va="top", color=INK)
     say(ax, "a token in machine 0 has two experts in machine 1 and two in machine 2; on the left four copies cross the "
             "network, 50 GB/s; on the right one copy for each of the two machines, which NVLink, 450 GB/s, passes on "
-            "from the first GPU to the second")  # fmt: skip
+            "from the first GPU to the second, and on the way back one sum from each machine")  # fmt: skip
     return ax

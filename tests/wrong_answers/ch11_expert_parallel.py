@@ -396,7 +396,7 @@ def layer_without_softmax(dist, x, router, experts, k, capacity):
     return torch.zeros_like(x).index_add(0, tokens, back * weights[kept][:, None])
 
 
-@wrong("expert_parallel_layer", "value", "the result on rank 0", earned=0)
+@wrong("expert_parallel_layer", "overwrites", "keeps only the last one: index_add adds them up", earned=0)
 def layer_overwrites(dist, x, router, experts, k, capacity):
     """y[tokens] = ... keeps one of a token's experts."""
     weights, kept, tokens, back = _parts(dist, x, router, experts, k, capacity)
@@ -405,7 +405,7 @@ def layer_overwrites(dist, x, router, experts, k, capacity):
     return y
 
 
-@wrong("expert_parallel_layer", "value", "the result on rank 0", earned=0)
+@wrong("expert_parallel_layer", "weighs-first", "weighted before the experts", earned=0)
 def layer_weighs_before(dist, x, router, experts, k, capacity):
     """An expert is no linear function: weights have to come after it."""
     chosen, weights, kept = CHOOSE((x @ router).softmax(-1), k, capacity)
