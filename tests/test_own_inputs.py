@@ -37,7 +37,7 @@ answer is a class, takes a model, keeps gradients, or hands out a function. `pla
 that there are, and a table of them is eleven layouts and two sentences.
 """
 NOT_KEPT = ("continuous_batches", "which_layout", "mesh_groups", "split_layers")
-"""Of these a table cannot even be copied whole: they refuse, are given a function, or have a case in another process."""
+"""Of these a table cannot be copied whole: they refuse, are given a function, or have a case in another process."""
 ALL = [(chapter, name) for chapter, names in PLAIN.items() for name in names.split()]
 MODULES = {chapter.name[:4]: chapter.name for chapter in chapters()}
 
