@@ -5,14 +5,17 @@ Convention (i): F = I = W = 1, so a whole backward takes 2. Convention (ii): a f
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from course_lib import schedules
 from course_lib.schedules import (
     Action,
     ScheduleError,
@@ -429,3 +432,21 @@ def test_a_replay_is_drawn_by_the_timeline_with_a_bar_for_each_action_and_idle_t
         assert bars.pop("idle") == len(played)
         assert sum(bars.values()) == len(played.events)
         matplotlib.pyplot.close(ax.figure)
+
+
+@pytest.mark.parametrize("most", [[0] * 4, range(4), [4] * 4, [99] * 4])
+def test_any_order_can_have_its_backwards_split_and_keeps_the_rules(most):
+    whole = schedules.interleaved(4, 8, 2)
+    split = schedules.split_backward(whole, most)
+    schedules.validate(split)
+    assert [Counter(a.kind for a in row) for row in split.actions] == [Counter(F=16, I=16, W=16)] * 4
+    for row, waiting in zip(split.actions, most, strict=True):
+        last = max(place for place, action in enumerate(row) if action.kind == "I")
+        waits = itertools.accumulate({"I": 1, "W": -1}.get(action.kind, 0) for action in row[: last + 1])
+        assert max(waits) <= waiting + 1
+
+
+def test_split_backwards_that_wait_a_little_idle_less_than_whole_ones():
+    whole = schedules.interleaved(16, 16, 8)
+    shares = [schedules.play(one, 1, 1, 1).bubble_share for one in (whole, schedules.split_backward(whole, range(16)))]
+    assert shares == pytest.approx([15 / 143, 0.0376], abs=1e-4)

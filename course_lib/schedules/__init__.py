@@ -15,6 +15,7 @@ from course_lib.schedules.actions import (
     as_schedule,
     both_ways,
     looped,
+    split_backward,
     v_shaped,
     whole_backward,
 )  # fmt: skip
@@ -35,5 +36,5 @@ from course_lib.schedules.table import comparison, comparison_text
 __all__ = [
     "Action", "Played", "Schedule", "ScheduleError", "Span", "as_schedule", "both_ways", "chimera",
     "comparison", "comparison_text", "dual_pipe_v", "gpipe", "interleaved", "looped", "measured", "one_f_one_b",
-    "pipedream", "play", "v_shaped", "validate", "whole_backward", "zb_h1", "zb_h2", "zb_v",
+    "pipedream", "play", "split_backward", "v_shaped", "validate", "whole_backward", "zb_h1", "zb_h2", "zb_v",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -164,6 +164,23 @@ def _two(back: Any) -> bool:
 def _shown(thing: Any) -> str:
     text = repr(thing)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def split_backward(order: Schedule, most: Sequence[int]) -> Schedule:
+    """Return an order in which every B is I and W: rank r lets at most `most[r]` of its Ws wait, then does the oldest.
+
+    So a split order can be made of any other. It need not be the best one: nothing looks for gaps.
+    """
+    rows = []
+    for row, waiting in zip(order.actions, most, strict=True):
+        split, later = [], []
+        for action in row:
+            split.append(action._replace(kind="I") if action.kind == "B" else action)
+            later += [action._replace(kind="W")] if action.kind == "B" else []
+            split += later[: max(0, len(later) - waiting)]
+            del later[: max(0, len(later) - waiting)]
+        rows.append(split + later)
+    return replace(order, name=f"{order.name}, split", actions=rows)
 
 
 def whole_backward(rows: Sequence[Sequence[Action]]) -> list[list[Action]]:
