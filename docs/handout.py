@@ -10,6 +10,7 @@ import argparse
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from exercises_tests.tools.chapters import ROOT, ChapterError
@@ -34,13 +35,19 @@ def write_handout(folder: Path, force: bool = False, root: Path = ROOT) -> list[
         raise ChapterError(f"{folder} is a file: name a folder, OUT=dir.")
     if folder.exists() and any(folder.iterdir()) and not force:
         raise ChapterError(f"{folder} is not empty: name another folder, or overwrite what is in it with ARGS=--force.")
-    found = sorted({path for pattern in FILES for path in root.glob(pattern) if path.is_file()})
+    found = copy(FILES, root, folder)
+    (folder / "README.md").write_text(readme((root / "README.md").read_text(encoding="utf-8")), encoding="utf-8")
+    return sorted(["README.md", *(str(path.relative_to(root)) for path in found)])
+
+
+def copy(patterns: Iterable[str], root: Path, folder: Path) -> list[Path]:
+    """Copy the files of the course that match, each to its place in the folder; return which they are."""
+    found = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
     for path in found:
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)  # with its rights: two of them are programs
-    (folder / "README.md").write_text(readme((root / "README.md").read_text(encoding="utf-8")), encoding="utf-8")
-    return sorted(["README.md", *(str(path.relative_to(root)) for path in found)])
+    return found
 
 
 def readme(text: str) -> str:

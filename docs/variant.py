@@ -18,14 +18,14 @@ import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
-from handout import write_handout
+from handout import copy, write_handout
 
 from exercises_tests.seeds import SALT
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters
 
 ENDINGS = ("amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "inlet", "juniper", "karst", "larch",
            "maple", "north", "osier", "plume", "quartz", "ridge", "slate", "tarn")  # fmt: skip
-MORE = ("solutions/*.py", "docs/*.py", "docs/*.md", "docs/*.yml")  # beside what a handout has; no tests: they name all
+MORE = ("solutions/*.py", "course.toml", "docs/*.py", "docs/*.md", "docs/*.yml")  # beside a handout's; no tests
 _NAMED = re.compile(r"_|[a-z][A-Z]")  # of two words at least, so that it stands for nothing else
 
 
@@ -93,16 +93,13 @@ def in_notebook(notebook: dict, names: dict[str, str]) -> dict:
     return notebook
 
 
-def write_variant(folder: Path, seed: str, root: Path = ROOT) -> dict[str, dict[str, str]]:
+def write_variant(folder: Path, seed: str, root: Path = ROOT, force: bool = False) -> dict[str, dict[str, str]]:
     """Write the variant; return each chapter's new names. Raises ChapterError for a folder that holds something."""
     if not seed.strip():
         raise ChapterError("A variant needs a secret, SEED=...: the same one makes the same variant again.")
-    write_handout(folder, root=root)
+    write_handout(folder, force, root)
     shutil.copy(root / "README.md", folder)  # an instructor's, not a learner's
-    for path in sorted({path for pattern in MORE for path in root.glob(pattern)}):
-        target = folder / path.relative_to(root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
+    copy(MORE, root, folder)
     seeds = folder / "exercises_tests" / "seeds.py"
     salt = f"{random.Random(seed).getrandbits(64):016x}"
     seeds.write_text(seeds.read_text(encoding="utf-8").replace(f"SALT = {json.dumps(SALT)}", f'SALT = "{salt}"', 1),
@@ -123,11 +120,12 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python docs/variant.py", description="Write a variant of the course.")
     parser.add_argument("folder", help="an empty folder, or one that does not exist yet")
     parser.add_argument("--seed", default="", help="a secret of yours")
+    parser.add_argument("--force", action="store_true", help="overwrite an earlier variant")
     options = parser.parse_args(argv)
     try:
         if not options.folder:
             raise ChapterError("Name the folder to write to: make variant OUT=dir SEED=...")
-        found = write_variant(Path(options.folder), options.seed)
+        found = write_variant(Path(options.folder), options.seed, force=options.force)
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 2

@@ -95,6 +95,16 @@ def test_no_tests_and_no_folder_of_learners_go_with_it(variant):
     assert not (folder / "tests").exists() and not (folder / "work").exists()
 
 
+def test_the_policy_goes_with_it_and_an_earlier_variant_is_overwritten_only_by_force(variant):
+    module, folder, _ = variant
+    assert (folder / "course.toml").read_bytes() == (ROOT / "course.toml").read_bytes()
+    with pytest.raises(module.ChapterError, match="--force"):
+        module.write_variant(folder, "hush")
+    (folder / "course.toml").unlink()
+    module.write_variant(folder, "hush", force=True)
+    assert (folder / "course.toml").exists()
+
+
 @pytest.mark.parametrize(("arguments", "words"), [
     (["", "--seed", "x"], "make variant OUT=dir"),
     (["{new}"], "needs a secret"),
