@@ -9,6 +9,7 @@ import torch
 from wrong_answers.ch03_ring_all_reduce import WRONG
 
 from course_lib import Cluster, RankFailed, run
+from course_lib.hardware import DGX_H100, H100
 from course_lib.lessons import ring
 from exercises_tests import ch03_ring_all_reduce as checks
 from exercises_tests.judging import CheckFailed
@@ -158,3 +159,12 @@ def test_the_ring_agrees_with_the_built_in_one_on_virtual_time_and_bytes():
     built_in = run(lambda dist, tensor: dist.all_reduce(tensor), torch.zeros(1000), ranks=6, on=cluster)
     assert mine.seconds == pytest.approx(built_in.seconds, rel=1e-9)
     assert mine.bytes_sent == built_in.bytes_sent
+
+
+@pytest.mark.parametrize(("protocol", "milliseconds"), [("Simple", "9.6"), ("LL", "1.8")])
+def test_a_chunks_journey_on_1024_gpus_takes_what_the_text_says(protocol, milliseconds):
+    """On 128 machines of eight, 2 x 127 of the 2,046 hops cross the network and the others NVLink."""
+    far, near = (link.protocol(protocol).latency for link in (DGX_H100.nic, H100.link))
+    assert f"{1e3 * (254 * far + 1792 * near):.1f}" == milliseconds
+    text = " ".join(cell.source for cell in find("ch03").notebook.cells if cell.cell_type == "markdown")
+    assert f"{milliseconds} ms" in text

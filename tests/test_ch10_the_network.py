@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from wrong_answers.ch10_the_network import hierarchy_flat
 
 from course_lib import Cluster, costs, run
-from course_lib.hardware import DGX_H100, H100, Link
+from course_lib.hardware import DGX_H100, GB200_NVL72, H100, Link
 from course_lib.measured import BUS_BANDWIDTHS, all_reduce_dgx, all_reduce_h100
 from exercises_tests import ch02_collectives as chapter_2
 from exercises_tests import ch10_the_network as checks
@@ -132,4 +132,7 @@ def test_what_the_table_gives_trees_and_switches_is_as_the_text_says():
     seconds = min(costs.nccl_seconds(DGX_H100, 1, 8, 1e9).values())
     assert costs.bus_bandwidth("all_reduce", 8, 1e9, seconds) == pytest.approx(586e9, rel=1e-3)
     assert shown("its 3.0 ms on one node would be 586 GB/s")
+    assert shown("371 · 1.75 = 649") and round(371 * 1.75) == 649 and round(371 * 1.75 / 1.125) == 577
+    assert GB200_NVL72.gpu.peak("bf16") / H100.peak("bf16") == pytest.approx(2.5, abs=0.05)
+    assert shown("2.5 times as fast as an H100")
 
