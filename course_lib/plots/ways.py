@@ -122,7 +122,7 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
                 box(ax, left + 0.6 + 4.5 * place, y, 3.0, 1.7, FACES[place], f"{node * per_node + place}")
                 if place < per_node - 1 and by_rail:  # NVLink, over which the pieces are shared out and gathered
                     ax.plot([left + 3.6 + 4.5 * place, left + 5.1 + 4.5 * place], [y + 0.85] * 2, color=COMPUTE,
-                            linewidth=4, solid_capstyle="butt", zorder=0.5)  # fmt: skip
+                            linewidth=4, solid_capstyle="butt")  # fmt: skip
                 elif place < per_node - 1:
                     ends = (left + 3.7 + 4.5 * place, y + 0.85), (left + 5.0 + 4.5 * place, y + 0.85)
                     arrow(ax, *(ends if not node else ends[::-1]), colour=COLLECTIVE, line=2)
@@ -152,8 +152,8 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
     ax.text(2.1 + 4.5 * (per_node - 1), 10.7, "out", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
             f"through all GPUs leaves node 0 by the port of GPU {per_node - 1} and comes back by that of GPU 0; the "
-            "other ports stand idle. Right: GPUs at the same place of all nodes are joined by a rail, and a ring goes "
-            "round each by a leaf switch of its own, so that every port carries a part")
+            "other ports stand idle. Right: NVLink joins the GPUs of a node, a rail those at one place of all nodes, "
+            "and a ring goes round each rail by a leaf switch of its own, so that every port carries a part")
     return ax
 
 

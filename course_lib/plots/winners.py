@@ -35,7 +35,7 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     for place, (name, colour) in enumerate(names):
         taken = [1e3 * row[place] for row in rows]
         ax.plot(counts, taken, color=colour, linewidth=2.4)
-        ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-7, -9, 0)[place]),
+        ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-12, -1, 0)[place]),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", color=colour if place != 1 else INK,
                     va="center", annotation_clip=False)  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{1e3 * ring_and_trees(count, size, node)[place]:.2f} ms on {count} nodes"
