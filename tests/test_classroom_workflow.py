@@ -17,15 +17,6 @@ from exercises_tests.tools.chapters import ROOT, find, overlay, solutions, solve
 FILE = ROOT / "docs" / "classroom-workflow.yml"
 WORKFLOW = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 STEPS = WORKFLOW["jobs"]["points"]["steps"]
-WORKFLOWS = [FILE, ROOT / "docs" / "grade-workflow.yml", *sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_every_workflow_is_what_githubs_schema_asks_for(path):
-    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed: pip install -e .[workflows]")
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_it_runs_for_pushes_and_pull_requests_without_a_secret_or_a_right_to_write():
@@ -34,15 +25,6 @@ def test_it_runs_for_pushes_and_pull_requests_without_a_secret_or_a_right_to_wri
     assert "secrets" not in json.dumps(WORKFLOW)
     (checkout,) = [step for step in STEPS if "checkout" in step.get("uses", "")]
     assert checkout["with"]["persist-credentials"] is False
-
-
-def test_no_expression_stands_in_a_script():
-    assert not any("${{" in step.get("run", "") for step in STEPS)
-
-
-@pytest.mark.parametrize("step", [step for step in STEPS if "run" in step], ids=lambda step: step["name"])
-def test_every_script_is_bash(step):
-    assert subprocess.run(["bash", "-n"], input=step["run"], text=True, timeout=600).returncode == 0
 
 
 @pytest.fixture(scope="module")
