@@ -20,7 +20,7 @@ from course_lib.lessons.torch_wrappers import observe
 from course_lib.lessons.zero_stages import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
 from course_lib.memory import model_state_bytes
 from course_lib.models import TINY_GPT, parameter_count
-from course_lib.plots import ladder, ladder_text, words_of
+from course_lib.plots import ladder, words_of
 from course_lib.training import adamw, new_model, new_optimizer
 from exercises_tests.tools.chapters import find
 from solutions import ch07_fsdp as solutions
@@ -127,7 +127,6 @@ def test_the_ladder_draws_what_is_held_and_sent_and_says_so():
     left, right = ladder(held, {"one": (5e6, 5e6), "two": (6e6, 6e6)})
     assert "kB it sends a step, as the formula says" in [text.get_text() for text in right.texts]  # equal: told once
     assert [text.get_text() for text in right.texts].count("6,000") == 1
-    assert "1.2000" in ladder_text(held, sent) and "2.0000" in ladder_text(held, sent)
     plt.close("all")
 
 

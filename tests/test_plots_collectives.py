@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from course_lib.plots import all_reduce_costs, before_after, before_after_text, seconds_over_size
+from course_lib.plots import before_after, before_after_text, seconds_over_size
 
 GATHERED = [(torch.tensor([0.0, 1.0]), []), (torch.tensor([10.0, 11.0]), torch.tensor([0.0, 10.0]))]
 SUMMED = [(torch.tensor([0.0]), torch.tensor([10.0])), (torch.tensor([10.0]), torch.tensor([10.0]))]
@@ -51,24 +51,3 @@ def test_points_and_models_are_drawn_on_logarithmic_axes():
     assert list(points.get_ydata()) == [1e-5, 1e-3]
     assert (min(model.get_xdata()), max(model.get_xdata())) == (8, pytest.approx(1e6))
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["measured", "model"]
-
-
-def test_the_crossover_is_marked_and_told(capsys):
-    ax = all_reduce_costs(8, 1e6, 5e-6, 50e9)
-    printed = capsys.readouterr().out
-    assert "crossover of tree and ring at 471 kB" in printed
-    assert "1 MB: halving and doubling 65 µs, ring 105 µs, tree 150 µs, through rank 0 350 µs" in printed
-    told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told[-2:] == ["a tensor of 1 MB", "crossover of tree and ring at 471 kB"]
-
-
-def test_lines_reach_the_largest_tensor_and_long_times_are_written_out(capsys):
-    ax = all_reduce_costs(4096, 1e10, 1e-4, 1e9)
-    assert max(ax.lines[0].get_xdata()) >= 1e10
-    assert "through rank 0 81,901 s" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_where_there_is_no_crossover_it_says_so(ranks, capsys):
-    all_reduce_costs(ranks, 1e6, 5e-6, 50e9)
-    assert "a ring is never slower than a tree" in capsys.readouterr().out

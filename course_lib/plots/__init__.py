@@ -46,7 +46,6 @@ from course_lib.plots.canvas import (
 from course_lib.plots.chunk_strips import chunk_strips
 from course_lib.plots.chunks import cut_product, shards, shards_text
 from course_lib.plots.collectives import (
-    all_reduce_costs,
     bandwidth,
     before_after,
     before_after_text,
@@ -80,7 +79,7 @@ from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
-from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
+from course_lib.plots.memory import ladder, memory_bars, strategy_bars
 from course_lib.plots.mesh import axis_traffic, mesh_of_ranks, two_axes
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
@@ -168,7 +167,6 @@ __all__ = [
     "YELLOW",
     "activation_growth",
     "agents_and_workers",
-    "all_reduce_costs",
     "arrow",
     "as_html",
     "axis_traffic",
@@ -218,7 +216,6 @@ __all__ = [
     "kernel_traces",
     "knees",
     "ladder",
-    "ladder_text",
     "lanes",
     "late_barrier",
     "late_rank",

@@ -8,7 +8,6 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from course_lib import costs
 from course_lib.plots.canvas import (
     FACES,
     GREY,
@@ -17,7 +16,6 @@ from course_lib.plots.canvas import (
     SERIES,
     SMALLEST,
     TITLE,
-    WAITING,
     WIDTH,
     Picture,
     new_axes,
@@ -188,38 +186,6 @@ def _log_axes(ax: Axes) -> None:
 def _seconds_text(seconds: float) -> str:
     factor, unit = time_unit(seconds)
     return f"{seconds * factor:{'.3g' if seconds < 1000 else ',.0f'}} {unit}"
-
-
-def all_reduce_costs(
-    ranks: int, size: float, latency: float, bandwidth: float, *, ax: Axes | None = None, tell: bool = True
-) -> Axes:
-    """Draw what an all-reduce costs by each algorithm over the size of the tensor, by the alpha-beta formulas.
-
-    A broad grey line marks `size`, a thin black one the crossover from which on a ring is faster than a tree. With
-    `tell` it prints its text twin: the seconds of each algorithm at `size`, and the crossover.
-    """
-    names = {"naive": "through rank 0", "tree": "tree", "ring": "ring", "halving_doubling": "halving and doubling"}
-
-    def model(algorithm: str) -> Callable[[float], float]:
-        return lambda nbytes: costs.collective_seconds("all_reduce", ranks, nbytes, latency, bandwidth, algorithm)
-
-    ax = seconds_over_size(lines={name: model(key) for key, name in names.items()}, ax=ax)
-    crossover = costs.crossover_bytes(ranks, latency, bandwidth)
-    ax.axvline(size, color=WAITING, linewidth=7, zorder=0, label=f"a tensor of {bytes_text(size)}")
-    told = "a ring is never slower than a tree"
-    if crossover:
-        told = f"crossover of tree and ring at {bytes_text(crossover)}"
-        ax.axvline(crossover, color="black", linewidth=1, label=told)
-        ax.plot([crossover], [model("ring")(crossover)], "o", color="black", markersize=6)
-    ax.legend(fontsize=SMALLEST, facecolor="white", edgecolor="none", framealpha=0.9)
-    link = f"{bytes_text(bandwidth)}/s and {_seconds_text(latency)} a message"
-    ax.set_title(f"all-reduce on {ranks} ranks, {link} (formula)", fontsize=TITLE, loc="left")
-    if tell:
-        times = {name: model(key)(size) for key, name in names.items()}
-        said = [f"{name} {_seconds_text(times[name])}" for name in sorted(times, key=times.get)]
-        print(f"{bytes_text(size)}: {', '.join(said)}")
-        print(told)
-    return ax
 
 
 # Sizes and bandwidth

@@ -136,7 +136,7 @@ def ladder(
     """Draw a bar a rung, as it was measured, and in figures the formula beside it: bytes held, and bytes sent a step.
 
     `held[rung]` is (measured, formula), each the bytes of "weights", "gradients" and "optimizer"; `sent[rung]` likewise
-    two numbers. Its text twin is `ladder_text`.
+    two numbers.
     """
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(WIDTH, 1.4 + 0.6 * len(held)), layout="constrained", sharey=True, width_ratios=(3, 2),
@@ -182,16 +182,6 @@ def ladder(
     if title:
         figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return [left, right]
-
-
-def ladder_text(held: Mapping[str, tuple[Parts, Parts]], sent: Mapping[str, tuple[float, float]]) -> str:
-    """Return what `ladder` draws as a table: bytes measured, and their ratio to the formula."""
-    lines = [f"{'':<8}" + "".join(f"{head:>14}" for head in ("held", "/ formula", "sent a step", "/ formula"))]
-    for rung, both in held.items():
-        now, formula = (sum(parts.values()) for parts in both)
-        counted, said = sent[rung]
-        lines.append(f"{rung:<8}{now:>14,}{now / formula:>14.4f}{counted:>14,}{counted / said:>14.4f}")
-    return "\n".join(lines)
 
 
 def _bar(ax: Axes, row: float, sizes: Parts, scale: float, names: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rates over size with their names on the lines, the ratio at both ends, and a size that is marked."""
+"""Rates over size with their names on the lines, and a size that is marked."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ ROOM = 0.5  # how far apart lines must end, as a logarithm, for their names to s
 
 
 def rates_over_size(
-    series: Mapping[str, Mapping[float, float]], *, title: str | None = None, mark: float | None = None,
-    ratios: bool = False,
-) -> Axes:  # fmt: skip
+    series: Mapping[str, Mapping[float, float]], *, title: str | None = None, mark: float | None = None
+) -> Axes:
     """Draw `series[name][size]`, in bytes per second, as `bandwidth` does, but with names on the lines.
 
-    `mark` draws a line at a size and names it. With `ratios` both ends say how many times the second series' rate is
-    the first's. The text twin is the rate of each series at each size.
+    `mark` draws a line at a size and names it. The text twin is the rate of each series at each size.
     """
     ax = bandwidth(series, title=title)
     ax.get_legend().remove()
     sizes = sorted(next(iter(series.values())))
-    inner = sizes[1:-2] if ratios and len(sizes) > 3 else sizes  # the ends bear the ratios
-    at = max(inner, key=lambda size: _closest(series, size))
-    beside = not ratios and _closest(series, sizes[-1]) > ROOM  # the names stand to the right of the lines
+    at = max(sizes, key=lambda size: _closest(series, size))
+    beside = _closest(series, sizes[-1]) > ROOM  # the names stand to the right of the lines
     at = sizes[-1] if beside else at
     ax.set_xlim(sizes[0] / 1.9, sizes[-1] * ((sizes[-1] / sizes[0]) ** 0.3 if beside else 1.9))
     order = sorted(series, key=lambda name: series[name][at])
@@ -38,16 +35,8 @@ def rates_over_size(
         ax.annotate(name, (at, points[at]), offset, textcoords="offset points",
                     ha="right" if above and not beside else "left",
                     va=place, fontsize=SMALLEST, color=line.get_color(), weight="bold")  # fmt: skip
-    if ratios:
-        first, second = list(series.values())[:2]
-        for size, side in ((sizes[0], "left"), (sizes[-1], "right")):
-            low, high = sorted((first[size], second[size]))
-            ax.plot([size, size], [low, high], color=INK, linewidth=1.4, zorder=1)
-            words = f"{list(series)[1]} {second[size] / first[size]:.2g} times as fast"
-            ax.annotate(words, (size, low), (0, -16), textcoords="offset points",
-                        ha=side, va="top", fontsize=SMALLEST, weight="bold", color=INK)  # fmt: skip
     bottom, top = ax.get_ylim()
-    ax.set_ylim(bottom / 2 if ratios else bottom, top * 1.6)
+    ax.set_ylim(bottom, top * 1.6)
     told = [f"{name}: " + ", ".join(f"{bytes_text(points[size])}/s at {bytes_text(size)}" for size in sizes)
             for name, points in series.items()]  # fmt: skip
     if mark:
