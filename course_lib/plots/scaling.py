@@ -61,15 +61,15 @@ def _panel(ax: Axes, title: str, lines: Mapping[str, Mapping[int, float]], looks
     longest, shortest = (list(lines.values())[place][most] for place in (0, -1))
     arrow(ax, (most, longest), (most, shortest), "<|-|>", line=1.4)
     far = longest > 300 * shortest  # else there is no room between the lines
-    said = f"{list(lines)[-1]} {_times(longest / shortest)} times as fast"
+    said = f"{list(lines)[-1]} {_times(longest / shortest)}\ntimes as fast"
     ax.annotate(said, (most, (longest * shortest) ** 0.5 if far else longest),
-                (-6 if far else 4, -22 if far else 14), ha="right", va="center", textcoords="offset points",
+                (-6 if far else 4, -22 if far else 22), ha="right", va="center", textcoords="offset points",
                 fontsize=TITLE, weight="bold")  # fmt: skip
 
 
 def _times(ratio: float) -> str:
-    """Return a ratio with three digits, and with separators where it is long."""
-    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+    """Return a ratio as a reader remembers it: whole from 10 on, with separators where it is long."""
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.3g}"
 
 
 def _text(seconds: float) -> str:
