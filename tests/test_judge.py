@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from course_lib.lessons.ring import three_meters
 from exercises_tests import ch03_ring_all_reduce
-from exercises_tests.grading import grader, sandbox
-from exercises_tests.tools.chapters import ROOT, chapters, solutions
+from exercises_tests.grading import grader, room, sandbox
+from exercises_tests.tools.chapters import ROOT, chapters, solutions, tagged
 
 WHY_NOT = sandbox.why_not(str(ROOT))
 
@@ -61,3 +63,12 @@ def test_a_judge_keeps_to_its_core(asked):
         pids |= new
     cores = [os.sched_getaffinity(pid) for pid in pids if "template" in Path(f"/proc/{pid}/cmdline").read_text()]
     assert {CORE} in cores
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_modules_of_the_imports_cell_are_imported_before_a_process_is_forked_for_an_answer(chapter):
+    cell = "\n".join(cell.source for cell in tagged(chapter.notebook, "imports"))
+    namespace = {}
+    exec(cell, namespace)  # the course's own cell
+    wanted = {value.__name__ for value in namespace.values() if inspect.ismodule(value)}
+    assert wanted <= set(room.imported(cell)) | set(sys.builtin_module_names)

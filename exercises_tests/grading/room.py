@@ -40,10 +40,12 @@ def digest(folder: str, chapter: str) -> str:
 
 
 def imported(cell: str) -> list[str]:
-    """Return the modules that a chapter's own imports cell names."""
+    """Return the modules that a chapter's own imports cell names, and after `from a import b` also a.b: it may be one."""
     nodes = list(ast.walk(ast.parse(cell)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return [*names, *(node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module)]
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    names += [node.module for node in froms]
+    return names + [f"{node.module}.{alias.name}" for node in froms for alias in node.names]
 
 
 def _tidy(base: Path) -> None:
