@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell
 from tqdm import tqdm
 from traitlets.config import Config
 
-from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, solved, tags
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, solved, tags
 from exercises_tests.tools.copies import write
 
 KEPT = ROOT / "build" / "book" / "executed"
@@ -94,7 +94,7 @@ def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
     """Return the file of a run: its name holds everything that a run depends on. Text may change without a new run."""
     code = [(cell["id"], cell.source, tags(cell)) for cell in solved(chapter, root).cells if cell.cell_type == "code"]
     told = hashlib.sha256(json.dumps(code).encode())
-    others = {other.name for other in chapters(root)} - {chapter.name}
+    others = {path.stem for path in (root / "notebooks").glob("*.ipynb")} - {chapter.name}
     borrows = any(re.search(r"\b(borrow|solution)\(", source) for _, source, _ in code)
     patterns = ["course_lib/**/*.py", "course_lib/data/*", "exercises_tests/*.py", *["solutions/*.py"] * borrows]
     for pattern in patterns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from chapter_page import FENCE
 from formulas import shown
@@ -15,13 +16,18 @@ HANGING = 4  # letters by which a printed line that wraps is indented: slides.ht
 
 def as_html(text: str) -> str:
     """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
+    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
+    return _reader().render(text)
+
+
+@cache
+def _reader():
     from markdown_it import MarkdownIt  # here, so that what is missing can be said: packages.py
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")
     return reader.use(dollarmath_plugin, renderer=lambda latex, options: shown(latex, options["display_mode"]),
-                      allow_space=False, allow_digits=False, double_inline=True).render(text)
+                      allow_space=False, allow_digits=False, double_inline=True)
 
 
 def inline(text: str) -> str:
