@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from functools import cache
 
+import numpy as np
 from chapter_page import FENCE
 from formulas import shown
+from PIL import Image
 
 SIZES = {44: (48, 8), 36: (59, 10), 28: (76, 12)}  # letters of a line, and lines, of what is printed, by their size
 WORDS = 420  # letters of a text that a slide takes
 LISTED = 600  # letters of a list
+TALL = 0.62  # height by width of a picture from which on its letters are small where it is shown whole
 HANGING = 4  # letters by which a printed line that wraps is indented: slides.html.j2
 
 
@@ -32,6 +36,10 @@ def _reader():
 
 def inline(text: str) -> str:
     return re.sub(r"^<p>|</p>\s*$", "", as_html(" ".join(text.split())).strip())
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!])\s+", " ".join(text.split()))
 
 
 def questions(text: str) -> list[str]:
@@ -59,7 +67,7 @@ def blocks(source: str) -> list[str]:
 
 def cut(text: str, letters: int = WORDS) -> str:
     """Return as many sentences of a text as a slide takes, and at least one."""
-    taken, *more = re.split(r"(?<=[.?!])\s+", " ".join(text.split()))
+    taken, *more = sentences(text)
     for sentence in more:
         if len(taken) + len(sentence) > letters:
             break
@@ -114,3 +122,21 @@ def pages(lines: list[str]) -> tuple[int, list[str]]:
         made[-1].append(line)
         filled += takes
     return size, ["\n".join(part) for part in made]
+
+
+def halves(png: bytes) -> list[bytes]:
+    """Return the upper and the lower half of a tall picture, cut where nothing is drawn; nothing of a wide one."""
+    whole = Image.open(io.BytesIO(png))
+    if whole.height / whole.width <= TALL:
+        return []
+    drawn = np.asarray(whole.convert("L"))
+    blank = np.flatnonzero((drawn == drawn[:, :1]).all(axis=1))
+    near = blank[abs(blank - whole.height / 2) < whole.height / 6]
+    if not len(near):
+        return []
+    middle, made = int(near[np.argmin(abs(near - whole.height / 2))]), []
+    for box in ((0, 0, whole.width, middle), (0, middle, whole.width, whole.height)):
+        half = io.BytesIO()
+        whole.crop(box).save(half, format="png", compress_level=1)
+        made.append(half.getvalue())
+    return made
