@@ -11,7 +11,7 @@ function coursePlayer(root, data, ask) {
     return made;
   };
   const frames = new Map(Object.entries(data.frames)), images = new Map();
-  const at = [...data.start], MOST_KEPT = 400, MOST_AHEAD = 48, ALL = 300, BEAT = 900;
+  const at = [...data.start], MOST_KEPT = 400, MOST_AHEAD = 48, ALL = 300, BEAT = 900, READABLE = 720;
   let touched = -1, asked = null, shown = null, playing = null, seen = !ask, wide = 0, high = 0, lines = 0;
   const player = {place: at, ready: false, lastShown: null};
   const keyOf = (places) => places.join(",");
@@ -153,12 +153,14 @@ function coursePlayer(root, data, ask) {
     if (!picture) {
       picture = new Image(frame.width, frame.height);
       Object.assign(picture, {alt: frame.words, src: frame.src, draggable: false});
+      picture.style.minWidth = Math.min(frame.width, READABLE) + "px";  // on a phone it is scrolled, not read with a lens
       images.set(key, picture);
     }
     if (frame.width > wide || frame.height > high) {  // the room grows, and never shrinks
       wide = Math.max(wide, frame.width);
       high = Math.max(high, frame.height);
-      Object.assign(box.style, {width: wide + "px", aspectRatio: wide + " / " + high});
+      const least = high * Math.min(1, READABLE / wide) + 12;  // and a bar to scroll with
+      Object.assign(box.style, {width: wide + "px", aspectRatio: wide + " / " + high, minHeight: least + "px"});
     }
     return picture;
   }

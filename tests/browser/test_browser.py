@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from opened import PROJECTOR, RUN_SECONDS, SEEN, Opened, data, outputs, plain
+from opened import PROJECTOR, RUN_SECONDS, SEEN, SMALL, Opened, data, outputs, plain
 
 from course_lib.plots.canvas import SHARP, SMALLEST
 from exercises_tests.tools.chapters import chapters, solutions, solved
@@ -269,6 +269,22 @@ def test_steps_play_by_themselves_and_stop_at_the_end(ring):
     cell.get_by_role("button", name="play").click()
     cell.locator(".course-picture img[alt^='step 1 of']").wait_for()  # and begins again
     cell.get_by_role("button", name="pause").click()
+
+
+@pytest.mark.parametrize("screen", ["phone", "150"])
+def test_no_letter_of_a_result_or_a_picture_is_small_on_a_phone_or_enlarged_beside_the_files(ring, screen):
+    width, height, scale = SCREENS[screen]
+    try:
+        ring.screen(width, height, scale)
+        ring.sidebar(width > 600)
+        ring.page.wait_for_timeout(1000)
+        for name in ("check_reduce_scatter_ring", "growth", "crossover", "ring_picture", "how_far"):
+            shown = ring.find(name).locator(".jp-Cell-outputWrapper")
+            ring.page.wait_for_timeout(300)
+            assert shown.evaluate(SMALL) == [], name
+    finally:
+        ring.screen(*PROJECTOR.values())
+        ring.sidebar(True)
 
 
 def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
