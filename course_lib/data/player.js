@@ -2,7 +2,8 @@
 // for, the one under the hand first. course_lib/plots/sliders.py puts this into a notebook's widget and into pages.
 //
 // root: an empty element. data: {controls, start, frames, look}. ask(key): asks whoever draws for one frame, who calls
-// player.got(key, frame); absent on a page, which has all its frames. A key is the places of the values: "2,0".
+// player.got(key, frame), or player.begun() where it was asked for ahead and only a step of it is drawn; absent on a page,
+// which has all its frames. A key is the places of the values: "2,0".
 function coursePlayer(root, data, ask) {
   const make = (tag, looks, text) => {
     const made = document.createElement(tag);
@@ -203,9 +204,10 @@ function coursePlayer(root, data, ask) {
     asked = missing();
     player.ready = asked === null;
     root.dataset.ready = String(player.ready);
-    if (asked !== null) ask(asked);
+    if (asked !== null) ask(asked, asked !== keyOf(at));
   }
   const ahead = need, all = every();
+  player.begun = () => { asked = null; need(); };  // a step of a frame that was asked for ahead: the hand may want another
   player.got = (key, frame) => {
     if (frames.size >= MOST_KEPT) {
       const [oldest] = frames.keys();
