@@ -134,7 +134,11 @@ def halves(png: bytes) -> list[bytes]:
     near = blank[abs(blank - whole.height / 2) < whole.height / 6]
     if not len(near):
         return []
-    middle, made = int(near[np.argmin(abs(near - whole.height / 2))]), []
+    gaps = [gap for gap in np.split(near, np.flatnonzero(np.diff(near) > 1) + 1) if len(gap) > 2]
+    lines = np.flatnonzero((drawn < 100).mean(axis=1) > 0.4)  # of axes: a drawing ends below
+    ends = [gap for gap in gaps if any(0 < gap[0] - line < 30 for line in lines)]
+    best = min(ends, key=lambda gap: abs(gap[0] - whole.height / 2)) if ends else max(gaps, key=len, default=near)
+    middle, made = int(best[len(best) // 2]), []
     for box in ((0, 0, whole.width, middle), (0, middle, whole.width, whole.height)):
         half = io.BytesIO()
         whole.crop(box).save(half, format="png", compress_level=1)
