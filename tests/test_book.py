@@ -7,6 +7,8 @@ import json
 import re
 import shutil
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from small_course import NAME, cells, code, make_course, save
 
-from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find
+from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
 
 for package in ("furo", "math_core", "mdit_py_plugins", "myst_nb", "sphinx_revealjs"):
     pytest.importorskip(package, reason="what makes the book is not installed: make book brings it")
@@ -192,6 +194,46 @@ def test_text_may_change_without_a_new_run_and_code_may_not(docs, small):
     assert [cell.get("outputs") for cell in again.cells] == [cell.get("outputs") for cell in first.cells]
     path.write_text(path.read_text().replace("size=(1, 3)", "size=(1, 2)"))
     assert executed.kept(find(NAME, small), small, place) is None
+
+
+def test_a_cell_that_measures_seconds_is_alone_and_others_run_together(docs):
+    room, inside, seen = docs("executed").Room(), [], []
+
+    def run(name, alone):
+        with room.held(alone):
+            inside.append(name)
+            time.sleep(0.02)
+            seen.append((name, sorted(inside)))
+            inside.remove(name)
+
+    with ThreadPoolExecutor(4) as pool:
+        for place in range(24):
+            pool.submit(run, f"{'alone' if place % 6 == 5 else 'other'} {place}", place % 6 == 5)
+    assert all(beside == [name] for name, beside in seen if name.startswith("alone")) and len(seen) == 24
+    assert any(len(beside) > 1 for _, beside in seen)
+
+
+def test_the_cells_that_measure_seconds_are_found_by_the_clock_that_they_or_what_they_call_look_at(docs):
+    timed = docs("executed").timed
+    found = {chapter.name[:4]: timed(solved(chapter), ROOT) for chapter in CHAPTERS}
+    assert "ping_pong_times" in found["ch00"] and "race" in found["ch03"] and "measure" in found["ch10"]
+    assert not found["ch01"] and sum(map(len, found.values())) < 20  # or little would run at the same time
+
+
+def test_a_figure_is_drawn_once_for_a_page(docs, monkeypatch):
+    from matplotlib.figure import Figure
+    from matplotlib_inline.config import InlineBackend
+
+    from course_lib.plots import canvas
+
+    captions = docs("captions")
+    for drawn in (Figure, canvas.Picture):
+        monkeypatch.setattr(drawn, "_repr_html_", None)
+    backend = type("Backend", (), {"figure_formats": {"png"}})()
+    monkeypatch.setattr(InlineBackend, "instance", lambda: backend)
+    captions.install()
+    assert backend.figure_formats == set()
+    assert Figure._repr_html_ is canvas.Picture._repr_html_ is captions.figure_html
 
 
 def test_a_page_that_has_not_changed_is_not_written_again(docs, small):

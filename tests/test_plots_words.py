@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 
 from course_lib import Event, plots
 from course_lib.plots import Picture, as_html, say, words_of
-from course_lib.plots.canvas import png
+from course_lib.plots.canvas import READABLE, png
 from exercises_tests.tools.chapters import ROOT
 
 
@@ -30,10 +30,11 @@ def test_a_notebook_gets_an_image_with_words():
     assert shown.startswith('<img alt="a &quot;title&quot;" width="')
 
 
-def test_an_image_is_shown_at_half_of_its_pixels_and_never_wider_than_the_page():
+def test_an_image_is_shown_at_half_of_its_pixels_and_shrinks_only_as_long_as_its_letters_can_be_read():
     figure = axes().figure
     width = int.from_bytes(png(figure)[16:20], "big")
-    assert f'width="{width // 2}" style="max-width: 100%"' in figure._repr_html_()
+    looks = f'width="{width // 2}" style="max-width: 100%; min-width: {min(width // 2, READABLE)}px"'
+    assert looks in figure._repr_html_()
     assert width > 1.5 * 100 * figure.get_figwidth()
 
 

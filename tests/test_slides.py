@@ -41,7 +41,7 @@ def test_the_guess_is_a_slide_of_its_own_before_the_answer_whose_title_is_the_nu
     field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
     slides = cut(docs, root, ask, field, printed("no guess   measured 7 apples\nand 2 pears\n"))
     guess, answer = slides[-2:]
-    assert (guess.kind, guess.body) == ("guess", "<p>Some text. How many apples?</p>")
+    assert (guess.title, guess.body, guess.over) == ("How many apples?", "<p>Some text.</p>", "Words · Your guess")
     assert "Some text." in guess.spoken
     assert (answer.title, answer.body) == ("Measured: 7 apples", "<pre><span>and 2 pears</span></pre>")
 
@@ -50,11 +50,11 @@ def test_a_text_that_asks_for_a_guess_without_saying_so_has_its_slide_too(docs, 
     ask = new_markdown_cell("One. Two. Three. How many apples?\n\n| a |\n|---|", id="ask")
     field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
     guess, answer = cut(docs, root, ask, field, printed("2 pears\nno guess   by the table 15.3 µs\n"))[-2:]
-    assert (guess.kind, guess.body) == ("guess", "<p>Two. Three. How many apples?</p>")
+    assert (guess.kind, guess.title, guess.body) == ("guess", "How many apples?", "<p>Two. Three.</p>")
     assert (answer.title, answer.body) == ("By the table: 15.3 µs", "<pre><span>2 pears</span></pre>")
 
 
-def test_a_panel_of_steps_is_a_slide_for_each_step_under_one_question(docs, root):
+def test_a_panel_of_steps_is_one_slide_that_shows_them_in_turn_under_one_question(docs, root):
     import base64
 
     from course_lib.plots import canvas
@@ -64,16 +64,17 @@ def test_a_panel_of_steps_is_a_slide_for_each_step_under_one_question(docs, root
     frames = {str(step): {"src": f"data:image/png;base64,{png}", "words": f"step {step}"} for step in range(3)}
     panel = new_code_cell("explore(...)", id="panel", outputs=[
         new_output("display_data", data={FRAMES: {"controls": [{}], "start": [0], "frames": frames}})])
-    slides = cut(docs, root, new_markdown_cell("Who sends what to whom?", id="text"), panel)[-3:]
-    assert [slide.title for slide in slides] == ["Who sends what to whom?"] * 3
-    assert [re.search('alt="(.*?)"', slide.body)[1] for slide in slides] == ["step 0", "step 1", "step 2"]
+    slide = cut(docs, root, new_markdown_cell("Who sends what to whom?", id="text"), panel)[-1]
+    assert slide.title == "Who sends what to whom?"
+    assert [re.search('alt="(.*?)"', part)[1] for part in (slide.body, *slide.parts)] == ["step 0", "step 1", "step 2"]
 
 
 def test_a_progress_bar_leaves_nothing_on_a_slide(docs, root):
     bar = new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}, "text/plain": "0%|"})
     cell = printed("10\n")
     cell.outputs.insert(0, bar)
-    assert cut(docs, root, cell)[-1].body == "<pre><span>10</span></pre>"
+    seen = new_markdown_cell("The sum is right on every rank.", id="seen")
+    assert cut(docs, root, cell, seen)[-1].body == "<pre><span>10</span></pre>"
 
 
 def test_what_was_seen_is_the_title_and_the_text_is_spoken(docs, root):
@@ -83,9 +84,63 @@ def test_what_was_seen_is_the_title_and_the_text_is_spoken(docs, root):
     assert slide.over == "Words" and slide.code == "show()"
 
 
-def test_a_text_that_points_at_the_next_cell_is_no_title(docs, root):
-    slide = cut(docs, root, printed("10\n"), new_markdown_cell("The next cell draws it.", id="next"))[-1]
-    assert slide.title == "Words"
+def test_what_was_printed_goes_into_the_notes_where_no_sentence_says_what_it_means(docs, root):
+    slides = cut(docs, root, printed("10\n"), new_markdown_cell("The next cell draws it.", id="next"))
+    assert [slide.kind for slide in slides] == ["title"]
+    assert "<span>10</span>" in slides[0].spoken and "The next cell draws it." in slides[0].spoken
+
+
+def test_a_title_is_a_whole_sentence_of_the_text_or_its_bold_one(docs):
+    deck = docs("deck")
+    assert deck.message("For 4 ranks that makes") == deck.message("In the table above it is 4.") == ""
+    assert deck.message("All ranks hold the sum, because nobody waits. Why?") == (
+        "All ranks hold the sum, because nobody waits")
+    assert deck.told(["**Every rank sends each chunk once.** Then they wait.", "| a table |"]) == (
+        "Every rank sends each chunk once")
+    assert deck.told(["Nobody waits for rank 0. It is"]) == "Nobody waits for rank 0"
+
+
+def drawn(high: float = 1, caption: str = "All is well"):
+    import base64
+
+    from course_lib.plots import canvas
+
+    ax = canvas.new_axes(None, high)
+    ax.axis("off")
+    ax.axhspan(0.1, 0.3)
+    ax.axhspan(0.7, 0.9)
+    png = base64.b64encode(canvas.png(ax.figure)).decode()
+    page = f'<figcaption>{caption}</figcaption><img alt="lines; more" src="data:image/png;base64,{png}">'
+    return new_code_cell("draw()", id="drawn", outputs=[new_output("display_data", data={"text/html": page})])
+
+
+def test_a_number_alone_comes_on_the_slide_of_its_guess_and_has_none_of_its_own(docs, root):
+    ask = new_markdown_cell("**Predict.** How many apples?", id="ask")
+    field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
+    slides = cut(docs, root, ask, field, printed("no guess   measured 7 apples\n"), drawn())
+    assert [(slide.title, slide.answer) for slide in slides[-2:]] == [
+        ("How many apples?", "Measured: 7 apples"), ("All is well", "")]
+    page = docs("slides").as_page(find("ch98", root), slides)
+    assert '<p class="answer fragment">Measured: 7 apples</p>' in page
+
+
+def test_a_tall_picture_is_shown_whole_and_then_in_halves(docs, root):
+    assert cut(docs, root, drawn(2))[-1].parts == []
+    assert len(cut(docs, root, drawn(8))[-1].parts) == 2
+
+
+def test_a_picture_without_a_message_takes_the_first_words_that_describe_it(docs, root):
+    cell = drawn()
+    cell.outputs[0].data["text/html"] = cell.outputs[0].data["text/html"].replace("lines;", "Two lines of a figure;")
+    cell.outputs[0].data["text/html"] = cell.outputs[0].data["text/html"].partition("</figcaption>")[2]
+    assert cut(docs, root, cell)[-1].title == "Two lines of a figure"
+
+
+def test_what_follows_the_summary_stays_in_the_book(docs, root):
+    end = new_markdown_cell("## What we learned\n\nYou can now explain:\n\n- why a sum is a sum, and what it costs.\n\n"
+                            "## Going further\n\nMore of it.", id="end")
+    slides = cut(docs, root, end, drawn())
+    assert [slide.kind for slide in slides] == ["title", "list"] and "why a sum is a sum" in slides[-1].body
 
 
 def test_long_printed_text_goes_on_and_a_wide_table_loses_what_is_blank(docs):
@@ -109,7 +164,6 @@ def test_hints_imports_and_checks_are_left_out_and_an_exercise_shows_its_first_l
     (exercise,) = [slide for slide in slides if slide.kind == "exercise"]
     assert "core · 4 points" in exercise.body and "You add up." in exercise.body and "<pre" in exercise.body
     assert "the answer" not in page and "secret" not in page and "It goes on." in page
-    assert [slide.title for slide in slides if slide.kind == "section"] == ["After"]
     assert "What is a sum?" in slides[0].body and "A <strong>total</strong>" in slides[0].spoken
 
 

@@ -249,6 +249,27 @@ def test_the_widget_draws_the_frame_that_is_wanted():
     assert told["key"] == "5" and told["words"].startswith("5 small") and image.startswith(b"\x89PNG")
 
 
+def test_a_frame_wanted_ahead_is_drawn_a_step_a_message_and_a_touched_one_comes_between():
+    pytest.importorskip("anywidget")
+    some = panel(step=(0, 6))
+    widget, sent = slider_widget.widget(some, slider_widget.first_frame(some)[0]), []
+    widget.send = lambda told, buffers=(): sent.append((told["key"], "begun" in told, len(buffers)))
+    for want, ahead in (("4", True), ("0", False), ("4", True), ("4", True)):
+        widget._handle_custom_msg({"want": want, "ahead": ahead}, [])
+    assert sent == [("4", True, 0), ("0", False, 1), ("4", True, 0), ("4", False, 1)]
+
+
+def test_a_frame_that_was_begun_ahead_is_finished_at_once_where_it_is_touched():
+    pytest.importorskip("anywidget")
+    called = []
+    some = panel(lambda step: called.append(step) or picture(step), step=(0, 40))
+    widget, sent = slider_widget.widget(some, slider_widget.first_frame(some)[0]), []
+    widget.send = lambda told, buffers=(): sent.append(told["key"])
+    widget._handle_custom_msg({"want": "4", "ahead": True}, [])
+    widget._handle_custom_msg({"want": "4", "ahead": False}, [])
+    assert sent == ["4", "4"] and called.count(4) == 1
+
+
 def test_for_a_book_all_frames_are_in_the_page(shown, monkeypatch):
     monkeypatch.setenv("COURSE_FRAMES", "4")
     sliders.explore(picture, {"step": 1}, step=(0, 6))

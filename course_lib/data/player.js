@@ -2,7 +2,8 @@
 // for, the one under the hand first. course_lib/plots/sliders.py puts this into a notebook's widget and into pages.
 //
 // root: an empty element. data: {controls, start, frames, look}. ask(key): asks whoever draws for one frame, who calls
-// player.got(key, frame); absent on a page, which has all its frames. A key is the places of the values: "2,0".
+// player.got(key, frame), or player.begun() where it was asked for ahead and only a step of it is drawn; absent on a page,
+// which has all its frames. A key is the places of the values: "2,0".
 function coursePlayer(root, data, ask) {
   const make = (tag, looks, text) => {
     const made = document.createElement(tag);
@@ -11,7 +12,7 @@ function coursePlayer(root, data, ask) {
     return made;
   };
   const frames = new Map(Object.entries(data.frames)), images = new Map();
-  const at = [...data.start], MOST_KEPT = 400, MOST_AHEAD = 48, ALL = 300, BEAT = 900;
+  const at = [...data.start], MOST_KEPT = 400, MOST_AHEAD = 48, ALL = 300, BEAT = 900, READABLE = 720;
   let touched = -1, asked = null, shown = null, playing = null, seen = !ask, wide = 0, high = 0, lines = 0;
   const player = {place: at, ready: false, lastShown: null};
   const keyOf = (places) => places.join(",");
@@ -153,12 +154,14 @@ function coursePlayer(root, data, ask) {
     if (!picture) {
       picture = new Image(frame.width, frame.height);
       Object.assign(picture, {alt: frame.words, src: frame.src, draggable: false});
+      picture.style.minWidth = Math.min(frame.width, READABLE) + "px";  // on a phone it is scrolled, not read with a lens
       images.set(key, picture);
     }
     if (frame.width > wide || frame.height > high) {  // the room grows, and never shrinks
       wide = Math.max(wide, frame.width);
       high = Math.max(high, frame.height);
-      Object.assign(box.style, {width: wide + "px", aspectRatio: wide + " / " + high});
+      const least = high * Math.min(1, READABLE / wide) + 12;  // and a bar to scroll with
+      Object.assign(box.style, {width: wide + "px", aspectRatio: wide + " / " + high, minHeight: least + "px"});
     }
     return picture;
   }
@@ -201,9 +204,10 @@ function coursePlayer(root, data, ask) {
     asked = missing();
     player.ready = asked === null;
     root.dataset.ready = String(player.ready);
-    if (asked !== null) ask(asked);
+    if (asked !== null) ask(asked, asked !== keyOf(at));
   }
   const ahead = need, all = every();
+  player.begun = () => { asked = null; need(); };  // a step of a frame that was asked for ahead: the hand may want another
   player.got = (key, frame) => {
     if (frames.size >= MOST_KEPT) {
       const [oldest] = frames.keys();

@@ -17,6 +17,8 @@ SHARP = 200  # pixels an inch that are drawn; a page shows half as many, so lett
 SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is drawn
 TITLE = 12  # points
 
+READABLE = 720  # pixels of a page that a picture of WIDTH takes at least: its letters are then 12 pixels high
+
 MOST = 12  # points of a line that are told; of more only the ends
 LONGEST = 2000  # letters
 
@@ -112,9 +114,12 @@ def png(figure: Figure) -> bytes:
 
 
 def as_html(image: bytes, words: str) -> str:
-    """Return a PNG image at half of its pixels, never wider than the page, with its alternative text."""
+    """Return a PNG image at half of its pixels, with its alternative text.
+
+    It shrinks with the page as long as its letters can be read; on a phone its output scrolls sideways.
+    """
     width = int.from_bytes(image[16:20], "big") // 2  # of the file's header
-    looks = f'width="{width}" style="max-width: 100%"'
+    looks = f'width="{width}" style="max-width: 100%; min-width: {min(width, READABLE)}px"'
     return f'<img alt="{html.escape(words)}" {looks} src="data:image/png;base64,{base64.b64encode(image).decode()}">'
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from course_lib.plots.slider_frames import Panel, as_data
 
+BEGUN = 4  # frames that are kept half drawn
 DATA = Path(__file__).resolve().parent.parent / "data"
 # The frames live as long as the widget's model: JupyterLab takes a cell out of the page when it is scrolled away.
 WIDGET = """
@@ -18,9 +19,10 @@ export default {
   render({model, el}) {
     const data = players.get(model) || structuredClone(model.get("data"));
     players.set(model, data);
-    const player = coursePlayer(el, data, (key) => model.send({want: key}));
+    const player = coursePlayer(el, data, (key, ahead) => model.send({want: key, ahead}));
     const got = (told, buffers) => {
       const {key, ...frame} = told;
+      if (frame.begun) return player.begun();
       if (buffers.length) frame.src = URL.createObjectURL(new Blob([buffers[0]], {type: "image/png"}));
       data.frames[key] = frame;
       player.got(key, frame);
@@ -43,7 +45,11 @@ def looks() -> str:
 
 
 def widget(panel: Panel, data: dict[str, Any]) -> Any:
-    """Return a widget that shows the frames in `data` and draws others as they are wanted; None without anywidget."""
+    """Return a widget that shows the frames in `data` and draws others as they are wanted; None without anywidget.
+
+    A frame that is wanted ahead is drawn one step a message: a kernel cannot stop what it does, so whoever touches a
+    control meanwhile waits for a step, and not for a frame that nobody looks at.
+    """
     try:
         import anywidget
         import traitlets
@@ -54,9 +60,22 @@ def widget(panel: Panel, data: dict[str, Any]) -> Any:
         _esm, _css = script() + WIDGET, looks()
         data = traitlets.Dict().tag(sync=True)
 
+    begun: dict[str, Any] = {}
+
     def wanted(shown: Any, message: dict[str, Any], _: list) -> None:
-        frame = panel.frame(tuple(map(int, message["want"].split(","))))
-        shown.send({"key": message["want"], **frame.told()}, [frame.image] if frame.image else [])
+        key = message["want"]
+        drawing = begun.pop(key, None) or panel.drawing(tuple(map(int, key.split(","))))
+        try:
+            next(drawing)
+            while not message.get("ahead"):
+                next(drawing)
+        except StopIteration as end:
+            shown.send({"key": key, **end.value.told()}, [end.value.image] if end.value.image else [])
+        else:
+            begun[key] = drawing
+            while len(begun) > BEGUN:
+                begun.pop(next(iter(begun)))
+            shown.send({"key": key, "begun": True})
 
     made = Player(data=data)
     made.on_msg(wanted)

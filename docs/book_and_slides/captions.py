@@ -9,12 +9,14 @@ from __future__ import annotations
 import html
 
 from matplotlib.figure import Figure
+from matplotlib_inline.config import InlineBackend
 
 from course_lib.plots import canvas
 
 
 def install() -> None:
-    canvas.Picture._repr_html_ = figure_html
+    Figure._repr_html_ = canvas.Picture._repr_html_ = figure_html
+    InlineBackend.instance().figure_formats = set()  # or each figure would be drawn once more, as a PNG beside the HTML
 
 
 def figure_html(figure: Figure) -> str:

@@ -9,6 +9,9 @@ import os
 import re
 import sys
 import tempfile
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import nbformat
@@ -19,13 +22,62 @@ from nbformat.v4 import new_code_cell
 from tqdm import tqdm
 from traitlets.config import Config
 
-from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, solved, tags
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, solved, tags
 from exercises_tests.tools.copies import write
 
 KEPT = ROOT / "build" / "book" / "executed"
 HOOK = Path(__file__).with_name("captions.py")
-FRAMES = 110  # drawn for one panel at most: some 20 s of a core, 1.5 MB
+FRAMES = 72  # drawn for one panel at most: some 12 s of a core, 1.2 MB
 SECONDS = 300  # for one cell
+DEFINED = re.compile(r"^(def|class) (\w+)(?:.*\n)(?:(?:[ )].*)?\n)*", re.MULTILINE)
+CLOCK = re.compile(r"\bperf_counter\(")  # time.time() only stamps the lines of a demonstration
+
+
+class Room:
+    """Where cells run: several at a time, but one that measures on the clock is alone."""
+
+    def __init__(self) -> None:
+        self._changed, self._inside, self._alone, self._waiting = threading.Condition(), 0, False, 0
+
+    @contextmanager
+    def held(self, alone: bool):
+        with self._changed:
+            self._waiting += alone
+            self._changed.wait_for(lambda: not self._alone and not (self._inside if alone else self._waiting))
+            self._waiting -= alone
+            self._inside, self._alone = self._inside + 1, alone
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside, self._alone = self._inside - 1, False
+                self._changed.notify_all()
+
+
+ROOM = Room()
+
+
+def timed(notebook: NotebookNode, root: Path) -> set[str]:
+    """Return the ids of the cells that measure seconds, or call what does, here or in the library."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and "imports" not in tags(cell)]
+    library = [path.read_text(encoding="utf-8") for path in (root / "course_lib").rglob("*.py")]
+    names = set().union(*map(clocked, [source for source in library if CLOCK.search(source)]))
+    names |= clocked("\n".join(cell.source for cell in cells), names)
+    return {cell["id"] for cell in cells if CLOCK.search(cell.source) or calls(cell.source, names)}
+
+
+def clocked(source: str, known: Iterable[str] = ()) -> set[str]:
+    """Return the functions and classes of a source that look at the clock, or call one that does."""
+    blocks = {block[2]: block[0] for block in DEFINED.finditer(source)}
+    found = {name for name, block in blocks.items() if CLOCK.search(block) or calls(block, known)}
+    while more := {name for name, block in blocks.items() if name not in found and calls(block, found)}:
+        found |= more
+    return found - {"main"}
+
+
+def calls(source: str, names: Iterable[str]) -> bool:
+    """Return whether one of these names is called in a source, or handed on as an argument."""
+    return bool(names) and re.search(rf"\b(?<!def )(?<!class )(?:{'|'.join(names)})\b(?=[(,)])", source) is not None
 
 
 def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
@@ -37,18 +89,24 @@ def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
     hook = f"import runpy; runpy.run_path({str(HOOK)!r})['install']()"
     notebook.cells.insert(0, new_code_cell(hook, id="captions"))
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    running = None
+    alone, running, held = timed(notebook, root), None, ExitStack()
 
     def started(cell: NotebookNode, cell_index: int) -> None:
         nonlocal running
-        running = cell["id"]
+        if cell.cell_type == "code" and cell.source.strip():  # others start, too, and never end
+            running = cell["id"]
+            held.enter_context(ROOM.held(running in alone))
 
-    with tempfile.TemporaryDirectory() as folder, tqdm(total=len(code), desc=chapter.name, unit="cell") as bar:
+    def ended(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
+        held.close()
+        bar.update()
+
+    with tempfile.TemporaryDirectory() as folder, tqdm(total=len(code), desc=chapter.name, unit="cell") as bar, held:
         private = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})  # no ports on the machine
         client = NotebookClient(
             notebook, timeout=SECONDS, kernel_name="python3", store_widget_state=False, config=private,
             resources={"metadata": {"path": folder}}, on_cell_start=started,
-            on_cell_executed=lambda cell, cell_index, execute_reply: bar.update())
+            on_cell_executed=ended)
         try:
             client.execute(env={**os.environ, "COURSE_FRAMES": str(FRAMES)})
         except CellExecutionError as error:
@@ -94,7 +152,7 @@ def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
     """Return the file of a run: its name holds everything that a run depends on. Text may change without a new run."""
     code = [(cell["id"], cell.source, tags(cell)) for cell in solved(chapter, root).cells if cell.cell_type == "code"]
     told = hashlib.sha256(json.dumps(code).encode())
-    others = {other.name for other in chapters(root)} - {chapter.name}
+    others = {path.stem for path in (root / "notebooks").glob("*.ipynb")} - {chapter.name}
     borrows = any(re.search(r"\b(borrow|solution)\(", source) for _, source, _ in code)
     patterns = ["course_lib/**/*.py", "course_lib/data/*", "exercises_tests/*.py", *["solutions/*.py"] * borrows]
     for pattern in patterns:

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import io
 import re
+from functools import cache
 
+import numpy as np
 from chapter_page import FENCE
 from formulas import shown
+from PIL import Image
 
 SIZES = {44: (48, 8), 36: (59, 10), 28: (76, 12)}  # letters of a line, and lines, of what is printed, by their size
 WORDS = 420  # letters of a text that a slide takes
 LISTED = 600  # letters of a list
+TALL = 0.62  # height by width of a picture from which on its letters are small where it is shown whole
 HANGING = 4  # letters by which a printed line that wraps is indented: slides.html.j2
 
 
 def as_html(text: str) -> str:
     """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
+    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
+    return _reader().render(text)
+
+
+@cache
+def _reader():
     from markdown_it import MarkdownIt  # here, so that what is missing can be said: packages.py
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")
     return reader.use(dollarmath_plugin, renderer=lambda latex, options: shown(latex, options["display_mode"]),
-                      allow_space=False, allow_digits=False, double_inline=True).render(text)
+                      allow_space=False, allow_digits=False, double_inline=True)
 
 
 def inline(text: str) -> str:
     return re.sub(r"^<p>|</p>\s*$", "", as_html(" ".join(text.split())).strip())
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!])\s+", " ".join(text.split()))
 
 
 def questions(text: str) -> list[str]:
@@ -53,7 +67,7 @@ def blocks(source: str) -> list[str]:
 
 def cut(text: str, letters: int = WORDS) -> str:
     """Return as many sentences of a text as a slide takes, and at least one."""
-    taken, *more = re.split(r"(?<=[.?!])\s+", " ".join(text.split()))
+    taken, *more = sentences(text)
     for sentence in more:
         if len(taken) + len(sentence) > letters:
             break
@@ -108,3 +122,25 @@ def pages(lines: list[str]) -> tuple[int, list[str]]:
         made[-1].append(line)
         filled += takes
     return size, ["\n".join(part) for part in made]
+
+
+def halves(png: bytes) -> list[bytes]:
+    """Return the upper and the lower half of a tall picture, cut where nothing is drawn; nothing of a wide one."""
+    whole = Image.open(io.BytesIO(png))
+    if whole.height / whole.width <= TALL:
+        return []
+    drawn = np.asarray(whole.convert("L"))
+    blank = np.flatnonzero((drawn == drawn[:, :1]).all(axis=1))
+    near = blank[abs(blank - whole.height / 2) < whole.height / 6]
+    if not len(near):
+        return []
+    gaps = [gap for gap in np.split(near, np.flatnonzero(np.diff(near) > 1) + 1) if len(gap) > 2]
+    lines = np.flatnonzero((drawn < 100).mean(axis=1) > 0.4)  # of axes: a drawing ends below
+    ends = [gap for gap in gaps if any(0 < gap[0] - line < 30 for line in lines)]
+    best = min(ends, key=lambda gap: abs(gap[0] - whole.height / 2)) if ends else max(gaps, key=len, default=near)
+    middle, made = int(best[len(best) // 2]), []
+    for box in ((0, 0, whole.width, middle), (0, middle, whole.width, whole.height)):
+        half = io.BytesIO()
+        whole.crop(box).save(half, format="png", compress_level=1)
+        made.append(half.getvalue())
+    return made

@@ -1,8 +1,9 @@
 """Writes a chapter as slides for a workshop, one file that needs no network: python docs/book_and_slides/slides.py ch03
 
 A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
-printed, a guess to make, an exercise (deck.py). The text between becomes the speaker's notes (key S), and code is
-folded. No letter is smaller than 28 pixels of a slide of 1280 x 720; what does not fit goes on the next slide.
+printed, a guess to make, an exercise (deck.py); 30 to 45 are a lecture. The text between becomes the speaker's notes
+(key S), and code is folded. No letter is smaller than 28 pixels of a slide of 1280 x 720; what does not fit goes on the
+next slide, the halves of a tall picture and the steps of a panel come one key press after the other.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
+from functools import cache
 from pathlib import Path
 
 from chapter_page import PICTURES
 from deck import Slide, as_slides
 from executed import KEPT, fresh
-from jinja2 import Environment, FileSystemLoader
+from jinja2 import Environment, FileSystemLoader, Template
 from nbformat import NotebookNode
 from packages import require
 
@@ -34,14 +36,23 @@ def reveal() -> Path:
     return next(found).parents[1]
 
 
+@cache
+def parts() -> dict[str, str]:
+    """Return what all slides share: reveal.js, its looks and the font of formulas."""
+    folder = reveal()
+    read = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
+        ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
+    return read | {"font": base64.b64encode((LOOK / "STIXTwoMath.woff").read_bytes()).decode()}
+
+
+@cache
+def frame() -> Template:
+    return Environment(loader=FileSystemLoader(LOOK), autoescape=True).get_template("slides.html.j2")
+
+
 def as_page(chapter: Chapter, slides: list[Slide]) -> str:
     """Return slides as one HTML page."""
-    folder = reveal()
-    parts = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
-        ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
-    font = base64.b64encode((LOOK / "STIXTwoMath.woff").read_bytes()).decode()
-    made = Environment(loader=FileSystemLoader(LOOK), autoescape=True).get_template("slides.html.j2")
-    return made.render(parts, title=f"{number(chapter)} · {chapter.title}", slides=slides, font=font)
+    return frame().render(parts(), title=f"{number(chapter)} · {chapter.title}", slides=slides)
 
 
 def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, pictures: Path | None = None) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from opened import SEEN
+from opened import SEEN, SMALL
 
 from exercises_tests.tools.chapters import ROOT, chapters, find, tags
 
@@ -135,6 +135,15 @@ def test_no_page_is_wider_than_its_window_enlarged_by_half(opened):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("name", ["index", "exercises", "glossary", "slides", *NAMES])
+def test_on_a_phone_no_letter_of_a_page_or_its_pictures_is_below_12_pixels(opened, name):
+    page = opened(f"{name}.html", "phone")
+    for fold in page.locator("details").all():
+        fold.evaluate("one => one.open = true")
+    page.locator("img").evaluate_all("all => Promise.all(all.map(one => (one.loading = 'eager', one.decode())))")
+    assert page.locator("body").evaluate(SMALL) == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_of_text_has_about_seventy_letters(opened, name):
     counts = opened(f"{name}.html").evaluate(LETTERS)
@@ -213,8 +222,15 @@ def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slid
     page = opened(f"{name}.slides.html", "projector")
     page.wait_for_function("window.Reveal && Reveal.isReady()")
     assert page.evaluate(OVERFLOW) == []
-    guesses = sum("prediction" in tags(cell) for cell in find(name).notebook.cells)
+    cells = find(name).notebook.cells
+    summary = next(place for place, cell in enumerate(cells) if "## What we learned" in cell.source)
+    guesses = sum("prediction" in tags(cell) for cell in cells[:summary])
     assert page.locator("section.guess").count() == guesses > 0
+    assert 25 <= page.evaluate("Reveal.getTotalSlides()") <= 45
+    titles = page.locator("section:not(.title) > h2").evaluate_all("all => all.map(one => one.textContent)")
+    headings = {re.sub(r"[`*]|^\d+ · ", "", line[3:]) for cell in cells for line in cell.source.splitlines()
+                if line.startswith("## ")} - {"What we learned"}
+    assert len([title for title in titles if title in headings]) <= 3
 
 
 def test_the_speakers_notes_open_and_hold_the_text(opened):

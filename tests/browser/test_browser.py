@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from opened import PROJECTOR, RUN_SECONDS, SEEN, Opened, data, outputs, plain
+from opened import PROJECTOR, RUN_SECONDS, SEEN, SMALL, Opened, data, outputs, plain
 
 from course_lib.plots.canvas import SHARP, SMALLEST
-from exercises_tests.tools.chapters import chapters, solutions, solved
+from exercises_tests.tools.chapters import chapters, solutions, solved, tags
 from exercises_tests.tools.copies import write
 
 CHAPTERS = {chapter.name: chapter for chapter in chapters()}
@@ -271,6 +271,22 @@ def test_steps_play_by_themselves_and_stop_at_the_end(ring):
     cell.get_by_role("button", name="pause").click()
 
 
+@pytest.mark.parametrize("screen", ["phone", "150"])
+def test_no_letter_of_a_result_or_a_picture_is_small_on_a_phone_or_enlarged_beside_the_files(ring, screen):
+    width, height, scale = SCREENS[screen]
+    try:
+        ring.screen(width, height, scale)
+        ring.sidebar(width > 600)
+        ring.page.wait_for_timeout(1000)
+        for name in ("check_reduce_scatter_ring", "growth", "crossover", "ring_picture", "how_far"):
+            shown = ring.find(name).locator(".jp-Cell-outputWrapper")
+            ring.page.wait_for_timeout(300)
+            assert shown.evaluate(SMALL) == [], name
+    finally:
+        ring.screen(*PROJECTOR.values())
+        ring.sidebar(True)
+
+
 def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
     for name, hang in (("guess_different", HANG), ("guess_crossover", f"def forever(dist):\n{indented(HANG)}\n\n\n"
                                                                      "run(forever, ranks=2)")):
@@ -287,6 +303,50 @@ def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
         ring.run("summed")
         assert errors(ring.cells()["summed"]) == []
         assert "10." in ring.shown("summed")
+
+
+# A panel that is touched while its frames are drawn -------------------------------------------------------------------
+
+
+def test_a_control_touched_before_its_frames_are_drawn_waits_for_one_frame_and_not_for_a_queue(page, lab, course):
+    chapter = solved(CHAPTERS["ch06_pipeline_parallel"])
+    needed = {"imports", "exercise"}
+    chapter.cells = [cell for cell in chapter.cells if cell["id"] == "widget" or needed & set(tags(cell))]
+    write(course / "work" / "touched.ipynb", chapter)
+    with closing(Opened(page, lab, "touched.ipynb")) as notebook:
+        notebook.run_all()
+        notebook.controls("widget")
+        cell = notebook.find("widget")
+        touched = cell.evaluate(TOUCHED, False)
+        alone = cell.evaluate(TOUCHED, True)  # out of sight nothing is drawn ahead: what one frame takes
+    print(f"touched {[round(one) for one in touched]} ms, alone {[round(one) for one in alone]} ms")
+    assert len(touched) >= 5 and len(alone) >= 5
+    assert median(touched) <= 1.75 * median(alone)
+
+
+# Moves one control after the other to a value far away; returns how long each frame took that was not there yet.
+TOUCHED = """async (cell, hidden) => {
+    const player = cell.querySelector('.course-player'), took = [];
+    const all = [...player.querySelectorAll('.course-control')];
+    const rest = (time) => new Promise(done => setTimeout(done, time));
+    cell.style.display = hidden ? 'none' : '';
+    await rest(1500);
+    for (let round = 0; took.length < 8 && round < 30; round++) {
+        const control = all[round % all.length], select = control.querySelector('select, input[type=range]');
+        const before = player.dataset.shown, start = performance.now();
+        if (select) {
+            const many = select.options ? select.options.length : Number(select.max) + 1;
+            select.value = String((Number(select.value) + Math.ceil(many / 2)) % many);
+            select.dispatchEvent(new Event(select.options ? 'change' : 'input', {bubbles: true}));
+        } else [...control.querySelectorAll('input')].filter(one => !one.checked).at(-1).click();
+        while (player.dataset.shown === before && performance.now() - start < 20000) await rest(5);
+        const seconds = performance.now() - start;
+        if (seconds > 60) took.push(seconds);  // else it was there
+        await rest(400 + 37 * round);
+    }
+    cell.style.display = '';
+    return took;
+}"""
 
 
 # Moves each control of a cell through its values and back; how long each picture took to come and two frames without a
