@@ -67,7 +67,7 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
 def _named_bar(ax: Axes, place: int, parts: dict[str, float]) -> None:
     """Draw a bar of parts with their names inside; the optimizer is three equal pieces."""
     looks = PARTS | {"KV cache": (FACES[7], "")}
-    names = {"KV cache": "KV", "optimizer": ("fp32 copy", "moment m", "moment v")}
+    names = {"KV cache": "KV", "optimizer": ("master copy", "moment m", "moment v")}
     left = 0.0
     for part, size in ((part, size) for part, size in parts.items() if size):
         colour, hatch = looks[part]
