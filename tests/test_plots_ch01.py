@@ -81,7 +81,7 @@ def test_every_picture_is_legible(name):
 def test_the_question_does_not_tell_what_training_takes():
     asked, told = (plots.words_of(plots.store_serve_train(answer=answer).figure) for answer in (False, True))
     assert "to train it: a question mark" in asked and "128" not in asked
-    assert "to train it: 128 GB, of it weights 16.1, gradients 16.1, optimizer 96.4" in told and "working" not in told
+    assert "to train it: 128 GB, of it weights 32.1, gradients 32.1, optimizer 64.2" in told and "working" not in told
 
 
 def test_the_matrices_of_the_layers_and_the_ends_make_up_the_model():

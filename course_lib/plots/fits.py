@@ -19,11 +19,12 @@ PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # under words tha
 def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes | None = None) -> Axes:
     """Draw the bytes of a model's bf16 file, of serving it and of training it on 1,024 tokens, against an H100.
 
-    Serving is for 8 users of 8,192 tokens each. Without `answer` the bar of training is a question mark.
+    Serving is for 8 users of 8,192 tokens each; training keeps everything in fp32, as torch.autocast does. Without
+    `answer` the bar of training is a question mark.
     """
     shape = MODELS[name]
     weights = 2 * parameter_count(shape)
-    training = training_memory(shape, 1, 1024, fused=True, gpu=H100)
+    training = training_memory(shape, 1, 1024, precision="fp32", fused=True, gpu=H100)
     rows = {
         "the file": {"weights": weights},
         "to serve it\nto 8 users": {"weights": weights, "KV cache": 8 * kv_cache_bytes(shape, 8192)},
@@ -41,16 +42,16 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
                 fontsize=SMALLEST, weight="bold", bbox=PAPER)
         if not parts:
             look = {"arrowstyle": "-|>", "linestyle": "--", "color": INK}
-            ax.annotate("", (95.5, place), (0.4, place), arrowprops=look)
-            ax.text(98, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
+            ax.annotate("", (142, place), (0.4, place), arrowprops=look)
+            ax.text(146, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
     ax.text(limit - 1, -0.58, f"an H100 has {limit:g} GB", color=LIMIT, fontsize=SMALLEST, ha="right", va="center")
-    ax.set_xlim(0, 150 if answer else 100)
+    ax.set_xlim(0, 150)
     ax.set_ylim(2.9 if answer else 2.45, -0.75)
     ax.set_yticks(range(3), list(rows))
     ax.set_xlabel("GB of memory", fontsize=SMALLEST)
     title = f"The file of {name} has {totals[0]:.0f} GB, the GPU {limit:g}: is that enough to train it?"
     if answer:
-        title = f"Training takes {totals[2]:.0f} GB, and {state:.0f} of them belong to the optimizer"
+        title = f"Training takes {totals[2]:.0f} GB: four numbers of four bytes for each weight"
         left = (training.parts["weights"] + training.parts["gradients"]) / GIGA
         ax.plot([left + 0.6, left + 0.6, left + state - 0.6, left + state - 0.6], [2.42, 2.5, 2.5, 2.42], color=INK,
                 linewidth=1)
@@ -65,9 +66,9 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
 
 
 def _named_bar(ax: Axes, place: int, parts: dict[str, float]) -> None:
-    """Draw a bar of parts with their names inside; the optimizer is three equal pieces."""
+    """Draw a bar of parts with their names inside; the optimizer is two equal pieces, its moments."""
     looks = PARTS | {"KV cache": (FACES[7], "")}
-    names = {"KV cache": "KV", "optimizer": ("master copy", "moment m", "moment v")}
+    names = {"KV cache": "KV", "optimizer": ("moment m", "moment v")}
     left = 0.0
     for part, size in ((part, size) for part, size in parts.items() if size):
         colour, hatch = looks[part]
@@ -102,7 +103,8 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
     growth = f"{kept['none'][-2] / kept['none'][0]:.1f} times the {short[kept['none'][0]]} of {lengths[0]:,} tokens"
     for row in range(len(lengths)):
         left = 0.0
-        for name, words, (colour, hatch) in (("full", "", (INK, "")), ("selective", "all else", PARTS["activations"]),
+        for name, words, (colour, hatch) in (("full", "", (INK, "")),
+                                             ("selective", "black and blue", PARTS["activations"]),
                                              ("none", "attention scores", ("#C4E3F5", "///"))):
             wide = kept[name][row] - left
             ax.barh(row, wide, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
@@ -130,7 +132,7 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
             ax.text(end + 0.012 * most, y, words, **place)
     ax.text(limit / GIGA + 0.01 * most, -0.1, f"an H100 has {limit / GIGA:g} GB", color=LIMIT, fontsize=SMALLEST,
             va="center")
-    ax.set_xlim(0, 1.36 * most)
+    ax.set_xlim(0, 1.2 * most)
     ax.set_ylim(last + 1.85, -0.5)
     ax.set_yticks(range(len(lengths)), [f"{length:,} tokens" for length in lengths])
     ax.set_xlabel(f"GB of activations of one text, {shape.name}", fontsize=SMALLEST)
