@@ -79,6 +79,10 @@ def _mistakes_of_shape(s: ModelShape) -> list[Mistake]:
     tied = "the output matrix is tied to the token table, one matrix in two places: count it once"
     any_text = 'bias is "none" here, a text that is not empty, so that `if bias` holds: compare it with "none"'
     all_bias = "the biases are missing: each is as long as what its matrix puts out"
+    of_attention = 2 * (s.hidden + s.kv_heads * s.head_size)  # numbers in the biases of q, out, k and v
+    lacks = "the biases of attention are missing"
+    if of_attention == s.ffn and not s.gated:  # as in GPT-2
+        lacks = f"each layer lacks {s.ffn:,} numbers of bias: either those of q, k, v and out together, or that of up"
     rows = [  # code, field, what it is and what it is taken for
         ("kv-heads", "kv_heads", s.kv_heads, s.heads, "k and v are kv_heads heads wide, not heads"),
         ("gate", "gated", True, False, "a gated MLP has three matrices, not two"),
@@ -90,7 +94,7 @@ def _mistakes_of_shape(s: ModelShape) -> list[Mistake]:
         *(("biases", "bias", "none", other, any_text) for other in ("all", "qkv", "mlp")),
         ("biases", "bias", "qkv", "all", "only q, k and v have a bias"),
         ("biases", "bias", "all", "qkv", "the biases of the output of attention and of the MLP are missing"),
-        ("biases", "bias", "all", "mlp", "the biases of attention are missing"),
+        ("biases", "bias", "all", "mlp", lacks),
         ("biases", "bias", "mlp", "all", "only the matrices of the MLP have a bias"),
         ("biases", "bias", "mlp", "qkv", '"mlp" gives the matrices of the MLP a bias, not q, k and v'),
         ("biases", "bias", "qkv", "mlp", '"qkv" gives q, k and v a bias, not the matrices of the MLP'),
@@ -107,7 +111,8 @@ def _mistakes_of_terms(shape: ModelShape) -> list[Mistake]:
     rest = models.parameter_count(shape) - models.parameter_count(replace(shape, layers=1))
     more = (shape.heads - shape.kv_heads) * shape.head_size
     out = 'each layer lacks a bias as long as `hidden`: with "all" both out and the MLP\'s down have one'
-    of_kv, of_gate = shape.bias in ("qkv", "all") and more, shape.bias in ("mlp", "all") and shape.gated
+    of_kv, of_mlp = shape.bias in ("qkv", "all") and more, shape.bias in ("mlp", "all")
+    gate = "gate and up have a bias each, `ffn` long: one is missing"
     no_kv = shape.bias in ("qkv", "all") and -2 * layers * shape.kv_heads * shape.head_size
     found = [
         ("bias-of-kv", no_kv, "the biases of k and v are missing, each as long as kv_heads heads"),
@@ -119,7 +124,9 @@ def _mistakes_of_terms(shape: ModelShape) -> list[Mistake]:
         ("bias-of-output", (shape.bias != "none") * shape.vocabulary, "the output matrix has no bias"),
         ("bias-of-out", -(shape.bias == "all") * layers * shape.hidden, out),
         ("bias-of-kv", of_kv and 2 * layers * more, "a bias of k and v is as long as kv_heads heads"),
-        ("bias-of-gate", of_gate and -layers * shape.ffn, "the gate has a bias too, `ffn` long"),
+        ("bias-of-gate", of_mlp and shape.gated and -layers * shape.ffn, gate),
+        ("bias-of-up", of_mlp and not shape.gated and -layers * shape.ffn, "the bias of up is missing, `ffn` long"),
+        ("bias-of-down", (shape.bias == "mlp") * -layers * shape.hidden, "the bias of down is missing, `hidden` long"),
     ]
     return [Mistake(*one) for one in found if one[1]]
 

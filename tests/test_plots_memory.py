@@ -72,7 +72,7 @@ def test_the_timeline_reaches_its_peak_and_names_the_phases():
     ax = memory_timeline(step(), title="a step")
     (outline,) = (line for line in ax.lines if line.get_drawstyle() == "steps-post")
     assert max(outline.get_ydata()) == 8
-    assert words(ax) == "forward | backward | step | zero\ngrad | weights | gradients | activations | most: 8 kB"
+    assert words(ax) == "forward | backward | optimizer | zero\ngrad | weights | gradients | activations | most: 8 kB"
     assert ax.get_title("left") == "a step"
     assert "measured: at most 8 kB, inside backward" in words_of(ax.figure)
 
@@ -91,7 +91,7 @@ def test_two_steps_share_an_axis_with_the_floor_and_the_growth_of_the_peak():
     higher = replace(step(), alive=step().alive | {"optimizer": [2000] * 5})
     left, right = memory_timelines(step(), higher)
     assert left.get_ylim() == right.get_ylim()
-    assert "floor: 4.00 kB stay" in words(right) and "+25%" in words(right)
+    assert "floor: 4.00 kB that stay" in words(right) and "+25%" in words(right)
 
 
 def test_a_roof_bends_at_its_ridge():

@@ -109,7 +109,6 @@ from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.rows import padded_batch, row_mask, rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
-from course_lib.plots.six_flops import six_flops
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
@@ -132,7 +131,6 @@ from course_lib.plots.units import whole_at_once
 from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
 from course_lib.plots.winners import seconds_over_nodes
-from course_lib.plots.zero_stages import zero_stages
 
 __all__ = [
     "ACTIVATIONS",
@@ -299,7 +297,6 @@ __all__ = [
     "shared_heads",
     "sheet",
     "shrinking_sum",
-    "six_flops",
     "slots_in_time",
     "slow_rank",
     "smoothed_losses",
@@ -340,5 +337,4 @@ __all__ = [
     "who_to_whom",
     "whole_at_once",
     "words_of",
-    "zero_stages",
 ]

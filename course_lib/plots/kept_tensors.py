@@ -23,7 +23,7 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
     ax = sheet(3.4, 46, 46 * 3.4 / WIDTH, ax)
     ax.set_title(f"One token of {sequence:,} in one layer of {shape.name} keeps "
                  f"{sum(size for row in rows.values() for _, size in row):,} numbers", fontsize=TITLE, loc="left")
-    for y, (part, row) in zip((11.1, 3.3), rows.items(), strict=True):
+    for y, (part, row) in zip((11.9, 3.3), rows.items(), strict=True):
         ax.text(0.1, y + 5.4, part, fontsize=SMALLEST, weight="bold", va="center")
         x = 0.1
         for place, (name, size) in enumerate(row):

@@ -54,9 +54,9 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
         draw(name, x, y, ATTENTION)
         y += high + 0.3
     if heights[0] < 1.9:  # too low for its numbers
-        kv = f"each\n{shape.hidden:,}\n× {found['k'][1]:,}"
+        kv = f"k, v: {shape.hidden:,}\n× {found['k'][1]:,} each"
         ax.text(x + narrow / 2, middle - (sum(heights) + 0.6) / 2 - 0.25, kv, ha="center", va="top", fontsize=SMALLEST)
-    arrow(ax, (x - 0.7, middle), (x - 0.1, middle))
+    arrow(ax, (x - 0.5, middle), (x - 0.05, middle))
     begin, x = x, x + narrow
     arrow(ax, (x + 0.15, middle), (x + GAP - 0.15, middle))
     ax.text(x + GAP / 2, middle + 0.35, "look\nback", ha="center", va="bottom", fontsize=SMALLEST)
@@ -78,6 +78,8 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
         ax.text(x + GAP / 2, middle + 0.35, "GELU", ha="center", va="bottom", fontsize=SMALLEST)
     x += GAP
     draw("down", x, middle - narrow / 2, MLP)
+    sides = "as wide as what goes in,\nas high as what comes out"
+    ax.text(x, middle - narrow / 2 - 0.35, sides, va="top", fontsize=SMALLEST)
     x += HIGH
     _over(ax, begin, x, HIGH + 4.9, "MLP", f"{of_mlp / 1e6:,.0f} million")
     arrow(ax, (x + 0.15, middle), (x + 1.2, middle))
@@ -93,11 +95,11 @@ def _over(ax: Axes, begin: float, end: float, y: float, name: str, size: str) ->
 
 
 def _whole(ax: Axes, shape: ModelShape, total: int, of_mlp: int, wide: float) -> str:
-    """Draw all parameters of the model as one bar: its MLPs, its attention, its tables."""
+    """Draw all parameters of the model as one bar: its MLPs, its attention, its two ends."""
     rest = parameters_by_part(shape)
     ends = rest["token embedding"] + rest["position embedding"] + rest["head"]
     parts = {"MLPs": (shape.layers * of_mlp, MLP), "attention": (shape.layers * (total - of_mlp), ATTENTION),
-             "tables": (ends, TABLES)}  # fmt: skip
+             "ends": (ends, TABLES)}  # fmt: skip
     everything, long = sum(size for size, _ in parts.values()), wide - 0.4
     unit, word = (1e9, "billion") if everything > 1e9 else (1e6, "million")
     x = 0.1
@@ -106,6 +108,7 @@ def _whole(ax: Axes, shape: ModelShape, total: int, of_mlp: int, wide: float) ->
         ax.add_patch(plt.Rectangle((x, 0.1), part, 1.7, facecolor=colour, edgecolor=INK))
         ax.text(x + part / 2, 0.95, f"{name} {size / unit:.2f}", ha="center", va="center", fontsize=SMALLEST)
         x += part
-    told = f"All {shape.layers} layers and the tables for tokens in and out: {everything / unit:,.2f} {word} parameters"
+    told = (f"All {shape.layers} layers and, at the ends, token table and output matrix: "
+            f"{everything / unit:,.2f} {word} parameters")
     ax.text(0.1, 2.1, told, fontsize=SMALLEST, va="bottom", weight="bold")
     return told + ", " + ", ".join(f"{name} {size / unit:.2f}" for name, (size, _) in parts.items())

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 from course_lib.plots.memory import PARTS, unit_of
 
-NAMES = {"zero_grad": "zero\ngrad"}
+NAMES = {"step": "optimizer", "zero_grad": "zero\ngrad"}
 FLOOR = ("weights", "optimizer")
 NARROW = 0.42  # of another phase; it has few blocks
 PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}
@@ -81,8 +81,9 @@ def memory_timelines(first: Any, second: Any, limit: float | None = None) -> lis
     for ax, span in ((left, (0.62, 1)), (right, (0, 1))):
         wide = ax.get_xlim()[1]
         ax.plot([span[0] * wide, span[1] * wide], [floor, floor], color=INK, linewidth=1.6, linestyle="--")
-    right.text(0.06, floor - 0.06 * top / scale, f"floor: {floor:.2f} {unit} stay", fontsize=SMALLEST, color=INK,
-               va="center", weight="bold")  # fmt: skip
+    right.text(0.06, floor - 0.06 * top / scale, f"floor: {floor:.2f} {unit} that stay", fontsize=SMALLEST,
+               color=INK, va="center", weight="bold", bbox={"facecolor": PARTS["optimizer"][0], "edgecolor": "none",
+                                                            "pad": 1})  # fmt: skip
     peak, end = first.peak / scale, right.get_xlim()[1]
     right.plot([1.9, end], [peak, peak], color=INK, linewidth=1)
     right.annotate("", (2.2, top / scale), (2.2, peak), arrowprops={"arrowstyle": "<->", "color": INK, "shrinkA": 0,
@@ -120,7 +121,8 @@ def _stairs(ax: Axes, places: list, top: list, stairs: int, most: float) -> None
         ax.text(max(x - 0.03, 0.12), top[_nearest(places, x)] + 0.08 * most, f"layer {stair + 1}", ha="center",
                 va="center", fontsize=SMALLEST)  # fmt: skip
     spike = max((i for i, x in enumerate(places) if 1 <= x < 1.2), key=top.__getitem__)
-    for x, dy, words in ((places[spike], 0.06, "gradient of\nthe logits"), (1.52, 0.14, "grey: working")):
+    of_logits = "hatched: logits\nspike: their gradient"
+    for x, dy, words in ((places[spike], 0.06, of_logits), (1.52, 0.14, "grey: working")):
         y = top[_nearest(places, x)]
         ax.annotate(words, (x, y - 0.02 * most), (x + 0.09, y + dy * most), fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK})  # fmt: skip

@@ -70,6 +70,8 @@ def memory_bars(
             colour, hatch = PARTS.get(part, (GREY, ""))
             ax.barh(row, size / scale, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
             seen = min(size, most - left * scale)  # all of it, but for `until`
+            if until and part in ("logits", "working"):  # both are the loss's, and have one number above them
+                seen = 0.0
             if seen > {"logits": 0.02, "weights": 0.01}.get(part, 0.045) * most:  # narrow ones have their number above
                 ink = "white" if part == "weights" and seen > 0.045 * most else "black"
                 place, within = (row, colour) if seen > 0.045 * most else (row - 0.43, "none")
@@ -79,6 +81,10 @@ def memory_bars(
                 ax.text(x, place, number, ha=side, va="center", color=ink,
                         fontsize=SMALLEST, bbox={"facecolor": within, "edgecolor": "none", "pad": 1})
             left += size / scale
+        loss = sum(parts.get(part, 0) for part in ("logits", "working")) / scale if until else 0
+        if loss > 0.01 * most / scale and left < most / scale:
+            ax.text(left - loss / 2, row - 0.43, f"{loss:,.{1 if loss < 10 else 0}f}", ha="center", va="center",
+                    fontsize=SMALLEST)
         words, room = f"{left:,.{0 if left >= 1000 else 3}{'f' if left >= 1000 else 'g'}} {unit}", 0.01 * most / scale
         if until and left > most / scale:
             ax.barh(row, 0.2 * most / scale, 0.62, most / scale, color="white", zorder=2)  # the bar goes on, unseen
@@ -97,7 +103,8 @@ def memory_bars(
     ax.set_xlim(0, (1.2 if until else 1.12) * most / scale or 1)
     ax.set_ylim(len(named) - 0.4, -0.6)
     ax.set_yticks(range(len(named)), list(named))
-    ax.set_xlabel(f"{unit}, when most is alive", fontsize=SMALLEST)
+    when = dict.fromkeys(_when(breakdown) for breakdown in named.values())
+    ax.set_xlabel(f"{unit}, when most is alive: {'; '.join(when)}", fontsize=SMALLEST)
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left", pad=20)
     _key(ax, [part for part in PARTS if until or any(parts.get(part) for parts in moments.values())])
@@ -111,6 +118,13 @@ def memory_bars(
 def unit_of(most: float) -> tuple[float, str]:
     """Return (bytes, unit) in which a size of up to `most` bytes is read best: (1e9, "GB")."""
     return next((scale, unit) for scale, unit in UNITS if most >= scale or scale == 1)
+
+
+def _when(breakdown: Any) -> str:
+    """Return the moment of the peak in words: with the logits still there, backward has just begun."""
+    moment = breakdown.peak_moment
+    early = moment == "inside backward" and breakdown.moments[moment].get("logits")
+    return "early in backward" if early else moment
 
 
 def _key(ax: Axes, parts: list[str]) -> None:

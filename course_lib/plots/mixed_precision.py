@@ -9,9 +9,8 @@ from course_lib.plots.canvas import GRADIENTS, INK, OPTIMIZER, SMALLEST, TITLE, 
 
 def mixed_step(ax: Axes | None = None) -> Axes:
     """Draw what is kept of one weight in bf16 mixed precision, in bytes, and the way around in one training step."""
-    ax = sheet(2.75, 34, 10.6, ax)
+    ax = sheet(2.45, 34, 9.2, ax)
     ax.set_title("Matrices are multiplied in bf16; the weight itself moves in fp32", fontsize=TITLE, loc="left")
-    ax.text(1.0, 9.9, "one parameter: 2 + 2 + 4 + 4 + 4 = 16 bytes", fontsize=SMALLEST, weight="bold", va="center")
     for x, y, wide, colour, words, edge in (
         (1.0, 6.0, 8.4, WEIGHTS, "weight\nbf16: 2 bytes", "white"),
         (21.8, 6.0, 8.4, GRADIENTS, "gradient\nbf16: 2 bytes", INK),

@@ -27,8 +27,8 @@ def number_formats(ax: Axes | None = None) -> Axes:
     """
     ax = sheet(3.5, 48, 8.9, ax)
     ax.set_title("The exponent buys range, the digits buy precision", fontsize=TITLE, loc="left")
-    for x, text in ((0, "format"), (5.2, "bits"), (32.7, "smallest\n(subnormal)"), (39.2, "largest"),
-                    (43, "from 1 to\nthe next")):  # fmt: skip
+    for x, text in ((0, "format"), (5.2, "bits"), (32.7, "smallest\n(subnormal)"), (38.9, "largest"),
+                    (42.6, "from 1 to\nthe next")):  # fmt: skip
         ax.text(x, 8.1, text, fontsize=SMALLEST, va="center", weight="bold")
     told = []
     for row, (name, (exponent, digits)) in enumerate(FORMATS.items()):
@@ -48,7 +48,7 @@ def number_formats(ax: Axes | None = None) -> Axes:
         step, smallest = 2.0**-digits, 2.0 ** (2 - 2 ** (exponent - 1) - digits)
         wide = 1 + exponent + digits
         for x, words in ((0, name), (5.4, str(wide)), (33.4, f"{smallest:.0e}".replace("e-0", "e-")),
-                         (39.2, _number(largest(name))), (43, f"1/{2**digits:,}")):  # fmt: skip
+                         (38.9, _number(largest(name))), (42.6, f"1/{2**digits:,}")):  # fmt: skip
             ax.text(x, y + 0.4, words, fontsize=SMALLEST, va="center", weight=bold)
         told.append(f"{name}: {wide} bits: 1 sign, {exponent} of exponent, {digits} of digits; from {smallest:.1g} to "
                     f"{largest(name):.3g}, {step:.2g} from 1 to the next number")

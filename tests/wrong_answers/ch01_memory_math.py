@@ -127,7 +127,28 @@ def gives_the_output_matrix_a_bias(config):
     return count(config) + config["vocabulary"] * (config["bias"] == "all")
 
 
-@wrong("parameter_count", "bias-of-gate", "a made-up model", "the gate has a bias too", earned=4)
+@wrong("parameter_count", "biases", "GPT-2", "36,864 too few: each layer lacks 3,072 numbers of bias",
+       "either those of q, k, v and out together, or that of up", earned=2)
+def forgets_the_bias_of_up(config):
+    return count(config) - config["layers"] * config["ffn"] * (not config["gated"] and config["bias"] in ("mlp", "all"))
+
+
+@wrong("parameter_count", "biases", "GPT-2", "36,864 too few", "either those of q, k, v and out together", earned=2)
+def forgets_the_biases_of_attention(config):
+    return count(config, bias="mlp" if config["bias"] == "all" else config["bias"])
+
+
+@wrong("parameter_count", "bias-of-up", "tiny GPT", "the bias of up is missing", earned=4)
+def forgets_the_bias_of_up_where_attention_has_none(config):
+    return count(config) - config["layers"] * config["ffn"] * (not config["gated"] and config["bias"] == "mlp")
+
+
+@wrong("parameter_count", "bias-of-down", "tiny GPT", "the bias of down is missing", earned=4)
+def forgets_the_bias_of_down_where_attention_has_none(config):
+    return count(config) - config["layers"] * config["hidden"] * (config["bias"] == "mlp")
+
+
+@wrong("parameter_count", "bias-of-gate", "a made-up model", "gate and up have a bias each", earned=4)
 def forgets_the_bias_of_the_gate(config):
     return count(config) - config["layers"] * config["ffn"] * (config["gated"] and config["bias"] in ("mlp", "all"))
 
