@@ -1,20 +1,17 @@
-"""Marks on a timeline: how long a rank idles, what it spans, the way of a micro-batch, and time that is saved."""
+"""Marks on a timeline: how long a rank idles, what it spans, and the way of a micro-batch."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from math import hypot
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, arrow, say
+from course_lib.plots.canvas import INK, SMALLEST, arrow
 
 LEAST = 1e-9  # seconds: a shorter pause is rounding
-ROW = 0.42  # inches that a row of a timeline is high
-CLOSE = 0.09  # inches: a number so near to a line is crossed by it
 
 
 def pauses(result: Any, rank: int, *, ends: bool = True) -> list[tuple[float, float]]:
@@ -64,20 +61,11 @@ def mark_span(ax: Axes, result: Any, rank: int) -> Axes:
     return ax
 
 
-def mark_saved(ax: Axes, result: Any, until: float, words: str) -> Axes:
-    """Outline the time from a result's end to `until` seconds, and write `words` into it; returns `ax`."""
-    left, size = result.seconds, (until - result.seconds, len(result) - 0.2)
-    look = {"fill": False, "edgecolor": INK, "linewidth": 1.2, "linestyle": (0, (5, 4)), "clip_on": False}
-    ax.add_patch(Rectangle((left, -0.4), *size, **look))
-    ax.text((left + until) / 2, (len(result) - 1) / 2, words, ha="center", va="center", fontsize=TITLE)
-    say(ax, f"{ax.course_words}\nfrom {left:.3g} to {until:.3g} s: {words}")
-    return ax
-
-
 def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
     """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`.
 
-    Numbers that the line would cross stand in front of it.
+    A step to the same rank or to its neighbour is a strong line, and the micro-batch's own number stands in front of
+    it. A step across several ranks is a thin line behind all numbers.
     """
     steps = []
     for event in result.events:
@@ -87,19 +75,14 @@ def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
             steps.append((event.start, event.end, event.rank))
     steps.sort()
     points = [((start + end) / 2, rank + 0.25) for start, end, rank in steps]
-    (line,) = ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.6, marker="o", markersize=4, zorder=6)
-    line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
-    wide = 0.9 * ax.figure.get_figwidth() / ax.get_xlim()[1]  # inches a second
+    ax.plot(*zip(*points, strict=True), color=INK, linestyle="none", marker="o", markersize=4, zorder=6)
+    for (x0, y0), (x1, y1) in pairwise(points):
+        far = abs(y1 - y0) > 1.5
+        (line,) = ax.plot([x0, x1], [y0, y1], color=INK, linewidth=0.9 if far else 1.6, zorder=2.5 if far else 5)
+        if not far:
+            line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
+    places = {((start + end) / 2, rank) for start, end, rank in steps}
     for text in ax.texts:
-        here = text.get_position()
-        if any(_distance(here, *step, wide) < CLOSE for step in pairwise(points)):
+        if text.get_text() == str(microbatch) and text.get_position() in places:
             text.set(zorder=7, path_effects=[withStroke(linewidth=2.4, foreground="white")])
     return ax
-
-
-def _distance(place: tuple, begin: tuple, end: tuple, wide: float) -> float:
-    """Return how many inches a place is from the line between two others, all in seconds and rows."""
-    (x, y), (x0, y0), (x1, y1) = ((wide * seconds, ROW * row) for seconds, row in (place, begin, end))
-    along = ((x - x0) * (x1 - x0) + (y - y0) * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2)
-    along = min(1.0, max(0.0, along))
-    return hypot(x - x0 - along * (x1 - x0), y - y0 - along * (y1 - y0))

@@ -109,13 +109,14 @@ def split_backward(ax: Axes | None = None) -> Axes:
     arrow(ax, (18.4, 3.85), (14.4, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (9.6, 3.85), (5.6, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (18.4, 3.6), (14.4, 1.5), colour=BACKWARD, line=2)
-    arrow(ax, (9.6, 1.1), (5.6, 1.1), colour=BACKWARD, line=2)
+    arrow(ax, (9.6, 0.95), (7.9, 0.95), colour=BACKWARD, line=2)
+    box(ax, 5.9, 0.3, 1.9, 1.3, BAND, "∇W")
     ax.plot([8.6, 8.6], [6.35, 1.75], color=ACTIVATIONS, linewidth=2, linestyle="--", zorder=0)
     arrow(ax, (8.6, 1.75), (9.6, 1.75), colour=ACTIVATIONS, line=2)
     for x, y, words, side in (
         (5.4, 6.35, "x from the rank before", "right"), (18.6, 6.35, "y to the next rank", "left"),
         (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for ∇x", "right"),
-        (5.4, 1.1, "stays here: nobody needs\n∇W before the optimizer", "right"),
+        (5.6, 0.95, "kept on this rank\nfor the optimizer", "right"),
         (8.3, 5.1, "x must be kept for W", "right"),
     ):  # fmt: skip
         ax.text(x, y, words, ha=side, va="center", fontsize=SMALLEST)
