@@ -61,8 +61,8 @@ def test_without_numbers_no_bar_bears_one():
 
 def test_a_block_names_its_steps_and_the_split_says_what_is_kept():
     told = [text.get_text() for text in plots.overlapped_block().texts]
-    assert [told.count(f"{kind}\n{step}") for kind in "FB" for step in ("attention", "dispatch")] == [2] * 4
-    assert "x must be kept for W" in [text.get_text() for text in plots.split_backward().texts]
+    assert [told.count(f"{kind}\n{step}") for kind in ("F9", "B5") for step in ("attention", "dispatch")] == [2] * 4
+    assert "x must be kept\nfor step W" in [text.get_text() for text in plots.split_backward().texts]
 
 
 def test_a_route_tells_which_rank_holds_which_stage():
@@ -111,6 +111,28 @@ def test_the_way_of_a_micro_batch_passes_every_stage_down_and_up(schedule, point
     assert len(times) == points and sorted(times) == list(times)
 
 
+def test_only_the_way_back_can_be_drawn():
+    done = play(schedules.one_f_one_b(4, 8))
+    dots = plots.mark_way(plots.timelines({"": done})[0], done, 7, back=True).lines[0]
+    assert list(dots.get_xdata()) == [26, 28, 30, 32]
+
+
+def test_the_stairs_outside_all_spans_are_framed():
+    done = play(schedules.zb_h2(4, 8))
+    ax = plots.mark_stairs(plots.timelines({"": done})[0], done)
+    assert sorted((frame.get_x(), frame.get_width()) for frame in ax.patches) == [
+        (0, 1), (0, 2), (0, 3), (24, 3), (25, 2), (26, 1),
+    ]  # fmt: skip
+
+
+def test_rank_r_of_zb_h1_puts_r_weight_parts_off():
+    done = play(schedules.zb_h1(4, 8))
+    ax = plots.mark_put_off(plots.timelines({"1F1B": play(schedules.one_f_one_b(4, 8)), "": done})[1], done)
+    assert_legible(ax.figure)
+    assert [frame.get_width() for frame in ax.patches] == [1, 2, 3]
+    assert [text.get_text() for text in ax.texts if "off" in text.get_text()] == [f"{n} put off" for n in (1, 2, 3)]
+
+
 def test_a_way_is_strong_between_neighbours_and_only_its_own_numbers_stand_before_it():
     done = play(schedules.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
     ax = plots.mark_way(plots.timelines({"": done}, tints=True)[0], done)
@@ -150,8 +172,8 @@ def test_idle_bars_show_the_same_work_and_the_waiting_of_each():
     assert_legible(ax.figure)
     widths = [patch.get_width() for patch in ax.patches]
     assert widths == pytest.approx([24, 9, 24, 1.5])
-    assert {"27.3% idle", "5.9% idle", "work", "waiting"} == {text.get_text() for text in ax.texts}
-    assert "ZB-V: 25.5 s, 5.9% of it idle" in plots.words_of(ax.figure)
+    assert {"9 s, 27.3%", "1.5 s, 5.9%", "work", "waiting"} == {text.get_text() for text in ax.texts}
+    assert "ZB-V: 25.5 s, 1.5 s or 5.9% of it idle" in plots.words_of(ax.figure)
 
 
 def test_losses_are_smoothed_around_their_middle():

@@ -80,7 +80,7 @@ from course_lib.plots.lifetimes import lifetimes
 from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
-from course_lib.plots.marks import mark_idle, mark_span, mark_way
+from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
 from course_lib.plots.mesh import axis_traffic, mesh_of_ranks, two_axes
@@ -235,7 +235,9 @@ __all__ = [
     "longest_gap",
     "many_copies",
     "mark_idle",
+    "mark_put_off",
     "mark_span",
+    "mark_stairs",
     "mark_way",
     "memory_bars",
     "memory_by_stages",

@@ -32,9 +32,7 @@ def mark_idle(ax: Axes, result: Any, rank: int) -> Axes:
     """
     narrow = False
     for begin, end in pauses(result, rank):
-        ax.add_patch(
-            Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4)
-        )
+        _frame(ax, rank, begin, end)
         words = f"{end - begin:g} s"
         look = {"ha": "center", "fontsize": SMALLEST, "zorder": 5}
         if end - begin > 0.03 * ax.get_xlim()[1]:
@@ -61,16 +59,46 @@ def mark_span(ax: Axes, result: Any, rank: int) -> Axes:
     return ax
 
 
-def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
+def mark_stairs(ax: Axes, result: Any) -> Axes:
+    """Frame what lies outside each rank's own span, before its first action and after its last one; returns `ax`."""
+    for rank in range(len(result)):
+        inside = pauses(result, rank, ends=False)
+        for begin, end in pauses(result, rank):
+            if (begin, end) not in inside:
+                _frame(ax, rank, begin, end)
+    return ax
+
+
+def mark_put_off(ax: Axes, result: Any) -> Axes:
+    """Frame the weight parts that each rank puts off to the end, those after the W that follows its last I.
+
+    How many they are stands behind the row. Returns `ax`.
+    """
+    for rank in range(len(result)):
+        mine = sorted((event for event in result.events if event.rank == rank), key=lambda event: event.start)
+        last = max(place for place, event in enumerate(mine) if event.action.kind == "I")
+        late = mine[last + 2 :]
+        if late:
+            _frame(ax, rank, late[0].start, late[-1].end)
+            right = late[-1].end + 0.01 * ax.get_xlim()[1]
+            ax.text(right, rank, f"{len(late)} put off", va="center", fontsize=SMALLEST)
+    return ax
+
+
+def _frame(ax: Axes, rank: int, begin: float, end: float) -> None:
+    ax.add_patch(Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4))
+
+
+def mark_way(ax: Axes, result: Any, microbatch: int = 0, *, back: bool = False) -> Axes:
     """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`.
 
     A step to the same rank or to its neighbour is a strong line, and the micro-batch's own number stands in front of
-    it. A step across several ranks is a thin line behind all numbers.
+    it. A step across several ranks is a thin dotted line behind all numbers. With `back` only the backwards are drawn.
     """
     steps = []
     for event in result.events:
         action = event.action
-        kinds = {"F", "B", "I", "FB"}  # W is on nobody's way
+        kinds = {"B", "I"} if back else {"F", "B", "I", "FB"}  # W is on nobody's way
         if action.kind in kinds and microbatch in (action.microbatch, (action.back or [None])[0]):
             steps.append((event.start, event.end, event.rank))
     steps.sort()
@@ -78,7 +106,8 @@ def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
     ax.plot(*zip(*points, strict=True), color=INK, linestyle="none", marker="o", markersize=4, zorder=6)
     for (x0, y0), (x1, y1) in pairwise(points):
         far = abs(y1 - y0) > 1.5
-        (line,) = ax.plot([x0, x1], [y0, y1], color=INK, linewidth=0.9 if far else 1.6, zorder=2.5 if far else 5)
+        (line,) = ax.plot([x0, x1], [y0, y1], color=INK, linewidth=1.0 if far else 1.6, zorder=2.5 if far else 5,
+                          linestyle=":" if far else "-")  # fmt: skip
         if not far:
             line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
     places = {((start + end) / 2, rank) for start, end, rank in steps}

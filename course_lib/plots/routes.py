@@ -58,7 +58,8 @@ def stage_routes(
             wide = max(visits.values())
             for stage, (x, y) in place.items():
                 words = f"stage {stage}\n{layers // len(route)} layers" if layers else f"stage {stage}"
-                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, FACES[y], words)
+                face = FACES[stage if len(routes) > 1 else y]  # of several copies: one colour a stage
+                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, face, words)
             for stage in range(len(route) - 1):
                 _step(ax, place[stage], place[stage + 1], ranks)
             if heads:
@@ -117,7 +118,7 @@ def split_backward(ax: Axes | None = None) -> Axes:
         (5.4, 6.35, "x from the rank before", "right"), (18.6, 6.35, "y to the next rank", "left"),
         (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for ∇x", "right"),
         (5.6, 0.95, "kept on this rank\nfor the optimizer", "right"),
-        (8.3, 5.1, "x must be kept for W", "right"),
+        (8.3, 5.1, "x must be kept\nfor step W", "right"),
     ):  # fmt: skip
         ax.text(x, y, words, ha=side, va="center", fontsize=SMALLEST)
     say(ax, "forward F: x from the rank before gives y for the next rank; backward, input part I: the gradient of y "
