@@ -119,7 +119,9 @@ def check_interleaved(answer: Any, part: Any) -> str:
                 why, code = "All forwards run before the first backward", "all-forwards"
             held = f"rank {rank} holds {{seen}} chunks' activations at once; {{bound}} will do. {why}"
             _sizes(*args).at_most(got, bound, held, code, f"play(interleaved{args})")
-    return "bubble 1/v of 1F1B's, for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
+    short = replays[LOOPED[0]].peak_activations[0] < 11  # of the long one on rank 0
+    told = "bubble 1/v of 1F1B's, for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
+    return f"{told}{' · with the short warm-up' if short else ''}"
 
 
 def _chunks_in_order(rows: list, case: Case) -> None:
