@@ -172,7 +172,7 @@ def check_zero_bubble(answer: Any, part: Any) -> str:
         why = "Some rank waits although a W could run, or a W runs while another rank waits for an I"
         why, code = why + _misplaced_weight(played), "too-slow"
         if {after.kind for action, after in pairs if action.kind == "I"} == {"W"}:
-            why = "Every W follows its I at once, so on each rank the next I waits for a W: put off as many Ws as fit"
+            why = "Every W follows its I at once, so the next I waits for it: let W wait while there is room"
             code = "w-at-once"
         long = f"a replay takes {{seen}} s (F, I and W 1 s each); {{bound}} s will do. {why}"
         see = f"timelines({{'yours': play(zero_bubble{args})}})"
