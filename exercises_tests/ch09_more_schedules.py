@@ -119,7 +119,9 @@ def check_interleaved(answer: Any, part: Any) -> str:
                 why, code = "All forwards run before the first backward", "all-forwards"
             held = f"rank {rank} holds {{seen}} chunks' activations at once; {{bound}} will do. {why}"
             _sizes(*args).at_most(got, bound, held, code, f"play(interleaved{args})")
-    return "bubble 1/v of 1F1B's, for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
+    short = replays[LOOPED[0]].peak_activations[0] < 11  # of the long one on rank 0
+    told = "bubble 1/v of 1F1B's, for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
+    return f"{told}{' · with the short warm-up' if short else ''}"
 
 
 def _chunks_in_order(rows: list, case: Case) -> None:
@@ -170,7 +172,7 @@ def check_zero_bubble(answer: Any, part: Any) -> str:
         why = "Some rank waits although a W could run, or a W runs while another rank waits for an I"
         why, code = why + _misplaced_weight(played), "too-slow"
         if {after.kind for action, after in pairs if action.kind == "I"} == {"W"}:
-            why = "Every W follows its I at once, so nothing has changed but the name: let W wait, it fills a gap later"
+            why = "Every W follows its I at once, so the next I waits for it: let W wait while there is room"
             code = "w-at-once"
         long = f"a replay takes {{seen}} s (F, I and W 1 s each); {{bound}} s will do. {why}"
         see = f"timelines({{'yours': play(zero_bubble{args})}})"

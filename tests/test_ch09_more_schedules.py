@@ -17,3 +17,10 @@ def test_what_a_learner_is_told_to_run_for_chimera_runs():
     see = checks.check_chimera.outcome(chimera).see
     with pytest.raises(ScheduleError, match="sum them"):
         eval(see, {"validate": validate, "both_ways": both_ways, "chimera": chimera})
+
+
+def test_a_short_warm_up_is_named_because_the_text_is_about_the_long_one():
+    from wrong_answers.ch09_more_schedules import with_a_shorter_warm_up
+
+    assert "short warm-up" in str(checks.check_interleaved.outcome(with_a_shorter_warm_up))
+    assert "short warm-up" not in str(checks.check_interleaved.outcome(solutions.interleaved))

@@ -59,17 +59,10 @@ def test_without_numbers_no_bar_bears_one():
     assert [ax.texts[:] for ax in plots.timelines(played(), numbers=False)] == [[], []]
 
 
-def test_only_bars_with_a_sign_bear_their_words_if_asked():
-    dual = play(schedules.dual_pipe_v(4, 8), 0.5, 0.5, 0.5, overlapped=1.5)
-    (ax,) = plots.timelines({"DualPipe-V": dual}, chunks=False, numbers="&")
-    told = [text.get_text() for text in ax.texts]
-    assert len(told) == 25 and all("&" in words for words in told)
-
-
 def test_a_block_names_its_steps_and_the_split_says_what_is_kept():
     told = [text.get_text() for text in plots.overlapped_block().texts]
-    assert [told.count(f"{kind}\n{step}") for kind in "FB" for step in ("attention", "dispatch")] == [2] * 4
-    assert "x must be kept for W" in [text.get_text() for text in plots.split_backward().texts]
+    assert [told.count(f"{kind}\n{step}") for kind in ("F9", "B5") for step in ("attention", "dispatch")] == [2] * 4
+    assert "x must be kept\nfor step W" in [text.get_text() for text in plots.split_backward().texts]
 
 
 def test_a_route_tells_which_rank_holds_which_stage():
@@ -113,19 +106,74 @@ def test_a_span_is_told_with_its_pauses(order, words):
 ])  # fmt: skip
 def test_the_way_of_a_micro_batch_passes_every_stage_down_and_up(schedule, points):
     done = play(schedule)
-    (line,) = plots.mark_way(plots.timelines({"": done})[0], done, 2).lines
-    times = line.get_xdata()
+    dots = plots.mark_way(plots.timelines({"": done})[0], done, 2).lines[0]
+    times = dots.get_xdata()
     assert len(times) == points and sorted(times) == list(times)
 
 
-def test_numbers_that_a_way_crosses_stand_in_front_of_it():
+def test_only_the_way_back_can_be_drawn():
+    done = play(schedules.one_f_one_b(4, 8))
+    dots = plots.mark_way(plots.timelines({"": done})[0], done, 7, back=True).lines[0]
+    assert list(dots.get_xdata()) == [26, 28, 30, 32]
+
+
+def test_the_stairs_outside_all_spans_are_framed():
+    done = play(schedules.zb_h2(4, 8))
+    ax = plots.mark_stairs(plots.timelines({"": done})[0], done)
+    assert sorted((frame.get_x(), frame.get_width()) for frame in ax.patches) == [
+        (0, 1), (0, 2), (0, 3), (24, 3), (25, 2), (26, 1),
+    ]  # fmt: skip
+
+
+def test_rank_r_of_zb_h1_puts_r_weight_parts_off():
+    done = play(schedules.zb_h1(4, 8))
+    ax = plots.mark_put_off(plots.timelines({"1F1B": play(schedules.one_f_one_b(4, 8)), "": done})[1], done)
+    assert_legible(ax.figure)
+    assert [frame.get_width() for frame in ax.patches] == [1, 2, 3]
+    assert [text.get_text() for text in ax.texts if "off" in text.get_text()] == [f"{n} put off" for n in (1, 2, 3)]
+
+
+def test_a_way_is_strong_between_neighbours_and_only_its_own_numbers_stand_before_it():
     done = play(schedules.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
+    ax = plots.mark_way(plots.timelines({"": done}, tints=True)[0], done)
+    strong, thin = ([line for line in ax.lines[1:] if (line.get_linewidth() > 1) == wanted] for wanted in (True, False))
+    assert (len(strong), len(thin)) == (13, 2)  # once round forward and once backward
+    numbers = [text for text in ax.texts if text.get_text().isdigit()]
+    raised = [text for text in numbers if text.get_zorder() > max(line.get_zorder() for line in strong)]
+    assert {text.get_text() for text in raised} == {"0"} and len(raised) == 16
+    assert max(line.get_zorder() for line in thin) < min(text.get_zorder() for text in numbers)
+
+
+def test_the_way_leaves_a_postponed_weight_part_alone():
+    done = play(schedules.zb_v(4, 4), 0.5, 0.5, 0.5)
     ax = plots.mark_way(plots.timelines({"": done})[0], done)
-    (line,) = ax.lines
-    first, last = (next(text for text in ax.texts if text.get_position() == place) for place in ((0.25, 0), (16, 0)))
-    assert last.get_zorder() < line.get_zorder()
-    crossed = [text for text in ax.texts if text.get_zorder() > line.get_zorder()]
-    assert first not in crossed and 5 <= len(crossed) < len(ax.texts) / 2
+    assert len([text for text in ax.texts if text.get_zorder() == 7]) == 16
+
+
+def lives():
+    return plots.lifetimes(played(), "A title")
+
+
+def test_lifetimes_reach_from_forward_to_backward_and_sum_chunks_by_their_share():
+    first, second = lives()
+    assert_legible(first.figure)
+    assert [text.get_text() for text in first.texts] == ["12 s", "9 s", "6 s", "3 s"]
+    told = [text.get_text() for text in second.texts]
+    assert "(11 + 1.5) / 2 = 6.25 s" in told and "(6.5 + 4.5) / 2 = 5.5 s" in told and "chunk 1" in told
+    assert first.get_xlim() == second.get_xlim()
+    bar = second.patches[0]
+    assert (bar.get_x(), bar.get_width()) == (0, 11)
+    words = plots.words_of(first.figure)
+    assert "rank 3 keeps chunk 1 for 4.5 s" in words and "rank 0 keeps chunk 0 for 12 s" in words
+
+
+def test_idle_bars_show_the_same_work_and_the_waiting_of_each():
+    ax = plots.idle_bars(played(), "A title")
+    assert_legible(ax.figure)
+    widths = [patch.get_width() for patch in ax.patches]
+    assert widths == pytest.approx([24, 9, 24, 1.5])
+    assert {"9 s, 27.3%", "1.5 s, 5.9%", "work", "waiting"} == {text.get_text() for text in ax.texts}
+    assert "ZB-V: 25.5 s, 1.5 s or 5.9% of it idle" in plots.words_of(ax.figure)
 
 
 def test_losses_are_smoothed_around_their_middle():
@@ -135,22 +183,6 @@ def test_losses_are_smoothed_around_their_middle():
     assert list(places) == [1, 2, 3] and means == [1, 2, 3]
     ax = plots.smoothed_losses({"run": [0.0, 1.0, 2.0, 3.0, 4.0]}, "a title", window=3)
     assert len(ax.lines) == 2 and "run: 2.000 over the last 20 batches" in ax.get_legend().get_texts()[0].get_text()
-
-
-def test_chunks_can_look_alike():
-    many = {"8 chunks": play(schedules.interleaved(2, 2, 8))}
-    (legend,) = plots.timelines(many, chunks=False)[0].figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["F", "B", "idle"]
-
-
-def test_an_axis_reaches_as_far_as_asked_and_saved_time_is_outlined():
-    done = play(schedules.interleaved(4, 8, 2), 0.5, 0.5, 0.5)
-    (ax,) = plots.timelines({"interleaved": done}, until=33.0)
-    plots.mark_saved(ax, done, 33.0, "1F1B took 33 s")
-    assert_legible(ax.figure)
-    (outline,) = ax.patches
-    assert (outline.get_x(), outline.get_x() + outline.get_width()) == (28.5, 33.0)
-    assert "from 28.5 to 33 s: 1F1B took 33 s" in plots.words_of(ax.figure)
 
 
 def test_ways_can_have_heads_above_their_own_columns():
@@ -169,31 +201,3 @@ def test_a_pause_too_narrow_for_its_seconds_has_them_below_the_last_row():
     told = [text for text in ax.texts if text.get_text().endswith(" s")]
     assert [text.get_text() for text in told] == ["1.5 s", "0.5 s", "0.5 s", "0.5 s"]
     assert all(text.get_position()[1] > 3.4 for text in told[1:])
-
-
-def moves():
-    first, second = {"one": 0.2, "two": 0.2, "three": 0.1}, {"one": 0.21, "two": 0.3, "three": 0.205}
-    return plots.price_moves(first, second, ("before", "after"), "Moves", strong=["three"])
-
-
-def test_price_moves_name_every_line_and_share_a_first_value():
-    ax = moves()
-    assert_legible(ax.figure)
-    told = [text.get_text() for text in ax.texts]
-    assert {"20.5%  three", "21.0%  one", "30.0%  two", "one, two  20.0%", "three  10.0%"} == set(told)
-    assert "three: 10.0%, then 20.5%" in plots.words_of(ax.figure)
-
-
-def test_names_that_were_overtaken_are_strong_if_nobody_says_which():
-    first, second = {"one": 0.2, "two": 0.2, "three": 0.3}, {"one": 0.2, "two": 0.1, "three": 0.4}
-    ax = plots.price_moves(first, second, ("before", "after"), "Moves", strong=None)
-    assert [text.get_text() for text in ax.texts if text.get_weight() == "bold"] == ["20.0%  one"]
-
-
-def test_labels_are_spread_no_further_than_needed():
-    from course_lib.plots.moves import spread
-
-    places = spread({"a": 1.0, "b": 1.0, "c": 5.0}, 1.0)
-    assert places == {"a": 0.5, "b": 1.5, "c": 5.0}
-    close = spread({"a": 0.0, "b": 0.1, "c": 0.9, "d": 1.0}, 1.0)
-    assert sorted(close.values()) == [-1.0, 0.0, 1.0, 2.0]

@@ -30,6 +30,8 @@ from course_lib.schedules import (
     one_f_one_b,
     pipedream,
     play,
+    row_of,
+    split_backward,
     v_shaped,
     validate,
     whole_backward,
@@ -413,6 +415,22 @@ def test_the_comparison_takes_other_costs_and_messages_that_take_time():
     fast, slow = (comparison(4, 8, costs=(1.2, 1.2, 0.6), communication=seconds) for seconds in (0, 0.3))
     assert fast["interleaved"]["bubble"] < fast["ZB-H1"]["bubble"]
     assert fast["ZB-V"]["bubble"] < fast["ZB-H2"]["bubble"] and slow["ZB-H2"]["bubble"] < slow["ZB-V"]["bubble"]
+
+
+def test_two_split_chunks_are_as_good_as_zb_v_while_f_i_and_w_are_equal_and_messages_free():
+    chunks = split_backward(interleaved(4, 8, 2, short=True), range(4))
+    row, prices = row_of(chunks), comparison(4, 8)
+    assert row["bubble"] == pytest.approx(prices["ZB-V"]["bubble"]) and row["activations"] == 4
+    real = (1.2, 1.2, 0.6), 0.04
+    assert row_of(chunks, *real)["bubble"] > comparison(4, 8, costs=real[0], communication=0.04)["ZB-V"]["bubble"]
+
+
+def test_a_split_saves_the_way_back_and_putting_weight_parts_off_saves_as_much_again():
+    """What chapter 9's small table tells of 4 ranks and 8 micro-batches."""
+    line = one_f_one_b(4, 8)
+    assert play(line).seconds == 33
+    assert play(split_backward(line, [0] * 4)).seconds == 30
+    assert play(split_backward(line, range(4))).seconds == play(zb_h1(4, 8)).seconds == 27
 
 
 def test_schedules_that_cannot_take_the_numbers_are_left_out():

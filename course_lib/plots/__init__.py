@@ -66,6 +66,7 @@ from course_lib.plots.float_bits import float_bits
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.hops import hops_in_chunks
+from course_lib.plots.idle_bars import idle_bars
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -74,17 +75,17 @@ from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import memory_by_stages, plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.lifetimes import lifetimes
 from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
-from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
+from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, memory_bars, strategy_bars
 from course_lib.plots.mesh import axis_traffic, mesh_of_ranks, two_axes
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
-from course_lib.plots.moves import price_moves
 from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
@@ -209,6 +210,7 @@ __all__ = [
     "half_batches",
     "held_over_time",
     "hops_in_chunks",
+    "idle_bars",
     "interruptions",
     "kept_tensors",
     "kernel_traces",
@@ -223,12 +225,14 @@ __all__ = [
     "layer_matrices",
     "layer_times",
     "legend_below",
+    "lifetimes",
     "load_maps",
     "longest_gap",
     "many_copies",
     "mark_idle",
-    "mark_saved",
+    "mark_put_off",
     "mark_span",
+    "mark_stairs",
     "mark_way",
     "memory_bars",
     "memory_by_stages",
@@ -259,7 +263,6 @@ __all__ = [
     "plan_picture",
     "plans_that_fit",
     "predicted_and_measured",
-    "price_moves",
     "price_of_cuts",
     "promised_blocks",
     "protocol_flags",

@@ -1,20 +1,17 @@
-"""Marks on a timeline: how long a rank idles, what it spans, the way of a micro-batch, and time that is saved."""
+"""Marks on a timeline: how long a rank idles, what it spans, and the way of a micro-batch."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from math import hypot
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, arrow, say
+from course_lib.plots.canvas import INK, SMALLEST, arrow
 
 LEAST = 1e-9  # seconds: a shorter pause is rounding
-ROW = 0.42  # inches that a row of a timeline is high
-CLOSE = 0.09  # inches: a number so near to a line is crossed by it
 
 
 def pauses(result: Any, rank: int, *, ends: bool = True) -> list[tuple[float, float]]:
@@ -35,9 +32,7 @@ def mark_idle(ax: Axes, result: Any, rank: int) -> Axes:
     """
     narrow = False
     for begin, end in pauses(result, rank):
-        ax.add_patch(
-            Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4)
-        )
+        _frame(ax, rank, begin, end)
         words = f"{end - begin:g} s"
         look = {"ha": "center", "fontsize": SMALLEST, "zorder": 5}
         if end - begin > 0.03 * ax.get_xlim()[1]:
@@ -64,42 +59,59 @@ def mark_span(ax: Axes, result: Any, rank: int) -> Axes:
     return ax
 
 
-def mark_saved(ax: Axes, result: Any, until: float, words: str) -> Axes:
-    """Outline the time from a result's end to `until` seconds, and write `words` into it; returns `ax`."""
-    left, size = result.seconds, (until - result.seconds, len(result) - 0.2)
-    look = {"fill": False, "edgecolor": INK, "linewidth": 1.2, "linestyle": (0, (5, 4)), "clip_on": False}
-    ax.add_patch(Rectangle((left, -0.4), *size, **look))
-    ax.text((left + until) / 2, (len(result) - 1) / 2, words, ha="center", va="center", fontsize=TITLE)
-    say(ax, f"{ax.course_words}\nfrom {left:.3g} to {until:.3g} s: {words}")
+def mark_stairs(ax: Axes, result: Any) -> Axes:
+    """Frame what lies outside each rank's own span, before its first action and after its last one; returns `ax`."""
+    for rank in range(len(result)):
+        inside = pauses(result, rank, ends=False)
+        for begin, end in pauses(result, rank):
+            if (begin, end) not in inside:
+                _frame(ax, rank, begin, end)
     return ax
 
 
-def mark_way(ax: Axes, result: Any, microbatch: int = 0) -> Axes:
+def mark_put_off(ax: Axes, result: Any) -> Axes:
+    """Frame the weight parts that each rank puts off to the end, those after the W that follows its last I.
+
+    How many they are stands behind the row. Returns `ax`.
+    """
+    for rank in range(len(result)):
+        mine = sorted((event for event in result.events if event.rank == rank), key=lambda event: event.start)
+        last = max(place for place, event in enumerate(mine) if event.action.kind == "I")
+        late = mine[last + 2 :]
+        if late:
+            _frame(ax, rank, late[0].start, late[-1].end)
+            right = late[-1].end + 0.01 * ax.get_xlim()[1]
+            ax.text(right, rank, f"{len(late)} put off", va="center", fontsize=SMALLEST)
+    return ax
+
+
+def _frame(ax: Axes, rank: int, begin: float, end: float) -> None:
+    ax.add_patch(Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4))
+
+
+def mark_way(ax: Axes, result: Any, microbatch: int = 0, *, back: bool = False) -> Axes:
     """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`.
 
-    Numbers that the line would cross stand in front of it.
+    A step to the same rank or to its neighbour is a strong line, and the micro-batch's own number stands in front of
+    it. A step across several ranks is a thin dotted line behind all numbers. With `back` only the backwards are drawn.
     """
     steps = []
     for event in result.events:
         action = event.action
-        kinds = {"F", "B", "I", "FB"}  # W is on nobody's way
+        kinds = {"B", "I"} if back else {"F", "B", "I", "FB"}  # W is on nobody's way
         if action.kind in kinds and microbatch in (action.microbatch, (action.back or [None])[0]):
             steps.append((event.start, event.end, event.rank))
     steps.sort()
     points = [((start + end) / 2, rank + 0.25) for start, end, rank in steps]
-    (line,) = ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.6, marker="o", markersize=4, zorder=6)
-    line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
-    wide = 0.9 * ax.figure.get_figwidth() / ax.get_xlim()[1]  # inches a second
+    ax.plot(*zip(*points, strict=True), color=INK, linestyle="none", marker="o", markersize=4, zorder=6)
+    for (x0, y0), (x1, y1) in pairwise(points):
+        far = abs(y1 - y0) > 1.5
+        (line,) = ax.plot([x0, x1], [y0, y1], color=INK, linewidth=1.0 if far else 1.6, zorder=2.5 if far else 5,
+                          linestyle=":" if far else "-")  # fmt: skip
+        if not far:
+            line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
+    places = {((start + end) / 2, rank) for start, end, rank in steps}
     for text in ax.texts:
-        here = text.get_position()
-        if any(_distance(here, *step, wide) < CLOSE for step in pairwise(points)):
+        if text.get_text() == str(microbatch) and text.get_position() in places:
             text.set(zorder=7, path_effects=[withStroke(linewidth=2.4, foreground="white")])
     return ax
-
-
-def _distance(place: tuple, begin: tuple, end: tuple, wide: float) -> float:
-    """Return how many inches a place is from the line between two others, all in seconds and rows."""
-    (x, y), (x0, y0), (x1, y1) = ((wide * seconds, ROW * row) for seconds, row in (place, begin, end))
-    along = ((x - x0) * (x1 - x0) + (y - y0) * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2)
-    along = min(1.0, max(0.0, along))
-    return hypot(x - x0 - along * (x1 - x0), y - y0 - along * (y1 - y0))

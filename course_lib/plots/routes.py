@@ -58,7 +58,8 @@ def stage_routes(
             wide = max(visits.values())
             for stage, (x, y) in place.items():
                 words = f"stage {stage}\n{layers // len(route)} layers" if layers else f"stage {stage}"
-                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, FACES[y], words)
+                face = FACES[stage if len(routes) > 1 else y]  # of several copies: one colour a stage
+                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, face, words)
             for stage in range(len(route) - 1):
                 _step(ax, place[stage], place[stage + 1], ranks)
             if heads:
@@ -109,14 +110,15 @@ def split_backward(ax: Axes | None = None) -> Axes:
     arrow(ax, (18.4, 3.85), (14.4, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (9.6, 3.85), (5.6, 3.85), colour=BACKWARD, line=2)
     arrow(ax, (18.4, 3.6), (14.4, 1.5), colour=BACKWARD, line=2)
-    arrow(ax, (9.6, 1.1), (5.6, 1.1), colour=BACKWARD, line=2)
+    arrow(ax, (9.6, 0.95), (7.9, 0.95), colour=BACKWARD, line=2)
+    box(ax, 5.9, 0.3, 1.9, 1.3, BAND, "∇W")
     ax.plot([8.6, 8.6], [6.35, 1.75], color=ACTIVATIONS, linewidth=2, linestyle="--", zorder=0)
     arrow(ax, (8.6, 1.75), (9.6, 1.75), colour=ACTIVATIONS, line=2)
     for x, y, words, side in (
         (5.4, 6.35, "x from the rank before", "right"), (18.6, 6.35, "y to the next rank", "left"),
         (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for ∇x", "right"),
-        (5.4, 1.1, "stays here: nobody needs\n∇W before the optimizer", "right"),
-        (8.3, 5.1, "x must be kept for W", "right"),
+        (5.6, 0.95, "kept on this rank\nfor the optimizer", "right"),
+        (8.3, 5.1, "x must be kept\nfor step W", "right"),
     ):  # fmt: skip
         ax.text(x, y, words, ha=side, va="center", fontsize=SMALLEST)
     say(ax, "forward F: x from the rank before gives y for the next rank; backward, input part I: the gradient of y "

@@ -34,8 +34,9 @@ KINDS = {
     "reduce": (SENT, "..."), "gather": (RECEIVED, "xxx"), "scatter": (SENT, "xxx"),
     "all_to_all": (COLLECTIVE, "///"), "barrier": (GREY, "///"),
 }  # fmt: skip
-# Of course_lib.schedules: a backward may be in two parts, I for the input and W for the weights, both of its colour.
-PIPELINE = {"F": FORWARD, "B": BACKWARD, "I": "#F6CF86", "W": "#CC9C50"}
+# Of course_lib.schedules: a backward may be in two parts, I for the input and W for the weights. Neither is the pale
+# orange of a second chunk.
+PIPELINE = {"F": FORWARD, "B": BACKWARD, "I": "#F2A07B", "W": "#CC9C50"}
 KINDS |= {kind: (colour, "") for kind, colour in PIPELINE.items()} | {"FB": (YELLOW, ""), "SYNC": (COLLECTIVE, "")}
 KINDS |= {
     f"{kind} chunk {chunk}": (colour, hatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,21 +14,18 @@ from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 
 
 def timelines(
-    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool | str = True,
-    title: str | None = None, names: Mapping[str, str] | None = None, chunks: bool = True, until: float = 0.0,
+    results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True,
+    title: str | None = None, names: Mapping[str, str] | None = None, until: float = 0.0,
     tints: bool = False, halves: bool = False,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
-    the bars bear none, and with `numbers="&"` only labels that hold this sign are written; `names` says what a kind of
-    event is called in the legend; without `chunks` all chunks of a rank look alike; with `halves` sends lie in the
+    the bars bear none; `names` says what a kind of event is called in the legend; with `halves` sends lie in the
     upper half of a row, receives in the lower; and with `tints` a second chunk is pale rather than hatched; the axis
     reaches at least to `until` seconds. Its text twin is `print(result)` of each.
     """
-    if not chunks:
-        results = {name: _alike(result) for name, result in results.items()}
     longest = max([until, *(result.seconds for result in results.values())])
     factor, unit = time_unit(longest)
     heights = [0.55 + min((0.42 if numbers else 0.2) * len(result), 4.0) for result in results.values()]
@@ -48,9 +44,8 @@ def timelines(
         ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
         ax.set_xlabel(words if place == len(results) - 1 else "", fontsize=SMALLEST)
-        for text in [] if numbers is True else list(ax.texts):
-            if not numbers or numbers not in text.get_text():
-                text.remove()
+        for text in [] if numbers else list(ax.texts):
+            text.remove()
     for legend in list(figure.legends):
         legend.remove()
     keys = [key(kind) for kind in kinds_of(results.values())]
@@ -70,10 +65,3 @@ def timelines(
 def _pale(kind: str) -> tuple[float, ...]:
     """Return the colour of a kind of event, half as strong."""
     return tuple((1 + part) / 2 for part in to_rgb(look(kind)[0]))
-
-
-def _alike(result: Any) -> Any:
-    """Return a played schedule whose events do not say which chunk they belong to."""
-    plain = copy.copy(result)
-    plain.events = [event._replace(kind=event.action.kind) for event in result.events]
-    return plain

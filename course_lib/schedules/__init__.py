@@ -31,10 +31,11 @@ from course_lib.schedules.orders import (
     zb_v,
 )  # fmt: skip
 from course_lib.schedules.replay import Played, Span, measured, play, validate
-from course_lib.schedules.table import comparison, comparison_text
+from course_lib.schedules.table import comparison, comparison_text, row_of
 
 __all__ = [
     "Action", "Played", "Schedule", "ScheduleError", "Span", "as_schedule", "both_ways", "chimera",
     "comparison", "comparison_text", "dual_pipe_v", "gpipe", "interleaved", "looped", "measured", "one_f_one_b",
-    "pipedream", "play", "split_backward", "v_shaped", "validate", "whole_backward", "zb_h1", "zb_h2", "zb_v",
+    "pipedream", "play", "row_of", "split_backward", "v_shaped", "validate",
+    "whole_backward", "zb_h1", "zb_h2", "zb_v",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from course_lib.schedules import orders
+from course_lib.schedules.actions import Schedule
 from course_lib.schedules.replay import play
 
 BATCHES = 10  # of an asynchronous schedule: batches follow each other without a flush
@@ -46,18 +47,23 @@ def comparison(
             schedule = make(ranks, microbatches)
         except ValueError:
             continue
-        share = ranks / schedule.stages  # of a rank's layers in one stage
-        played = play(schedule, *(share * cost for cost in costs), communication)
-        ranks_of = [schedule.where[stage, 0][0] for stage in range(schedule.stages)]
-        rows[name] = {
-            "bubble": played.bubble_share,
-            "span_bubble": played.bubble_of_longest_span,
-            "weights": max(played.weight_copies),
-            "activations": max(played.peak_memory),
-            "cuts": sum(here != there for here, there in pairwise(ranks_of)),
-            "synchronous": schedule.synchronous,
-        }
+        rows[name] = row_of(schedule, costs, communication)
     return rows
+
+
+def row_of(schedule: Schedule, costs: Sequence[float] = (1.0, 1.0, 1.0), communication: float = 0.0) -> dict[str, Any]:
+    """Return one schedule's row of `comparison`."""
+    share = len(schedule) / schedule.stages  # of a rank's layers in one stage
+    played = play(schedule, *(share * cost for cost in costs), communication)
+    ranks_of = [schedule.where[stage, 0][0] for stage in range(schedule.stages)]
+    return {
+        "bubble": played.bubble_share,
+        "span_bubble": played.bubble_of_longest_span,
+        "weights": max(played.weight_copies),
+        "activations": max(played.peak_memory),
+        "cuts": sum(here != there for here, there in pairwise(ranks_of)),
+        "synchronous": schedule.synchronous,
+    }
 
 
 def comparison_text(rows: dict[str, dict[str, Any]]) -> str:
