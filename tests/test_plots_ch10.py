@@ -19,7 +19,6 @@ from course_lib.plots.twin_trees import parents
 from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
-A100_RATES = {32: {1: 5.83e9, 2: 5.87e9, 4: 20.6e9, 8: 17.1e9}, 64: {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}}
 STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}, "NCCL's table": 1.12}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
@@ -31,7 +30,6 @@ DRAWN = {
     "hops_in_chunks": plots.hops_in_chunks,
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
-    "rates_and_port": lambda: plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "passes_and_computing": lambda: plots.passes_and_computing(10, STEP, "Llama-3-70B, 64 H100s"),
@@ -133,20 +131,10 @@ def test_the_two_trees_are_those_of_nccl():
         parents(7, 0)
 
 
-def test_no_measured_rate_exceeds_one_port():
-    ax = plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth)
-    bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
-    assert sorted(bars) == sorted(rate / 1e9 for row in A100_RATES.values() for rate in row.values())
-    assert max(bars) < 25
-    assert {"one port: 25 GB/s", "black: 5.9 GB/s for each\nGPU of a node", "17.5"} <= set(texts(ax))
-    assert words_of(ax.figure).endswith("would make 5.9, 11.7, 23.5, 47.0")
-    assert texts(ax).count("no more than\nwith 1 + 1") == 1  # 2 + 2 GPUs with 32 MiB
-
-
 def test_messages_stand_below_the_computing_that_may_hide_them():
     ax = plots.passes_and_computing(10, STEP, "a model")
     assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
-    assert {"10.0 s, a model", "8.30 s, 83%", "1.75 s, 18%: NVLink 0.82, then network 0.93"} <= set(texts(ax))
+    assert {"10.0 s, a model", "8.30 s, 83%", "1.75 s, 18%; pale: NVLink 0.82, dark: network 0.93"} <= set(texts(ax))
     assert ax.get_title("left") == "All ports instead of one: messages take 18% of the computing, not 83%"
 
 

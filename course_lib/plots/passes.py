@@ -30,8 +30,9 @@ def passes_and_computing(
         for seconds, colour in zip(parts.values(), colours, strict=True):
             ax.barh(row, seconds, 0.66, left, color=colour)
             left += seconds
-        inside = ", then ".join(f"{part} {seconds:.2f}" for part, seconds in parts.items())
-        inside = f": {inside}" if len(parts) > 1 else ""
+        inside = ", ".join(f"{shade} {part} {seconds:.2f}" for shade, (part, seconds) in
+                           zip(("pale:", "dark:"), parts.items(), strict=False))
+        inside = f"; {inside}" if len(parts) > 1 else ""
         share = "" if name in others else f", {left / computing:.0%}"
         ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
                 weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip

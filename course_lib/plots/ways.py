@@ -42,7 +42,7 @@ def way_between_gpus(
     wide, port = node.gpu.link.bandwidth / GIGA, node.nic.bandwidth / GIGA
     high = 19.0
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"Between two machines the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
+    ax.set_title(f"Between two nodes the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
     for left, number in ((0.3, 0), (25.7, 1)):
         _node(ax, left, number, node)
     _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
@@ -86,7 +86,7 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
     for start, end in (((beside[0], 12.0), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
         ax.plot(*zip(start, end, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
     box(ax, memory, 7.9, 5.4, 2.0, "white", "detour: CPU\nand memory")
-    box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, "NVSwitch")
+    box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, f"NVSwitch for {node.gpus} GPUs (2 are drawn)")
     for x in (first, second):
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
     box(ax, outer, 7.9, 3.8, 2.0, SWITCH, f"port, one\nof {node.nics}")
