@@ -11,8 +11,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from wrong_answers.ch10_the_network import hierarchy_flat
 
 from course_lib import Cluster, costs, run
-from course_lib.hardware import DGX_A100, H100, Link
-from course_lib.measured import BUS_BANDWIDTHS, all_reduce_dgx
+from course_lib.hardware import DGX_A100, DGX_H100, H100, Link
+from course_lib.measured import BUS_BANDWIDTHS, RING_BUS_BANDWIDTH, all_reduce_dgx, all_reduce_h100
 from course_lib.models import MODELS, parameter_count
 from exercises_tests import ch02_collectives as chapter_2
 from exercises_tests import ch10_the_network as checks
@@ -97,10 +97,12 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     assert round(far[2**26] / near[2**26]) == 27 and shown("The 12 is in the hardware") and shown("the other 2.2")
     assert DGX_A100.gpu.link.bandwidth / DGX_A100.nic.bandwidth == 12
     assert far[2**26] / near[2**26] / 12 == pytest.approx(2.2, abs=0.05)
-    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("5.9 GB/s is not what the network can carry")
+    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("it got 5.9 GB/s out of a port of 25")
+    assert round(100 * 2**26 / near[2**26] / DGX_A100.gpu.link.bandwidth) == 52
+    assert round(100 * 2**26 / far[2**26] / DGX_A100.nic.bandwidth) == 23
+    assert shown("NVLink was filled to 52 %, the port only to 23 %")
     sixteen = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 16, 8)}
     assert sixteen[2**25] < sixteen[2**24] and shown("twice the bytes took *less* time")
-    assert round(2**17 / 10e-6 / 1e9) == 13 and shown(r"\frac{131{,}072 \text{ bytes}}{10 \text{ µs}} = 13")
 
 
 def test_each_pair_that_joins_adds_its_rate_and_the_time_falls():
@@ -108,6 +110,9 @@ def test_each_pair_that_joins_adds_its_rate_and_the_time_falls():
     rates = [costs.bus_bandwidth("all_reduce", row.gpus, row.bytes, row.seconds) for row in rows]
     assert rows[2].seconds < rows[0].seconds / 2 and shown("More work, in less than half the time")
     assert [rate / rates[0] for rate in rates[1:3]] == pytest.approx([2, 4], rel=0.06) and rates[3] < rates[2]
+    assert max(rates) < DGX_A100.nic.bandwidth and shown("never reach the dashed line")
+    assert round(rates[3] / 1e9, 1) == 17.5 and shown("sixteen GPUs got 17.5 out of 200")
+    assert round(rates[2] / 1e9, 1) == 22.4 and shown("We saw 22.4 and 17.5")
 
 
 def test_the_start_and_the_steps_that_the_text_counts_are_those_of_the_table():
@@ -116,7 +121,7 @@ def test_the_start_and_the_steps_that_the_text_counts_are_those_of_the_table():
         assert 1e6 * one.start == pytest.approx(start, abs=0.05) and 1e6 * one.latency == pytest.approx(step, abs=0.05)
     assert shown("8.4 µs to start and 3.4 µs for each step") and shown("6.6 µs to start, and 14 steps of 0.6 µs")
     simple = costs.protocol_seconds("all_reduce", 8, 2**14, H100.link, protocol="Simple")
-    assert round(1e6 * simple) == 56 and round(160e3 * simple) == 9 and shown("the 160 of a token take 9 ms")
+    assert round(1e6 * simple) == 56 and round(160e3 * simple) == 9 and shown("9 ms to the 160 of a token")
 
 
 def test_the_time_on_nvlink_is_as_the_text_derives_it():
@@ -127,5 +132,32 @@ def test_the_time_on_nvlink_is_as_the_text_derives_it():
 def test_all_ports_bring_the_same_sum_to_one_and_a_half_times():
     inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in BUS_BANDWIDTHS.items())
     assert between / inside == pytest.approx(1.49, abs=0.005) and shown("One and a half times, not 27 times.")
-    assert shown("430 GB/s on one node of eight H100s, and 320 GB/s on four")
-    assert list(BUS_BANDWIDTHS.values()) == [430e9, 320e9]
+    assert shown("330 GB/s on one node, 320 on four")
+    assert list(BUS_BANDWIDTHS.values()) == [430e9, 320e9] and RING_BUS_BANDWIDTH == 330e9
+    longer = (2 * 31 / 32) / (2 * 7 / 8)
+    parts = RING_BUS_BANDWIDTH, BUS_BANDWIDTHS[32]
+    assert between / inside == pytest.approx(430e9 / parts[0] * longer * parts[0] / parts[1])
+    assert round(100 * (parts[0] / parts[1] - 1)) == 3 and shown("*The network costs 3 %.*")
+    assert 8 * DGX_H100.nic.bandwidth == 400e9 and shown("Eight ports of 50 GB/s make 400")
+
+
+def test_the_small_sum_from_the_data_sheet_to_a_real_switch():
+    ring, ideal = 2 * 7 / 8, H100.link.bandwidth / 1e9
+    rows = ring * ideal, ring * 370, ring * 370 / (1 + 1 / 8)
+    assert [int(row + 0.5) for row in rows] == [788, 648, 576]
+    assert shown("1.75 · 450 = 788") and shown("1.75 · 370 = 648") and shown("648 / 1.125 = 576")
+    size, seconds = all_reduce_h100("nccl", 8)[-1]
+    assert round(costs.bus_bandwidth("all_reduce", 8, size, seconds) / 1e9) == 445 and shown("and 445 in our data")
+
+
+def test_nccls_rings_take_nvlinks_time_for_the_three_passes():
+    weights = 2 * parameter_count(MODELS["Llama-3-70B"])
+    by_table = 3 * min(costs.nccl_seconds(DGX_H100, 8, 8, weights, "all_gather").values())
+    assert by_table == pytest.approx(3 * 63 / 64 * weights / H100.link.protocol("Simple").bandwidth, rel=0.01)
+    assert round(by_table, 1) == 1.1 and shown("63/64 of the weights pass over every NVLink, at 371 GB/s: 1.1 s")
+
+
+def test_both_levels_by_one_port_and_by_eight_are_as_the_text_adds_them_up():
+    nvlink, network = 2 * 7 / 8 * 4e6 / H100.link.bandwidth, 4e6 / DGX_H100.nic.bandwidth
+    assert [round(1e6 * one) for one in (nvlink, network, network / 8)] == [16, 80, 10]
+    assert shown("80 µs by one port, 10 by eight. The other 16 µs")

@@ -34,7 +34,9 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     told = []
     for place, (name, colour) in enumerate(names):
         taken = [1e3 * row[place] for row in rows]
-        ax.plot(counts, taken, color=colour, linewidth=2.4, drawstyle="steps-pre" if place == 1 else "default")
+        first = place == 1  # a step at the very first place would lie on the axis
+        ax.plot(counts[first:], taken[first:], color=colour, linewidth=2.4,
+                drawstyle="steps-pre" if place == 1 else "default")
         ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-9, 9, 0)[place]),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", color=colour if place != 1 else INK,
                     va="center", annotation_clip=False)  # fmt: skip
@@ -48,6 +50,14 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
                     fontsize=SMALLEST, weight="bold", ha="center", va="top", arrowprops={"arrowstyle": "-",
                     "linewidth": 0.8})  # fmt: skip
         told.append(f"from {crossing} nodes on two trees are faster than the ring")
+    by = {count: _best_ring(count, size, node) for count in counts}
+    bend = max((late for soon, late in zip(counts, counts[1:], strict=False) if by[soon] != by[late]), default=None)
+    if bend:
+        protocol = by[bend]
+        ax.annotate(f"the ring takes {protocol}", (bend, 1e3 * ring_and_trees(bend, size, node)[0]),
+                    (bend * 0.8, 1.08e3 * ring_and_trees(bend, size, node)[0]), fontsize=SMALLEST, ha="right",
+                    va="bottom", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
+        told.append(f"from {bend} nodes on the ring uses {protocol}")
     ax.set(xscale="log", yscale="log", xlim=(2, most))
     ax.set_ylim(0.6, 60)
     ax.xaxis.set_major_locator(FixedLocator([mark for mark in MARKS if mark <= most]))
@@ -62,6 +72,12 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     ax.set_title("A ring's time grows with the nodes; that of two trees hardly does", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
+
+
+def _best_ring(nodes: int, size: float, node: Node) -> str:
+    """Return the protocol by which NCCL's ring is the fastest."""
+    table = nccl_seconds(node, nodes, 1, size)
+    return min((taken, protocol) for (name, protocol), taken in table.items() if name == "Ring")[1]
 
 
 def _two_win(nodes: int, size: float, node: Node) -> bool:
