@@ -121,7 +121,7 @@ def test_the_start_and_the_steps_that_the_text_counts_are_those_of_the_table():
         assert 1e6 * one.start == pytest.approx(start, abs=0.05) and 1e6 * one.latency == pytest.approx(step, abs=0.05)
     assert shown("8.4 µs to start and 3.4 µs for each step") and shown("6.6 µs to start, and 14 steps of 0.6 µs")
     simple = costs.protocol_seconds("all_reduce", 8, 2**14, H100.link, protocol="Simple")
-    assert round(1e6 * simple) == 56 and round(160e3 * simple) == 9 and shown("9 ms to the 160 of a token")
+    assert round(1e6 * simple) == 56 and round(160e3 * simple) == 9 and shown("9 ms for the 160 of a token")
 
 
 def test_the_time_on_nvlink_is_as_the_text_derives_it():
@@ -161,3 +161,10 @@ def test_both_levels_by_one_port_and_by_eight_are_as_the_text_adds_them_up():
     nvlink, network = 2 * 7 / 8 * 4e6 / H100.link.bandwidth, 4e6 / DGX_H100.nic.bandwidth
     assert [round(1e6 * one) for one in (nvlink, network, network / 8)] == [16, 80, 10]
     assert shown("80 µs by one port, 10 by eight. The other 16 µs")
+
+
+def test_large_tensors_took_less_than_by_any_ring_of_the_table():
+    faster = [size for size, taken in all_reduce_h100("nccl", 8)
+              if taken < costs.protocol_seconds("all_reduce", 8, size, H100.link)]  # fmt: skip
+    assert set(faster) >= {size for size, _ in all_reduce_h100("nccl", 8) if size >= 1e6} and len(faster) == 11
+    assert shown("From 1 MB on, every dot lies *below* the lowest line.")
