@@ -43,6 +43,9 @@ class Decode(NamedTuple):
 BUS_BANDWIDTHS = {8: 430e9, 32: 320e9}
 """Bytes/s that an owner of DGX H100s printed by nccl-tests, by GPUs (eight in a node): NVIDIA/nccl issue 1221."""
 
+RING_BUS_BANDWIDTH = 330e9
+"""The same owner's bytes/s on eight GPUs of one node with NCCL_NVLS_ENABLE=0, where a ring does the sum."""
+
 
 def all_reduce_dgx(machine: str | None = None, gpus: int | None = None, per_node: int | None = None) -> list[Measured]:
     """Return the medians of NCCL's all-reduce on "a100_dgx" and "h100_dgx", all or those asked for, in order of size.

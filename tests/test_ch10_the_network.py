@@ -11,8 +11,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 from wrong_answers.ch10_the_network import hierarchy_flat
 
 from course_lib import Cluster, costs, run
-from course_lib.hardware import DGX_H100, GB200_NVL72, H100, Link
-from course_lib.measured import BUS_BANDWIDTHS, all_reduce_dgx, all_reduce_h100
+from course_lib.hardware import DGX_A100, DGX_H100, H100, Link
+from course_lib.measured import BUS_BANDWIDTHS, RING_BUS_BANDWIDTH, all_reduce_dgx, all_reduce_h100
+from course_lib.models import MODELS, parameter_count
 from exercises_tests import ch02_collectives as chapter_2
 from exercises_tests import ch10_the_network as checks
 from exercises_tests.grading.grader import Grading
@@ -90,49 +91,80 @@ def shown(text: str) -> bool:
     return any(text in " ".join(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
 
 
-def test_numbers_that_the_text_says_are_those_of_the_data_and_of_the_table():
-    two_h100s = dict(all_reduce_h100("nccl", 2))
-    rates = [size / two_h100s[size] / 1e9 for size in (2**29, 2**26)]
-    assert shown("two H100s reach {:.0f} GB/s instead of {:.0f}".format(*rates))
-    far = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 2, 1)}
-    a_byte = far[2**26] / 2**26
-    parts = [1e6 * far[2048], 1e6 * 2**20 * a_byte, 1e6 * (far[2048] + 2**20 * a_byte)]
-    assert shown(f"11.4 ms / 64 MiB = {1e9 * a_byte:.2f} ns")
-    assert shown("that makes {:.0f} + {:.0f} = {:.0f} µs".format(*parts))
-    near = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 2, 2)}
+def test_numbers_that_the_text_says_are_those_of_the_data():
+    near, far = ({row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 2, each)} for each in (2, 1))
     assert shown(f"2 KiB took {1e6 * near[2048]:.0f} µs, and 10 KiB took {1e6 * near[10240]:.0f}")
-    four = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 4, 2)}
-    assert four[2**25] > four[2**26] and shown("32 MiB on 2 + 2 GPUs: that took *longer* than 64")
-    assert round(2**17 / 10e-6 / 1e9) == 13 and shown("131,072 bytes in 10 µs are 13 GB/s")
+    assert round(far[2**26] / near[2**26]) == 27 and shown("The 12 is in the hardware") and shown("the other 2.2")
+    assert DGX_A100.gpu.link.bandwidth / DGX_A100.nic.bandwidth == 12
+    assert far[2**26] / near[2**26] / 12 == pytest.approx(2.2, abs=0.05)
+    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("it got 5.9 GB/s out of a port of 25")
+    assert round(100 * 2**26 / near[2**26] / DGX_A100.gpu.link.bandwidth) == 52
+    assert round(100 * 2**26 / far[2**26] / DGX_A100.nic.bandwidth) == 23
+    assert shown("NVLink was filled to 52 %, the port only to 23 %")
+    sixteen = {row.bytes: row.seconds for row in all_reduce_dgx("a100_dgx", 16, 8)}
+    assert sixteen[2**25] < sixteen[2**24] and shown("twice the bytes took *less* time")
 
 
-def test_the_hops_that_the_text_counts_are_those_of_the_table():
-    simple = H100.link.protocol("Simple")
-    ring = costs.nccl_seconds(DGX_H100, 2, 8, 4)["Ring", "Simple"] - simple.start
-    assert 1e6 * ring == pytest.approx(28 * 3.4 + 2 * 14, abs=0.5)
-    assert shown("28 of 3.4 µs and 2 long ones of 14, 123 µs")
-    assert round(14 * 3.4 + 2 * 14) == 76 and shown("14 short and 2 long hops, 76 µs")
+def test_each_pair_that_joins_adds_its_rate_and_the_time_falls():
+    rows = [all_reduce_dgx("a100_dgx", 2 * pairs, pairs)[-1] for pairs in (1, 2, 4, 8)]
+    rates = [costs.bus_bandwidth("all_reduce", row.gpus, row.bytes, row.seconds) for row in rows]
+    assert rows[2].seconds < rows[0].seconds / 2 and shown("More work, in less than half the time")
+    assert [rate / rates[0] for rate in rates[1:3]] == pytest.approx([2, 4], rel=0.06) and rates[3] < rates[2]
+    assert max(rates) < DGX_A100.nic.bandwidth and shown("never reach the dashed line")
+    assert round(rates[3] / 1e9, 1) == 17.5 and shown("sixteen GPUs got 17.5 out of 200")
+    assert round(rates[2] / 1e9, 1) == 22.4 and shown("We saw 22.4 and 17.5")
 
 
-def test_between_nodes_with_all_ports_costs_half_as_long_again():
+def test_the_start_and_the_steps_that_the_text_counts_are_those_of_the_table():
+    for name, start, step in (("Simple", 8.4, 3.4), ("LL", 6.6, 0.6)):
+        one = H100.link.protocol(name)
+        assert 1e6 * one.start == pytest.approx(start, abs=0.05) and 1e6 * one.latency == pytest.approx(step, abs=0.05)
+    assert shown("8.4 µs to start and 3.4 µs for each step") and shown("6.6 µs to start, and 14 steps of 0.6 µs")
+    simple = costs.protocol_seconds("all_reduce", 8, 2**14, H100.link, protocol="Simple")
+    assert round(1e6 * simple) == 56 and round(160e3 * simple) == 9 and shown("9 ms for the 160 of a token")
+
+
+def test_the_time_on_nvlink_is_as_the_text_derives_it():
+    by_nvlink = 3 * 7 / 8 * 2 * parameter_count(MODELS["Llama-3-70B"]) / H100.link.bandwidth
+    assert round(by_nvlink, 2) == 0.82 and shown(r"\frac{141\text{ GB}}{450\text{ GB/s}} = 0.82")
+
+
+def test_all_ports_bring_the_same_sum_to_one_and_a_half_times():
     inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in BUS_BANDWIDTHS.items())
-    assert between / inside == pytest.approx(1.49, abs=0.005) and shown("One and a half times as long, not 27 times.")
-    assert shown("430 GB/s on one node and 320 on four") and list(BUS_BANDWIDTHS.values()) == [430e9, 320e9]
+    assert between / inside == pytest.approx(1.49, abs=0.005) and shown("One and a half times, not 27 times.")
+    assert shown("330 GB/s on one node, 320 on four")
+    assert list(BUS_BANDWIDTHS.values()) == [430e9, 320e9] and RING_BUS_BANDWIDTH == 330e9
+    longer = (2 * 31 / 32) / (2 * 7 / 8)
+    parts = RING_BUS_BANDWIDTH, BUS_BANDWIDTHS[32]
+    assert between / inside == pytest.approx(430e9 / parts[0] * longer * parts[0] / parts[1])
+    assert round(100 * (parts[0] / parts[1] - 1)) == 3 and shown("*The network costs 3 %.*")
+    assert 8 * DGX_H100.nic.bandwidth == 400e9 and shown("Eight ports of 50 GB/s make 400")
 
 
-def test_one_port_cannot_carry_what_the_owner_measured():
-    assert math.ceil(BUS_BANDWIDTHS[32] / DGX_H100.nic.bandwidth) == 7 and shown("a ring would need at least seven")
+def test_the_small_sum_from_the_data_sheet_to_a_real_switch():
+    ring, ideal = 2 * 7 / 8, H100.link.bandwidth / 1e9
+    rows = ring * ideal, ring * 370, ring * 370 / (1 + 1 / 8)
+    assert [int(row + 0.5) for row in rows] == [788, 648, 576]
+    assert shown("1.75 · 450 = 788") and shown("1.75 · 370 = 648") and shown("648 / 1.125 = 576")
+    size, seconds = all_reduce_h100("nccl", 8)[-1]
+    assert round(costs.bus_bandwidth("all_reduce", 8, size, seconds) / 1e9) == 445 and shown("and 445 in our data")
 
 
-def test_what_the_table_gives_trees_and_switches_is_as_the_text_says():
-    for way, count, rate in (("Tree", 2, 39), ("Ring", 2 * 15 / 16, 46)):
-        empty, full = (costs.nccl_seconds(DGX_H100, 16, 1, size)[way, "LL128"] for size in (4, 64e6))
-        assert round(count * 64e6 / (full - empty) / 1e9) == rate
-    assert shown("two trees get 39 of a port's 50 GB/s and a ring 46")
-    seconds = min(costs.nccl_seconds(DGX_H100, 1, 8, 1e9).values())
-    assert costs.bus_bandwidth("all_reduce", 8, 1e9, seconds) == pytest.approx(586e9, rel=1e-3)
-    assert shown("its 3.0 ms on one node would be 586 GB/s")
-    assert shown("371 · 1.75 = 649") and round(371 * 1.75) == 649 and round(371 * 1.75 / 1.125) == 577
-    assert GB200_NVL72.gpu.peak("bf16") / H100.peak("bf16") == pytest.approx(2.5, abs=0.05)
-    assert shown("2.5 times as fast as an H100")
+def test_nccls_rings_take_nvlinks_time_for_the_three_passes():
+    weights = 2 * parameter_count(MODELS["Llama-3-70B"])
+    by_table = 3 * min(costs.nccl_seconds(DGX_H100, 8, 8, weights, "all_gather").values())
+    assert by_table == pytest.approx(3 * 63 / 64 * weights / H100.link.protocol("Simple").bandwidth, rel=0.01)
+    assert round(by_table, 1) == 1.1 and shown("63/64 of the weights pass over every NVLink, at 371 GB/s: 1.1 s")
 
+
+def test_both_levels_by_one_port_and_by_eight_are_as_the_text_adds_them_up():
+    nvlink, network = 2 * 7 / 8 * 4e6 / H100.link.bandwidth, 4e6 / DGX_H100.nic.bandwidth
+    assert [round(1e6 * one) for one in (nvlink, network, network / 8)] == [16, 80, 10]
+    assert shown("80 µs by one port, 10 by eight. The other 16 µs")
+
+
+def test_large_tensors_took_less_than_by_any_ring_of_the_table():
+    faster = [size for size, taken in all_reduce_h100("nccl", 8)
+              if taken < costs.protocol_seconds("all_reduce", 8, size, H100.link)]  # fmt: skip
+    assert set(faster) >= {size for size, _ in all_reduce_h100("nccl", 8) if size >= 1e6} and len(faster) == 11
+    assert shown("From 1 MB on, every dot lies *below* the lowest line.")

@@ -19,8 +19,8 @@ from course_lib.plots.twin_trees import parents
 from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
-A100_RATES = {32: {1: 5.83e9, 2: 5.87e9, 4: 20.6e9, 8: 17.1e9}, 64: {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}}
 STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}, "NCCL's table": 1.12}
+A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
@@ -31,7 +31,7 @@ DRAWN = {
     "hops_in_chunks": plots.hops_in_chunks,
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
-    "rates_and_port": lambda: plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth),
+    "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "passes_and_computing": lambda: plots.passes_and_computing(10, STEP, "Llama-3-70B, 64 H100s"),
@@ -93,7 +93,7 @@ def test_the_flags_take_their_share_of_what_is_sent():
     assert shares[:2] == pytest.approx([1 / 2, 8 / 128])
     assert len(sums[0][places[-1]]) == 1
     told = [text for text in texts(ax) if "GB/s" in text]
-    assert told == [f"B = {rate} GB/s on 8 H100s" for rate in (81, 195, 212)]
+    assert told == [f"a link carries {rate} GB/s" for rate in ("141 of 371", "341 of 371", "371")]
 
 
 def test_the_envelope_changes_where_the_library_says():
@@ -133,26 +133,32 @@ def test_the_two_trees_are_those_of_nccl():
         parents(7, 0)
 
 
-def test_no_measured_rate_exceeds_one_port():
-    ax = plots.rates_and_port(A100_RATES, DGX_A100.nic.bandwidth)
+def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
+    ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth)
     bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
-    assert sorted(bars) == sorted(rate / 1e9 for row in A100_RATES.values() for rate in row.values())
-    assert max(bars) < 25
-    assert {"one port: 25 GB/s", "black: 5.9 GB/s for each\nGPU of a node", "17.5"} <= set(texts(ax))
-    assert words_of(ax.figure).endswith("would make 5.9, 11.7, 23.5, 47.0")
-    assert texts(ax).count("no more than\nwith 1 + 1") == 1  # 2 + 2 GPUs with 32 MiB
+    assert bars == pytest.approx([25, 5.87, 50, 11.86, 100, 22.4, 200, 17.5])
+    assert {"5.9 of 25", "17.5 of 200", "dashed: one\nport, 25 GB/s"} <= set(texts(ax))
+    assert ax.get_title("left") == "The ports could carry 200 GB/s; the GPUs got 22 at best, less than one port"
+    more = plots.rates_below_ports({1: 20e9, 2: 40e9}, DGX_A100.nic.bandwidth).get_title("left")
+    assert more == "The ports could carry 50 GB/s; the GPUs got 40 at best"
+
+
+def test_the_bend_of_the_ring_has_its_reason():
+    assert "the ring takes LL" in texts(plots.seconds_over_nodes())
+    assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
 def test_messages_stand_below_the_computing_that_may_hide_them():
     ax = plots.passes_and_computing(10, STEP, "a model")
     assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
-    assert {"10.0 s, a model", "8.30 s, 83%", "1.75 s, 18%: NVLink 0.82, then network 0.93"} <= set(texts(ax))
+    parts = "1.75 s, 18% = NVLink 0.82 (pale) + network 0.93 (dark)"
+    assert {"10.0 s, a model", "8.30 s, 83%", parts} <= set(texts(ax))
     assert ax.get_title("left") == "All ports instead of one: messages take 18% of the computing, not 83%"
 
 
 def test_a_way_of_other_gpus_has_no_share_of_this_computing():
     ax = plots.passes_and_computing(10, STEP | {"a rack": 0.46}, "a model", others=["a rack"])
-    assert "0.46 s" in texts(ax) and words_of(ax.figure).endswith("a rack: 0.46 s")
+    assert "0.46 s, on other GPUs" in texts(ax) and words_of(ax.figure).endswith("a rack: 0.46 s, on other GPUs")
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():
@@ -190,7 +196,7 @@ def test_a_place_in_a_measured_curve_can_be_named():
 
 def test_the_last_dot_is_compared_with_the_best_ring():
     said = texts(plots.protocol_lines(MEASURED))
-    assert {"537 MB: 2.11 ms,\n18% below\nthe best ring", "16 KiB: 3 µs more"} <= set(said)
+    assert {"537 MB: 2.11 ms,\n18% below the\ntable's best ring", "16 KiB: 3 µs more"} <= set(said)
 
 
 def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():

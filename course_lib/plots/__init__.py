@@ -95,7 +95,7 @@ from course_lib.plots.passes import passes_and_computing
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
-from course_lib.plots.port_rates import rates_and_port
+from course_lib.plots.port_rates import rates_below_ports
 from course_lib.plots.promises import promised_blocks
 from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -269,7 +269,7 @@ __all__ = [
     "protocol_lines",
     "race",
     "rails",
-    "rates_and_port",
+    "rates_below_ports",
     "rates_over_size",
     "reading_and_messages",
     "recorder_dumps",

@@ -30,12 +30,13 @@ def passes_and_computing(
         for seconds, colour in zip(parts.values(), colours, strict=True):
             ax.barh(row, seconds, 0.66, left, color=colour)
             left += seconds
-        inside = ", then ".join(f"{part} {seconds:.2f}" for part, seconds in parts.items())
-        inside = f": {inside}" if len(parts) > 1 else ""
-        share = "" if name in others else f", {left / computing:.0%}"
+        inside = " + ".join(f"{part} {seconds:.2f} ({shade})" for shade, (part, seconds) in
+                            zip(("pale", "dark"), parts.items(), strict=False))
+        inside = f" = {inside}" if len(parts) > 1 else ""
+        share = ", on other GPUs" if name in others else f", {left / computing:.0%}"
         ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
                 weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip
-        told.append(f"{name}: {left:.2f} s{inside}" + (f"{share} of the computing" if share else ""))
+        told.append(f"{name}: {left:.2f} s{inside}{share}" + ("" if name in others else " of the computing"))
     ax.set_yticks(range(1 + len(ways)), ["computing", *ways])
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.12 * computing), ylim=(len(ways) + 0.5, -0.5))

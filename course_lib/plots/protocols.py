@@ -28,6 +28,7 @@ from course_lib.plots.canvas import (
 from course_lib.plots.collectives import bytes_text
 
 INCH = 5.0
+PALE = {"facecolor": ORANGE, "alpha": 0.35, "edgecolor": "none", "pad": 1.5}  # words on a line that is too bright
 COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
 HEADS = {
     "LL": "4 bytes of data, 4 of flag, and again (not all are drawn)",
@@ -43,7 +44,7 @@ DATA = 360  # bytes that each protocol brings
 LONG = 27.0  # of the row of LL, which sends twice as much
 
 
-def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
+def protocol_flags(link: Link = H100.link, ax: Axes | None = None) -> Axes:
     """Draw how each protocol brings the same data: bytes to scale, flags, where it waits, and the rate it reaches."""
     high = 16.6
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
@@ -71,8 +72,9 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
                 _bytes(ax, start + long * (1 - share), y, long * share, LIMIT)
         ax.plot(seen, [y - 0.55] * len(seen), "^", color=INK, markersize=6, clip_on=False)
         ax.text(left + LONG + 1.0, y + 1.3, WORDS[name], va="center", fontsize=SMALLEST)
-        rate = link.protocol(name).bandwidth / 1e9 * ranks / 2 / (ranks - 1)
-        ax.text(left + LONG + 1.0, y - 0.7, f"B = {rate:.0f} GB/s on {ranks} H100s", va="center", fontsize=SMALLEST,
+        rate, most = (link.protocol(one).bandwidth / 1e9 for one in (name, "Simple"))
+        share = "" if name == "Simple" else f" of {most:.0f}"
+        ax.text(left + LONG + 1.0, y - 0.7, f"a link carries {rate:.0f}{share} GB/s", va="center", fontsize=SMALLEST,
                 weight="bold")  # fmt: skip
     for x, colour, words in ((left, SENT, "data"), (left + 4.0, LIMIT, "flag"), (left + 8.0, WAITING, "waiting")):
         ax.add_patch(Rectangle((x, -1.25), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
@@ -81,9 +83,9 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
     ax.text(left + 14.3, -0.8, "from here on it may be read", va="center", fontsize=SMALLEST)
     ax.text(left + LONG + 1.0, -0.8, "bytes to scale, time not", va="center", fontsize=SMALLEST)
     ax.set_ylim(-1.5, high - 1.9)
-    rates = {name: link.protocol(name).bandwidth / 1e9 * ranks / 2 / (ranks - 1) for name in HEADS}
-    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())} {rates[name]:.0f} GB/s of sums on "
-                          f"{ranks} GPUs" for name in HEADS), "marks show from where on the receiver may read: after "
+    rates = {name: link.protocol(name).bandwidth / 1e9 for name in HEADS}
+    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())} {rates[name]:.0f} GB/s on a link" 
+                          for name in HEADS), "marks show from where on the receiver may read: after "
                         "every 8 bytes, every 128, at the end"]))  # fmt: skip
     return ax
 
@@ -117,7 +119,8 @@ def protocol_lines(
             ax.text(start * 1.06, 9.2, f"from {bytes_text(start)}\n{protocol.name}", fontsize=SMALLEST, va="bottom")
     for name, height, side in (("LL", 17.5, "bottom"), ("LL128", 39, "top"), ("Simple", 58, "bottom")):
         ax.text(600, height, f"{name}: {told[list(COLOURS).index(name)].split(': ')[1].split(' at')[0]}",
-                fontsize=SMALLEST, color=INK if name == "LL" else COLOURS[name], weight="bold", va=side)
+                fontsize=SMALLEST, color=INK if name == "LL" else COLOURS[name], weight="bold", va=side,
+                bbox=PALE if name == "LL" else None)  # fmt: skip
     if measured:
         ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
         place = sorted(measured)[len(measured) // 2]
@@ -127,7 +130,7 @@ def protocol_lines(
         ring = protocol_seconds("all_reduce", ranks, last, link)
         if measured[last] < 0.9 * ring:
             words = f"{bytes_text(last)}: {1e3 * measured[last]:.3g} ms,\n"
-            words += f"{1 - measured[last] / ring:.0%} below\nthe best ring"
+            words += f"{1 - measured[last] / ring:.0%} below the\ntable's best ring"
             ax.annotate(words, (last, 1e6 * measured[last]), (last / 3.6, 4e4 * measured[last]), fontsize=SMALLEST,
                         ha="center", va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         jump = [(size, later) for size, later in zip(sorted(measured), sorted(measured)[1:], strict=False)
@@ -164,8 +167,8 @@ def one_shot_times(
         sizes = sorted(size for size in series if size <= 2**19)
         ax.plot(sizes, [1e6 * series[size] for size in sizes], "o-", color=colour, linewidth=1.6, markersize=5)
         shown = name if above else f"{name}, in a CUDA graph"
-        ax.text(560, 1e6 * series[512] + (0.7 if above else 1.6), shown, fontsize=SMALLEST, weight="bold", color=INK,
-                va="bottom")  # fmt: skip
+        ax.text(560, 1e6 * series[512] + (0.7 if above else 1.6), shown, fontsize=SMALLEST, weight="bold",
+                color=colour if above else INK, va="bottom", bbox=None if above else PALE)  # fmt: skip
         ax.annotate(f"{1e6 * series[mark]:.1f} µs", (mark, 1e6 * series[mark]),
                     (mark * 1.12, 1e6 * series[mark] + (1.1 if above else -1.0)), fontsize=SMALLEST,
                     va="bottom" if above else "top")  # fmt: skip
@@ -177,7 +180,7 @@ def one_shot_times(
     ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_ylabel("µs, measured", fontsize=SMALLEST)
+    ax.set_ylabel("time, µs (measured)", fontsize=SMALLEST)
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
     ax.set_title(f"One step takes {1e6 * one_shot[mark]:.0f} µs where NCCL, with its launch, takes "
                  f"{1e6 * nccl[mark]:.0f} (eight H100s)", fontsize=TITLE, loc="left")  # fmt: skip

@@ -40,7 +40,7 @@ def two_trees(ranks: int = 8, ax: Axes | None = None) -> Axes:
     told = []
     for tree, left in enumerate((0.6, 21.6)):
         edges, root = trees[tree], (ranks - 1) * tree
-        ax.text(left, high - 0.9, NAMES[tree], fontsize=SMALLEST, weight="bold", va="center")
+        ax.text(left, high - 0.9, f"the way down of {NAMES[tree]}", fontsize=SMALLEST, weight="bold", va="center")
         step = 18.4 / ranks
         places = {rank: (left + step * (rank + 0.5), high - 3.4 - LEVEL * _depth(edges, rank)) for rank in range(ranks)}
         for rank, above in edges.items():

@@ -42,7 +42,7 @@ def way_between_gpus(
     wide, port = node.gpu.link.bandwidth / GIGA, node.nic.bandwidth / GIGA
     high = 19.0
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"Between two machines the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
+    ax.set_title(f"Between two nodes the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
     for left, number in ((0.3, 0), (25.7, 1)):
         _node(ax, left, number, node)
     _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
@@ -83,10 +83,10 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
     memory = left + (5.4 if number else 3.8)
     beside = (outer + 3.6, memory + 3.0, memory, outer + 3.8) if number else (outer + 0.2, memory + 2.4, memory + 5.4,
                                                                              outer)  # fmt: skip
-    for start, end in (((beside[0], 12.0), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
-        ax.plot(*zip(start, end, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
+    for way in (((beside[0], 12.3), (beside[1], 12.3), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
+        ax.plot(*zip(*way, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
     box(ax, memory, 7.9, 5.4, 2.0, "white", "detour: CPU\nand memory")
-    box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, "NVSwitch")
+    box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, f"NVSwitch for {node.gpus} GPUs (2 are drawn)")
     for x in (first, second):
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
     box(ax, outer, 7.9, 3.8, 2.0, SWITCH, f"port, one\nof {node.nics}")
@@ -148,6 +148,9 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
         toward = x + (1.2 if place < (per_node - 1) / 2 else -1.2)
         arrow(ax, (toward, 9.8), (x, 11.3), line=0.9)
         arrow(ax, (toward, 7.4), (x, 5.9), line=0.9)
+    for node in range(nodes):
+        ax.text(21.2 + 18.3, ys[node] + 2.45, "green: NVLink", ha="right", fontsize=SMALLEST, color=COMPUTE,
+                weight="bold")  # fmt: skip
     ax.text(2.9, 10.7, "in", ha="left", va="center", fontsize=SMALLEST, color=INK)
     ax.text(2.1 + 4.5 * (per_node - 1), 10.7, "out", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
@@ -180,7 +183,8 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
                 goes, comes = left + x + 1.1, left + x + 0.1
                 arrow(ax, (goes, 4.7), (goes, 7.5), colour=SENT, line=2.2)
                 arrow(ax, (comes, 7.5), (comes, 4.7), colour=SENT, line=2.2)
-                ax.text(goes + 0.3, 6.1, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
+                if not place:
+                    ax.text(goes + 0.3, 6.1, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
                 if place < ranks - 1:  # through the switch to the neighbour
                     ax.plot([goes, goes, goes + 3.4, goes + 3.4], [7.5, 8.0, 8.0, 7.5], color=SENT, linewidth=1.6)
                 else:

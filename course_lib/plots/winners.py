@@ -34,8 +34,10 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     told = []
     for place, (name, colour) in enumerate(names):
         taken = [1e3 * row[place] for row in rows]
-        ax.plot(counts, taken, color=colour, linewidth=2.4)
-        ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-12, -1, 0)[place]),
+        first = place == 1  # a step at the very first place would lie on the axis
+        ax.plot(counts[first:], taken[first:], color=colour, linewidth=2.4,
+                drawstyle="steps-pre" if place == 1 else "default")
+        ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-9, 9, 0)[place]),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", color=colour if place != 1 else INK,
                     va="center", annotation_clip=False)  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{1e3 * ring_and_trees(count, size, node)[place]:.2f} ms on {count} nodes"
@@ -48,8 +50,16 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
                     fontsize=SMALLEST, weight="bold", ha="center", va="top", arrowprops={"arrowstyle": "-",
                     "linewidth": 0.8})  # fmt: skip
         told.append(f"from {crossing} nodes on two trees are faster than the ring")
+    by = {count: _best_ring(count, size, node) for count in counts}
+    bend = max((late for soon, late in zip(counts, counts[1:], strict=False) if by[soon] != by[late]), default=None)
+    if bend:
+        protocol = by[bend]
+        ax.annotate(f"the ring takes {protocol}", (bend, 1e3 * ring_and_trees(bend, size, node)[0]),
+                    (bend * 0.8, 1.08e3 * ring_and_trees(bend, size, node)[0]), fontsize=SMALLEST, ha="right",
+                    va="bottom", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
+        told.append(f"from {bend} nodes on the ring uses {protocol}")
     ax.set(xscale="log", yscale="log", xlim=(2, most))
-    ax.set_ylim(0.6, None)
+    ax.set_ylim(0.6, 60)
     ax.xaxis.set_major_locator(FixedLocator([mark for mark in MARKS if mark <= most]))
     ax.yaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50]))
     for axis, unit in ((ax.xaxis, ""), (ax.yaxis, " ms")):
@@ -58,10 +68,16 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     ax.grid(True, axis="y", color="#EEEEEE")
     ax.set_axisbelow(True)
     ax.set_xlabel(f"nodes, with one port of {node.nic.bandwidth / 1e9:g} GB/s each", fontsize=SMALLEST)
-    ax.set_ylabel(f"all-reduce of {size / 1e6:g} MB", fontsize=SMALLEST)
+    ax.set_ylabel(f"time of an all-reduce of {size / 1e6:g} MB", fontsize=SMALLEST)
     ax.set_title("A ring's time grows with the nodes; that of two trees hardly does", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
+
+
+def _best_ring(nodes: int, size: float, node: Node) -> str:
+    """Return the protocol by which NCCL's ring is the fastest."""
+    table = nccl_seconds(node, nodes, 1, size)
+    return min((taken, protocol) for (name, protocol), taken in table.items() if name == "Ring")[1]
 
 
 def _two_win(nodes: int, size: float, node: Node) -> bool:
