@@ -237,7 +237,6 @@ def test_where_37_billion_parameters_are():
     listed = routed, parts["shared experts"], parts["attention"], parts["mlp"], tables, rest
     assert [round(part / 1e9, 1) for part in listed] == [20.4, 2.6, 11.4, 1.2, 1.9, 0.1]
     assert sum(listed) == active_parameters(v3)
-    assert math.comb(8, 2) == 28 and round(math.comb(256, 8) / 1e14) == 4
 
 
 def test_reading_hides_behind_computing_on_the_hot_rank_and_on_the_others():
@@ -248,20 +247,13 @@ def test_reading_hides_behind_computing_on_the_hot_rank_and_on_the_others():
     assert 1e6 * attention_weights(MODELS["DeepSeek-V3"]) / H100.memory_bandwidth == pytest.approx(56, abs=0.5)
 
 
-def test_half_batches_take_the_longer_of_computing_and_travelling():
+def test_sending_a_token_through_a_port_takes_as_long_as_computing_it():
     v3 = MODELS["DeepSeek-V3"]
-    half = 2048 * 2 * 37e9 / (0.4 * H100.peak("bf16")) / (2 * v3.moe_layers)
-    there, back = (2048 * size / 50e9 for size in (dispatch_bytes(v3, width=1, scales=True), combine_bytes(v3)))
-    assert [round(1e3 * time, 1) for time in (half, there, back)] == [3.3, 2.4, 4.7]
-    assert 1e3 * 4 * (2 * half + there + back) == pytest.approx(54.9, abs=0.05)
-    assert 1e3 * (half + 4 * half + 4 * back) == pytest.approx(35.3, abs=0.05)
-
-
-def test_a_token_moves_twelve_times_its_size_in_each_layer():
-    v3 = MODELS["DeepSeek-V3"]
+    moved = v3.moe_layers * (dispatch_bytes(v3, width=1) + combine_bytes(v3))
+    assert moved == 58 * 8 * 7168 * (1 + 2) == pytest.approx(10e6, rel=3e-3)
+    assert round(1e3 * moved / 50e9, 2) == 0.20 and round(1e3 * 2 * 37e9 / (0.4 * H100.peak("bf16")), 2) == 0.19
     there, back = dispatch_bytes(v3, width=1, scales=True), combine_bytes(v3)
     assert (there, back) == (8 * (7168 + 4 * 56), 8 * 14_336) == (59_136, 114_688)
-    assert round((there + back) / 14_336) == 12
 
 
 def mean_loss(dist, tokens, router, matrices):

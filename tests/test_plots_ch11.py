@@ -33,19 +33,6 @@ def a_layer(dist, sizes):
     dist.all_to_all_single(mine, came, sizes, received)
 
 
-def in_parts(dist, parts):
-    """Four times computing and a trip, in parts that take turns."""
-    trips = [None] * parts
-    for turn in range(4 * parts):
-        if trips[turn % parts]:
-            trips[turn % parts].wait()
-        work(seconds=1e-6 / parts)
-        mine = torch.empty(2 * 5000 // parts, dtype=torch.int64)
-        trips[turn % parts] = dist.all_to_all_single(torch.empty_like(mine), mine, async_op=True)
-    for trip in trips:
-        trip.wait()
-
-
 DRAWN = {
     "token_trips": plots.token_trips,
     "uneven_pieces": plots.uneven_pieces,
@@ -56,9 +43,6 @@ DRAWN = {
     "busiest_rank": lambda: plots.busiest_rank({
         name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
         for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
-    "half_batches": lambda: plots.half_batches({
-        f"{parts} parts": run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2)},
-        {"1 parts": 1, "2 parts": 2})[0],
     "rows_between_ranks": lambda: plots.rows_between_ranks([[1, 20], [300, 4]]),
     "load_maps": lambda: plots.load_maps({rule: recorded(rule, 0)[0] for rule in ("none", "bias")})[0],
     "mixture_losses": lambda: plots.mixture_losses(recorded()),
@@ -93,26 +77,12 @@ def test_a_rank_with_more_rows_lets_the_others_wait():
     assert len(waits) == 2 and "times as long" in lower.get_title("left")
 
 
-def test_half_batches_take_turns():
-    whole, halves = (run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2))
-    axes = plots.half_batches({"one batch": whole, "two halves": halves}, {"one batch": 1, "two halves": 2})
-    assert "times as fast" in axes[1].get_title("left")
-    assert [text.get_text() for text in axes[1].texts][:4] == list("ABAB")
-
-
 def test_only_the_longer_of_reading_and_arithmetic_counts():
     ax = plots.layer_by_width(WIDTHS)
     words = words_of(ax.figure)
     assert "EP8: reading 421, dispatch 77, combine 114, together 612 µs;" in words
     assert "EP32: reading 105, dispatch 155, combine 273, together 533 µs, the fastest" in words
     assert "EP256: arithmetic 46, dispatch 194, combine 360, together 600 µs" in words
-
-
-def test_long_times_of_half_batches_are_in_milliseconds():
-    result = run(in_parts, 1, ranks=2, on=Cluster(latency=0.0, bandwidth=1e6))
-    axes = plots.half_batches({"one batch": result}, {"one batch": 1})
-    assert axes[0].get_xlabel() == "simulated time, ms"
-    assert f"one batch: {1e3 * result.seconds:.1f} ms" in axes[0].get_title("left")
 
 
 def test_the_seats_count_who_finds_none():

@@ -5,7 +5,7 @@ from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
-from course_lib.plots.busiest import busiest_rank, half_batches
+from course_lib.plots.busiest import busiest_rank
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -210,7 +210,6 @@ __all__ = [
     "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
-    "half_batches",
     "held_over_time",
     "hops_in_chunks",
     "interruptions",

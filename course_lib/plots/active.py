@@ -86,8 +86,7 @@ def layer_by_width(
     ax.set_xlim(0, 1.22e6 * max(totals))
     ax.set_xlabel("µs for one layer, nothing hidden (green: arithmetic, where it takes longer than reading)",
                   fontsize=SMALLEST)  # fmt: skip
-    ax.set_title("A wider group reads less and travels longer: the fastest layer is in between", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax.set_title("A wider group reads less and travels longer: no width is much faster", fontsize=TITLE, loc="left")
     say(ax, "; ".join(told))
     return ax
 
