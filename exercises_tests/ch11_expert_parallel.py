@@ -760,7 +760,8 @@ def check_balance_bias(answer: Any, part: Any) -> str:
         mistakes = [
             Mistake("sign", bias - speed * step, "goes the wrong way: an expert with too much load has to lose bias"),
             Mistake("proportional", bias + speed * off, "moves by the error itself: the rule takes the sign alone"),
-            Mistake("relative", bias + speed * off / max(mean, 1e-9), "moves in proportion to the error: take the sign alone"),
+            Mistake("relative", bias + speed * off / max(mean, 1e-9), "moves in proportion to the error: take "
+                    "the sign alone"),
             Mistake("median", bias + speed * torch.sign(median - load.double()), "compares with the median load, not "
                     "the mean"),
             Mistake("only-up", bias + speed * step.clamp(min=0), "only moves up: overloaded experts go down"),

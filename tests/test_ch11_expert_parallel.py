@@ -21,7 +21,7 @@ from course_lib.lessons.exchange import exchange
 from course_lib.lessons.expert_strategy import expert_parallel
 from course_lib.lessons.node_trips import crossing, limited
 from course_lib.lessons.running_table import measure
-from course_lib.lessons.wide_groups import room_and_time
+from course_lib.lessons.wide_groups import room_and_step
 from course_lib.measured import DEEPEP
 from course_lib.memory import kv_cache_bytes
 from course_lib.models import MODELS, active_parameters, attention_weights, parameter_count, parameters_by_part
@@ -209,23 +209,27 @@ def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
 
 def test_what_decides_is_tokens_per_second_at_the_batch_that_fits():
     v3 = MODELS["DeepSeek-V3"]
-    served = {row.ranks: room_and_time(v3, H100, row, 5000) for row in DEEPEP}
+    served = {row.ranks: room_and_step(v3, H100, row, 5000) for row in DEEPEP}
     assert [requests for requests, _ in served.values()] == [0, 62, 120, 149, 164, 171]
-    rates = {ranks: requests / (61 * seconds) for ranks, (requests, seconds) in served.items()}
+    steps = {ranks: sum(parts.values()) for ranks, (_, parts) in served.items()}
+    rates = {ranks: requests / steps[ranks] for ranks, (requests, _) in served.items()}
     assert {ranks: round(rate, -1) for ranks, rate in rates.items()} == {
         8: 0, 16: 1710, 32: 2490, 64: 2630, 128: 2450, 256: 2490}  # fmt: skip
     assert rates[64] / rates[16] == pytest.approx(1.54, abs=0.005) and max(rates, key=rates.get) == 64
     assert rates[32] / rates[64] == pytest.approx(0.95, abs=0.005)
-    assert served[64][1] / served[16][1] == pytest.approx(1.56, abs=0.005)
-    assert [round(61e3 * served[ranks][1]) for ranks in (16, 32, 64)] == [36, 48, 57]
+    assert steps[64] / steps[16] == pytest.approx(1.56, abs=0.005)
+    assert [round(1e3 * steps[ranks]) for ranks in (16, 32, 64)] == [36, 48, 57]
+    parts = [[round(1e3 * seconds) for seconds in served[ranks][1].values()] for ranks in (16, 64)]
+    assert parts == [[17, 7, 13], [7, 16, 33]]
     cache = kv_cache_bytes(v3, 5000) / 61 / H100.memory_bandwidth  # each request's, in a layer
     assert [round(1e6 * requests * cache) for requests in (62, 149)] == [107, 256]
 
 
 def test_a_layer_of_eight_h200s():
-    requests, seconds = room_and_time(MODELS["DeepSeek-V3"], H200, DEEPEP[0], 5000)
-    assert requests == 119 and 1e6 * seconds == pytest.approx(694.6, abs=0.5)
-    assert round(requests / (61 * seconds), -1) == 2810 and round(61e3 * seconds) == 42
+    requests, parts = room_and_step(MODELS["DeepSeek-V3"], H200, DEEPEP[0], 5000)
+    step = sum(parts.values())
+    assert requests == 119 and 1e6 * step / 61 == pytest.approx(694.6, abs=0.5)
+    assert round(requests / step, -1) == 2810 and round(1e3 * step) == 42
 
 
 def test_where_37_billion_parameters_are():

@@ -20,6 +20,8 @@ from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
 WIDTHS = [(8, 421e-6, 46e-6, 77e-6, 114e-6), (32, 105e-6, 46e-6, 155e-6, 273e-6), (256, 13e-6, 46e-6, 194e-6, 360e-6)]
+STEPS = [(requests, dict(zip(("reading weights", "reading caches", "trips"), parts, strict=True)))
+         for requests, parts in ((60, (20e-3, 5e-3, 15e-3)), (150, (7e-3, 15e-3, 28e-3)), (120, (21e-3, 8e-3, 11e-3)))]
 TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
 
 
@@ -43,7 +45,7 @@ DRAWN = {
     "busiest_rank": lambda: plots.busiest_rank({
         name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
         for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
-    "rows_between_ranks": lambda: plots.rows_between_ranks([[1, 20], [300, 4]]),
+    "step_by_width": lambda: plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]}, {"EP8, H200": STEPS[2]})[0],
     "load_maps": lambda: plots.load_maps({rule: recorded(rule, 0)[0] for rule in ("none", "bias")})[0],
     "mixture_losses": lambda: plots.mixture_losses(recorded()),
     "times_over_ranks": lambda: plots.times_over_ranks(TIMES, [(ranks, 1.02 * time) for ranks, time in TIMES], 44e-6),
@@ -91,11 +93,12 @@ def test_the_seats_count_who_finds_none():
     assert [bar.get_height() for bar in ax.containers[2]] == [0, 5, 0, 0]
 
 
-def test_rows_between_ranks_adds_up_what_each_receives():
-    ax = plots.rows_between_ranks([[1, 20], [300, 4]])
-    words = [text.get_text() for text in ax.texts]
-    assert words == ["300 from 1", "301", "20", "24", "fair share: 162"]
-    assert ax.get_title("left") == "Rank 0 has 12.5 times as many rows to work on as rank 1"
+def test_tokens_per_second_are_requests_over_the_sum_of_parts():
+    left = plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]}, {"EP8, H200": STEPS[2]})[0]
+    words = words_of(left.figure)
+    assert words.startswith("EP64 writes 2.0 times as many tokens as EP16, and each takes 1.2 times as long;")
+    assert "EP64, 150 requests: reading weights 7, reading caches 15, trips 28, together 50 ms: 3,000 tokens/s" in words
+    assert "EP8, H200, 120 requests:" in words
 
 
 def test_shares_of_active_parameters_are_those_of_the_library():

@@ -1,6 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.active import layer_by_width, times_over_ranks, total_and_active
+from course_lib.plots.active import layer_by_width, step_by_width, times_over_ranks, total_and_active
 from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
@@ -75,7 +75,7 @@ from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import memory_by_stages, plan_picture, predicted_and_measured, step_parts
-from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
+from course_lib.plots.loads import load_maps, mixture_losses, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
@@ -283,7 +283,6 @@ __all__ = [
     "round_trip",
     "row_mask",
     "row_weights",
-    "rows_between_ranks",
     "rows_of_steps",
     "save_beside",
     "saved_by_a_layer",
@@ -310,6 +309,7 @@ __all__ = [
     "stale_gradient",
     "stall",
     "star_and_ring",
+    "step_by_width",
     "step_parts",
     "store_serve_train",
     "straggler_trace",

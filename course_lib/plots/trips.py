@@ -45,7 +45,7 @@ def token_trips(routes: tuple[tuple[int, int], ...] = ROUTES, ranks: int = 4, ax
             look = {"color": SERIES[rank], "lw": 1.2 if token else 3.4}  # the text follows the first one
             ax.plot([7.2, 15.0], [y, heights[expert]], zorder=3 if token == 0 else 1, **look)
             arrow(ax, (25.0, heights[expert]), (32.7, y), colour=SERIES[rank], line=look["lw"])
-    for x, words in ((11.0, "dispatch"), (20.0, "experts at work"), (29.0, "combine: add both")):
+    for x, words in ((11.0, "dispatch"), (20.0, "the ranks' experts at work"), (29.0, "combine: add both")):
         ax.text(x, 28.2, words, ha="center", fontsize=SMALLEST, weight="bold", color=INK)
     ways = ", ".join(f"t{token} to {' and '.join(map(str, route))}" for token, route in enumerate(routes))
     say(ax, f"{ranks} ranks hold {mine} tokens each and {per_rank} of 16 experts each; {ways}; after the experts every "
@@ -93,6 +93,10 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
                   line=2.0 if leaves else 0.9)  # fmt: skip
     ax.plot([0.2, 39.6], [8.95, 8.95], color=INK, lw=0.8, ls=":")
     ax.text(21.2, 9.5, "pink: sent to another rank", fontsize=SMALLEST, color=INK)
+    counts = [", ".join(f"{expert} {sum(row[2] == expert for row in line)}" for expert in other)
+              for line, other in zip(rows, ("CD", "AB"), strict=True)]  # fmt: skip
+    ax.text(0.4, 1.0, f"2 begins with the counts: rank 0 tells “{counts[0]}”, rank 1 “{counts[1]}”", fontsize=SMALLEST,
+            color=INK, va="center")  # fmt: skip
     told = "; ".join(f"rank {rank} has tokens {', '.join(f't{name} for {expert}' for _, name, expert in line)}"
                      for rank, line in enumerate(rows))  # fmt: skip
     mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
