@@ -20,7 +20,7 @@ from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
 WIDTHS = [(8, 421e-6, 46e-6, 77e-6, 114e-6), (32, 105e-6, 46e-6, 155e-6, 273e-6), (256, 13e-6, 46e-6, 194e-6, 360e-6)]
-STEPS = [(requests, dict(zip(("reading weights", "reading caches", "trips"), parts, strict=True)))
+STEPS = [(requests, dict(zip(("weights", "caches", "trips"), parts, strict=True)))
          for requests, parts in ((60, (20e-3, 5e-3, 15e-3)), (150, (7e-3, 15e-3, 28e-3)), (120, (21e-3, 8e-3, 11e-3)))]
 TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
 
@@ -97,7 +97,7 @@ def test_tokens_per_second_are_requests_over_the_sum_of_parts():
     left = plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]}, {"EP8, H200": STEPS[2]})[0]
     words = words_of(left.figure)
     assert words.startswith("EP64 writes 2.0 times as many tokens as EP16, and each takes 1.2 times as long;")
-    assert "EP64, 150 requests: reading weights 7, reading caches 15, trips 28, together 50 ms: 3,000 tokens/s" in words
+    assert "EP64, 150 requests: weights 7, caches 15, trips 28, together 50 ms: 3,000 tokens/s" in words
     assert "EP8, H200, 120 requests:" in words
 
 

@@ -32,5 +32,5 @@ def room_and_step(shape: ModelShape, gpu: GPU, row: DeepEP, context: int) -> tup
     attended = 2 * shape.heads * (2 * latent.kv_rank + latent.rotary) * context / gpu.peak("bf16")
     cache = requests * max(request / shape.layers / gpu.memory_bandwidth, attended)
     trips = STARTS + (row.dispatch + row.combine - STARTS) * requests / 128
-    layer = {"reading weights": experts + everywhere, "reading caches": cache, "trips": trips}
+    layer = {"weights": experts + everywhere, "caches": cache, "trips": trips}
     return requests, {part: shape.layers * seconds for part, seconds in layer.items()}

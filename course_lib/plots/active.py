@@ -16,7 +16,6 @@ from course_lib.plots.canvas import (
     SENT,
     SMALLEST,
     TITLE,
-    WAITING,
     WEIGHTS,
     WIDTH,
     Picture,
@@ -88,7 +87,7 @@ def layer_by_width(
     ax.set_xlim(0, 1.22e6 * max(totals))
     ax.set_xlabel("µs for one layer, nothing hidden (green: arithmetic, where it takes longer than reading)",
                   fontsize=SMALLEST)  # fmt: skip
-    ax.set_title("A wider group reads less and travels longer: EP16 and EP64 are equally fast", fontsize=TITLE,
+    ax.set_title("A wider group reads less but travels longer: EP16 to EP64 take nearly the same time", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
@@ -119,14 +118,14 @@ def step_by_width(
                       weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
             at += 1e3 * seconds
         left.text(at + 1, row, f"{at:.0f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
-        right.barh(row, rates[name], height=0.66, color=WEIGHTS if name in served else WAITING)
+        right.barh(row, rates[name], height=0.66, color=INK if name in served else "white", edgecolor=INK)
         right.text(1.02 * rates[name], row, f"{rates[name]:,.0f}", va="center", fontsize=SMALLEST, color=INK)
         of = ", ".join(f"{part} {1e3 * seconds:.0f}" for part, seconds in parts.items())
         told.append(f"{name}, {requests} requests: {of}, together {at:.0f} ms: {rates[name]:,.0f} tokens/s")
     names = [f"{name}: {requests} requests" for name, (requests, _) in rows.items()]
     new_axes(left, 0).set_yticks(range(len(rows)), names, fontsize=SMALLEST)
     left.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
-    left.set_xlabel("ms of a step: a token for each request", fontsize=SMALLEST)
+    left.set_xlabel("ms of a step (weights: reading or arithmetic, the longer)", fontsize=SMALLEST)
     new_axes(right, 0).set_xlim(0, 1.35 * max(rates.values()))
     right.tick_params(axis="y", length=0)
     right.set_xlabel("tokens/s of a GPU: requests / step", fontsize=SMALLEST)

@@ -95,7 +95,7 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
     ax.text(21.2, 9.5, "pink: sent to another rank", fontsize=SMALLEST, color=INK)
     counts = [", ".join(f"{expert} {sum(row[2] == expert for row in line)}" for expert in other)
               for line, other in zip(rows, ("CD", "AB"), strict=True)]  # fmt: skip
-    ax.text(0.4, 1.0, f"2 begins with the counts: rank 0 tells “{counts[0]}”, rank 1 “{counts[1]}”", fontsize=SMALLEST,
+    ax.text(0.4, 1.0, f"counts first: rank 0 “{counts[0]}”, rank 1 “{counts[1]}”", fontsize=SMALLEST,
             color=INK, va="center")  # fmt: skip
     told = "; ".join(f"rank {rank} has tokens {', '.join(f't{name} for {expert}' for _, name, expert in line)}"
                      for rank, line in enumerate(rows))  # fmt: skip
@@ -124,7 +124,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             targets = []
             for place in range(2):
                 y, expert = bottom + 3.5 - 3.2 * place, 2 * machine + place
-                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {8 * machine + place}: expert {expert}")
+                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {expert}: expert {expert}")
                 targets.append((left + 11.5, y + 0.9))
             start = (left + 5.2, 8.4 if machine == 1 else 7.0)
             for target in targets[: copies // 2]:
