@@ -109,23 +109,25 @@ def step_by_width(
         width_ratios=[1.9, 1],
     )  # fmt: skip
     colours, told, handles = (WEIGHTS, ACTIVATIONS, COLLECTIVE), [], []
+    names = {"weights": "weights: reading, or arithmetic if that takes longer", "caches": "reading caches"}
     for row, (name, (requests, parts)) in enumerate(rows.items()):
         at, handles = 0.0, []
         for (part, seconds), colour in zip(parts.items(), colours, strict=True):
             handles.append(left.barh(row, 1e3 * seconds, left=at, height=0.66, color=colour, edgecolor="white", lw=0.8,
-                                     label=part))  # fmt: skip
+                                     label=names.get(part, part)))  # fmt: skip
             left.text(at + 5e2 * seconds, row, f"{1e3 * seconds:.0f}", ha="center", va="center", fontsize=SMALLEST,
                       weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
             at += 1e3 * seconds
         left.text(at + 1, row, f"{at:.0f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
         right.barh(row, rates[name], height=0.66, color=INK if name in served else "white", edgecolor=INK)
-        right.text(1.02 * rates[name], row, f"{rates[name]:,.0f}", va="center", fontsize=SMALLEST, color=INK)
+        right.text(rates[name] + 0.03 * max(rates.values()), row, f"{rates[name]:,.0f}", va="center", fontsize=SMALLEST,
+                   color=INK)  # fmt: skip
         of = ", ".join(f"{part} {1e3 * seconds:.0f}" for part, seconds in parts.items())
         told.append(f"{name}, {requests} requests: {of}, together {at:.0f} ms: {rates[name]:,.0f} tokens/s")
-    names = [f"{name}: {requests} requests" for name, (requests, _) in rows.items()]
-    new_axes(left, 0).set_yticks(range(len(rows)), names, fontsize=SMALLEST)
+    ticks = [f"{name}: {requests} requests" for name, (requests, _) in rows.items()]
+    new_axes(left, 0).set_yticks(range(len(rows)), ticks, fontsize=SMALLEST)
     left.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
-    left.set_xlabel("ms of a step (weights: reading or arithmetic, the longer)", fontsize=SMALLEST)
+    left.set_xlabel("ms of a step: a token for each request", fontsize=SMALLEST)
     new_axes(right, 0).set_xlim(0, 1.35 * max(rates.values()))
     right.tick_params(axis="y", length=0)
     right.set_xlabel("tokens/s of a GPU: requests / step", fontsize=SMALLEST)

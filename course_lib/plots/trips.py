@@ -45,7 +45,7 @@ def token_trips(routes: tuple[tuple[int, int], ...] = ROUTES, ranks: int = 4, ax
             look = {"color": SERIES[rank], "lw": 1.2 if token else 3.4}  # the text follows the first one
             ax.plot([7.2, 15.0], [y, heights[expert]], zorder=3 if token == 0 else 1, **look)
             arrow(ax, (25.0, heights[expert]), (32.7, y), colour=SERIES[rank], line=look["lw"])
-    for x, words in ((11.0, "dispatch"), (20.0, "the ranks' experts at work"), (29.0, "combine: add both")):
+    for x, words in ((11.0, "dispatch"), (20.0, "each rank's experts"), (29.0, "combine: add both")):
         ax.text(x, 28.2, words, ha="center", fontsize=SMALLEST, weight="bold", color=INK)
     ways = ", ".join(f"t{token} to {' and '.join(map(str, route))}" for token, route in enumerate(routes))
     say(ax, f"{ranks} ranks hold {mine} tokens each and {per_rank} of 16 experts each; {ways}; after the experts every "
