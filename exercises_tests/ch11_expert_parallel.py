@@ -539,19 +539,23 @@ class Layer(NamedTuple):
                  grad) for rank, (x, grad) in enumerate(zip(self.xs, self.grads, strict=True))]  # fmt: skip
 
     def case(self, **on: Any) -> Case:
-        told = f"with {count(self.per_rank, 'expert')} each, {len(self.xs[0])} tokens, k = {self.k} and capacity"
+        sizes = [len(x) for x in self.xs]
+        tokens = str(sizes[0]) if len(set(sizes)) == 1 else " and ".join(map(str, sizes))
+        told = f"with {count(self.per_rank, 'expert')} each, {tokens} tokens, k = {self.k} and capacity"
         return Case(len(self.xs), f"{told} {self.capacity}:", **on)
 
 
-def _random_layer(ranks: int, per_rank: int, tokens: int, k: int, capacity: float, seed: int, hidden: int = 6,
-                  inner: int = 5) -> Layer:  # fmt: skip
+def _random_layer(ranks: int, per_rank: int, tokens: int | tuple[int, ...], k: int, capacity: float, seed: int,
+                  hidden: int = 6, inner: int = 5) -> Layer:  # fmt: skip
+    """Return a layer with `tokens` on every rank, or so many on each."""
+    sizes = [tokens] * ranks if isinstance(tokens, int) else tokens
     generator = torch.Generator().manual_seed(seed)
 
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
     every = ranks * per_rank
-    xs, grads = ([random(tokens, hidden) for _ in range(ranks)] for _ in range(2))
+    xs, grads = ([random(size, hidden) for size in sizes] for _ in range(2))
     router, weights = random(hidden, every), [[random(hidden, inner), random(inner, hidden)] for _ in range(every)]
     return Layer(per_rank, k, capacity, xs, grads, router, weights)
 
@@ -653,11 +657,11 @@ def _one_device(xs: list, router: torch.Tensor, weights: list, k: int, capacity:
     }
 
 
-LAYERS = {  # ranks, experts of each, tokens, k, capacity and seed
+LAYERS = {  # ranks, experts of each, tokens (of each rank, where they differ), k, capacity and seed
     "value": ((1, 4, 8, 2, math.inf, 0), (4, 1, 8, 2, math.inf, 1), (4, 4, 8, 2, math.inf, 2),
               (2, 3, 8, 1, math.inf, 3)),
     "capacity": ((1, 4, 10, 2, 3, 4), (4, 2, 10, 2, 2, 5), (2, 4, 10, 2, 1, 6)),
-    "empty": ((4, 4, 1, 1, math.inf, 7), (2, 2, 0, 2, 3, 8)),
+    "empty": ((4, 4, 1, 1, math.inf, 7), (2, 2, 0, 2, 3, 8), (2, 2, (0, 5), 2, math.inf, 14)),
     "gradients": ((1, 4, 8, 2, math.inf, 9), (4, 4, 8, 2, math.inf, 10), (4, 2, 8, 2, 2, 11)),
 }  # fmt: skip
 
@@ -756,7 +760,8 @@ def check_balance_bias(answer: Any, part: Any) -> str:
         mistakes = [
             Mistake("sign", bias - speed * step, "goes the wrong way: an expert with too much load has to lose bias"),
             Mistake("proportional", bias + speed * off, "moves by the error itself: the rule takes the sign alone"),
-            Mistake("relative", bias + speed * off / max(mean, 1e-9), "moves by relative errors: take the sign alone"),
+            Mistake("relative", bias + speed * off / max(mean, 1e-9), "moves in proportion to the error: take "
+                    "the sign alone"),
             Mistake("median", bias + speed * torch.sign(median - load.double()), "compares with the median load, not "
                     "the mean"),
             Mistake("only-up", bias + speed * step.clamp(min=0), "only moves up: overloaded experts go down"),
@@ -829,7 +834,7 @@ def check_auxiliary_loss(answer: Any, part: Any) -> str:
         none = "the loss has no gradient, so nothing would change: keep the scores as a tensor that autograd follows"
         case.expect(gradient is not None, none, "no-gradient")
         case.same(gradient, want, "the gradient of the scores", says="it should be", tolerance=1e-6)
-    return "1 for an even load, more for an uneven one; the scores of crowded experts are pushed down"
+    return "1 for an even load; the scores of crowded experts are pushed down"
 
 
 # node_limited_routing

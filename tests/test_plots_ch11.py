@@ -20,6 +20,8 @@ from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
 WIDTHS = [(8, 421e-6, 46e-6, 77e-6, 114e-6), (32, 105e-6, 46e-6, 155e-6, 273e-6), (256, 13e-6, 46e-6, 194e-6, 360e-6)]
+STEPS = [(requests, dict(zip(("weights", "caches", "trips"), parts, strict=True)))
+         for requests, parts in ((60, (20e-3, 5e-3, 15e-3)), (150, (7e-3, 15e-3, 28e-3)), (120, (21e-3, 8e-3, 11e-3)))]
 TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
 
 
@@ -33,19 +35,6 @@ def a_layer(dist, sizes):
     dist.all_to_all_single(mine, came, sizes, received)
 
 
-def in_parts(dist, parts):
-    """Four times computing and a trip, in parts that take turns."""
-    trips = [None] * parts
-    for turn in range(4 * parts):
-        if trips[turn % parts]:
-            trips[turn % parts].wait()
-        work(seconds=1e-6 / parts)
-        mine = torch.empty(2 * 5000 // parts, dtype=torch.int64)
-        trips[turn % parts] = dist.all_to_all_single(torch.empty_like(mine), mine, async_op=True)
-    for trip in trips:
-        trip.wait()
-
-
 DRAWN = {
     "token_trips": plots.token_trips,
     "uneven_pieces": plots.uneven_pieces,
@@ -56,10 +45,7 @@ DRAWN = {
     "busiest_rank": lambda: plots.busiest_rank({
         name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
         for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
-    "half_batches": lambda: plots.half_batches({
-        f"{parts} parts": run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2)},
-        {"1 parts": 1, "2 parts": 2})[0],
-    "rows_between_ranks": lambda: plots.rows_between_ranks([[1, 20], [300, 4]]),
+    "step_by_width": lambda: plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]}, {"EP8, H200": STEPS[2]})[0],
     "load_maps": lambda: plots.load_maps({rule: recorded(rule, 0)[0] for rule in ("none", "bias")})[0],
     "mixture_losses": lambda: plots.mixture_losses(recorded()),
     "times_over_ranks": lambda: plots.times_over_ranks(TIMES, [(ranks, 1.02 * time) for ranks, time in TIMES], 44e-6),
@@ -93,13 +79,6 @@ def test_a_rank_with_more_rows_lets_the_others_wait():
     assert len(waits) == 2 and "times as long" in lower.get_title("left")
 
 
-def test_half_batches_take_turns():
-    whole, halves = (run(in_parts, parts, ranks=2, on=Cluster(latency=0.0)) for parts in (1, 2))
-    axes = plots.half_batches({"one batch": whole, "two halves": halves}, {"one batch": 1, "two halves": 2})
-    assert "times as fast" in axes[1].get_title("left")
-    assert [text.get_text() for text in axes[1].texts][:4] == list("ABAB")
-
-
 def test_only_the_longer_of_reading_and_arithmetic_counts():
     ax = plots.layer_by_width(WIDTHS)
     words = words_of(ax.figure)
@@ -108,24 +87,18 @@ def test_only_the_longer_of_reading_and_arithmetic_counts():
     assert "EP256: arithmetic 46, dispatch 194, combine 360, together 600 µs" in words
 
 
-def test_long_times_of_half_batches_are_in_milliseconds():
-    result = run(in_parts, 1, ranks=2, on=Cluster(latency=0.0, bandwidth=1e6))
-    axes = plots.half_batches({"one batch": result}, {"one batch": 1})
-    assert axes[0].get_xlabel() == "simulated time, ms"
-    assert f"one batch: {1e3 * result.seconds:.1f} ms" in axes[0].get_title("left")
-
-
 def test_the_seats_count_who_finds_none():
     ax = plots.seats([3, 9, 4, 0], 4)
     assert ax.get_title("left") == "5 of 16 pairs find no seat, while 5 seats stay empty"
     assert [bar.get_height() for bar in ax.containers[2]] == [0, 5, 0, 0]
 
 
-def test_rows_between_ranks_adds_up_what_each_receives():
-    ax = plots.rows_between_ranks([[1, 20], [300, 4]])
-    words = [text.get_text() for text in ax.texts]
-    assert words == ["300 from 1", "301", "20", "24", "fair share: 162"]
-    assert ax.get_title("left") == "Rank 0 has 12.5 times as many rows to work on as rank 1"
+def test_tokens_per_second_are_requests_over_the_sum_of_parts():
+    left = plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]}, {"EP8, H200": STEPS[2]})[0]
+    words = words_of(left.figure)
+    assert words.startswith("EP64 writes 2.0 times as many tokens as EP16, and each takes 1.2 times as long;")
+    assert "EP64, 150 requests: weights 7, caches 15, trips 28, together 50 ms: 3,000 tokens/s" in words
+    assert "EP8, H200, 120 requests:" in words
 
 
 def test_shares_of_active_parameters_are_those_of_the_library():

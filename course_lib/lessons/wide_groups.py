@@ -1,4 +1,4 @@
-"""Tokens per second of a served mixture, by the width of its group: the batch that fits, and the time of one layer."""
+"""Tokens per second of a served mixture, by the width of its group: the batch that fits, and the time of a step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from course_lib.measured import DEEPEP, DeepEP
 from course_lib.memory import kv_cache_bytes
 from course_lib.models import ModelShape, attention_weights, parameter_count
 
-__all__ = ["DEEPEP", "room_and_time"]
+__all__ = ["DEEPEP", "room_and_step"]
 STARTS = 44e-6 + 65e-6  # of dispatch and combine: fitted to DeepEP's six times
 
 
-def room_and_time(shape: ModelShape, gpu: GPU, row: DeepEP, context: int) -> tuple[int, float]:
-    """Return the requests of `context` tokens that fit on a GPU of the group, and the seconds of a layer with so many.
+def room_and_step(shape: ModelShape, gpu: GPU, row: DeepEP, context: int) -> tuple[int, dict[str, float]]:
+    """Return the requests of `context` tokens that fit on a GPU of the group, and a step's seconds, part by part.
 
     Weights are fp8, the cache is bf16; attention and all else but the routed experts is on every GPU. A layer reads its
     experts (or computes, if that takes longer), attention's weights, the shared expert and the cache of all requests
@@ -32,4 +32,5 @@ def room_and_time(shape: ModelShape, gpu: GPU, row: DeepEP, context: int) -> tup
     attended = 2 * shape.heads * (2 * latent.kv_rank + latent.rotary) * context / gpu.peak("bf16")
     cache = requests * max(request / shape.layers / gpu.memory_bandwidth, attended)
     trips = STARTS + (row.dispatch + row.combine - STARTS) * requests / 128
-    return requests, experts + everywhere + cache + trips
+    layer = {"weights": experts + everywhere, "caches": cache, "trips": trips}
+    return requests, {part: shape.layers * seconds for part, seconds in layer.items()}

@@ -1,11 +1,11 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.active import layer_by_width, times_over_ranks, total_and_active
+from course_lib.plots.active import layer_by_width, step_by_width, times_over_ranks, total_and_active
 from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
-from course_lib.plots.busiest import busiest_rank, half_batches
+from course_lib.plots.busiest import busiest_rank
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
@@ -22,6 +22,7 @@ from course_lib.plots.canvas import (
     OPTIMIZER,
     ORANGE,
     PURPLE,
+    Picture,
     RECEIVED,
     RED,
     SENT,
@@ -33,7 +34,6 @@ from course_lib.plots.canvas import (
     WEIGHTS,
     WIDTH,
     YELLOW,
-    Picture,
     arrow,
     as_html,
     box,
@@ -45,13 +45,7 @@ from course_lib.plots.canvas import (
 )
 from course_lib.plots.chunk_strips import chunk_strips
 from course_lib.plots.chunks import cut_product, shards, shards_text
-from course_lib.plots.collectives import (
-    bandwidth,
-    before_after,
-    before_after_text,
-    bytes_text,
-    seconds_over_size,
-)
+from course_lib.plots.collectives import bandwidth, before_after, before_after_text, bytes_text, seconds_over_size
 from course_lib.plots.comb import comb
 from course_lib.plots.commits import crash_points, save_beside, two_phases
 from course_lib.plots.copies import copies_on_gpus
@@ -76,7 +70,7 @@ from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import memory_by_stages, plan_picture, predicted_and_measured, step_parts
 from course_lib.plots.lifetimes import lifetimes
-from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
+from course_lib.plots.loads import load_maps, mixture_losses, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
@@ -207,7 +201,6 @@ __all__ = [
     "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
-    "half_batches",
     "held_over_time",
     "hops_in_chunks",
     "idle_bars",
@@ -282,7 +275,6 @@ __all__ = [
     "round_trip",
     "row_mask",
     "row_weights",
-    "rows_between_ranks",
     "rows_of_steps",
     "save_beside",
     "saved_by_a_layer",
@@ -308,6 +300,7 @@ __all__ = [
     "stale_gradient",
     "stall",
     "star_and_ring",
+    "step_by_width",
     "step_parts",
     "store_serve_train",
     "straggler_trace",

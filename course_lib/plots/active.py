@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -19,6 +19,7 @@ from course_lib.plots.canvas import (
     WEIGHTS,
     WIDTH,
     Picture,
+    legend_below,
     new_axes,
     say,
 )
@@ -86,10 +87,57 @@ def layer_by_width(
     ax.set_xlim(0, 1.22e6 * max(totals))
     ax.set_xlabel("µs for one layer, nothing hidden (green: arithmetic, where it takes longer than reading)",
                   fontsize=SMALLEST)  # fmt: skip
-    ax.set_title("A wider group reads less and travels longer: the fastest layer is in between", fontsize=TITLE,
+    ax.set_title("A wider group reads less but travels longer: EP16 to EP64 take nearly the same time", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
+
+
+def step_by_width(
+    served: Mapping[str, tuple[int, Mapping[str, float]]], beside: Mapping[str, tuple[int, Mapping[str, float]]]
+) -> list[Axes]:
+    """Draw a step's parts and the tokens per second that come of it, for groups of several widths, a row for each.
+
+    By name: the requests on a GPU, and the seconds of each part of a step; `beside` are rows of other hardware. The
+    title compares the fastest of `served` with the first.
+    """
+    rows = {**served, **beside}
+    steps = {name: sum(parts.values()) for name, (_, parts) in rows.items()}
+    rates = {name: requests / steps[name] for name, (requests, _) in rows.items()}
+    _, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH, 0.46 * len(rows) + 1.5), layout="constrained", FigureClass=Picture, sharey=True,
+        width_ratios=[1.9, 1],
+    )  # fmt: skip
+    colours, told, handles = (WEIGHTS, ACTIVATIONS, COLLECTIVE), [], []
+    names = {"weights": "weights: reading, or arithmetic if that takes longer", "caches": "reading caches"}
+    for row, (name, (requests, parts)) in enumerate(rows.items()):
+        at, handles = 0.0, []
+        for (part, seconds), colour in zip(parts.items(), colours, strict=True):
+            handles.append(left.barh(row, 1e3 * seconds, left=at, height=0.66, color=colour, edgecolor="white", lw=0.8,
+                                     label=names.get(part, part)))  # fmt: skip
+            left.text(at + 5e2 * seconds, row, f"{1e3 * seconds:.0f}", ha="center", va="center", fontsize=SMALLEST,
+                      weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
+            at += 1e3 * seconds
+        left.text(at + 1, row, f"{at:.0f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
+        right.barh(row, rates[name], height=0.66, color=INK if name in served else "white", edgecolor=INK)
+        right.text(rates[name] + 0.03 * max(rates.values()), row, f"{rates[name]:,.0f}", va="center", fontsize=SMALLEST,
+                   color=INK)  # fmt: skip
+        of = ", ".join(f"{part} {1e3 * seconds:.0f}" for part, seconds in parts.items())
+        told.append(f"{name}, {requests} requests: {of}, together {at:.0f} ms: {rates[name]:,.0f} tokens/s")
+    ticks = [f"{name}: {requests} requests" for name, (requests, _) in rows.items()]
+    new_axes(left, 0).set_yticks(range(len(rows)), ticks, fontsize=SMALLEST)
+    left.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
+    left.set_xlabel("ms of a step: a token for each request", fontsize=SMALLEST)
+    new_axes(right, 0).set_xlim(0, 1.35 * max(rates.values()))
+    right.tick_params(axis="y", length=0)
+    right.set_xlabel("tokens/s of a GPU: requests / step", fontsize=SMALLEST)
+    legend_below(left, handles)
+    first, best = next(iter(served)), max(served, key=rates.__getitem__)
+    title = f"{best} writes {rates[best] / rates[first]:.1f} times as many tokens as {first}, and each takes "
+    title += f"{steps[best] / steps[first]:.1f} times as long"
+    left.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
+    say(left, "; ".join(told))
+    return [left, right]
 
 
 def times_over_ranks(

@@ -1,4 +1,4 @@
-"""Ranks that wait for the busiest one, and half batches that don't: computing, trips and waiting over time."""
+"""Ranks that wait for the busiest one: computing, trips and waiting over time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from course_lib.plots.canvas import (
     legend_below,
     say,
 )
-
-LETTERS = "AB"
 
 
 def busiest_rank(results: Mapping[str, Any]) -> list[Axes]:
@@ -54,37 +52,8 @@ def busiest_rank(results: Mapping[str, Any]) -> list[Axes]:
         ax.set_yticks(list(ranks), [f"rank {rank}" for rank in ranks], fontsize=SMALLEST)
         ax.set_ylim(len(result) - 0.5, -0.5)
         say(ax, "; ".join(told))
-    keys = {"computing": COMPUTE, "sending rows": COLLECTIVE, "waiting (a trace calls this all_to_all, too)": WAITING}
-    legend_below(axes[0], [Patch(facecolor=colour, label=name) for name, colour in keys.items()])
-    return axes
-
-
-def half_batches(results: Mapping[str, Any], parts: Mapping[str, int]) -> list[Axes]:
-    """Draw rank 0 of each run in two lanes, what computes and what travels; `parts` says of how many parts a batch is.
-
-    Parts take turns, so of two parts every other bar is B's.
-    """
-    longest = max(result.seconds for result in results.values())
-    unit, scale = ("ms", 1e3) if longest > 1e-2 else ("µs", 1e6)
-    axes = _panels(results, [1.25] * len(results), unit)
-    first = next(iter(results.values())).seconds
-    for ax, (name, result) in zip(axes, results.items(), strict=True):
-        busy = 0.0
-        lanes = (("work", COMPUTE, ("attention", "experts")), ("all_to_all", COLLECTIVE, ("there", "home")))
-        for lane, (kind, colour, names) in enumerate(lanes):
-            _bar(ax, lane, 0.0, result.seconds, WAITING, scale=scale)
-            for place, event in enumerate(result.of(0, kind)):
-                letter = LETTERS[place % parts[name]] if parts[name] > 1 else names[place % 2]
-                _bar(ax, lane, event.start, event.end, colour, letter, dark=True, scale=scale)
-                busy += (event.end - event.start) * (kind == "work")
-        share = f"the GPU computes {busy / result.seconds:.0%} of the time"
-        less = f", {first / result.seconds:.2f} times as fast" if result.seconds < 0.995 * first else ""
-        time = f"{scale * result.seconds:.1f} ms" if unit == "ms" else _us(result.seconds)
-        ax.set_title(f"{name}: {time}{less}; {share}", fontsize=TITLE, loc="left")
-        ax.set_yticks([0, 1], ["computing", "network"], fontsize=SMALLEST)
-        ax.set_ylim(1.5, -0.5)
-        say(ax, f"{len(result.of(0, 'work'))} times computing, {len(result.of(0, 'all_to_all'))} trips; {share}")
-    keys = {"computing": COMPUTE, "travelling": COLLECTIVE, "idle": WAITING}
+    keys = {"computing": COMPUTE, "sending rows, one partner after another": COLLECTIVE,
+            "waiting (in a trace: all_to_all)": WAITING}  # fmt: skip
     legend_below(axes[0], [Patch(facecolor=colour, label=name) for name, colour in keys.items()])
     return axes
 
@@ -93,9 +62,8 @@ def _us(seconds: float) -> str:
     return f"{1e6 * seconds:,.0f} µs"
 
 
-def _panels(results: Mapping[str, Any], heights: list[float], unit: str = "µs") -> list[Axes]:
-    """Return axes below one another, for each run, on one axis of microseconds, or of milliseconds ("ms")."""
-    scale = {"µs": 1e6, "ms": 1e3}[unit]
+def _panels(results: Mapping[str, Any], heights: list[float]) -> list[Axes]:
+    """Return axes below one another, for each run, on one axis of microseconds."""
     _, axes = plt.subplots(
         len(results), 1, figsize=(WIDTH, sum(heights) + 0.9), layout="constrained", FigureClass=Picture, sharex=True,
         squeeze=False, height_ratios=heights,
@@ -105,18 +73,15 @@ def _panels(results: Mapping[str, Any], heights: list[float], unit: str = "µs")
             ax.spines[name].set_visible(False)
         ax.tick_params(labelsize=SMALLEST)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlim(0, 1.005 * scale * max(result.seconds for result in results.values()))
-    axes[-1, 0].set_xlabel(f"simulated time, {unit}", fontsize=SMALLEST)
+        ax.set_xlim(0, 1.005e6 * max(result.seconds for result in results.values()))
+    axes[-1, 0].set_xlabel("simulated time, µs", fontsize=SMALLEST)
     return list(axes.flat)
 
 
-def _bar(
-    ax: Axes, row: float, start: float, end: float, colour: str, words: str = "", dark: bool = False, scale: float = 1e6
-) -> None:  # fmt: skip
+def _bar(ax: Axes, row: float, start: float, end: float, colour: str, words: str = "") -> None:
     """Draw a bar from start to end, with words in it where they have room."""
-    ax.barh(row, scale * (end - start), left=scale * start, height=0.78, color=colour, edgecolor="white", lw=0.6)
-    span = ax.get_xlim()[1]
-    if words and scale * (end - start) > 0.0125 * len(words) * span:
-        white = dark or colour == COMPUTE
-        ax.text(0.5 * scale * (start + end), row, words, ha="center", va="center", fontsize=SMALLEST,
+    ax.barh(row, 1e6 * (end - start), left=1e6 * start, height=0.78, color=colour, edgecolor="white", lw=0.6)
+    if words and 1e6 * (end - start) > 0.0125 * len(words) * ax.get_xlim()[1]:
+        white = colour == COMPUTE
+        ax.text(5e5 * (start + end), row, words, ha="center", va="center", fontsize=SMALLEST,
                 color="white" if white else INK, weight="bold" if white else "normal")  # fmt: skip

@@ -1,4 +1,4 @@
-"""How many tokens each expert gets: seats and who finds none, rows between ranks, and loads while a model learns."""
+"""How many tokens each expert gets: seats and who finds none, and loads while a model learns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import (
     ACTIVATIONS,
     BLUE,
-    FACES,
     GREEN,
     INK,
     LIMIT,
@@ -47,43 +46,12 @@ def seats(loads: Sequence[int], capacity: int, experts: int = 0, ax: Axes | None
     ax.set_xticks(list(places))
     part = f" (the first {len(loads)} of {experts})" if experts > len(loads) else ""
     ax.set_xlabel(f"expert{part}", fontsize=SMALLEST)
-    ax.set_ylabel("tokens", fontsize=SMALLEST)
+    ax.set_ylabel("pairs", fontsize=SMALLEST)
     free = sum(max(capacity - load, 0) for load in loads)
     ax.set_title(f"{lost} of {pairs:,} pairs find no seat, while {free} seats stay empty", fontsize=TITLE, loc="left")
     legend_below(ax, list(ax.containers))
     say(ax, f"loads of {len(loads)} experts{part}: {', '.join(map(str, loads))}; capacity {capacity}; {lost} of "
             f"{pairs} dropped, {free} seats empty")  # fmt: skip
-    return ax
-
-
-def rows_between_ranks(counts: Sequence[Sequence[int]], ax: Axes | None = None) -> Axes:
-    """Draw how many rows each rank receives, sender by sender: `counts[sender][receiver]`; own rows have a frame."""
-    ranks = len(counts)
-    total = [sum(line[receiver] for line in counts) for receiver in range(ranks)]
-    ax = new_axes(ax, 0.5 * ranks + 1.3)
-    fair, most = sum(total) / ranks, max(total)
-    for receiver in range(ranks):
-        left = 0
-        for sender, line in enumerate(counts):
-            rows, own = line[receiver], sender == receiver
-            ax.barh(receiver, rows, left=left, height=0.7, color=FACES[sender], edgecolor=INK if own else "white",
-                    lw=1.8 if own else 0.8, zorder=3 if own else 2)  # fmt: skip
-            if rows > 0.05 * most:
-                words = f"{rows}" if receiver else f"{rows} from {sender}"
-                ax.text(left + rows / 2, receiver, words if rows > 0.12 * most else f"{rows}", ha="center", va="center",
-                        fontsize=SMALLEST, color=INK, zorder=4)  # fmt: skip
-            left += rows
-        ax.text(left + 0.012 * most, receiver, f"{left}", va="center", fontsize=SMALLEST, weight="bold", color=INK)
-    ax.axvline(fair, color=INK, lw=1.2, ls="--", zorder=5)
-    ax.text(fair + 0.012 * most, -0.45, f"fair share: {fair:.0f}", va="bottom", fontsize=SMALLEST, color=INK)
-    ax.set_yticks(range(ranks), [f"rank {receiver}" for receiver in range(ranks)], fontsize=SMALLEST)
-    ax.set(ylim=(ranks - 0.5, -0.85), xlim=(0, 1.08 * most))
-    ax.set_xlabel("rows received (framed: a rank's own, which don't travel)", fontsize=SMALLEST)
-    busy, calm = total.index(most), total.index(min(total))
-    title = f"Rank {busy} has {most / max(1, min(total)):.1f} times as many rows to work on as rank {calm}"
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    lines = "; ".join(f"rank {sender} sends {', '.join(map(str, line))}" for sender, line in enumerate(counts))
-    say(ax, f"{lines} rows to ranks 0 to {ranks - 1}; in all they receive {', '.join(map(str, total))}")
     return ax
 
 
@@ -102,6 +70,10 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         end = run.imbalance[-1]
         empty = f"{run.unused} of {len(by_expert)} have nothing" if run.unused else "none is empty"
         ax.set_title(f"{name}: at the end up to {end:.1f} times the mean, {empty}", fontsize=TITLE, loc="left")
+        for expert, share in enumerate(shares[-1]):
+            if share > 4:  # the shades end there
+                ax.text(every * len(shares) * 1.005, expert + 0.5, f"{share:.1f}×", va="center", fontsize=SMALLEST,
+                        color=INK)  # fmt: skip
         ax.set_ylabel("expert", fontsize=SMALLEST)
         marked = range(0, len(by_expert), 3)
         ax.set_yticks([expert + 0.5 for expert in marked], [str(expert) for expert in marked])

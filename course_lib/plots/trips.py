@@ -45,7 +45,7 @@ def token_trips(routes: tuple[tuple[int, int], ...] = ROUTES, ranks: int = 4, ax
             look = {"color": SERIES[rank], "lw": 1.2 if token else 3.4}  # the text follows the first one
             ax.plot([7.2, 15.0], [y, heights[expert]], zorder=3 if token == 0 else 1, **look)
             arrow(ax, (25.0, heights[expert]), (32.7, y), colour=SERIES[rank], line=look["lw"])
-    for x, words in ((11.0, "dispatch"), (20.0, "experts at work"), (29.0, "combine: add both")):
+    for x, words in ((11.0, "dispatch"), (20.0, "each rank's experts"), (29.0, "combine: add both")):
         ax.text(x, 28.2, words, ha="center", fontsize=SMALLEST, weight="bold", color=INK)
     ways = ", ".join(f"t{token} to {' and '.join(map(str, route))}" for token, route in enumerate(routes))
     say(ax, f"{ranks} ranks hold {mine} tokens each and {per_rank} of 16 experts each; {ways}; after the experts every "
@@ -93,6 +93,10 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
                   line=2.0 if leaves else 0.9)  # fmt: skip
     ax.plot([0.2, 39.6], [8.95, 8.95], color=INK, lw=0.8, ls=":")
     ax.text(21.2, 9.5, "pink: sent to another rank", fontsize=SMALLEST, color=INK)
+    counts = [", ".join(f"{expert} {sum(row[2] == expert for row in line)}" for expert in other)
+              for line, other in zip(rows, ("CD", "AB"), strict=True)]  # fmt: skip
+    ax.text(0.4, 1.0, f"counts first: rank 0 “{counts[0]}”, rank 1 “{counts[1]}”", fontsize=SMALLEST,
+            color=INK, va="center")  # fmt: skip
     told = "; ".join(f"rank {rank} has tokens {', '.join(f't{name} for {expert}' for _, name, expert in line)}"
                      for rank, line in enumerate(rows))  # fmt: skip
     mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
@@ -103,10 +107,10 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
 
 
 def once_per_node(ax: Axes | None = None) -> Axes:
-    """Draw a token with four experts in two other machines: four copies over the network, or two that are passed on."""
+    """Draw a token with four experts in two other machines: four rows over the network, or two that are copied."""
     ax = sheet(4.2, 40, 17.4, ax)
-    ax.set_title("One copy for each machine is enough: NVLink makes the others", fontsize=TITLE, loc="left")
-    sides = ((0.0, "a copy for each expert: 4 cross", 4), (20.6, "a copy for each machine: 2 cross", 2))
+    ax.set_title("One row for each machine is enough: NVLink copies it", fontsize=TITLE, loc="left")
+    sides = ((0.0, "a row for each expert: 4 cross", 4), (20.6, "a row for each machine: 2 cross", 2))
     for left, words, copies in sides:
         ax.text(left + 0.3, 15.9, words, fontsize=SMALLEST, weight="bold", color=INK)
         box(ax, left + 0.1, 4.6, 5.0, 6.6, "white")
@@ -120,7 +124,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             targets = []
             for place in range(2):
                 y, expert = bottom + 3.5 - 3.2 * place, 2 * machine + place
-                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {8 * machine + place}: expert {expert}")
+                box(ax, left + 11.6, y, 7.4, 1.8, FACES[machine], f"GPU {expert}: expert {expert}")
                 targets.append((left + 11.5, y + 0.9))
             start = (left + 5.2, 8.4 if machine == 1 else 7.0)
             for target in targets[: copies // 2]:
@@ -130,7 +134,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
                 ax.text(left + 12.8, bottom + 2.8, "NVLink: 450 GB/s", fontsize=SMALLEST, va="center", color=INK)
         if copies == 2:
             ax.text(left + 14.9, 0.9, "way back: one sum each", fontsize=SMALLEST, ha="center", va="top", color=INK)
-    say(ax, "a token in machine 0 has two experts in machine 1 and two in machine 2; on the left four copies cross the "
-            "network, 50 GB/s; on the right one copy for each of the two machines, which NVLink, 450 GB/s, passes on "
+    say(ax, "a token in machine 0 has two experts in machine 1 and two in machine 2; on the left four rows cross the "
+            "network, 50 GB/s; on the right one row for each of the two machines, which NVLink, 450 GB/s, passes on "
             "from the first GPU to the second, and on the way back one sum from each machine")  # fmt: skip
     return ax

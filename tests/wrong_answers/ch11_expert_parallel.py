@@ -473,9 +473,28 @@ def layer_sends_what_it_drops(dist, x, router, experts, k, capacity):
 @wrong("expert_parallel_layer", "leaves-early", "its pieces are empty", earned=3)
 def layer_leaves_without_tokens(dist, x, router, experts, k, capacity):
     """A rank without tokens returns at once."""
-    if not len(x) or len(x) == 1 and dist.get_rank() == 0:
+    if not len(x):
         return torch.zeros_like(x)
     return course.expert_parallel_layer(dist, x, router, experts, k, capacity)
+
+
+@wrong("expert_parallel_layer", "leaves-early", "its pieces are empty", earned=3)
+def layer_leaves_without_kept_pairs(dist, x, router, experts, k, capacity):
+    """A rank that has nothing to send skips both all-to-alls, though rows of other ranks may come."""
+    chosen, weights, kept = CHOOSE((x @ router).softmax(-1), k, capacity)
+    tokens = kept.nonzero()[:, 0]
+    if len(tokens) == 0:
+        return torch.zeros_like(x)
+    arrived, trip = course.dispatch(dist, x[tokens], chosen[kept], len(experts))
+    back = course.combine(dist, [expert(rows) for expert, rows in zip(experts, arrived, strict=True)], trip)
+    return torch.zeros_like(x).index_add(0, tokens, back * weights[kept][:, None])
+
+
+@wrong("expert_parallel_layer", "leaves-early", "its pieces are empty", earned=3)
+def layer_is_constant_without_tokens(dist, x, router, experts, k, capacity):
+    """A rank without tokens takes part in forward, and returns zeros of its own, so that it is missing in backward."""
+    y = course.expert_parallel_layer(dist, x, router, experts, k, capacity)
+    return y if len(x) else torch.zeros_like(x)
 
 
 @wrong("expert_parallel_layer", "raised", "expected a non-empty", earned=3)
