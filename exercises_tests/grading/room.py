@@ -40,7 +40,7 @@ def digest(folder: str, chapter: str) -> str:
 
 
 def imported(cell: str) -> list[str]:
-    """Return the modules that a chapter's own imports cell names; after `from a import b` also a.b, which may be one."""
+    """Return the modules that a chapter's own imports cell names; for `from a import b` also a.b, which may be one."""
     nodes = list(ast.walk(ast.parse(cell)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
