@@ -1,8 +1,7 @@
-"""What the users of a server wait for: the slots they share, a long prompt among them, a queue that grows."""
+"""What the users of a server wait for: a long prompt among short answers, a larger batch."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,37 +14,6 @@ from course_lib.plots.timelines import timelines
 
 NAMES = {"idle": "slot is empty", "prefill": "prompt", "decode": "tokens"}  # what a slot works on
 OTHERS, HATCH = "#D3E9F7", "///"  # it waits meanwhile for somebody else's prompt
-
-
-def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = True) -> list[Axes]:
-    """Draw the slots of engines as `timelines` does, hatched where a slot waits for a prompt in another one.
-
-    Each request's number stands in its widest piece, and "empty" in the widest grey. With `queue` a line in each shows
-    when its queue becomes empty.
-    """
-    axes = timelines(served, row="slot", clock=clock, names=NAMES)
-    longest = max(other.seconds for other in served.values())
-    for ax, result in zip(axes, served.values(), strict=True):
-        factor = ax.get_xlim()[1] / longest
-        for text in list(ax.texts):
-            text.remove()
-        _hatch_others(ax, result, factor)
-        widest = {event.label: event for event in sorted(result.events, key=lambda event: event.end - event.start)}
-        for event in widest.values():
-            ax.text((event.start + event.end) / 2 * factor, event.rank, event.label, ha="center", va="center",
-                    fontsize=SMALLEST, zorder=3)
-        _name_widest_grey(ax, result, factor)
-        if queue:
-            firsts: dict[str, float] = {}
-            for event in result.events:
-                firsts.setdefault(event.label, event.start)
-            last = max(firsts.values())
-            ax.axvline(last * factor, color=INK, linestyle="--", linewidth=1.3, zorder=4)
-            ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
-                    va="bottom", fontsize=SMALLEST, color=INK)
-            ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
-    _legend_with_others(axes[0])
-    return axes
 
 
 def _legend_with_others(ax: Axes) -> None:
@@ -68,19 +36,6 @@ def _hatch_others(ax: Axes, result: Any, factor: float) -> None:
                             hatch=HATCH, edgecolor=INK, linewidth=0, zorder=2)
 
 
-def _name_widest_grey(ax: Axes, result: Any, factor: float) -> None:
-    reading = [(event.start, event.end) for event in result.events if event.kind == "prefill"]
-    gaps = []
-    for slot in range(len(result)):
-        mine = sorted([(event.start, event.end) for event in result.events if event.rank == slot] + reading)
-        busy_until = mine[0][1]
-        for start, end in [*mine, (result.seconds, result.seconds)]:
-            gaps.append((start - busy_until, busy_until, slot))
-            busy_until = max(busy_until, end)
-    length, start, slot = max(gaps)
-    ax.text((start + length / 2) * factor, slot, "empty", ha="center", va="center", fontsize=SMALLEST, zorder=3)
-
-
 def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
     """Return from when to when a slot's user waits longest for a token, from one to the next.
 
@@ -95,7 +50,7 @@ def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[
 
     A timeline for each of `served`, which recorded its steps one by one.
     """
-    clock = "ms on the simulated engine's clock; a piece is one step, and a token comes at its end"
+    clock = "ms (simulated); a piece is one step, and a token comes at its end"
     axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
     unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
     for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
@@ -111,43 +66,6 @@ def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[
         say(ax, f"slot 0: {words}, from {start:.0f} to {end:.0f} ms")
     _legend_with_others(axes[0])
     return axes
-
-
-def knees(
-    waits: Mapping[str, Mapping[float, float]], limits: Mapping[str, float], *, objective: float, ylabel: str,
-    title: str,
-) -> Axes:  # fmt: skip
-    """Draw seconds over requests per second, a line for each server, and the objective as a line across.
-
-    A dotted line stands at `limits[name]`, the requests per second that a server can carry.
-    """
-    ax = new_axes(None, 3.6)
-    told = [f"{ylabel} over requests per second"]
-    for (name, found), colour, marker in zip(waits.items(), SERIES, "os^D", strict=False):
-        rates, seconds = list(found), list(found.values())
-        ax.plot(rates, seconds, color=colour, marker=marker, markersize=5, linewidth=1.8)
-        ax.annotate(name, (rates[-1], seconds[-1]), (6, 0), textcoords="offset points", va="center", color=INK,
-                    fontsize=SMALLEST, weight="bold", annotation_clip=False)
-        ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
-        ax.text(limits[name], 1.0, f"knee at {limits[name]:.0f}", transform=ax.get_xaxis_transform(), ha="center",
-                va="bottom", color=INK, fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:.3g}" for rate, s in found.items())
-                    + f"; at most {limits[name]:.1f} requests a second")
-    ax.axhline(objective, color=INK, linestyle="--", linewidth=1.4)
-    last = max(rate for found in waits.values() for rate in found)
-    words = f"objective: {objective:g} s"
-    ax.text(0.45 * last, objective * 0.85, words, color=INK, fontsize=SMALLEST, va="top")
-    ax.set_yscale("log")
-    least = min(seconds for found in waits.values() for seconds in found.values())
-    ax.set_ylim(bottom=10 ** math.floor(math.log10(least)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
-    ax.set_ylabel(ylabel, fontsize=SMALLEST)
-    ax.grid(True, color="#EEEEEE")
-    ax.set_axisbelow(True)
-    ax.set_title(title, fontsize=TITLE, loc="left", pad=18)
-    say(ax, "\n".join([*told, f"a line at {objective:g} s"]))
-    return ax
 
 
 def batch_gain(
