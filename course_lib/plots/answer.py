@@ -65,7 +65,7 @@ def one_answer(
         _note(ax, ends[0] / 2, 1, f"prefill: a prompt of {prompt:,} tokens", INK)
         _bracket(ax, ends[0], ends[-1], 1.38)
         _note(ax, (ends[0] + ends[-1]) / 2, 1.75, f"decode: a step of {step:.1f} ms for each token", INK)
-        title = "An answer comes in two speeds"
+        title = "An answer comes at two speeds"
     names = ["tokens at\nthe user", *({"arithmetic": "arithmetic", "memory": "memory"} if inside else ["GPU"])]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(rows) + (0.7 if inside else 0.95), -0.55)
