@@ -112,6 +112,12 @@ def test_a_long_prompt_stops_the_others_and_in_chunks_it_does_not():
     assert "slot 0: 135 ms from token to token" in words and "slot 0: never more than 9 ms" in words
 
 
+def test_a_row_outlines_the_request_to_follow_and_an_end_cuts_both_timelines():
+    outlined = [patch for patch in plots.rows_of_steps().patches if patch.get_linewidth() > 1]
+    assert [round(patch.get_y()) + 1 for patch in outlined] == [2, 2, 3, 4]
+    assert {ax.get_xlim() for ax in plots.stall(a_stall(), title="", begin=0.08, until=0.25)} == {(80, 250)}
+
+
 def test_slots_are_hatched_while_another_ones_prompt_passes():
     whole, pieces = plots.stall(a_stall(), title="a long prompt")
     (start,) = [event.start for event in a_stall()["whole"].events if event.label == "3" and event.kind == "prefill"]
@@ -134,7 +140,7 @@ def test_promises_tell_what_is_used_and_what_is_taken():
 
 def test_the_goodput_of_a_server_is_named_by_its_most():
     ax = plots.goodput_over_rate({"one": {2: 2, 9: 1.5}, "other": {2: 2, 9: 8.75}}, title="answered well")
-    assert {"one: at most 2", "other: at most 8.75"} <= {text.get_text() for text in ax.texts}
+    assert {"one: at most 2.0", "other: at most 8.8"} <= {text.get_text() for text in ax.texts}
 
 
 def test_latencies_tell_the_percentiles_and_the_objective():
@@ -153,13 +159,13 @@ def test_letters_of_how_requests_share_a_step_are_large_enough(name):
 
 
 def test_rows_hold_the_budget_at_most_and_every_token_of_every_request():
-    requests = [(1, 5, 4), (1, 6, 3), (2, 3, 5), (4, 9, 2)]
-    rows = filled_rows(requests, budget=8)
-    assert all(len(row) <= 8 for row in rows)
-    for number, (begin, prompt, answer) in enumerate(requests):
+    requests = [(3, 2), (4, 16), (5, 4), (3, 2)] * 3
+    rows = filled_rows(requests, budget=8, slots=4)
+    assert len(rows) == 25 and all(len(row) <= 8 and len(dict(row)) <= 4 for row in rows)
+    for number, (prompt, answer) in enumerate(requests):
         mine = [(step, kind) for step, row in enumerate(rows, start=1) for n, kind in row if n == number]
         kinds = [kind for _, kind in mine]
-        assert kinds == ["prompt"] * prompt + ["answer"] * (answer - 1) and mine[0][0] >= begin
+        assert kinds == ["prompt"] * prompt + ["answer"] * (answer - 1)
         steps = [step for step, kind in mine if kind == "answer"]
         assert steps == list(range(steps[0], steps[0] + answer - 1))  # none without a token
 

@@ -24,42 +24,46 @@ NAMES = "ABCDEFGHIJKL"
 KEYS = ((FORWARD, "a prompt's token"), (COMPUTE, "an answer's token"), (WAITING, "unused"))
 
 
-def _cells(ax: Axes, row: int, kinds: Sequence[str], words: Sequence[str] = ()) -> None:
-    for place, colour in enumerate(kinds):
-        ax.add_patch(Rectangle((place, row), 0.92, 0.86, facecolor=colour, linewidth=0))
-        if words:
-            ax.text(place + 0.46, row + 0.44, words[place], ha="center", va="center", fontsize=SMALLEST, color=INK)
+def _cells(ax: Axes, row: int, kinds: Sequence[str], words: Sequence[str], follow: str) -> None:
+    for place, (colour, word) in enumerate(zip(kinds, words, strict=True)):
+        here = word == follow
+        ax.add_patch(Rectangle((place, row), 0.92, 0.86, facecolor=colour, edgecolor=INK, linewidth=2.4 * here))
+        ax.text(place + 0.46, row + 0.44, word, ha="center", va="center", fontsize=SMALLEST, color=INK,
+                weight="bold" if here else "normal")
 
 
-def filled_rows(requests: Sequence[tuple[int, int, int]], budget: int) -> list[list[tuple[int, str]]]:
-    """Return the tokens of each step as (request, "answer" or "prompt"); requests are (first step, prompt, answer).
+def filled_rows(requests: Sequence[tuple[int, int]], budget: int, slots: int) -> list[list[tuple[int, str]]]:
+    """Return the tokens of each step as (request, "answer" or "prompt"); requests are (prompt, answer).
 
-    Every answer that is being made takes a place, in order of arrival; the rest of `budget` reads prompts.
+    The first `slots` requests that are not done run. Every answer that is being made takes a place, in order of
+    arrival; the rest of `budget` reads prompts.
     """
     read, made, steps = [0] * len(requests), [0] * len(requests), []
-    while any(made[n] < answer for n, (_, _, answer) in enumerate(requests)):
-        here = [n for n, (begin, _, answer) in enumerate(requests) if begin <= len(steps) + 1 and made[n] < answer]
+    while here := [n for n, (_, answer) in enumerate(requests) if made[n] < answer][:slots]:
         row = [(n, "answer") for n in here if made[n]]
         for n in here:
-            piece = min(budget - len(row), requests[n][1] - read[n])
+            piece = min(budget - len(row), requests[n][0] - read[n])
             row += [(n, "prompt")] * piece
             read[n] += piece
         for n in here:
-            made[n] += read[n] == requests[n][1]
+            made[n] += read[n] == requests[n][0]
         steps.append(row)
     return steps
 
 
 def rows_of_steps(
-    requests: Sequence[tuple[int, int, int]] = ((1, 5, 4), (1, 6, 3), (2, 3, 5), (2, 7, 2), (4, 9, 3), (5, 6, 2)),
-    budget: int = 8,
+    requests: Sequence[tuple[int, int]] = ((3, 2), (4, 16), (5, 4), (3, 2)) * 3, budget: int = 8, slots: int = 4,
+    shown: int = 8, follow: str = "D",
 ) -> Axes:
-    """Draw the row of each step, a letter for each token's request; beside it stands who has joined and who leaves."""
-    steps = filled_rows(requests, budget)
-    ax, told = new_axes(None, 0.95 + 0.34 * len(steps)), []
-    for y, row in enumerate(steps):
+    """Draw the rows of the first `shown` steps, a letter for each token's request; beside it who joins and who leaves.
+
+    The cells of the request `follow` have a dark outline.
+    """
+    steps = filled_rows(requests, budget, slots)
+    ax, told = new_axes(None, 0.95 + 0.34 * shown), []
+    for y, row in enumerate(steps[:shown]):
         colours = [COMPUTE if kind == "answer" else FORWARD for _, kind in row] + [WAITING] * (budget - len(row))
-        _cells(ax, y, colours, [NAMES[n] for n, _ in row] + [""] * (budget - len(row)))
+        _cells(ax, y, colours, [NAMES[n] for n, _ in row] + [""] * (budget - len(row)), follow)
         seen = {n for later in steps[:y] for n, _ in later}
         joins = [NAMES[n] for n in dict(row) if n not in seen]
         leaves = [NAMES[n] for n in dict(row) if not any(n in dict(later) for later in steps[y + 1 :])]
@@ -67,14 +71,15 @@ def rows_of_steps(
                            for names, verb in ((joins, "join"), (leaves, "leave")) if names])
         ax.text(budget + 0.35, y + 0.43, words, va="center", fontsize=SMALLEST, color=INK)
         told.append(f"step {y + 1}: {''.join(NAMES[n] for n, _ in row)}, {words}".removesuffix(", "))
-    ax.plot([budget + 0.05] * 2, [-0.1, len(steps)], color=LIMIT, linestyle="--", linewidth=1.4)
+    ax.plot([budget + 0.05] * 2, [-0.1, shown], color=LIMIT, linestyle="--", linewidth=1.4)
     ax.text(budget + 0.05, -0.25, f"budget: {budget} tokens", ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
-    ax.set(xlim=(-0.1, 1.36 * budget), ylim=(len(steps), -0.9), xticks=[])
-    ax.set_yticks([y + 0.43 for y in range(len(steps))], [f"step {y + 1}" for y in range(len(steps))])
+    ax.set(xlim=(-0.1, 1.36 * budget), ylim=(shown, -0.9), xticks=[])
+    ax.set_yticks([y + 0.43 for y in range(shown)], [f"step {y + 1}" for y in range(shown)])
     ax.tick_params(length=0, labelsize=SMALLEST)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    ax.set_title("At every step the row is filled anew: requests join and leave", fontsize=TITLE, loc="left")
+    title = f"Requests join and leave at every step (the first {shown} of {len(steps)} steps)"
+    ax.set_title(title, fontsize=TITLE, loc="left")
     legend_below(ax, [Patch(facecolor=colour, label=words) for colour, words in KEYS])
     say(ax, "\n".join(told))
     return ax

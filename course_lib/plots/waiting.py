@@ -45,10 +45,10 @@ def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
     return max(zip(comes, comes[1:], strict=False), key=lambda span: span[1] - span[0])
 
 
-def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[Axes]:
-    """Draw what a long prompt does to the others from `begin` seconds on, with the longest wait for a token of slot 0.
+def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0, until: float = 0.0) -> list[Axes]:
+    """Draw what a long prompt does to the others from `begin` to `until` seconds (0: to the end).
 
-    A timeline for each of `served`, which recorded its steps one by one.
+    A timeline for each of `served`, which recorded its steps one by one, with the longest wait for a token of slot 0.
     """
     clock = "ms (simulated); a piece is one step, and a token comes at its end"
     axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
@@ -61,7 +61,7 @@ def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[
                                                                   "shrinkB": 0})
         ax.text((start + end) / 2, -0.85, words, ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
         ax.set_ylim(len(result) - 0.5, -1.9)
-        ax.set_xlim(left=begin * unit)
+        ax.set_xlim(begin * unit, until * unit or None)
         ax.set_title(name, fontsize=TITLE, loc="left")
         say(ax, f"slot 0: {words}, from {start:.0f} to {end:.0f} ms")
     _legend_with_others(axes[0])
@@ -74,36 +74,32 @@ def batch_gain(
     """Draw tokens per second over each user's ms per token; `curves[name]` holds (batch, seconds, tokens/s) in order.
 
     `half[name]` is the batch at which keys and values weigh as much as weights: a diamond marks it, where it fits. The
-    axis is logarithmic, so that requests of 500 and of 8,000 tokens are read on the same one.
+    last batch of each is where memory is full. Every dot bears the number of its sequences.
     """
     ax = new_axes(None, 4.4)
-    ax.set_yscale("log")
     told = []
     lower = min(curves.values(), key=lambda one: one[-1][2])
     for (name, found), colour in zip(curves.items(), SERIES, strict=False):
         xs, ys = [1e3 * seconds for _, seconds, _ in found], [rate for _, _, rate in found]
         ax.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.6, label=name)
+        side, up, right = ((5, -5), "top", "left") if found is lower else ((-6, 4), "bottom", "right")
         for (batch, _, _), x, y in zip(found, xs, ys, strict=True):
-            knee, last = batch == half[name], batch == found[-1][0]
-            if knee:
+            words, place, align = str(batch), side, (right, up)
+            if batch == half[name]:
                 ax.plot([x], [y], "D", color="white", markeredgecolor=colour, markeredgewidth=2, markersize=9, zorder=3)
-            if last:
-                ax.plot([x], [y], "s", color=LIMIT, markersize=8, zorder=3)
-            words = f"{batch}: as many bytes of\ncache as of weights" if knee else str(batch)
-            words = f"{batch}: memory is full" if last else words
-            if knee or last:
-                ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
-            elif abs(batch / half[name] - 1) > 0.5 and abs(batch / found[-1][0] - 1) > 0.5:
-                place, side = ((8, -7), "left") if found is lower and batch > 1 else ((-7, 3), "right")
-                if batch == 1:  # the curves begin side by side
-                    right = x == max(1e3 * one[0][1] for one in curves.values())
-                    place, side = ((8, -4), "left") if right else ((-8, -4), "right")
-                ax.annotate(words, (x, y), place, textcoords="offset points", ha=side, fontsize=SMALLEST, color=colour,
-                            weight="bold", va="top" if found is lower and batch > 1 else "baseline")
+            if batch == found[-1][0]:
+                words, place, align = f"{batch}: memory is full", (8, 0), ("left", "center")
+            if batch == 1:  # the curves begin side by side
+                far = x == max(1e3 * one[0][1] for one in curves.values())
+                place, align = ((7, -2), ("left", "center")) if far else ((-7, -2), ("right", "center"))
+            ax.annotate(words, (x, y), place, textcoords="offset points", ha=align[0], va=align[1], fontsize=SMALLEST,
+                        color=INK)
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
+    ax.plot([], [], "D", color="white", markeredgecolor=INK, markeredgewidth=2, markersize=9,
+            label="as many bytes of cache as of weights")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
-    ax.set_ylim(100, max(1e5, 2 * max(one[-1][2] for one in curves.values())))
+    ax.set_ylim(0, 1.45 * max(one[-1][2] for one in curves.values()))
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
     ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
