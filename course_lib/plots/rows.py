@@ -32,6 +32,10 @@ def _cells(ax: Axes, row: int, kinds: Sequence[str], words: Sequence[str], follo
                 weight="bold" if here else "normal")
 
 
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
 def filled_rows(requests: Sequence[tuple[int, int]], budget: int, slots: int) -> list[list[tuple[int, str]]]:
     """Return the tokens of each step as (request, "answer" or "prompt"); requests are (prompt, answer).
 
@@ -67,7 +71,7 @@ def rows_of_steps(
         seen = {n for later in steps[:y] for n, _ in later}
         joins = [NAMES[n] for n in dict(row) if n not in seen]
         leaves = [NAMES[n] for n in dict(row) if not any(n in dict(later) for later in steps[y + 1 :])]
-        words = ", ".join([f"{', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]} {verb}{'s' * (len(names) == 1)}"
+        words = ", ".join([f"{_listed(names)} {verb}{'s' * (len(names) == 1)}"
                            for names, verb in ((joins, "join"), (leaves, "leave")) if names])
         ax.text(budget + 0.35, y + 0.43, words, va="center", fontsize=SMALLEST, color=INK)
         told.append(f"step {y + 1}: {''.join(NAMES[n] for n, _ in row)}, {words}".removesuffix(", "))
