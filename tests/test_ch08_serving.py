@@ -109,35 +109,31 @@ def good(way, rate, slots=256) -> float:
     return rate * day(way, rate, slots).share(**DAY)
 
 
-def test_the_knees_of_the_three_servers_with_256_and_with_64_slots():
-    knees = {slots: [round(day(way, 60, slots).carried) for way in (serving.static_batches, serving.continuous, CHUNKS)]
-             for slots in (256, 64)}
-    assert knees == {256: [24, 35, 50], 64: [15, 28, 49]}
+def test_how_many_requests_each_server_finishes_in_a_flood():
+    carried = [round(day(way, 60).carried) for way in (serving.static_batches, serving.continuous, CHUNKS)]
+    assert carried == [24, 35, 50]
     text = text_of_the_chapter()
-    assert "moves the knee from 24 requests a second to 35, and chunks move it to 50" in text
+    assert "the static server finishes 24 a second" in text and "get as far as 50" in text
     crowd = day_of_traffic.arrivals(10)
     assert len(crowd) / crowd[-1].arrival == pytest.approx(10)
     prompts = [WORKER.prefill(request, [])[0] for request in crowd]
     tokens = [(r.output - 1) * WORKER.token_flops + sum(range(r.prompt + 1, r.prompt + r.output)) * WORKER.score_flops
               for r in crowd]
     each = [1e3 * sum(values) / len(crowd) for values in (prompts, [flops / WORKER.gpu.bf16 for flops in tokens])]
-    assert [round(ms, 1) for ms in each] == [17.5, 2.5] and round(1e3 / day(serving.continuous, 60).carried) == 28
-    needed = sum(serving.blocks_for(r.prompt + r.output, 16) for r in crowd) / len(crowd)
-    assert f"holds {WORKER.blocks():,} blocks and an average request needs {needed:.0f}, so 310 fit" in text
-    assert round(WORKER.blocks() / needed, -1) == 310
+    assert f"That is {sum(each):.0f} ms of arithmetic" in text and 1e3 / sum(each) < 50.5
+    tokens = sum(request.prompt + request.output for request in crowd) / len(crowd)
+    assert f"has {round(tokens, -1):,.0f} tokens, prompt and answer" in text
+    assert f"room for about {round(16 * WORKER.blocks() / tokens, -1):.0f} average requests" in text
 
 
-def test_best_against_best_the_continuous_server_carries_1_4_times_as_much_and_answers_13_times_as_many_well():
+def test_best_against_best_the_continuous_server_carries_half_as_much_again_and_answers_13_times_as_many_well():
     static, continuous = serving.static_batches, serving.continuous
-    assert f"{day(continuous, 60).carried / day(static, 60).carried:.1f}" == "1.4"
+    assert day(continuous, 60).carried / day(static, 60).carried == pytest.approx(1.45, abs=0.01)
     best = [max(good(way, rate) for rate in rates)
             for way, rates in ((static, (2, 4, 6, 10, 15)), (continuous, (30, 34, 36, 40)), (CHUNKS, (45, 50, 55)))]
     assert [f"{most:.2g}" for most in best] == ["2.6", "34", "50"] and 13 < best[1] / best[0] < 13.5
     assert good(static, 10) == pytest.approx(2, rel=0.05)  # four of five wait too long
     assert good(continuous, 30) > 29.9 and good(CHUNKS, 45) > 44.9  # everybody is answered well
-    later = [1e3 * (day(CHUNKS, rate).percentile("ttft", 50) - day(continuous, rate).percentile("ttft", 50))
-             for rate in (2, 10, 20)]
-    assert all(1.5 < ms < 4.5 for ms in later)
 
 
 def test_a_small_budget_is_best_for_tpot_where_a_step_has_no_fixed_cost():
@@ -189,6 +185,7 @@ def test_four_guesses_cost_a_single_user_nothing_and_256_users_much():
         return WORKER.seconds(new, new * 1000, users * 1000)
 
     assert [step(users, 4) / step(users, 0) < 1.01 for users in (1, 64, 256)] == [True, True, False]
+    assert sum(0.8**n for n in range(5)) / (step(1, 4) / step(1, 0) + 0.4) > 2  # "more than twice as fast"
 
 
 def test_with_promises_6_requests_fill_the_cache_and_on_demand_23():
@@ -215,23 +212,25 @@ def text_of_the_chapter() -> str:
 
 def test_numbers_in_the_text_and_in_the_paper_problems_are_right():
     llama, h100, text = MODELS["Llama-3-8B"], GPUS["H100 SXM"], text_of_the_chapter()
-    small, large = (solutions.kv_cache_bytes(MODELS[name], 1) for name in ("Llama-3-8B", "Llama-2-7B"))
+    small = solutions.kv_cache_bytes(llama, 1)
     kept = solutions.kv_cache_bytes(llama, 8000)
     read = parameter_count(llama) - llama.vocabulary * llama.hidden
     scores = 4 * llama.layers * llama.hidden * 8000
     intensity = (2 * read + scores) / kept
     assert f"Llama-3-8B must come out at {small:,} bytes a token" in text
-    assert f"Llama-2-7B keeps {large:,} bytes a token, Llama-3-8B {small:,}" in text
-    assert f"a factor of {large // small}." in text
+    assert f"8,000 · {small:,} bytes are {kept / 1e9:.2f} GB, so {kept / 50e6:.0f} ms" in text
     assert f"from about {ridge_point(h100):.0f} sequences on" in text
-    assert f"The weights, {2 * read / 1e9:.0f} GB, are read once for everybody" in text
+    one = WORKER.token_bytes * 1000
+    assert f"share the weights, {2 * read / 1e9:.0f} GB, but each brings {one / 1e9:.3f} GB" in text
+    assert f"approx {64 * (2 * read + one) / (2 * read + 64 * one):.0f}$$" in text
     assert f"reads {kept / 1e9:.2f} GB of keys and values" in text
     assert f"2 · {read / 1e9:.1f} billion FLOPs" in text
-    assert f"= {scores / 1e9:.1f} billion: {intensity:.0f} FLOPs per byte" in text
+    assert f"= {scores / 1e9:.1f} billion." in text and f"= {intensity:.0f} FLOPs per byte" in text
     promised, used = (serving.blocks_for(1000 + tokens, 16) for tokens in (4096, 130))
     assert f"books {promised} blocks and fills {used}" in text
-    bound = 1555e9 / (WORKER.read_bytes + 1088 * WORKER.token_bytes)  # 1,024 tokens in, 64 of 128 out
-    assert f"Your bound allows {bound:.0f}, so it reached {75 / bound:.0%}".replace("%", " %") in text
+    bound = 1e3 * solutions.decode_lower_bound(llama, h100, 1, 1000)
+    assert f"Your bound says {bound:.1f} ms, about 70 % of that" in text
+    assert bound / 6.48 == pytest.approx(0.7, abs=0.01)
+    assert f"Your bound says {1e3 * solutions.decode_lower_bound(llama, h100, 16, 1000):.1f} there" in text
     document = WORKER.prefill(serving.Request(0, 0.0, 8000, 1), [])[0]
     assert f"keeps the GPU for {1e3 * document:.0f} ms" in text
-    assert f"which must read {2 * (parameter_count(MODELS['Llama-3-70B']) - 128256 * 8192) / 1e9:.0f} GB" in text

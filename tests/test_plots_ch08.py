@@ -90,15 +90,10 @@ def curves() -> tuple:
 BILL = {"busy": {"in the queue": 0.01, "own prompt": 0.1, "own tokens": 0.5, "others in its steps": 0.2,
                  "others' prompts": 0.4}}
 PICTURES |= {
-    "slots and a queue": lambda: plots.slots_in_time(engines())[0],
     "a stall": lambda: plots.stall(a_stall(), title="a long prompt")[0],
-    "knees": lambda: plots.knees({"one": {2: 0.1, 9: 3.0}, "other": {2: 0.1, 9: 0.2}}, {"one": 5, "other": 8},
-                                 objective=1, ylabel="seconds", title="two knees"),
     "a bill": lambda: plots.bill(BILL, title="one answer", strips={"busy": [(1.0, 1.01), (1.1, 1.11)]})[0],
     "goodput": lambda: plots.goodput_over_rate({"one": {2: 2, 9: 1.5}, "other": {2: 2, 9: 9}}, title="answered well"),
     "promises": lambda: plots.promised_blocks({"all": [(10, 50), (20, 50)], "none": [(9, 9)] * 9}, 100, title="blocks"),
-    "split steps": lambda: plots.reading_and_messages({"small": {1: (4e-3, 0), 8: (1e-3, 1e-3)}}, title="one step")[0],
-    "one engine's slots": lambda: plots.slots_in_time({"static": engines()["static"]}, queue=False)[0],
     "batches": lambda: plots.batch_gain(*curves(), title="more for all, slower for each"),
     "latencies": lambda: plots.latencies(engines(), "ttft", limit=1, title="first tokens"),
 }
@@ -117,27 +112,18 @@ def test_a_long_prompt_stops_the_others_and_in_chunks_it_does_not():
     assert "slot 0: 135 ms from token to token" in words and "slot 0: never more than 9 ms" in words
 
 
-def test_the_queue_is_empty_when_the_last_request_starts():
-    served = engines()
-    for ax, result in zip(plots.slots_in_time(served), served.values(), strict=True):
-        (line,) = ax.lines
-        started = min(event.start for event in result.events if event.label == "11")
-        assert line.get_xdata()[0] == pytest.approx(1e3 * started)
+def test_a_row_outlines_the_request_to_follow_and_an_end_cuts_both_timelines():
+    outlined = [patch for patch in plots.rows_of_steps().patches if patch.get_linewidth() > 1]
+    assert [round(patch.get_y()) + 1 for patch in outlined] == [2, 2, 3, 4]
+    assert {ax.get_xlim() for ax in plots.stall(a_stall(), title="", begin=0.08, until=0.25)} == {(80, 250)}
 
 
-def test_each_request_has_its_number_and_the_widest_grey_is_named():
-    for ax in plots.slots_in_time(engines(), queue=False):
-        words = [text.get_text() for text in ax.texts]
-        assert set(words) == {*map(str, range(12)), "empty"} and words.count("empty") == 1
-
-
-def test_slots_are_hatched_while_another_ones_prompt_is_read():
-    result = engines()["static"]
-    (ax,) = plots.slots_in_time({"static": result}, queue=False)
-    hatched = [(bar.get_x(), round(bar.get_y() + bar.get_height() / 2)) for bar in ax.patches if bar.get_hatch()]
-    read = [event for event in result.events if event.kind == "prefill"]
-    assert len(hatched) == 3 * len(read) == 36
-    assert {slot for x, slot in hatched if x == pytest.approx(1e3 * read[0].start)} == {0, 1, 2, 3} - {read[0].rank}
+def test_slots_are_hatched_while_another_ones_prompt_passes():
+    whole, pieces = plots.stall(a_stall(), title="a long prompt")
+    (start,) = [event.start for event in a_stall()["whole"].events if event.label == "3" and event.kind == "prefill"]
+    hatched = [bar for bar in whole.patches if bar.get_hatch() and bar.get_x() == pytest.approx(1e3 * start)]
+    assert {round(bar.get_y() + bar.get_height() / 2) for bar in hatched} == {0, 1, 2}
+    assert not [bar for bar in pieces.patches if bar.get_hatch() and bar.get_x() >= 80]
 
 
 def test_a_bill_tells_its_parts_and_how_many_tokens_came():
@@ -154,7 +140,7 @@ def test_promises_tell_what_is_used_and_what_is_taken():
 
 def test_the_goodput_of_a_server_is_named_by_its_most():
     ax = plots.goodput_over_rate({"one": {2: 2, 9: 1.5}, "other": {2: 2, 9: 8.75}}, title="answered well")
-    assert {"one: at most 2", "other: at most 8.75"} <= {text.get_text() for text in ax.texts}
+    assert {"one: at most 2.0", "other: at most 8.8"} <= {text.get_text() for text in ax.texts}
 
 
 def test_latencies_tell_the_percentiles_and_the_objective():
@@ -164,34 +150,22 @@ def test_latencies_tell_the_percentiles_and_the_objective():
 
 # How requests share a step
 
-PICTURES |= {"a padded batch": lambda: plots.padded_batch([(3, 2), (4, 16), (5, 4), (4, 2)])[0],
-             "a mask": plots.row_mask, "rows": plots.rows_of_steps}
+PICTURES |= {"rows": plots.rows_of_steps}
 
 
-@pytest.mark.parametrize("name", list(PICTURES)[-3:])
+@pytest.mark.parametrize("name", list(PICTURES)[-1:])
 def test_letters_of_how_requests_share_a_step_are_large_enough(name):
     test_every_picture_is_legible(name)
 
 
-def test_a_padded_batch_counts_what_it_uses():
-    whole, joined = plots.padded_batch([(3, 2), (4, 16), (5, 4), (4, 2)])
-    assert whole.get_title("left").endswith("40 of 84 places are used") and len(whole.patches) == 84
-    assert "12 padded" in joined.get_title("left") and len(joined.patches) == 20
-
-
-def test_a_token_of_a_row_sees_its_own_request_up_to_itself():
-    words = plots.words_of(plots.row_mask().figure)
-    assert "A4 sees A1 to A4; B6 sees B1 to B6; C1 sees C1 to C1" in words
-
-
 def test_rows_hold_the_budget_at_most_and_every_token_of_every_request():
-    requests = [(1, 5, 4), (1, 6, 3), (2, 3, 5), (4, 9, 2)]
-    rows = filled_rows(requests, budget=8)
-    assert all(len(row) <= 8 for row in rows)
-    for number, (begin, prompt, answer) in enumerate(requests):
+    requests = [(3, 2), (4, 16), (5, 4), (3, 2)] * 3
+    rows = filled_rows(requests, budget=8, slots=4)
+    assert len(rows) == 25 and all(len(row) <= 8 and len(dict(row)) <= 4 for row in rows)
+    for number, (prompt, answer) in enumerate(requests):
         mine = [(step, kind) for step, row in enumerate(rows, start=1) for n, kind in row if n == number]
         kinds = [kind for _, kind in mine]
-        assert kinds == ["prompt"] * prompt + ["answer"] * (answer - 1) and mine[0][0] >= begin
+        assert kinds == ["prompt"] * prompt + ["answer"] * (answer - 1)
         steps = [step for step, kind in mine if kind == "answer"]
         assert steps == list(range(steps[0], steps[0] + answer - 1))  # none without a token
 

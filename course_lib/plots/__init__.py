@@ -101,14 +101,13 @@ from course_lib.plots.replicas import replica_paths, replicas, row_weights
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
-from course_lib.plots.rows import padded_batch, row_mask, rows_of_steps
+from course_lib.plots.rows import rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
-from course_lib.plots.split_steps import reading_and_messages
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.states import three_states
@@ -123,7 +122,7 @@ from course_lib.plots.tree import tree_rounds
 from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
 from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import whole_at_once
-from course_lib.plots.waiting import batch_gain, knees, longest_gap, slots_in_time, stall
+from course_lib.plots.waiting import batch_gain, longest_gap, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
 from course_lib.plots.winners import seconds_over_nodes
 
@@ -207,7 +206,6 @@ __all__ = [
     "interruptions",
     "kept_tensors",
     "kernel_traces",
-    "knees",
     "ladder",
     "lanes",
     "late_barrier",
@@ -249,7 +247,6 @@ __all__ = [
     "orders_of_adding",
     "overlapped_block",
     "owners",
-    "padded_batch",
     "padded_shards",
     "passes_and_computing",
     "pipeline_of_nodes",
@@ -264,7 +261,6 @@ __all__ = [
     "rails",
     "rates_below_ports",
     "rates_over_size",
-    "reading_and_messages",
     "recorder_dumps",
     "replica_paths",
     "replicas",
@@ -273,7 +269,6 @@ __all__ = [
     "ring_step",
     "roofline",
     "round_trip",
-    "row_mask",
     "row_weights",
     "rows_of_steps",
     "save_beside",
@@ -292,7 +287,6 @@ __all__ = [
     "shared_heads",
     "sheet",
     "shrinking_sum",
-    "slots_in_time",
     "slow_rank",
     "smoothed_losses",
     "split_backward",

@@ -56,21 +56,21 @@ def one_answer(
     if inside:
         middle = (ends[0] + ends[-1]) / 2
         _note(ax, ends[0] / 2, 1, "computing the prompt", INK)
-        _note(ax, middle, 0.52, f"computes {share:.1%} of the time: the green hairlines (drawn wider)", INK)
+        _note(ax, middle, 0.52, f"busy {share:.1%} of the time: green, drawn wider", INK)
         _note(ax, middle, 2.48, f"weights, keys and values: {read / 1e9:.0f} GB for every token", INK)
-        ax.text(0.3, 2.48, "weights, once (drawn together)", va="center", fontsize=SMALLEST, color=INK)
+        ax.text(0.3, 2.48, "weights: once for the whole prompt", va="center", fontsize=SMALLEST, color=INK)
         _note(ax, (moved[0] + ends[0]) / 2, 2, "idle", INK)
         title = "While tokens are made, the GPU's arithmetic waits for its memory"
     else:
         _note(ax, ends[0] / 2, 1, f"prefill: a prompt of {prompt:,} tokens", INK)
         _bracket(ax, ends[0], ends[-1], 1.38)
         _note(ax, (ends[0] + ends[-1]) / 2, 1.75, f"decode: a step of {step:.1f} ms for each token", INK)
-        title = "An answer comes in two speeds"
+        title = "An answer comes at two speeds"
     names = ["tokens at\nthe user", *({"arithmetic": "arithmetic", "memory": "memory"} if inside else ["GPU"])]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(rows) + (0.7 if inside else 0.95), -0.55)
     ax.set_xlim(0, ends[-1] * 1.02)
-    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}; no real one is faster)", fontsize=SMALLEST)
+    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}; a lower bound)", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     told = [f"the prompt of {prompt:,} tokens takes {spans[0]:.1f} ms, then a token comes every {step:.2f} ms"]
     if inside:

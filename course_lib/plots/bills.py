@@ -13,6 +13,7 @@ from course_lib.plots.canvas import COMPUTE, FORWARD, INK, SMALLEST, TITLE, WAIT
 
 PARTS = {"in the queue": WAITING, "own prompt": FORWARD, "own tokens": COMPUTE, "others in its steps": "#C5E6DC",
          "others' prompts": "#D3E9F7"}
+LABELS = {"others in its steps": "longer steps, because of others", "others' prompts": "others' prompts between"}
 HATCHES = {"others in its steps": "...", "others' prompts": "///"}
 
 
@@ -59,8 +60,9 @@ def _sums(ax: Axes, answers: Mapping[str, Mapping[str, float]]) -> None:
         told.append(f"{name}: " + ", ".join(f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items() if s > 0.0005))
     ax.set_xlim(0, 1.13 * longest)
     shown = [part for part in PARTS if any(parts.get(part, 0) > 0.0005 for parts in answers.values())]
-    legend_below(ax, [Patch(facecolor=PARTS[part], edgecolor=INK, hatch=HATCHES.get(part, ""), label=part)
-                      for part in shown])
+    legend_below(ax, [Patch(facecolor=PARTS[part], edgecolor=INK, hatch=HATCHES.get(part, ""),
+                            label=LABELS.get(part, part))
+                      for part in shown], columns=3)
     ax.set_ylim(len(answers) - 0.3, -0.5)
     ax.set_yticks(range(len(answers)), list(answers))
     ax.set_xlabel("ms in all, added up by what they were spent on (simulated)", fontsize=SMALLEST)

@@ -82,8 +82,8 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
     low.set_ylim(4.9, -0.55)
     written = "    ".join(f"{names[row]}: {', '.join(map(str, table))}" for row, table in enumerate(tables))
     _tables(low, tables)
-    low.set_title(f"In blocks of {size}: {used / (size * sum(needs)):.0%} of what is handed out is used, "
-                  f"and {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
+    low.set_title(f"The same {total * size} places in blocks of {size}: {used / (size * sum(needs)):.0%} of what "
+                  f"is handed out is used, {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
     for ax in (top, low):
         ax.axis("off")
     say(top, ", ".join(f"request {names[row]} uses {tokens} of {longest} places"
@@ -101,13 +101,12 @@ def _block(
 ) -> None:
     """Draw one block below its number: whose tokens lie in it, and which; white where it is nobody's."""
     (x, y), filled = at, min(size, tokens - place * size)
-    for cell in range(size):
-        if row is None:  # an outline
-            look = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
-        else:
-            look = {"facecolor": FACES[row] if cell < filled else WAITING, "linewidth": 0}
-        wide = 1.0 if row is not None and cell < filled - 1 else 0.94  # no gaps where words stand
+    for cell in range(0 if row is None else size):
+        look = {"facecolor": FACES[row] if cell < filled else WAITING, "linewidth": 0}
+        wide = 1.0 if cell < filled - 1 else 0.94  # no gaps where words stand
         ax.add_patch(plt.Rectangle((x + cell, y), wide, 0.95, **look))
+    if row is None:
+        ax.add_patch(plt.Rectangle((x, y), size - 0.06, 0.95, facecolor="white", edgecolor=GREY, linewidth=0.8))
     ax.text(x + size / 2, y - 0.22, str(block), ha="center", va="center", fontsize=SMALLEST, color=INK)
     if row is not None:
         first, last = place * size + 1, place * size + filled

@@ -1,8 +1,7 @@
-"""What the users of a server wait for: the slots they share, a long prompt among them, a queue that grows."""
+"""What the users of a server wait for: a long prompt among short answers, a larger batch."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,37 +14,6 @@ from course_lib.plots.timelines import timelines
 
 NAMES = {"idle": "slot is empty", "prefill": "prompt", "decode": "tokens"}  # what a slot works on
 OTHERS, HATCH = "#D3E9F7", "///"  # it waits meanwhile for somebody else's prompt
-
-
-def slots_in_time(served: Mapping[str, Any], *, clock: str = "", queue: bool = True) -> list[Axes]:
-    """Draw the slots of engines as `timelines` does, hatched where a slot waits for a prompt in another one.
-
-    Each request's number stands in its widest piece, and "empty" in the widest grey. With `queue` a line in each shows
-    when its queue becomes empty.
-    """
-    axes = timelines(served, row="slot", clock=clock, names=NAMES)
-    longest = max(other.seconds for other in served.values())
-    for ax, result in zip(axes, served.values(), strict=True):
-        factor = ax.get_xlim()[1] / longest
-        for text in list(ax.texts):
-            text.remove()
-        _hatch_others(ax, result, factor)
-        widest = {event.label: event for event in sorted(result.events, key=lambda event: event.end - event.start)}
-        for event in widest.values():
-            ax.text((event.start + event.end) / 2 * factor, event.rank, event.label, ha="center", va="center",
-                    fontsize=SMALLEST, zorder=3)
-        _name_widest_grey(ax, result, factor)
-        if queue:
-            firsts: dict[str, float] = {}
-            for event in result.events:
-                firsts.setdefault(event.label, event.start)
-            last = max(firsts.values())
-            ax.axvline(last * factor, color=INK, linestyle="--", linewidth=1.3, zorder=4)
-            ax.text(last * factor, 1.0, "nobody waits any more", transform=ax.get_xaxis_transform(), ha="center",
-                    va="bottom", fontsize=SMALLEST, color=INK)
-            ax.set_title(ax.get_title("left"), fontsize=TITLE, loc="left", pad=18)  # above those words
-    _legend_with_others(axes[0])
-    return axes
 
 
 def _legend_with_others(ax: Axes) -> None:
@@ -68,19 +36,6 @@ def _hatch_others(ax: Axes, result: Any, factor: float) -> None:
                             hatch=HATCH, edgecolor=INK, linewidth=0, zorder=2)
 
 
-def _name_widest_grey(ax: Axes, result: Any, factor: float) -> None:
-    reading = [(event.start, event.end) for event in result.events if event.kind == "prefill"]
-    gaps = []
-    for slot in range(len(result)):
-        mine = sorted([(event.start, event.end) for event in result.events if event.rank == slot] + reading)
-        busy_until = mine[0][1]
-        for start, end in [*mine, (result.seconds, result.seconds)]:
-            gaps.append((start - busy_until, busy_until, slot))
-            busy_until = max(busy_until, end)
-    length, start, slot = max(gaps)
-    ax.text((start + length / 2) * factor, slot, "empty", ha="center", va="center", fontsize=SMALLEST, zorder=3)
-
-
 def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
     """Return from when to when a slot's user waits longest for a token, from one to the next.
 
@@ -90,12 +45,12 @@ def longest_gap(result: Any, slot: int = 0) -> tuple[float, float]:
     return max(zip(comes, comes[1:], strict=False), key=lambda span: span[1] - span[0])
 
 
-def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[Axes]:
-    """Draw what a long prompt does to the others from `begin` seconds on, with the longest wait for a token of slot 0.
+def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0, until: float = 0.0) -> list[Axes]:
+    """Draw what a long prompt does to the others from `begin` to `until` seconds (0: to the end).
 
-    A timeline for each of `served`, which recorded its steps one by one.
+    A timeline for each of `served`, which recorded its steps one by one, with the longest wait for a token of slot 0.
     """
-    clock = "ms on the simulated engine's clock; a piece is one step, and a token comes at its end"
+    clock = "ms (simulated); a piece is one step, and a token comes at its end"
     axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
     unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
     for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
@@ -106,48 +61,11 @@ def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0) -> list[
                                                                   "shrinkB": 0})
         ax.text((start + end) / 2, -0.85, words, ha="center", va="bottom", fontsize=SMALLEST, color=LIMIT)
         ax.set_ylim(len(result) - 0.5, -1.9)
-        ax.set_xlim(left=begin * unit)
+        ax.set_xlim(begin * unit, until * unit or None)
         ax.set_title(name, fontsize=TITLE, loc="left")
         say(ax, f"slot 0: {words}, from {start:.0f} to {end:.0f} ms")
     _legend_with_others(axes[0])
     return axes
-
-
-def knees(
-    waits: Mapping[str, Mapping[float, float]], limits: Mapping[str, float], *, objective: float, ylabel: str,
-    title: str,
-) -> Axes:  # fmt: skip
-    """Draw seconds over requests per second, a line for each server, and the objective as a line across.
-
-    A dotted line stands at `limits[name]`, the requests per second that a server can carry.
-    """
-    ax = new_axes(None, 3.6)
-    told = [f"{ylabel} over requests per second"]
-    for (name, found), colour, marker in zip(waits.items(), SERIES, "os^D", strict=False):
-        rates, seconds = list(found), list(found.values())
-        ax.plot(rates, seconds, color=colour, marker=marker, markersize=5, linewidth=1.8)
-        ax.annotate(name, (rates[-1], seconds[-1]), (6, 0), textcoords="offset points", va="center", color=INK,
-                    fontsize=SMALLEST, weight="bold", annotation_clip=False)
-        ax.axvline(limits[name], color=colour, linestyle=":", linewidth=1.6)
-        ax.text(limits[name], 1.0, f"knee at {limits[name]:.0f}", transform=ax.get_xaxis_transform(), ha="center",
-                va="bottom", color=INK, fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: " + ", ".join(f"{s:.2g} s at {rate:.3g}" for rate, s in found.items())
-                    + f"; at most {limits[name]:.1f} requests a second")
-    ax.axhline(objective, color=INK, linestyle="--", linewidth=1.4)
-    last = max(rate for found in waits.values() for rate in found)
-    words = f"objective: {objective:g} s"
-    ax.text(0.45 * last, objective * 0.85, words, color=INK, fontsize=SMALLEST, va="top")
-    ax.set_yscale("log")
-    least = min(seconds for found in waits.values() for seconds in found.values())
-    ax.set_ylim(bottom=10 ** math.floor(math.log10(least)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
-    ax.set_ylabel(ylabel, fontsize=SMALLEST)
-    ax.grid(True, color="#EEEEEE")
-    ax.set_axisbelow(True)
-    ax.set_title(title, fontsize=TITLE, loc="left", pad=18)
-    say(ax, "\n".join([*told, f"a line at {objective:g} s"]))
-    return ax
 
 
 def batch_gain(
@@ -156,36 +74,33 @@ def batch_gain(
     """Draw tokens per second over each user's ms per token; `curves[name]` holds (batch, seconds, tokens/s) in order.
 
     `half[name]` is the batch at which keys and values weigh as much as weights: a diamond marks it, where it fits. The
-    axis is logarithmic, so that requests of 500 and of 8,000 tokens are read on the same one.
+    last batch of each is where memory is full. Every dot bears the number of its sequences.
     """
     ax = new_axes(None, 4.4)
-    ax.set_yscale("log")
     told = []
     lower = min(curves.values(), key=lambda one: one[-1][2])
     for (name, found), colour in zip(curves.items(), SERIES, strict=False):
         xs, ys = [1e3 * seconds for _, seconds, _ in found], [rate for _, _, rate in found]
         ax.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.6, label=name)
+        side, up, right = ((5, -5), "top", "left") if found is lower else ((-6, 4), "bottom", "right")
         for (batch, _, _), x, y in zip(found, xs, ys, strict=True):
-            knee, last = batch == half[name], batch == found[-1][0]
-            if knee:
+            words, place, align = str(batch), side, (right, up)
+            if batch == half[name]:
                 ax.plot([x], [y], "D", color="white", markeredgecolor=colour, markeredgewidth=2, markersize=9, zorder=3)
-            if last:
-                ax.plot([x], [y], "s", color=LIMIT, markersize=8, zorder=3)
-            words = f"{batch}: as many bytes of\ncache as of weights" if knee else str(batch)
-            words = f"{batch}: memory is full" if last else words
-            if knee or last:
-                ax.annotate(words, (x, y), (8, -6), textcoords="offset points", va="top", fontsize=SMALLEST)
-            elif abs(batch / half[name] - 1) > 0.5 and abs(batch / found[-1][0] - 1) > 0.5:
-                place, side = ((8, -7), "left") if found is lower and batch > 1 else ((-7, 3), "right")
-                if batch == 1:  # the curves begin side by side
-                    right = x == max(1e3 * one[0][1] for one in curves.values())
-                    place, side = ((8, -4), "left") if right else ((-8, -4), "right")
-                ax.annotate(words, (x, y), place, textcoords="offset points", ha=side, fontsize=SMALLEST, color=colour,
-                            weight="bold", va="top" if found is lower and batch > 1 else "baseline")
+            if batch == found[-1][0]:
+                words, place, align = f"{batch}: memory is full", (8, 0), ("left", "center")
+            if batch == 1:  # the curves begin side by side
+                far = x == max(1e3 * one[0][1] for one in curves.values())
+                place, align = ((7, -2), ("left", "center")) if far else ((-7, -2), ("right", "center"))
+            ax.annotate(words, (x, y), place, textcoords="offset points", ha=align[0], va=align[1], fontsize=SMALLEST,
+                        color=INK)
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))
+    ax.plot([], [], "D", color="white", markeredgecolor=INK, markeredgewidth=2, markersize=9,
+            label="as many bytes of cache as of weights")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlim(0, 1.25 * ax.get_xlim()[1])
-    ax.set_ylim(100, max(1e5, 2 * max(one[-1][2] for one in curves.values())))
+    most = max(one[-1][2] for one in curves.values())
+    ax.set_ylim(-0.07 * most, 1.45 * most)
     ax.set_xlabel("milliseconds per token, as each user sees it", fontsize=SMALLEST)
     ax.set_ylabel("tokens per second, all users", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
