@@ -22,9 +22,10 @@ def float_bits(weight: float, losses: Sequence[float] = (), ax: Axes | None = No
     ax.set_ylim(-2.0, 11.0)
     bits, power = bits_of(weight), int(bits_of(weight)[1:9], 2) - 127
     ax.set_title("One flip makes the weight enormous; the others leave it small", fontsize=TITLE, loc="left")
-    ax.text(0.1, 9.9, f"weight {weight:+.4g}  =  {'-' if weight < 0 else '+'}{abs(weight) / 2.0**power:.4g} "
-                      f"\u00d7 2$^{{{power}}}$:  the exponent's bits are {power + 127}, and {power + 127} \u2212 127 = "
-                      f"{power}; the fraction says {abs(weight) / 2.0**power:.4g}", va="center", fontsize=SMALLEST)
+    fraction = f"{abs(weight) / 2.0**power:.4g}"
+    words = (f"weight {weight:+.4g}  =  {'-' if weight < 0 else '+'}{fraction} \u00d7 2$^{{{power}}}$:  the exponent's "
+             f"bits are {power + 127}, and {power + 127} - 127 = {power}; the fraction says {fraction}")  # fmt: skip
+    ax.text(0.1, 9.9, words.replace("-", "\u2212"), va="center", fontsize=SMALLEST)
     wide, told = 3.15, []
     for place, bit in enumerate(bits[:9]):
         x, number = 0.3 + wide * place, 31 - place
@@ -37,8 +38,8 @@ def float_bits(weight: float, losses: Sequence[float] = (), ax: Axes | None = No
                 color=LIMIT if huge else INK)  # fmt: skip
         if losses:
             felt = abs(losses[number] / losses[0] - 1) > 0.01
-            ax.text(x + wide / 2 - 0.12, 0.1, f"{losses[number]:.2f}", ha="center", va="center", fontsize=SMALLEST,
-                    color=LIMIT if felt else INK, weight="bold" if felt else "normal")  # fmt: skip
+            ax.text(x + wide / 2 - 0.12, 0.1, f"{losses[number]:.2f}" if felt else "same", ha="center", va="center",
+                    fontsize=SMALLEST, color=LIMIT if felt else INK, weight="bold" if felt else "normal")  # fmt: skip
         told.append(f"bit {number} is {bit}" + (f" (flipped: loss {losses[number]:.4f})" if losses else ""))
     box(ax, 0.3 + 9 * wide, 5.0, 11.6, 2.4, DIGITS, "23 bits of the fraction")
     ax.text(0.3 + 9 * wide + 5.8, 4.1, "22 to 0", ha="center", va="center", fontsize=SMALLEST)
@@ -46,9 +47,10 @@ def float_bits(weight: float, losses: Sequence[float] = (), ax: Axes | None = No
     for x, words in ((0.3 + wide / 2, "sign"), (0.3 + 5 * wide, "exponent")):
         ax.text(x, 8.1, words, ha="center", va="center", fontsize=SMALLEST)
     if losses:
-        some = {f"{loss:.2f}" for loss in losses[:23]}
+        some = {"same" if abs(loss / losses[0] - 1) <= 0.01 else f"{loss:.2f}" for loss in losses[:23]}
         ax.text(0.3 + 9 * wide + 5.8, 0.1, " or ".join(sorted(some)), ha="center", va="center", fontsize=SMALLEST)
-    below = "below each bit: its number, by what a flip multiplies the weight" + ", and the loss then" * bool(losses)
+    below = "below each bit: its number, by what a flip multiplies the weight" 
+    below += f", and the loss then (same: within 1 % of {losses[0]:.2f})" if losses else ""
     ax.text(0.1, -1.4, below, va="center", fontsize=SMALLEST)
     say(ax, f"the weight {weight:.9g}: " + ", ".join(told) + "; a flip from 0 to 1 in the exponent makes it larger, "
             "one from 1 to 0 smaller")  # fmt: skip

@@ -59,7 +59,8 @@ def straggler_trace(
         for side in ("top", "right"):
             one.spines[side].set_visible(False)
         one.set_ylabel("rank", fontsize=SMALLEST)
-        one.set_title(f"{name}: {1e3 * run.seconds:.0f} ms", fontsize=SMALLEST, loc="left")
+        waits = "" if name == next(iter(runs)) else f"; the wide pink boxes are ranks that wait for rank {slow}"
+        one.set_title(f"{name}: {1e3 * run.seconds:.0f} ms{waits}", fontsize=SMALLEST, loc="left")
         say(one, "; ".join(told))
     axes[-1, 0].set_xlabel("virtual time in ms", fontsize=SMALLEST)
     figure.suptitle(title or f"Rank {slow} works longer, and all the others show a long all-reduce", fontsize=TITLE,
