@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -133,7 +134,7 @@ def goodput_over_interval(
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xlabel("minutes of training between two saves (each mark doubles); dots: simulated", fontsize=SMALLEST)
     ax.set_ylabel("share of the time", fontsize=SMALLEST)
-    ax.set_title(f"The top is flat: from half to twice the best interval, at most {100 * worst:.0f} points less",
+    ax.set_title(f"The top is flat: from half to twice the best interval, at most {math.ceil(100 * worst)} points less",
                  fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "; ".join(f"{place / 60:.3g} min: {share:.1%} simulated, "
                       f"{expected_goodput(place, mtbf, save, restart):.1%} by formula"
