@@ -15,6 +15,7 @@ from course_lib.costs import LLAMA_3, expected_goodput, young_interval
 from course_lib.lessons.careless import End
 from course_lib.lessons.recorder import dumps_of_64, healthy
 from course_lib.plots import LIMIT, words_of
+from course_lib.plots.agents import ENDED
 
 MTBF, SAVE, RESTART = 3.09 * 3600, 120, 600
 TAU = young_interval(MTBF, SAVE)
@@ -90,7 +91,13 @@ def test_each_part_of_a_save_is_named_with_the_crashes_that_it_does_not_survive(
             for place in range(4) for power in (False, True)]  # fmt: skip
     texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
     assert [words for words in texts if words in doing] == doing and texts.count("power cut") == 1
-    assert "0 of 4 kills lose it,   1 of 4 power cuts lose it" in texts
+    assert "lost by 0 of 4 kills, 1 of 4 power cuts" in texts
+
+
+def test_what_a_kill_loses_is_lost_by_a_power_cut_too():
+    ends = [End(None, 0, False, "", "write\nshards"), End(None, 1, False, "too-early", "rename")]
+    texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
+    assert texts.count("killed or\npower cut") == 1
 
 
 def test_who_dies_is_crossed_out_and_who_is_new_is_named():
@@ -98,6 +105,7 @@ def test_who_dies_is_crossed_out_and_who_is_new_is_named():
     texts = [text.get_text() for text in ax.texts]
     assert texts.count("new worker,\nrank 0") == 2 and texts.count("new worker,\nrank 1") == 1
     assert sum(line.get_color() == LIMIT for line in ax.lines) == 2 * 3  # a worker; an agent and its worker
+    assert sum(line.get_color() == ENDED for line in ax.lines) == 2 * 2  # the healthy workers end, too
 
 
 def test_the_loss_that_is_felt_is_marked():

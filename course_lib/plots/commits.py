@@ -32,7 +32,7 @@ def two_phases(ax: Axes | None = None) -> Axes:
     ax = sheet(3.6, 44.0, 17.6, ax)
     ax.set_title("Write beside, sync, vote, rename: one whole checkpoint at every moment", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    for x, words in ((7.4, "1 beside"), (12.3, "2 sync"), (25.1, "3 vote"), (30.9, "4 commit")):
+    for x, words in ((7.2, "1 write beside"), (12.8, "2 sync"), (25.1, "3 vote"), (30.9, "4 commit")):
         ax.text(x, 16.3, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
     for rank in range(3):
         y = 13.2 - 3.0 * rank
@@ -59,8 +59,11 @@ def two_phases(ax: Axes | None = None) -> Axes:
     ax.text(37.2, 4.2, "it says b2: the new one", ha="center", va="center", fontsize=SMALLEST)
     ax.plot([30.9, 30.9], [2.6, 13.2], color=INK, linestyle=":", linewidth=1.5)
     ax.text(0.2, 4.2, "disk", va="center", fontsize=SMALLEST)
-    ax.text(4.2, 1.4, "blue: write   yellow: sync   grey: wait   b2: the identity of this save   time \u2192",
-            va="center", fontsize=SMALLEST)  # fmt: skip
+    for x, colour, words in ((4.2, PALE, "write"), (8.4, OPTIMIZER, "sync"), (12.2, "#E3BFD2", "all ranks vote"),
+                             (19.6, "#EBCBDD", "commit"), (24.6, WAITING, "wait")):  # fmt: skip
+        ax.add_patch(Rectangle((x, 0.9), 1.0, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
+        ax.text(x + 1.3, 1.4, words, va="center", fontsize=SMALLEST)
+    ax.text(43.5, 1.4, "identity b2 after a1;  time \u2192", ha="right", va="center", fontsize=SMALLEST)
     say(ax, "each rank writes its shard under a new name and syncs it, rank 0 the manifest as well; in an all-reduce "
             "all vote whether it went well; rank 0 renames the manifest; a barrier lets nobody return "
             "earlier. A crash before the rename leaves the old checkpoint, and after it the new one")  # fmt: skip
@@ -75,7 +78,9 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
     """
     row_high = 1.34
     high = row_high * len(saves)
-    ax = sheet(0.5 + high, WIDTH, 0.1 + high, ax)
+    ax = sheet(0.7 + high, WIDTH, 0.3 + high, ax)
+    ax.set_ylim(-0.2, 0.1 + high)
+    ax.text(WIDTH - 0.05, 0.0, "each row: time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)
     told = []
     for row, (name, ends) in enumerate(saves.items()):
         y, lost = row_high * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
@@ -86,19 +91,23 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
         ax.text(0.17 + 0.09 * len(name), y + 1.08, late, va="center", fontsize=SMALLEST)
         kinds = {words: [bool(end.wrong) for end in ends if bool(end.power) is power]
                  for words, power in (("kills", False), ("power cuts", True))}  # fmt: skip
-        counted = ",   ".join(f"{sum(wrong)} of {len(wrong)} {words} lose it" for words, wrong in kinds.items())
-        ax.text(WIDTH - 0.05, y + 1.08, counted, ha="right", va="center", fontsize=SMALLEST)
+        counted = ", ".join(f"{sum(wrong)} of {len(wrong)} {words}" for words, wrong in kinds.items())
+        ax.text(WIDTH - 0.05, y + 1.08, f"lost by {counted}", ha="right", va="center", fontsize=SMALLEST)
         groups = _operations(here)
         for place, (doing, moments) in enumerate(groups):
             wide = (WIDTH - 0.1) / len(groups)
             x = 0.05 + wide * place
             ways = {bool(end.power) for end in here if end.wrong and end.moment in moments}
-            box(ax, x + 0.02, y + 0.47, wide - 0.04, 0.44, LIMIT if ways else "#A8DCCB", doing)
+            if False in ways:
+                ways.add(True)  # a power cut then loses it, too; it is tried only where it leaves other files
+            box(ax, x + 0.02, y + 0.47, wide - 0.04, 0.44, LIMIT if ways else "#A8DCCB")
+            ax.text(x + wide / 2, y + 0.69, doing, ha="center", va="center", fontsize=SMALLEST,
+                    color="white" if ways else INK, weight="bold" if ways else "normal")  # fmt: skip
             words = " or\n".join(word for word, power in (("killed", False), ("power cut", True)) if power in ways)
             ax.text(x + wide / 2, y + 0.42, words, ha="center", va="top", fontsize=SMALLEST, color=LIMIT,
                     weight="bold")  # fmt: skip
         told.append(f"{name}: {lost} of {len(ends)} crashes leave no whole checkpoint")
-    ax.set_title(title or "Each careless save has a moment (orange) when a crash leaves no whole checkpoint",
+    ax.set_title(title or "Each careless save has moments (orange) when a crash leaves no whole checkpoint",
                  fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
@@ -127,7 +136,9 @@ def save_beside(ax: Axes | None = None) -> Axes:
         y, x = 13.6 - 8.2 * row, 7.6
         ax.text(0.1, y + 1.0, name, va="center", fontsize=SMALLEST, weight="bold")
         for words, width, colour in pieces:
-            box(ax, x, y, width, 2.0, colour, words)
+            box(ax, x, y, width, 2.0, colour)
+            look = {"color": "white", "weight": "bold"} if colour == COMPUTE else {"color": INK}
+            ax.text(x + width / 2, y + 1.0, words, ha="center", va="center", fontsize=SMALLEST, **look)
             x += width
         ax.text(7.3, y - 1.5, "the disk", ha="right", va="center", fontsize=SMALLEST)
         box(ax, 7.6 + begin, y - 2.5, long, 2.0, PALE, "write, sync, rename")

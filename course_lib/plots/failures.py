@@ -89,11 +89,11 @@ def interruptions(ax: Axes | None = None) -> Axes:
     ax.annotate("wrong numbers, and no error", (13, quiet), (40, quiet - 0.9), fontsize=SMALLEST, va="center",
                 arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
     total, gpus = sum(LLAMA_3.values()), sum(count for name, count in rows if name in gpu)
-    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days ({gpus / total:.0%}) came from a GPU",
+    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days came from a GPU",
                  fontsize=TITLE, x=-0.35, ha="left")  # fmt: skip
     ax.set_xlim(0, 165)
     ax.set_xlabel("unplanned interruptions", fontsize=SMALLEST)
-    ax.text(100, len(rows) - 2.6, "a GPU or its memory", fontsize=SMALLEST, color=LIMIT, weight="bold")
+    ax.text(100, len(rows) - 2.6, "a GPU or a part of it", fontsize=SMALLEST, color=LIMIT, weight="bold")
     ax.text(100, len(rows) - 3.6, "everything else", fontsize=SMALLEST, color=BLUE, weight="bold")
     say(ax, "; ".join(f"{name}: {count}" for name, count in reversed(rows)))
     return ax
