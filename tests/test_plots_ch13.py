@@ -15,6 +15,7 @@ from course_lib.costs import LLAMA_3, expected_goodput, young_interval
 from course_lib.lessons.careless import End
 from course_lib.lessons.recorder import dumps_of_64, healthy
 from course_lib.plots import LIMIT, words_of
+from course_lib.plots.agents import ENDED
 
 MTBF, SAVE, RESTART = 3.09 * 3600, 120, 600
 TAU = young_interval(MTBF, SAVE)
@@ -84,16 +85,32 @@ def test_a_copy_is_safe_only_when_the_disk_is_done():
     assert "until then a failure goes back to the save before" in words_of(ax.figure)
 
 
-def test_each_part_of_a_save_is_named_with_what_a_crash_leaves():
+def test_each_part_of_a_save_is_named_with_the_crashes_that_it_does_not_survive():
     doing = ["write\nshards", "sync", "rename", "return"]
-    ends = [End(None, place, False, "x" * (place == 2), doing[place]) for place in range(4)]
+    ends = [End(None, place, power, "x" * (place == 2 and power), doing[place])
+            for place in range(4) for power in (False, True)]  # fmt: skip
     texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
-    assert [words for words in texts if words in doing] == doing and "lost: 1\nof 4" in texts
+    assert [words for words in texts if words in doing] == doing and texts.count("power cut") == 1
+    assert "lost by 0 of 4 kills, 1 of 4 power cuts" in texts
+
+
+def test_what_a_kill_loses_is_lost_by_a_power_cut_too():
+    ends = [End(None, 0, False, "", "write\nshards"), End(None, 1, False, "too-early", "rename")]
+    texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
+    assert texts.count("killed or\npower cut") == 1
+
+
+def test_who_dies_is_crossed_out_and_who_is_new_is_named():
+    ax = plots.agents_and_workers()
+    texts = [text.get_text() for text in ax.texts]
+    assert texts.count("new worker,\nrank 0") == 2 and texts.count("new worker,\nrank 1") == 1
+    assert sum(line.get_color() == LIMIT for line in ax.lines) == 2 * 3  # a worker; an agent and its worker
+    assert sum(line.get_color() == ENDED for line in ax.lines) == 2 * 2  # the healthy workers end, too
 
 
 def test_the_loss_that_is_felt_is_marked():
     texts = {text.get_text(): text.get_color() for text in DRAWN["float_bits with losses"]().texts}
-    assert texts["2.50"] == LIMIT != texts["2.00"]
+    assert texts["2.50"] == LIMIT != texts["same"]
 
 
 def test_the_flip_that_makes_a_small_weight_enormous_is_marked():

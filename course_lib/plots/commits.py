@@ -11,7 +11,6 @@ from matplotlib.patches import Rectangle
 from course_lib.plots.canvas import (
     COLLECTIVE,
     COMPUTE,
-    GREEN,
     INK,
     LIMIT,
     OPTIMIZER,
@@ -29,11 +28,11 @@ PALE = "#BFDDF0"  # WEIGHTS, bright enough for black letters
 
 
 def two_phases(ax: Axes | None = None) -> Axes:
-    """Draw a save of three ranks: write and sync beside, ask everybody, rename, wait; and what is loaded meanwhile."""
+    """Draw a save of three ranks: write and sync beside, vote, rename, wait; and what is loaded meanwhile."""
     ax = sheet(3.6, 44.0, 17.6, ax)
-    ax.set_title("Write beside, sync, ask everybody, rename: one whole checkpoint at every moment", fontsize=TITLE,
+    ax.set_title("Write beside, sync, vote, rename: one whole checkpoint at every moment", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    for x, words in ((7.4, "1 beside"), (12.3, "2 sync"), (25.1, "3 wait"), (30.9, "4 commit")):
+    for x, words in ((7.2, "1 write beside"), (12.8, "2 sync"), (25.1, "3 vote"), (30.9, "4 commit")):
         ax.text(x, 16.3, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
     for rank in range(3):
         y = 13.2 - 3.0 * rank
@@ -50,60 +49,66 @@ def two_phases(ax: Axes | None = None) -> Axes:
             ax.add_patch(Rectangle((27.2, y), 7.2, 2.0, facecolor=WAITING, edgecolor="none"))
             ax.text(29.2, y + 1.0, "wait", ha="center", va="center", fontsize=SMALLEST)
         ax.text(38.6, y + 1.0, "returns", va="center", fontsize=SMALLEST)
-    box(ax, 23.0, 7.2, 4.2, 8.0, "#E3BFD2", "all well?\n\nall-\nreduce", edge=COLLECTIVE)
+    box(ax, 23.0, 7.2, 4.2, 8.0, "#E3BFD2", "all well?\n\n(all-\nreduce)", edge=COLLECTIVE)
     box(ax, 27.6, 13.2, 6.6, 2.0, "#EBCBDD", "rename to\nmanifest.pt", edge=SENT, line=2)
     box(ax, 34.4, 7.2, 3.8, 8.0, WAITING, "barrier")
-    ax.add_patch(Rectangle((4.2, 3.2), 26.7, 2.0, facecolor="#CCCCCC", edgecolor=INK))
+    ax.add_patch(Rectangle((4.2, 3.2), 26.7, 2.0, facecolor="#FFFFFF", edgecolor=INK))
     ax.add_patch(Rectangle((30.9, 3.2), 12.6, 2.0, facecolor="#A8DCCB", edgecolor=INK))
     ax.text(17.5, 4.2, "manifest.pt says a1: a crash here loads the old checkpoint", ha="center", va="center",
             fontsize=SMALLEST)  # fmt: skip
     ax.text(37.2, 4.2, "it says b2: the new one", ha="center", va="center", fontsize=SMALLEST)
     ax.plot([30.9, 30.9], [2.6, 13.2], color=INK, linestyle=":", linewidth=1.5)
     ax.text(0.2, 4.2, "disk", va="center", fontsize=SMALLEST)
-    ax.text(4.2, 1.4, "blue: write   yellow: sync   grey: wait   b2: the identity of this save   time \u2192",
-            va="center", fontsize=SMALLEST)  # fmt: skip
-    say(ax, "each rank writes its shard under a new name and syncs it, rank 0 the manifest as well; an all-reduce asks "
-            "whether all is well; rank 0 renames the manifest; a barrier lets nobody return earlier. A crash before "
-            "the rename leaves the old checkpoint, and after it the new one")  # fmt: skip
+    for x, colour, words in ((4.2, PALE, "write"), (8.4, OPTIMIZER, "sync"), (12.2, "#E3BFD2", "all ranks vote"),
+                             (19.6, "#EBCBDD", "commit"), (24.6, WAITING, "wait")):  # fmt: skip
+        ax.add_patch(Rectangle((x, 0.9), 1.0, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
+        ax.text(x + 1.3, 1.4, words, va="center", fontsize=SMALLEST)
+    ax.text(43.5, 1.4, "identity b2 after a1;  time \u2192", ha="right", va="center", fontsize=SMALLEST)
+    say(ax, "each rank writes its shard under a new name and syncs it, rank 0 the manifest as well; in an all-reduce "
+            "all vote whether it went well; rank 0 renames the manifest; a barrier lets nobody return "
+            "earlier. A crash before the rename leaves the old checkpoint, and after it the new one")  # fmt: skip
     return ax
 
 
 def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes | None = None) -> Axes:
-    """Draw for each way to save what each crash leaves, over the operations of one save: a lane of kills, one of power.
+    """Draw each way to save as a row of operations; where a crash can lose the checkpoint, the operation is orange.
 
-    The crashes are those of `course_lib.lessons.careless.crash_map`: of them the first runs in which some are lost, or
-    those without anybody late. What is counted are all of them.
+    The crashes are those of `course_lib.lessons.careless.crash_map`: drawn are the first runs in which some are lost,
+    or those without anybody late. What is counted are all of them, kills and power cuts.
     """
-    row_high = 1.22
+    row_high = 1.34
     high = row_high * len(saves)
-    ax = sheet(0.85 + high, WIDTH, 0.45 + high, ax)
-    told, left, wide = [], 2.05, 5.05
+    ax = sheet(0.7 + high, WIDTH, 0.3 + high, ax)
+    ax.set_ylim(-0.2, 0.1 + high)
+    ax.text(WIDTH - 0.05, 0.0, "each row: time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)
+    told = []
     for row, (name, ends) in enumerate(saves.items()):
         y, lost = row_high * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
         behind = next((end.behind for end in ends if end.wrong), None)
         here = [end for end in ends if end.behind == behind]
-        ax.text(0.0, y + 0.85, name, va="center", fontsize=SMALLEST, weight="bold")
-        late = "all in step" if behind is None else f"rank {behind} is late"
-        ax.text(0.0, y + 0.55, late, va="center", fontsize=SMALLEST)
-        ax.text(left + wide + 0.12, y + 0.7, f"lost: {lost}\nof {len(ends)}", va="center", fontsize=SMALLEST,
-                weight="bold", color=LIMIT if lost else INK)  # fmt: skip
-        for lane, words in enumerate(("killed", "power cut")):
-            bottom = y + 0.74 - 0.3 * lane
-            ax.text(left - 0.08, bottom + 0.13, words, ha="right", va="center", fontsize=SMALLEST)
-            ax.add_patch(Rectangle((left, bottom), wide, 0.26, facecolor="#F2F2F2", edgecolor="none"))
+        late = "" if behind is None else f"(drawn: rank {behind} is late)"
+        ax.text(0.05, y + 1.08, name, va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(0.17 + 0.09 * len(name), y + 1.08, late, va="center", fontsize=SMALLEST)
+        kinds = {words: [bool(end.wrong) for end in ends if bool(end.power) is power]
+                 for words, power in (("kills", False), ("power cuts", True))}  # fmt: skip
+        counted = ", ".join(f"{sum(wrong)} of {len(wrong)} {words}" for words, wrong in kinds.items())
+        ax.text(WIDTH - 0.05, y + 1.08, f"lost by {counted}", ha="right", va="center", fontsize=SMALLEST)
         groups = _operations(here)
         for place, (doing, moments) in enumerate(groups):
-            x, step = left + wide * place / len(groups), 0.985 * wide / len(groups) / len(moments)
-            ax.text(x + wide / len(groups) / 2, y + 0.39, doing, ha="center", va="top", fontsize=SMALLEST)
-            for end in here:
-                if end.moment in moments:
-                    ax.add_patch(Rectangle((x + step * (end.moment - moments[0]), y + (0.44 if end.power else 0.74)),
-                                           step, 0.26, facecolor=LIMIT if end.wrong else GREEN, edgecolor="none"))
+            wide = (WIDTH - 0.1) / len(groups)
+            x = 0.05 + wide * place
+            ways = {bool(end.power) for end in here if end.wrong and end.moment in moments}
+            if False in ways:
+                ways.add(True)  # a power cut then loses it, too; it is tried only where it leaves other files
+            box(ax, x + 0.02, y + 0.47, wide - 0.04, 0.44, LIMIT if ways else "#A8DCCB")
+            ax.text(x + wide / 2, y + 0.69, doing, ha="center", va="center", fontsize=SMALLEST,
+                    color="white" if ways else INK, weight="bold" if ways else "normal")  # fmt: skip
+            words = " or\n".join(word for word, power in (("killed", False), ("power cut", True)) if power in ways)
+            ax.text(x + wide / 2, y + 0.42, words, ha="center", va="top", fontsize=SMALLEST, color=LIMIT,
+                    weight="bold")  # fmt: skip
         told.append(f"{name}: {lost} of {len(ends)} crashes leave no whole checkpoint")
-    ax.text(left, -0.14, "time \u2192   pale: nothing unsynced, so a power cut takes no more than a kill", ha="left",
-            va="center", fontsize=SMALLEST)  # fmt: skip
-    ax.set_ylim(-0.3, 0.05 + high)
-    ax.set_title(title or "Orange: a crash at this moment leaves no whole checkpoint", fontsize=TITLE, loc="left")
+    ax.set_title(title or "Each careless save has moments (orange) when a crash leaves no whole checkpoint",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
 
@@ -131,7 +136,9 @@ def save_beside(ax: Axes | None = None) -> Axes:
         y, x = 13.6 - 8.2 * row, 7.6
         ax.text(0.1, y + 1.0, name, va="center", fontsize=SMALLEST, weight="bold")
         for words, width, colour in pieces:
-            box(ax, x, y, width, 2.0, colour, words)
+            box(ax, x, y, width, 2.0, colour)
+            look = {"color": "white", "weight": "bold"} if colour == COMPUTE else {"color": INK}
+            ax.text(x + width / 2, y + 1.0, words, ha="center", va="center", fontsize=SMALLEST, **look)
             x += width
         ax.text(7.3, y - 1.5, "the disk", ha="right", va="center", fontsize=SMALLEST)
         box(ax, 7.6 + begin, y - 2.5, long, 2.0, PALE, "write, sync, rename")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -88,11 +89,11 @@ def interruptions(ax: Axes | None = None) -> Axes:
     ax.annotate("wrong numbers, and no error", (13, quiet), (40, quiet - 0.9), fontsize=SMALLEST, va="center",
                 arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
     total, gpus = sum(LLAMA_3.values()), sum(count for name, count in rows if name in gpu)
-    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days ({gpus / total:.0%}) came from a GPU",
+    ax.set_title(f"Llama 3: {gpus} of {total} failures in {LLAMA_3_DAYS} days came from a GPU",
                  fontsize=TITLE, x=-0.35, ha="left")  # fmt: skip
     ax.set_xlim(0, 165)
     ax.set_xlabel("unplanned interruptions", fontsize=SMALLEST)
-    ax.text(100, len(rows) - 2.6, "a GPU or its memory", fontsize=SMALLEST, color=LIMIT, weight="bold")
+    ax.text(100, len(rows) - 2.6, "a GPU or a part of it", fontsize=SMALLEST, color=LIMIT, weight="bold")
     ax.text(100, len(rows) - 3.6, "everything else", fontsize=SMALLEST, color=BLUE, weight="bold")
     say(ax, "; ".join(f"{name}: {count}" for name, count in reversed(rows)))
     return ax
@@ -113,7 +114,7 @@ def goodput_over_interval(
     worst = max(expected_goodput(best, mtbf, save, restart) - expected_goodput(factor * best, mtbf, save, restart)
                 for factor in (0.5, 2))  # fmt: skip
     for place, share in simulated.items():
-        words = f"{share:.1%}\n{FACTORS.get(round(place / best, 3), '')}"
+        words = f"{share:.0%}\n{FACTORS.get(round(place / best, 3), '')}"
         ax.annotate(words, (place / 60, share), (0, -9), textcoords="offset points", ha="center", va="top",
                     fontsize=SMALLEST, color="white", weight="bold")  # fmt: skip
     for factor in (0.5, 2):
@@ -133,7 +134,7 @@ def goodput_over_interval(
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xlabel("minutes of training between two saves (each mark doubles); dots: simulated", fontsize=SMALLEST)
     ax.set_ylabel("share of the time", fontsize=SMALLEST)
-    ax.set_title(f"The top is flat: from half to twice the best interval, at most {100 * worst:.1f} points less",
+    ax.set_title(f"The top is flat: from half to twice the best interval, at most {math.ceil(100 * worst)} points less",
                  fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "; ".join(f"{place / 60:.3g} min: {share:.1%} simulated, "
                       f"{expected_goodput(place, mtbf, save, restart):.1%} by formula"
@@ -151,7 +152,7 @@ def time_spent(
     ax = new_axes(ax, 0.9 + 0.42 * len(jobs) * len(ways) + 0.3 * len(jobs))
     y, ticks, told = 0.0, [], []
     for job, mtbf in jobs.items():
-        ax.text(0, y - 0.62, job, va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(0.01, y - 0.66, job, va="center", fontsize=SMALLEST, weight="bold")
         for way, seconds in ways.items():
             shares = best_shares(mtbf, *seconds)
             left = 0.0
@@ -159,7 +160,8 @@ def time_spent(
                 ax.barh(y, shares[kind], 0.78, left=left, color=COLOURS[kind], edgecolor="white", linewidth=0.8)
                 left += shares[kind]
             ax.text(0.01, y, f"{shares['training']:.1%}", va="center", color="white", fontsize=SMALLEST, weight="bold")
-            for kind, end in (("restarting", 1.0), ("lost", 1 - shares["restarting"])):
+            for kind, end in (("restarting", 1.0), ("lost", 1 - shares["restarting"]),
+                              ("saving", shares["training"] + shares["saving"])):  # fmt: skip
                 if shares[kind] > 0.04:
                     words = f"{kind} {shares[kind]:.0%}" if shares[kind] > 0.18 else f"{shares[kind]:.0%}"
                     ax.text(end - shares[kind] / 2, y, words, ha="center", va="center", fontsize=SMALLEST)

@@ -18,7 +18,7 @@ def recorder_dumps(
     title: str = "", ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw the dumps of some ranks: a row a rank, a column a collective; who is to blame is red."""
-    rows = list(dumps if ranks is None else ranks)
+    rows, culprits = list(dumps if ranks is None else ranks), set(culprits)
     numbers = sorted({one["collective_seq_id"] for rank in rows for one in dumps[rank]})
     waiting = [one["collective_seq_id"] for rank in rows for one in dumps[rank] if one["state"] != "completed"]
     stuck = min(waiting, default=None)
@@ -37,7 +37,7 @@ def recorder_dumps(
             state = one["state"] if one else None
             if number not in numbers or state is None and number != stuck:
                 continue
-            wrong = state is None or number == stuck and rank in set(culprits)
+            wrong = state is None or number == stuck and rank in culprits
             colour, _, hatch = (LIMIT, "", "") if wrong else LOOKS[state]
             ax.add_patch(Rectangle((number - 0.48, row - 0.42), 0.96, 0.84, facecolor=colour,
                                    edgecolor="#888888" if hatch else INK, hatch=hatch, linewidth=0.5))  # fmt: skip
@@ -48,6 +48,9 @@ def recorder_dumps(
     ax.set(xlim=(numbers[0] - 0.6, numbers[-1] + 0.6), ylim=(places[-1] + 0.6, -0.6))
     ax.set_xticks(numbers, [str(number) for number in numbers])
     ax.set_yticks(places, [str(rank) for rank in rows])
+    for label, rank in zip(ax.get_yticklabels(), rows, strict=True):
+        if rank in culprits:
+            label.set(weight="bold", color=LIMIT)
     ax.set_xlabel("number of the collective", fontsize=SMALLEST)
     ax.set_ylabel("rank", fontsize=SMALLEST)
     ax.set_title(title or "One rank never came, and everybody else waits for it", fontsize=TITLE, loc="left")

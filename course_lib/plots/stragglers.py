@@ -47,10 +47,12 @@ def straggler_trace(
                 waited += event.end - event.posted
                 one.add_patch(Rectangle((1e3 * event.end - wide, y - 0.4), wide, 0.8, facecolor=RECEIVED,
                                         edgecolor=COLLECTIVE, linewidth=1.2))  # fmt: skip
+            one.text(1e3 * run.seconds + 0.01 * longest, y, f"{1e3 * waited:.1f} ms", va="center", fontsize=SMALLEST,
+                     weight="bold" if rank == slow and one is axes[-1, 0] else "normal")  # fmt: skip
             places.append((y, rank))
             told.append(f"rank {rank} is {1e3 * waited:.0f} ms in all-reduces")
             y += 1
-        one.set(xlim=(0, 1.02 * longest), ylim=(y - 0.4, -0.6))
+        one.set(xlim=(0, 1.1 * longest), ylim=(y - 0.4, -0.6))
         one.set_yticks([place for place, _ in places], [str(rank) for _, rank in places], fontsize=SMALLEST)
         for label, (_, rank) in zip(one.get_yticklabels(), places, strict=True):
             if rank == slow and name != next(iter(runs)):
@@ -59,12 +61,13 @@ def straggler_trace(
         for side in ("top", "right"):
             one.spines[side].set_visible(False)
         one.set_ylabel("rank", fontsize=SMALLEST)
-        one.set_title(f"{name}: {1e3 * run.seconds:.0f} ms", fontsize=SMALLEST, loc="left")
+        one.set_title(f"{name}: {1e3 * run.seconds:.0f} ms in all", fontsize=SMALLEST, loc="left")
+        one.set_title("in all_reduce", fontsize=SMALLEST, loc="right")
         say(one, "; ".join(told))
     axes[-1, 0].set_xlabel("virtual time in ms", fontsize=SMALLEST)
-    figure.suptitle(title or f"Rank {slow} works longer, and all the others show a long all-reduce", fontsize=TITLE,
+    figure.suptitle(title or f"All ranks wait in a long all-reduce, except the slow one: rank {slow}", fontsize=TITLE,
                     x=0.01, ha="left")  # fmt: skip
-    called = f"all_reduce, waiting included (drawn at least {SEEN:.0f} ms wide)"
+    called = f"all_reduce, with its waiting (drawn at least {SEEN:.0f} ms wide)"
     handles = [Patch(facecolor=COMPUTE, label="work"), Patch(facecolor=RECEIVED, edgecolor=COLLECTIVE, label=called)]
     legend_below(axes[0, 0], handles, columns=2)
     return axes[0, 0]
