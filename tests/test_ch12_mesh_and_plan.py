@@ -14,10 +14,10 @@ from course_lib.lessons.dry_run import dry_run
 from course_lib.lessons.mesh import by_hand, by_torch
 from course_lib.memory.training import forwards_in_flight
 from course_lib.models import MODELS
+from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
 from course_lib.planning.step import carried
 from course_lib.plots.layouts import KINDS, kind_of
-from course_lib.plots.mesh import traffic
 from exercises_tests import ch12_mesh_and_plan as checks
 from solutions import ch12_mesh_and_plan as solutions
 
@@ -105,8 +105,12 @@ def test_stages_hold_fewer_weights_and_as_many_activations():
 
 
 def test_the_step_by_hand():
-    sent = traffic()
-    assert (round(sent["tp"] / 1e9), round(8 * 7 / 8 * 8192 * 16384 * 2 / 1e9, 2)) == (241, 1.88)
+    stream = 8192 * 16384 * 2  # one micro-batch between two layers
+    own = parameters(LLAMA, 8, 16, 8, 1)[0]
+    sent = {"tp": 16 * 8 * 8 * 7 / 8 * stream, "pp": 16 * 8 * 2 * stream / 8, "dp": 6 * own * 127 / 128}
+    assert (round(stream / 1e6), round(own / 1e9, 2)) == (268, 3.19)
+    assert (round(sent["tp"] / 1e9), round(sent["pp"] / 1e9)) == (241, 9)
+    assert round(6 * 405e9 * 1024 / (0.52 * 989e12), 1) == 4.8  # computing, by hand
     step = planning.step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
     nvlink = carried(DGX_H100.gpu.link)
     assert 365e9 < nvlink < 375e9 and DGX_H100.nic.bandwidth == carried(DGX_H100.nic) == 50e9

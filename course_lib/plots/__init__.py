@@ -74,14 +74,14 @@ from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.layouts import memory_by_stages, plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts
 from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_saved, mark_span, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, ladder_text, memory_bars, strategy_bars
-from course_lib.plots.mesh import axis_traffic, mesh_of_ranks, two_axes
+from course_lib.plots.mesh import mesh_of_ranks, two_axes
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
@@ -171,7 +171,6 @@ __all__ = [
     "all_reduce_costs",
     "arrow",
     "as_html",
-    "axis_traffic",
     "bandwidth",
     "batch_gain",
     "before_after",
@@ -236,7 +235,6 @@ __all__ = [
     "mark_span",
     "mark_way",
     "memory_bars",
-    "memory_by_stages",
     "memory_timeline",
     "memory_timelines",
     "mesh_of_ranks",

@@ -102,6 +102,11 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
     return list(axes)
 
 
+def _hatch(rank: int) -> str:
+    """Return the hatch of a rank's colour: from the fifth on the same four colours come again, hatched."""
+    return "////" if rank % 8 > 3 else ""
+
+
 def causal_work(ranks: int = 8) -> list[Axes]:
     """Draw the lower triangle of scores, coloured by the rank that computes them: contiguous pieces, then zigzag."""
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.3), layout="constrained", FigureClass=Picture)
@@ -113,7 +118,8 @@ def causal_work(ranks: int = 8) -> list[Axes]:
         for rank, chunks in enumerate(deal):
             for row in chunks:
                 corners = [(0, row), (row, row), (row + 0.94, row + 0.94), (0, row + 0.94)]
-                ax.add_patch(Polygon(corners, facecolor=FACES[rank], linewidth=0))
+                ax.add_patch(Polygon(corners, facecolor=FACES[rank % 4], hatch=_hatch(rank), edgecolor="white",
+                                     linewidth=0))  # fmt: skip
                 ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
         mean = sum(work) / ranks
@@ -121,8 +127,9 @@ def causal_work(ranks: int = 8) -> list[Axes]:
         for rank, amount in enumerate(work):
             y, share = 0.45 + rank * side / 18, amount / mean
             long = 2.6 * share
-            ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor=FACES[rank], linewidth=0.6,
-                                   edgecolor=INK))  # fmt: skip
+            for hatch, edge in ((_hatch(rank), "white"), ("", INK)):
+                ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor="none" if edge == INK else
+                                       FACES[rank % 4], linewidth=0.6, hatch=hatch, edgecolor=edge))  # fmt: skip
             ax.text(side - 4.8, y + side / 44, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
         ratio = max(work) / mean
