@@ -28,6 +28,7 @@ DRAWN = {
     "shrinking_sum": lambda: plots.shrinking_sum()[0],
     "causal_work": lambda: plots.causal_work()[0],
     "plan_picture": lambda: plots.plan_picture(SMALL, {"another": OTHER}),
+    "under_way": plots.under_way,
     "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
     "predicted_and_measured": lambda: plots.predicted_and_measured(published_runs()),
 }
@@ -123,5 +124,28 @@ def test_every_published_run_has_its_strip():
 
 def test_two_axes_name_who_sums_what():
     said, words = texts(plots.two_axes()), words_of(plots.two_axes().figure)
-    assert said.count("tp: activations") == said.count("dp: gradients") == 2 and said.count("samples A") == 2
+    assert said.count("tp: activations") == said.count("dp: gradients") == 2
+    assert said.count("samples A") == said.count("half 0 of w") == 2
     assert "rank 3 has samples B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words
+
+
+def test_more_stages_have_fewer_layers_and_more_micro_batches_on_the_same_area():
+    ax = plots.under_way()
+    areas = [layers * pp for layers, pp in ((126, 1), (32, 4), (8, 16))]
+    assert sum(one.get_width() * one.get_height() for one in ax.patches) == sum(areas) == 382
+    words = words_of(ax.figure)
+    assert "1 stage: 126 layers × 1 micro-batch 67 GB of activations 105 GB of all the rest" in words
+    assert "16 stages: 8 layers × 16 micro-batches 68 GB of activations 8 GB of all the rest" in words
+
+
+def test_the_plan_is_coloured_by_context_ranks():
+    words = words_of(plots.plan_picture(SMALL, {"another": OTHER}).figure)
+    for ranks in (2, 4, 8, 16):
+        assert f"{sum(one.layout.cp == ranks for one in SMALL.fitting):,} have {ranks} context ranks" in words
+
+
+def test_the_line_joins_one_model_on_more_and_more_context_ranks():
+    ax = plots.predicted_and_measured(published_runs())
+    line = max(ax.lines, key=lambda one: len(one.get_xdata()))
+    assert [round(x) for x in line.get_xdata()] == [-24, -37, -38, -47] and len(set(line.get_ydata())) == 1
+    assert "405B, context ranks 8, 4, 2, 1" in texts(ax)

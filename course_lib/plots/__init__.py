@@ -74,7 +74,7 @@ from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts, under_way
 from course_lib.plots.loads import load_maps, mixture_losses, rows_between_ranks, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
@@ -334,6 +334,7 @@ __all__ = [
     "two_levels",
     "two_phases",
     "two_trees",
+    "under_way",
     "uneven_pieces",
     "way_between_gpus",
     "ways_to_cut",

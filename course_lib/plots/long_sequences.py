@@ -58,6 +58,9 @@ def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
         if step < ranks - 1:  # once round: out on the right, in on the left
             arrow(ax, (left[-1] + wide - 1, y - 0.2), (left[-1] + wide + 3.5, y - 6.1), colour=CONTEXT, line=1.6)
             arrow(ax, (left[0] - 4.5, y - 0.2), (left[0] + 1, y - 6.1), colour=CONTEXT, line=1.6)
+            if not step:
+                ax.text(left[-1] + wide + 3.7, y + 2, "to\nrank 0", ha="center", va="center", fontsize=SMALLEST)
+                ax.text(left[0] - 5, y - 3.6, f"from\nrank {ranks - 1}", ha="right", va="center", fontsize=SMALLEST)
         told.append(f"round {step}: {'; '.join(words)}")
     top = 12.5 * ranks - 7 + high  # of the first box: what goes down in it, and what to the right
     ax.text(left[0] - 0.8, top - high / 2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
@@ -90,6 +93,7 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
         ax.set_title(f"{'before' if ax is axes[0] else 'after'}: maximum {most:g}, sum {total:.2f}", fontsize=SMALLEST,
                      loc="left")  # fmt: skip
     axes[0].set_ylabel("exp(score − maximum)", fontsize=SMALLEST)
+    axes[1].tick_params(left=False)
     for place, score in enumerate(first):
         height = math.exp(score - old)
         arrow(axes[1], (place, height), (place, height * shrink + 0.11), colour=LIMIT, line=2)

@@ -98,7 +98,7 @@ def two_axes(ax: Axes | None = None) -> Axes:
         box(ax, x, y, wide, high, "white")
         ax.text(x + wide / 2, y + 8.6, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
         box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"samples {'AB'[data]}")
-        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[2 + 4 * tensor], f"half {tensor}")
+        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[2 + 4 * tensor], f"half {tensor} of w")
         told.append(f"{name} has samples {'AB'[data]} and half {tensor} of each matrix")
     for data in range(2):
         y = 33.5 - data * 24
