@@ -134,8 +134,8 @@ def test_more_stages_have_fewer_layers_and_more_micro_batches_on_the_same_area()
     areas = [layers * pp for layers, pp in ((126, 1), (32, 4), (8, 16))]
     assert sum(one.get_width() * one.get_height() for one in ax.patches) == sum(areas) == 382
     words = words_of(ax.figure)
-    assert "1 stage: 126 layers × 1 micro-batch 67 GB of activations 105 GB of all the rest" in words
-    assert "16 stages: 8 layers × 16 micro-batches 68 GB of activations 8 GB of all the rest" in words
+    assert "1 stage: 126 layers × 1 micro-batch 67 GB of activations 105 GB of weights etc" in words
+    assert "16 stages: 8 layers × 16 micro-batches 68 GB of activations 8 GB of weights etc" in words
 
 
 def test_the_plan_is_coloured_by_context_ranks():

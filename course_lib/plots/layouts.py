@@ -130,7 +130,7 @@ def under_way(
         many = f"{layers} layers\n× {pp} micro-batch{'es' if pp > 1 else ''}"
         held, rest = room.activations / 1e9, (room.total - room.activations) / 1e9
         head = f"{pp} stage{'s' if pp > 1 else ''}"
-        words = f"{many}\n{held:.0f} GB of activations\n{rest:.0f} GB of all the rest"
+        words = f"{many}\n{held:.0f} GB of activations\n{rest:.0f} GB of weights etc."
         ax.text(left, -7, head, va="top", fontsize=SMALLEST, weight="bold")
         ax.text(left, -19, words, va="top", fontsize=SMALLEST)
         told.append(f"{head}: {' '.join(words.splitlines())}")
