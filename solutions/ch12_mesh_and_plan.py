@@ -70,9 +70,8 @@ def train_step_2d(dist, groups, layers, x, targets, rate):
         x = x + reduce_from(inner @ w2, dist, groups["tp"])
     loss = (x - targets).square().mean()
     weights = [weight for pair in layers for weight in pair]
-    gradients = torch.autograd.grad(loss, weights)
     copies = dist.get_world_size(group=groups["dp"])
-    for weight, gradient in zip(weights, gradients, strict=True):
+    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
         gradient = gradient.contiguous()
         dist.all_reduce(gradient, group=groups["dp"])
         weight.data -= rate * gradient / copies

@@ -14,10 +14,10 @@ from course_lib.lessons.dry_run import dry_run
 from course_lib.lessons.mesh import by_hand, by_torch
 from course_lib.memory.training import forwards_in_flight
 from course_lib.models import MODELS
+from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
 from course_lib.planning.step import carried
 from course_lib.plots.layouts import KINDS, kind_of
-from course_lib.plots.mesh import traffic
 from exercises_tests import ch12_mesh_and_plan as checks
 from solutions import ch12_mesh_and_plan as solutions
 
@@ -65,21 +65,32 @@ def test_the_numbers_of_the_text():
     short, long = (planning.layout_memory(LLAMA, planning.Layout(8, 1, 16, 1, chunks=8), 16, s).activations / 1e9
                    for s in (8192, 131072))  # fmt: skip
     assert (round(short), round(long)) == (68, 1091)
-    found = planning.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
+    found = planning.plan(LLAMA, DGX_H100, 16384, 2048, 8192, memory=81_559 * 2**20)  # as nvidia-smi shows
+    assert (round(81_559 * 2**20 / 1e9, 1), found.of(META).room.total <= 0.94 * 81_559 * 2**20) == (85.5, True)
     ahead = [one for one in found.fitting if one.seconds < found.of(META).seconds]
-    assert len(ahead) == 56 and all(one.layout.cp > 1 for one in ahead)
+    assert len(ahead) == 61 and all(one.layout.cp > 1 for one in ahead)
     plain = next(one for one in found.fitting if one.layout.cp == 1)
-    assert (round(plain.seconds, 2), found.place(plain.layout)) == (7.38, 217)
+    assert plain.layout == META  # the fastest without context ranks
+    second = found.of(planning.Layout(tp=8, cp=2, pp=16, dp=64, chunks=8, zero=2))
+    assert (round(second.seconds, 2), round(second.room.total / 1e9), round(second.step.bubble, 2)) == (6.56, 46, 0.34)
+    assert round(second.step.data, 2) == 0.33 and round(1 - second.seconds / found.of(META).seconds, 2) == 0.01
+    first = found.of(planning.Layout(tp=8, pp=16, dp=128, chunks=8, zero=1))
+    assert first.seconds == found.of(META).seconds and first.room.total > 81_559 * 2**20  # no room for ZeRO-1
     two = found.of(planning.Layout(tp=8, cp=2, pp=16, dp=64, chunks=8, zero=1))
     assert (round(two.seconds, 2), round(two.room.total / 1e9), round(two.step.bubble, 2)) == (6.42, 58, 0.34)
     assert (round(two.step.data, 2), round(found.of(META).step.data, 2)) == (0.2, 0.05)
     assert (round(two.room.activations / 1e9), round(found.of(META).room.activations / 1e9)) == (38, 68)
     assert round(1 - found.best.seconds / found.of(META).seconds, 3) == 0.085
-    assert (found.place(META), found.tried, len(found.fitting)) == (57, 6534, 3570)
+    assert (found.place(META), found.tried, len(found.fitting)) == (62, 6534, 3774)
     assert (found.best.layout.tp, found.best.layout.cp, found.best.layout.dp) == (4, 8, 32)
     twin = found.fitting[1]
     assert (twin.layout.tp, twin.layout.cp, twin.layout.pp) == (4, 8, 32) and twin.seconds < 1.005 * found.best.seconds
     assert (round(twin.room.total / 1e9), round(found.best.room.total / 1e9)) == (41, 58)
+    assert round((81_559 * 2**20 - twin.room.total) / 1e9) == 45
+    for factor, winner, seconds in ((1.05, found.best.layout, 6.36), (1.4, META, 6.62)):
+        slower = {one.layout: one.seconds * (factor if one.layout.cp > 1 else 1) for one in found.fitting}
+        assert min(slower, key=slower.get) == winner and round(slower[winner], 2) == seconds
+    assert round(1 - 6.36 / 6.62, 2) == 0.04
     assert round(found.best.step.bubble, 2) == 0.16 and 23 < found.fitting[-1].seconds / found.best.seconds < 24
     fp8 = planning.Recipe("fp8", overlap_tp=True, gradient_bytes=2)
     rack = planning.plan(LLAMA, GB200_NVL72, 256, 1536, 8192, fp8)
@@ -105,8 +116,12 @@ def test_stages_hold_fewer_weights_and_as_many_activations():
 
 
 def test_the_step_by_hand():
-    sent = traffic()
-    assert (round(sent["tp"] / 1e9), round(8 * 7 / 8 * 8192 * 16384 * 2 / 1e9, 2)) == (241, 1.88)
+    stream = 8192 * 16384 * 2  # one micro-batch between two layers
+    own = parameters(LLAMA, 8, 16, 8, 1)[0]
+    sent = {"tp": 16 * 8 * 8 * 7 / 8 * stream, "pp": 16 * 8 * 2 * stream / 8, "dp": 6 * own * 127 / 128}
+    assert (round(stream / 1e6), round(own / 1e9, 2)) == (268, 3.19)
+    assert (round(sent["tp"] / 1e9), round(sent["pp"] / 1e9)) == (241, 9)
+    assert round(6 * 405e9 * 1024 / (0.52 * 989e12), 1) == 4.8  # computing, by hand
     step = planning.step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
     nvlink = carried(DGX_H100.gpu.link)
     assert 365e9 < nvlink < 375e9 and DGX_H100.nic.bandwidth == carried(DGX_H100.nic) == 50e9
@@ -153,11 +168,13 @@ def test_the_table_of_context_ranks():
              and row.sequence == 32768 * row.layout.cp}  # fmt: skip
     assert {cp: round(100 * row.error) for cp, row in titan.items()} == {1: -24, 2: -37, 4: -38, 8: -47}
     assert round(1 - (1 + titan[8].error) / (1 + titan[1].error), 1) == 0.3
+    assert round((1 + titan[1].error) / (1 + titan[8].error), 1) == 1.4 == round(0.76 / 0.53, 1)
     metas = [round(100 * row.error) for row in rows[1:3]]
-    assert metas == [3, -2] and round((metas[0] - metas[1]) / 103, 2) == 0.05
+    assert metas == [3, -2] and round((1 + rows[1].error) / (1 + rows[2].error), 2) == 1.05 == round(1.03 / 0.98, 2)
     for tokens, ratio in ((8192, 12.7), (1024, 1.6)):  # a block of scores and its message, on one of 8 tensor ranks
         block, hop = 4 * tokens**2 * 128 * 16 / (0.52 * 989e12), tokens * 128 * 2 * 2 / 50e9
         assert block / hop == pytest.approx(ratio, abs=0.05)
+    assert (round(1e6 * hop), round(1e6 * block)) == (10, 17) and block / 2 < hop
 
 
 def percent(rows):

@@ -256,6 +256,12 @@ def test_the_plan_of_405b_on_16384_gpus_takes_less_than_a_second():
     assert found.place(found.best.layout) == 1
 
 
+def test_the_memory_of_a_gpu_can_be_told():
+    less, as_told = (plan(SMALL, DGX_H100, 64, 64, 8192, memory=memory) for memory in (20e9, H100.memory))
+    assert as_told.fitting == plan(SMALL, DGX_H100, 64, 64, 8192).fitting and less.node.gpu.memory == 20e9
+    assert len(less.fitting) < len(as_told.fitting) and max(one.room.total for one in less.fitting) <= 0.94 * 20e9
+
+
 def test_the_plan_is_the_best_of_all_layouts():
     everything = []
     for layout in layouts(SMALL, DGX_H100, 16, 64, 8192, ("none", "full"), (1, 2, 4, 8)):

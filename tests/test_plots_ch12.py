@@ -1,4 +1,4 @@
-"""Pictures of chapter 12: the mesh, bytes along axes, attention in a ring, layouts, stages and published runs."""
+"""Pictures of chapter 12: the mesh, attention in a ring, layouts, the parts of a step and published runs."""
 
 from __future__ import annotations
 
@@ -14,27 +14,22 @@ from legible import assert_legible
 from course_lib import plots
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
-from course_lib.planning import Layout, layout_memory, plan, published_runs, step_seconds
+from course_lib.planning import Layout, plan, published_runs, step_seconds
 from course_lib.plots import words_of
 from course_lib.plots.layouts import KINDS, kind_of
-from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR, traffic
+from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
-    "axis_traffic": plots.axis_traffic,
     "two_axes": plots.two_axes,
-    "axis_traffic, with context": lambda: plots.axis_traffic(Layout(4, 8, 16, 32, chunks=8)),
     "ring_of_keys": plots.ring_of_keys,
     "shrinking_sum": lambda: plots.shrinking_sum()[0],
     "causal_work": lambda: plots.causal_work()[0],
-    "memory_by_stages": plots.memory_by_stages,
     "plan_picture": lambda: plots.plan_picture(SMALL, {"another": OTHER}),
+    "under_way": plots.under_way,
     "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
-    "step_parts, without computing": lambda: plots.step_parts(
-        {"another": SMALL.of(OTHER).step}, "what comes on top of computing", computing=False
-    ),
     "predicted_and_measured": lambda: plots.predicted_and_measured(published_runs()),
 }
 
@@ -52,27 +47,13 @@ def test_the_mesh_says_one_ranks_digits_and_its_links():
     ax = plots.mesh_of_ranks()
     said, words = " ".join(texts(ax)), words_of(ax.figure)
     assert "8 x 16 x 128 = 16,384 ranks" in words and "NVLink of 450 GB/s" in said and "ports of 50 GB/s" in said
-    assert "GPU 2 + 8 · (machine 15 + 16 · copy 9)" in said and 2 + 8 * (15 + 16 * 9) == 1274
+    assert "GPU 2 + 8 · (node 15 + 16 · copy 9)" in said and 2 + 8 * (15 + 16 * 9) == 1274
     groups = plots.mesh_of_ranks(rank=16383)
-    assert "GPU 7 + 8 · (machine 15 + 16 · copy 127)" in " ".join(texts(groups))
+    assert "GPU 7 + 8 · (node 15 + 16 · copy 127)" in " ".join(texts(groups))
 
 
 def test_each_axis_has_a_colour_of_its_own():
     assert len({TENSOR, PIPELINE, CONTEXT, DATA}) == 4
-
-
-def test_the_traffic_says_what_is_hidden():
-    words = words_of(plots.axis_traffic().figure)
-    assert "241 GB, 0.65 s on NVLink: nothing hides it" in words and "19 GB, 0.38 s on a port: all but 0.05 s" in words
-
-
-def test_tensor_ranks_send_far_more_than_data_ranks():
-    sent = traffic()
-    assert sent["tp"] / sent["dp"] > 10 and sent["cp"] == 0
-    count = 16 * 8 * 8 * 7 / 8 * 8192 * 16384 * 2  # micro-batches, layers, collectives, share, bytes
-    assert sent["tp"] == pytest.approx(count)
-    assert sent["pp"] == pytest.approx(16 * 8 * 2 * 8192 * 16384 * 2 / 8)
-    assert META.ranks == 16384
 
 
 def test_the_ring_brings_every_block_to_every_rank():
@@ -97,13 +78,6 @@ def test_the_shrinking_sum_ends_as_if_all_scores_had_come_at_once():
     assert sum(bar.get_height() for bar in right.patches if bar.get_linestyle() != ":") == pytest.approx(both)
 
 
-def test_stages_cut_weights_and_not_activations():
-    words = words_of(plots.memory_by_stages().figure)
-    for pp, told in ((1, "67.2 of activations, 171.7 in all"), (4, "68.2 of activations"), (16, "68.2 of activations")):
-        room = layout_memory(LLAMA, Layout(tp=8, pp=pp, dp=2048 // pp, chunks=8 if pp > 1 else 1, zero=2), 2048, 8192)
-        assert f"{pp} stages: " in words and told in words and f"{room.total / 1e9:.1f} in all" in words
-
-
 def test_the_plan_marks_the_best_and_the_named_layout():
     ax = plots.plan_picture(SMALL, {"another": OTHER})
     words = words_of(ax.figure)
@@ -124,10 +98,21 @@ def test_the_published_runs_name_the_worst():
     assert "worst: Qwen3-30B-A3B, −69 %" in words and "61 published runs" in words
 
 
-def test_without_computing_a_step_is_what_comes_on_top():
+def test_what_is_too_narrow_for_its_number_has_it_above():
     step = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
-    ax = plots.step_parts({"Meta's": step}, "a step", computing=False)
-    assert "1.41 s on top of 5.22" in " ".join(texts(ax))
+    said = texts(plots.step_parts({"Meta's": step}, "a step"))
+    assert {"5.22", "0.65", "0.69", "0.07", " 6.62 s"} <= set(said)
+
+
+def test_the_plan_draws_a_line_at_the_first_that_is_marked():
+    ax = plots.plan_picture(SMALL, {"another": OTHER})
+    assert "as fast as another" in texts(ax)
+    assert any(line.get_ydata()[0] == SMALL.of(OTHER).seconds for line in ax.lines if line.get_linestyle() == ":")
+
+
+def test_eight_ranks_have_eight_faces():
+    left, _ = plots.causal_work()
+    assert len({(patch.get_facecolor(), patch.get_hatch()) for patch in left.patches[:16]}) == 8
 
 
 def test_every_published_run_has_its_strip():
@@ -139,5 +124,28 @@ def test_every_published_run_has_its_strip():
 
 def test_two_axes_name_who_sums_what():
     said, words = texts(plots.two_axes()), words_of(plots.two_axes().figure)
-    assert said.count("tp: activations") == said.count("dp: gradients") == 2 and said.count("samples A") == 2
+    assert said.count("tp: activations") == said.count("dp: gradients") == 2
+    assert said.count("samples A") == said.count("half 0 of w") == 2
     assert "rank 3 has samples B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words
+
+
+def test_more_stages_have_fewer_layers_and_more_micro_batches_on_the_same_area():
+    ax = plots.under_way()
+    areas = [layers * pp for layers, pp in ((126, 1), (32, 4), (8, 16))]
+    assert sum(one.get_width() * one.get_height() for one in ax.patches) == sum(areas) == 382
+    words = words_of(ax.figure)
+    assert "1 stage: 126 layers × 1 micro-batch 67 GB of activations 105 GB of weights etc" in words
+    assert "16 stages: 8 layers × 16 micro-batches 68 GB of activations 8 GB of weights etc" in words
+
+
+def test_the_plan_is_coloured_by_context_ranks():
+    words = words_of(plots.plan_picture(SMALL, {"another": OTHER}).figure)
+    for ranks in (2, 4, 8, 16):
+        assert f"{sum(one.layout.cp == ranks for one in SMALL.fitting):,} have {ranks} context ranks" in words
+
+
+def test_the_line_joins_one_model_on_more_and_more_context_ranks():
+    ax = plots.predicted_and_measured(published_runs())
+    line = max(ax.lines, key=lambda one: len(one.get_xdata()))
+    assert [round(x) for x in line.get_xdata()] == [-24, -37, -38, -47] and len(set(line.get_ydata())) == 1
+    assert "405B, context ranks 8, 4, 2, 1" in texts(ax)

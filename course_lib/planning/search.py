@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -83,16 +83,20 @@ def plan(
     recipe: Recipe = Recipe(),  # noqa: B008 - frozen
     recompute: tuple[str, ...] = ("none", "full"),
     micro: tuple[int, ...] = (1, 2, 4, 8),
+    memory: float | None = None,
 ) -> Plan:
     """Return all layouts of `gpus` GPUs that fit, with seconds and memory, by exhaustive search.
 
     Tried are all products tp x cp x pp x dp = gpus with tp up to a node's GPUs, sequences of at least 512 tokens on a
     context rank, chunks that the layers can be dealt out to, micro-batches of `micro` sequences, ZeRO 1 to 3 and the
     kinds of `recompute`; for a mixture of experts ep as large as the ranks of a stage allow, or as a node. A layout
-    fits if it needs at most 94 % of a GPU's memory. Raises NothingFits, which says by how much and what would help,
+    fits if it needs at most 94 % of a GPU's memory: of `memory` bytes, such as nvidia-smi shows, or of what its data
+    sheet says. Raises NothingFits, which says by how much and what would help,
     and ValueError for a batch that no layout can cut.
     """
     check_whole(gpus=gpus, batch=batch, sequence=sequence)
+    if memory is not None:
+        node = replace(node, gpu=replace(node.gpu, memory=memory))
     limit, tried, smallest, fitting = (1 - KEPT_FREE) * node.gpu.memory, 0, None, []
     for layout in layouts(shape, node, gpus, batch, sequence, recompute, micro):
         tried += 1

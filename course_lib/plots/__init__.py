@@ -68,7 +68,7 @@ from course_lib.plots.lanes import gradients_leave, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.layouts import memory_by_stages, plan_picture, predicted_and_measured, step_parts
+from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts, under_way
 from course_lib.plots.lifetimes import lifetimes
 from course_lib.plots.loads import load_maps, mixture_losses, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
@@ -76,7 +76,7 @@ from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, memory_bars, strategy_bars
-from course_lib.plots.mesh import axis_traffic, mesh_of_ranks, two_axes
+from course_lib.plots.mesh import mesh_of_ranks, two_axes
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
@@ -161,7 +161,6 @@ __all__ = [
     "agents_and_workers",
     "arrow",
     "as_html",
-    "axis_traffic",
     "bandwidth",
     "batch_gain",
     "before_after",
@@ -226,7 +225,6 @@ __all__ = [
     "mark_stairs",
     "mark_way",
     "memory_bars",
-    "memory_by_stages",
     "memory_timeline",
     "memory_timelines",
     "mesh_of_ranks",
@@ -320,6 +318,7 @@ __all__ = [
     "two_levels",
     "two_phases",
     "two_trees",
+    "under_way",
     "uneven_pieces",
     "way_between_gpus",
     "ways_to_cut",

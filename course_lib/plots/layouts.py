@@ -1,4 +1,4 @@
-"""Layouts in memory and seconds: all that fit, what a step is made of, what stages hold, and published runs."""
+"""Layouts in memory and seconds: all that fit, what a step is made of, and published runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
+from course_lib.models import ModelShape
 from course_lib.planning import AXES, Layout, Plan, Published, Step, layout_memory
 from course_lib.planning.recipe import GENERATIONS
+from course_lib.planning.room import layers_on_rank
 from course_lib.planning.search import KEPT_FREE
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -19,158 +21,157 @@ from course_lib.plots.canvas import (
     GREY,
     INK,
     LIMIT,
-    OPTIMIZER,
     SENT,
     SKY,
     SMALLEST,
     TITLE,
     WAITING,
-    WEIGHTS,
     legend_below,
     new_axes,
     say,
 )
-from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, PIPELINE, TENSOR
+from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, TENSOR
 
-PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-PARTS = {
-    "products": (COMPUTE, "", "matrix products"),
-    "attention": (COMPUTE, "///", "attention"),
-    "memory": (OPTIMIZER, "", "norms and the like"),
-    "tensor": (TENSOR, "", "tensor"),
-    "context": (CONTEXT, "", "context"),
-    "experts": (SENT, "///", "experts"),
-    "pipeline": (PIPELINE, "", "pipeline"),
-    "bubble": (WAITING, "", "bubble"),
-    "data": (DATA, "", "data"),
-    "optimizer": (OPTIMIZER, "///", "optimizer"),
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+COMPUTING = ("products", "attention", "memory")
+PARTS = {  # of a step: the fields of a `Step` that are drawn as one
+    "computing": (COMPUTE, COMPUTING),
+    "tensor": (TENSOR, ("tensor",)),
+    "context": (CONTEXT, ("context",)),
+    "experts": (SENT, ("experts",)),
+    "bubble": (WAITING, ("bubble",)),
+    "pipeline, data and optimizer": (DATA, ("pipeline", "data", "optimizer")),
 }
 
 
+# the more context ranks, the darker and the smaller, so that dots of one place are seen one in the other; blue has none
+SHADES = {1: BLUE, 2: "#F2C879", 4: "#CF8A3C", 8: CONTEXT, 16: "#2E1608"}
+
+
+def _shade(layout: Layout) -> str:
+    return SHADES[max(number for number in SHADES if number <= layout.cp)]
+
+
 def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = None) -> Axes:
-    """Draw every layout that fits as a point of (GB, seconds), those with context ranks apart, and those `marked`."""
+    """Draw every layout that fits as a point of (GB, seconds), coloured by its context ranks, and those `marked`.
+
+    The first of those that are marked gets a line: what lies below it is faster.
+    """
     ax = new_axes(ax, 4.4)
     least = found.best.seconds
-    ring = [one for one in found.fitting if one.layout.cp > 1]
-    plain = [one for one in found.fitting if one.layout.cp == 1]
-    for chosen, colour, order in ((ring, CONTEXT, 1), (plain, BLUE, 2)):
-        ax.scatter([one.room.total / 1e9 for one in chosen], [one.seconds for one in chosen], s=9, color=colour,
-                   alpha=0.45 if chosen is ring else 0.9, linewidths=0, zorder=order)  # fmt: skip
-    limit = found.node.gpu.memory / 1e9
-    allowed = limit * (1 - KEPT_FREE)
-    low, top = 0.78 * least, 1.65 * least
-    for x, style in ((allowed, "--"), (limit, "-")):
-        ax.plot([x, x], [0.97 * least, top], color=LIMIT, linestyle=style, linewidth=1.4)
-    ax.text((allowed + limit) / 2, 1.4 * least, f"a plan may use {allowed:.1f} GB", color=LIMIT,
-            fontsize=SMALLEST, ha="center", va="center", rotation=90)  # fmt: skip
-    named = {"the fastest": found.best.layout}
-    if found.best.layout.cp > 1 and plain:
-        named["the fastest without context ranks"] = plain[0].layout
+    low, top = 0.955 * least, 1.19 * least
+    for number, colour in SHADES.items():
+        inside = [one for one in found.fitting if one.seconds <= top and SHADES[number] == _shade(one.layout)]
+        ax.scatter([one.room.total / 1e9 for one in inside], [one.seconds for one in inside], color=colour,
+                   s=60 if number == 1 else 190 / number, linewidths=0.4, edgecolor="white", zorder=2)  # fmt: skip
+    memory = found.node.gpu.memory / 1e9
+    limit = memory * (1 - KEPT_FREE)
+    ax.axvline(limit, color=LIMIT, linewidth=1.4)
+    words = f"limit: {1 - KEPT_FREE:.0%}\nof {memory:.1f} GB"
+    ax.text(1.012 * limit, top, words, color=LIMIT, fontsize=SMALLEST, va="top")
     told = []
-    for row, (name, layout) in enumerate({**named, **marked}.items()):
+    named = {"the fastest": found.best.layout, **marked}
+    below = [name for name, layout in named.items() if found.of(layout).seconds < 1.02 * least]
+    below.sort(key=lambda name: found.of(named[name]).room.total)
+    for name, layout in named.items():
         one = found.of(layout)
         x, y = one.room.total / 1e9, one.seconds
-        shape, large = ("*", 16) if row == 0 else ("D", 8)
-        ax.plot([x], [y], marker=shape, markersize=large, zorder=5, markeredgecolor=INK,
-                color=CONTEXT if layout.cp > 1 else BLUE)  # fmt: skip
-        words = f"{name} (place {found.place(layout):,}): {y:.2f} s"
+        best = layout == found.best.layout
+        ax.plot([x], [y], marker="*" if best else "D", markersize=17 if best else 9, zorder=5, markeredgecolor=INK,
+                color=_shade(layout))  # fmt: skip
+        if name in below:
+            away = 0 if len(below) == 1 else 2 if name == below[0] else -2
+            side = {0: "center", 2: "right", -2: "left"}[away]
+            ax.text(x + away, y - 0.015 * least, f"{name}: {y:.2f} s", ha=side, va="top", fontsize=SMALLEST, zorder=6)
+        else:  # beside the limit
+            ax.text(1.012 * limit, y - 0.006 * least, f"{name}:\n{y:.2f} s", va="top", fontsize=SMALLEST)
         sizes = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in AXES if getattr(layout, axis) > 1)
-        under = (0.95 - 0.06 * row) * least
-        side = 1 if x > limit / 2 else -1
-        ax.text(x + 0.6 * side, under, f"{words}, {sizes}", ha="right" if side > 0 else "left", va="center",
-                fontsize=SMALLEST)  # fmt: skip
-        ax.plot([x, x], [under + 0.025 * least, y - 0.015 * least], color=INK, linewidth=1, zorder=1)
-        told.append(f"{words}, {x:.0f} GB ({layout})")
-    ax.set(ylim=(low, top), xlim=(0, 1.02 * limit))
+        told.append(f"{name} (place {found.place(layout):,}): {y:.2f} s, {x:.0f} GB, {sizes} ({layout})")
+    ax.set(ylim=(low, top), xlim=(0, 1.2 * limit))
     more = sum(one.seconds > top for one in found.fitting)
-    marks = [Line2D([], [], color=colour, marker="o", linestyle="", markersize=5, label=name)
-             for colour, name in ((CONTEXT, f"with context ranks ({len(ring):,})"),
-                                  (BLUE, f"without ({len(plain):,})"))]  # fmt: skip
-    legend_below(ax, marks, 2)
+    used = {_shade(one.layout) for one in found.fitting}
+    words = {1: "no context ranks", 2: "2 context ranks"}
+    marks = [Line2D([], [], color=colour, marker="o", linestyle="", markersize=7, label=words.get(number, f"{number}"))
+             for number, colour in SHADES.items() if colour in used]  # fmt: skip
+    legend_below(ax, marks, 5)
     ax.set_xlabel(f"GB on the fullest GPU ({more:,} slower layouts lie above)", fontsize=SMALLEST)
     ax.set_ylabel("seconds of a step", fontsize=SMALLEST)
     title = f"{len(found.fitting):,} layouts fit"
     for name, layout in list(marked.items())[:1]:
-        ahead = [one for one in found.fitting if one.seconds < found.of(layout).seconds]
+        mine = found.of(layout).seconds
+        ahead = [one for one in found.fitting if one.seconds < mine * (1 - 1e-9)]
         rings = sum(one.layout.cp > 1 for one in ahead)
         many = "all" if ahead and rings == len(ahead) else f"{rings}"
         title += f"; {len(ahead)} are faster than {name}, and {many} of them have context ranks"
+        ax.plot([0, limit], [mine, mine], color=INK, linestyle=":", linewidth=1.4, zorder=3)
+        ax.text(0.6, mine + 0.002 * least, f"as fast as {name}", fontsize=SMALLEST, va="bottom", zorder=4)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    told.append(f"{more:,} layouts that take more than {top:.0f} s are not drawn")
-    told.append(f"{len(ring):,} have context ranks, {len(plain):,} have none")
+    told.append(f"{more:,} layouts that take more than {top:.1f} s are not drawn")
+    counts = {number: sum(_shade(one.layout) == colour for one in found.fitting) for number, colour in SHADES.items()}
+    told += [f"{count:,} have {number} context ranks" for number, count in counts.items() if number > 1 and count]
+    told.append(f"{counts[1]:,} have none")
     say(ax, "\n".join(told))
     return ax
 
 
-COMPUTING = ("products", "attention", "memory")
+def under_way(
+    shape: ModelShape = LLAMA, stages: Sequence[int] = (1, 4, 16), batch: int = 2048, sequence: int = 8192,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """Draw what a rank keeps of activations with more and more stages: its layers high, its micro-batches wide."""
+    ax = new_axes(ax, 3.5)
+    left, told = 0.5, []
+    for pp in stages:  # all with as many micro-batches as stages
+        chunks = 8 if pp > 1 else 1
+        room = layout_memory(shape, Layout(tp=8, pp=pp, dp=batch // pp, chunks=chunks, zero=2), batch, sequence)
+        layers = layers_on_rank(shape.layers, pp, chunks)
+        for micro in range(pp):
+            ax.add_patch(Rectangle((left + micro, 0), 1, layers, facecolor=ACTIVATIONS, edgecolor="white", linewidth=1))
+        many = f"{layers} layers\n× {pp} micro-batch{'es' if pp > 1 else ''}"
+        held, rest = room.activations / 1e9, (room.total - room.activations) / 1e9
+        head = f"{pp} stage{'s' if pp > 1 else ''}"
+        words = f"{many}\n{held:.0f} GB of activations\n{rest:.0f} GB of weights etc."
+        ax.text(left, -7, head, va="top", fontsize=SMALLEST, weight="bold")
+        ax.text(left, -19, words, va="top", fontsize=SMALLEST)
+        told.append(f"{head}: {' '.join(words.splitlines())}")
+        left += max(pp, 6) + 2
+    ax.set(xlim=(0, left), ylim=(-66, shape.layers + 4), xticks=[], yticks=[0, 50, 100])
+    ax.spines["left"].set_bounds(0, shape.layers)
+    ax.spines["bottom"].set_visible(False)
+    ax.axhline(0, color=INK, linewidth=0.8)
+    ax.set_ylabel("layers of a rank", fontsize=SMALLEST, y=0.68)
+    title = "More stages: fewer layers on a rank, but more micro-batches under way. The area stays"
+    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.03)
+    say(ax, "\n".join(told))
+    return ax
 
 
-def step_parts(steps: Mapping[str, Step], title: str, computing: bool = True, ax: Axes | None = None) -> Axes:
-    """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see.
-
-    Without `computing`, what all have in common is left out, and the bars hold what comes on top.
-    """
-    ax = new_axes(ax, 1.3 + 0.62 * len(steps))
-    used = [part for part in PARTS if max(getattr(step, part) for step in steps.values()) > 0.01]
-    used = [part for part in used if computing or part not in COMPUTING]
-    most = max(sum(getattr(step, part) for part in used) for step in steps.values()) or 1.0
-    for place, step in enumerate(steps.values()):
+def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None) -> Axes:
+    """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see."""
+    ax = new_axes(ax, 1.3 + 0.72 * len(steps))
+    drawn = [{part: sum(getattr(step, field) for field in fields) for part, (_, fields) in PARTS.items()}
+             for step in steps.values()]  # fmt: skip
+    used = [part for part in PARTS if max(parts[part] for parts in drawn) > 0.01]
+    most = max(step.seconds for step in steps.values())
+    for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left = 0.0
         for part in used:
-            colour, hatch, _ = PARTS[part]
-            wide = getattr(step, part)
-            ax.barh(place, wide, 0.6, left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.6)
+            wide = parts[part]
+            ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
             if wide > 0.045 * most:
-                ink = "white" if part in ("context", "pipeline") else "black"
-                ax.text(left + wide / 2, place, f"{wide:.2f}", ha="center", va="center", fontsize=SMALLEST, color=ink,
-                        bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.6})  # fmt: skip
+                ink = "white" if part == "context" else "black"
+                ax.text(left + wide / 2, place, f"{wide:.2f}", ha="center", va="center", fontsize=SMALLEST, color=ink)
+            elif wide >= 0.005:  # too narrow for its number, which stands above it
+                ax.text(left + wide / 2, place - 0.28, f"{wide:.2f}", ha="center", va="bottom", fontsize=SMALLEST)
             left += wide
-        words = f" {step.seconds:.2f} s" if computing else f" {left:.2f} s on top of {step.seconds - left:.2f}"
-        ax.text(left, place, words, va="center", fontsize=SMALLEST, weight="bold")
-    handles = [Patch(facecolor=PARTS[part][0], hatch=PARTS[part][1], edgecolor="white", label=PARTS[part][2])
-               for part in used]  # fmt: skip
+        ax.text(left, place, f" {step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
     ax.set_yticks(range(len(steps)), list(steps))
-    ax.set(ylim=(len(steps) - 0.5, -0.5), xlim=(0, (1.1 if computing else 1.36) * most))
-    ax.set_xlabel("seconds of a step" + ("" if computing else " that are not computing"), fontsize=SMALLEST)
-    legend_below(ax, handles, 5)
+    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, 1.1 * most))
+    ax.set_xlabel("seconds of a step", fontsize=SMALLEST)
+    legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "\n".join(f"{name}: " + ", ".join(f"{PARTS[part][2]} {getattr(step, part):.2f} s" for part in used)
-                      for name, step in steps.items()))  # fmt: skip
-    return ax
-
-
-def memory_by_stages(stages: Sequence[int] = (1, 4, 16), ax: Axes | None = None) -> Axes:
-    """Draw what the fullest rank of Llama-3-405B holds on 8 tensor ranks and more and more pipeline stages.
-
-    16,384 GPUs and 2,048 sequences of 8,192 tokens, so that every pipeline has as many micro-batches as stages.
-    """
-    ax = new_axes(ax, 1.6 + 0.5 * len(stages))
-    parts = (("weights, gradients, optimizer, logits", WEIGHTS), ("activations", ACTIVATIONS))
-    told, most = [], 0.0
-    for row, pp in enumerate(stages):
-        layout = Layout(tp=8, pp=pp, dp=2048 // pp, chunks=8 if pp > 1 else 1, zero=2)
-        room = layout_memory(LLAMA, layout, 2048, 8192)
-        sizes = (room.total - room.activations, room.activations)
-        left = 0.0
-        for (_, colour), size in zip(parts, sizes, strict=True):
-            ax.barh(row, size / 1e9, 0.66, left, color=colour, edgecolor="white", linewidth=0.8)
-            ax.text(left + size / 2e9, row, f"{size / 1e9:.0f}", ha="center", va="center", fontsize=SMALLEST,
-                    color="white" if colour == WEIGHTS else INK)  # fmt: skip
-            left += size / 1e9
-        most = max(most, left)
-        right = 81 if 70 < left < 80 else left + 1  # not across the line of 80 GB
-        ax.text(right, row, f"{left:.0f} GB", va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
-        told.append(f"{pp} stages: {sizes[0] / 1e9:.1f} GB of weights and the like, {sizes[1] / 1e9:.1f} of "
-                    f"activations, {left:.1f} in all")  # fmt: skip
-    ax.axvline(80, color=LIMIT, linestyle="--", linewidth=1.6, zorder=0.5)
-    ax.text(81, len(stages) - 0.35, f"an H100 has 80 GB; a plan may use {80 * (1 - KEPT_FREE):.1f}", color=LIMIT,
-            fontsize=SMALLEST, va="center")  # fmt: skip
-    ax.set(xlim=(0, 1.1 * most), ylim=(len(stages) - 0.1, -0.6))
-    ax.set_yticks(range(len(stages)), [f"{pp} stage{'s' if pp > 1 else ''}" for pp in stages])
-    ax.set_xlabel("GB on the fullest GPU, with 8 tensor ranks", fontsize=SMALLEST)
-    legend_below(ax, [Patch(facecolor=colour, label=name) for name, colour in parts], 3)
-    ax.set_title("More stages, all kept busy: fewer weights, but just as many activations", fontsize=TITLE, loc="left")
-    say(ax, "\n".join(told))
+    say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {parts[part]:.2f} s" for part in used)
+                      for name, parts in zip(steps, drawn, strict=True)))  # fmt: skip
     return ax
 
 
@@ -187,6 +188,23 @@ def kind_of(row: Published) -> str:
     return {"Ampere": "DGX A100", "Hopper": "DGX H100"}.get(generation, generation)
 
 
+def _line(rows: Sequence[Published]) -> list[Published]:
+    """Return torchtitan's runs of one model that differ in their context ranks, with as many tokens on each."""
+    found = [row for row in rows if kind_of(row) == "torchtitan, fp8" and row.shape is LLAMA
+             and row.sequence == 32768 * row.layout.cp]  # fmt: skip
+    return sorted(found, key=lambda row: row.layout.cp)
+
+
+def _height(row: Published, rows: Sequence[Published]) -> float:
+    """Return how high a run's dot stands: in its strip, among the others in turn, or on the line above them."""
+    place, line = KINDS.index(kind_of(row)), _line(rows)
+    if row in line:
+        return place - 0.34
+    others = [one for one in rows if kind_of(one) == kind_of(row) and one not in line]
+    number = sorted(others, key=lambda one: one.error).index(row)
+    return place + (number % 3 - 1) * 0.17 + (0.08 if kind_of(row) == "torchtitan, fp8" else 0)
+
+
 def _percent(error: float) -> str:
     return f"{100 * error:+.0f} %".replace("-", "−")
 
@@ -194,29 +212,35 @@ def _percent(error: float) -> str:
 def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) -> Axes:
     """Draw how far off the prediction of each published run is, a strip for each kind of run."""
     ax = new_axes(ax, 4.1)
-    ax.axvspan(-15, 15, color=SKY, alpha=0.25, linewidth=0)
+    middle = 100 * median(abs(row.error) for row in rows if not row.calibrates)
+    count = sum(not row.calibrates for row in rows)
+    ax.axvspan(-middle, middle, color=SKY, alpha=0.25, linewidth=0)
     ax.axvline(0, color=INK, linewidth=0.8)
     told = []
-    for place, kind in enumerate(KINDS):
+    for kind in KINDS:
         mine = sorted((row for row in rows if kind_of(row) == kind), key=lambda row: row.error)
-        for number, row in enumerate(mine):
-            y = place + (number % 3 - 1) * 0.17
+        for row in mine:
+            y = _height(row, rows)
             face, edge = ("white", CONTEXT) if row.layout.cp > 1 else (GREY, GREY) if row.calibrates else (BLUE, BLUE)
             ax.scatter([100 * row.error], [y], s=46, marker="D" if row.calibrates else "o", linewidths=1.6, zorder=3,
                        facecolor=face, edgecolor=edge)  # fmt: skip
         errors = ", ".join(f"{_percent(row.error)}{' with context ranks' if row.layout.cp > 1 else ''}" for row in mine)
         told.append(f"{kind}: {errors}")
-    meta = next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == 1)
+    line = _line(rows)
+    ax.plot([100 * row.error for row in line], [_height(row, rows) for row in line], color=CONTEXT, zorder=2)
+    meta, long = (next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == cp) for cp in (1, 16))
     worst = max(rows, key=lambda row: abs(row.error))
-    ring = next(row for row in rows if row.shape.name == "Llama-3-8B" and row.layout.cp == 8)
-    for row, words, there in ((meta, f"Meta, 16,384 GPUs: {_percent(meta.error)}", (6.5, 0.5)),
-                              (ring, f"8 context ranks: {_percent(ring.error)}", (-70, 3.45)),
-                              (worst, f"worst: {worst.shape.name}, {_percent(worst.error)}", (-70, 4.55))):  # fmt: skip
-        place = KINDS.index(kind_of(row))
-        mine = sorted((one for one in rows if kind_of(one) == KINDS[place]), key=lambda one: one.error)
-        y = place + (mine.index(row) % 3 - 1) * 0.17
+    for row, words, there in ((meta, f"Meta, no context ranks: {_percent(meta.error)}", (4, 0.48)),
+                              (long, f"Meta, 16 context ranks: {_percent(long.error)}", (-38, 0.48)),
+                              (worst, f"worst: {worst.shape.name}", (-66, 4.75))):  # fmt: skip
+        y = _height(row, rows)
+        begin = (0.97, 0) if row is long else (0, 0.5) if row is meta else (0.5, 0.5)  # of the line, in the words
         ax.annotate(words, (100 * row.error, y), there, fontsize=SMALLEST, va="center",
-                    arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 4})  # fmt: skip
+                    arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": begin})  # fmt: skip
+    ranks = ", ".join(f"{row.layout.cp}" for row in reversed(line))
+    ax.text(-48, 3.33, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
+    told.append("the line joins Llama 3 405B: " + ", ".join(f"{row.layout.cp} context ranks {_percent(row.error)}"
+                                                             for row in line))  # fmt: skip
     counts = [sum(kind_of(row) == kind for row in rows) for kind in KINDS]
     ax.set_yticks(range(len(KINDS)), [f"{kind} ({count})" for kind, count in zip(KINDS, counts, strict=True)])
     ax.set(xlim=(-74, 44), ylim=(len(KINDS) - 0.5, -0.5))
@@ -226,11 +250,12 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
              (GREY, GREY, "D", "used to set a number"))  # fmt: skip
     handles = [Line2D([], [], marker=mark, linestyle="", markersize=7, markerfacecolor=face, markeredgecolor=edge,
                       markeredgewidth=1.6, label=name) for face, edge, mark, name in marks]  # fmt: skip
-    handles.append(Patch(facecolor=SKY, alpha=0.25, label="within 15 %"))
+    handles.append(Patch(facecolor=SKY, alpha=0.25, label=f"half of the {count} others"))
     legend_below(ax, handles, 4)
-    middle = median(abs(row.error) for row in rows if not row.calibrates)
-    count = sum(not row.calibrates for row in rows)
-    title = f"{len(rows)} published runs: half of the {count} predictions are within {middle:.1%}, but see which"
+    rings = [row for row in rows if row.layout.cp > 1]
+    late = sum(row.error < 0 for row in rings)
+    many = f"all {late}" if late == len(rings) else f"{late} of {len(rings)}"
+    title = f"{len(rows)} published runs: {many} with context ranks took longer than predicted"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join([f"worst: {worst.shape.name}, {_percent(worst.error)}", *told]))
     return ax

@@ -58,6 +58,9 @@ def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
         if step < ranks - 1:  # once round: out on the right, in on the left
             arrow(ax, (left[-1] + wide - 1, y - 0.2), (left[-1] + wide + 3.5, y - 6.1), colour=CONTEXT, line=1.6)
             arrow(ax, (left[0] - 4.5, y - 0.2), (left[0] + 1, y - 6.1), colour=CONTEXT, line=1.6)
+            if not step:
+                ax.text(left[-1] + wide + 3.7, y + 2, "to\nrank 0", ha="center", va="center", fontsize=SMALLEST)
+                ax.text(left[0] - 5, y - 3.6, f"from\nrank {ranks - 1}", ha="right", va="center", fontsize=SMALLEST)
         told.append(f"round {step}: {'; '.join(words)}")
     top = 12.5 * ranks - 7 + high  # of the first box: what goes down in it, and what to the right
     ax.text(left[0] - 0.8, top - high / 2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
@@ -90,6 +93,7 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
         ax.set_title(f"{'before' if ax is axes[0] else 'after'}: maximum {most:g}, sum {total:.2f}", fontsize=SMALLEST,
                      loc="left")  # fmt: skip
     axes[0].set_ylabel("exp(score − maximum)", fontsize=SMALLEST)
+    axes[1].tick_params(left=False)
     for place, score in enumerate(first):
         height = math.exp(score - old)
         arrow(axes[1], (place, height), (place, height * shrink + 0.11), colour=LIMIT, line=2)
@@ -100,6 +104,11 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
     say(axes[0], f"scores {first} with maximum {old:g}")
     say(axes[1], f"scores {second} come with maximum {new:g}; the old sum is multiplied by {shrink:.3f}")
     return list(axes)
+
+
+def _hatch(rank: int) -> str:
+    """Return the hatch of a rank's colour: from the fifth on the same four colours come again, hatched."""
+    return "////" if rank % 8 > 3 else ""
 
 
 def causal_work(ranks: int = 8) -> list[Axes]:
@@ -113,7 +122,8 @@ def causal_work(ranks: int = 8) -> list[Axes]:
         for rank, chunks in enumerate(deal):
             for row in chunks:
                 corners = [(0, row), (row, row), (row + 0.94, row + 0.94), (0, row + 0.94)]
-                ax.add_patch(Polygon(corners, facecolor=FACES[rank], linewidth=0))
+                ax.add_patch(Polygon(corners, facecolor=FACES[rank % 4], hatch=_hatch(rank), edgecolor="white",
+                                     linewidth=0))  # fmt: skip
                 ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
         mean = sum(work) / ranks
@@ -121,8 +131,9 @@ def causal_work(ranks: int = 8) -> list[Axes]:
         for rank, amount in enumerate(work):
             y, share = 0.45 + rank * side / 18, amount / mean
             long = 2.6 * share
-            ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor=FACES[rank], linewidth=0.6,
-                                   edgecolor=INK))  # fmt: skip
+            for hatch, edge in ((_hatch(rank), "white"), ("", INK)):
+                ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor="none" if edge == INK else
+                                       FACES[rank % 4], linewidth=0.6, hatch=hatch, edgecolor=edge))  # fmt: skip
             ax.text(side - 4.8, y + side / 44, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
         ratio = max(work) / mean

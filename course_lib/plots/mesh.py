@@ -1,16 +1,12 @@
-"""A mesh of ranks: tensor ranks inside a machine, a pipeline of machines, many pipelines; and what each axis sends."""
+"""A mesh of ranks: tensor ranks inside a node, a pipeline of nodes, many pipelines; and who sums what on two axes."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
-from course_lib.planning import Layout, microbatches
-from course_lib.planning import step_seconds as step_of
-from course_lib.planning.room import layers_on_rank, parameters
-from course_lib.planning.step import carried, scatters_of
+from course_lib.planning import Layout
 from course_lib.plots.canvas import (
     COLLECTIVE,
     FACES,
@@ -21,7 +17,6 @@ from course_lib.plots.canvas import (
     WAITING,
     arrow,
     box,
-    new_axes,
     say,
     sheet,
 )
@@ -30,17 +25,17 @@ META = Layout(tp=8, pp=16, dp=128, chunks=8, zero=2)
 LLAMA = MODELS["Llama-3-405B"]
 # One colour for each axis, far apart on any projector; orange is what carries gradients, in the whole course.
 TENSOR, PIPELINE, CONTEXT, DATA = COLLECTIVE, INK, "#8B5E3C", GRADIENTS
-ONE = 1274  # GPU 2 of machine 15 of copy 9: at the end of its row, beside the machine that is drawn large
-LEFT, STEP, WIDE, HIGH = 9.5, 8.2, 5.8, 5.0  # of the grid of machines
+ONE = 1274  # GPU 2 of node 15 of copy 9: at the end of its row, beside the node that is drawn large
+LEFT, STEP, WIDE, HIGH = 9.5, 8.2, 5.8, 5.0  # of the grid of nodes
 
 
 def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None) -> Axes:
-    """Draw copies as rows of machines and one machine with its GPUs, and light the three groups of one rank."""
+    """Draw copies as rows of nodes and one node with its GPUs, and light the three groups of one rank."""
     ax = sheet(4.1, 100, 56, ax)
     ax.set_ylim(4, 56)
     inner, rest = rank % layout.tp, rank // layout.tp
-    machine, copy = rest % layout.pp, rest // layout.pp
-    columns = [0, 1, None, layout.pp - 2, machine]
+    node, copy = rest % layout.pp, rest // layout.pp
+    columns = [0, 1, None, layout.pp - 2, node]
     rows = {50: 0, 43: 1, 24: copy, 5: layout.dp - 1}
     for y, row in rows.items():
         own = row == copy
@@ -49,8 +44,8 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
             if column is None:
                 ax.text(x + WIDE / 2, y + HIGH / 2, "…", ha="center", va="center", fontsize=TITLE)
                 continue
-            mine = own and column == machine
-            lit = FACES[5] if mine else WAITING if own else FACES[1] if column == machine else "white"
+            mine = own and column == node
+            lit = FACES[5] if mine else WAITING if own else FACES[1] if column == node else "white"
             box(ax, x, y, WIDE, HIGH, lit, str(column), weight="bold" if mine else "normal", line=2.6 if mine else 1)
         for place in range(len(columns) - 1 if own else 0):
             x = LEFT + place * STEP + WIDE
@@ -63,7 +58,7 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
     middle, edge = LEFT + 4 * STEP + WIDE / 2, LEFT + 4 * STEP + WIDE
     for top, low in ((43, 24 + HIGH), (24, 5 + HIGH)):
         arrow(ax, (middle, top), (middle, low), "<|-|>", colour=DATA, line=2)
-    # the machine, enlarged, beside its box in the row
+    # the node, enlarged, beside its box in the row
     for y, there in ((24, 17), (24 + HIGH, 36)):
         ax.plot([edge, 60], [y, there], color=INK, linewidth=0.8)
     ax.add_patch(Rectangle((60, 17), 36, 19, facecolor="white", edgecolor=INK, linewidth=1.2))
@@ -73,22 +68,22 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
         box(ax, x, y, 7.2, 5.6, FACES[5], str(place), weight="bold" if mine else "normal", line=2.6 if mine else 1)
     ax.text(78, 18.9, "8 GPUs, each an 8th of every layer", ha="center", va="center", fontsize=SMALLEST)
     heads = (
-        (LEFT, 36.3, "pipeline group: its row", f"{layout.pp} machines, ports of 50 GB/s", PIPELINE),
-        (60, 42.4, "tensor group: its machine", f"{layout.tp} GPUs, NVLink of 450 GB/s", TENSOR),
+        (LEFT, 36.3, "pipeline group: its row", f"GPU {inner} of {layout.pp} nodes, ports of 50 GB/s", PIPELINE),
+        (60, 42.4, "tensor group: its node", f"{layout.tp} GPUs, NVLink of 450 GB/s", TENSOR),
         (60, 10.4, "data group: its column", f"the same GPU of {layout.dp} copies, ports again", DATA),
     )
     for x, y, name, link, colour in heads:
         ax.plot([x, x], [y - 4.2, y + 1.6], color=colour, linewidth=5, solid_capstyle="butt")
         ax.text(x + 1.6, y, name, va="center", fontsize=SMALLEST, weight="bold")
         ax.text(x + 1.6, y - 2.9, link, va="center", fontsize=SMALLEST)
-    told = f"GPU {inner} + {layout.tp} · (machine {machine} + {layout.pp} · copy {copy})"
+    told = f"GPU {inner} + {layout.tp} · (node {node} + {layout.pp} · copy {copy})"
     ax.text(60, 51, f"{told}\n= rank {rank:,}", va="center", fontsize=SMALLEST + 1, weight="bold")
-    ax.set_title(f"Rank {rank:,} has a place in three groups: its machine, its row and its column", fontsize=TITLE,
+    ax.set_title(f"Rank {rank:,} has a place in three groups: its node, its row and its column", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, f"{layout.tp} x {layout.pp} x {layout.dp} = {layout.ranks:,} ranks. Rank {rank:,} = {told}. Its tensor "
-        f"group are the {layout.tp} GPUs of its machine, joined by NVLink of 450 GB/s; its pipeline group are "
-        f"{layout.pp} machines in a row, its data group the same GPU in {layout.dp} copies of the model; both use "
-        "ports of 50 GB/s")  # fmt: skip
+        f"group are the {layout.tp} GPUs of its node, joined by NVLink of 450 GB/s; its pipeline group are "
+        f"GPU {inner} of {layout.pp} nodes in a row, its data group the same GPU in {layout.dp} copies of the model; "
+        "both use ports of 50 GB/s")  # fmt: skip
     return ax
 
 
@@ -103,13 +98,14 @@ def two_axes(ax: Axes | None = None) -> Axes:
         box(ax, x, y, wide, high, "white")
         ax.text(x + wide / 2, y + 8.6, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
         box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"samples {'AB'[data]}")
-        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[5 + tensor], f"half {tensor}")
+        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[2 + 4 * tensor], f"half {tensor} of w")
         told.append(f"{name} has samples {'AB'[data]} and half {tensor} of each matrix")
     for data in range(2):
         y = 33.5 - data * 24
         arrow(ax, (39.5, y), (60.5, y), "<|-|>", colour=TENSOR, line=2.4)
         ax.text(50, y + 3.6, "tp: activations", ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(50, y - 2.8, "summed in every layer", ha="center", va="center", fontsize=SMALLEST)
+        for down, words in ((2.8, "summed in each layer,"), (6, "forward and backward")):
+            ax.text(50, y - down, words, ha="center", va="center", fontsize=SMALLEST)
     for tensor, side in ((0, "left"), (1, "right")):
         x = 14 + wide / 2 + tensor * 47
         arrow(ax, (x, 27.6), (x, 15.4), "<|-|>", colour=DATA, line=2.4)
@@ -120,55 +116,5 @@ def two_axes(ax: Axes | None = None) -> Axes:
     ax.set_title(title, fontsize=TITLE, loc="left")
     told += ["ranks 0 and 1, and 2 and 3, sum activations along tp in every layer",
              "ranks 0 and 2, and 1 and 3, average gradients along dp once a step"]  # fmt: skip
-    say(ax, "; ".join(told))
-    return ax
-
-
-def traffic(layout: Layout = META, batch: int = 2048, sequence: int = 8192) -> dict[str, float]:
-    """Return the bytes that a rank of Llama-3-405B sends along each axis in one step, received ones not counted."""
-    count, layers = microbatches(layout, batch), layers_on_rank(LLAMA.layers, layout.pp, layout.chunks)
-    stream = layout.micro * sequence // layout.cp * LLAMA.hidden * 2  # one micro-batch between two layers
-    own = parameters(LLAMA, layout.tp, layout.pp, layout.chunks, 1)[0]
-    share = (layout.shards - 1) / layout.shards
-    keys = layout.micro * sequence // layout.cp * 2 * LLAMA.head_size * max(LLAMA.kv_heads / layout.tp, 1) * 2
-    return {
-        "tp": count * layers * 8 * (layout.tp - 1) / layout.tp * stream,  # two gathers, two scatters, and backward
-        "cp": count * layers * 3 * (layout.cp - 1) * keys,
-        "pp": count * layout.chunks * 2 * stream / layout.tp if layout.pp > 1 else 0.0,
-        "dp": share * own * (2 + 4 * scatters_of(layout, count)),
-    }
-
-
-def axis_traffic(layout: Layout = META, ax: Axes | None = None) -> Axes:
-    """Draw the gigabytes that a rank sends along each axis in a step, with the link's seconds and what shows of them.
-
-    NVLink counts with the bandwidth that NCCL gets out of it. What shows is what nothing hides, as `step_seconds` says.
-    """
-    sent = {axis: size / 1e9 for axis, size in traffic(layout).items() if size}
-    step = step_of(LLAMA, layout, DGX_H100, 2048, 8192)
-    shows = {"tp": step.tensor, "cp": step.context, "pp": step.pipeline, "dp": step.data}
-    ax = new_axes(ax, 1.1 + 0.55 * len(sent))
-    colours = {"tp": TENSOR, "cp": CONTEXT, "pp": PIPELINE, "dp": DATA}
-    names = {"tp": f"tensor, {layout.tp} ranks", "pp": f"pipeline, {layout.pp}", "dp": f"data, {layout.dp}",
-             "cp": f"context, {layout.cp}"}  # fmt: skip
-    most, told = max(sent.values()), []
-    for place, (axis, size) in enumerate(sent.items()):
-        link = layout.link(axis, DGX_H100)
-        name = "NVLink" if "NVLink" in link.name else "a port"
-        ax.barh(place, size, 0.62, color=colours[axis])
-        seconds = size * 1e9 / carried(link)
-        words = f"{size:,.0f} GB, {seconds:.2f} s on {name}: " + (
-            "nothing hides it" if shows[axis] > 0.9 * seconds else
-            f"all but {shows[axis]:.2f} s\nhides behind computing")  # fmt: skip
-        ax.text(size + 0.01 * most, place, words, va="center", fontsize=SMALLEST)
-        told.append(f"{names[axis]}: {words}".replace("\n", " "))
-    ax.set(xlim=(0, 1.8 * most), ylim=(len(sent) - 0.5, -0.6))
-    ax.set_yticks(range(len(sent)), [names[axis] for axis in sent])
-    ax.set_xticks(range(0, int(most) + 1, 50))
-    ax.spines["bottom"].set_bounds(0, most)
-    ax.set_xlabel("GB that one rank sends in a step", fontsize=SMALLEST, loc="left")
-    ratio = sent["tp"] / max(size for axis, size in sent.items() if axis != "tp")
-    ax.set_title(f"Tensor ranks send {ratio:.0f} times as much as any others, so they get the fastest link",
-                 fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
