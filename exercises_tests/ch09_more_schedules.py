@@ -250,7 +250,7 @@ def check_chimera(answer: Any, part: Any) -> str:
 
 MEANING = {
     "stale": "not synchronous: a backward meets weights that others have changed",
-    "fastest": "synchronous, with the smallest bubble until the last rank is done, not of its own span",
+    "fastest": "it is synchronous and has the smallest `bubble` until the last rank is done, not `span_bubble`",
     "fastest_that_fits": "the same, among those with one copy of the weights and no more activations than allowed",
     "zero_only_by_span": "without idle time in any rank's own span, and yet with a bubble until the last rank is done",
 }

@@ -167,13 +167,11 @@ def test_lifetimes_reach_from_forward_to_backward_and_sum_chunks_by_their_share(
     assert "rank 3 keeps chunk 1 for 4.5 s" in words and "rank 0 keeps chunk 0 for 12 s" in words
 
 
-def test_idle_bars_show_the_same_work_and_the_waiting_of_each():
-    ax = plots.idle_bars(played(), "A title")
-    assert_legible(ax.figure)
-    widths = [patch.get_width() for patch in ax.patches]
-    assert widths == pytest.approx([24, 9, 24, 1.5])
-    assert {"9 s, 27.3%", "1.5 s, 5.9%", "work", "waiting"} == {text.get_text() for text in ax.texts}
-    assert "ZB-V: 25.5 s, 1.5 s or 5.9% of it idle" in plots.words_of(ax.figure)
+def test_chunks_can_look_alike():
+    done = play(schedules.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
+    (ax,) = plots.timelines({"": done}, numbers=False, chunks=False, until=20)
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["F", "B", "idle"]
+    assert ax.get_xlim() == (0, 20) and any(event.kind == "F chunk 1" for event in done.events)
 
 
 def test_losses_are_smoothed_around_their_middle():

@@ -60,7 +60,6 @@ from course_lib.plots.float_bits import float_bits
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.hops import hops_in_chunks
-from course_lib.plots.idle_bars import idle_bars
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -201,7 +200,6 @@ __all__ = [
     "gradients_leave",
     "held_over_time",
     "hops_in_chunks",
-    "idle_bars",
     "interruptions",
     "kept_tensors",
     "kernel_traces",

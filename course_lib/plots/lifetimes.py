@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import ACTIVATIONS, INK, SMALLEST, TITLE, WIDTH, Picture, say
 
-HIGH = 0.4  # of a bar, in rows
+HIGH = 0.78  # of a whole stage's bar, in rows; a chunk's is as much thinner as the chunk is smaller
 PALE = "#AAD9F4"  # a second chunk, as timelines tint it
 
 
@@ -27,7 +27,7 @@ def kept(result: Any, microbatch: int) -> list[dict[int, tuple[float, float]]]:
 def lifetimes(results: Mapping[str, Any], title: str, microbatch: int = 0) -> list[Axes]:
     """Draw for each of `results` when its ranks keep one micro-batch, a bar for each chunk, on one axis of time.
 
-    What a rank keeps is summed beside its row: a chunk counts for the share of the rank's layers that it has.
+    A chunk's bar is as thick as its share of the rank's layers, so areas are memory times time; the sum stands beside.
     """
     rows = {name: kept(result, microbatch) for name, result in results.items()}
     longest = max(end for each in rows.values() for row in each for _, end in row.values())
@@ -38,8 +38,9 @@ def lifetimes(results: Mapping[str, Any], title: str, microbatch: int = 0) -> li
         told = []
         for rank, chunks in enumerate(ranks):
             for chunk, (begin, end) in chunks.items():
-                middle = rank + (0.21 * (2 * chunk - 1) if len(chunks) > 1 else 0)
-                ax.barh(middle, end - begin, HIGH, begin, color=PALE if chunk else ACTIVATIONS)
+                high = HIGH / len(chunks)
+                middle = rank + high * (chunk - (len(chunks) - 1) / 2)
+                ax.barh(middle, end - begin, 0.94 * high, begin, color=PALE if chunk else ACTIVATIONS)
                 if len(chunks) > 1 and rank == len(ranks) - 1:  # named once, where both bars are wide
                     ax.text((begin + end) / 2, middle, f"chunk {chunk}", ha="center", va="center", fontsize=SMALLEST)
                 told.append(f"rank {rank} keeps chunk {chunk} for {end - begin:g} s")

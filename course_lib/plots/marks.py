@@ -86,7 +86,8 @@ def mark_put_off(ax: Axes, result: Any) -> Axes:
 
 
 def _frame(ax: Axes, rank: int, begin: float, end: float) -> None:
-    ax.add_patch(Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4))
+    ax.add_patch(Rectangle((begin, rank - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, linewidth=1.6, zorder=4,
+                           clip_on=False))  # fmt: skip
 
 
 def mark_way(ax: Axes, result: Any, microbatch: int = 0, *, back: bool = False) -> Axes:

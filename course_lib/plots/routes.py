@@ -119,9 +119,10 @@ def split_backward(ax: Axes | None = None) -> Axes:
         (18.6, 3.75, "∇y from the next rank", "left"), (5.4, 3.85, "the rank before\nis waiting for ∇x", "right"),
         (5.6, 0.95, "kept on this rank\nfor the optimizer", "right"),
         (8.3, 5.1, "x must be kept\nfor step W", "right"),
+        (17.2, 2.3, "∇y, too", "left"),
     ):  # fmt: skip
         ax.text(x, y, words, ha=side, va="center", fontsize=SMALLEST)
     say(ax, "forward F: x from the rank before gives y for the next rank; backward, input part I: the gradient of y "
             "gives the gradient of x, for which the rank before is waiting; weight part W: it gives the gradient of "
-            "the weights, which nobody needs before the optimizer's step; it needs x again, so x is kept until then")
+            "the weights, which nobody needs before the optimizer's step; x and the gradient of y are kept for it")
     return ax

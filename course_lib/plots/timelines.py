@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -16,16 +17,18 @@ from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 def timelines(
     results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True,
     title: str | None = None, names: Mapping[str, str] | None = None, until: float = 0.0,
-    tints: bool = False, halves: bool = False,
+    tints: bool = False, halves: bool = False, chunks: bool = True,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
     the bars bear none; `names` says what a kind of event is called in the legend; with `halves` sends lie in the
-    upper half of a row, receives in the lower; and with `tints` a second chunk is pale rather than hatched; the axis
-    reaches at least to `until` seconds. Its text twin is `print(result)` of each.
+    upper half of a row, receives in the lower; `tints` make a second chunk pale rather than hatched; without `chunks`
+    all chunks look alike; and the axis reaches at least to `until` seconds. Its text twin is `print(result)` of each.
     """
+    if not chunks:
+        results = {name: _alike(result) for name, result in results.items()}
     longest = max([until, *(result.seconds for result in results.values())])
     factor, unit = time_unit(longest)
     heights = [0.55 + min((0.42 if numbers else 0.2) * len(result), 4.0) for result in results.values()]
@@ -60,6 +63,13 @@ def timelines(
     if title:
         figure.suptitle(f"{title}\n", fontsize=TITLE, x=0.01, ha="left", linespacing=0.4)
     return list(axes.flat)
+
+
+def _alike(result: Any) -> Any:
+    """Return a result whose events don't tell their chunk."""
+    found = copy(result)
+    found.events = [event._replace(kind=event.kind.partition(" chunk")[0]) for event in result.events]
+    return found
 
 
 def _pale(kind: str) -> tuple[float, ...]:
