@@ -110,31 +110,33 @@ def step_by_width(
     )  # fmt: skip
     colours, told, handles = (WEIGHTS, ACTIVATIONS, COLLECTIVE), [], []
     names = {"weights": "weights: reading, or arithmetic if that takes longer", "caches": "reading caches"}
-    for row, (name, (requests, parts)) in enumerate(rows.items()):
+    places = [row + 0.4 * (name in beside) for row, name in enumerate(rows)]  # a gap before other hardware
+    for row, (name, (requests, parts)) in zip(places, rows.items(), strict=True):
         at, handles = 0.0, []
         for (part, seconds), colour in zip(parts.items(), colours, strict=True):
             handles.append(left.barh(row, 1e3 * seconds, left=at, height=0.66, color=colour, edgecolor="white", lw=0.8,
                                      label=names.get(part, part)))  # fmt: skip
-            left.text(at + 5e2 * seconds, row, f"{1e3 * seconds:.0f}", ha="center", va="center", fontsize=SMALLEST,
+            left.text(at + 5e2 * seconds, row, f"{1e3 * seconds:.1f}", ha="center", va="center", fontsize=SMALLEST,
                       weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
             at += 1e3 * seconds
-        left.text(at + 1, row, f"{at:.0f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
+        left.text(at + 1, row, f"{at:.1f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
         right.barh(row, rates[name], height=0.66, color=INK if name in served else "white", edgecolor=INK)
         right.text(rates[name] + 0.03 * max(rates.values()), row, f"{rates[name]:,.0f}", va="center", fontsize=SMALLEST,
                    color=INK)  # fmt: skip
         of = ", ".join(f"{part} {1e3 * seconds:.0f}" for part, seconds in parts.items())
         told.append(f"{name}, {requests} requests: {of}, together {at:.0f} ms: {rates[name]:,.0f} tokens/s")
-    ticks = [f"{name}: {requests} requests" for name, (requests, _) in rows.items()]
-    new_axes(left, 0).set_yticks(range(len(rows)), ticks, fontsize=SMALLEST)
-    left.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
+    ticks = [name + (":\n" if name in beside else ": ") + f"{held} requests" for name, (held, _) in rows.items()]
+    new_axes(left, 0).set_yticks(places, ticks, fontsize=SMALLEST)
+    left.set(ylim=(places[-1] + 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
     left.set_xlabel("ms of a step: a token for each request", fontsize=SMALLEST)
     new_axes(right, 0).set_xlim(0, 1.35 * max(rates.values()))
     right.tick_params(axis="y", length=0)
-    right.set_xlabel("tokens/s of a GPU: requests / step", fontsize=SMALLEST)
+    right.set_xlabel("tokens/s: requests / step", fontsize=SMALLEST)
     legend_below(left, handles)
     first, best = next(iter(served)), max(served, key=rates.__getitem__)
-    title = f"{best} writes {rates[best] / rates[first]:.1f} times as many tokens as {first}, and each takes "
-    title += f"{steps[best] / steps[first]:.1f} times as long"
+    title = f"{best} has room for more and writes {rates[best] / rates[first]:.1f} times {first}'s tokens"
+    if beside and max(rates, key=rates.__getitem__) in beside:
+        title += "; larger GPUs write even more"
     left.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     say(left, "; ".join(told))
     return [left, right]

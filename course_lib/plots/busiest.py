@@ -52,7 +52,7 @@ def busiest_rank(results: Mapping[str, Any]) -> list[Axes]:
         ax.set_yticks(list(ranks), [f"rank {rank}" for rank in ranks], fontsize=SMALLEST)
         ax.set_ylim(len(result) - 0.5, -0.5)
         say(ax, "; ".join(told))
-    keys = {"computing": COMPUTE, "sending rows, one partner after another": COLLECTIVE,
+    keys = {"computing": COMPUTE, "sending and receiving, one partner at a time": COLLECTIVE,
             "waiting (in a trace: all_to_all)": WAITING}  # fmt: skip
     legend_below(axes[0], [Patch(facecolor=colour, label=name) for name, colour in keys.items()])
     return axes

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -61,7 +62,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         len(runs), 1, figsize=(WIDTH, 1.55 * len(runs) + 0.5), layout="constrained", FigureClass=Picture, sharex=True,
         squeeze=False,
     )  # fmt: skip
-    image, shades = None, plt.get_cmap("magma_r").with_extremes(under="white")
+    image, full = None, plt.get_cmap("magma_r")
+    shades = ListedColormap([full(0.13 + 0.87 * place / 255) for place in range(256)]).with_extremes(under="white")
     for ax, (name, run) in zip(axes.flat, runs.items(), strict=True):
         shares = [[load * len(loads) / sum(loads) for load in loads] for loads in run.loads]
         by_expert = list(zip(*shares, strict=True))

@@ -90,13 +90,12 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
         for name, (x, y) in before.items():
             leaves = before is places[1] and (y > 8.1) != (after[name][1] > 8.1)
             arrow(ax, (x + 6.5, y), (after[name][0] - 0.1, after[name][1]), colour=SENT if leaves else INK,
-                  line=2.0 if leaves else 0.9)  # fmt: skip
+                  line=3.6 if name == 2 else 2.0 if leaves else 0.9)  # fmt: skip; the text follows t2
     ax.plot([0.2, 39.6], [8.95, 8.95], color=INK, lw=0.8, ls=":")
     ax.text(21.2, 9.5, "pink: sent to another rank", fontsize=SMALLEST, color=INK)
-    counts = [", ".join(f"{expert} {sum(row[2] == expert for row in line)}" for expert in other)
-              for line, other in zip(rows, ("CD", "AB"), strict=True)]  # fmt: skip
-    ax.text(0.4, 1.0, f"counts first: rank 0 “{counts[0]}”, rank 1 “{counts[1]}”", fontsize=SMALLEST,
-            color=INK, va="center")  # fmt: skip
+    counts = [f"{sum(row[2] == expert for row in rows[0])} for {expert}" for expert in "CD"]
+    ax.text(0.4, 1.0, f"before that, rank 0 tells rank 1: {', '.join(counts)}", fontsize=SMALLEST, color=INK,
+            va="center")  # fmt: skip
     told = "; ".join(f"rank {rank} has tokens {', '.join(f't{name} for {expert}' for _, name, expert in line)}"
                      for rank, line in enumerate(rows))  # fmt: skip
     mine = {expert: [f"t{name}" for line in grouped for _, name, its in line if its == expert] for expert in "ABCD"}
