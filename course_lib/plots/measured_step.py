@@ -128,7 +128,7 @@ def _stairs(ax: Axes, places: list, top: list, stairs: int, most: float) -> None
                     arrowprops={"arrowstyle": "-", "color": INK})  # fmt: skip
 
 
-INSIDE = {"weights": (0.5, 0.5), "gradients": (2.67, 0.5), "optimizer": (2.62, 0.5), "activations": (0.6, 0.2)}
+INSIDE = {"weights": (0.5, 0.5), "gradients": (2.68, 0.36), "optimizer": (2.62, 0.5), "activations": (0.6, 0.2)}
 
 
 def _name(ax: Axes, part: str, places: list, bottom: list, above: list, enough: float) -> None:
