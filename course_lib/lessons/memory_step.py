@@ -24,6 +24,7 @@ MOMENTS = {
     "forward": "at the end of forward", "backward": "inside backward", "step": "in the optimizer step",
 }  # fmt: skip
 PHASES = (*MOMENTS, "zero_grad")
+TINY_GPU = 5e6  # bytes: of a GPU on which the tiny GPT passes its first step of 4 x 32 tokens, and not the second
 MARK = "phase of the step: "
 
 

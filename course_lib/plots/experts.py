@@ -36,8 +36,10 @@ def expert_layer(
             start, _, _ = tokens[token]
             style = {"line": 1.8, "colour": ways[token]}
             arrow(ax, (18.9, start), (23.1, y + 0.65), **style)
-            arrow(ax, (33.9, y + 0.65), (36.8, start), **style)
-    ax.text(37.0, 6.0, "sum of\nits two" if len(chosen) == 2 else "sum", fontsize=SMALLEST, va="center", color=INK)
+            arrow(ax, (33.9, y + 0.65), (36.2, start), **style)
+    for y, colour, _ in tokens.values():
+        box(ax, 36.3, y - 0.6, 1.1, 1.2, colour, "+")
+    ax.text(37.7, 6.0, "sum of\nits two" if len(chosen) == 2 else "sum", fontsize=SMALLEST, va="center", color=INK)
     first, second = (" and ".join(str(number + 1) for number in experts) for experts in (chosen, other))
     say(ax, f"a token goes through attention ({attention:.0f} million parameters) and the router ({router:,}) to "
             f"experts {first} of {shape.experts} ({expert:.0f} million each), another token to {second}; the results "

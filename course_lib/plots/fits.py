@@ -42,10 +42,10 @@ def store_serve_train(name: str = "Llama-3-8B", *, answer: bool = True, ax: Axes
                 fontsize=SMALLEST, weight="bold", bbox=PAPER)
         if not parts:
             look = {"arrowstyle": "-|>", "linestyle": "--", "color": INK}
-            ax.annotate("", (142, place), (0.4, place), arrowprops=look)
-            ax.text(146, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold")
+            ax.annotate("", (100, place), (0.4, place), arrowprops=look)  # to the edge: no word on how far it goes
+            ax.text(50, place, "?", va="center", ha="center", fontsize=TITLE + 4, weight="bold", bbox=PAPER)
     ax.text(limit - 1, -0.58, f"an H100 has {limit:g} GB", color=LIMIT, fontsize=SMALLEST, ha="right", va="center")
-    ax.set_xlim(0, 150)
+    ax.set_xlim(0, 150 if answer else 100)
     ax.set_ylim(2.9 if answer else 2.45, -0.75)
     ax.set_yticks(range(3), list(rows))
     ax.set_xlabel("GB of memory", fontsize=SMALLEST)
@@ -111,7 +111,8 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
             if row >= last - 1 and wide > 0.1 * most:
                 paper = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
                 size = kept[name][row] if name == "selective" else wide  # all but the scores: the black piece, too
-                ax.text(left + wide / 2, row, f"{words}: {size:.0f}" if row == last else f"{size:.0f}", ha="center",
+                middle = size / 2 if name == "selective" and row < last else left + wide / 2
+                ax.text(middle, row, f"{words}: {size:.0f}" if row == last else f"{size:.0f}", ha="center",
                         va="center", fontsize=SMALLEST, bbox=paper if hatch else None)
             left = kept[name][row]
         crosses = left < limit / GIGA < left + 0.12 * most  # then the number stands behind the line
@@ -119,7 +120,7 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
         ax.text(beside, row, short[left], va="center", fontsize=SMALLEST, weight="bold", bbox=PAPER)
         if row == last - 1:
             ax.text(max(beside + 0.12 * most, limit / GIGA + 0.012 * most), row, growth, va="center", fontsize=SMALLEST)
-    keeps = {"full": " (black), the layers' inputs", "selective": ", all but the scores", "none": ""}
+    keeps = {"full": " (black), the layers' inputs", "selective": ", all except the scores", "none": ""}
     for step, name in enumerate(kept):
         y, end = last + 0.55 + 0.42 * step, kept[name][-1]
         ax.annotate("", (end, y), (0, y), arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,
@@ -130,8 +131,8 @@ def activation_growth(shape: ModelShape, lengths: Iterable[int], limit: float, a
             ax.text(end / 2, y, words, ha="center", **place)
         else:
             ax.text(end + 0.012 * most, y, words, **place)
-    ax.text(limit / GIGA + 0.01 * most, -0.1, f"an H100 has {limit / GIGA:g} GB", color=LIMIT, fontsize=SMALLEST,
-            va="center")
+    all_of_it = f"an H100 has {limit / GIGA:g} GB,\nfor these and the state together"
+    ax.text(limit / GIGA + 0.01 * most, 0, all_of_it, color=LIMIT, fontsize=SMALLEST, va="center")
     ax.set_xlim(0, 1.2 * most)
     ax.set_ylim(last + 1.85, -0.5)
     ax.set_yticks(range(len(lengths)), [f"{length:,} tokens" for length in lengths])

@@ -21,8 +21,8 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
     most = max(sum(size for _, size in row) for row in rows.values())
     unit, told = 42 / most, []
     ax = sheet(3.4, 46, 46 * 3.4 / WIDTH, ax)
-    ax.set_title(f"One token of {sequence:,} in one layer of {shape.name} keeps "
-                 f"{sum(size for row in rows.values() for _, size in row):,} numbers", fontsize=TITLE, loc="left")
+    ax.set_title(f"One layer of {shape.name} keeps {sum(size for row in rows.values() for _, size in row):,} "
+                 f"numbers for each of {sequence:,} tokens", fontsize=TITLE, loc="left")
     for y, (part, row) in zip((11.9, 3.3), rows.items(), strict=True):
         ax.text(0.1, y + 5.4, part, fontsize=SMALLEST, weight="bold", va="center")
         x = 0.1
@@ -49,5 +49,5 @@ def kept_tensors(shape: ModelShape, sequence: int, ax: Axes | None = None) -> Ax
             x += max(wide + (0.9 if wide < 3 else 0.35), 3.5 if "\n" in name else 0)
     ax.text(0.1, 0.4, "black: all that full recomputation keeps; hatched: what selective recomputation drops",
             fontsize=SMALLEST, va="center")
-    say(ax, "\n".join([*told, "full recomputation keeps only the first, selective all but the scores"]))
+    say(ax, "\n".join([*told, "full recomputation keeps only the first, selective everything except the scores"]))
     return ax

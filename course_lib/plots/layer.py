@@ -35,6 +35,9 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
     ax.set_title(f"One layer of {shape.name}: {total / 1e6:,.0f} million parameters, "
                  f"{of_mlp / total:.0%} of them in the MLP", fontsize=TITLE, loc="left")
 
+    sides = "each matrix as wide as what goes in, as high as what comes out"
+    ax.text(0.1, HIGH + 6.3, sides, va="center", fontsize=SMALLEST)
+
     def draw(name: str, x: float, y: float, colour: str) -> None:
         into, out = found[name]
         ax.add_patch(plt.Rectangle((x, y), into * scale, out * scale, facecolor=colour, edgecolor=INK))
@@ -78,8 +81,6 @@ def layer_matrices(shape: ModelShape, ax: Axes | None = None) -> Axes:
         ax.text(x + GAP / 2, middle + 0.35, "GELU", ha="center", va="bottom", fontsize=SMALLEST)
     x += GAP
     draw("down", x, middle - narrow / 2, MLP)
-    sides = "as wide as what goes in,\nas high as what comes out"
-    ax.text(x, middle - narrow / 2 - 0.35, sides, va="top", fontsize=SMALLEST)
     x += HIGH
     _over(ax, begin, x, HIGH + 4.9, "MLP", f"{of_mlp / 1e6:,.0f} million")
     arrow(ax, (x + 0.15, middle), (x + 1.2, middle))

@@ -47,7 +47,7 @@ def memory_timeline(
                         linewidth=0.0)  # fmt: skip
         _name(ax, part, places, bottom, above, 0.08 * most)
         bottom = above
-    ax.plot(places, bottom, color="black", linewidth=0.8, drawstyle="steps-post")
+    ax.plot(places, bottom, color="black", linewidth=0.6, drawstyle="steps-post")
     _most(ax, places[bottom.index(max(bottom))], step, scale, unit, most)
     for start, _ in list(starts.values())[1:]:
         ax.plot([start, start], [0, bottom[_nearest(places, start)]], color=INK, linewidth=0.6, linestyle=":")
@@ -56,7 +56,7 @@ def memory_timeline(
     ax.set_xlim(0, sum(wide for _, wide in starts.values()))
     ax.set_ylim(0, 1.24 * most)
     ax.set_xticks([])
-    ax.set_xlabel("blocks of memory in the order in which they come and go; each phase equally wide", fontsize=SMALLEST)
+    ax.set_xlabel("blocks of memory in the order in which they come and go", fontsize=SMALLEST)
     ax.set_ylabel(f"{unit} alive", fontsize=SMALLEST)
     told = f"measured: at most {step.peak / scale:.3g} {unit}, {step.peak_moment}"
     ax.set_title(title or told, fontsize=TITLE, loc="left")
@@ -121,14 +121,14 @@ def _stairs(ax: Axes, places: list, top: list, stairs: int, most: float) -> None
         ax.text(max(x - 0.03, 0.12), top[_nearest(places, x)] + 0.08 * most, f"layer {stair + 1}", ha="center",
                 va="center", fontsize=SMALLEST)  # fmt: skip
     spike = max((i for i, x in enumerate(places) if 1 <= x < 1.2), key=top.__getitem__)
-    of_logits = "hatched: logits\nspike: their gradient"
+    of_logits = "blue's tip: logits\nspike: their gradient"
     for x, dy, words in ((places[spike], 0.06, of_logits), (1.52, 0.14, "grey: working")):
         y = top[_nearest(places, x)]
         ax.annotate(words, (x, y - 0.02 * most), (x + 0.09, y + dy * most), fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK})  # fmt: skip
 
 
-INSIDE = {"weights": (0.5, 0.5), "gradients": (2.7, 0.5), "optimizer": (2.7, 0.5), "activations": (0.62, 0.2)}
+INSIDE = {"weights": (0.5, 0.5), "gradients": (2.68, 0.36), "optimizer": (2.62, 0.5), "activations": (0.6, 0.2)}
 
 
 def _name(ax: Axes, part: str, places: list, bottom: list, above: list, enough: float) -> None:

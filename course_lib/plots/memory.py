@@ -83,7 +83,9 @@ def memory_bars(
             left += size / scale
         loss = sum(parts.get(part, 0) for part in ("logits", "working")) / scale if until else 0
         if loss > 0.01 * most / scale and left < most / scale:
-            ax.text(left - loss / 2, row - 0.43, f"{loss:,.{1 if loss < 10 else 0}f}", ha="center", va="center",
+            begin, end = (left - loss + 0.002 * most / scale), (left - 0.002 * most / scale)  # a bracket over both
+            ax.plot([begin, begin, end, end], [row - 0.32, row - 0.36, row - 0.36, row - 0.32], color=INK, linewidth=1)
+            ax.text(left - loss / 2, row - 0.48, f"{loss:,.{1 if loss < 10 else 0}f}", ha="center", va="center",
                     fontsize=SMALLEST)
         words, room = f"{left:,.{0 if left >= 1000 else 3}{'f' if left >= 1000 else 'g'}} {unit}", 0.01 * most / scale
         if until and left > most / scale:

@@ -9,6 +9,7 @@ from course_lib.plots.canvas import INK, SMALLEST, TITLE, box, say, sheet
 FORMATS = {  # bits of the exponent, of the digits
     "fp32": (8, 23), "tf32": (8, 10), "bf16": (8, 7), "fp16": (5, 10), "fp8 e4m3": (4, 3), "fp8 e5m2": (5, 2),
 }  # fmt: skip
+BIT = 0.71  # how wide a bit is drawn
 SIGN, EXPONENT, DIGITS = "#9A9A9A", "#D3C6A6", "#EDE7D8"  # no colour that means something elsewhere
 
 
@@ -27,8 +28,8 @@ def number_formats(ax: Axes | None = None) -> Axes:
     """
     ax = sheet(3.5, 48, 8.9, ax)
     ax.set_title("The exponent buys range, the digits buy precision", fontsize=TITLE, loc="left")
-    for x, text in ((0, "format"), (5.2, "bits"), (32.7, "smallest\n(subnormal)"), (38.9, "largest"),
-                    (42.6, "from 1 to\nthe next")):  # fmt: skip
+    for x, text in ((0, "format"), (5.2, "bits"), (31.3, "smallest\n(subnormal)"), (38.1, "largest"),
+                    (42.5, "from 1 to\nthe next")):  # fmt: skip
         ax.text(x, 8.1, text, fontsize=SMALLEST, va="center", weight="bold")
     told = []
     for row, (name, (exponent, digits)) in enumerate(FORMATS.items()):
@@ -36,24 +37,24 @@ def number_formats(ax: Axes | None = None) -> Axes:
         bold = "bold" if name == "bf16" else "normal"
         if bold == "bold":
             ax.axhspan(y - 0.17, y + 1.03, color="#FFF3C4", linewidth=0, zorder=0)
-        left = 9.2
+        left = 8.2
         for bits, colour, words in ((1, SIGN, ""), (exponent, EXPONENT, "exponent: range"),
                                     (digits, DIGITS, "digits: precision")):  # fmt: skip
             words = f"{bits} {words}" if row == 0 and words else str(bits) if words else ""
             words = words if bits > 8 else words.replace("exponent: ", "bits: ")
-            box(ax, left, y, 0.73 * bits, 0.85, colour, words)
-            left += 0.73 * bits
+            box(ax, left, y, BIT * bits, 0.85, colour, words)
+            left += BIT * bits
         if name == "tf32":
             ax.text(left + 0.4, y + 0.4, "only to compute", fontsize=SMALLEST, va="center")
         step, smallest = 2.0**-digits, 2.0 ** (2 - 2 ** (exponent - 1) - digits)
         wide = 1 + exponent + digits
-        for x, words in ((0, name), (5.4, str(wide)), (33.4, f"{smallest:.0e}".replace("e-0", "e-")),
-                         (38.9, _number(largest(name))), (42.6, f"1/{2**digits:,}")):  # fmt: skip
+        for x, words in ((0, name), (5.4, str(wide)), (32.0, f"{smallest:.0e}".replace("e-0", "e-")),
+                         (38.1, _number(largest(name))), (42.5, f"1/{2**digits:,}")):  # fmt: skip
             ax.text(x, y + 0.4, words, fontsize=SMALLEST, va="center", weight=bold)
         told.append(f"{name}: {wide} bits: 1 sign, {exponent} of exponent, {digits} of digits; from {smallest:.1g} to "
                     f"{largest(name):.3g}, {step:.2g} from 1 to the next number")
-    ax.text(9.56, 8.1, "sign", fontsize=SMALLEST, ha="center", va="center", color=INK)
-    ax.annotate("", (9.56, 7.1), (9.56, 7.75), arrowprops={"arrowstyle": "-|>", "color": INK})
+    ax.text(8.2 + BIT / 2, 8.1, "sign", fontsize=SMALLEST, ha="center", va="center", color=INK)
+    ax.annotate("", (8.2 + BIT / 2, 7.1), (8.2 + BIT / 2, 7.75), arrowprops={"arrowstyle": "-|>", "color": INK})
     say(ax, "\n".join(told))
     return ax
 
