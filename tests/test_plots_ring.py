@@ -39,11 +39,13 @@ DRAWN = {
     "strips": strips,
     "all steps": lambda: plots.chunk_strips({"": ring_steps(4)}, per_row=3, title="six"),
     "rates": lambda: plots.rates_over_size(RATES, title="rates"),
-    "rates, marked": lambda: plots.rates_over_size(RATES, title="rates", mark=1e5),
+    "rates, marked": lambda: plots.rates_over_size(RATES, title="rates", marks={"first wins": 1e5}),
     "star_and_ring": plots.star_and_ring,
     "chunk_journey": plots.chunk_journey,
     "tree_rounds": plots.tree_rounds,
     "orders": plots.orders_of_adding,
+    "arrivals": lambda: came_in(),
+    "latency": lambda: plots.timelines({"one message": _one_message()}, halves=True, latency=5e-6)[0],
     **{f"step {step}": lambda step=step: plots.ring_step(ring_steps(4), step) for step in range(7)},
     "panels": panels,
 }
@@ -273,6 +275,25 @@ def test_strips_say_how_much_each_rank_receives_but_only_in_words():
     assert "ring: each rank receives 1.5 tensors" in said and "relay: each rank receives 3 tensors" in said
 
 
+def came_in():
+    return plots.arrivals({"ring": ring_steps(4), "relay": steps_of(whole_tensors_around, 4)}, title="both")
+
+
+def test_a_ring_brings_sums_and_a_false_ring_brings_single_parts():
+    ring, _, relay = plots.words_of(came_in().figure).partition("relay")
+    assert "step 2: chunk 1 with the parts of 2+3; step 3: chunk 0 with the parts of 1+2+3; step 4: chunk 3" in ring
+    assert ring.count("chunk") == 6 and relay.count("chunk") == 12
+    assert all(f"chunk {chunk} with the parts of {4 - step}" in relay for chunk in range(4) for step in (1, 2, 3))
+    assert relay.count("+") == 0
+
+
+def test_the_beginning_of_every_message_is_hatched_as_long_as_its_latency():
+    (ax,) = plots.timelines({"one message": _one_message()}, halves=True, latency=5e-6)
+    late = [bars for bars in ax.collections if bars.get_label() == "latency"]
+    assert len(late) == 2  # the send's and the receive's
+    assert all(path.get_extents().width == pytest.approx(5) for bars in late for path in bars.get_paths())
+
+
 def test_rates_have_their_names_on_the_lines():
     ax = plots.rates_over_size(RATES)
     assert set(words(ax)) == {"first", "second"}
@@ -293,5 +314,5 @@ def test_in_halves_sends_lie_above_receives_also_where_they_do_not_overlap():
 
 
 def test_a_marked_size_is_named():
-    ax = plots.rates_over_size(RATES, mark=898e3)
-    assert " 898 kB" in words(ax) and "a line at 898 kB" in plots.words_of(ax.figure)
+    ax = plots.rates_over_size(RATES, marks={"first wins": 898e3})
+    assert " first wins:\n 898 kB" in words(ax) and "a line at 898 kB: first wins" in plots.words_of(ax.figure)

@@ -3,6 +3,7 @@
 from course_lib.plots.active import layer_by_width, step_by_width, times_over_ranks, total_and_active
 from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
+from course_lib.plots.arrivals import arrivals
 from course_lib.plots.bills import bill
 from course_lib.plots.buckets import bucket_packing, bucket_plan
 from course_lib.plots.busiest import busiest_rank
@@ -158,6 +159,7 @@ __all__ = [
     "YELLOW",
     "activation_growth",
     "agents_and_workers",
+    "arrivals",
     "arrow",
     "as_html",
     "bandwidth",

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.plots.canvas import FACES, INK, SENT, SMALLEST, TITLE, WIDTH, legend_below, say, sheet
 
-LEFT, HEAD, UNDER = 0.5, 0.28, 0.3  # inches: the ranks' names, the name of a row of steps, that of each step
+LEFT, HEAD, UNDER = 0.5, 0.28, 0.5  # inches: the ranks' names, the name of a row of steps, that of each step
 CELL = 0.23  # inches high
 DIGITS = 0.11  # inches that a rank's part must be wide to bear its number
 
@@ -42,7 +42,11 @@ def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = ""
         for place, step in enumerate(shown):
             x = LEFT + place * wide
             how = "add" if _grows(steps, step) else "copy"
-            ax.text(x, y - 0.2, f"step {step}: {how}", fontsize=SMALLEST, color=INK)
+            ax.text(x, y - 0.2, f"step {step}: {how}", fontsize=SMALLEST, weight="bold", color=INK)
+            for chunk in range(chunks):
+                middle = x + (wide - 0.14) / chunks * (chunk + 0.5) - 0.03
+                words = f"chunk {chunk}" if wide / chunks > 0.6 else str(chunk)
+                ax.text(middle, y - UNDER + 0.1, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
             _panel(ax, x, y - UNDER, (wide - 0.14) / chunks, steps[step], steps[step - 1])
             done = sum(_complete(cell, ranks) for row in steps[step] for cell in row)
             told.append(f"step {step}: {how}; {done} of {ranks * chunks} chunks are complete")

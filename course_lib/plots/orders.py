@@ -22,7 +22,7 @@ def orders_of_adding(ranks: int = 4) -> Axes:
     ax = sheet(high + 0.45, WIDTH, high)
     ring = [[(chunk + 1 + hop) % ranks for hop in range(ranks)] for chunk in range(ranks)]
     false = [[(rank - hop) % ranks for hop in range(ranks)] for rank in range(ranks)]
-    told = [*_draw(ax, 0, high, "A ring", "chunk", ring),
+    told = [*_draw(ax, 0, high, "The ring, to the right", "chunk", ring),
             *_draw(ax, WIDTH / 2 + 0.4, high, "Your colleague's version", "rank", false)]
     serial = ring.index(list(range(ranks)))
     ax.text(NAME + STEP * ranks - 0.1, high - 0.75 - LINE * serial, "← serial order", va="center",

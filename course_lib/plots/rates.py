@@ -14,11 +14,12 @@ ROOM = 0.5  # how far apart lines must end, as a logarithm, for their names to s
 
 
 def rates_over_size(
-    series: Mapping[str, Mapping[float, float]], *, title: str | None = None, mark: float | None = None
+    series: Mapping[str, Mapping[float, float]], *, title: str | None = None, marks: Mapping[str, float] | None = None
 ) -> Axes:
     """Draw `series[name][size]`, in bytes per second, as `bandwidth` does, but with names on the lines.
 
-    `mark` draws a line at a size and names it. The text twin is the rate of each series at each size.
+    `marks[name]` is a size at which a line is drawn, with its name and the size. The text twin is the rate of each
+    series at each size.
     """
     ax = bandwidth(series, title=title)
     ax.get_legend().remove()
@@ -26,7 +27,7 @@ def rates_over_size(
     at = max(sizes, key=lambda size: _closest(series, size))
     beside = _closest(series, sizes[-1]) > ROOM  # the names stand to the right of the lines
     at = sizes[-1] if beside else at
-    ax.set_xlim(sizes[0] / 1.9, sizes[-1] * ((sizes[-1] / sizes[0]) ** 0.3 if beside else 1.9))
+    ax.set_xlim(sizes[0] / 1.9, sizes[-1] * ((sizes[-1] / sizes[0]) ** 0.26 if beside else 1.9))
     order = sorted(series, key=lambda name: series[name][at])
     for line, (name, points) in zip(ax.lines, series.items(), strict=True):
         above = name == order[-1]
@@ -39,11 +40,11 @@ def rates_over_size(
     ax.set_ylim(bottom, top * 1.6)
     told = [f"{name}: " + ", ".join(f"{bytes_text(points[size])}/s at {bytes_text(size)}" for size in sizes)
             for name, points in series.items()]  # fmt: skip
-    if mark:
-        ax.axvline(mark, color=INK, linestyle=":")
-        ax.annotate(f" {mark / 1e3:,.0f} kB", (mark, 0.04), xycoords=("data", "axes fraction"), fontsize=SMALLEST,
-                    color=INK)  # fmt: skip
-        told.append(f"a line at {mark / 1e3:,.0f} kB")
+    for name, size in (marks or {}).items():
+        ax.axvline(size, color=INK, linestyle=":")
+        ax.annotate(f" {name}:\n {size / 1e3:,.0f} kB", (size, 0.04), xycoords=("data", "axes fraction"),
+                    fontsize=SMALLEST, color=INK)  # fmt: skip
+        told.append(f"a line at {size / 1e3:,.0f} kB: {name}")
     say(ax, "\n".join(told))
     return ax
 

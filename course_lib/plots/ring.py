@@ -154,17 +154,17 @@ def chunk_journey() -> Axes:
     for place in range(2 * RANKS - 1):
         rank, x = (1 + place) % RANKS, 0.1 + 3.0 * place
         parts = parts + [rank] if place < RANKS else parts
-        box(ax, x, 2.6, 1.95, 3.3, FACES[rank], line=2.6 if len(parts) == RANKS else 1.0)
-        ax.text(x + 0.97, 5.05, f"rank {rank}", ha="center", va="center", fontsize=SMALLEST, color=INK)
-        _train(ax, x + 0.1, 3.0, 0.4375, 1.3, parts, RANKS)
+        box(ax, x, 2.6, 1.8, 3.3, FACES[rank], line=2.6 if len(parts) == RANKS else 1.0)
+        ax.text(x + 0.9, 5.05, f"rank {rank}", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        _train(ax, x + 0.1, 3.0, 0.4, 1.3, parts, RANKS)
         told.append(f"rank {rank} holds {'+'.join(map(str, sorted(parts)))}")
         if place:
-            arrow(ax, (x - 1.05, 4.4), (x, 4.4), colour=SENT, line=2.0)
-            ax.text(x - 0.52, 4.65, "add" if place < RANKS else "copy", ha="center", fontsize=SMALLEST, color=INK)
+            arrow(ax, (x - 1.2, 4.4), (x, 4.4), colour=SENT, line=2.0)
+            ax.text(x - 0.6, 4.65, "add" if place < RANKS else "copy", ha="center", fontsize=SMALLEST, color=INK)
     first = 0.1 + 3.0 * (RANKS - 1)  # where the sum is complete
     ax.text(first, 6.2, "thick frame: the sum is complete", fontsize=SMALLEST, color=INK)
-    halves = ((0.1, 11.05, "reduce-scatter: every rank on the way adds its part"),
-              (11.45, 20.05, "all-gather: the sum is passed on"))  # fmt: skip
+    halves = ((0.1, 10.9, "reduce-scatter: every rank on the way adds its part"),
+              (11.3, 19.9, "all-gather: the sum is passed on"))  # fmt: skip
     for left, right, words in halves:
         ax.plot([left, left, right, right], [2.1, 1.7, 1.7, 2.1], color=GREY, linewidth=1.4)
         ax.text((left + right) / 2, 0.75, words, ha="center", fontsize=SMALLEST, color=INK)

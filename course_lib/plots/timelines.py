@@ -8,24 +8,29 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import SMALLEST, TITLE, WIDTH, Picture, legend_below
+from course_lib.plots.canvas import INK, SMALLEST, TITLE, WIDTH, Picture, legend_below
 from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
+
+HATCH = "//////"
 
 
 def timelines(
     results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True,
     title: str | None = None, names: Mapping[str, str] | None = None, until: float = 0.0,
-    tints: bool = False, halves: bool = False, chunks: bool = True,
+    tints: bool = False, halves: bool = False, latency: float = 0.0, chunks: bool = True,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
     the bars bear none; `names` says what a kind of event is called in the legend; with `halves` sends lie in the
-    upper half of a row, receives in the lower; `tints` make a second chunk pale rather than hatched; without `chunks`
-    all chunks look alike; and the axis reaches at least to `until` seconds. Its text twin is `print(result)` of each.
+    upper half of a row, receives in the lower; the first `latency` seconds of each are hatched; with `tints` a second
+    chunk is pale rather than hatched, without `chunks` all chunks look alike; the axis reaches at least to `until`
+    seconds. Its text twin is `print(result)` of each.
     """
     if not chunks:
         results = {name: _alike(result) for name, result in results.items()}
@@ -47,6 +52,7 @@ def timelines(
         ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
         ax.set_xlabel(words if place == len(results) - 1 else "", fontsize=SMALLEST)
+        _hatch(ax, latency * factor)
         for text in [] if numbers else list(ax.texts):
             text.remove()
     for legend in list(figure.legends):
@@ -59,9 +65,10 @@ def timelines(
         text.set_path_effects([])  # no line crosses it
     for patch in keys:
         patch.set_label((names or {}).get(patch.get_label(), patch.get_label()))
-    legend_below(axes[0, 0], keys)
+    late = [Patch(facecolor="white", edgecolor=INK, hatch=HATCH, label="latency")] if latency else []
+    legend_below(axes[0, 0], keys + late)
     if title:
-        figure.suptitle(f"{title}\n", fontsize=TITLE, x=0.01, ha="left", linespacing=0.4)
+        figure.suptitle(f"{title}\n", fontsize=TITLE, weight="bold", x=0.01, ha="left", linespacing=0.4)
     return list(axes.flat)
 
 
@@ -70,6 +77,17 @@ def _alike(result: Any) -> Any:
     found = copy(result)
     found.events = [event._replace(kind=event.kind.partition(" chunk")[0]) for event in result.events]
     return found
+
+
+def _hatch(ax: Axes, latency: float) -> None:
+    """Hatch the beginning of every send and receive, in which no byte moves yet."""
+    for bars in [bars for bars in ax.collections if latency and bars.get_label() in ("send", "recv")]:
+        corners = [path.vertices for path in bars.get_paths()]
+        boxes = [(vertices[:, 0].min(), vertices[:, 1].min(), vertices[:, 1].max()) for vertices in corners]
+        ax.add_collection(PolyCollection(
+            [[(x, low), (x + latency, low), (x + latency, high), (x, high)] for x, low, high in boxes],
+            facecolors="none", edgecolors=INK, linewidths=0, hatch=HATCH, label="latency", zorder=2.5,
+        ))  # fmt: skip
 
 
 def _pale(kind: str) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import FACES, GREY, INK, SENT, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
 
 HIGH = 0.62  # inches of a round
-LEFT, GAP = 0.68, 0.3  # inches: the rounds' names, and between the two trees
+LEFT, GAP = 0.68, 0.82  # inches: the rounds' names, on the left of each half
 
 
 def tree_rounds(ranks: int = 8) -> Axes:
@@ -24,13 +24,14 @@ def tree_rounds(ranks: int = 8) -> Axes:
     grown = [min(2**done, ranks) for done in range(rounds + 1)]  # who has the tensor after each round
     steps = [[(rank, rank + 2**done) for rank in range(2**done) if rank + 2**done < ranks] for done in range(rounds)]
     inward = [[(other, one) for one, other in pairs] for pairs in reversed(steps)]
-    told = [*_draw(ax, LEFT, half, high, "reduce: receivers add; white: done", grown[::-1], inward, ranks),
-            *_draw(ax, LEFT + half + GAP, half, high, "broadcast: sum spreads; white: not yet", grown, steps, ranks)]
+    told = [*_draw(ax, LEFT, half, high, "reduce: receivers add", grown[::-1], inward, ranks),
+            *_draw(ax, LEFT + half + GAP, half, high, "broadcast: the sum spreads", grown, steps, ranks)]
     for done in range(rounds + 1):
         y = high - 0.55 - HIGH * done
-        name = "at first" if not done else f"round {done}"
-        ax.text(LEFT - 0.1, y, name, ha="right", va="center", fontsize=SMALLEST, color=INK)
-    title = f"Two trees: {rounds} rounds bring {ranks} tensors together, {rounds} more hand the sum out"
+        for x, before in ((LEFT, 0), (LEFT + half + GAP, rounds)):
+            name = f"round {before + done}" if done else "then" if before else "at first"
+            ax.text(x - 0.1, y, name, ha="right", va="center", fontsize=SMALLEST, color=INK)
+    title = f"A tree: {rounds} rounds up add {ranks} tensors, {rounds} rounds down hand the sum out"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
