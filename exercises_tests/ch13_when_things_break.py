@@ -487,7 +487,7 @@ def _damaged(state: dict, files: dict) -> list[tuple]:
     fewer = {name: shape for name, shape in shapes.items() if not name.startswith("down")}
     rest = {name: piece for name, piece in held[3].items() if name != "up.bias"}
     other = "the checkpoint is of another model, whose {} has {}, and this one's {}"
-    foreign = "{} is a piece of another save of the same model,"
+    foreign = "{} is a piece of another save of the same model"
     short = {name: piece[: len(piece) - (name == "up.weight")] for name, piece in held[0].items()}
     return [
         (f"{last} is missing", without(last), shapes, last),

@@ -20,7 +20,7 @@ from course_lib.plots.agents import ENDED
 MTBF, SAVE, RESTART = 3.09 * 3600, 120, 600
 TAU = young_interval(MTBF, SAVE)
 POINTS = {factor * TAU: expected_goodput(factor * TAU, MTBF, SAVE, RESTART) for factor in (0.25, 0.5, 1, 2, 4)}
-ENDS = {"over the old one": [End(None, place, False, "" if place % 3 else "not-synced") for place in range(210)],
+ENDS = {"manifest in place": [End(None, place, False, "" if place % 3 else "not-synced") for place in range(210)],
         "yours": [End(rank, place, power, "") for rank in (None, 0, 1) for place in range(36) for power in (0, 1)]}
 EVEN = run(lambda dist: [(work(0.1), dist.all_reduce(torch.ones(9))) for _ in range(2)] and None, ranks=4, on=Cluster())
 JOBS = {"16,384 GPUs": MTBF, "131,072 GPUs": MTBF / 8}
@@ -69,7 +69,7 @@ def test_the_optimum_is_told_and_is_the_highest_point():
 
 def test_lost_checkpoints_are_counted():
     said = words_of(DRAWN["crash_points"]().figure)
-    assert "over the old one: 70 of 210" in said and "yours: 0 of 216" in said
+    assert "manifest in place: 70 of 210" in said and "yours: 0 of 216" in said
 
 
 def test_what_the_time_goes_into_is_told():

@@ -57,7 +57,7 @@ def without_waiting(dist: Any, folder: Any, shards: dict, shapes: dict, extra: d
     dist.barrier()
 
 
-CARELESS = {"over the old one": over_the_old_one, "without sync": without_sync, "without waiting": without_waiting}
+CARELESS = {"manifest in place": over_the_old_one, "without sync": without_sync, "without waiting": without_waiting}
 
 
 class End(NamedTuple):

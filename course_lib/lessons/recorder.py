@@ -74,7 +74,7 @@ def recorded(group: str) -> list[dict]:
 def desync(odd: int = 2, ranks: int = 4) -> Results:
     """Run `out_of_step` on real ranks with the flight recorder switched on; return what each rank returned."""
     before = os.environ.get("TORCH_FR_BUFFER_SIZE")
-    os.environ["TORCH_FR_BUFFER_SIZE"] = "100"  # 0, and so off, unless it is set
+    os.environ["TORCH_FR_BUFFER_SIZE"] = "100"  # older torch records only where it is set
     try:
         return run(out_of_step, odd, ranks=ranks)
     finally:

@@ -50,9 +50,9 @@ def two_phases(ax: Axes | None = None) -> Axes:
             ax.text(29.2, y + 1.0, "wait", ha="center", va="center", fontsize=SMALLEST)
         ax.text(38.6, y + 1.0, "returns", va="center", fontsize=SMALLEST)
     box(ax, 23.0, 7.2, 4.2, 8.0, "#E3BFD2", "all well?\n\n(all-\nreduce)", edge=COLLECTIVE)
-    box(ax, 27.6, 13.2, 6.6, 2.0, "#EBCBDD", "rename to\nmanifest.pt", edge=SENT, line=2)
+    box(ax, 27.6, 13.2, 6.6, 2.0, "#FFFFFF", "rename to\nmanifest.pt", edge=SENT, line=2)
     box(ax, 34.4, 7.2, 3.8, 8.0, WAITING, "barrier")
-    ax.add_patch(Rectangle((4.2, 3.2), 26.7, 2.0, facecolor="#FFFFFF", edgecolor=INK))
+    ax.add_patch(Rectangle((4.2, 3.2), 26.7, 2.0, facecolor="#DDF2EA", edgecolor=INK))
     ax.add_patch(Rectangle((30.9, 3.2), 12.6, 2.0, facecolor="#A8DCCB", edgecolor=INK))
     ax.text(17.5, 4.2, "manifest.pt says a1: a crash here loads the old checkpoint", ha="center", va="center",
             fontsize=SMALLEST)  # fmt: skip
@@ -60,7 +60,7 @@ def two_phases(ax: Axes | None = None) -> Axes:
     ax.plot([30.9, 30.9], [2.6, 13.2], color=INK, linestyle=":", linewidth=1.5)
     ax.text(0.2, 4.2, "disk", va="center", fontsize=SMALLEST)
     for x, colour, words in ((4.2, PALE, "write"), (8.4, OPTIMIZER, "sync"), (12.2, "#E3BFD2", "all ranks vote"),
-                             (19.6, "#EBCBDD", "commit"), (24.6, WAITING, "wait")):  # fmt: skip
+                             (19.6, "#FFFFFF", "commit"), (24.6, WAITING, "wait")):  # fmt: skip
         ax.add_patch(Rectangle((x, 0.9), 1.0, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
         ax.text(x + 1.3, 1.4, words, va="center", fontsize=SMALLEST)
     ax.text(43.5, 1.4, "identity b2 after a1;  time \u2192", ha="right", va="center", fontsize=SMALLEST)
