@@ -155,7 +155,7 @@ def test_all_ports_bring_the_same_sum_to_one_and_a_half_times():
     parts = RING_BUS_BANDWIDTH, BUS_BANDWIDTHS[32]
     assert between / inside == pytest.approx(430e9 / parts[0] * longer * parts[0] / parts[1])
     assert round(100 * (parts[0] / parts[1] - 1)) == 3 and shown("*The network costs 3 %.*")
-    assert 8 * DGX_H100.nic.bandwidth == 400e9 and shown("Eight ports of 50 GB/s make 400")
+    assert 8 * DGX_H100.nic.bandwidth == 400e9 and shown("eight ports of 50 GB/s make 400")
 
 
 def test_the_small_sum_from_the_data_sheet_to_a_real_switch():
