@@ -35,6 +35,7 @@ DRAWN = {
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "passes_and_computing": lambda: plots.passes_and_computing(10, STEP, "Llama-3-70B, 64 H100s"),
+    "passes_and_computing, waiting": lambda: plots.passes_and_computing(4.7, STEP, "Llama-3-70B, 64 H100s"),
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -144,16 +145,25 @@ def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
 
 
 def test_the_bend_of_the_ring_has_its_reason():
-    assert "the ring takes LL" in texts(plots.seconds_over_nodes())
+    assert "the ring changes to LL" in texts(plots.seconds_over_nodes())
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
 def test_messages_stand_below_the_computing_that_may_hide_them():
     ax = plots.passes_and_computing(10, STEP, "a model")
     assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
-    parts = "1.75 s, 18% = NVLink 0.82 (pale) + network 0.93 (dark)"
-    assert {"10.0 s, a model", "8.30 s, 83%", parts} <= set(texts(ax))
-    assert ax.get_title("left") == "All ports instead of one: messages take 18% of the computing, not 83%"
+    parts = "1.75 s = NVLink 0.82 (pale) + network 0.93 (dark)"
+    assert {"10.0 s, a model", "8.30 s", parts} <= set(texts(ax))
+    assert ax.get_title("left") == "With all ports messages can hide"
+
+
+def test_what_the_computing_cannot_hide_is_waiting():
+    ax = plots.passes_and_computing(4.7, STEP, "a model")
+    idle = [patch for patch in ax.patches if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.WAITING]
+    assert [patch.get_width() for patch in idle] == pytest.approx([3.6]) and "waiting for one port: 3.6 s" in texts(ax)
+    title = "With one port the GPUs wait 3.6 s in each step; with all, messages can hide"
+    assert ax.get_title("left") == title
+    assert plots.passes_and_computing(1.0, STEP, "a model").get_title("left").endswith("with all, 0.8 s")
 
 
 def test_a_way_of_other_gpus_has_no_share_of_this_computing():
@@ -180,7 +190,7 @@ def test_where_the_receiver_may_read_is_marked():
     ax = plots.protocol_flags()
     marks = [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "^"]
     assert marks[:3] == [12, 3, 1]
-    assert "bytes to scale, time not" in texts(ax)
+    assert "totals to scale, time not" in texts(ax)
 
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():
@@ -194,9 +204,13 @@ def test_a_place_in_a_measured_curve_can_be_named():
     assert "here" in texts(ax)
 
 
-def test_the_last_dot_is_compared_with_the_best_ring():
-    said = texts(plots.protocol_lines(MEASURED))
-    assert {"537 MB: 2.11 ms,\n18% below the\ntable's best ring", "16 KiB: 3 µs more"} <= set(said)
+def test_each_dot_is_compared_with_the_best_ring():
+    above = plots.protocol_lines(MEASURED)
+    below = above.figure.axes[1]
+    assert "16 KiB: 3 µs more" in texts(above) and texts(below) == ["25% above", "19% below"]
+    dots = [line for line in below.lines if line.get_marker() == "o"]
+    assert list(dots[0].get_ydata())[-1] == pytest.approx(0.815, abs=0.001) and len(dots[0].get_xdata()) == 21
+    assert "measured at 16.4 kB: 25% above the lowest line" in words_of(above.figure)
 
 
 def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():

@@ -139,7 +139,7 @@ def seconds_over_size(
 ) -> Axes:
     """Draw seconds over bytes, both on logarithmic axes: measured `points[name][size]`, and a line for each model.
 
-    `notes` are words for places in the picture, each (bytes, seconds).
+    `notes` are words for places in the picture, each (bytes, seconds); without words a place only gets its ring.
 
     The text twin is the table from which `points` was made, and the models' own numbers.
     """
@@ -161,8 +161,10 @@ def seconds_over_size(
     for place, (words, (size, seconds)) in enumerate((notes or {}).items()):
         offset, side = (((-22, 24), "right"), ((24, -32), "center"))[place % 2]
         ax.plot([size], [seconds], "o", markersize=11, markerfacecolor="none", color=LIMIT, markeredgewidth=1.6)
-        ax.annotate(words, (size, seconds), offset, textcoords="offset points", fontsize=SMALLEST, color=LIMIT,
-                    weight="bold", ha=side, va="center", arrowprops={"arrowstyle": "-", "color": LIMIT, "shrinkB": 6})
+        if words.strip():  # else only a ring
+            ax.annotate(words, (size, seconds), offset, textcoords="offset points", fontsize=SMALLEST, color=LIMIT,
+                        weight="bold", ha=side, va="center",
+                        arrowprops={"arrowstyle": "-", "color": LIMIT, "shrinkB": 6})  # fmt: skip
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, RECEIVED, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, RECEIVED, SMALLEST, TITLE, WAITING, new_axes, say
 
 
 def passes_and_computing(
@@ -23,6 +23,14 @@ def passes_and_computing(
     ax.text(computing / 2, 0, f"{computing:.1f} s, {model}", ha="center", va="center", fontsize=SMALLEST,
             weight="bold", color="white")  # fmt: skip
     told = [f"computing: {computing:.1f} s"]
+    totals = [sum(taken.values()) if isinstance(taken, Mapping) else taken for taken in ways.values()]
+    waits = totals[0] - computing
+    if waits > 0:  # for the messages of the first way, although all of the computing hides some of them
+        ax.barh(0, waits, 0.66, computing, color=WAITING)
+        ax.text(computing + waits / 2, 0, f"waiting for one port: {waits:.1f} s", ha="center", va="center",
+                fontsize=SMALLEST)  # fmt: skip
+        ax.plot([computing] * 2, [-0.4, 1.45], color=INK, linewidth=0.9, linestyle=":")
+        told.append(f"with the first way the GPUs wait for {waits:.1f} s more")
     for row, (name, taken) in enumerate(ways.items(), start=1):
         parts = taken if isinstance(taken, Mapping) else {"": taken}
         left = 0.0
@@ -33,16 +41,17 @@ def passes_and_computing(
         inside = " + ".join(f"{part} {seconds:.2f} ({shade})" for shade, (part, seconds) in
                             zip(("pale", "dark"), parts.items(), strict=False))
         inside = f" = {inside}" if len(parts) > 1 else ""
-        share = ", on other GPUs" if name in others else f", {left / computing:.0%}"
+        share = ", on other GPUs" if name in others else ""
         ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
                 weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip
-        told.append(f"{name}: {left:.2f} s{inside}{share}" + ("" if name in others else " of the computing"))
+        told.append(f"{name}: {left:.2f} s{inside}{share}")
     ax.set_yticks(range(1 + len(ways)), ["computing", *ways])
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.12 * computing), ylim=(len(ways) + 0.5, -0.5))
+    ax.set(xlim=(0, 1.12 * max(computing, *totals)), ylim=(len(ways) + 0.5, -0.5))
     ax.set_xlabel("seconds of one step", fontsize=SMALLEST)
-    worst, best = (sum(taken.values()) if isinstance(taken, Mapping) else taken for taken in list(ways.values())[:2])
-    ax.set_title(f"All ports instead of one: messages take {best / computing:.0%} of the computing, not "
-                 f"{worst / computing:.0%}", fontsize=TITLE, loc="left")  # fmt: skip
+    more = totals[1] - computing
+    title = f"With one port the GPUs wait {waits:.1f} s in each step; with all, " if waits > 0 else "With all ports "
+    title += f"{more:.1f} s" if more > 0 else "messages can hide"
+    ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax

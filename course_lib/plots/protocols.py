@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -21,6 +22,7 @@ from course_lib.plots.canvas import (
     TITLE,
     WAITING,
     WIDTH,
+    Picture,
     new_axes,
     say,
     sheet,
@@ -81,10 +83,11 @@ def protocol_flags(link: Link = H100.link, ax: Axes | None = None) -> Axes:
         ax.text(x + 1.3, -0.8, words, va="center", fontsize=SMALLEST)
     ax.plot([left + 13.6], [-0.8], "^", color=INK, markersize=6)
     ax.text(left + 14.3, -0.8, "from here on it may be read", va="center", fontsize=SMALLEST)
-    ax.text(left + LONG + 1.0, -0.8, "bytes to scale, time not", va="center", fontsize=SMALLEST)
+    ax.text(left + LONG + 1.0, -0.8, "totals to scale, time not", va="center", fontsize=SMALLEST)
     ax.set_ylim(-1.5, high - 1.9)
     rates = {name: link.protocol(name).bandwidth / 1e9 for name in HEADS}
-    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())} {rates[name]:.0f} GB/s on a link" 
+    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())} a link "
+                            f"carries {rates[name]:.0f} of {rates['Simple']:.0f} GB/s" 
                           for name in HEADS), "marks show from where on the receiver may read: after "
                         "every 8 bytes, every 128, at the end"]))  # fmt: skip
     return ax
@@ -98,8 +101,12 @@ def protocol_lines(
     measured: Mapping[float, float] | None = None, ranks: int = 8, link: Link = H100.link, ax: Axes | None = None
 ) -> Axes:
     """Draw what NCCL reckons a ring all-reduce takes by each protocol, broad where it is the fastest; and what was
-    `measured[bytes]`, in seconds."""
+    `measured[bytes]`, in seconds, below once more as a share of the lowest line."""
     sizes = [512 * 2 ** (step / 4) for step in range(81)]
+    below = None
+    if measured and ax is None:
+        _, (ax, below) = plt.subplots(2, 1, figsize=(WIDTH, 4.7), layout="constrained", sharex=True,
+                                      height_ratios=(3, 1), FigureClass=Picture)  # fmt: skip
     ax = new_axes(ax, 4.0)
     told = []
     changes = protocol_changes("all_reduce", ranks, link)
@@ -126,13 +133,6 @@ def protocol_lines(
         place = sorted(measured)[len(measured) // 2]
         ax.annotate("measured", (place, 1e6 * measured[place]), (place, 10.5), fontsize=SMALLEST, ha="center",
                     weight="bold", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
-        last = max(measured)
-        ring = protocol_seconds("all_reduce", ranks, last, link)
-        if measured[last] < 0.9 * ring:
-            words = f"{bytes_text(last)}: {1e3 * measured[last]:.3g} ms,\n"
-            words += f"{1 - measured[last] / ring:.0%} below the\ntable's best ring"
-            ax.annotate(words, (last, 1e6 * measured[last]), (last / 3.6, 4e4 * measured[last]), fontsize=SMALLEST,
-                        ha="center", va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         jump = [(size, later) for size, later in zip(sorted(measured), sorted(measured)[1:], strict=False)
                 if later < 2**20 and measured[later] > 1.15 * measured[size]]  # fmt: skip
         for size, later in jump[:1]:
@@ -149,12 +149,34 @@ def protocol_lines(
     ax.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us:.0f} µs" if us < 1e3 else f"{us / 1e3:.0f} ms"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    if below is None:
+        ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    else:
+        _shares(below, {size: taken / protocol_seconds("all_reduce", ranks, size, link) for size, taken in
+                        measured.items()})  # fmt: skip
     ax.set_ylabel("time", fontsize=SMALLEST)
     ax.set_title("Each protocol has its sizes; large tensors went faster than any ring", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax
+
+
+def _shares(ax: Axes, shares: Mapping[float, float]) -> None:
+    """Draw what was measured over the lowest line, a dot for each size, and name the two ends."""
+    new_axes(ax, 1.0)
+    ax.axhline(1, color=INK, linewidth=1.2)
+    ax.plot(list(shares), list(shares.values()), "o", color=INK, markersize=4.5)
+    told = []
+    most, least = max(shares, key=shares.get), min(shares, key=shares.get)
+    for size, offset, words in ((most, (-9, 0), "above"), (least, (0, -12), "below")):
+        off = f"{abs(shares[size] - 1):.0%} {words}"
+        ax.annotate(off, (size, shares[size]), offset, textcoords="offset points", fontsize=SMALLEST,
+                    ha="right" if size == most else "center", va="center")  # fmt: skip
+        told.append(f"measured at {bytes_text(size)}: {off} the lowest line")
+    ax.set(ylim=(0.62, 1.38), yticks=[0.75, 1, 1.25])
+    ax.set_ylabel("measured /\nlowest line", fontsize=SMALLEST)
+    ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
+    say(ax, "\n".join(told))
 
 
 def one_shot_times(

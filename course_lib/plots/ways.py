@@ -121,7 +121,7 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
             for place in range(per_node):
                 box(ax, left + 0.6 + 4.5 * place, y, 3.0, 1.7, FACES[place], f"{node * per_node + place}")
                 if place < per_node - 1 and by_rail:  # NVLink, over which the pieces are shared out and gathered
-                    ax.plot([left + 3.6 + 4.5 * place, left + 5.1 + 4.5 * place], [y + 0.85] * 2, color=COMPUTE,
+                    ax.plot([left + 3.6 + 4.5 * place, left + 5.1 + 4.5 * place], [y + 0.85] * 2, color=INK,
                             linewidth=4, solid_capstyle="butt")  # fmt: skip
                 elif place < per_node - 1:
                     ends = (left + 3.7 + 4.5 * place, y + 0.85), (left + 5.0 + 4.5 * place, y + 0.85)
@@ -149,7 +149,7 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
         arrow(ax, (toward, 9.8), (x, 11.3), line=0.9)
         arrow(ax, (toward, 7.4), (x, 5.9), line=0.9)
     for node in range(nodes):
-        ax.text(21.2 + 18.3, ys[node] + 2.45, "green: NVLink", ha="right", fontsize=SMALLEST, color=COMPUTE,
+        ax.text(21.2 + 18.3, ys[node] + 2.45, "black: NVLink", ha="right", fontsize=SMALLEST, color=INK,
                 weight="bold")  # fmt: skip
     ax.text(2.9, 10.7, "in", ha="left", va="center", fontsize=SMALLEST, color=INK)
     ax.text(2.1 + 4.5 * (per_node - 1), 10.7, "out", ha="right", va="center", fontsize=SMALLEST, color=INK)
