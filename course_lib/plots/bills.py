@@ -16,9 +16,11 @@ PARTS = {"in the queue": WAITING, "own prompt": FORWARD, "own tokens": COMPUTE, 
 LABELS = {"others in its steps": "longer steps, because of others", "others' prompts": "others' prompts between"}
 HATCHES = {"others in its steps": "...", "others' prompts": "///"}
 
+TOLD = "In chunks no prompt of others stops the answer, and what others take shrinks"
+
 
 def bill(
-    answers: Mapping[str, Mapping[str, float]], *, title: str,
+    answers: Mapping[str, Mapping[str, float]], *, title: str = TOLD,
     strips: Mapping[str, Sequence[tuple[float, float]]] | None = None, span: float = 0.2,
 ) -> list[Axes]:  # fmt: skip
     """Draw what the seconds of some answers were spent on: a bar for each, `answers[name][part]` in seconds.

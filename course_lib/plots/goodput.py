@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import GREY, INK, SERIES, SMALLEST, TITLE, new_axes, say
 
+TOLD = "Static batching answers few users well; the others many, up to a cliff"
 
-def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str, promise: str = "") -> Axes:
+
+def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str = TOLD, promise: str = "") -> Axes:
     """Draw the requests that met their objectives over those that arrived, both per second, a line for each server.
 
     A grey diagonal is where every request would be answered well. A box names the most of each; `promise` says what
