@@ -398,6 +398,7 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
             dim = 1 if place % 2 == 0 else 0
             right, mine = (one.chunk(tp, dim)[rank % tp] for one in (want[place], own[1][place]))
             before = cut[rank][place]
+            everywhere = torch.stack((want[place] - weights[place]).chunk(tp, dim)).sum(0)  # all tensor ranks' steps
             mistakes = [
                 Mistake("not-stepped", before, "is as it was: write into weight.data"),
                 Mistake("own-gradient", mine, "was stepped with the gradient of the rank's own samples: average it "
@@ -410,6 +411,9 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
                 Mistake("first-layer-only", place < 2 and near(after[3], want[3].chunk(tp, 0)[rank % tp], EXACT),
                         "is wrong, while the last layer is right: the gradient of x arrives as summands, one of each "
                         "tensor rank. Read x by copy_to(x, dist, groups['tp'])"),
+                *(Mistake("all-ranks", before + scale * everywhere, "was stepped with the sum over all ranks: tensor "
+                          "ranks hold other columns, so sum gradients in groups['dp'] only")
+                  for scale in (1 / tp, 1, dp)),
             ]  # fmt: skip
             case.same(after[place], right, f"{name} on rank {rank}", *mistakes, tolerance=EXACT)
     return trace

@@ -87,6 +87,7 @@ def test_the_numbers_of_the_text():
     assert (twin.layout.tp, twin.layout.cp, twin.layout.pp) == (4, 8, 32) and twin.seconds < 1.005 * found.best.seconds
     assert (round(twin.room.total / 1e9), round(found.best.room.total / 1e9)) == (41, 58)
     assert round((81_559 * 2**20 - twin.room.total) / 1e9) == 45
+    assert round(found.of(META).seconds / found.best.seconds, 2) == 1.09  # the break-even of the text
     for factor, winner, seconds in ((1.05, found.best.layout, 6.36), (1.4, META, 6.62)):
         slower = {one.layout: one.seconds * (factor if one.layout.cp > 1 else 1) for one in found.fitting}
         assert min(slower, key=slower.get) == winner and round(slower[winner], 2) == seconds

@@ -101,8 +101,8 @@ def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = No
         mine = found.of(layout).seconds
         ahead = [one for one in found.fitting if one.seconds < mine * (1 - 1e-9)]
         rings = sum(one.layout.cp > 1 for one in ahead)
-        many = "all" if ahead and rings == len(ahead) else f"{rings}"
-        title += f"; {len(ahead)} are faster than {name}, and {many} of them have context ranks"
+        many = "all" if ahead and rings == len(ahead) else f"{rings} of those"
+        title += f"; {name} is number {len(ahead) + 1}, and {many} ahead of it have context ranks"
         ax.plot([0, limit], [mine, mine], color=INK, linestyle=":", linewidth=1.4, zorder=3)
         ax.text(0.6, mine + 0.002 * least, f"as fast as {name}", fontsize=SMALLEST, va="bottom", zorder=4)
     ax.set_title(title, fontsize=TITLE, loc="left")
@@ -131,15 +131,16 @@ def under_way(
         held, rest = room.activations / 1e9, (room.total - room.activations) / 1e9
         head = f"{pp} stage{'s' if pp > 1 else ''}"
         words = f"{many}\n{held:.0f} GB of activations\n{rest:.0f} GB of weights etc."
-        ax.text(left, -7, head, va="top", fontsize=SMALLEST, weight="bold")
-        ax.text(left, -19, words, va="top", fontsize=SMALLEST)
+        ax.text(left, -20, head, va="top", fontsize=SMALLEST, weight="bold")
+        ax.text(left, -32, words, va="top", fontsize=SMALLEST)
         told.append(f"{head}: {' '.join(words.splitlines())}")
         left += max(pp, 6) + 2
-    ax.set(xlim=(0, left), ylim=(-66, shape.layers + 4), xticks=[], yticks=[0, 50, 100])
+    ax.set(xlim=(0, left), ylim=(-79, shape.layers + 4), xticks=[], yticks=[0, 50, 100])
     ax.spines["left"].set_bounds(0, shape.layers)
     ax.spines["bottom"].set_visible(False)
     ax.axhline(0, color=INK, linewidth=0.8)
-    ax.set_ylabel("layers of a rank", fontsize=SMALLEST, y=0.68)
+    ax.text(0.5, -4, "wide: micro-batches under way (a strip is one)", va="top", fontsize=SMALLEST)
+    ax.set_ylabel("high: layers of a rank", fontsize=SMALLEST, y=0.68)
     title = "More stages: fewer layers on a rank, but more micro-batches under way. The area stays"
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.03)
     say(ax, "\n".join(told))

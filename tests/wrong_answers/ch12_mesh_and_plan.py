@@ -424,7 +424,7 @@ def step_world_mean(dist, groups, layers, x, targets, rate):
     return stepped(dist, groups, layers, x, targets, rate, scale=dist.get_world_size())
 
 
-@wrong("train_step_2d", "value", "of the last layer on rank", earned=1)
+@wrong("train_step_2d", "all-ranks", "was stepped with the sum over all ranks", earned=1)
 def step_over_all_ranks(dist, groups, layers, x, targets, rate):
     """Sums gradients over all ranks: pieces of different columns are added up."""
     return stepped(dist, groups, layers, x, targets, rate, group="world", scale=dist.get_world_size())
