@@ -42,7 +42,7 @@ def _kv_bytes(answer: Any, cases: list[tuple[ModelShape, int]]) -> None:
         got = plain(got)
         case.expect(is_number(got), f"it returns {_kind(got)}; return a number of bytes", "form")
         want, queries = 4.0 * shape.layers * shape.kv_heads * shape.head_size * tokens, shape.heads / shape.kv_heads
-        every = "as much as if each query head had its own key and value; kv_heads have, of hidden // heads numbers"
+        every = "as much as if each query head had a key and a value; KV heads have, each hidden // heads numbers long"
         both = "a key and a value are kept for each token, and a number has 2 bytes: one of these twos is missing"
         mistakes = (
             Mistake("all-heads", want * queries, every),
