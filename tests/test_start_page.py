@@ -27,7 +27,7 @@ def course(tmp_path):
     """A course of two chapters; the second one says in its metadata what it builds and needs."""
     course = make_course(tmp_path)
     path = save(course / "notebooks" / f"{LATER}.ipynb", [
-        new_markdown_cell("# Later\n\n**Why `x` & *not* <y>?**", id="title"),
+        new_markdown_cell("# Later\n\nA **bold word** stands before it.\n\n**Why `x` & *not* <y>?**", id="title"),
         code("mean", "def mean():\n    raise NotImplementedError", "exercise"),
         code("check_mean", "check_mean(mean)", "check", points=1, minutes=15, level="core"),
     ], name=LATER)
@@ -154,7 +154,8 @@ def test_jupyterlab_keeps_every_style_and_no_blank_line_ends_the_cards(course):
 
 def test_the_real_chapters_say_what_the_map_needs():
     for chapter in chapters():
-        assert question(chapter).endswith("?") and builds(chapter) and minutes(chapter) > 0, chapter.name
+        asked = question(chapter)
+        assert asked.endswith("?") and "**" not in asked and builds(chapter) and minutes(chapter) > 0, chapter.name
         assert all(place < number(chapter) for place in needs(chapter)), chapter.name
 
 

@@ -17,8 +17,8 @@ def number(chapter: Chapter) -> int:
 
 
 def question(chapter: Chapter) -> str:
-    """Return the chapter's question: the first bold sentence of its text."""
-    found = (re.search(r"\*\*(.+?\?)\*\*", text, re.DOTALL) for text in texts(chapter))
+    """Return the chapter's question: the first bold text that ends with a question mark."""
+    found = (re.search(r"\*\*((?:(?!\*\*).)+\?)\*\*", text, re.DOTALL) for text in texts(chapter))
     return next((match[1].replace("\n", " ") for match in found if match), "")
 
 
