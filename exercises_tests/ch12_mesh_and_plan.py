@@ -326,7 +326,8 @@ def check_ring_attention(answer: Any, part: Any) -> str:
     part("bytes")
     trace, piece = _attends(answer, 4, 4, 1, 16), 2 * 4 * WIDTH * 8  # k and v, tokens, width, float64
     case = Case(4, "with 16 tokens, 4 query heads and 1 head of keys and values")
-    case.no_builtin(trace)
+    gathers = any(kind.startswith("all_gather") for kinds in trace.collectives for kind in kinds)
+    case.no_builtin(trace, so=", so each rank holds the keys of the whole sequence" if gathers else "")
     told = "a rank sent {seen} bytes; (P - 1) pieces of keys and values, as they came, are {bound}"
     case.at_most(max(trace.bytes_sent), 3 * piece, told, "too-many-bytes")
     part("memory")
@@ -398,6 +399,7 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
             dim = 1 if place % 2 == 0 else 0
             right, mine = (one.chunk(tp, dim)[rank % tp] for one in (want[place], own[1][place]))
             before = cut[rank][place]
+            among = torch.stack((own[1][place] - weights[place]).chunk(tp, dim)).sum(0)  # its row's tensor ranks' steps
             everywhere = torch.stack((want[place] - weights[place]).chunk(tp, dim)).sum(0)  # all tensor ranks' steps
             mistakes = [
                 Mistake("not-stepped", before, "is as it was: write into weight.data"),
@@ -414,6 +416,9 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
                 *(Mistake("all-ranks", before + scale * everywhere, "was stepped with the sum over all ranks: tensor "
                           "ranks hold other columns, so sum gradients in groups['dp'] only")
                   for scale in (1 / tp, 1, dp)),
+                *(Mistake("tensor-ranks", before + scale * among, "was stepped with the sum over the tensor ranks, "
+                          "which hold other columns: weight gradients belong in groups['dp'], not in groups['tp']")
+                  for scale in (1 / tp, 1 / dp, 1)),
             ]  # fmt: skip
             case.same(after[place], right, f"{name} on rank {rank}", *mistakes, tolerance=EXACT)
     return trace

@@ -18,6 +18,7 @@ from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
 from course_lib.planning.step import carried
 from course_lib.plots.layouts import KINDS, kind_of
+from course_lib.plots.pairs import pairs_of, ratio_of
 from exercises_tests import ch12_mesh_and_plan as checks
 from solutions import ch12_mesh_and_plan as solutions
 
@@ -99,6 +100,38 @@ def test_the_numbers_of_the_text():
     assert 59 < rack.of(planning.Layout(4, 1, 16, 4, chunks=4)).seconds < 60.5
 
 
+def test_what_each_bet_costs():
+    found = planning.plan(LLAMA, DGX_H100, 16384, 2048, 8192, memory=81_559 * 2**20, zero=(2,))
+    bets = [META, planning.Layout(8, 2, 16, 64, chunks=8, zero=2), planning.Layout(4, 4, 16, 64, chunks=8, zero=2)]
+    assert (found.tried, len(found.fitting), found.place(META)) == (2178, 1110, 19)
+    ahead = [one for one in found.fitting if one.seconds < found.of(META).seconds]
+    assert len(ahead) == 18 and all(one.layout.cp > 1 for one in ahead)
+    assert next(one for one in found.fitting if one.layout.cp == 1).layout == META
+    assert sum(one.layout.cp > 1 for one in found.fitting) == 1073
+    assert found.best.layout == bets[2] and all(one.layout.zero == 2 for one in found.fitting)
+    assert [round(found.of(one).seconds, 2) for one in bets] == [6.62, 6.56, 6.26]
+    break_even = found.of(META).seconds / found.best.seconds
+    assert round(break_even, 2) == round(6.62 / 6.26, 2) == 1.06
+    pairs = sorted(pairs_of(planning.published_runs()), key=ratio_of)
+    above = [row for row, other in pairs if ratio_of((row, other)) > break_even]
+    assert (len(pairs), len(above), sum("torchtitan" in row.source for row in above)) == (11, 8, 5)
+    assert all(row.recipe.dtype == "fp8" for row in above)
+    metas = next(pair for pair in pairs if pair[0].layout.cp == 16)
+    assert (round(ratio_of(metas), 3), round(ratio_of(pairs[-1]), 3)) == (1.051, 1.418)
+    assert [round(1 / (1 + row.error), 3) for row in metas] == [1.025, 0.975] and round(1.025 / 0.975, 2) == 1.05
+    assert sum(ratio_of(pair) < 1.093 for pair in pairs) == 5  # enough for the lead of the full search
+    days = [[round(60 * found.of(one).seconds / found.of(META).seconds * (factor if one.cp > 1 else 1), 1)
+             for factor in (1, 1.05, 1.42)] for one in bets]  # fmt: skip
+    assert days == [[60] * 3, [59.4, 62.3, 84.3], [56.7, 59.6, 80.6]]
+    parts = [[round(1000 * getattr(found.of(one).step, part)) for part in ("bubble", "tensor", "context", "data")]
+             for one in bets]  # fmt: skip
+    assert parts == [[688, 653, 0, 48], [344, 657, 0, 328], [322, 282, 0, 433]]
+    assert round(found.of(META).room.total * 1.16 / 1e9) > 85.5
+    own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
+    seconds = planning.step_seconds(LLAMA, own, DGX_H100, 2048, 8192).seconds
+    assert own == planning.Layout(8, 1, 1, 2048, zero=3) and round(seconds, 2) == 8.15
+
+
 def test_stages_hold_fewer_weights_and_as_many_activations():
     numbers = 4 * 16384 + 2 * 16384 + 2 * 1024 + 3 * 53248  # of one token in one layer, as the text's table has them
     layer = 2 * numbers / 8 * 8192
@@ -124,6 +157,7 @@ def test_the_step_by_hand():
     assert (round(sent["tp"] / 1e9), round(sent["pp"] / 1e9)) == (241, 9)
     assert round(6 * 405e9 * 1024 / (0.52 * 989e12), 1) == 4.8  # computing, by hand
     step = planning.step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
+    assert (round(step.products, 1), round(step.attention, 2), round(step.memory, 2)) == (4.9, 0.24, 0.10)
     nvlink = carried(DGX_H100.gpu.link)
     assert 365e9 < nvlink < 375e9 and DGX_H100.nic.bandwidth == carried(DGX_H100.nic) == 50e9
     assert sent["tp"] / nvlink == pytest.approx(0.65, abs=0.005) == pytest.approx(step.tensor, abs=0.01)
@@ -176,6 +210,8 @@ def test_the_table_of_context_ranks():
         block, hop = 4 * tokens**2 * 128 * 16 / (0.52 * 989e12), tokens * 128 * 2 * 2 / 50e9
         assert block / hop == pytest.approx(ratio, abs=0.05)
     assert (round(1e6 * hop), round(1e6 * block)) == (10, 17) and block / 2 < hop
+    block, hop = 4 * 2048**2 * 128 * 32 / (0.52 * 989e12), 2048 * 2 * 128 * 2 * 2 / 50e9  # "bold"
+    assert (round(1e6 * hop), round(1e6 * block / 2)) == (42, 67)
 
 
 def percent(rows):
@@ -188,9 +224,11 @@ def test_the_errors_of_the_text():
     rows = planning.published_runs()
     others = [row for row in rows if not row.calibrates]
     assert (len(rows), len(others)) == (61, 58)
+    assert percent([row for row in rows if row.source.startswith("2407")]) == (-2, 4)
+    assert sum(abs(row.error) > 0.1 for row in others) >= 29
     assert round(statistics.median(abs(row.error) for row in others), 3) == 0.107
     of = {kind: [row for row in others if kind_of(row) == kind] for kind in KINDS}
-    dense = of["DGX H100"]
+    dense = of["Meta, NVIDIA: H100"]
     assert percent([row for row in dense if row.layout.cp == 1]) == (-10, 4)
     assert percent([row for row in dense if row.layout.cp > 1]) == (-16, -2)
     h100 = [row for row in others if "H100" in row.node.gpu.name and not row.shape.experts and row.layout.cp > 1]

@@ -18,16 +18,17 @@ from course_lib.planning import Layout, plan, published_runs, step_seconds
 from course_lib.plots import words_of
 from course_lib.plots.layouts import KINDS, kind_of
 from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR
+from course_lib.plots.pairs import pairs_of, ratio_of
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
-    "two_axes": plots.two_axes,
     "ring_of_keys": plots.ring_of_keys,
     "shrinking_sum": lambda: plots.shrinking_sum()[0],
     "causal_work": lambda: plots.causal_work()[0],
     "plan_picture": lambda: plots.plan_picture(SMALL, {"another": OTHER}),
+    "context_pairs": lambda: plots.context_pairs(published_runs(), 1.093),
     "under_way": plots.under_way,
     "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
     "predicted_and_measured": lambda: plots.predicted_and_measured(published_runs()),
@@ -68,7 +69,9 @@ def test_zigzag_makes_the_work_the_same():
     assert "1.750 times the mean" in left.get_title("left") and "all the same" in right.get_title("left")
     assert "rank 0: 6.2%, rank 1: 18.8%, rank 2: 31.2%, rank 3: 43.8%" in words_of(left.figure)
     left, right = plots.causal_work()
-    assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("1.000") == 8
+    assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("early") == 3
+    seen = "all queries see the early keys of a lower rank and none its late ones"
+    assert seen in words_of(right.figure)
 
 
 def test_the_shrinking_sum_ends_as_if_all_scores_had_come_at_once():
@@ -81,10 +84,10 @@ def test_the_shrinking_sum_ends_as_if_all_scores_had_come_at_once():
 def test_the_plan_marks_the_best_and_the_named_layout():
     ax = plots.plan_picture(SMALL, {"another": OTHER})
     words = words_of(ax.figure)
-    assert "the fastest (place 1): " in words and f"({SMALL.best.layout})" in words
+    assert "the fastest: " in words and f"({SMALL.best.layout})" in words
     assert f"another (place {SMALL.place(OTHER):,}): " in words and f"({OTHER})" in words
     ahead = [one for one in SMALL.fitting if one.seconds < SMALL.of(OTHER).seconds]
-    assert f"{len(SMALL.fitting):,} layouts fit; another is number {len(ahead) + 1}" in words
+    assert f"{len(SMALL.fitting):,} layouts fit" in words and f"{len(ahead)} look faster than another" in words
 
 
 def test_the_parts_of_a_step_add_up_to_it():
@@ -106,7 +109,7 @@ def test_what_is_too_narrow_for_its_number_has_it_above():
 
 def test_the_plan_draws_a_line_at_the_first_that_is_marked():
     ax = plots.plan_picture(SMALL, {"another": OTHER})
-    assert "as fast as another" in texts(ax)
+    assert "as fast\nas another" in texts(ax)
     assert any(line.get_ydata()[0] == SMALL.of(OTHER).seconds for line in ax.lines if line.get_linestyle() == ":")
 
 
@@ -122,26 +125,33 @@ def test_every_published_run_has_its_strip():
     assert sum(len(found.get_offsets()) for found in points) >= len(rows) == 61
 
 
-def test_two_axes_name_who_sums_what():
-    said, words = texts(plots.two_axes()), words_of(plots.two_axes().figure)
-    assert said.count("tp: activations") == said.count("dp: gradients") == 2
-    assert said.count("samples A") == said.count("half 0 of w") == 2
-    assert "rank 3 has samples B and half 1" in words and "ranks 0 and 2, and 1 and 3, average gradients" in words
-
-
-def test_more_stages_have_fewer_layers_and_more_micro_batches_on_the_same_area():
+def test_more_stages_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
     ax = plots.under_way()
-    areas = [layers * pp for layers, pp in ((126, 1), (32, 4), (8, 16))]
-    assert sum(one.get_width() * one.get_height() for one in ax.patches) == sum(areas) == 382
+    wide = [[bar.get_width() for bar in bars] for bars in ax.containers]
+    assert [len(bars) for bars in wide] == [1, 1, 4, 1, 16, 1]  # micro-batches, then the rest
+    assert [round(sum(bars)) for bars in wide] == [67, 105, 68, 32, 68, 8]
     words = words_of(ax.figure)
-    assert "1 stage: 126 layers × 1 micro-batch 67 GB of activations 105 GB of weights etc" in words
-    assert "16 stages: 8 layers × 16 micro-batches 68 GB of activations 8 GB of weights etc" in words
+    assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights etc" in words
+    assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights etc" in words
 
 
-def test_the_plan_is_coloured_by_context_ranks():
-    words = words_of(plots.plan_picture(SMALL, {"another": OTHER}).figure)
-    for ranks in (2, 4, 8, 16):
-        assert f"{sum(one.layout.cp == ranks for one in SMALL.fitting):,} have {ranks} context ranks" in words
+def test_the_plan_is_coloured_by_whether_there_are_context_ranks():
+    ax = plots.plan_picture(SMALL, {"another": OTHER})
+    rings = sum(one.layout.cp > 1 for one in SMALL.fitting)
+    assert f"{rings:,} have context ranks, {len(SMALL.fitting) - rings:,} have none" in words_of(ax.figure)
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["no context ranks", "with context ranks"]
+
+
+def test_every_run_with_context_ranks_has_its_pair():
+    rows = published_runs()
+    pairs = pairs_of(rows)
+    assert [row for row, _ in pairs] == [row for row in rows if row.layout.cp > 1] and len(pairs) == 11
+    assert all(other.layout.cp == 1 and other.source == row.source for row, other in pairs)
+    ratios = sorted(round(ratio_of(pair), 2) for pair in pairs)
+    assert ratios == [0.96, 1.01, 1.05, 1.07, 1.08, 1.17, 1.21, 1.22, 1.31, 1.38, 1.42]
+    words = words_of(plots.context_pairs(rows, 1.093).figure)
+    assert "In 6 of 11 pairs, context ranks cost so much" in words
+    assert "Megatron-Bridge, 405B, 8k tokens, 2 ranks beside 70B: 1.17" in words
 
 
 def test_the_line_joins_one_model_on_more_and_more_context_ranks():

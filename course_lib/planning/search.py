@@ -84,21 +84,22 @@ def plan(
     recompute: tuple[str, ...] = ("none", "full"),
     micro: tuple[int, ...] = (1, 2, 4, 8),
     memory: float | None = None,
+    zero: tuple[int, ...] = (1, 2, 3),
 ) -> Plan:
     """Return all layouts of `gpus` GPUs that fit, with seconds and memory, by exhaustive search.
 
     Tried are all products tp x cp x pp x dp = gpus with tp up to a node's GPUs, sequences of at least 512 tokens on a
-    context rank, chunks that the layers can be dealt out to, micro-batches of `micro` sequences, ZeRO 1 to 3 and the
-    kinds of `recompute`; for a mixture of experts ep as large as the ranks of a stage allow, or as a node. A layout
-    fits if it needs at most 94 % of a GPU's memory: of `memory` bytes, such as nvidia-smi shows, or of what its data
-    sheet says. Raises NothingFits, which says by how much and what would help,
+    context rank, chunks that the layers can be dealt out to, micro-batches of `micro` sequences, the stages of `zero`
+    and the kinds of `recompute`; for a mixture of experts ep as large as the ranks of a stage allow, or as a node.
+    A layout fits if it needs at most 94 % of a GPU's memory: of `memory` bytes, such as nvidia-smi shows, or of what
+    its data sheet says. Raises NothingFits, which says by how much and what would help,
     and ValueError for a batch that no layout can cut.
     """
     check_whole(gpus=gpus, batch=batch, sequence=sequence)
     if memory is not None:
         node = replace(node, gpu=replace(node.gpu, memory=memory))
     limit, tried, smallest, fitting = (1 - KEPT_FREE) * node.gpu.memory, 0, None, []
-    for layout in layouts(shape, node, gpus, batch, sequence, recompute, micro):
+    for layout in layouts(shape, node, gpus, batch, sequence, recompute, micro, zero):
         tried += 1
         room = layout_memory(shape, layout, batch, sequence, recipe)
         if smallest is None or room.total < smallest[1].total:
@@ -143,6 +144,7 @@ def layouts(
     sequence: int,
     recompute: tuple[str, ...],
     micro: tuple[int, ...],
+    zero: tuple[int, ...] = (1, 2, 3),
 ) -> Iterator[Layout]:
     """Yield every layout that `plan` tries: each can be run, whether it fits or not."""
     for tp in (one for one in divisors(gpus) if one <= node.gpus and shape.heads % one == 0):
@@ -154,7 +156,7 @@ def layouts(
                 if batch % dp:
                     continue
                 for ep in _spreads(shape, node, tp * cp * dp):
-                    yield from _variants(shape, Layout(tp, cp, pp, dp, ep), batch, sequence, recompute, micro)
+                    yield from _variants(shape, Layout(tp, cp, pp, dp, ep), batch, sequence, recompute, micro, zero)
 
 
 def _spreads(shape: ModelShape, node: Node, ranks: int) -> list[int]:
@@ -164,7 +166,13 @@ def _spreads(shape: ModelShape, node: Node, ranks: int) -> list[int]:
 
 
 def _variants(
-    shape: ModelShape, layout: Layout, batch: int, sequence: int, recompute: tuple[str, ...], micro: tuple[int, ...]
+    shape: ModelShape,
+    layout: Layout,
+    batch: int,
+    sequence: int,
+    recompute: tuple[str, ...],
+    micro: tuple[int, ...],
+    zero: tuple[int, ...],
 ) -> Iterator[Layout]:
     base = (layout.tp, layout.cp, layout.pp, layout.dp, layout.ep)
     for size in micro:
@@ -176,9 +184,9 @@ def _variants(
             most = (shape.layers + 2) // layout.pp
             chunks += [one for one in range(2, most + 1) if _even(shape.layers, one * layout.pp)]
         for number in chunks:
-            for zero in (1, 2, 3) if layout.shards > 1 else (1,):
+            for stage in zero if layout.shards > 1 else (1,):
                 for kind in recompute:
-                    yield Layout(*base, number, size, zero, kind)
+                    yield Layout(*base, number, size, stage, kind)
 
 
 def _even(layers: int, slots: int) -> bool:

@@ -7,7 +7,7 @@ from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from course_lib.models import ModelShape
 from course_lib.planning import AXES, Layout, Plan, Published, Step, layout_memory
@@ -26,6 +26,7 @@ from course_lib.plots.canvas import (
     SMALLEST,
     TITLE,
     WAITING,
+    WEIGHTS,
     legend_below,
     new_axes,
     say,
@@ -44,72 +45,72 @@ PARTS = {  # of a step: the fields of a `Step` that are drawn as one
 }
 
 
-# the more context ranks, the darker and the smaller, so that dots of one place are seen one in the other; blue has none
-SHADES = {1: BLUE, 2: "#F2C879", 4: "#CF8A3C", 8: CONTEXT, 16: "#2E1608"}
-
-
-def _shade(layout: Layout) -> str:
-    return SHADES[max(number for number in SHADES if number <= layout.cp)]
-
-
 def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = None) -> Axes:
-    """Draw every layout that fits as a point of (GB, seconds), coloured by its context ranks, and those `marked`.
+    """Draw every layout that fits as a point of (GB, seconds), with or without context ranks, and name those `marked`.
 
     The first of those that are marked gets a line: what lies below it is faster.
     """
     ax = new_axes(ax, 4.4)
     least = found.best.seconds
-    low, top = 0.955 * least, 1.19 * least
-    for number, colour in SHADES.items():
-        inside = [one for one in found.fitting if one.seconds <= top and SHADES[number] == _shade(one.layout)]
-        ax.scatter([one.room.total / 1e9 for one in inside], [one.seconds for one in inside], color=colour,
-                   s=60 if number == 1 else 190 / number, linewidths=0.4, edgecolor="white", zorder=2)  # fmt: skip
-    memory = found.node.gpu.memory / 1e9
-    limit = memory * (1 - KEPT_FREE)
+    slowest = max((found.of(layout).seconds for layout in marked.values()), default=least)
+    low, top = 0.87 * least, max(1.355 * least, 1.05 * slowest)
+    limit = found.node.gpu.memory / 1e9 * (1 - KEPT_FREE)
+    colours = {False: BLUE, True: CONTEXT}
+    for rings, colour in colours.items():
+        inside = [one for one in found.fitting if one.seconds <= 0.992 * top and (one.layout.cp > 1) == rings]
+        points = [(one.room.total / 1e9, one.seconds) for one in inside]
+        size, alpha, above = (30, 0.55, 2) if rings else (60, 1, 4)
+        ax.scatter(*zip(*points, strict=True) if points else ([], []), color=colour, s=size, linewidths=0.4,
+                   edgecolor="white", alpha=alpha, zorder=above)  # fmt: skip
     ax.axvline(limit, color=LIMIT, linewidth=1.4)
-    words = f"limit: {1 - KEPT_FREE:.0%}\nof {memory:.1f} GB"
+    words = f"limit: {1 - KEPT_FREE:.0%}\nof {found.node.gpu.memory / 1e9:.1f} GB"
     ax.text(1.012 * limit, top, words, color=LIMIT, fontsize=SMALLEST, va="top")
-    told = []
-    named = {"the fastest": found.best.layout, **marked}
-    below = [name for name, layout in named.items() if found.of(layout).seconds < 1.02 * least]
-    below.sort(key=lambda name: found.of(named[name]).room.total)
-    for name, layout in named.items():
+    fastest = [name for name, layout in marked.items() if layout == found.best.layout]
+    if not fastest:
+        best = found.best
+        ax.plot([best.room.total / 1e9], [best.seconds], marker="o", markersize=13, zorder=5, markerfacecolor="none",
+                markeredgecolor=INK)  # fmt: skip
+        ax.text(best.room.total / 1e9 + 1.4, 0.99 * least, "the fastest", va="top", fontsize=SMALLEST, zorder=6)
+    told = [f"the fastest: {found.best.seconds:.2f} s, {found.best.room.total / 1e9:.0f} GB ({found.best.layout})"]
+    right = limit + 7.5  # the words stand side by side, none further right than its layout
+    centres = {}
+    for name in sorted(marked, key=lambda name: -found.of(marked[name]).room.total):
+        right = centres[name] = min(found.of(marked[name]).room.total / 1e9, right - 15)
+    for name, layout in marked.items():
         one = found.of(layout)
-        x, y = one.room.total / 1e9, one.seconds
-        best = layout == found.best.layout
-        ax.plot([x], [y], marker="*" if best else "D", markersize=17 if best else 9, zorder=5, markeredgecolor=INK,
-                color=_shade(layout))  # fmt: skip
-        if name in below:
-            away = 0 if len(below) == 1 else 2 if name == below[0] else -2
-            side = {0: "center", 2: "right", -2: "left"}[away]
-            ax.text(x + away, y - 0.015 * least, f"{name}: {y:.2f} s", ha=side, va="top", fontsize=SMALLEST, zorder=6)
-        else:  # beside the limit
-            ax.text(1.012 * limit, y - 0.006 * least, f"{name}:\n{y:.2f} s", va="top", fontsize=SMALLEST)
+        x, y, there = one.room.total / 1e9, one.seconds, centres[name]
+        ax.plot([x], [y], marker="D", markersize=11, zorder=5, markeredgecolor=INK, color=colours[layout.cp > 1])
+        ax.plot([there, x], [0.963 * least, y], color=INK, linewidth=0.8, zorder=3)
+        words = f"{name}\n{y:.2f} s, {x:.0f} GB" + "\nthe fastest" * (name in fastest)
+        ax.text(there, 0.958 * least, words, va="top", ha="center", zorder=6, fontsize=SMALLEST,
+                weight="bold")  # fmt: skip
         sizes = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in AXES if getattr(layout, axis) > 1)
         told.append(f"{name} (place {found.place(layout):,}): {y:.2f} s, {x:.0f} GB, {sizes} ({layout})")
     ax.set(ylim=(low, top), xlim=(0, 1.2 * limit))
-    more = sum(one.seconds > top for one in found.fitting)
-    used = {_shade(one.layout) for one in found.fitting}
-    words = {1: "no context ranks", 2: "2 context ranks"}
-    marks = [Line2D([], [], color=colour, marker="o", linestyle="", markersize=7, label=words.get(number, f"{number}"))
-             for number, colour in SHADES.items() if colour in used]  # fmt: skip
-    legend_below(ax, marks, 5)
+    more = sum(one.seconds > 0.992 * top for one in found.fitting)
+    names = {False: "no context ranks", True: "with context ranks"}
+    marks = [Line2D([], [], color=colours[rings], marker="o", linestyle="", markersize=7, label=name)
+             for rings, name in names.items()]  # fmt: skip
+    legend_below(ax, marks, 2)
     ax.set_xlabel(f"GB on the fullest GPU ({more:,} slower layouts lie above)", fontsize=SMALLEST)
     ax.set_ylabel("seconds of a step", fontsize=SMALLEST)
     title = f"{len(found.fitting):,} layouts fit"
+    told.insert(0, title)
     for name, layout in list(marked.items())[:1]:
         mine = found.of(layout).seconds
         ahead = [one for one in found.fitting if one.seconds < mine * (1 - 1e-9)]
         rings = sum(one.layout.cp > 1 for one in ahead)
-        many = "all" if ahead and rings == len(ahead) else f"{rings} of those"
-        title += f"; {name} is number {len(ahead) + 1}, and {many} ahead of it have context ranks"
+        told.insert(1, f"{len(ahead)} look faster than {name}, and {rings} of them have context ranks")
+        every = ahead and rings == len(ahead)
+        many = "All layouts" if every else f"{rings} of {len(ahead)} layouts"
+        title = f"{many} that look faster than {name} have context ranks"
         ax.plot([0, limit], [mine, mine], color=INK, linestyle=":", linewidth=1.4, zorder=3)
-        ax.text(0.6, mine + 0.002 * least, f"as fast as {name}", fontsize=SMALLEST, va="bottom", zorder=4)
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    told.append(f"{more:,} layouts that take more than {top:.1f} s are not drawn")
-    counts = {number: sum(_shade(one.layout) == colour for one in found.fitting) for number, colour in SHADES.items()}
-    told += [f"{count:,} have {number} context ranks" for number, count in counts.items() if number > 1 and count]
-    told.append(f"{counts[1]:,} have none")
+        height = min(mine, top - 0.2 * (top - low))  # below the words of the limit
+        ax.text(1.012 * limit, height, f"as fast\nas {name}", fontsize=SMALLEST, va="center", zorder=4)
+    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.05)
+    told.append(f"{more:,} slower layouts lie above the picture")
+    rings = sum(one.layout.cp > 1 for one in found.fitting)
+    told.append(f"{rings:,} have context ranks, {len(found.fitting) - rings:,} have none")
     say(ax, "\n".join(told))
     return ax
 
@@ -118,31 +119,36 @@ def under_way(
     shape: ModelShape = LLAMA, stages: Sequence[int] = (1, 4, 16), batch: int = 2048, sequence: int = 8192,
     ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
-    """Draw what a rank keeps of activations with more and more stages: its layers high, its micro-batches wide."""
-    ax = new_axes(ax, 3.5)
-    left, told = 0.5, []
-    for pp in stages:  # all with as many micro-batches as stages
+    """Draw what a rank holds with more and more stages: a bar of GB, its activations cut into micro-batches."""
+    ax = new_axes(ax, 1.5 + 0.75 * len(stages))
+    told, most = [], 0.0
+    for place, pp in enumerate(stages):  # all with as many micro-batches as stages
         chunks = 8 if pp > 1 else 1
         room = layout_memory(shape, Layout(tp=8, pp=pp, dp=batch // pp, chunks=chunks, zero=2), batch, sequence)
         layers = layers_on_rank(shape.layers, pp, chunks)
-        for micro in range(pp):
-            ax.add_patch(Rectangle((left + micro, 0), 1, layers, facecolor=ACTIVATIONS, edgecolor="white", linewidth=1))
-        many = f"{layers} layers\n× {pp} micro-batch{'es' if pp > 1 else ''}"
         held, rest = room.activations / 1e9, (room.total - room.activations) / 1e9
+        ax.barh([place] * pp, held / pp, 0.5, [held / pp * micro for micro in range(pp)], color=ACTIVATIONS,
+                edgecolor="white", linewidth=1.2)  # fmt: skip
+        ax.barh(place, rest, 0.5, held, color=WEIGHTS, edgecolor="white", linewidth=1.2)
+        edge = held + rest + (4 if held + rest < 80 else 0)  # past the line
+        ax.text(edge, place, f" {held + rest:.0f} GB", va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(0, place - 0.29, f"{layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}: {held:.0f} GB",
+                va="bottom", fontsize=SMALLEST)  # fmt: skip
+        ax.text(held + rest - 1.5, place, f"{rest:.0f}", ha="right", va="center", fontsize=SMALLEST, color="white")
         head = f"{pp} stage{'s' if pp > 1 else ''}"
-        words = f"{many}\n{held:.0f} GB of activations\n{rest:.0f} GB of weights etc."
-        ax.text(left, -20, head, va="top", fontsize=SMALLEST, weight="bold")
-        ax.text(left, -32, words, va="top", fontsize=SMALLEST)
-        told.append(f"{head}: {' '.join(words.splitlines())}")
-        left += max(pp, 6) + 2
-    ax.set(xlim=(0, left), ylim=(-79, shape.layers + 4), xticks=[], yticks=[0, 50, 100])
-    ax.spines["left"].set_bounds(0, shape.layers)
-    ax.spines["bottom"].set_visible(False)
-    ax.axhline(0, color=INK, linewidth=0.8)
-    ax.text(0.5, -4, "wide: micro-batches under way (a strip is one)", va="top", fontsize=SMALLEST)
-    ax.set_ylabel("high: layers of a rank", fontsize=SMALLEST, y=0.68)
-    title = "More stages: fewer layers on a rank, but more micro-batches under way. The area stays"
-    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.03)
+        told.append(f"{head}: {layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}, {held:.0f} GB of activations "
+                    f"and {rest:.0f} GB of weights etc.")  # fmt: skip
+        most = max(most, held + rest)
+    ax.axvline(80, color=LIMIT, linestyle="--", linewidth=1.6)
+    ax.text(81.5, len(stages) - 0.62, "an H100 has 80 GB", color=LIMIT, fontsize=SMALLEST, va="center")
+    ax.set_yticks(range(len(stages)), [f"{pp} stage{'s' if pp > 1 else ''}" for pp in stages])
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 1.12 * most), ylim=(len(stages) - 0.4, -0.75))
+    ax.set_xlabel("GB on a rank", fontsize=SMALLEST)
+    marks = ((ACTIVATIONS, "activations, a piece for each micro-batch under way"), (WEIGHTS, "weights etc."))
+    legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 2)
+    title = "More stages shrink the weights. The activations stay as they are"
+    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.1)
     say(ax, "\n".join(told))
     return ax
 
@@ -176,7 +182,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None) ->
     return ax
 
 
-KINDS = ("DGX A100", "DGX H100", "Blackwell", "torchtitan, bf16", "torchtitan, fp8", "with experts")
+KINDS = ("DGX A100", "Meta, NVIDIA: H100", "Blackwell", "torchtitan, bf16", "torchtitan, fp8", "with experts")
 
 
 def kind_of(row: Published) -> str:
@@ -186,7 +192,7 @@ def kind_of(row: Published) -> str:
     if row.node.name == "H100 HBM2e":  # torchtitan's own machines
         return f"torchtitan, {row.recipe.dtype}"
     generation = next(GENERATIONS[word] for word in row.node.gpu.name.split() if word in GENERATIONS)
-    return {"Ampere": "DGX A100", "Hopper": "DGX H100"}.get(generation, generation)
+    return {"Ampere": "DGX A100", "Hopper": "Meta, NVIDIA: H100"}.get(generation, generation)
 
 
 def _line(rows: Sequence[Published]) -> list[Published]:
@@ -212,7 +218,7 @@ def _percent(error: float) -> str:
 
 def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) -> Axes:
     """Draw how far off the prediction of each published run is, a strip for each kind of run."""
-    ax = new_axes(ax, 4.1)
+    ax = new_axes(ax, 4.5)
     middle = 100 * median(abs(row.error) for row in rows if not row.calibrates)
     count = sum(not row.calibrates for row in rows)
     ax.axvspan(-middle, middle, color=SKY, alpha=0.25, linewidth=0)
@@ -231,8 +237,8 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     ax.plot([100 * row.error for row in line], [_height(row, rows) for row in line], color=CONTEXT, zorder=2)
     meta, long = (next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == cp) for cp in (1, 16))
     worst = max(rows, key=lambda row: abs(row.error))
-    for row, words, there in ((meta, f"Meta, no context ranks: {_percent(meta.error)}", (4, 0.48)),
-                              (long, f"Meta, 16 context ranks: {_percent(long.error)}", (-38, 0.48)),
+    for row, words, there in ((meta, f"Meta, no context ranks: {_percent(meta.error)}", (5.5, 0.62)),
+                              (long, f"Meta, 16 context ranks: {_percent(long.error)}", (-43.5, 0.62)),
                               (worst, f"worst: {worst.shape.name}", (-66, 4.75))):  # fmt: skip
         y = _height(row, rows)
         begin = (0.97, 0) if row is long else (0, 0.5) if row is meta else (0.5, 0.5)  # of the line, in the words
@@ -246,7 +252,7 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     ax.set_yticks(range(len(KINDS)), [f"{kind} ({count})" for kind, count in zip(KINDS, counts, strict=True)])
     ax.set(xlim=(-74, 44), ylim=(len(KINDS) - 0.5, -0.5))
     ax.xaxis.set_major_formatter(lambda value, _: _percent(value / 100) if value else "exact")
-    ax.set_xlabel("predicted / measured − 1:  ← it took longer than predicted      it was faster →", fontsize=SMALLEST)
+    ax.set_xlabel("predicted / measured − 1: to the left, a run took longer than predicted", fontsize=SMALLEST)
     marks = ((BLUE, BLUE, "o", "no context ranks"), ("white", CONTEXT, "o", "context ranks"),
              (GREY, GREY, "D", "used to set a number"))  # fmt: skip
     handles = [Line2D([], [], marker=mark, linestyle="", markersize=7, markerfacecolor=face, markeredgecolor=edge,

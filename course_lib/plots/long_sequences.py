@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Polygon, Rectangle
 
 from course_lib.plots.canvas import (
+    COMPUTE,
     FACES,
     INK,
     LIMIT,
@@ -62,9 +63,6 @@ def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
                 ax.text(left[-1] + wide + 3.7, y + 2, "to\nrank 0", ha="center", va="center", fontsize=SMALLEST)
                 ax.text(left[0] - 5, y - 3.6, f"from\nrank {ranks - 1}", ha="right", va="center", fontsize=SMALLEST)
         told.append(f"round {step}: {'; '.join(words)}")
-    top = 12.5 * ranks - 7 + high  # of the first box: what goes down in it, and what to the right
-    ax.text(left[0] - 0.8, top - high / 2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
-    ax.text(left[0] + wide / 2, top + 2, "keys →", ha="center", va="center", fontsize=SMALLEST)
     ax.set_title("Keys and values go round, queries stay; grey keys lie in the future of the rank's queries",
                  fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(told))
@@ -97,8 +95,7 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
     for place, score in enumerate(first):
         height = math.exp(score - old)
         arrow(axes[1], (place, height), (place, height * shrink + 0.11), colour=LIMIT, line=2)
-        axes[1].text(place, height + 0.03, f"× {shrink:.3f}", fontsize=SMALLEST, color=LIMIT, ha="center")
-    axes[1].text(0.45, 0.6, f"exp({old:g} − {new:g})\n= {shrink:.3f}", fontsize=SMALLEST, color=LIMIT)
+    axes[1].text(0.45, 0.6, f"both × {shrink:.3f}\n= exp({old:g} − {new:g})", fontsize=SMALLEST, color=LIMIT)
     figure.suptitle("A larger score arrives: the old terms shrink, all by the same factor", fontsize=TITLE, x=0.01,
                     ha="left")  # fmt: skip
     say(axes[0], f"scores {first} with maximum {old:g}")
@@ -109,6 +106,35 @@ def shrinking_sum(first: Sequence[float] = (1, 0), second: Sequence[float] = (3,
 def _hatch(rank: int) -> str:
     """Return the hatch of a rank's colour: from the fifth on the same four colours come again, hatched."""
     return "////" if rank % 8 > 3 else ""
+
+
+def _shares(ax: Axes, work: Sequence[float], side: int) -> None:
+    """Draw each rank's work over the mean as a bar, in the upper right half of the picture."""
+    ax.text(side + 3, -0.2, "work / mean", ha="right", va="center", fontsize=SMALLEST, weight="bold")
+    for rank, amount in enumerate(work):
+        y, share = 0.45 + rank * side / 18, amount * len(work) / sum(work)
+        for hatch, edge in ((_hatch(rank), "white"), ("", INK)):
+            ax.add_patch(Rectangle((side - 4.6, y), 2.6 * share, side / 22, facecolor="none" if edge == INK else
+                                   FACES[rank % 4], linewidth=0.6, hatch=hatch, edgecolor=edge))  # fmt: skip
+        ax.text(side - 4.8, y + side / 44, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
+        ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
+
+
+def _one_round(ax: Axes, wide: float = 2.15, top: float = 2.5) -> None:
+    """Draw what a rank's early and late queries see of the keys that come from a lower and from a higher rank."""
+    ax.text(8.4, top - 0.2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
+    for left, who, seen in ((8.8, "lower", ((0, 0), (1, 0))), (14.5, "higher", ((1, 0), (1, 1)))):
+        ax.text(left + wide, top - 1.5, f"keys of a\n{who} rank", ha="center", va="center", fontsize=SMALLEST)
+        for row in range(2):
+            for column in range(2):
+                face = COMPUTE if (row, column) in seen else WAITING
+                ax.add_patch(Rectangle((left + column * wide, top + row * wide), wide, wide, facecolor=face,
+                                       edgecolor="white", linewidth=1.5))  # fmt: skip
+        for place, piece in enumerate(("early", "late")):
+            ax.text(left + (place + 0.5) * wide, top + 2 * wide + 0.55, piece, ha="center", va="center",
+                    fontsize=SMALLEST)  # fmt: skip
+    for place, piece in enumerate(("early", "late")):
+        ax.text(8.6, top + (place + 0.5) * wide, piece, ha="right", va="center", fontsize=SMALLEST)
 
 
 def causal_work(ranks: int = 8) -> list[Axes]:
@@ -127,24 +153,22 @@ def causal_work(ranks: int = 8) -> list[Axes]:
                 ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
         mean = sum(work) / ranks
-        ax.text(side + 3, -0.2, "work / mean", ha="right", va="center", fontsize=SMALLEST, weight="bold")
-        for rank, amount in enumerate(work):
-            y, share = 0.45 + rank * side / 18, amount / mean
-            long = 2.6 * share
-            for hatch, edge in ((_hatch(rank), "white"), ("", INK)):
-                ax.add_patch(Rectangle((side - 4.6, y), long, side / 22, facecolor="none" if edge == INK else
-                                       FACES[rank % 4], linewidth=0.6, hatch=hatch, edgecolor=edge))  # fmt: skip
-            ax.text(side - 4.8, y + side / 44, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
-            ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
+        if name == "contiguous":
+            _shares(ax, work, side)
+        else:
+            _one_round(ax)
         ratio = max(work) / mean
         ax.set(xlim=(-3.6, side + 3.2), ylim=(side + 1.4, -0.9), aspect="equal")
         ax.axis("off")
         ax.text(-0.3, -0.5, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
         ax.text(0, side + 0.9, "keys, from the first token to the last →", va="center", fontsize=SMALLEST)
-        told = f"{name}: rank {ranks - 1} has {ratio:.3f} times the mean" if ratio > 1.01 else f"{name}: all the same"
+        same = "zigzag: all the same, half a block a round"
+        told = f"{name}: rank {ranks - 1} has {ratio:.3f} times the mean" if ratio > 1.01 else same
         ax.set_title(f"{told}", fontsize=SMALLEST, loc="left", color=INK, weight="bold")
         shares = ", ".join(f"rank {rank}: {amount / sum(work):.1%}" for rank, amount in enumerate(work))
-        say(ax, f"chunks of each rank: {deal}; share of the work: {shares}")
-    figure.suptitle("Queries further down see more keys, so the last piece has most to do", fontsize=TITLE, x=0.01,
+        say(ax, f"chunks of each rank: {deal}; share of the work: {shares}"
+            + ("" if ratio > 1.01 else "; after round 0 all queries see the early keys of a lower rank and none its "
+               "late ones, and of a higher rank only the late queries see keys, but both pieces"))  # fmt: skip
+    figure.suptitle("Late queries see more keys. Zigzag gives every rank early and late ones", fontsize=TITLE, x=0.01,
                     ha="left")  # fmt: skip
     return list(axes)

@@ -1,4 +1,4 @@
-"""A mesh of ranks: tensor ranks inside a node, a pipeline of nodes, many pipelines; and who sums what on two axes."""
+"""A mesh of ranks: tensor ranks inside a node, a pipeline of nodes, many pipelines."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ LLAMA = MODELS["Llama-3-405B"]
 # One colour for each axis, far apart on any projector; orange is what carries gradients, in the whole course.
 TENSOR, PIPELINE, CONTEXT, DATA = COLLECTIVE, INK, "#8B5E3C", GRADIENTS
 ONE = 1274  # GPU 2 of node 15 of copy 9: at the end of its row, beside the node that is drawn large
-LEFT, STEP, WIDE, HIGH = 9.5, 8.2, 5.8, 5.0  # of the grid of nodes
+LEFT, STEP, WIDE, HIGH = 9.5, 8.4, 4.6, 5.0  # of the grid of nodes
 
 
 def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None) -> Axes:
     """Draw copies as rows of nodes and one node with its GPUs, and light the three groups of one rank."""
-    ax = sheet(4.1, 100, 56, ax)
-    ax.set_ylim(4, 56)
+    ax = sheet(4.3, 100, 60, ax)
+    ax.set_ylim(4, 60)
+    ax.text(LEFT, 57.6, f"nodes 0 to {layout.pp - 1} of each copy", va="center", fontsize=SMALLEST)
     inner, rest = rank % layout.tp, rank // layout.tp
     node, copy = rest % layout.pp, rest // layout.pp
     columns = [0, 1, None, layout.pp - 2, node]
@@ -49,7 +50,8 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
             box(ax, x, y, WIDE, HIGH, lit, str(column), weight="bold" if mine else "normal", line=2.6 if mine else 1)
         for place in range(len(columns) - 1 if own else 0):
             x = LEFT + place * STEP + WIDE
-            arrow(ax, (x + 0.2, y + HIGH / 2), (x + STEP - WIDE - 0.2, y + HIGH / 2), colour=PIPELINE, line=2)
+            begin, end = (x + 0.1, y + HIGH / 2), (x + STEP - WIDE - 0.1, y + HIGH / 2)
+            arrow(ax, begin, end, "<|-|>", colour=PIPELINE, line=1.6)
         ax.text(LEFT - 0.9, y + HIGH / 2, f"copy {row}", ha="right", va="center", fontsize=SMALLEST,
                 weight="bold" if own else "normal")  # fmt: skip
     for y in (39.5, 17):
@@ -68,7 +70,7 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
         box(ax, x, y, 7.2, 5.6, FACES[5], str(place), weight="bold" if mine else "normal", line=2.6 if mine else 1)
     ax.text(78, 18.9, "8 GPUs, each an 8th of every layer", ha="center", va="center", fontsize=SMALLEST)
     heads = (
-        (LEFT, 36.3, "pipeline group: its row", f"GPU {inner} of {layout.pp} nodes, ports of 50 GB/s", PIPELINE),
+        (LEFT, 35.2, "pipeline group: its row", f"GPU {inner} of {layout.pp} nodes, ports of 50 GB/s", PIPELINE),
         (60, 42.4, "tensor group: its node", f"{layout.tp} GPUs, NVLink of 450 GB/s", TENSOR),
         (60, 10.4, "data group: its column", f"the same GPU of {layout.dp} copies, ports again", DATA),
     )
@@ -84,37 +86,4 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
         f"group are the {layout.tp} GPUs of its node, joined by NVLink of 450 GB/s; its pipeline group are "
         f"GPU {inner} of {layout.pp} nodes in a row, its data group the same GPU in {layout.dp} copies of the model; "
         "both use ports of 50 GB/s")  # fmt: skip
-    return ax
-
-
-def two_axes(ax: Axes | None = None) -> Axes:
-    """Draw 2 x 2 ranks of tensor and data parallelism: whose matrices and samples are the same, and who sums what."""
-    ax = sheet(3.4, 100, 44, ax)
-    wide, high, told = 25, 11, []
-    for rank in range(4):
-        tensor, data = rank % 2, rank // 2
-        x, y = 14 + tensor * 47, 28 - data * 24
-        name = f"rank {rank}"
-        box(ax, x, y, wide, high, "white")
-        ax.text(x + wide / 2, y + 8.6, name, ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        box(ax, x + 1, y + 1, wide / 2 - 1.5, 5, FACES[data * 3], f"samples {'AB'[data]}")
-        box(ax, x + wide / 2 + 0.5, y + 1, wide / 2 - 1.5, 5, FACES[2 + 4 * tensor], f"half {tensor} of w")
-        told.append(f"{name} has samples {'AB'[data]} and half {tensor} of each matrix")
-    for data in range(2):
-        y = 33.5 - data * 24
-        arrow(ax, (39.5, y), (60.5, y), "<|-|>", colour=TENSOR, line=2.4)
-        ax.text(50, y + 3.6, "tp: activations", ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        for down, words in ((2.8, "summed in each layer,"), (6, "forward and backward")):
-            ax.text(50, y - down, words, ha="center", va="center", fontsize=SMALLEST)
-    for tensor, side in ((0, "left"), (1, "right")):
-        x = 14 + wide / 2 + tensor * 47
-        arrow(ax, (x, 27.6), (x, 15.4), "<|-|>", colour=DATA, line=2.4)
-        away = 1.5 if side == "left" else -1.5
-        ax.text(x + away, 22.9, "dp: gradients", ha=side, va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(x + away, 19.6, "averaged once a step", ha=side, va="center", fontsize=SMALLEST)
-    title = "Same samples: sum activations. Same half of the matrices: average gradients"
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    told += ["ranks 0 and 1, and 2 and 3, sum activations along tp in every layer",
-             "ranks 0 and 2, and 1 and 3, average gradients along dp once a step"]  # fmt: skip
-    say(ax, "; ".join(told))
     return ax

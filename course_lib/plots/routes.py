@@ -24,32 +24,24 @@ from course_lib.plots.canvas import (
 )
 from course_lib.plots.time import PIPELINE
 
-BAND = "#F4F4F4"  # behind the stages that share a rank
+BAND = "#F4F4F4"  # pale, of a product that nobody waits for
 Ways = Sequence[Sequence[int]]
 
 
-def stage_routes(
-    ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] = (), title: str = "", bands: bool = False,
-    layers: int = 0,
-) -> list[Axes]:  # fmt: skip
+def stage_routes(ways: Mapping[str, tuple[int, Ways]], *, heads: Sequence[str] = ()) -> list[Axes]:
     """Draw, for each name, ranks as rows with their stages in them, and arrows along each way; `heads` names the ways.
 
     `ways[name]` is (ranks, routes): a route is the list of ranks that hold stage 0, 1, 2, ... on one way. Stages that
-    one way visits a second time stand one column further right; every way has its own columns. `bands` draws a sheet
-    behind all that one rank holds. With `layers`, how many the model has, each stage says how many are its own.
+    one way visits a second time stand one column further right; every way has its own columns.
     """
     count = len(ways)
     columns = [sum(max(route.count(rank) for rank in route) for route in routes) for _, routes in ways.values()]
-    size = WIDTH, 4.0 if layers else 3.1  # of two lines in each box, or of one
-    figure, axes = plt.subplots(
-        1, count, figsize=size, layout="constrained", FigureClass=Picture, width_ratios=columns
+    _, axes = plt.subplots(
+        1, count, figsize=(WIDTH, 3.1), layout="constrained", FigureClass=Picture, width_ratios=columns
     )  # one width of a box in all
     axes = [axes] if count == 1 else list(axes)
     for ax, (name, (ranks, routes)) in zip(axes, ways.items(), strict=True):
         column, told = 0, []
-        whole = sum(max(route.count(rank) for rank in route) for route in routes)
-        for rank in range(ranks if bands else 0):
-            box(ax, -0.15, ranks - 1 - rank + 0.1, 1.9 * whole - 0.2, 0.8, BAND, edge="#BBBBBB")
         for number, route in enumerate(routes):
             place, visits = {}, dict.fromkeys(range(ranks), 0)
             for stage, rank in enumerate(route):
@@ -57,17 +49,15 @@ def stage_routes(
                 visits[rank] += 1
             wide = max(visits.values())
             for stage, (x, y) in place.items():
-                words = f"stage {stage}\n{layers // len(route)} layers" if layers else f"stage {stage}"
                 face = FACES[stage if len(routes) > 1 else y]  # of several copies: one colour a stage
-                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, face, words)
+                box(ax, 1.9 * x + 0.1, ranks - 1 - y + 0.2, 1.2, 0.6, face, f"stage {stage}")
             for stage in range(len(route) - 1):
                 _step(ax, place[stage], place[stage + 1], ranks)
             if heads:
                 middle = 1.9 * column + 0.95 * (wide - 1) + 0.7
                 ax.text(middle, ranks + 0.12, heads[number], ha="center", va="center", fontsize=SMALLEST)
             column += wide
-            each = f", {layers // len(route)} layers each" if layers else ""
-            told.append(f"stages 0 to {len(route) - 1} on ranks {', '.join(map(str, route))}{each}")
+            told.append(f"stages 0 to {len(route) - 1} on ranks {', '.join(map(str, route))}")
             if number < len(routes) - 1:
                 ax.axvline(1.9 * column - 0.3, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xlim(-0.3, 1.9 * column - 0.3)
@@ -77,11 +67,8 @@ def stage_routes(
         ax.tick_params(length=0, labelsize=SMALLEST)
         for spine in ax.spines.values():
             spine.set_visible(False)
-        ax.set_title(name, fontsize=TITLE - bool(title), loc="left" if title else "center")
+        ax.set_title(name, fontsize=TITLE)
         say(ax, "; a second copy of the model: ".join(told))
-    if title:
-        figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
-        figure.get_layout_engine().set(h_pad=0.1)  # inches, above the names as well
     return axes
 
 

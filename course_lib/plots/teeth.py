@@ -12,8 +12,10 @@ from course_lib.plots.canvas import (
     ACTIVATIONS,
     BACKWARD,
     COMPUTE,
+    FACES,
     GRADIENTS,
     INK,
+    LIMIT,
     OPTIMIZER,
     RECEIVED,
     SENT,
@@ -61,10 +63,13 @@ def sawtooth_measured(curve: Any, title: str = "", ax: Axes | None = None) -> Ax
         ax.fill_between([x, x + wide], stays, base, color=ACTIVATIONS, linewidth=0)
         if doing != "free":
             ax.fill_between(places, base, tall, step="post", color=DOING[doing][0], linewidth=0)
+        if doing in ("gradient", "reduce-scatter"):  # below, the unit; above, its gradient
+            below = [min(height, base + curve.units[unit] / 1e3) for height in tall]
+            ax.fill_between(places, base, below, step="post", color=FACES[0], linewidth=0)
         outline[0].extend(places), outline[1].extend(tall)
     ax.plot(*outline, drawstyle="steps-post", color=INK, linewidth=1.0)
     _words(ax, curve, spans, end, floor, weights, top)
-    ax.set(xlim=(0, end), ylim=(0, 1.36 * top), xticks=[])
+    ax.set(xlim=(0, end), ylim=(0, 1.48 * top), xticks=[])
     ax.set_xlabel("one unit after the other; heights are measured, widths are not", fontsize=SMALLEST)
     ax.set_ylabel("kB alive on rank 0", fontsize=SMALLEST)
     ax.set_title(title or "Measured: one unit at a time comes and goes", fontsize=TITLE, loc="left")
@@ -74,8 +79,13 @@ def sawtooth_measured(curve: Any, title: str = "", ax: Axes | None = None) -> Ax
     back = ("in backward it is gathered and computes again, makes its gradient, reduce-scatters it and is freed; "
             if any(span[0] == "backward" for span in spans) else "")  # fmt: skip
     say(ax, f"kB alive on rank 0; kept all the time {floor:,.1f}, of it {weights:,.1f} shards of the weights; a unit "
-            f"is gathered, computes and is freed; {back}at most {told}")
+            f"is gathered, computes and is freed; {back}at most {told}\n{_verdict(curve) * bool(back)}".strip())
     return ax
+
+
+def _verdict(curve: Any) -> str:
+    whole = 4 * sum(curve.units) / 1e3  # weights, gradients and two moments
+    return f"Plain data parallelism would be {whole:,.0f} kB high."
 
 
 def _spans(curve: Any) -> tuple[list[tuple], float]:
@@ -119,6 +129,9 @@ def _words(ax: Axes, curve: Any, spans: list, end: float, floor: float, weights:
     if "backward" in halves:
         last = f"its shards of the gradients: {sum(curve.shards) / 1e3:.1f} kB"
         ax.text(end * 0.99, floor + 0.18 * weights, last, ha="right", **text)
+        high, right = max((max(span[5]), span[3] + span[4]) for span in spans)
+        ax.text(right, high / 1e3 + 0.045 * top, f"peak {high / 1e3:.0f} kB", ha="right", **text)
+        ax.text(end * 0.99, 1.42 * top, _verdict(curve), ha="right", **text | {"color": LIMIT})
     beside = halves["backward"][0][3] if "backward" in halves else end  # here the most inputs are kept
     place, stripe = (beside + end / 60, "left") if beside < end else (end * 0.99, "right")
     ax.text(place, floor - weights / 2, "the inputs that it keeps", ha=stripe, **text | {"color": "white"})

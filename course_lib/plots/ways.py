@@ -121,8 +121,8 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
             for place in range(per_node):
                 box(ax, left + 0.6 + 4.5 * place, y, 3.0, 1.7, FACES[place], f"{node * per_node + place}")
                 if place < per_node - 1 and by_rail:  # NVLink, over which the pieces are shared out and gathered
-                    ax.plot([left + 3.6 + 4.5 * place, left + 5.1 + 4.5 * place], [y + 0.85] * 2, color=INK,
-                            linewidth=4, solid_capstyle="butt")  # fmt: skip
+                    ends = (left + 3.6 + 4.5 * place, y + 0.85), (left + 5.1 + 4.5 * place, y + 0.85)
+                    arrow(ax, *ends, "<|-|>", line=2)
                 elif place < per_node - 1:
                     ends = (left + 3.7 + 4.5 * place, y + 0.85), (left + 5.0 + 4.5 * place, y + 0.85)
                     arrow(ax, *(ends if not node else ends[::-1]), colour=COLLECTIVE, line=2)
@@ -141,16 +141,17 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
             elif used:
                 ends = (x, ys[0] - 1.4), (x, ys[1] + 4.0)
                 arrow(ax, *(ends if place else ends[::-1]), colour=COLLECTIVE, line=2)
-    ax.text(0.4 + 2.1 + 4.5 * (per_node - 1) / 2, 8.6, "these ports\nstand idle", ha="center", va="center",
-            fontsize=SMALLEST, color=INK)  # fmt: skip
+    ax.text(0.4 + 2.1 + 4.5 * (per_node - 1) / 2, 8.6, "idle, until another\nring leaves by them", ha="center",
+            va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
     for place in range(1, per_node - 1):
         x = 0.4 + 2.1 + 4.5 * place
         toward = x + (1.2 if place < (per_node - 1) / 2 else -1.2)
         arrow(ax, (toward, 9.8), (x, 11.3), line=0.9)
         arrow(ax, (toward, 7.4), (x, 5.9), line=0.9)
-    for node in range(nodes):
-        ax.text(21.2 + 18.3, ys[node] + 2.45, "black: NVLink", ha="right", fontsize=SMALLEST, color=INK,
-                weight="bold")  # fmt: skip
+    ax.text(21.2 + 18.3, ys[0] + 2.45, "black: NVLink, by the NVSwitch", ha="right", fontsize=SMALLEST,
+            color=INK, weight="bold")  # fmt: skip
+    for place in range(1, per_node - 1):
+        ax.text(0.4 + 3.1 + 4.5 * place, ys[0] - 1.0, "port", va="center", fontsize=SMALLEST)
     ax.text(2.9, 10.7, "in", ha="left", va="center", fontsize=SMALLEST, color=INK)
     ax.text(2.1 + 4.5 * (per_node - 1), 10.7, "out", ha="right", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
@@ -161,41 +162,37 @@ def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
 
 
 def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
-    """Draw a ring beside a switch that adds, and below what each sends out of a GPU for a tensor of size S."""
-    high = 12.4
+    """Draw a ring beside a switch that adds: what goes over each GPU's link for a tensor of S bytes."""
+    high = 11.0
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"If the switch adds, every GPU sends its tensor once, not {2 * (ranks - 1) / ranks:g} times",
-                 fontsize=TITLE, loc="left")  # fmt: skip
+    ax.set_title("How much does each GPU send for a tensor of S bytes?", fontsize=TITLE, loc="left")
     xs = [2.0 + 4.4 * place for place in range(ranks)]
     for left, adds in ((0.0, False), (21.4, True)):
         name = "the switch adds" if adds else "the GPUs add: a ring"
-        ax.text(left + 0.4, 11.4, name, fontsize=SMALLEST, weight="bold")
-        box(ax, left + 0.8, 7.6, 17.8, 3.2, FACES[5] if adds else SWITCH,
+        ax.text(left + 0.4, 10.2, name, fontsize=SMALLEST, weight="bold")
+        box(ax, left + 0.8, 6.4, 17.8, 3.2, FACES[5] if adds else SWITCH,
             "switch:  a + b + c + d" if adds else "switch: passes each message on")  # fmt: skip
         for place, x in enumerate(xs):
-            box(ax, left + x - 1.2, 2.9, 3.8, 1.7, FACES[place], f"GPU {place}: {'abcd'[place]}")
+            box(ax, left + x - 1.2, 1.7, 3.8, 1.7, FACES[place], f"GPU {place}: {'abcd'[place]}")
             if adds:
-                arrow(ax, (left + x + 0.1, 4.7), (left + x + 0.1, 7.5), colour=SENT, line=2.2)
-                arrow(ax, (left + x + 1.1, 7.5), (left + x + 1.1, 4.7), colour=COMPUTE, line=2.2)
+                arrow(ax, (left + x + 0.1, 3.5), (left + x + 0.1, 6.3), colour=SENT, line=2.2)
+                arrow(ax, (left + x + 1.1, 6.3), (left + x + 1.1, 3.5), colour=COMPUTE, line=2.2)
                 for beside, side in ((-0.2, "right"), (1.4, "left")):
-                    ax.text(left + x + beside, 6.1, "S", ha=side, va="center", fontsize=SMALLEST)
+                    ax.text(left + x + beside, 4.9, "S", ha=side, va="center", fontsize=SMALLEST)
             else:
                 goes, comes = left + x + 1.1, left + x + 0.1
-                arrow(ax, (goes, 4.7), (goes, 7.5), colour=SENT, line=2.2)
-                arrow(ax, (comes, 7.5), (comes, 4.7), colour=SENT, line=2.2)
-                if not place:
-                    ax.text(goes + 0.3, 6.1, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
+                arrow(ax, (goes, 3.5), (goes, 6.3), colour=SENT, line=2.2)
+                arrow(ax, (comes, 6.3), (comes, 3.5), colour=SENT, line=2.2)
+                ax.text(goes + 0.3, 4.9, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
                 if place < ranks - 1:  # through the switch to the neighbour
-                    ax.plot([goes, goes, goes + 3.4, goes + 3.4], [7.5, 8.0, 8.0, 7.5], color=SENT, linewidth=1.6)
+                    ax.plot([goes, goes, goes + 3.4, goes + 3.4], [6.3, 6.8, 6.8, 6.3], color=SENT, linewidth=2.2)
                 else:
-                    ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [7.5, 8.4, 8.4, 7.5], color=SENT,
-                            linewidth=1.6)  # fmt: skip
+                    ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [6.3, 7.2, 7.2, 6.3], color=SENT,
+                            linewidth=2.2)  # fmt: skip
         words = "pink: S goes up; green: the sum comes down" if adds else "3 steps add, 3 hand on the sums: S/4 in each"
-        ax.text(left + 0.8, 1.7, words, fontsize=SMALLEST)
-        sent = "each GPU sends S" if adds else f"each GPU sends 2·{ranks - 1}/{ranks} S = {2 * (ranks - 1) / ranks:g} S"
-        ax.text(left + 0.8, 0.5, sent, fontsize=SMALLEST, weight="bold")
-    ax.plot([20.4, 20.4], [0.5, 11.4], color=GREY, linewidth=0.8)
+        ax.text(left + 0.8, 0.5, words, fontsize=SMALLEST)
+    ax.plot([20.4, 20.4], [0.3, 10.2], color=GREY, linewidth=0.8)
     say(ax, f"left, a ring: the switch only passes messages on, the GPUs add, and each of {ranks} GPUs sends "
-            f"{2 * (ranks - 1) / ranks:g} S in {2 * (ranks - 1)} steps. Right, the switch adds: each GPU sends its "
+            f"S/{ranks} in each of {2 * (ranks - 1)} steps. Right, the switch adds: each GPU sends its "
             "tensor S up once, and the sum of all comes down at the same time")
     return ax

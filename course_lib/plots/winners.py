@@ -8,6 +8,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from course_lib.costs import collective_seconds, nccl_seconds
 from course_lib.hardware import DGX_H100, Node
 from course_lib.plots.canvas import BLUE, GREEN, INK, ORANGE, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.protocols import PALE
 
 MARKS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -34,11 +35,12 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     told = []
     for place, (name, colour) in enumerate(names):
         taken = [1e3 * row[place] for row in rows]
-        ax.plot(counts, taken, color=colour, linewidth=2.4,
+        first = (0, counts.index(5), counts.index(4))[place]  # two nodes send S each way, not 2 S
+        ax.plot(counts[first:], taken[first:], color=colour, linewidth=2.4,
                 drawstyle="steps-pre" if place == 1 else "default")
         ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-9, 9, 0)[place]),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", color=colour if place != 1 else INK,
-                    va="center", annotation_clip=False)  # fmt: skip
+                    va="center", annotation_clip=False, bbox=PALE if place == 1 else None)  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{1e3 * ring_and_trees(count, size, node)[place]:.2f} ms on {count} nodes"
                                             for count in (2, 16, 128, most) if count <= most))  # fmt: skip
     crossing = next((count for count in range(2, most) if _two_win(count, size, node)), None)
@@ -66,7 +68,7 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
         axis.set_minor_locator(NullLocator())
     ax.grid(True, axis="y", color="#EEEEEE")
     ax.set_axisbelow(True)
-    ax.set_xlabel(f"nodes, with one port of {node.nic.bandwidth / 1e9:g} GB/s each", fontsize=SMALLEST)
+    ax.set_xlabel(f"nodes on one rail, with a port of {node.nic.bandwidth / 1e9:g} GB/s in each", fontsize=SMALLEST)
     ax.set_ylabel(f"time of an all-reduce of {size / 1e6:g} MB", fontsize=SMALLEST)
     ax.set_title("A ring's time grows with the nodes; that of two trees hardly does", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))

@@ -298,7 +298,7 @@ def ring_of_masked_blocks(dist, q, k, v):
     return sums / total
 
 
-@wrong("ring_attention", "built-in", "dist.all_gather", earned=4)
+@wrong("ring_attention", "built-in", "so each rank holds the keys of the whole sequence", earned=4)
 def ring_by_all_gather(dist, q, k, v):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     every = [torch.empty_like(torch.stack([k, v])) for _ in range(ranks)]
@@ -428,6 +428,13 @@ def step_world_mean(dist, groups, layers, x, targets, rate):
 def step_over_all_ranks(dist, groups, layers, x, targets, rate):
     """Sums gradients over all ranks: pieces of different columns are added up."""
     return stepped(dist, groups, layers, x, targets, rate, group="world", scale=dist.get_world_size())
+
+
+@wrong("train_step_2d", "tensor-ranks", "not in groups['tp']", earned=1)
+def step_over_tensor_ranks(dist, groups, layers, x, targets, rate):
+    """Sums weight gradients in the group that sums activations."""
+    count = dist.get_world_size(group=groups["dp"])
+    return stepped(dist, groups, layers, x, targets, rate, group="tp", scale=count)
 
 
 @wrong("train_step_2d", "first-layer-only", "copy_to(x, dist, groups['tp'])", earned=1)
