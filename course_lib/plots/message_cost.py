@@ -17,7 +17,8 @@ def message_cost(
 ) -> Axes:
     """Draw the seconds of one message of a Cluster over its bytes, both on logarithmic axes, with the bend marked.
 
-    `named` sizes are marked on the curve; `measured[bytes]`, in seconds, are those of another link, to be compared.
+    `named` sizes are marked on the curve; `measured[bytes]`, in seconds, are those of another link, to be compared. A
+    diamond marks the bend of each link.
     """
     latency, bandwidth = on.link(0, 1)
     bend, measured = latency * bandwidth, dict(measured or {})
@@ -39,9 +40,11 @@ def message_cost(
     ax.plot(bend, 2 * latency, "D", color=INK, markersize=7)
     if measured:
         ax.plot(list(measured), list(measured.values()), "s-", color=GREEN, markersize=7, linewidth=1)
-        place = sorted(measured)[0]
-        _note(ax, "squares: just measured on your machine", (place, max(measured[place], 2 * latency)), (0, 9), "left",
-              "bottom")  # fmt: skip
+        place, border = min(measured), _bend(measured)
+        if border:
+            ax.plot(border, 2 * measured[place], "D", color=GREEN, markersize=9, markeredgecolor=INK)
+        above = (place, max(measured[place], 2 * latency))
+        _note(ax, "green squares:\nmeasured on your machine", above, (0, 9), "left", "bottom")
     for x, side, words in ((bend / 1.5, "right", "latency decides:\ncount the messages"),
                            (bend * 1.5, "left", "bytes decide:\ncount the bytes")):  # fmt: skip
         ax.text(x, ax.get_ylim()[1] / 1.3, words, ha=side, va="top", fontsize=SMALLEST, color=INK, weight="bold")
@@ -56,9 +59,19 @@ def message_cost(
     told = [f"{' '.join(name.split())}, {bytes_text(size)}: {_seconds_text(latency + size / bandwidth)}"
             for name, size in named.items()]
     told += [f"measured on another link, {bytes_text(size)}: {_seconds_text(it)}" for size, it in measured.items()]
+    if measured and _bend(measured):
+        told.append(f"its bend is at {bytes_text(_bend(measured))}")
     say(ax, f"Time of one message on a link of {_seconds_text(latency)} and {bytes_text(bandwidth)}/s: "
             + "; ".join(told) + f". At {bytes_text(bend)} bytes and latency take equally long.")  # fmt: skip
     return ax
+
+
+def _bend(measured: Mapping[float, float]) -> float:
+    """Return the bytes that take as long as the latency, by the shortest and the longest message; 0 for none."""
+    least, most = min(measured), max(measured)
+    if measured[most] <= measured[least]:
+        return 0.0
+    return measured[least] * (most - least) / (measured[most] - measured[least])
 
 
 def _mark(ax: Axes, name: str, size: float, seconds: float, rising: bool, last: bool) -> None:

@@ -14,18 +14,22 @@ THIN = 1.6  # points, of a link between nodes; one inside is as many times as th
 
 
 def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
-    """Draw the ranks of some nodes as a grid: a row is the group of a node, a column the group of a place."""
+    """Draw the ranks of some nodes as a grid: a row is the group of a node, a column that of a place, with its sum."""
     inside, across = H100.link.bandwidth / 1e9, DGX_H100.nic.bandwidth / 1e9  # GB/s
-    high = 5.2 * nodes + 2.0
+    high = 5.2 * nodes + 2.9
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title("Rows talk over thick links, columns over thin ones: a ninth of the speed", fontsize=TITLE,
                  loc="left")  # fmt: skip
-    left, step = 5.6, 5.7
+    left, step = 5.6, 6.4
     rows = [high - 5.0 - 5.2 * node for node in range(nodes)]
+    columns = [range(place, nodes * per_node, per_node) for place in range(per_node)]
+    sums = [f"{' + '.join(map(str, column))} = {sum(column)}" for column in columns]
     for place in range(per_node):
         x = left + step * place
         ax.plot([x + 1.9] * 2, [rows[-1] + 1.8, rows[0]], color=COLLECTIVE, linewidth=THIN, zorder=1)
         ax.text(x + 1.9, rows[0] + 3.4, f"place {place}", ha="center", fontsize=SMALLEST, color=INK)
+        ax.text(x + 1.9, rows[-1] - 1.9, sums[place], ha="center", va="center", fontsize=SMALLEST, color=INK,
+                weight="bold")  # fmt: skip
     for node, y in enumerate(rows):
         ax.text(left - 1.6, y + 0.9, f"node {node}", ha="right", va="center", fontsize=SMALLEST, color=INK,
                 weight="bold")  # fmt: skip
@@ -35,16 +39,17 @@ def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Ax
                 solid_capstyle="butt")  # fmt: skip
         for place in range(per_node):
             rank = node * per_node + place
-            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[node], f"rank {rank}")
+            box(ax, left + 0.4 + step * place, y, 3.0, 1.8, FACES[place % len(FACES)], f"rank {rank}")
     beside = left + step * per_node + 0.1
     ax.text(beside, rows[0] + 0.9, f"row, {inside:.0f} GB/s:\ntensor parallelism", va="center", fontsize=SMALLEST,
             color=INK)  # fmt: skip
     ax.text(beside, (rows[0] + rows[-1] + 1.8) / 2, f"column, {across:.0f} GB/s:\ndata parallelism", va="center",
             fontsize=SMALLEST, color=INK)  # fmt: skip
+    ax.text(beside, rows[-1] - 1.9, "the sum in each column", va="center", fontsize=SMALLEST, color=INK)
     told = [f"node {node}: ranks {', '.join(str(node * per_node + place) for place in range(per_node))}"
             for node in range(nodes)]
-    told += [f"place {place}: ranks {', '.join(str(node * per_node + place) for node in range(nodes))}"
-             for place in range(per_node)]
+    told += [f"place {place}: ranks {', '.join(map(str, column))}, sum {sum(column)}"
+             for place, column in enumerate(columns)]
     speeds = f"The links inside a node carry {inside:.0f} GB/s, those between nodes {across:.0f} GB/s"
     say(ax, "\n".join([*told, speeds]))
     return ax

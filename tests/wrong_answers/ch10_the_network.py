@@ -449,6 +449,11 @@ def network_whole_tensor(kind, ranks, bytes, latency, bandwidth):
     return (latency + bytes / bandwidth) * (ranks > 1)
 
 
+def network_whole_tensor_always(kind, ranks, bytes, latency, bandwidth):
+    """S for all three collectives, and on one rank."""
+    return latency + bytes / bandwidth
+
+
 def network_on_one_rank(kind, ranks, bytes, latency, bandwidth):
     """One rank sends its tensor to the switch, too."""
     return latency + bytes * (1 if kind == "all_reduce" else (ranks - 1) / ranks) / bandwidth
@@ -547,10 +552,10 @@ WRONG = [
     Wrong("choose_protocol", protocol_of_products, "by-latency", ("bytes take longer",), 0),
     Wrong("choose_protocol", protocol_and_seconds, "form", ("return the name of one of LL",), 0),
     Wrong("hierarchical_all_reduce", hierarchy_in_slices, "rounds", ("12 messages", "2 (N - 1) = 6 will do"), 4),
-    Wrong("rails_seconds", rails_through_one_port, "one-port", ("through one port", "have a port each"), 0),
+    Wrong("rails_seconds", rails_through_one_port, "one-port", ("through one port", "each rail has a port"), 0),
     Wrong("rails_seconds", rails_one_way, "one-way", ("3 steps inside a node; there are 6", "twice"), 0),
     Wrong("rails_seconds", rails_whole_tensor, "whole-tensor", ("bytes in a row inside a node", "a piece"), 0),
-    Wrong("rails_seconds", rails_not_cut, "not-cut", ("cuts its S / k into N parts",), 0),
+    Wrong("rails_seconds", rails_not_cut, "not-cut", ("cuts its S / per_node into N parts",), 0),
     Wrong("rails_seconds", rails_only_across, "left-out", ("0 steps inside a node", "this level is left out"), 0),
     Wrong("rails_seconds", rails_of_p_steps, "p-steps", ("8 steps inside a node; there are 6", "P - 1 steps"), 0),
     Wrong("rails_seconds", rails_flat, "left-out", ("0 steps inside a node",), 0),
@@ -559,7 +564,8 @@ WRONG = [
     Wrong("in_network_seconds", network_up_then_down, "twice", ("16,800 bytes", "while the tensor goes up"), 0),
     Wrong("in_network_seconds", network_of_ring_steps, "latencies", ("7 latencies", "one trip to the switch"), 0),
     Wrong("in_network_seconds", network_whole_tensor, "own-piece", ("all_gather with", "its own piece"), 1),
-    Wrong("in_network_seconds", network_on_one_rank, "one-rank", ("one rank sends nothing",), 0),
+    Wrong("in_network_seconds", network_whole_tensor_always, "own-piece", ("all_gather with", "that is S"), 1),
+    Wrong("in_network_seconds", network_on_one_rank, "one-rank", ("one rank sends nothing",), 1),
     Wrong("congested", congested_by_bytes, "most-bytes", ("it named up", "divide by the bandwidth"), 0),
     Wrong("congested", congested_slowest_link, "slowest-link", ("little goes over it",), 0),
     Wrong("congested", congested_largest_message, "largest-alone", ("port b is busy for 2 s", "take 2.6 s"), 0),
