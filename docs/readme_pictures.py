@@ -25,5 +25,5 @@ def ring(dist, tensor):
 cluster = Cluster(bandwidth=50e9, latency=5e-6)
 traces = {name: run(name, torch.ones(1_000_000), ranks=8, on=cluster) for name in (star, ring)}
 names = {"Through rank 0": traces[star], "Around a ring": traces[ring]}
-axis = race(names, title="Eight ranks add up 4 MB: rank 0 does all the work, or everybody an eighth")
+axis = race(names, on=cluster, title="Eight ranks add up 4 MB: rank 0 does all the work, or everybody an eighth")
 axis.figure.savefig(Path(__file__).with_name("race.png"), dpi=110)

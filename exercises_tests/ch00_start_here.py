@@ -11,12 +11,13 @@ from course_lib import Cluster, RankFailed, Results, each, run
 from exercises_tests.judging import SECONDS, Case, Hint, Mistake, check
 from exercises_tests.values import all_digits, count, different, equal, numbers, plain, rounded, shown, versus
 
-ISEND = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
+ISEND = Hint("wait in a circle", "Break the circle: one call in it must not wait, or one rank needs another order.")
 PARITY = Hint(
     "wait in a circle",
     "Neither of the two need be rank 0, and both may be even, or odd: compare rank with peer to decide who goes first, "
-    "or start the send with isend, receive, then wait.",
+    "or let one call in the circle return without waiting.",
 )
+BUFFER = Hint("receives into", "Make the receiver's buffer with the shape and dtype of `value`.")
 OWN = Hint("buffer of isend", "Receive into a tensor of its own, and not into the one that is being sent.")
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
@@ -157,7 +158,7 @@ def _summed(
     partial = list(accumulate(given))
     total = partial[-1].clone()
     case = Case(ranks, real=real, see=f"{_see_sum(ranks, shape, dtype)}  # where rank r brings 1 + r")
-    trace = case.run(with_own, answer, each(given))
+    trace = case.run(with_own, answer, each(given), hints=[BUFFER])
     forgotten = "returned what it brought: return the total"
     for rank, got in enumerate(trace):
         told = f"returned {_text(got)}; the total is {_text(total)}"

@@ -601,7 +601,9 @@ def _all_told(faults: dict) -> str:
     told = [f"{len(faults)} of the five are judged not right:"]
     for wrong in faults.values():
         first, *rest = str(wrong).split("\n")
-        told.append(". ".join([f"    ✗ {first.split(': no rank can')[0]}", *(line for line in rest if MEND in line)]))
+        waits = [line.strip() for line in rest if line.startswith("  rank ") and " waits " in line]
+        head = ": ".join([f"    ✗ {first.split(': no rank can')[0]}", *filter(None, [", ".join(waits[:2])])])
+        told.append(". ".join([head, *(line for line in rest if MEND in line)]))
     return "\n".join(told)
 
 

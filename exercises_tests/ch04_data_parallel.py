@@ -512,7 +512,7 @@ def _starts_all_that_are_complete(answer: Any) -> None:
         ready = max(came[: number + 1])
         soon = f"all-reduce {number} of the step began at {began:g} s of backward, and the last gradient of bucket "
         soon += f"{number} came at {came[number]:g} s: start the buckets in the order of the plan, each when all of "
-        soon += "*its* gradients have come"
+        soon += f"*its* gradients have come. Another bucket in its place is added to bucket {number} of other ranks"
         case.expect(began >= came[number] - 1e-9, soon, "too-early")
         late = f"bucket {number} was complete at {came[number]:g} s of backward and all buckets ahead of it at "
         late += f"{ready:g} s, yet its all-reduce began at {began:g} s: one gradient can set off several buckets, so "

@@ -115,7 +115,7 @@ def _played(name: str, answer: Any, p: int, m: int) -> Played:
 
 def _judge_makespan(name: str, p: int, m: int, played: Played, why: str, code: str) -> None:
     said = f"a replay takes {{seen}} s (F 1 s, B 2 s); {{bound}} s will do. {why}"
-    _with(p, m, f"timeline(play({name}({p}, {m})))").at_most(played.seconds, 3 * (m + p - 1), said, code)
+    _with(p, m, f"plots.timeline(play({name}({p}, {m})))").at_most(played.seconds, 3 * (m + p - 1), said, code)
 
 
 @check(valid=1, order=1, makespan=1)
@@ -132,7 +132,10 @@ def check_gpipe(answer: Any, part: Any) -> str:
             )
     part("makespan")
     for sizes, played in replays.items():
-        _judge_makespan("gpipe", *sizes, played, *TOO_SLOW)
+        back = [[action.microbatch for action in row if action.kind == "B"] for row in played.schedule.actions]
+        other = next((rank for rank in range(1, len(back)) if back[rank] != back[0]), None)
+        why = TOO_SLOW[0] if other is None else f"Ranks 0 and {other} run the backwards in different orders"
+        _judge_makespan("gpipe", *sizes, played, why, TOO_SLOW[1])
     return "all forwards, then all backwards · (m+p-1) rounds · m activations on every rank · for 1 to 8 stages"
 
 

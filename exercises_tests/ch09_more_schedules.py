@@ -113,15 +113,21 @@ def check_interleaved(answer: Any, part: Any) -> str:
     for args, played in replays.items():
         stages, microbatches, chunks = args
         for rank, got in enumerate(played.peak_activations):
-            bound = min(2 * (stages - 1 - rank) + (chunks - 1) * stages + 1, microbatches * chunks)
+            bound = min(_held_after_long_warm_up(rank, stages, chunks), microbatches * chunks)
             why, code = "Its warm-up is too long", "too-much-memory"
             if got == microbatches * chunks:
                 why, code = "All forwards run before the first backward", "all-forwards"
             held = f"rank {rank} holds {{seen}} chunks' activations at once; {{bound}} will do. {why}"
             _sizes(*args).at_most(got, bound, held, code, f"play(interleaved{args})")
-    short = replays[LOOPED[0]].peak_activations[0] < 11  # of the long one on rank 0
+    stages, _, chunks = LOOPED[0]
+    short = replays[LOOPED[0]].peak_activations[0] < _held_after_long_warm_up(0, stages, chunks)
     told = "bubble 1/v of 1F1B's, for 1 to 3 chunks · at most 2(p-1-r) + (v-1)p + 1 activations of a chunk"
     return f"{told}{' · with the short warm-up' if short else ''}"
+
+
+def _held_after_long_warm_up(rank: int, stages: int, chunks: int) -> int:
+    """Return how many chunks' activations a rank holds at most: Megatron-LM's warm-up, and one forward more."""
+    return 2 * (stages - 1 - rank) + (chunks - 1) * stages + 1
 
 
 def _chunks_in_order(rows: list, case: Case) -> None:

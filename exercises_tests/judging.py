@@ -274,11 +274,11 @@ class Case:
         told = sentence.replace("{seen}", amount(seen)).replace("{bound}", amount(bound))
         self.expect(number and seen <= slack * bound, told, code, see)
 
-    def no_builtin(self, trace: Results, only: str = "send, recv, isend and irecv") -> None:
-        """Refuse an answer that calls built-in collectives where it is to send messages itself."""
+    def no_builtin(self, trace: Results, only: str = "send, recv, isend and irecv", so: str = "") -> None:
+        """Refuse an answer that calls built-in collectives where it is to send messages itself; `so`: what is lost."""
         used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
         names = ", ".join(f"dist.{kind}" for kind in used)
-        self.expect(not used, f"it calls {names}: use only {only}", "built-in", see="")
+        self.expect(not used, f"it calls {names}{so}: use only {only}", "built-in", see="")
 
 
 # A check and its parts

@@ -33,7 +33,7 @@ def chapter_4() -> list[Row]:
     names = definitions("ch04")
     rows = [measure("one device", one_device, ranks=1)]
     rows.append(measure("through rank 0", data_parallel(names["through_rank_0"])))
-    rows.append(measure("after backward", data_parallel(names["after_backward"])))
+    rows.append(measure("after backward", data_parallel(names["averaging"])))
     return rows + [measure("per bucket", data_parallel(names["per_bucket"]), cluster=name) for name in CLUSTERS]
 
 

@@ -114,6 +114,12 @@ def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
     assert capsys.readouterr().out == ""
 
 
+def test_a_plain_deadlock_is_not_told_with_the_way_out():
+    for name in ("both_send_first", "both_receive_first"):
+        told = judged("exchange", next(w.answer for w in WRONG if w.answer.__name__ == name)).sentence
+        assert "in a circle: 0 -> 1 -> 0" in told and "isend" not in told
+
+
 def test_ping_pong_measures_each_size_on_both_ranks():
     seconds = run(ping_pong, [4, 4000], 3, ranks=2, on=Cluster(latency=1.0, bandwidth=4000.0))
     assert [sorted(found) for found in seconds] == [[4, 4000]] * 2 and all(it > 0 for it in seconds[0].values())

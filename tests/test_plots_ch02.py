@@ -122,6 +122,19 @@ def test_runs_share_one_axis_and_say_how_many_times_as_long_they_take():
     assert "near: 4 ranks, 75 µs; the ranks are idle for 50% of it; far: 4 ranks, 150 µs" in words_of(ax.figure)
 
 
+def test_with_its_cluster_a_race_hatches_the_latency_of_each_message():
+    runs = {"near": two_runs()["near"]}  # three messages of 25 µs, 5 of them latency
+    ax = plots.race(runs, on=Cluster())
+    hatched = [bar for bar in ax.patches if bar.get_hatch()]
+    assert [round(bar.get_width(), 3) for bar in hatched] == [5] * 6
+    assert sorted(round(bar.get_x(), 3) for bar in hatched) == [0, 20, 25, 45, 50, 70], "received first, sent last"
+    assert "20% of the time of a message is latency" in words_of(ax.figure)
+    names = [key.get_text() for key in ax.figure.legends[0].get_texts()]
+    assert names == ["bytes arrive", "bytes leave", "latency", "waits"]
+    assert_legible(ax.figure)
+    assert not [bar for bar in plots.race(runs).patches if bar.get_hatch()]
+
+
 def test_messages_from_node_to_node_are_framed_and_nodes_named():
     ax = plots.race(two_runs(), per_node=[4, 2])
     framed = [bar for bar in ax.patches if to_hex(bar.get_edgecolor()).upper() == INK and bar.get_linewidth() > 1]
@@ -137,7 +150,8 @@ def test_the_grid_names_every_rank_in_its_row():
     ranks = [text for text in ax.texts if text.get_text().startswith("rank")]
     assert [text.get_text() for text in ranks] == [f"rank {rank}" for rank in range(8)]
     assert len({round(text.get_position()[1], 3) for text in ranks}) == 2
-    assert "place 3: ranks 3, 7" in words_of(ax.figure)
+    assert "place 3: ranks 3, 7, sum 10" in words_of(ax.figure)
+    assert {"0 + 4 = 4", "3 + 7 = 10"} <= set(texts(ax))
 
 
 def test_a_link_inside_a_node_is_as_many_times_as_thick_as_it_is_fast():
@@ -169,7 +183,7 @@ def test_faster_links_have_a_line_of_their_own():
     ax = plots.message_sizes({"small": 1e3, "large": 1e9}, 5e-6, 50e9, inside=(3.4e-6, 450e9))
     edges = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
     assert edges == pytest.approx([250e3, 1.53e6])
-    assert "inside a node:\n1.53 MB" in texts(ax) and "inside a node at 1.53 MB" in words_of(ax.figure)
+    assert "the border inside\na node: 1.53 MB" in texts(ax) and "inside a node at 1.53 MB" in words_of(ax.figure)
 
 
 def test_the_traces_tell_the_strategies_apart():
@@ -220,7 +234,7 @@ def test_the_last_rank_hears_of_three_others_in_two_messages():
     assert ax.get_title("left") == "All wait for rank 3, and even rank 3 waits 10 µs"
     near = ax.figure.axes[1]
     heard = [text for text in texts(near) if "round" in text]
-    assert heard == ["round 1: it hears of rank 2", "round 2: it hears of ranks 0 and 1"]
+    assert heard == ["round 1: hears of rank 2", "round 2: hears of ranks 0 and 1"]
     assert texts(ax)[-2:] == ["works 120 µs", "waits 10 µs"]
 
 
@@ -250,3 +264,15 @@ def test_cells_of_panels_that_stand_under_each_other_are_equally_wide():
 def test_the_root_is_named():
     ax = plots.before_after({"a": [([1.0], [1.0])] * 3}, root=1)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["rank 0", "root: rank 1", "rank 2"]
+
+
+def test_grids_can_say_above_them_what_all_of_them_show():
+    figure = plots.before_after({"a": [([1.0], [1.0])] * 3}, title="each keeps its own").figure
+    assert figure.get_suptitle() == "each keeps its own"
+    assert_legible(figure)
+
+
+def test_each_pattern_says_what_it_is_used_for():
+    ax = plots.who_talks()
+    assert "used for:\ntokens to the experts\nin DeepSeek-V3" in texts(ax)
+    assert "Used for: tokens to the experts in DeepSeek-V3" in words_of(ax.figure)

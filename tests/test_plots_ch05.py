@@ -144,31 +144,36 @@ def test_the_toy_is_in_its_unit_and_the_real_model_in_that_of_the_gpu():
 
 def test_the_share_of_the_all_reduces_stands_beside_each_bar():
     ax = layer_times({"NVLink, P = 2": (0.004, 0), "NVLink, P = 8": (0.003, 0.001), "network": (0.001, 0.003)})
-    assert [text.strip() for text in letters(ax)] == [f"4 ms, {share} % all-reduces" for share in (0, 25, 75)]
+    assert [text.strip() for text in letters(ax)] == [f"4.0 ms, {share} % all-reduces" for share in (0, 25, 75)]
     assert ax.get_title("left") == "P = 8: all-reduces take 25 % of the time over NVLink, 75 % over network"
     assert "NVLink, P = 8: 3 ms of matrix products, 1 ms of all-reduces, which is 25%" in words_of(ax.figure)
     assert_legible(ax.figure)
 
 
-def test_more_gpus_read_faster_and_wait_longer_and_the_fastest_is_bold():
+def test_more_gpus_read_faster_and_wait_longer_and_those_that_nvlink_does_not_join_are_hatched():
     ring = {1: (0.04, 0.0), 8: (0.005, 0.0025), 32: (0.00125, 0.00675)}
-    ax = token_times({"a ring": ring, "one step": {8: (0.005, 0.001), 32: (0.00125, 0.001)}}, "A model")
+    at_once = {8: (0.005, 0.001), 32: (0.00125, 0.001)}
+    ax = token_times({"a ring": ring, "one step": at_once}, "A model", joined=8, fit=8)
     said = {text.get_text().strip(): text.get_weight() for text in ax.texts}
-    assert said == {"40.0 ms: 25 tokens/s": "normal", "7.5 ms: 133 tokens/s": "bold", "8.0 ms: 125 tokens/s": "normal",
-                    "6.0 ms: 167 tokens/s": "normal", "2.3 ms: 444 tokens/s": "bold", "with a ring": "bold",
+    assert said == {"40.0 ms: 25 tokens/s (does not fit)": "normal", "7.5 ms: 133 tokens/s": "bold",
+                    "8.0 ms: 125 tokens/s": "normal",
+                    "6.0 ms: 167 tokens/s": "bold", "2.3 ms: 444 tokens/s": "normal", "with a ring": "bold",
                     "with one step": "bold"}  # fmt: skip
-    assert ax.get_title("left") == "Fastest for A model: 8 GPUs with a ring, 32 GPUs with one step"
-    assert "with a ring, 8 GPUs: reading 5.0 ms, all-reduces 2.5 ms, 133 tokens a second" in words_of(ax.figure)
+    assert ax.get_title("left") == "8 GPUs: 133 tokens a second with a ring, 167 with one step"
+    assert [bool(bar.get_hatch()) for bar in ax.patches] == [False] * 4 + [True] * 2 + [False] * 2 + [True] * 2
+    words = words_of(ax.figure)
+    assert "with a ring, 8 GPUs: reading 5.0 ms, all-reduces 2.5 ms, 133 tokens a second; " in words
+    assert "444 tokens a second, with NVLink beyond one node" in words
     assert [text.get_text() for text in ax.get_yticklabels()] == ["1 GPU", "8 GPUs", "32 GPUs"] + ["8 GPUs", "32 GPUs"]
     assert_legible(ax.figure)
 
 
 def test_the_loss_falls_and_the_copies_come_apart():
     losses, copies = drift([5.0, 4.0], [5.0, 3.9], [0.1, 0.3], "The loss falls")
-    assert [line.get_label() for line in losses.lines] == ["right", "without f"]
+    assert [line.get_label() for line in losses.lines] == ["right", "without f's sum"]
     assert list(copies.lines[0].get_ydata()) == [0, 0.1, 0.3]  # before the first step they are equal
     words = words_of(losses.figure)
-    assert words.startswith("The loss falls") and "step 2: 4.000, without f 3.900" in words
+    assert words.startswith("The loss falls") and "step 2: 4.000, without f's sum 3.900" in words
     assert "after step 2: 0.3" in words
     assert_legible(losses.figure)
 

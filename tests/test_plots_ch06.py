@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -16,7 +18,6 @@ from course_lib.plots import BACKWARD, COMPUTE, FORWARD, SENT, WAITING, words_of
 from course_lib.schedules import gpipe, interleaved, one_f_one_b, play
 
 SLOW = {"communication": 0.5}
-ROUNDS = {"v = 2": (4, [[0, 1, 2, 3] * 2])}
 LOOP = play(interleaved(4, 4, 2), 0.5, 0.5, 0.5)
 
 
@@ -38,8 +39,6 @@ PICTURES = {
     "count_waiting": plots.count_waiting,
     "held_over_time": held,
     "round_trip": lambda: plots.round_trip(play(one_f_one_b(4, 12), **SLOW), "a trip", microbatch=4),
-    "stages on bands": lambda: plots.stage_routes(ROUNDS, bands=True, title="in two rounds")[0],
-    "stages with layers": lambda: plots.stage_routes(ROUNDS, bands=True, title="in two rounds", layers=16)[0],
     "pale chunks": lambda: plots.timelines({"v = 2": LOOP}, tints=True)[0],
     "ends": lambda: held(ends=True),
 }
@@ -133,12 +132,6 @@ def test_without_messages_rank_0_works_through_the_whole_round_trip():
     assert not [patch for patch in ax.patches if patch.get_hatch()]
 
 
-def test_stages_that_share_a_rank_stand_on_one_band():
-    axes = plots.stage_routes({"one": (4, [range(4)]), "two": (4, [[0, 1, 2, 3] * 2])}, bands=True, title="two rounds")
-    assert [len(ax.patches) for ax in axes] == [4 + 4, 4 + 8]
-    assert words_of(axes[0].figure).startswith("two rounds")
-
-
 def test_a_real_run_is_drawn_with_all_its_gpus():
     ax = plots.pipeline_of_nodes([7] + 14 * [8] + [7], 8, 128, "one copy")
     squares = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle)]
@@ -165,14 +158,6 @@ def test_nvlink_and_network_have_colours_of_their_own():
 
 def test_the_steps_at_a_cut_are_numbered():
     assert {str(step) for step in range(1, 10)} <= {text.get_text() for text in plots.one_cut().texts}
-
-
-def test_a_stage_says_how_many_layers_it_has():
-    ways = {"v = 1": (4, [range(4)]), "v = 2": (4, [[0, 1, 2, 3] * 2])}
-    one, two = plots.stage_routes(ways, bands=True, title="t", layers=16)
-    assert [text.get_text() for text in one.texts].count("stage 3\n4 layers") == 1
-    assert [text.get_text() for text in two.texts].count("stage 7\n2 layers") == 1
-    assert "2 layers each" in words_of(two.figure)
 
 
 def test_a_second_chunk_is_pale_and_nothing_crosses_its_number():
@@ -203,9 +188,22 @@ def test_one_micro_batch_is_framed_where_it_enters_and_leaves_memory():
     assert frames == [[(0, 1), (31, 2)], [(0, 1), (10, 2)]]
 
 
-def test_recomputation_keeps_little_and_one_backward_open():
-    replays = {"GPipe": play(gpipe(4, 8)), "again": play(gpipe(4, 8), 1, 2, 1)}
-    ax = plots.held_over_time(replays, "t", gigabytes=5, recomputed=("again", 0.1), outlined="GPipe")
-    dashed, again = ax.lines[:2]
-    assert dashed.get_linestyle() == "--" and max(dashed.get_ydata()) == 40
-    assert max(again.get_ydata()) == pytest.approx(5 + 7 * 0.1) and again.get_ydata()[-1] == 0
+def test_above_each_timeline_stands_how_long_one_micro_batch_is_in_flight():
+    axes = on_one_axis(framed=0)
+    words = [f"micro-batch 0 in flight: {seconds} s" for seconds in (33, 12)]
+    for ax, said in zip(axes, words, strict=True):
+        assert said in [text.get_text() for text in ax.texts] and f"rank 0 has {said}" in words_of(axes[0].figure)
+
+
+def test_a_dashed_outline_is_drawn_only_above_the_others():
+    dashed, solid = held(outlined="GPipe").lines[:2]
+    corners = [(x, y) for x, y in dashed.get_xydata() if not math.isnan(y)]
+    assert max(y for _, y in corners) == 40 and corners[0] == (4, 20)  # where 1F1B stops rising
+    assert max(solid.get_ydata()) == 20
+    seen = [(x, y) for x, y in corners if y > 20]
+    assert min(x for x, _ in seen) == 4
+
+
+def test_nodes_tell_both_bandwidths():
+    words = words_of(plots.pipeline_of_nodes([7, 7], 8, 2, "two nodes", gigabytes=(450, 50)).figure)
+    assert "NVLink (450 GB/s each)" in words and "network (50 GB/s a GPU)" in words

@@ -18,12 +18,11 @@ from course_lib.plots import (
     comb,
     cut_all_reduce,
     gather_use_free,
-    padded_shards,
+    peaks,
     plans_that_fit,
     sawtooth,
     sawtooth_measured,
     streams,
-    whole_at_once,
     words_of,
 )
 from solutions import ch07_fsdp as solutions
@@ -52,7 +51,7 @@ def two_plans():
             for stage in (2, 3)}  # fmt: skip
 
 
-ROOTS = {"small": {"embedding": 1e9, "output": 1e9, "a layer": 0.4e9}, "large": {"embedding": 2e9, "a layer": 2e9}}
+ROOTS = {"whole": [("kept", 4e9), ("embedding", 2e9), ("gradient", 2e9)], "cut": [("kept", 4e9), ("layer", 1.7e9)]}
 
 
 NAMES = ["FSDP::pre_forward (embed)", "FSDP::all_gather (embed)", "aten::embedding", "FSDP::pre_forward (blocks.0)",
@@ -69,9 +68,7 @@ PICTURES = {
     "measured forward": lambda: sawtooth_measured(during_forward(solutions.sharded_forward)),
     "cut": lambda: cut_all_reduce(STEPS),
     "gather": gather_use_free,
-    "padded": padded_shards,
-    "padded otherwise": lambda: padded_shards(3, 4, 5),
-    "units": lambda: whole_at_once(ROOTS, "A sentence."),
+    "units": lambda: peaks(ROOTS, "A sentence."),
     "plans": lambda: plans_that_fit(two_plans(), 80e9, "A sentence.")[0],
     "streams": lambda: streams(two_runs(), title="A sentence.")[0],
 }
@@ -88,7 +85,7 @@ def test_the_sawtooth_stands_on_what_a_rank_keeps():
     layer = 855_654_400 * 2 / 1e9
     done = [box for box in ax.patches if hasattr(box, "get_y")]
     assert max(box.get_y() + box.get_height() for box in done) == pytest.approx(kept + 2 * layer, rel=0.01)
-    assert len(done) == 2 * 5 + 3 * 5  # gather and compute; gather, gradient and reduce-scatter
+    assert len(done) == 2 * 5 + 5 * 5  # gather and compute; gather, and twice layer and gradient
     words = words_of(ax.figure)
     assert "would be 1,129 GB high" in words and "+1.7 GB" in words and "At most 7.8 GB" in words
 
@@ -153,32 +150,27 @@ def test_a_step_that_frees_nothing_is_drawn_all_the_same():
     assert_legible(sawtooth_measured(curve).figure)
 
 
-def test_the_padded_shards_show_their_padding():
-    ax = padded_shards(2, 5, 4)
-    shown = [text.get_text() for text in ax.texts]
-    assert shown.count("9") == 3 and shown.count("0") == 3 + 2 * 2 and "padding: 2 zeros" in shown
-    assert "rank 1 gets 3, 4, 5" in words_of(ax.figure) and "rank 3 gets 9, 0 (padding), 0" in words_of(ax.figure)
-
-
 def test_gradients_differ_by_rank_until_they_are_summed():
     ax = gather_use_free()
     hatched = [box for box in ax.patches if getattr(box, "get_hatch", lambda: "")()]
     assert len(hatched) == 16 and len({box.get_hatch() for box in hatched}) == 4
 
 
-def test_the_root_stands_beside_a_layer():
-    ax = whole_at_once(ROOTS, "A sentence.")
-    assert [round(bar.get_width(), 6) for bar in ax.patches] == [1, 1, 0.4, 2, 2]
-    assert "small: embedding 1.00, output 1.00, a layer 0.40, in all 2.40 GB" in words_of(ax.figure)
-    assert "a layer 0.40, in all 2.40 GB" in [text.get_text() for text in ax.texts]
+def test_a_peak_is_the_sum_of_its_parts():
+    ax = peaks(ROOTS, "A sentence.")
+    assert [round(bar.get_width(), 6) for bar in ax.patches] == [4, 2, 2, 4, 1.7]
+    assert "whole: kept 4.0, embedding 2.0, gradient 2.0, in all 8.0 GB" in words_of(ax.figure)
+    assert {"8.0 GB", "5.7 GB"} <= {text.get_text() for text in ax.texts}
 
 
 def test_the_plans_that_fit_are_drawn_twice():
     above, below = plans_that_fit(two_plans(), 80e9, "A sentence.")
     assert [label.get_text() for label in below.get_yticklabels()] == ["ZeRO-3"]
     assert above.lines[0].get_xdata()[0] == 80 and len(above.containers) == 2 * len(below.containers)
-    assert "ZeRO-2: 168 GB (worst moment: loss), of it weights 141.1" in words_of(above.figure)
-    assert above.get_xlabel() == "GB on one GPU"
+    assert "ZeRO-2: 168 GB (at the loss), of it weights 141.1" in words_of(above.figure)
+    assert above.get_xlabel() == "GB on one GPU at the worst moment of a step"
+    _, below = plans_that_fit(two_plans(), 80e9, "A sentence.", enlarged="Another.")
+    assert below.get_title(loc="left") == "Another."
 
 
 def test_a_function_that_returns_something_else_has_no_curve():

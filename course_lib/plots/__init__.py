@@ -5,7 +5,7 @@ from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.arrivals import arrivals
 from course_lib.plots.bills import bill
-from course_lib.plots.buckets import bucket_packing, bucket_plan
+from course_lib.plots.buckets import bucket_plan
 from course_lib.plots.busiest import busiest_rank
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -52,7 +52,6 @@ from course_lib.plots.commits import crash_points, save_beside, two_phases
 from course_lib.plots.copies import copies_on_gpus
 from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
-from course_lib.plots.differences import differences
 from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
 from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions, time_spent
@@ -64,7 +63,7 @@ from course_lib.plots.hops import hops_in_chunks
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
-from course_lib.plots.lanes import gradients_leave, lanes
+from course_lib.plots.lanes import gradients_leave, hook_lanes, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
@@ -76,7 +75,7 @@ from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
 from course_lib.plots.memory import ladder, memory_bars, strategy_bars
-from course_lib.plots.mesh import mesh_of_ranks, two_axes
+from course_lib.plots.mesh import mesh_of_ranks
 from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
@@ -84,12 +83,12 @@ from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
-from course_lib.plots.padded import padded_shards
+from course_lib.plots.pairs import context_pairs
 from course_lib.plots.passes import passes_and_computing
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
-from course_lib.plots.port_rates import rates_below_ports
+from course_lib.plots.port_rates import ports_beside_nvlink, rates_below_ports
 from course_lib.plots.promises import promised_blocks
 from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -97,7 +96,7 @@ from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
 from course_lib.plots.rates import rates_over_size
 from course_lib.plots.recorders import recorder_dumps
-from course_lib.plots.replicas import replica_paths, replicas, row_weights
+from course_lib.plots.replicas import replicas
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
@@ -113,7 +112,6 @@ from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.states import three_states
 from course_lib.plots.stragglers import straggler_trace
 from course_lib.plots.streams import streams
-from course_lib.plots.swap import swap_circle
 from course_lib.plots.teeth import sawtooth_measured
 from course_lib.plots.time import KINDS, OTHER, PIPELINE, time_unit, timeline
 from course_lib.plots.timelines import timelines
@@ -121,7 +119,7 @@ from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
 from course_lib.plots.twin_trees import two_trees
-from course_lib.plots.units import whole_at_once
+from course_lib.plots.units import peaks
 from course_lib.plots.waiting import batch_gain, longest_gap, stall
 from course_lib.plots.ways import rails, switch_adds, way_between_gpus
 from course_lib.plots.winners import seconds_over_nodes
@@ -169,7 +167,6 @@ __all__ = [
     "bill",
     "block_tables",
     "box",
-    "bucket_packing",
     "bucket_plan",
     "busiest_rank",
     "bytes_text",
@@ -178,6 +175,7 @@ __all__ = [
     "chunk_journey",
     "chunk_strips",
     "comb",
+    "context_pairs",
     "copies_on_gpus",
     "count_waiting",
     "crash_points",
@@ -187,7 +185,6 @@ __all__ = [
     "cut_layer",
     "cut_model",
     "cut_product",
-    "differences",
     "doubling",
     "drift",
     "expert_layer",
@@ -200,6 +197,7 @@ __all__ = [
     "goodput_over_interval",
     "goodput_over_rate",
     "gradients_leave",
+    "hook_lanes",
     "held_over_time",
     "hops_in_chunks",
     "interruptions",
@@ -245,11 +243,12 @@ __all__ = [
     "orders_of_adding",
     "overlapped_block",
     "owners",
-    "padded_shards",
     "passes_and_computing",
     "pipeline_of_nodes",
     "plan_picture",
+    "peaks",
     "plans_that_fit",
+    "ports_beside_nvlink",
     "predicted_and_measured",
     "price_of_cuts",
     "promised_blocks",
@@ -260,14 +259,12 @@ __all__ = [
     "rates_below_ports",
     "rates_over_size",
     "recorder_dumps",
-    "replica_paths",
     "replicas",
     "ring_of_keys",
     "ring_pieces",
     "ring_step",
     "roofline",
     "round_trip",
-    "row_weights",
     "rows_of_steps",
     "save_beside",
     "saved_by_a_layer",
@@ -298,7 +295,6 @@ __all__ = [
     "straggler_trace",
     "strategy_bars",
     "streams",
-    "swap_circle",
     "switch_adds",
     "three_states",
     "time_spent",
@@ -314,7 +310,6 @@ __all__ = [
     "trace_of",
     "traces",
     "tree_rounds",
-    "two_axes",
     "two_levels",
     "two_phases",
     "two_trees",
@@ -324,6 +319,5 @@ __all__ = [
     "ways_to_cut",
     "who_talks",
     "who_to_whom",
-    "whole_at_once",
     "words_of",
 ]

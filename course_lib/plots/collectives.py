@@ -26,14 +26,14 @@ from course_lib.plots.time import time_unit
 
 def before_after(
     collectives: Mapping[str, Iterable], *, most: int = 3, root: int | None = None, across: Sequence[str] = (),
-    down: Sequence[str] = (),
+    down: Sequence[str] = (), title: str = "",
 ) -> Axes:  # fmt: skip
     """Draw what ranks hold before and after each collective: `collectives[name][rank]` is a pair of rows of numbers.
 
     A number that some rank held before has that rank's colour; one that was computed is white in a thick frame. An
     empty row, or None, is a rank that got nothing. Up to `most` collectives stand side by side; `root` is marked, and
-    `across` and `down` name the columns and rows of panels. Its text twin is `before_after_text`. Returns the first
-    Axes.
+    `across` and `down` name the columns and rows of panels, `title` is what all of them show. Its text twin is
+    `before_after_text`. Returns the first Axes.
     """
     runs = {name: [_rows(pair) for pair in pairs] for name, pairs in collectives.items()}
     columns = min(most, max(len(runs), 1))
@@ -41,12 +41,14 @@ def before_after(
     ranks = max((len(pairs) for pairs in runs.values()), default=1)
     spans = [_span(pairs) for pairs in runs.values()] or [1]
     figure, grid = plt.subplots(
-        lines, columns, figsize=(WIDTH, (0.75 + 0.28 * ranks) * lines + 0.3 * bool(across)), squeeze=False,
-        layout="constrained",
+        lines, columns, squeeze=False, layout="constrained",
+        figsize=(WIDTH, (0.75 + 0.28 * ranks) * lines + 0.3 * bool(across) + 0.3 * bool(title)),
         FigureClass=Picture, width_ratios=[max(spans[column::columns]) for column in range(columns)],
     )  # fmt: skip
     for ax in grid.flat[len(runs) :]:
         ax.set_visible(False)
+    if title:
+        figure.suptitle(title, x=0.005, ha="left", fontsize=TITLE)
     for place, (ax, (name, pairs)) in enumerate(zip(grid.flat, runs.items(), strict=False)):
         _panel(ax, name, pairs, place % columns == 0, max(spans[place % columns :: columns]), root)
         if across and place < columns:
@@ -159,7 +161,7 @@ def seconds_over_size(
     if low > 0 and high / low < 300:  # else a scale of less than two decades has hardly a number
         ax.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
     for place, (words, (size, seconds)) in enumerate((notes or {}).items()):
-        offset, side = (((-22, 24), "right"), ((24, -32), "center"))[place % 2]
+        offset, side = (((-22, 24), "right"), ((32, -25), "center"), ((16, 0), "left"))[place % 3]
         ax.plot([size], [seconds], "o", markersize=11, markerfacecolor="none", color=LIMIT, markeredgewidth=1.6)
         if words.strip():  # else only a ring
             ax.annotate(words, (size, seconds), offset, textcoords="offset points", fontsize=SMALLEST, color=LIMIT,

@@ -11,7 +11,7 @@ from course_lib.lessons.fsdp_trace import short, told
 from course_lib.plots.canvas import BACKWARD, COMPUTE, INK, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.teeth import DOING
 
-LANES = {"gather": (2, "FSDP::all_gather"), "compute": (1, "matrix products"),
+LANES = {"gather": (2, "FSDP::all_gather"), "compute": (1, "computing"),
          "reduce-scatter": (0, "FSDP::\npost_backward_reduce")}  # fmt: skip
 
 

@@ -26,7 +26,6 @@ from course_lib.plots.canvas import new_axes as axes_of
 from course_lib.plots.memory import PARTS, unit_of
 
 HELD = ("weights", "gradients", "optimizer", "activations")
-LABELS = {"activations": "activations (with their number)"}
 Held = Mapping[str, Mapping[str, float]]
 
 
@@ -41,7 +40,7 @@ def toy_beside_real(toy: Held, real: Held, capacity: float, titles: tuple[str, s
     )  # fmt: skip
     for ax, rows, title, limit in zip(both, (toy, real), titles, (None, capacity), strict=True):
         _held(ax, rows, title, limit)
-    legend_below(both[0], [Patch(color=PARTS[part][0], label=LABELS.get(part, part)) for part in HELD])
+    legend_below(both[0], [Patch(color=PARTS[part][0], label=part) for part in HELD])
     return list(both)
 
 
@@ -52,19 +51,22 @@ def _held(ax: Axes, rows: Held, title: str, limit: float | None) -> None:
     for place, parts in enumerate(rows.values()):
         left = 0.0
         for part in HELD:
-            ax.barh(place, parts[part] / scale, 0.7, left, color=PARTS[part][0])
-            left += parts[part] / scale
-        seen = parts["activations"] / scale
-        if seen > 0.045 * max(totals) / scale:
-            ax.text(left - seen / 2, place, _number(seen), ha="center", va="center", fontsize=SMALLEST, color=INK)
-        ax.text(left + 0.01 * max(totals) / scale, place, f"{_number(left)} {unit}", va="center", fontsize=SMALLEST)
+            seen, wide = parts[part] / scale, max(totals) / scale
+            ax.barh(place, seen, 0.7, left, color=PARTS[part][0])
+            middle = left + seen / 2
+            free = limit is None or abs(middle - limit / scale) > 0.04 * wide  # the line crosses no number
+            if part != "weights" and seen > 0.045 * wide and free:
+                ax.text(middle, place, _number(seen), ha="center", va="center", fontsize=SMALLEST, color=INK)
+            left += seen
+        words = f"{_number(left)} {unit}, weights {_number(parts['weights'] / scale)}"
+        ax.text(left + 0.01 * wide, place, words, va="center", fontsize=SMALLEST)
     if limit:
         ax.axvline(limit / scale, color=LIMIT, linewidth=2.4)
         words = f" {limit / scale:g} {unit}: one GPU"
         ax.text(limit / scale, -0.55, words, color=LIMIT, fontsize=SMALLEST, va="bottom")
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set_ylim(len(rows) - 0.5, -0.6)
-    ax.set_xlim(0, 1.15 * max(totals) / scale)
+    ax.set_xlim(0, 1.36 * max(totals) / scale)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set_xlabel(f"{unit} held by a rank", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left", pad=18 if limit else 6)
@@ -91,7 +93,7 @@ def layer_times(rows: Mapping[str, tuple[float, float]], ax: Axes | None = None)
     for place, (compute, talk) in zip(places, rows.values(), strict=True):
         ax.barh(place, compute * 1e3, 0.72, color=COMPUTE)
         ax.barh(place, talk * 1e3, 0.72, compute * 1e3, color=COLLECTIVE)
-        said = f" {(compute + talk) * 1e3:.3g} ms, {100 * talk / (compute + talk):.0f} % all-reduces"
+        said = f" {(compute + talk) * 1e3:.1f} ms, {100 * talk / (compute + talk):.0f} % all-reduces"
         ax.text((compute + talk) * 1e3, place, said, va="center", fontsize=SMALLEST)
     ax.set_yticks(places, list(rows))
     ax.set_ylim(places[-1] + 0.5, -0.5)
@@ -111,39 +113,48 @@ def layer_times(rows: Mapping[str, tuple[float, float]], ax: Axes | None = None)
 
 
 def token_times(
-    ways: Mapping[str, Mapping[int, tuple[float, float]]], model: str, ax: Axes | None = None
+    ways: Mapping[str, Mapping[int, tuple[float, float]]], model: str, joined: int, fit: int = 1, ax: Axes | None = None
 ) -> Axes:
     """Draw (seconds of reading weights, seconds of waiting for all-reduces) of a token, a bar for each number of GPUs.
 
-    `ways` has such bars for each way to sum. Beside a bar stands how many tokens a second that makes; the fastest of
-    each way is in bold, and in the title.
+    `ways` has such bars for each way to sum. Beside a bar stands how many tokens a second that makes. Bars of more GPUs
+    than NVLink has `joined` are hatched; those of so many are in bold, and in the title. On fewer GPUs than `fit` the
+    model does not fit, and the bar says so.
     """
     most = max(sum(both) for rows in ways.values() for both in rows.values())
     ax = axes_of(ax, 1.3 + 0.36 * sum(map(len, ways.values())) + 0.4 * len(ways))
-    told, names, places, fastest, place = [], [], [], [], 0.0
+    told, names, places, reached, place = [], [], [], [], 0.0
     for way, rows in ways.items():
-        best = min(rows, key=lambda gpus: sum(rows[gpus]))
-        fastest.append(f"{_gpus(best)} with {way}")
+        reached.append(f"{1 / sum(rows[joined]):.0f} tokens a second with {way}")
         ax.text(0, place, f" with {way}", va="center", fontsize=SMALLEST, weight="bold", color=INK)
         for gpus, (reading, waiting) in rows.items():
             place += 1
-            ax.barh(place, reading * 1e3, 0.72, color=WEIGHTS)
-            ax.barh(place, waiting * 1e3, 0.72, reading * 1e3, color=COLLECTIVE)
+            look = {"hatch": "////", "edgecolor": "white", "linewidth": 0} if gpus > joined else {}
+            ax.barh(place, reading * 1e3, 0.72, color=WEIGHTS, **look)
+            ax.barh(place, waiting * 1e3, 0.72, reading * 1e3, color=COLLECTIVE, **look)
             both = reading + waiting
-            said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens/s"
-            look = {"va": "center", "fontsize": SMALLEST, "color": INK, "weight": "bold" if gpus == best else "normal"}
-            ax.text(both * 1e3, place, said, **look)
+            large = " (does not fit)" if gpus < fit else ""
+            said = f" {both * 1e3:.1f} ms: {1 / both:.0f} tokens/s{large}"
+            weight = "bold" if gpus == joined else "normal"
+            ax.text(both * 1e3, place, said, va="center", fontsize=SMALLEST, color=INK, weight=weight)
+            words = f"{1 / both:.0f} tokens a second{large}" + ", with NVLink beyond one node" * (gpus > joined)
             told.append(f"with {way}, {_gpus(gpus)}: reading {reading * 1e3:.1f} ms, all-reduces {waiting * 1e3:.1f} "
-                        f"ms, {1 / both:.0f} tokens a second")  # fmt: skip
+                        f"ms, {words}")  # fmt: skip
             names.append(_gpus(gpus))
             places.append(place)
         place += 1.2
     ax.set_yticks(places, names)
     ax.set_ylim(places[-1] + 0.5, -0.6)
-    ax.set_xlim(0, 1.27 * most * 1e3)
-    ax.set_xlabel("ms for one token of one user (by formula)", fontsize=SMALLEST)
-    ax.set_title(f"Fastest for {model}: {', '.join(fastest)}", fontsize=TITLE, loc="left")
-    legend_below(ax, [Patch(color=WEIGHTS, label="reading weights"), Patch(color=COLLECTIVE, label="all-reduces")])
+    ax.set_xlim(0, (1.27 if fit == 1 else 1.45) * most * 1e3)
+    ax.set_xlabel(f"ms for one token of one user of {model} (by formula)", fontsize=SMALLEST)
+    first, *others = reached
+    others = [words.replace(" tokens a second", "") for words in others]
+    ax.set_title(f"{_gpus(joined)}: {', '.join([first, *others])}", fontsize=TITLE, loc="left")
+    handles = [Patch(color=WEIGHTS, label="reading weights"), Patch(color=COLLECTIVE, label="all-reduces")]
+    if any(gpus > joined for rows in ways.values() for gpus in rows):
+        handles.append(Patch(facecolor="#888888", edgecolor="white", hatch="////", linewidth=0,
+                             label="hatched: needs NVLink beyond one node"))  # fmt: skip
+    legend_below(ax, handles)
     say(ax, "\n".join(told))
     return ax
 

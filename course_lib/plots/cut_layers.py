@@ -94,7 +94,7 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
     A message is as high as what a rank sends in it, where the vector in the middle is four times as wide as y.
     """
     ax = sheet(6.4, 31.2, 24.4, ax)
-    title = "What a rank sends, in widths of y: 5, 9, 6 or 2 (the purple boxes are to scale)"
+    title = "Columns, then rows sends the least: 2 widths of y (a rank sends 3/4 of each)"
     ax.set_title(title, fontsize=TITLE, loc="left")
     for (name, first, middle, second, last), low in zip(WAYS, (18.9, 12.1, 6.1, 0.2), strict=True):
         line, sent = low + 2.2, last[1] + (middle[1] if middle else 0)
@@ -115,15 +115,18 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
         arrow(ax, (16.9 if middle else 12.1, line), (17.7, line))
         box(ax, 17.7, line - 0.9, 2.2, 1.8, "white", "GELU\n")
         whole = middle is not None and middle[0].startswith("all-")  # or each rank has its own columns
-        for rank in range(0 if whole else RANKS):
-            at = (17.9 + 0.45 * rank, line - 0.65)
-            ax.add_patch(Rectangle(at, 0.45, 0.5, facecolor=FACES[rank], edgecolor=INK, linewidth=0.5))
+        for rank in range(1 if whole else RANKS):
+            at, wide = (17.9 + 0.45 * rank, line - 0.65), 1.8 if whole else 0.45
+            face = "white" if whole else FACES[rank]
+            ax.add_patch(Rectangle(at, wide, 0.5, facecolor=face, edgecolor=INK, linewidth=0.5))
         ax.text(20.3, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
         _matrix(ax, 20.7, line, 1.8, 3.0, second, f"B: {second}")
         arrow(ax, (22.6, line), (23.6, line))
         _matrix(ax, 23.7, line, 1.8, 0.7, "summands" if second == "rows" else second, "y")
         arrow(ax, (25.6, line), (26.5, line))
         _sent(ax, 26.5, line, *last)
+    # a light ground for the best plan
+    ax.add_patch(Rectangle((0, -0.4), 31.2, 5.75, facecolor="#F3E6EF", edgecolor="none", zorder=-1))
     say(ax, "Columns, then columns: each rank has some columns of xA, so they all-gather the whole vector in the "
             "middle, 4 widths, and then y, 1 width: 5.\nRows, then columns: each rank has a summand of "
             "xA and all of it must be whole for columns of B, so an all-reduce sends 8 widths, and an all-gather of y "

@@ -17,8 +17,9 @@ def cut_heads(ax: Axes | None = None) -> Axes:
     title = "Cut between heads, and every softmax stays on one rank"
     ax.set_title(title, fontsize=TITLE, loc="left")
     look = {"ha": "center", "va": "center", "fontsize": SMALLEST, "color": INK}
-    box(ax, 0.1, 5.6, 1.2, 1.4, "white", "x")
-    ax.text(2.05, 6.9, "f", **look)
+    box(ax, 0.1, 5.6, 0.8, 1.4, "white", "x")
+    box(ax, 1.45, 5.6, 0.8, 1.4, "white", "f")
+    arrow(ax, (0.95, 6.3), (1.42, 6.3))
     columns = "wq (wk and wv alike):\na head is neighbouring columns\n(16 in the tiny GPT, drawn as 4)"
     ax.text(7.6, 12.4, columns, **look)
     for head in range(4):
@@ -34,9 +35,10 @@ def cut_heads(ax: Axes | None = None) -> Axes:
         ax.text(22.9, low - 0.15, f"head {head}", **look)
     for rank, low in enumerate((8.2, 3.8)):
         ax.text(16.3, (10.75, 1.1)[rank], f"rank {rank}", **(look | {"weight": "bold"}))
-        arrow(ax, (11.5, low), (13.4, low))
+        arrow(ax, (11.5, low), (13.3, low))
+        box(ax, 13.35, low - 2.15, 5.9, 4.2, "none", line=0.8, edge="#888888")
         arrow(ax, (24.6, low), (26.3, low))
-    arrow(ax, (1.4, 6.3), (2.7, 6.3))
+    arrow(ax, (2.3, 6.3), (2.85, 6.3))
     ax.plot([7.1, 7.1], [2.6, 9.9], color=INK, linewidth=3.2)
     ax.text(6.6, 1.9, "cut here", ha="center", va="center", fontsize=SMALLEST, weight="bold", color=INK)
     ax.plot([10.25, 10.25], [2.6, 9.6], color=LIMIT, linewidth=2.2, linestyle=(0, (3, 2)))

@@ -126,6 +126,12 @@ def _told(name: str, computed: list, sent: list, end: float, factor: float, unit
     return " ".join(f"{words}: {end * factor:.3g} {unit} in all".split())
 
 
+def hook_lanes(ways: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Draw all-reduces after backward, and in the hooks of single parameters; the title says what the second lacks."""
+    count = sum(event.kind not in COMPUTING for event in _events(list(ways.values())[-1], 0))
+    return lanes(ways, title=f"Hooks start early, but {count} all-reduces stand in line", ax=ax)
+
+
 def gradients_leave(layers: int = 4, ax: Axes | None = None) -> Axes:
     """Draw a step of a few layers: all-reduces after backward, and each as soon as its layer's gradient is there."""
     forward, backward, sums = 1.0, 2.0, 1.6
@@ -133,7 +139,7 @@ def gradients_leave(layers: int = 4, ax: Axes | None = None) -> Axes:
     late = backward_with_sums(layers, forward, backward, sums, at_once=False)
     ax = lanes(
         {"all-reduces after backward": late, "each all-reduce as soon as its gradient is there": early},
-        axis="time; a layer's forward takes 1", ax=ax,
+        axis="time; F1 is layer 1's forward, which takes 1", ax=ax,
         title="Backward goes on while the gradients of later layers are already on their way",
     )  # fmt: skip
     ax.set_xticks(range(0, 21, 2))
@@ -147,7 +153,7 @@ def gradients_leave(layers: int = 4, ax: Axes | None = None) -> Axes:
 
 def backward_with_sums(layers: int, forward: float, backward: float, sums: float, at_once: bool) -> list[Event]:
     """Return a step as events of rank 0: each layer forward, then backward from the last, and a sum for each layer."""
-    events = [Event(0, "forward", forward * i, forward * (i + 1), 0.0, label=f"{i + 1}") for i in range(layers)]
+    events = [Event(0, "forward", forward * i, forward * (i + 1), 0.0, label=f"F{i + 1}") for i in range(layers)]
     begin = forward * layers
     starts = [begin + backward * i for i in range(layers + 1)]
     for layer, (start, end) in zip(reversed(range(layers)), pairwise(starts), strict=True):

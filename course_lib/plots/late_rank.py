@@ -79,8 +79,11 @@ def late_barrier(arrivals: Sequence[float] = (0, 40, 80, 120), latency: float = 
             if to_last:
                 heard = [(sender - step) % ranks for step in range(2 ** (one - 1))]
                 who = f"rank{'s' if len(heard) > 1 else ''} {' and '.join(map(str, sorted(heard)))}"
-                near.text(stop, last + 0.5, f"round {one}: it hears of {who}", ha="right", va="center",
+                near.text(stop, last + 0.5, f"round {one}: hears of {who}", ha="right", va="center",
                           fontsize=SMALLEST, color=INK)  # fmt: skip
+                if len(heard) > 1:  # why one message can bring the news of two
+                    near.text(come - 0.95 * latency, sender, f"already knows of {who}", ha="left", va="center",
+                              fontsize=SMALLEST, color=INK, zorder=4)  # fmt: skip
                 told.append(f"round {one}: rank {sender} tells rank {last} from {start:g} to {stop:g} µs who has come")
     for ax in (whole, near):
         ax.set_xlabel("virtual time in µs", fontsize=SMALLEST)
@@ -143,7 +146,7 @@ def late_rank(cause: bool = False, ax: Axes | None = None) -> Axes:
                 f"{second} + {SUM} instead of {slowest} + {SUM}.", va="center", fontsize=SMALLEST,
                 color=INK)  # fmt: skip
     else:
-        title = "The NCCL kernels of four ranks of one tensor-parallel group"
+        title = "Four ranks in the same AllReduce calls"
         ax.text(4.7, 0.9, f"every bar: {NAME}", va="center", fontsize=SMALLEST, color=INK)
         arrow(ax, (WIDTH * 5 - 7, 0.1), (WIDTH * 5 - 0.3, 0.1), colour=INK)
         ax.text(WIDTH * 5 - 7.3, 0.1, "time", ha="right", va="center", fontsize=SMALLEST, color=INK)

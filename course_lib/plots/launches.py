@@ -76,7 +76,7 @@ def _pair(ax: Axes, low: float, title: str, second: tuple[Start, Start], good: b
                 _bar(ax, start.at, sent, meet - start.at, WAITING, f"bucket {start.bucket} waits")
             _bar(ax, meet, sent, SUM, FACES[start.bucket], f"bucket {start.bucket}")
     if good:  # bucket 1 is complete when backward ends, and stands back for bucket 0
-        ax.text(END + 2 * SUM + 0.5, sends[1] + LANE / 2, "bucket 0 with zeros\nfor layer 3 first", va="center",
+        ax.text(END + 2 * SUM + 0.5, sends[1] + LANE / 2, "bucket 0 first, with\nzeros for layer 3", va="center",
                 fontsize=SMALLEST, color=INK)  # fmt: skip
     for meet in meetings(FIRST, second):
         arrow(ax, (meet + SUM / 2, sends[0]), (meet + SUM / 2, sends[1] + LANE), "<|-|>", colour=colour, line=2.0)

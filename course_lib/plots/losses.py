@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import BLUE, GREEN, INK, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import BLUE, GREEN, LIMIT, SERIES, SMALLEST, TITLE, new_axes, say
 
 
 def smoothed(losses: Sequence[float], window: int) -> tuple[range, list[float]]:
@@ -31,7 +31,10 @@ def smoothed_losses(runs: Mapping[str, Sequence[float]], title: str, window: int
     return ax
 
 
-def fault_losses(runs: Mapping[str, Sequence[Sequence[float]]], fault: str, title: str, ax: Axes | None = None) -> Axes:
+def fault_losses(
+    runs: Mapping[str, Sequence[Sequence[float]]], fault: str,
+    title: str = "Without the division SGD explodes, and AdamW notices nothing", ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw for each optimizer the losses of a right run, as a broad line, and of one with a fault, dashed over it."""
     ax = new_axes(ax, 3.4)
     for (name, (right, wrong)), colour in zip(runs.items(), (BLUE, GREEN), strict=False):
@@ -39,12 +42,12 @@ def fault_losses(runs: Mapping[str, Sequence[Sequence[float]]], fault: str, titl
         ax.plot(range(len(right)), right, color=colour, linewidth=5, alpha=0.4, solid_capstyle="round")
         ax.plot(range(len(wrong)), wrong, "--", color=LIMIT, linewidth=1.6)
         last = len(right) - 0.8
-        ax.text(last, right[-1], f"{name}, right" + (f"\nand {fault}" if same else ""), va="center",
-                fontsize=SMALLEST, color=INK)  # fmt: skip
+        label = f"{name}, {fault.removeprefix('not ')}" + (f"\nand {fault}" if same else "")
+        ax.text(last, right[-1], label, va="center", fontsize=SMALLEST, color=colour)
         if not same:
             ax.text(last, wrong[-1], f"{name}, {fault}", va="center", fontsize=SMALLEST, color=LIMIT)
     ax.set_yscale("log")
-    ax.set_xlim(-0.3, 1.35 * len(right))
+    ax.set_xlim(-0.3, 1.25 * len(right))
     ax.set_xticks(range(0, len(right), 2))
     ax.set_xlabel("step", fontsize=SMALLEST)
     ax.set_ylabel("loss (logarithmic)", fontsize=SMALLEST)

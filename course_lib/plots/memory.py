@@ -181,7 +181,7 @@ def ladder(
         pairs = list(zip(totals[name][::2], totals[name][1::2], strict=True))
         if all(abs(seen - said) <= 1e-3 * said for seen, said in pairs):
             columns, heads = (), ()  # one number is enough, at the bar's end
-            caption += ", as the formula says"
+            caption += ": measured = formula"
             ax.set_xlim(0, (1.2 if name == "held" else 1.4) * most / scale)
             for rung, (seen, _) in enumerate(pairs):
                 ax.text((seen + 0.02 * most) / scale, rung, f"{seen / small:,.0f}", va="center", fontsize=SMALLEST)

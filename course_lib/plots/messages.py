@@ -30,6 +30,7 @@ from course_lib.plots.time import _covered, _lanes, look, time_unit
 HIGH = 0.46  # of a row: its bar; the rest is for the bands
 MOST = 8  # messages that are told one by one
 ON_ITS_WAY, HATCH = "white", "//////"
+DONE = "#F6F6F6"  # behind a rank's last event: it waits for nothing any more
 
 
 def messages(results: Any, on: Any, *, title: str | None = None) -> Any:
@@ -64,9 +65,14 @@ def messages(results: Any, on: Any, *, title: str | None = None) -> Any:
         figure.suptitle(title or _verdict(panels, span), fontsize=TITLE, ha="left")
     factor, unit = time_unit(span)
     axes[-1, 0].set_xlabel(f"virtual time in {unit}", fontsize=SMALLEST)
-    idle = any(_covered(result.of(rank)) < 0.999 * result.seconds for result in panels.values()
-               for rank in range(len(result)))  # fmt: skip
-    legend_below(axes[-1, 0], _keys([event for result in panels.values() for event in result.events], on, idle, span))
+    timed = [(result.of(rank), result.seconds) for result in panels.values() for rank in range(len(result))]
+    ends = [max((event.end for event in row), default=0.0) for row, _ in timed]
+    idle = any(_covered(row) < end - 0.001 * taken for (row, taken), end in zip(timed, ends, strict=True))
+    done = any(end < 0.999 * taken for (_, taken), end in zip(timed, ends, strict=True))
+    keys = _keys([event for result in panels.values() for event in result.events], on, span)
+    keys += [Patch(facecolor=WAITING, label="waits")] * idle
+    keys += [Patch(facecolor=DONE, edgecolor=WAITING, label="is done")] * done
+    legend_below(axes[-1, 0], keys)
     if figure._suptitle:  # it begins where the panels begin
         figure.draw_without_rendering()
         figure._suptitle.set_x(axes[0, 0].get_position().x0)
@@ -100,8 +106,10 @@ def _shared(result: Any) -> bool:
 def _panel(ax: Axes, result: Any, on: Any, span: float, row: float, one_job: bool) -> None:
     factor, unit = time_unit(span)
     for rank in range(len(result)):
-        ax.add_patch(Rectangle((0, rank - HIGH / 2), result.seconds * factor, HIGH, facecolor=WAITING, linewidth=0,
-                               zorder=2.5))  # fmt: skip
+        last = max((event.end for event in result.of(rank)), default=0.0)
+        for start, end, colour in ((0.0, last, WAITING), (last, result.seconds, DONE)):
+            ax.add_patch(Rectangle((start * factor, rank - HIGH / 2), (end - start) * factor, HIGH, facecolor=colour,
+                                   linewidth=0, zorder=2.5))  # fmt: skip
     for rank, group in groupby(sorted(result.events, key=lambda event: event.rank), key=lambda event: event.rank):
         for event, lane, lanes in _beside_their_bands(_lanes(list(group))):
             high = HIGH / lanes
@@ -204,15 +212,14 @@ def _band(ax: Axes, event: Any, on: Any, factor: float) -> None:
     ax.annotate("", middle[1], middle[0], arrowprops=look_of, zorder=order)
 
 
-def _keys(events: list, on: Any, idle: bool, span: float) -> list[Patch]:
+def _keys(events: list, on: Any, span: float) -> list[Patch]:
     moved = [event for event in events if event.kind in ("send", "recv")]
     both = [Patch(facecolor=SENT, label="bytes leave"), Patch(facecolor=RECEIVED, label="bytes arrive")]
     seen = any(event.end - event.start - _latency(event, on) > span / 500 for event in moved)
     keys = both if seen else []
     if any(_latency(event, on) for event in moved):
         keys += [Patch(facecolor=ON_ITS_WAY, hatch=HATCH, edgecolor=SENT, linewidth=0.6, label="latency")]
-    keys += [Patch(facecolor=COMPUTE, label="work")] if any(event.kind == "work" for event in events) else []
-    return keys + [Patch(facecolor=WAITING, label="waits, or is done")] * idle
+    return keys + [Patch(facecolor=COMPUTE, label="work")] * any(event.kind == "work" for event in events)
 
 
 def _told(result: Any, on: Any, span: float) -> list[str]:

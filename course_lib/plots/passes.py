@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 
@@ -10,13 +10,13 @@ from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, RECEIVED, SMALLEST
 
 
 def passes_and_computing(
-    computing: float, ways: Mapping[str, Mapping[str, float] | float], model: str, others: Collection[str] = (),
-    ax: Axes | None = None,
+    computing: float, ways: Mapping[str, Mapping[str, float] | float], model: str,
+    others: Mapping[str, str] | None = None, ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw `computing` seconds and, on the same axis, the seconds of each of the `ways` to send a step's messages.
 
-    A way is a number, or seconds by the part of the way that they belong to, one after the other. `others` are ways of
-    other GPUs: no share of this computing is said of them.
+    A way is a number, or seconds by the part of the way that they belong to, one after the other. `others` says of a
+    way on other GPUs which they are.
     """
     ax = new_axes(ax, 0.9 + 0.38 * (1 + len(ways)))
     ax.barh(0, computing, 0.66, color=COMPUTE)
@@ -41,11 +41,11 @@ def passes_and_computing(
         inside = " + ".join(f"{part} {seconds:.2f} ({shade})" for shade, (part, seconds) in
                             zip(("pale", "dark"), parts.items(), strict=False))
         inside = f" = {inside}" if len(parts) > 1 else ""
-        share = ", on other GPUs" if name in others else ""
+        share = f", {others[name]}" if name in (others or {}) else ""
         ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
                 weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip
         told.append(f"{name}: {left:.2f} s{inside}{share}")
-    ax.set_yticks(range(1 + len(ways)), ["computing", *ways])
+    ax.set_yticks(range(1 + len(ways)), ["GPU", *ways])
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.12 * max(computing, *totals)), ylim=(len(ways) + 0.5, -0.5))
     ax.set_xlabel("seconds of one step", fontsize=SMALLEST)

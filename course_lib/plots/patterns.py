@@ -33,8 +33,11 @@ def rounds_of(kind: str, ranks: int) -> list[tuple[int, int, int]]:
 
 
 def who_talks(ax: Axes | None = None) -> Axes:
-    """Draw four ranks in a broadcast, a gather, an all-gather and an all-to-all: an arrow a message, by rounds."""
-    ax = _sheet(3.0, ax)
+    """Draw four ranks in a broadcast, a gather, an all-gather and an all-to-all: an arrow a message, by rounds.
+
+    Below each stands what large models use it for.
+    """
+    ax = _sheet(3.6, ax)
     ax.set_title("Arrows are messages, numbers are rounds: every collective has a pattern of its own", fontsize=TITLE,
                  loc="left")  # fmt: skip
     panels = {
@@ -42,15 +45,21 @@ def who_talks(ax: Axes | None = None) -> Axes:
         "all_gather": "in every round: pass on\nwhat you just received",
         "all_to_all": "everybody has some-\nthing for everybody",
     }  # fmt: skip
+    uses = {"broadcast": "equal weights when\ntraining starts", "gather": "all ranks' losses,\nfor the log",
+            "all_gather": "a layer's weights,\nwhich lie in parts",
+            "all_to_all": "tokens to the experts\nin DeepSeek-V3"}  # fmt: skip
     for place, (kind, words) in enumerate(panels.items()):
         middle = 5.1 + 10.25 * place
         moves = rounds_of(kind, 4)
-        ax.text(middle, 14.2, kind, ha="center", va="top", fontsize=TITLE, color=INK, weight="bold")
-        _corners(ax, (middle, 8.5), 3.1, moves)
+        ax.text(middle, 17.2, kind, ha="center", va="top", fontsize=TITLE, color=INK, weight="bold")
+        _corners(ax, (middle, 11.5), 3.1, moves)
         count = f"{len(moves)} messages, {max(one for one, _, _ in moves)} rounds"
-        ax.text(middle, 3.9, count, ha="center", va="top", fontsize=SMALLEST, color=INK)
-        ax.text(middle, 2.6, words, ha="center", va="top", fontsize=SMALLEST, color=INK)
-    told = {kind: " ".join(words.split()).replace("- ", "") for kind, words in panels.items()}
+        ax.text(middle, 6.9, count, ha="center", va="top", fontsize=SMALLEST, color=INK)
+        ax.text(middle, 5.6, words, ha="center", va="top", fontsize=SMALLEST, color=INK)
+        ax.text(middle, 3.4, f"used for:\n{uses[kind]}", ha="center", va="top", fontsize=SMALLEST, color=INK,
+                style="italic")  # fmt: skip
+    told = {kind: f"{' '.join(words.split())}. Used for: {' '.join(uses[kind].split())}".replace("- ", "")
+            for kind, words in panels.items()}  # fmt: skip
     say(ax, "\n".join(f"{kind}: {_in_words(rounds_of(kind, 4))}. {told[kind]}" for kind in panels))
     return ax
 
@@ -188,7 +197,7 @@ def _corners(ax: Axes, middle: tuple[float, float], reach: float, moves: list[tu
             continue  # drawn with the other direction, as one line with two heads
         beside = 0.42 if back and not mutual else 0.0  # two that face each other keep to the left
         away = 1.5 if mutual else 1.2
-        colour = ROUNDS[(rounds[0] - 1) % len(ROUNDS)] if len(rounds) == 1 else SENT
+        colour = ROUNDS[(rounds[0] - 1) % len(ROUNDS)] if len(rounds) == 1 else INK
         shift = (-along[1] * beside, along[0] * beside)
         start = (x0 + along[0] * away + shift[0], y0 + along[1] * away + shift[1])
         end = (x1 - along[0] * away + shift[0], y1 - along[1] * away + shift[1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +12,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MultipleLocator
 
 from course_lib.plots.canvas import (
@@ -43,9 +44,10 @@ def on_one_axis(
     `held` writes beside each rank how many micro-batches' activations it holds at most. `rows` makes each timeline as
     high as one of so many ranks, so that a picture under a slider keeps its height. `middle` hatches in red the waiting
     between a rank's first backward and its last forward, where a schedule takes turns. `framed` frames what rank 0 does
-    for one micro-batch. `note` writes (rank, words) beside the last timeline.
+    for one micro-batch, and writes above it how long it is in flight there. `note` writes (rank, words) beside the
+    last timeline.
     """
-    high = [0.8 + 0.34 * (rows or len(result)) for result in results.values()]
+    high = [0.8 + 0.34 * ((rows or len(result)) + (framed is not None)) for result in results.values()]
     figure, panels = plt.subplots(
         len(results), 1, figsize=(WIDTH, 0.85 + sum(high)), height_ratios=high, layout="constrained", squeeze=False,
         FigureClass=Picture,
@@ -60,9 +62,15 @@ def on_one_axis(
             _beside(ax, "in flight\nat most", result.peak_activations)
         if middle:
             _hatch_middle(ax, result, factor)
-        for event in result.events if framed is not None else ():
-            if event.rank == 0 and event.action.microbatch == framed:
+        if framed is not None:
+            mine = [event for event in result.events if event.rank == 0 and event.action.microbatch == framed]
+            for event in mine:
                 _frame(ax, event)
+            start, end = min(event.start for event in mine), max(event.end for event in mine)
+            words = f"micro-batch {framed} in flight: {_short((end - start) * factor)} {unit}"
+            _bracket(ax, start * factor, end * factor, -0.95, words)
+            ax.set_ylim(top=-1.5)
+            say(ax, f"{ax.course_words}\nrank 0 has {words}")
     keys = {key.get_label(): key for legend in figure.legends for key in legend.legend_handles}
     for legend in list(figure.legends):
         legend.remove()
@@ -105,6 +113,14 @@ def _frame(ax: Axes, event: Any) -> None:
     ax.add_patch(plt.Rectangle(corner, wide, 0.8, fill=False, edgecolor=INK, linewidth=2.2, zorder=4))
 
 
+def _bracket(ax: Axes, start: float, end: float, y: float, words: str) -> None:
+    """Write words on a line from start to end."""
+    arrow(ax, (start, y), (end, y), "|-|,widthA=0.3,widthB=0.3", line=1.8)
+    clear = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    middle = (start + end) / 2
+    ax.text(middle, y, words, ha="center", va="center", fontsize=SMALLEST, weight="bold", bbox=clear)
+
+
 def _beside(ax: Axes, head: str, numbers: list[int]) -> None:
     ax.text(BESIDE, 1.0, head, transform=ax.transAxes, ha="center", va="bottom", fontsize=SMALLEST)
     look = {"transform": ax.get_yaxis_transform(), "ha": "center", "va": "center", "fontsize": TITLE, "weight": "bold"}
@@ -140,7 +156,7 @@ def count_waiting(stages: int = 4, microbatches: int = 4) -> Axes:
     ax.set(xlim=(0, 3 * rounds), ylim=(last + 0.5, -0.5), xticks=range(0, 3 * rounds + 1, 3), yticks=range(stages))
     ax.set_ylabel("rank", fontsize=SMALLEST)
     ax.set_xlabel("time in s: a forward F (blue) lasts 1, a backward B (orange) 2; grey is waiting", fontsize=SMALLEST)
-    ax.set_title(f"Before, between and after: every rank waits {last} (F + B) in all", fontsize=TITLE, loc="left")
+    ax.set_title(f"Early, late or in between: every rank waits {last} (F + B) in all", fontsize=TITLE, loc="left")
     say(ax, "\n".join(words))
     return ax
 
@@ -151,44 +167,40 @@ def _times(count: int, what: str) -> str:
 
 def held_over_time(
     results: Mapping[str, Any], title: str, *, rank: int = 0, gigabytes: float, limit: float | None = None,
-    recomputed: tuple[str, float] = ("", 0.0), outlined: str = "", ends: bool = False,
+    outlined: str = "", ends: bool = False,
 ) -> Axes:  # fmt: skip
     """Draw the memory that one rank's activations take over a step, a line for each replay by name.
 
     `gigabytes` is what one micro-batch leaves on the rank from its F until the end of its B; `limit` draws a line at
-    the GB that are free for them. `recomputed` is the name of a replay in which a forward leaves so many GB only, and a
-    backward needs all the `gigabytes` again while it runs. `outlined` is one that is drawn as a dashed outline. `ends`
-    says of each when its step ends.
+    the GB that are free for them. `outlined` is the name of one that is drawn pale, with a dashed outline where it
+    is above the others. `ends` says of each when its step ends.
     """
     ax = new_axes(None, 3.4)
-    told = []
+    stairs, told = {}, []
     for name, result in results.items():
         changes: Counter = Counter()  # a backward that ends when a forward starts makes room for it
         for event in result.events:
             if event.rank == rank:
-                kept = recomputed[1] if name == recomputed[0] else gigabytes
-                changes[event.start if event.kind == "F" else event.end] += kept if event.kind == "F" else -kept
-                if event.kind != "F" and kept != gigabytes:
-                    changes[event.start] += gigabytes - kept
-                    changes[event.end] -= gigabytes - kept
+                forward = event.kind == "F"
+                changes[event.start if forward else event.end] += gigabytes if forward else -gigabytes
         times = sorted(changes)
         sizes = [round(held, 9) for held in itertools.accumulate(changes[time] for time in times)]
+        stairs[name] = times, sizes
+    for name, (times, sizes) in stairs.items():
         most = max(sizes)
         high = [place for place, size in enumerate(sizes) if size == most]
         middle = (2 * times[high[0]] + 3 * times[high[-1] + 1]) / 5
-        front = name == recomputed[0]  # low, so it lies on top of the others, and is named where it is alone
-        dashes = (0, (4, 3)) if name == outlined else "-"
-        if name != outlined:
-            ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.4 + 0.6 * front, zorder=1 + front,
-                            linewidth=0)  # fmt: skip
-        halo = [withStroke(linewidth=4, foreground="white")] if name == outlined else None  # dashes on a line are seen
-        ax.step(times, sizes, where="post", color=INK, linewidth=1.8 if halo else 1.4, linestyle=dashes,
-                zorder=4 if halo else 2 + front, path_effects=halo)  # fmt: skip
-        spot = (times[-1], "right") if front else (middle, "center")
-        words, gap = f"{name}: {most:,.0f} GB", ",\n" if front else ", "
-        words += f"{gap}ends at {result.seconds:g} s" if ends else ""
-        ax.text(spot[0], most + 1, words, ha=spot[1], va="bottom", fontsize=SMALLEST, weight="bold")
-        told.append(f"{name}: at most {most:,.0f} GB, in a step of {result.seconds:g} s")
+        outline = name == outlined  # pale and behind the others, which have solid lines
+        ax.fill_between(times, sizes, step="post", color=ACTIVATIONS, alpha=0.15 if outline else 0.6,
+                        zorder=0.5 if outline else 1, linewidth=0)  # fmt: skip
+        if outline:
+            corners = _above(stairs[name], [stair for other, stair in stairs.items() if other != name])
+            ax.plot(*corners, color=INK, linewidth=1.8, zorder=0.6, linestyle=(0, (4, 3)))
+        else:
+            ax.step(times, sizes, where="post", color=INK, linewidth=1.4, zorder=2)
+        words = f"{name}: {most:,.0f} GB" + (f", ends at {results[name].seconds:g} s" if ends else "")
+        ax.text(middle, most + 1, words, ha="center", va="bottom", fontsize=SMALLEST, weight="bold")
+        told.append(f"{name}: at most {most:,.0f} GB, in a step of {results[name].seconds:g} s")
     until = max(result.seconds for result in results.values())
     if limit:
         ax.axhline(limit, color=LIMIT, linewidth=1.8, linestyle=(0, (5, 3)))
@@ -196,12 +208,30 @@ def held_over_time(
         ax.text(until, limit + 1, words, color=LIMIT, fontsize=SMALLEST, ha="right", va="bottom", weight="bold")
         told.append(words)
     ax.set(xlim=(0, until), ylim=(0, 1.2 * max(ax.dataLim.ymax, limit or 0)))
-    again = ", and 3 s where it recomputes" if recomputed[0] else ""
-    ax.set_xlabel(f"time in s, if an F takes 1 s and a B 2 s{again}", fontsize=SMALLEST)
+    ax.set_xlabel("time in s, if an F takes 1 s and a B 2 s", fontsize=SMALLEST)
     ax.set_ylabel(f"GB of activations on rank {rank}", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
+
+
+def _above(stair: tuple, others: list[tuple]) -> tuple[list[float], list[float]]:
+    """Return the corners of a stair (times, sizes) where it is above all others; NaN stands for the rest."""
+    def size(of: tuple, time: float) -> float:
+        return of[1][bisect(of[0], time) - 1] if time >= of[0][0] else 0.0
+
+    xs, ys, drawn, last = [], [], False, 0.0
+    for start, end in itertools.pairwise(sorted({time for times, _ in [stair, *others] for time in times})):
+        here = size(stair, start)
+        seen = all(here > size(other, start) + 1e-6 for other in others)
+        if seen != drawn:  # the upright before or after what is seen
+            xs += [start, start]
+            ys += [last, here] if seen else [here, math.nan]
+        if seen:
+            xs += [start, end]
+            ys += [here, here]
+        drawn, last = seen, here
+    return xs, ys
 
 
 def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
@@ -231,17 +261,14 @@ def round_trip(played: Any, title: str, *, microbatch: int = 0) -> Axes:
         text.remove()
     for time in (first, home):
         ax.plot([time, time], [-1.9, 0.4], color=INK, linewidth=1, linestyle=(0, (2, 3)))
-    arrow(ax, (first, -1.7), (home, -1.7), "|-|,widthA=0.3,widthB=0.3", line=1.8)
     kinds = Counter(event.kind for event in meanwhile)
     work = " and ".join(f"{number} {kind}" for kind, number in kinds.items())
     rest = f" and {trip - own:.4g} s of waiting" if waits else ""
-    middle = (first + home) / 2
-    clear = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    for y, words in (
-        (-1.7, f"round trip of micro-batch {microbatch}: {trip:.4g} s"),
-        (-0.85, f"rank 0 meanwhile: {work}, {own:.4g} s of work{rest}"),
-    ):
-        ax.text(middle, y, words, ha="center", va="center", fontsize=SMALLEST, weight="bold", bbox=clear)
+    _bracket(ax, first, home, -1.7, f"round trip of micro-batch {microbatch}: {trip:.4g} s")
+    words = f"rank 0 meanwhile: {work}, {own:.4g} s of work{rest}"
+    ax.text((first + home) / 2, -0.85, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+    words = f"the ticket\nis free:\n{entry.action.microbatch} enters"
+    ax.text(home + trip / 100, -0.55, words, ha="left", va="bottom", fontsize=SMALLEST)
     look = {"facecolor": WAITING, "edgecolor": LIMIT, "hatch": "////"}
     keys = [*ax.figure.legends[0].legend_handles, Patch(label="waits between turns", **look)]
     ax.figure.legends[0].remove()

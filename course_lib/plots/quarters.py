@@ -55,7 +55,7 @@ def cut_all_reduce(steps: Sequence[tuple], title: str = "", ax: Axes | None = No
         arrow(ax, (start, 5.6), (end, 5.6), line=2)
         _text(ax, (start + end) / 2, high, words, weight="bold")
         if words == "step":
-            _text(ax, (start + end) / 2, 4.4, "100 – sum/4")
+            _text(ax, (start + end) / 2, 4.4, "100\n– sum/4")
     for x, words in ((6.4, "first half of an all-reduce"), (38.0, "second half")):
         _text(ax, x, 1.0, words)
     _text(ax, sum(middle) / 2, 1.0, "the cut: each rank steps its own quarter", weight="bold")
@@ -137,7 +137,8 @@ def _cell(
     lift: float = 0.0, wide: float = CELL, hatch: str = "",
 ) -> None:  # fmt: skip
     """Draw a cell, or the place of one that holds nothing."""
-    look = {"facecolor": colour or "white", "edgecolor": INK if colour else GREY, "linewidth": 0.9 if colour else 0.6}
+    look = {"facecolor": colour or "white", "edgecolor": INK if colour else GREY, "linewidth": 0.9 if colour else 0.6,
+            "zorder": 1.5 if colour else 1}  # fmt: skip
     ax.add_patch(Rectangle((x, y + lift), wide, height, linestyle="-" if colour else ":", hatch=hatch, **look))
     weight = "bold" if bold else "normal"
     ax.text(x + wide / 2, y + lift + height / 2, text, ha="center", va="center", fontsize=SMALLEST, color=INK,

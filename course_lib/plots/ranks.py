@@ -26,7 +26,7 @@ from course_lib.plots.canvas import (
 )
 
 PAPER, NOTEBOOK, CARD = "#F4F4F4", "#FFFFFF", "#FFFFFF"
-NETWORK, MIDDLE = 7.6, 16.7  # where the network lies in the first picture, and the middle of what it leaves out
+NETWORK, MIDDLE = (7.3, 8.4), 16.7  # where the network lies in the first picture; the middle of what it leaves out
 
 
 def many_copies(ax: Any = None) -> Axes:
@@ -35,11 +35,11 @@ def many_copies(ax: Any = None) -> Axes:
     ax.set_title("Many copies of one program: each has its own memory, and messages are all they share",
                  fontsize=TITLE, loc="left")  # fmt: skip
     _laptop(ax)
-    ax.plot([9.5, 21.5], [NETWORK, NETWORK], color=SENT, linewidth=1.8, solid_capstyle="round")
+    low, high = NETWORK
+    box(ax, 9.5, low, 12, high - low, CARD, "network (NCCL): 50 GB/s for each GPU", edge=SENT, line=1.8)
     _node(ax, 9.3, "node 0: eight GPUs, eight ranks", (0, 1, 7), up=True)
     _node(ax, 0.2, "node 2,047: the last eight of 16,384 ranks", (16376, 16377, 16383), up=False)
-    for y, words in ((NETWORK + 0.62, "network: 50 GB/s for each GPU"), (NETWORK - 0.75, "⋮  nodes 1 to 2,046  ⋮")):
-        ax.text(MIDDLE, y, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
+    ax.text(MIDDLE, low - 0.7, "⋮  nodes 1 to 2,046  ⋮", ha="center", va="center", fontsize=SMALLEST, color=INK)
     say(ax, "Left, your laptop, which is one node: the notebook's process calls run, which starts four processes, "
             "ranks 0 to 3. Each holds a variable called mine in its own memory, with values 1, 2, 3 and 4, and they "
             "exchange messages through the CPU with gloo.\n"
@@ -53,7 +53,7 @@ def many_copies(ax: Any = None) -> Axes:
 def _laptop(ax: Axes) -> None:
     box(ax, 0.1, 0.2, 8.6, 14.6, PAPER)
     _name(ax, 4.4, 14.1, "your laptop: one node")
-    box(ax, 1.8, 11.5, 5.2, 1.75, NOTEBOOK, "this notebook's process\nrun(total, ranks=4)")
+    box(ax, 1.8, 11.5, 5.2, 1.75, NOTEBOOK, "this notebook's process\nrun(function, ranks=4)")
     for rank in range(4):
         x = 0.3 + 2.07 * rank
         arrow(ax, (4.4, 11.5), (x + 1.0, 9.0))
@@ -87,11 +87,11 @@ def _node(ax: Axes, bottom: float, name: str, ranks: Sequence[int], up: bool) ->
         x = (left + 0.3, left + 2.75, left + wide - 2.6)[place]
         middle, (foot, top) = x + 1.15, sorted((flip(1.0), flip(3.2)))
         ax.plot([middle, middle], [flip(3.2), rail], color=SENT, linewidth=11, solid_capstyle="butt")
-        for start, end in ((flip(1.0), flip(0.4)), (flip(-0.4), NETWORK)):  # from the GPU to its card, and on
+        for start, end in ((flip(1.0), flip(0.4)), (flip(-0.4), NETWORK[up])):  # from the GPU to its card, and on
             ax.plot([middle, middle], [start, end], color=SENT, linewidth=1.8)
         box(ax, x, foot, 2.3, top - foot, FACES[rank % 8])
         _name(ax, middle, top - 0.45, f"rank {rank:,}" if rank < 8 else f"{rank:,}")
-        box(ax, x + 0.12, foot + 0.15, 2.06, 1.15, CARD, "memory", line=0.6)
+        box(ax, x + 0.12, foot + 0.12, 2.06, 1.3, CARD, "GPU,\nmemory", line=0.6)
         box(ax, middle - 0.55, flip(0) - 0.4, 1.1, 0.8, CARD, "NIC")
 
 
@@ -117,7 +117,8 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ended: in
     for rank in range(ended):
         x = 0.3 + 1.2 * rank
         ax.add_patch(Rectangle((x, 4.5), 1.0, 0.95, facecolor=WAITING, edgecolor="none"))
-        ax.text(x + 0.5, 4.98, f"{rank}", ha="center", va="center", fontsize=SMALLEST, color=INK)
+        paper = {"facecolor": WAITING, "edgecolor": "none", "pad": 1}  # or the cross lies on the digit
+        ax.text(x + 0.5, 4.98, f"{rank}", ha="center", va="center", fontsize=SMALLEST, color=INK, bbox=paper, zorder=3)
         ax.plot([x, x + 1.0], [4.5, 5.45], color=INK, linewidth=1)
         ax.plot([x, x + 1.0], [5.45, 4.5], color=INK, linewidth=1)
     if ended:
@@ -128,9 +129,9 @@ def separate_memories(here: Any, there: Sequence, name: str = "notes", ended: in
         arrow(ax, (11, 4.4), (x + wide / 2, 3.1))
         box(ax, x, 0.2, wide, 2.9, FACES[rank])
         _name(ax, x + wide / 2, 2.55, f"rank {rank}, at the end")
-        lines = repr(value).replace(f"rank {rank} ", f"rank {rank}\n ")
-        box(ax, x + 0.15, 0.35, wide - 0.3, 1.8, CARD, f"{name} =\n{lines}", line=0.6)
-    ax.text(17.4, 4.1, "when the run starts:\na copy for each", ha="left", va="center", fontsize=SMALLEST, color=INK)
+        box(ax, x + 0.15, 0.35, wide - 0.3, 1.8, CARD, f"{name} =\n{value!r}", line=0.6)
+    begin = "second run: when it\nstarts, a copy for each" if ended else "when the run starts:\na copy for each"
+    ax.text(17.4, 4.1, begin, ha="left", va="center", fontsize=SMALLEST, color=INK)
     say(ax, f"In the notebook's process {name} = {here!r}.\nEach rank was given a copy when the run started. "
             + (f"The {ended} ranks of the first run have ended, and their lists with them. " if ended else "")
             + "Afterwards " + ", ".join(f"on rank {rank} {name} = {value!r}" for rank, value in enumerate(there)))
@@ -228,9 +229,8 @@ def one_model(
         ax.plot(range(steps + 1), weights, color=SENT, linewidth=4)
     if goal is not None:
         ax.plot([0, steps], [goal, goal], color=INK, linewidth=1.2, linestyle="--")
-        words = f"the weight that made the data: {goal:g}"
-        ax.text(steps, goal + 0.05, words, ha="right", va="bottom", fontsize=SMALLEST, color=INK, zorder=5,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        words = f"dashed: the weight that made the data, {goal:g}"
+        ax.text(steps, goal - 0.13, words, ha="right", va="top", fontsize=SMALLEST, color=INK)
     top = max([*ends, last])
     apart = 0.095 * (top - min(0.0, *ends))
     ax.text(steps * 1.055, last, f"all {len(together)}, with your sum: {last:.2f}", va="center", fontsize=SMALLEST,

@@ -9,7 +9,19 @@ from matplotlib.patches import Polygon, Rectangle
 
 from course_lib.memory import model_state_bytes
 from course_lib.models import MODELS, parameter_count
-from course_lib.plots.canvas import GRADIENTS, INK, LIMIT, OPTIMIZER, SMALLEST, TITLE, WEIGHTS, arrow, new_axes, say
+from course_lib.plots.canvas import (
+    FACES,
+    GRADIENTS,
+    INK,
+    LIMIT,
+    OPTIMIZER,
+    SMALLEST,
+    TITLE,
+    WEIGHTS,
+    arrow,
+    new_axes,
+    say,
+)
 from course_lib.plots.teeth import DOING, chips
 
 FORWARD_TOOTH = (("gather", 0.42, 1), ("compute", 0.52, 1))  # what is done, how wide it is drawn, how many layers high
@@ -44,7 +56,9 @@ def sawtooth(name: str = "Llama-3-70B", gpus: int = 256, ax: Axes | None = None)
         floor, left = base + share * (shape.layers - number) * backward, x
         line = [(x, floor)]
         for doing, wide, high in BACKWARD_TOOTH if backward else FORWARD_TOOTH:
-            ax.add_patch(Rectangle((left, floor), wide, high * layer, facecolor=DOING[doing][0], linewidth=0))
+            parts = (DOING[doing][0],) if high == 1 else (FACES[0], DOING[doing][0])  # the layer, its gradient on top
+            for part, colour in enumerate(parts):
+                ax.add_patch(Rectangle((left, floor + part * layer), wide, layer, facecolor=colour, linewidth=0))
             line += [(left, floor + high * layer), (left + wide, floor + high * layer)]
             left += wide
         ax.plot(*zip(*line, (left, floor), strict=True), color=INK, linewidth=1)
@@ -53,7 +67,7 @@ def sawtooth(name: str = "Llama-3-70B", gpus: int = 256, ax: Axes | None = None)
     ax.set(xlim=(0, end), ylim=(0, 1.5 * top), xticks=[])
     ax.set_xlabel("one step: layer after layer forward, then back", fontsize=SMALLEST)
     ax.set_ylabel("GB on one rank", fontsize=SMALLEST)
-    title = f"A rank keeps 1/{gpus} of {name} and, for a moment, one whole layer"
+    title = f"A rank keeps 1/{gpus} of {name} and borrows one whole layer at a time"
     ax.set_title(title, fontsize=TITLE, loc="left")
     verdict = f"Plain data parallelism would be {alone:,.0f} GB high. An H100 has 80 GB."
     ax.text(end * 0.99, 1.44 * top, verdict, fontsize=SMALLEST, color=LIMIT, va="center", ha="right")
@@ -89,11 +103,11 @@ def _words(
     ax.text(0.15, kept["optimizer"] / 2, f"its share of the optimizer's state: {kept['optimizer']:.1f} GB", **text)
     ax.text(0.15, kept["optimizer"] + kept["weights"] / 2, f"its share of the weights: {kept['weights']:.1f} GB",
             **(text | {"color": "white"}))
-    ax.text(end - 0.15, base + kept["gradients"] * 0.45, f"of the gradients: {kept['gradients']:.1f} GB",
+    ax.text(end - 0.15, base + kept["gradients"] * 0.45, f"its share of the gradients: {kept['gradients']:.1f} GB",
             ha="right", **text)
     for after, backward in ((2, False), (6, True)):
         place = teeth[after][0] + _width(backward) + (GAP + BREAK) / 2 - 0.08 * backward
-        ax.text(place, base + layer * 0.7, f"…\n{layers - 5} more", ha="center", **text)
+        ax.text(place, base + layer * 0.7, f"…\n{layers - 5}\nmore", ha="center", **text)
     middle = teeth[5][0] - GAP / 2
     ax.axvline(middle, 0, 0.93, color=INK, linewidth=0.8, linestyle=":")
     for left, name, tooth in ((0.15, f"FORWARD, layer 1 to {layers}", FORWARD_TOOTH),
@@ -104,6 +118,7 @@ def _words(
     x = teeth[0][0] - 0.12
     ax.text(x, base + 1.2 * layer, f"+{layer:.1f} GB: one whole layer", **text)
     x = teeth[7][0] - 0.15
-    arrow(ax, (x, base + kept["gradients"]), (x, top), "<|-|>")
-    ax.text(x + 0.1, top + 0.05 * top, f"+{2 * layer:.1f} GB: with its gradient", ha="right", **text)
+    arrow(ax, (x, base + kept["gradients"]), (x, top - layer), "<|-|>")
+    arrow(ax, (x, top - layer), (x, top), "<|-|>")
+    ax.text(x + 0.1, top + 0.05 * top, f"+{layer:.1f} GB: its gradient", ha="right", **text)
     ax.text(end - 0.15, top + 0.05 * top, f"peak {top:.1f} GB", ha="right", **text)

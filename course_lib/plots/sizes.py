@@ -15,7 +15,8 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
                   inside: tuple[float, float] = ()) -> Axes:  # fmt: skip
     """Draw each named size, in bytes, as a point on a logarithmic axis; left of the line latency costs more.
 
-    `inside` is the (latency, bandwidth) of faster links, such as those inside a node: they get a dashed line.
+    `inside` is the (latency, bandwidth) of faster links, such as those inside a node: they get a dashed line, and
+    between the two lines a paler grey, because there the link decides.
     """
     ax = new_axes(ax, 1.15 + 0.34 * len(sizes))
     edge = latency * bandwidth
@@ -23,20 +24,22 @@ def message_sizes(sizes: Mapping[str, float], latency: float, bandwidth: float, 
     ax.axvspan(first, edge, color=WAITING, alpha=0.55, linewidth=0)
     ax.axvline(edge, color=INK, linewidth=1.2)
     for row, size in enumerate(sizes.values()):
-        left = size > 100 * first  # the number stands where there is room
+        left = size > 100 * first and not edge < size < last / 25  # the number stands where there is room
         ax.plot(size, row, "o", color=COLLECTIVE, markersize=9)
         ax.text(size, row, f"   {bytes_text(size)}   ", ha="right" if left else "left", va="center", fontsize=SMALLEST,
                 color=INK, weight="bold")  # fmt: skip
     if inside:
         faster = inside[0] * inside[1]
-        ax.axvline(faster, ymax=0.8, color=INK, linewidth=1.2, linestyle="--")
-        words = f"inside a node:\n{bytes_text(faster)}"
+        ax.axvspan(edge, faster, color=WAITING, alpha=0.25, linewidth=0)
+        ax.axvline(faster, color=INK, linewidth=1.2, linestyle="--")
+        words = f"the border inside\na node: {bytes_text(faster)}"
         ax.text(faster * 1.3, 0.5, words, va="center", fontsize=SMALLEST, color=INK)
     ax.set_xscale("log")
     ax.set_xlim(first, last)
     ax.set_ylim(len(sizes) - 0.4, -1.5)
     ax.text(edge / 1.3, -1.0, "latency costs more", ha="right", va="center", fontsize=SMALLEST, color=INK)
-    ax.text(edge * 1.3, -1.0, "bytes cost more", ha="left", va="center", fontsize=SMALLEST, color=INK)
+    right = faster if inside else edge
+    ax.text(right * 1.3, -1.0, "bytes cost more", ha="left", va="center", fontsize=SMALLEST, color=INK)
     ax.xaxis.set_major_locator(LogLocator(base=1000, numticks=6))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
     ax.xaxis.set_minor_locator(NullLocator())

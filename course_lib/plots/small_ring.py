@@ -18,7 +18,7 @@ def ring_pieces(ax: Any = None) -> Axes:
     """Draw what is in each of the three pieces on three ranks, before and after each round of a ring all-reduce."""
     last = 2 * (RANKS - 1)
     ax = sheet(2.9, LEFT + WIDE * (last + 1) - 1.7, 11.4, ax)
-    ax.set_title("In every round each rank sends one piece to the next rank, so all links work all the time",
+    ax.set_title("In every round each rank sends one piece to the next rank, so every link has a message",
                  fontsize=TITLE, loc="left")  # fmt: skip
     told = []
     first = [{piece for sender, _, _, piece in ring_messages(RANKS)[:RANKS] if sender == rank} for rank in range(RANKS)]
@@ -42,7 +42,7 @@ def ring_pieces(ax: Any = None) -> Axes:
         start, end = LEFT + WIDE * start - 1.5, LEFT + WIDE * (start + 2) - 1.9
         ax.plot([start, end], [9.3, 9.3], color=INK, linewidth=1)
         ax.text((start + end) / 2, 9.95, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
-    words = "a, b, c: what ranks 0, 1, 2 have brought; all = a+b+c. A pink frame: has just come in, or moves on next."
+    words = "a, b, c: what ranks 0, 1, 2 have brought; all = a+b+c. Pink: has just come in, or moves on next."
     ax.text(LEFT, -0.55, words, va="center", fontsize=SMALLEST, color=INK)
     ax.set_ylim(-1.1, 10.4)
     say(ax, "Rank 0 sends to rank 1, rank 1 to rank 2 and rank 2 to rank 0. Rank 0 brings a, rank 1 b, rank 2 c, in "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import Ellipse, Patch
+from matplotlib.patches import Patch
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
@@ -100,7 +100,7 @@ def price_of_cuts(milliseconds: Mapping[str, float], title: str) -> Axes:
         _write(ax, spent + longest / 100, place, _short(spent), ha="left")
     ax.set_yticks(range(len(milliseconds)), milliseconds, fontsize=SMALLEST)
     ax.set(xlim=(0, 1.15 * longest), ylim=(len(milliseconds) - 0.5, -0.5))
-    ax.set_xlabel("ms in forward, for one sequence of 8,192 tokens", fontsize=SMALLEST)
+    ax.set_xlabel("ms in forward, for one sequence of 8,192 tokens (its x: 268 MB)", fontsize=SMALLEST)
     legend_below(ax, [Patch(facecolor=colour, label=words) for colour, words in kinds.values()])
     ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     say(ax, "\n".join(f"{name}: {_short(spent)}" for name, spent in milliseconds.items()))
@@ -111,10 +111,13 @@ def _short(spent: float) -> str:
     return f"{spent:.0f} ms" if spent >= 10 else f"{spent:.1f} ms"
 
 
-def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str) -> Axes:
+def pipeline_of_nodes(
+    layers: Sequence[int], gpus: int, copies: int, title: str, *, gigabytes: tuple[float, float] = (450, 50),
+) -> Axes:  # fmt: skip
     """Draw one copy of a model: a node of `gpus` GPUs for each entry of `layers`, one pipeline from left to right.
 
     Each entry is the number of layers that a node holds; the first one also has the embedding and the last the head.
+    `gigabytes` is what a GPU sends in a second over NVLink, and over the network.
     """
     nodes, shown = len(layers), 5 * len(layers) // 8  # which cut is drawn with all its pairs
     ax = sheet(3.6, 41, 18.5)
@@ -143,12 +146,12 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
         _write(ax, left + 0.33 * step, 14.9, words)
     _write(ax, 18.6, 17.6, f"layers in each node (E embedding, H head): {sum(layers)} layers in {nodes} stages")
     arrow(ax, (2.2, 1.9), (2.2, 3.2))
-    inside = f"a node: {gpus} GPUs on\nNVLink, tensor parallel"
+    nvlink, network = (f"{bandwidth:.0f} GB/s" for bandwidth in gigabytes)
+    inside = f"a node: {gpus} GPUs on\nNVLink, {nvlink} each"
     _write(ax, 1.0, 0.9, inside, ha="left")
     gap = 1.4 + 5.83 * step
-    ax.add_patch(Ellipse((gap, 8.4), 0.75 * step, 4.2, fill=False, edgecolor=INK, linewidth=1.2, zorder=5))
-    arrow(ax, (gap, 1.9), (gap, 6.2))
-    between = "between nodes, over the network:\nx to the right, x.grad to the left"
+    arrow(ax, (gap, 1.9), (gap, 7.0))
+    between = f"network, {network} for each GPU:\nx to the right, x.grad to the left"
     _write(ax, 10.4, 0.9, between, ha="left")
     arrow(ax, (1.4 + (shown + 1.33) * step, 1.9), (1.4 + (shown + 1.33) * step, 3.6))
     whole = f"one cut in full: each of {gpus} GPUs\nsends its share of x to its partner"
@@ -156,50 +159,50 @@ def pipeline_of_nodes(layers: Sequence[int], gpus: int, copies: int, title: str)
     _write(ax, 37.6, 9.6, f"and {copies - 1}\nmore\ncopies\n(data\nparallel)", ha="left")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, f"{nodes} nodes in a row with {', '.join(map(str, layers))} layers, the first also with the embedding and "
-            f"the last with the head. In a node {gpus} GPUs on NVLink share each layer, tensor parallel. Between "
-            f"neighbouring nodes x goes to the right and x.grad to the left, over the network: each of the {gpus} GPUs "
-            f"sends its share of x to its partner in the next node. Behind it stand {copies - 1} more copies, "
-            "data parallel.")
+            f"the last with the head. In a node {gpus} GPUs on NVLink ({nvlink} each) share each layer, tensor "
+            f"parallel. Between neighbouring nodes x goes to the right and x.grad to the left, over the network "
+            f"({network} a GPU): each of the {gpus} GPUs sends its share of x to its partner in the next node. Behind "
+            f"it stand {copies - 1} more copies, data parallel.")
     return ax
 
 
 def one_cut() -> Axes:
     """Draw what two neighbouring ranks do at a cut, forward above and backward below, with the calls that do it."""
-    ax = sheet(4.0, 40, 18.4)
-    for left, rank, colour in ((0.2, 0, FACES[0]), (22.2, 1, FACES[1])):
-        box(ax, left, 0.4, 17.6, 17.6, colour)
-        _write(ax, left + 8.8, 17.1, f"rank {rank}: stage {rank}", weight="bold")
-    for y, way, colour, words in ((11.0, 1, ACTIVATIONS, "forward"), (2.8, -1, GRADIENTS, "backward")):
-        _write(ax, 20, y + 3.6, words, weight="bold")
-        _write(ax, 20, y + 1.2, "numbers")
+    ax = sheet(4.5, 40, 21.2)
+    for left, rank in ((0.2, 0), (22.2, 1)):
+        box(ax, left, 0.4, 17.6, 20.4, PAPER)
+        _write(ax, left + 8.8, 19.8, f"rank {rank}: stage {rank}", weight="bold")
+    for y, way, colour, words in ((12.2, 1, ACTIVATIONS, "forward"), (2.4, -1, GRADIENTS, "backward")):
+        _write(ax, 20, y + 3.8, words, weight="bold")
+        _write(ax, 20, y + 1.3, "numbers")
         arrow(ax, (20 - 2.1 * way, y), (20 + 2.1 * way, y), colour=colour, line=3.5)
 
-    box(ax, 0.8, 12.6, 6.4, 3.2, "white", "y = stage(x)")
-    arrow(ax, (7.3, 14.2), (8.7, 14.2))
-    box(ax, 8.8, 12.6, 8.4, 3.2, "white", "y and its graph\nstay here")
-    arrow(ax, (13.6, 12.5), (13.6, 12.1))
-    box(ax, 10.2, 10.0, 7.0, 2.0, ACTIVATIONS, "isend(y.detach())")
-    box(ax, 23.2, 10.0, 7.6, 2.0, ACTIVATIONS, "irecv(x)")
-    arrow(ax, (27.0, 12.1), (27.0, 12.5))
-    box(ax, 23.2, 12.6, 7.6, 3.2, "white", "x.requires_grad_()")
-    arrow(ax, (30.9, 14.2), (32.3, 14.2))
-    box(ax, 32.4, 12.6, 6.8, 3.2, "white", "y = stage(x),\nthen the loss")
-    arrow(ax, (35.8, 12.5), (35.8, 7.7))
+    box(ax, 0.8, 15.2, 6.4, 3.2, "white", "y = stage(x)")
+    arrow(ax, (7.3, 16.8), (8.7, 16.8))
+    box(ax, 8.8, 15.2, 8.4, 3.2, "white", "y and its graph\nstay here")
+    arrow(ax, (13.6, 15.1), (13.6, 13.3), line=1.8)
+    box(ax, 10.2, 11.2, 7.0, 2.0, ACTIVATIONS, "isend(y.detach())")
+    box(ax, 23.2, 11.2, 7.6, 2.0, ACTIVATIONS, "irecv(x)")
+    arrow(ax, (27.0, 13.3), (27.0, 15.1), line=1.8)
+    box(ax, 23.2, 15.2, 7.6, 3.2, "white", "x.requires_grad_()")
+    arrow(ax, (30.9, 16.8), (32.3, 16.8))
+    box(ax, 32.4, 15.2, 6.8, 3.2, "white", "y = stage(x),\nthen the loss")
+    arrow(ax, (35.8, 15.1), (35.8, 8.7), line=1.8)
 
-    box(ax, 32.4, 4.4, 6.8, 3.2, "white", "loss.backward()\nfills x.grad")
-    arrow(ax, (32.3, 6.0), (30.9, 6.0))
-    box(ax, 23.2, 4.4, 7.6, 3.2, "white", "x.grad")
-    arrow(ax, (27.0, 4.3), (27.0, 3.9))
-    box(ax, 23.2, 1.8, 7.6, 2.0, GRADIENTS, "isend(x.grad)")
-    box(ax, 8.8, 1.8, 8.4, 2.0, GRADIENTS, "irecv(grad)")
-    arrow(ax, (12.8, 3.9), (12.8, 4.3))
-    box(ax, 8.8, 4.4, 8.4, 3.2, "white", "y.backward(grad)")
-    arrow(ax, (8.7, 6.0), (7.3, 6.0))
-    box(ax, 0.8, 4.4, 6.4, 3.2, "white", "gradients of\nits weights")
-    arrow(ax, (9.5, 12.5), (9.5, 7.7), line=1.8)
-    _write(ax, 9.1, 10.1, "keeps y", ha="right")
-    order = ((0.8, 15.8), (10.2, 12.0), (23.2, 12.0), (23.2, 15.8), (32.4, 15.8), (32.4, 7.6), (23.2, 3.8), (8.8, 3.8),
-             (8.8, 7.6))  # fmt: skip
+    box(ax, 32.4, 5.4, 6.8, 3.2, "white", "loss.backward()\nfills x.grad")
+    arrow(ax, (32.3, 7.0), (30.9, 7.0))
+    box(ax, 23.2, 5.4, 7.6, 3.2, "white", "x.grad")
+    arrow(ax, (27.0, 5.3), (27.0, 3.5), line=1.8)
+    box(ax, 23.2, 1.4, 7.6, 2.0, GRADIENTS, "isend(x.grad)")
+    box(ax, 8.8, 1.4, 8.4, 2.0, GRADIENTS, "irecv(grad)")
+    arrow(ax, (12.8, 3.5), (12.8, 5.3), line=1.8)
+    box(ax, 8.8, 5.4, 8.4, 3.2, "white", "y.backward(grad)")
+    arrow(ax, (8.7, 7.0), (7.3, 7.0))
+    box(ax, 0.8, 5.4, 6.4, 3.2, "white", "gradients of\nits weights")
+    arrow(ax, (9.5, 15.1), (9.5, 8.7), line=1.8)
+    _write(ax, 9.1, 12.2, "keeps y", ha="right")
+    order = ((0.8, 18.4), (10.2, 13.2), (23.2, 13.2), (23.2, 18.4), (32.4, 18.4), (32.4, 8.6), (23.2, 3.4), (8.8, 3.4),
+             (8.8, 8.6))  # fmt: skip
     for step, (x, y) in enumerate(order, 1):  # in this order it happens
         look = {"boxstyle": "circle,pad=0.15", "facecolor": INK, "edgecolor": "none"}
         _write(ax, x, y, str(step), color="white", weight="bold", bbox=look, zorder=5)

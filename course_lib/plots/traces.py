@@ -35,7 +35,7 @@ class Bar(NamedTuple):
 
 CALLS = {"all_reduce": "AR", "all_gather": "AG", "reduce_scatter": "RS", "all_to_all": "A2A", "send": "S", "recv": "R"}
 PASSES = {"F": FORWARD, "B": BACKWARD}
-LEFT = 0.125  # of the picture: the names of the rows
+LEFT = 0.135  # of the picture: the names of the rows
 
 
 def _data() -> list[Bar]:
@@ -53,11 +53,11 @@ def _tensor() -> list[Bar]:
 
 
 def _sharded() -> list[Bar]:
-    starts = {1.4: ("F", 2, "1"), 3.4: ("F", 2, "2"), 5.4: ("B", 4, "2"), 9.4: ("B", 4, "1")}
+    starts = {1.2: ("F", 2, "1"), 3.2: ("F", 2, "2"), 5.2: ("B", 4, "2"), 9.2: ("B", 4, "1")}
     bars = [Bar(kind, start, length, name) for start, (kind, length, name) in starts.items()]
-    fetched = [start for start in starts if start != 5.4]  # layer 2 is still there when backward begins with it
-    bars += [Bar("all_gather", max(0.0, start - 1.4), 1.2) for start in fetched]
-    return bars + [Bar("reduce_scatter", 9.5, 1.2), Bar("reduce_scatter", 13.5, 1.2)]
+    fetched = [start for start in starts if start != 5.2]  # layer 2 is still there when backward begins with it
+    bars += [Bar("all_gather", start - 1.2, 1.2) for start in fetched]
+    return bars + [Bar("reduce_scatter", 9.2, 1.2), Bar("reduce_scatter", 13.2, 1.2)]
 
 
 def _experts() -> list[Bar]:
@@ -73,16 +73,6 @@ def _experts() -> list[Bar]:
     return bars
 
 
-def _sequence() -> list[Bar]:
-    """Return tensor parallelism that cuts activations, too: what was one all-reduce is a scatter and a gather."""
-    bars, now = [], 0.0
-    for kind, long, name in [("F", 0.9, name) for name in "1122"] + [("B", 1.8, name) for name in "2211"]:
-        bars += [Bar("all_gather", now, 0.95), Bar(kind, now + 0.95, long, name)]
-        bars.append(Bar("reduce_scatter", now + 0.95 + long, 0.95))
-        now += 1.96 + long
-    return bars
-
-
 def _pipeline() -> list[Bar]:
     bars = []
     for place, piece in enumerate("abc"):
@@ -92,19 +82,17 @@ def _pipeline() -> list[Bar]:
     return bars
 
 
-SKETCHES = {1: _tensor, 2: _pipeline, 3: _data, 4: _experts, 5: _sharded, 6: _sequence}
-NAMES = {1: "tensor parallelism", 2: "pipeline", 3: "data parallelism", 4: "mixture of experts", 5: "FSDP",
-         6: "tensor parallelism that cuts activations, too"}  # fmt: skip
+SKETCHES = {1: _tensor, 2: _pipeline, 3: _data, 4: _experts, 5: _sharded}
+NAMES = {1: "tensor parallelism", 2: "pipeline", 3: "data parallelism", 4: "mixture of experts", 5: "FSDP"}
 SIGNS = {
     1: "two AR in each layer, in forward too, and nothing is computed meanwhile",
     2: "R before each piece, S behind it, and gaps",
     3: "AR in backward only, beside the computing of the next layer",
     4: "two A2A in each layer; one ends forward, one begins backward",
     5: "AG ahead of each layer, RS behind it; computing waits only for the first AG",
-    6: "AG and RS again, but computing waits for each",
 }
 """By what each strategy is told, and below which of its calls show it: those are framed."""
-SHOWN = {1: (0, 1), 2: (0, 1), 3: (0, 1), 4: (3, 4), 5: (1, 3), 6: (0, 1)}
+SHOWN = {1: (0, 1), 2: (0, 1), 3: (0, 1), 4: (3, 4), 5: (1, 3)}
 
 
 def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) -> Axes:
@@ -116,8 +104,7 @@ def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) 
     numbers = numbers or (1, 2, 3, 4, 5)
     count = len(numbers)
     high = 3.1 * count + 2.1
-    below = 0.7 if count > 2 else 0.0  # the key once more, where a tall picture's head is out of sight
-    ax = sheet(0.37 * (high + below) + 0.2, 1, high, ax)
+    ax = sheet(0.37 * high + 0.2, 1, high, ax)
     words = title or "What gives each strategy away: its calls, and whether computing waits for them"
     asked = title or "One training step of one GPU, five ways: which strategy is which?"
     ax.set_title(words if named else asked, fontsize=TITLE, loc="left")
@@ -142,9 +129,7 @@ def traces(*numbers: int, named: bool = False, title: str = "", ax: Any = None) 
                 _gaps(ax, shown, bars, floor + height)
     arrow(ax, (LEFT, 0.3), (1, 0.3))
     ax.text(0, 0.3, "time", ha="left", va="center", fontsize=SMALLEST, color=INK)
-    if below:
-        ax.text(0, -0.4, keys[1], ha="left", va="center", fontsize=SMALLEST, color=INK)
-    ax.set(xlim=(0, 1.003), ylim=(-below, high))
+    ax.set(xlim=(0, 1.003), ylim=(0, high))
     say(ax, "Each sketch is one training step of one GPU, from left to right.\n"
             + "\n".join(_told(number, named) for number in numbers))  # fmt: skip
     return ax

@@ -431,7 +431,10 @@ def receives_into_one_element(dist, value):
     return total
 
 
-@wrong("sum_on_every_rank", "raised", "on 3 ranks", "sends int64[2, 3]", "receives into float32[2, 3]")
+@wrong(
+    "sum_on_every_rank", "raised", "on 3 ranks", "sends int64[2, 3]", "receives into float32[2, 3]",
+    "buffer with the shape and dtype of",
+)  # fmt: skip
 def adds_in_float32(dist, value):
     total, arrived = value.clone(), torch.empty(value.shape)
     if dist.get_rank():
@@ -496,7 +499,7 @@ def from_whoever_comes_first(dist, value):
 # exchange
 
 
-@wrong("exchange", "deadlock", "rank 0 waits to send 12 bytes to rank 1", "0 -> 1 -> 0", "receive, then wait.")
+@wrong("exchange", "deadlock", "rank 0 waits to send 12 bytes to rank 1", "0 -> 1 -> 0", "one call in it must not wait")
 def both_send_first(dist, tensor, peer):
     arrived = torch.empty_like(tensor)
     dist.send(tensor, peer)
