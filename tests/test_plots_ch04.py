@@ -30,7 +30,7 @@ LOSSES = {"SGD": ([4.0, 1.0, 0.1], [4.0, 9.0, 80.0]), "AdamW": ([4.0, 3.0, 1.0],
 PICTURES = {
     "replicas": plots.replicas,
     "copies_on_gpus": lambda: plots.copies_on_gpus(HELD, 80e9, title="one fits and one does not"),
-    "fault_losses": lambda: plots.fault_losses(LOSSES, "not divided", "one hides it"),
+    "fault_losses": lambda: plots.fault_losses(LOSSES, "divided", "not divided"),
     "bucket_plan": plots.bucket_plan,
     "gradients_leave": plots.gradients_leave,
     "hook_lanes": lambda: plots.hook_lanes({"late": LATE, "early": EARLY}),
@@ -125,9 +125,10 @@ def test_a_wait_that_is_too_short_for_its_name_is_said_behind_the_lane():
 
 
 def test_losses_of_a_fault_that_an_optimizer_hides_lie_on_those_of_the_right_run():
-    ax = plots.fault_losses(LOSSES, "not divided", "one hides it")
+    ax = plots.fault_losses(LOSSES, "divided", "not divided")
     told = [text.get_text() for text in ax.texts]
     assert told == ["SGD, divided", "SGD, not divided", "AdamW, divided\nand not divided"]
+    assert ax.get_title(loc="left") == "Not divided: SGD ends at 800 times the loss, AdamW has the same losses"
     words = plots.words_of(ax.figure)
     assert "SGD: from 4 to 0.1, not divided to 80" in words
     assert "AdamW: from 4 to 1, not divided to 1, the same in every step" in words

@@ -10,12 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from course_lib.plots.canvas import GREY, INK, LIMIT, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 
-TOLD = "The loss falls, and there is no longer one model"
 
-
-def drift(
-    right: Sequence[float], wrong: Sequence[float], apart: Sequence[float], title: str = TOLD
-) -> list[Axes]:
+def drift(right: Sequence[float], wrong: Sequence[float], apart: Sequence[float]) -> list[Axes]:
     """Draw the right and the wrong loss of each step, and beside them how far apart two copies are after it."""
     figure, both = plt.subplots(1, 2, figsize=(WIDTH, 3.0), layout="constrained", FigureClass=Picture)
     losses, copies = (new_axes(ax, 0) for ax in both)
@@ -25,12 +21,14 @@ def drift(
     losses.legend(frameon=False, fontsize=SMALLEST)
     copies.plot(range(len(apart) + 1), [0, *apart], color=INK, linewidth=2.4, marker="o")
     copies.set_ylim(bottom=0)
-    names = "loss: it falls alike without f's sum", "rank 0's embedding and rank 1's: largest difference"
+    names = "loss, right and without f's sum", "rank 0's embedding and rank 1's: largest difference"
     for ax, name in zip((losses, copies), names, strict=True):
         ax.set_title(name, fontsize=SMALLEST, loc="left")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     losses.set_xlabel("step", fontsize=SMALLEST)
     copies.set_xlabel("after step", fontsize=SMALLEST)
+    off = max(abs(other / one - 1) for one, other in zip(right, wrong, strict=True))
+    title = f"The loss is at most {off:.1%} off, and the copies of one weight come {apart[-1]:.2g} apart"
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     pairs = zip(steps, right, wrong, strict=True)
     say(losses, "\n".join(f"step {step}: {one:.3f}, without f's sum {other:.3f}" for step, one, other in pairs))

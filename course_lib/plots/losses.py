@@ -32,27 +32,32 @@ def smoothed_losses(runs: Mapping[str, Sequence[float]], title: str, window: int
 
 
 def fault_losses(
-    runs: Mapping[str, Sequence[Sequence[float]]], fault: str,
-    title: str = "Without the division SGD explodes, and AdamW notices nothing", ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw for each optimizer the losses of a right run, as a broad line, and of one with a fault, dashed over it."""
+    runs: Mapping[str, Sequence[Sequence[float]]], right: str, fault: str, ax: Axes | None = None
+) -> Axes:
+    """Draw for each optimizer the losses of a right run, as a broad line, and of one with a fault, dashed over it.
+
+    `right` and `fault` name the two runs, as in "divided" and "not divided". The title says what the losses show.
+    """
     ax = new_axes(ax, 3.4)
-    for (name, (right, wrong)), colour in zip(runs.items(), (BLUE, GREEN), strict=False):
-        same = list(right) == list(wrong)
-        ax.plot(range(len(right)), right, color=colour, linewidth=5, alpha=0.4, solid_capstyle="round")
-        ax.plot(range(len(wrong)), wrong, "--", color=LIMIT, linewidth=1.6)
-        last = len(right) - 0.8
-        label = f"{name}, {fault.removeprefix('not ')}" + (f"\nand {fault}" if same else "")
-        ax.text(last, right[-1], label, va="center", fontsize=SMALLEST, color=colour)
+    shows, told = [], []
+    for (name, (good, bad)), colour in zip(runs.items(), (BLUE, GREEN), strict=False):
+        same = list(good) == list(bad)
+        ax.plot(range(len(good)), good, color=colour, linewidth=5, alpha=0.4, solid_capstyle="round")
+        ax.plot(range(len(bad)), bad, "--", color=LIMIT, linewidth=1.6)
+        last = len(good) - 0.8
+        label = f"{name}, {right}" + (f"\nand {fault}" if same else "")
+        ax.text(last, good[-1], label, va="center", fontsize=SMALLEST, color=colour)
         if not same:
-            ax.text(last, wrong[-1], f"{name}, {fault}", va="center", fontsize=SMALLEST, color=LIMIT)
+            ax.text(last, bad[-1], f"{name}, {fault}", va="center", fontsize=SMALLEST, color=LIMIT)
+        ends = f"ends at {bad[-1] / good[-1]:,.0f} times the loss"
+        shows.append(f"{name} " + ("has the same losses" if same else ends))
+        told.append(f"{name}: from {good[0]:.2g} to {good[-1]:.2g}, {fault} to {bad[-1]:.2g}"
+                    + (", the same in every step" if same else ""))  # fmt: skip
     ax.set_yscale("log")
-    ax.set_xlim(-0.3, 1.25 * len(right))
-    ax.set_xticks(range(0, len(right), 2))
+    ax.set_xlim(-0.3, 1.25 * len(good))
+    ax.set_xticks(range(0, len(good), 2))
     ax.set_xlabel("step", fontsize=SMALLEST)
     ax.set_ylabel("loss (logarithmic)", fontsize=SMALLEST)
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    told = [f"{name}: from {right[0]:.2g} to {right[-1]:.2g}, {fault} to {wrong[-1]:.2g}" + (", the same in every step"
-            if list(right) == list(wrong) else "") for name, (right, wrong) in runs.items()]  # fmt: skip
+    ax.set_title(f"{fault.capitalize()}: {', '.join(shows)}", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
