@@ -1,9 +1,11 @@
-"""Chapter 9: what a learner is told to run shows the mistake."""
+"""Chapter 9: what a learner is told to run shows the mistake, and its numbers are those of the replay."""
 
 from __future__ import annotations
 
 import pytest
 
+from course_lib import schedules
+from course_lib.schedules import comparison, play
 from exercises_tests import ch09_more_schedules as checks
 from solutions import ch09_more_schedules as solutions
 
@@ -24,3 +26,49 @@ def test_a_short_warm_up_is_named_because_the_text_is_about_the_long_one():
 
     assert "short warm-up" in str(checks.check_interleaved.outcome(with_a_shorter_warm_up))
     assert "short warm-up" not in str(checks.check_interleaved.outcome(solutions.interleaved))
+
+
+def text_of_the_chapter() -> str:
+    from exercises_tests.tools.chapters import chapters
+
+    (chapter,) = (one for one in chapters() if one.name.startswith("ch09"))
+    return "\n".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
+
+
+def test_with_a_short_w_zb_h2_wins_and_zb_v_is_ahead_of_zb_h1():
+    told = text_of_the_chapter()
+    h1, h2 = (play(make(4, 8), 1, 1, 0.5).bubble_share for make in (schedules.zb_h1, schedules.zb_h2))
+    assert f"with {100 * h2:.1f} % idle against {100 * h1:.1f} %" in told
+    llama = play(schedules.zb_v(16, 16), 0.5, 0.5, 0.25), play(schedules.zb_h1(16, 16), 1, 1, 0.5)
+    assert llama[0].bubble_share < llama[1].bubble_share and "With W = F/2 ZB-V is ahead of ZB-H1" in told
+    even = play(schedules.zb_v(16, 16), 0.5, 0.5, 0.5), play(schedules.zb_h1(16, 16))
+    assert even[0].bubble_share == pytest.approx(even[1].bubble_share)
+
+
+@pytest.mark.parametrize(("forward", "backward", "weight"), [(1, 1, 1), (1, 0.5, 0.5), (1, 0.5, 0.9), (0.5, 1, 0.75)])
+def test_the_formula_of_zb_h1_holds_for_w_no_longer_than_f_and_i(forward, backward, weight):
+    seconds = play(schedules.zb_h1(4, 8), forward, backward, weight).seconds
+    formula = 8 * (forward + backward + weight) + 3 * (forward + backward - weight)
+    assert (seconds == pytest.approx(formula)) == (weight <= min(forward, backward))
+    assert r"W \le F \text{ and } W \le I" in text_of_the_chapter()
+
+
+def test_zb_h2_and_zb_v_are_equal_at_messages_of_0_15_f():
+    equal, dearer = (comparison(4, 8, communication=seconds) for seconds in (0.15, 0.16))
+    assert equal["ZB-V"]["bubble"] == pytest.approx(equal["ZB-H2"]["bubble"])
+    assert dearer["ZB-V"]["bubble"] > dearer["ZB-H2"]["bubble"] and "more than 0.15 of F" in text_of_the_chapter()
+
+
+def test_the_last_table_tells_its_threshold_and_what_is_held():
+    p, v = 16, 8
+    assert play(schedules.one_f_one_b(p, 8 * p)).bubble_share < 1 / 9
+    chunks = schedules.interleaved(p, 2 * p, v)
+    split = schedules.split_backward(chunks, range(p))
+    for order in (chunks, split):
+        assert max(play(order, 1 / v, 1 / v, 1 / v).peak_memory) == pytest.approx(p + (p - 1) / v)
+    for make, most in ((schedules.zb_v, p), (schedules.dual_pipe_v, p + 0.5)):
+        assert max(play(make(p, 2 * p), 0.5, 0.5, 0.5).peak_memory) == pytest.approx(most)
+    rows = [line for line in text_of_the_chapter().splitlines() if line.startswith("|")]
+    told = {"1F1B": "p", "split chunks": "p + (p − 1)/v", "ZB-V": "p", "paired F and B": "p + 1/2"}
+    for choice, most in told.items():
+        assert any(f"| {choice} | {most} |" in line for line in rows), choice

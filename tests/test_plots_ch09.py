@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 from legible import assert_legible
 
 from course_lib import plots, schedules
+from course_lib.plots.marks import pauses
 from course_lib.schedules import play
 
 
@@ -167,11 +168,20 @@ def test_lifetimes_reach_from_forward_to_backward_and_sum_chunks_by_their_share(
     assert "rank 3 keeps chunk 1 for 4.5 s" in words and "rank 0 keeps chunk 0 for 12 s" in words
 
 
-def test_chunks_can_look_alike():
+def test_all_work_can_look_alike_and_goes_on_until_a_pause():
     done = play(schedules.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
-    (ax,) = plots.timelines({"": done}, numbers=False, chunks=False, until=20)
-    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["F", "B", "idle"]
-    assert ax.get_xlim() == (0, 20) and any(event.kind == "F chunk 1" for event in done.events)
+    (ax,) = plots.timelines({"": done}, kinds=False, until=20)
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["work", "idle"]
+    assert ax.get_xlim() == (0, 20) and any(event.kind == "F chunk 1" for event in done.events) and not ax.texts
+    bars = {one.get_label(): one.get_paths() for one in ax.collections}
+    inside = sum(len(pauses(done, rank, ends=False)) for rank in range(4))
+    assert len(bars["work"]) == 4 + inside
+
+
+def test_a_way_can_leave_no_other_numbers():
+    done = play(schedules.zb_v(4, 8), 0.5, 0.5, 0.5)
+    ax = plots.mark_way(plots.timelines({"": done})[0], done, alone=True)
+    assert [text.get_text() for text in ax.texts] == ["0"] * 16
 
 
 def test_losses_are_smoothed_around_their_middle():

@@ -90,11 +90,12 @@ def _frame(ax: Axes, rank: int, begin: float, end: float) -> None:
                            clip_on=False))  # fmt: skip
 
 
-def mark_way(ax: Axes, result: Any, microbatch: int = 0, *, back: bool = False) -> Axes:
+def mark_way(ax: Axes, result: Any, microbatch: int = 0, *, back: bool = False, alone: bool = False) -> Axes:
     """Draw one micro-batch's way through a timeline, its forwards and then its backwards; returns `ax`.
 
     A step to the same rank or to its neighbour is a strong line, and the micro-batch's own number stands in front of
     it. A step across several ranks is a thin dotted line behind all numbers. With `back` only the backwards are drawn.
+    With `alone` the numbers on the way are the only ones left.
     """
     steps = []
     for event in result.events:
@@ -112,7 +113,9 @@ def mark_way(ax: Axes, result: Any, microbatch: int = 0, *, back: bool = False) 
         if not far:
             line.set_path_effects([withStroke(linewidth=3.6, foreground="white")])
     places = {((start + end) / 2, rank) for start, end, rank in steps}
-    for text in ax.texts:
+    for text in list(ax.texts):
         if text.get_text() == str(microbatch) and text.get_position() in places:
             text.set(zorder=7, path_effects=[withStroke(linewidth=2.4, foreground="white")])
+        elif alone and text.get_text().isdigit():
+            text.remove()
     return ax

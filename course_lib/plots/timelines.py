@@ -16,12 +16,13 @@ from course_lib.plots.canvas import INK, SMALLEST, TITLE, WIDTH, Picture, legend
 from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 
 HATCH = "//////"
+LEAST = 1e-9  # seconds: shorter pauses are rounding
 
 
 def timelines(
     results: Mapping[str, Any], *, row: str = "rank", clock: str = "", numbers: bool = True,
     title: str | None = None, names: Mapping[str, str] | None = None, until: float = 0.0,
-    tints: bool = False, halves: bool = False, latency: float = 0.0, chunks: bool = True,
+    tints: bool = False, halves: bool = False, latency: float = 0.0, kinds: bool = True,
 ) -> list[Axes]:  # fmt: skip
     """Draw a timeline for each of `results`, all on one scale; above each stand its name and its seconds.
 
@@ -29,10 +30,11 @@ def timelines(
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
     the bars bear none; `names` says what a kind of event is called in the legend; with `halves` sends lie in the
     upper half of a row, receives in the lower; the first `latency` seconds of each are hatched; with `tints` a second
-    chunk is pale rather than hatched, without `chunks` all chunks look alike; the axis reaches at least to `until`
-    seconds. Its text twin is `print(result)` of each.
+    chunk is pale rather than hatched; without `kinds` all work looks alike, because strips of a pixel would mix to
+    a colour that is none of theirs; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of
+    each.
     """
-    if not chunks:
+    if not kinds:
         results = {name: _alike(result) for name, result in results.items()}
     longest = max([until, *(result.seconds for result in results.values())])
     factor, unit = time_unit(longest)
@@ -53,6 +55,8 @@ def timelines(
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
         ax.set_xlabel(words if place == len(results) - 1 else "", fontsize=SMALLEST)
         _hatch(ax, latency * factor)
+        for bars in [] if kinds else ax.collections:
+            bars.set_linewidth(0)  # a white edge would hide a short pause
         for text in [] if numbers else list(ax.texts):
             text.remove()
     for legend in list(figure.legends):
@@ -73,9 +77,15 @@ def timelines(
 
 
 def _alike(result: Any) -> Any:
-    """Return a result whose events don't tell their chunk."""
-    found = copy(result)
-    found.events = [event._replace(kind=event.kind.partition(" chunk")[0]) for event in result.events]
+    """Return a result whose events are all work, one event for as long as a rank goes on without a pause."""
+    found, joined = copy(result), []
+    for event in sorted(result.events, key=lambda event: (event.rank, event.start)):
+        before = joined[-1] if joined else None
+        if before and before.rank == event.rank and event.start - before.end < LEAST:
+            joined[-1] = before._replace(end=max(before.end, event.end))
+        else:
+            joined.append(event._replace(kind="work", label=""))
+    found.events = joined
     return found
 
 
