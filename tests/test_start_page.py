@@ -34,7 +34,7 @@ def course(tmp_path):
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata["course"] |= {"builds": "a mean of **your** own", "needs": [98], "title": "Later & <later>"}
     nbformat.write(notebook, path)
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     return course
 
 
@@ -93,7 +93,7 @@ def test_a_damaged_record_of_progress_counts_as_none(course, text):
 def test_an_edited_page_is_left_alone_and_said(course, capsys):
     path = course / "work" / "start.md"
     path.write_text(path.read_text() + "\nmy own notes\n")
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     assert path.read_text().endswith("my own notes\n")
     assert "work/start.md was edited and is left alone" in capsys.readouterr().out
 
