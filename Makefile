@@ -44,7 +44,7 @@ export NEAREST
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-lab: $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab on chapter 0
+lab: $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab; without a browser: ARGS=--no-browser
 	$(COURSE) lab $(ARGS)
 
 update: $(STAMP)  ## put your answers in work/ on newer chapters; keeps a backup

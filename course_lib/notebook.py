@@ -9,7 +9,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from pathlib import Path
 from types import ModuleType
@@ -214,18 +214,22 @@ def progress() -> None:
     for chapter, found_here in sorted(known.items()):
         exercises = _untried(ahead.get("points"), chapter) | found_here
         earned, points = (sum(found[key] for found in exercises.values()) for key in ("earned", "points"))
-        passed = sum(found["state"] == "passed" for found in exercises.values())
-        several = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}"
-        head = f"{chapter}   {earned} of {points} points, {passed} of {several} passed"
+        extra = ahead.get("extra", {}).get(chapter, [])
+        done, core = _passed(found for name, found in exercises.items() if name not in extra)
+        more, others = _passed(found for name, found in exercises.items() if name in extra)
+        several = f"{core}{' core' * bool(ahead)} exercise{'s' * (core != 1)}"
+        head = f"{chapter}   {earned} of {points} points, {done} of {several} passed"
+        head += f", {more} of {others} extra" if others else ""
         lines.append(head)
         rows = []
         for exercise, found in exercises.items():
             mark, state, kind = STATES.get(found["state"], STATES["tried"])
             score = f"{found['earned']} of {found['points']}"
-            lines.append(f"  {mark} {exercise:<28} {score}   {state}")
+            exercise += " (extra)" * (exercise in extra)
+            lines.append(f"  {mark} {exercise:<32} {score}   {state}")
             share = found["earned"] / max(1, found["points"])
             rows.append([f"{cards.mark(kind, mark)} {escape(exercise)}", cards.bar(share, kind), score, escape(state)])
-        kind = cards.RIGHT if passed == len(exercises) else cards.TOLD
+        kind = cards.RIGHT if done == core else cards.TOLD
         pieces.append(cards.card(kind, f"<p><strong>{escape(head)}</strong></p>", cards.table(rows)))
     if ahead:
         where = f" {ahead['next']} ({ahead['path']})" if ahead["path"] else ""
@@ -233,6 +237,12 @@ def progress() -> None:
         link = f' <a href="{escape(ahead["path"])}">{escape(ahead["next"])}</a>' if ahead["path"] else ""
         pieces.append(cards.card(cards.TOLD, f"<p>{escape(ahead['told'])}{link}</p>"))
     cards.show("\n".join(lines), lambda: "".join(pieces))
+
+
+def _passed(exercises: Iterable[dict]) -> tuple[int, int]:
+    """Return how many of how many exercises have passed."""
+    states = [found["state"] == "passed" for found in exercises]
+    return sum(states), len(states)
 
 
 def _untried(points: Any, chapter: str) -> dict[str, dict]:
@@ -247,9 +257,9 @@ def _ahead() -> dict[str, Any]:
     """Return what stands beside the notebooks about the whole course, and the chapter to go on with."""
     try:
         known = json.loads(Path(AHEAD).read_text(encoding="utf-8"))
-        told = f"{known['passed']} of {known['of']} exercises of the course passed."
+        told = f"{known['passed']} of {known['of']} core exercises of the course passed."
         return {"told": f"{told} Go on with:" if known["next"] else told, "next": known["next"],
-                "path": known["path"], "points": known.get("points")}
+                "path": known["path"], "points": known.get("points"), "extra": dict(known.get("extra", {}))}
     except (OSError, ValueError, TypeError, KeyError):
         return {}  # there is none outside of work/
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where the course is not installed
 
-from exercises_tests.tools.chapters import ROOT, chapters, tagged  # noqa: E402
+from exercises_tests.tools.chapters import ROOT, chapters  # noqa: E402
 from exercises_tests.tools.course_map import minutes, question  # noqa: E402
 
-HEAD = "| chapter | question | exercises | minutes for the core exercises (estimated) |\n|---|---|---|---|"
+HEAD = "| chapter | question | core exercises | their minutes (estimated) | extra exercises |\n|---|---|---|---|---|"
 
 
 def table() -> str:
-    """Return one row a chapter, with the exercises and the minutes that stand in its cells."""
+    """Return one row a chapter, with the exercises and the minutes that its cells name."""
     rows = [HEAD]
     for chapter in chapters():
-        names = len(tagged(chapter.notebook, "exercise"))
+        core = sum(exercise.level == "core" for exercise in chapter.exercises)
         link = f"[{chapter.title}](notebooks/{chapter.name}.ipynb)"
-        rows.append(f"| {link} | {question(chapter)} | {names} | {minutes(chapter)} |")
+        rows.append(f"| {link} | {question(chapter)} | {core} | {minutes(chapter)} | {len(chapter.exercises) - core} |")
     return "\n".join(rows)
 
 

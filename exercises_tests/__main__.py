@@ -16,6 +16,9 @@ from exercises_tests.tools.start_page import write_start
 from exercises_tests.tools.torchrun_script import write_script
 
 FAILED = 2
+LAB = """\
+Copy new chapters to work/ and open JupyterLab on the start page. Options that are not listed below go to JupyterLab:
+--no-browser starts it without opening a browser, --port=9999 on another port."""
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
@@ -43,8 +46,8 @@ def main(argv: list[str], root: Path = ROOT) -> int:
 def parser() -> Parser:
     top = Parser(prog="python -m exercises_tests", description="The commands of the course.")
     commands = top.add_subparsers(dest="command", required=True)
-    lab = commands.add_parser("lab", help="copy new chapters to work/ and open JupyterLab; takes JupyterLab's options")
-    lab.add_argument("--no-open", action="store_true", help="only copy")
+    lab = commands.add_parser("lab", help="copy new chapters to work/ and open JupyterLab", description=LAB)
+    lab.add_argument("--copy-only", action="store_true", help="copy new chapters to work/, and do not start JupyterLab")
     lab.set_defaults(run=run_lab)
     commands.add_parser("update", help="put answers in work/ on newer chapters").set_defaults(run=run_update)
     behind = commands.add_parser("catch-up", help="borrow the core exercises of a chapter that are not written yet")
@@ -68,7 +71,7 @@ def parser() -> Parser:
 def run_lab(options: argparse.Namespace, jupyter_options: list[str], root: Path) -> int:
     say(to_work(root))
     say(write_start(root))
-    if options.no_open:
+    if options.copy_only:
         return 0
     start = prepared(jupyter_options, root, os.environ)
     say(start.sentences)

@@ -14,7 +14,7 @@ from exercises_tests.grading.cells import borrows
 @pytest.fixture
 def working(tmp_path):
     course = make_course(tmp_path)
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     return course, course / "work" / f"{NAME}.ipynb"
 
 

@@ -22,7 +22,7 @@ def course(tmp_path):
 def working(tmp_path):
     """A course after `make lab`, and the learner's copy of its chapter."""
     course = make_course(tmp_path)
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     return course, course / "work" / f"{NAME}.ipynb"
 
 
@@ -35,35 +35,35 @@ def test_lab_never_overwrites(working):
     course, copy = working
     edit(copy, total=ANSWER)
     before = copy.read_bytes()
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     assert copy.read_bytes() == before
 
 
 def test_lab_does_not_copy_a_chapter_that_the_learner_has_renamed(working):
     course, copy = working
     copy.rename(copy.with_name("mine.ipynb"))
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     assert not copy.exists()
 
 
 def test_lab_says_that_a_newer_version_exists(working, capsys):
     course, _ = working
     new_version(course)
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     assert "ch98_sums.ipynb is from an older version of the chapter: make update" in capsys.readouterr().out
 
 
 def test_lab_notices_a_change_without_a_new_version_number(working, capsys):
     course, _ = working
     new_version(course, version=1)
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     assert "make update" in capsys.readouterr().out
 
 
 def test_lab_leaves_a_broken_copy_alone_and_says_so(working, capsys):
     course, copy = working
     copy.write_text("{broken")
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     assert copy.read_text() == "{broken"
     assert "is not JSON" in capsys.readouterr().out
 
@@ -216,7 +216,7 @@ def test_update_moves_an_answer_into_a_copy_that_is_there_and_keeps_that_one_too
     course, copy = working
     edit(copy, total=ANSWER)
     later = moved_to_a_later_chapter(course)
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     edit(later, imports="import os, sys")
     main(["update"], course)
     assert sources(later)["total"] == ANSWER and sources(later)["imports"] == "import os, sys"
@@ -228,7 +228,7 @@ def test_update_never_replaces_an_answer_by_one_that_moved(working, capsys):
     course, copy = working
     edit(copy, total=ANSWER)
     later = moved_to_a_later_chapter(course)
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     edit(later, total="def total(dist, value):\n    return 7")
     main(["update"], course)
     assert sources(later)["total"].endswith("return 7")

@@ -34,7 +34,7 @@ def test_a_handout_has_no_solutions_no_tests_and_nothing_that_make_wrote(handout
 def test_a_learner_starts_from_a_handout(handout, tmp_path):
     handout.write_handout(tmp_path / "out")
     environ = os.environ | {"PYTHONPATH": str(tmp_path / "out"), "COURSE_PROGRESS": "off"}
-    lab = [sys.executable, "-P", "-m", "exercises_tests", "lab", "--no-open"]
+    lab = [sys.executable, "-P", "-m", "exercises_tests", "lab", "--copy-only"]
     done = subprocess.run(lab, cwd=tmp_path / "out", env=environ, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "out" / "work").glob("*.ipynb"))) == len(chapters())
@@ -51,7 +51,7 @@ def test_a_learner_can_submit_from_a_handout(handout, tmp_path):
     handout.write_handout(out)
     environ = os.environ | {"PYTHONPATH": str(out), "COURSE_PROGRESS": "off"}
     done = [subprocess.run([sys.executable, "-P", "-m", "exercises_tests", *words], cwd=out, env=environ, text=True,
-                           capture_output=True, timeout=600) for words in (["lab", "--no-open"], ["submit", "ch00"])]
+                           capture_output=True, timeout=600) for words in (["lab", "--copy-only"], ["submit", "ch00"])]
     assert done[1].returncode == 0, done[1].stderr
     assert "0 of 14 points" in done[1].stdout and "not written yet" in done[1].stdout
 

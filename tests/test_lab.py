@@ -17,7 +17,7 @@ from exercises_tests.tools.chapters import ROOT, ChapterError
 def course(tmp_path, monkeypatch):
     """A course after `make lab`, on a machine with an ordinary user."""
     course = make_course(tmp_path)
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(lab, "can_write", lambda folder: True)
     return course
@@ -73,9 +73,22 @@ def test_on_a_hub_nothing_is_started_and_a_sentence_says_what_to_open(course):
     assert "start.md" in lab.HUB and "%pip install -e .." in lab.HUB
 
 
-def test_over_ssh_the_tunnel_is_told(course):
-    assert lab.REMOTE in lab.prepared([], course, {"SSH_CONNECTION": "10.0.0.1 22"}).sentences
-    assert lab.REMOTE not in lab.prepared([], course, {}).sentences
+def test_over_ssh_the_tunnel_is_told_and_no_browser_opened(course):
+    start = lab.prepared([], course, {"SSH_CONNECTION": "10.0.0.1 22"})
+    assert lab.REMOTE in start.sentences and "--no-browser" in start.command
+
+
+@pytest.mark.parametrize("environ", [{}, {"SSH_CONNECTION": "10.0.0.1 22", "BROWSER": "/an/editors/helper"}])
+def test_where_a_browser_can_be_opened_it_is(course, environ):
+    start = lab.prepared([], course, environ)
+    assert lab.REMOTE not in start.sentences and "--no-browser" not in start.command
+
+
+def test_the_help_tells_copying_from_starting_without_a_browser(capsys):
+    with pytest.raises(SystemExit):
+        main(["lab", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "do not start JupyterLab" in said and "--no-browser starts it without opening a browser" in said
 
 
 def test_the_settings_of_a_hub_are_written_once_and_never_over_others(tmp_path):
@@ -89,5 +102,6 @@ def test_the_settings_of_a_hub_are_written_once_and_never_over_others(tmp_path):
 
 def test_the_readme_tells_the_same():
     text = " ".join((ROOT / "README.md").read_text().split())
-    for words in ("make lab ARGS=--allow-root", "work/.jupyter/", "ssh -L 8888:localhost:8888", "%pip install -e .."):
+    for words in ("make lab ARGS=--allow-root", "make lab ARGS=--no-browser", "work/.jupyter/",
+                  "ssh -L 8888:localhost:8888", "%pip install -e .."):
         assert words in text

@@ -38,6 +38,11 @@ def test_an_image_is_shown_at_half_of_its_pixels_and_shrinks_only_as_long_as_its
     assert width > 1.5 * 100 * figure.get_figwidth()
 
 
+def test_in_jupyterlabs_dark_theme_its_paper_is_grey():
+    shown = axes().figure._repr_html_()
+    assert 'class="course-drawn"' in shown and 'body[data-jp-theme-light="false"] .course-drawn' in shown
+
+
 def test_the_image_is_the_one_that_is_given():
     image = bytes(16) + (80).to_bytes(4, "big")
     assert as_html(image, "<words>").startswith('<img alt="&lt;words&gt;" width="40" ')

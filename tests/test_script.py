@@ -25,7 +25,7 @@ def course(tmp_path):
 def working(tmp_path):
     """A course after `make lab`, and the learner's copy of its chapter."""
     course = make_course(tmp_path)
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     return course, course / "work" / f"{NAME}.ipynb"
 
 
@@ -125,7 +125,7 @@ def test_script_names_a_cell_that_is_not_plain_python(working, capsys):
 
 def test_script_of_a_chapter_without_a_demo_says_so(course, capsys):
     save(course / "notebooks" / f"{NAME}.ipynb", [c for c in cells() if c.id != "demo"])
-    main(["lab", "--no-open"], course)
+    main(["lab", "--copy-only"], course)
     assert main(["script", "ch98"], course) == 2
     assert "has no cell tagged script" in capsys.readouterr().err
 
@@ -140,7 +140,7 @@ def test_solved_writes_the_solved_chapter(course):
     assert "return value * dist" in sources(course / "out.ipynb")["total"]
 
 
-@pytest.mark.parametrize("command", [["lab", "--no-open"], ["update"], ["script", "ch98"]])
+@pytest.mark.parametrize("command", [["lab", "--copy-only"], ["update"], ["script", "ch98"]])
 def test_a_pristine_chapter_that_is_not_json_is_one_sentence_and_exit_code_2(course, capsys, command):
     (course / "notebooks" / f"{NAME}.ipynb").write_text("{broken")
     assert main(command, course) == 2
@@ -149,7 +149,7 @@ def test_a_pristine_chapter_that_is_not_json_is_one_sentence_and_exit_code_2(cou
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["lab", "--no-open"], ["update"], ["script", "ch98"]])
+@pytest.mark.parametrize("command", [["lab", "--copy-only"], ["update"], ["script", "ch98"]])
 def test_a_work_folder_that_cannot_be_used_is_one_sentence_and_exit_code_2(course, capsys, command):
     (course / "work").write_text("a file")
     assert main(command, course) == 2
@@ -159,7 +159,7 @@ def test_a_work_folder_that_cannot_be_used_is_one_sentence_and_exit_code_2(cours
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to a read-only folder")
 def test_a_read_only_work_folder_is_one_sentence(course, capsys):
     (course / "work").mkdir(mode=0o555)
-    assert main(["lab", "--no-open"], course) == 2
+    assert main(["lab", "--copy-only"], course) == 2
     assert "cannot be written: Permission denied" in capsys.readouterr().err
 
 
@@ -168,13 +168,13 @@ def test_a_write_that_is_refused_is_one_sentence_and_exit_code_2(course, capsys,
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(copies.tempfile, "NamedTemporaryFile", lambda *a, **options: refuse(**options))
-    assert main(["lab", "--no-open"], course) == 2
+    assert main(["lab", "--copy-only"], course) == 2
     assert capsys.readouterr().err == f"{course}/work/{NAME}.ipynb cannot be written: Permission denied.\n"
 
 
 def test_the_commands_run_as_a_module(course):
     shutil.copytree(chapters.ROOT / "exercises_tests", course / "exercises_tests",
                     ignore=shutil.ignore_patterns("__pycache__"))
-    done = subprocess.run([sys.executable, "-m", "exercises_tests", "lab", "--no-open"], cwd=course,
+    done = subprocess.run([sys.executable, "-m", "exercises_tests", "lab", "--copy-only"], cwd=course,
                           capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (0, f"Copied {NAME} to work/{NAME}.ipynb.\n")

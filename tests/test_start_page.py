@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 
 import nbformat
 import pytest
@@ -34,7 +33,7 @@ def course(tmp_path):
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata["course"] |= {"builds": "a mean of **your** own", "needs": [98], "title": "Later & <later>"}
     nbformat.write(notebook, path)
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     return course
 
 
@@ -58,42 +57,50 @@ def test_every_chapter_has_a_card_with_a_link_its_question_and_what_it_builds(co
     assert text.count('<a href="ch99_later.ipynb"') == 1
     assert "99 · Later &amp; &lt;later&gt;" in text and "Why <code>x</code> &amp; <em>not</em> &lt;y&gt;?" in text
     assert "You build: <code>total</code>" in text and "a mean of" in text
-    assert "about 15 minutes · needs 98" in text
+    assert "about 15 minutes · needs chapter 98" in text
 
 
 def test_what_has_passed_and_what_is_next(course):
     assert "Begin with chapter 98" in start(course)
     found(course, total="passed")
     text = start(course)
-    assert "Go on with chapter 99" in text and "1 of 3 exercises passed" in text
-    assert "1 of 2 passed" in text and "✓ <a href=\"ch98_sums.ipynb\">" in text  # the other one is extra
-    told = {"passed": 1, "of": 3, "next": "99 · Later & <later>", "path": "ch99_later.ipynb"}
+    assert "Go on with chapter 99" in text
+    assert "<strong>1 of 2 core exercises</strong> and 0 of 1 extra." in text
+    assert "1 of 1 core, 0 of 1 extra passed" in text and '✓ <a href="ch98_sums.ipynb">' in text
+    told = {"passed": 1, "of": 2, "next": "99 · Later & <later>", "path": "ch99_later.ipynb"}
     assert told.items() <= ahead(course).items()
+
+
+def test_at_the_beginning_it_says_what_there_is_and_not_that_nothing_has_passed(course):
+    text = start(course)
+    assert "2 core exercises</strong>, about 1 hours in all, and 1 extra ones" in text
+    assert "You have passed" not in text
 
 
 def test_what_is_borrowed_leads_on_and_counts_as_borrowed(course):
     found(course, total="borrowed")
     text = start(course)
-    assert "Go on with chapter 99" in text and "0 of 2 passed, 1 borrowed" in text
+    assert "Go on with chapter 99" in text and "0 of 1 core, 0 of 1 extra passed, 1 borrowed" in text
 
 
 def test_when_all_is_done_nothing_is_next(course):
     (course / "work" / ".progress.json").write_text(json.dumps({
         NAME: {"total": {"state": "passed"}, "Counter": {"state": "passed"}}, LATER: {"mean": {"state": "passed"}}}))
-    assert "Every core exercise is done." in start(course) and "all 2 passed" in start(course)
+    text = start(course)
+    assert "Every core exercise is done." in text and "1 of 1 core, 1 of 1 extra passed" in text
     assert ahead(course)["next"] == ""
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"ch98_sums": 3}', '{"ch98_sums": {"total": null}}'])
 def test_a_damaged_record_of_progress_counts_as_none(course, text):
     (course / "work" / ".progress.json").write_text(text)
-    assert "0 of 3 exercises passed" in start(course)
+    assert "The course has <strong>2 core exercises</strong>" in start(course)
 
 
 def test_an_edited_page_is_left_alone_and_said(course, capsys):
     path = course / "work" / "start.md"
     path.write_text(path.read_text() + "\nmy own notes\n")
-    assert main(["lab", "--no-open"], course) == 0
+    assert main(["lab", "--copy-only"], course) == 0
     assert path.read_text().endswith("my own notes\n")
     assert "work/start.md was edited and is left alone" in capsys.readouterr().out
 
@@ -114,7 +121,7 @@ def test_a_check_that_finds_something_new_writes_the_page_anew(course, monkeypat
     check_total.__module__ = NAME
     check = judging.check(value=5)(check_total)
     check(lambda: 3)
-    assert "1 of 3 exercises passed" in (course / "work" / "start.md").read_text()
+    assert "You have passed <strong>1 of 2 core exercises</strong>" in (course / "work" / "start.md").read_text()
     monkeypatch.setattr(start_page, "draw", lambda *_: pytest.fail("written again without news"))
     check(lambda: 3)
 
@@ -132,7 +139,8 @@ def test_progress_ends_with_what_comes_next(course, monkeypatch, capsys):
     write_start(course)
     progress()
     said = capsys.readouterr().out
-    assert said.endswith("1 of 3 exercises of the course passed. Go on with: 99 · Later & <later> (ch99_later.ipynb)\n")
+    assert said.endswith("1 of 2 core exercises of the course passed. "
+                         "Go on with: 99 · Later & <later> (ch99_later.ipynb)\n")
 
 
 def test_progress_counts_the_exercises_that_were_never_tried(course, monkeypatch, capsys):
@@ -141,12 +149,12 @@ def test_progress_counts_the_exercises_that_were_never_tried(course, monkeypatch
     write_start(course)
     progress()
     said = capsys.readouterr().out
-    assert "1 of 2 exercises passed" in said and said.count("not tried yet") == 1
+    assert "1 of 1 core exercise passed, 0 of 1 extra" in said and said.count("not tried yet") == 1
 
 
 def test_jupyterlab_keeps_every_style_and_no_blank_line_ends_the_cards(course):
     """Its sanitizer knows colours as rgb() and rgba(), and takes style sheets, scripts and drawings out."""
-    text = page(chapters(course), {NAME: "a", LATER: "b"}, {}, datetime(2027, 1, 2, 3, 4))
+    text = page(chapters(course), {NAME: "a", LATER: "b"}, {})
     html = text[text.index("<p>"):text.rindex("</div>")]
     assert not re.search(r"<(style|script|svg|button)|#[0-9a-f]{3}|var\(|\n\n", html)
     assert html.count("<div") == html.count("</div>") + 1

@@ -22,7 +22,8 @@ AS_ROOT = """\
 JupyterLab does not start as root unless it is told to, because a notebook may do whatever root may: be another user, or
 type make lab ARGS=--allow-root (without make: python -m exercises_tests lab --allow-root)."""
 REMOTE = """\
-On the machine in front of you, type ssh -L 8888:localhost:8888 and this machine's name; then open the address below."""
+No browser is opened here. On the machine in front of you, type ssh -L 8888:localhost:8888 and this machine's name; then
+open the address below there."""
 NO_HOME = "Your home folder cannot be written to, so JupyterLab keeps its settings in work/.jupyter/ this time."
 # Where Jupyter, IPython and matplotlib write, by the variable that says so.
 KEPT_AT_HOME = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
@@ -55,12 +56,12 @@ def prepared(options: list[str], root: Path, environ: Mapping[str, str]) -> Star
                         if name not in environ}
     # As an option, not as a file to open: so the address that is printed leads there as well.
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={work}",
-               f"--LabApp.default_url=/lab/tree/{opening(root)}", "--log-level=WARN", "--LabApp.log_level=WARN",
-               *options]
+               f"--LabApp.default_url=/lab/tree/{opening(root)}", "--log-level=ERROR", "--LabApp.log_level=ERROR"]
     said.append("Starting JupyterLab on the course's start page; Ctrl-C here ends it.")
-    if "SSH_CONNECTION" in environ:
+    if "SSH_CONNECTION" in environ and "BROWSER" not in environ:  # an editor's terminal names one that opens over there
         said.append(REMOTE)
-    return Start(said, command, environment)
+        command.append("--no-browser")
+    return Start(said, command + options, environment)
 
 
 def opening(root: Path) -> str:

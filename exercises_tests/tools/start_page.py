@@ -1,8 +1,9 @@
 """Writes work/start.md, where JupyterLab opens: a card for each chapter, what has passed, and what comes next.
 
 Why Markdown and not a notebook or a page of our own: JupyterLab renders it without a kernel, in its own colours and at
-any width, a link opens a chapter beside it, and no extension has to be installed. The page is written anew by `make
-lab` and whenever a check finds something new. An open page does not follow by itself: JupyterLab reads a file again
+any width, a link opens a chapter beside it, and no extension has to be installed. But it takes drawings out: there is
+no map, as in the book, and each card says which chapters it needs. The page is written anew by `make lab` and whenever
+a check finds something new. An open page does not follow by itself: JupyterLab reads a file again
 when the browser's page is reloaded (a button could do it, but JupyterLab first asks whether the page is trusted). So
 what comes next, and all that there is to pass, also stands in a small file, from which `progress()` at the end of a
 chapter tells it at once.
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -54,12 +54,14 @@ def draw(path: Path, root: Path) -> None:
     """Write the page, unless somebody has edited it, and beside it what comes next."""
     known, found = chapters(root), found_so_far(path.parent)
     ahead, where = next_of(known, found), {chapter.name: file_of(chapter, root) for chapter in known}
+    passed, of, _, _ = in_all(known, found)
     if not path.exists() or untouched(path):
-        write(path, page(known, where, found, datetime.now()))
+        write(path, page(known, where, found))
     write(path.with_name(AHEAD), json.dumps({
-        "passed": count_passed(known, found), "of": sum(len(chapter.exercises) for chapter in known),
+        "passed": passed, "of": of,
         "next": f"{number(ahead)} · {ahead.title}" if ahead else "", "path": where[ahead.name] if ahead else "",
-        "points": {chapter.name: {one.id: one.points for one in chapter.exercises} for chapter in known}}))
+        "points": {chapter.name: {one.id: one.points for one in chapter.exercises} for chapter in known},
+        "extra": {chapter.name: [one.id for one in chapter.exercises if one.level != "core"] for chapter in known}}))
 
 
 def file_of(chapter: Chapter, root: Path) -> str:
@@ -74,9 +76,17 @@ def next_of(known: list[Chapter], found: dict) -> Chapter | None:
     return next((chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))), None)
 
 
-def count_passed(known: list[Chapter], found: dict) -> int:
-    return sum(state_of(found.get(chapter.name, {}).get(exercise.id, {})) == "passed"
-               for chapter in known for exercise in chapter.exercises)
+def counted(chapter: Chapter, found: dict[str, dict]) -> tuple[int, int, int, int]:
+    """Return how many of how many core exercises have passed, and how many of how many extra ones."""
+    core, extra = ([state_of(found.get(one.id, {})) == "passed" for one in chapter.exercises
+                    if (one.level == "core") == is_core] for is_core in (True, False))
+    return sum(core), len(core), sum(extra), len(extra)
+
+
+def in_all(known: list[Chapter], found: dict) -> tuple[int, int, int, int]:
+    """Return the same of all chapters."""
+    counts = [counted(chapter, found.get(chapter.name, {})) for chapter in known]
+    return tuple(map(sum, zip(*counts, strict=True))) if counts else (0, 0, 0, 0)
 
 
 def found_so_far(work: Path) -> dict[str, dict[str, dict]]:
@@ -100,10 +110,9 @@ def untouched(path: Path) -> bool:
     return first + "\n" == MARK.format(digest(rest))
 
 
-def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str, dict]], now: datetime) -> str:
+def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str, dict]]) -> str:
     """Return the page as Markdown whose first line tells whether it was edited."""
-    ahead, passed = next_of(known, found), count_passed(known, found)
-    count = sum(len(chapter.exercises) for chapter in known)
+    ahead, hours = next_of(known, found), round(sum(map(minutes, known)) / 60)
     cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
                       for chapter in known)
     text = f"""# {TITLE}
@@ -113,15 +122,15 @@ served. In each chapter you guess a number, run real processes that send each ot
 does it better, and are told in one sentence whether it is right. Your laptop is enough.
 
 <p>{lead(ahead, where, found)}</p>
-<p><strong>{passed} of {count} exercises passed</strong> by {now:%A, %H:%M}. Reload the page in your browser to see what
-has passed since.</p>
+<p>{so_far(in_all(known, found), hours)} Reload this page to see what you have passed.</p>
 <div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px">
 {cards}
 </div>
 
 **How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The blue
 mark above shows which chapter comes next; a chapter that needs no other can be read at any time. Nothing overwrites
-your copies: `make update` in a terminal brings newer chapters and keeps your answers.
+your copies: `make update` in a terminal brings newer chapters and keeps your answers. Where a chapter does not find
+`course_lib`, run `%pip install -e ..` in a cell of its own, then restart the kernel.
 """
     return MARK.format(digest(text)) + text
 
@@ -145,19 +154,27 @@ def lead(ahead: Chapter | None, where: dict[str, str], found: dict) -> str:
     return f'<a href="{quote(where[ahead.name])}" style="{BUTTON}">{words}</a>'
 
 
+def so_far(counts: tuple[int, int, int, int], hours: int) -> str:
+    """Return what has passed, or at the beginning what there is."""
+    passed, core, more, extra = counts
+    others = f" and {more} of {extra} extra" if extra else ""
+    if passed + more:
+        return f"You have passed <strong>{passed} of {core} core exercises</strong>{others}."
+    others = f", and {extra} extra ones" if extra else ""
+    return f"The course has <strong>{core} core exercises</strong>, about {hours} hours in all{others}."
+
+
 def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> str:
     """Return a chapter's card, in lines that are all HTML: a blank one would end it."""
-    total = len(chapter.exercises)
-    passed = sum(state_of(found.get(exercise.id, {})) == "passed" for exercise in chapter.exercises)
+    passed, core, more, extra = counted(chapter, found)
     borrowed = sum(state_of(found.get(exercise.id, {})) == "borrowed" for exercise in chapter.exercises)
-    whole = total and passed == total
     colour = NEXT if is_next else PASSED if done(chapter, found) else OPEN
-    mark = "✓ " if done(chapter, found) and total else "▶ " if is_next else ""
-    others = needs(chapter)
+    mark = "✓ " if done(chapter, found) and core else "▶ " if is_next else ""
+    needed = needs(chapter)
     facts = [f"about {minutes(chapter)} minutes" if minutes(chapter) else "",
-             "needs " + listed(others) if others else ""]
-    score = f"all {total} passed" if whole else f"{passed} of {total} passed"
-    score += f", {borrowed} borrowed" if borrowed else ""
+             f"needs chapter{'s' * (len(needed) > 1)} {listed(needed)}" if needed else ""]
+    others = f", {more} of {extra} extra" if extra else ""
+    score = f"{passed} of {core} core{others} passed" + (f", {borrowed} borrowed" if borrowed else "")
     lines = [
         f'<div style="{CARD.format(colour, 0.14 if is_next else 0.05)}">',
         f'<div style="font-size: 115%; font-weight: 600">{mark}<a href="{href}">'
@@ -165,7 +182,7 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
         f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
         f'<div style="font-size: 90%; overflow-wrap: anywhere">You build: {html(builds(chapter))}</div>',
         f'<div style="font-size: 90%; margin-top: 6px">{" · ".join(filter(None, facts))}</div>',
-        bar(passed / total if total else 0.0),
+        bar(passed / core if core else 0.0),
         f'<div style="font-size: 90%">{score}</div>',
         "</div>",
     ]

@@ -257,6 +257,16 @@ def test_the_picture_follows_the_hand_and_nothing_below_it_moves(ring):
     assert len(follow(ring, "ring_picture")["step"]["followed after ms"]) == 8  # and back to where it started
 
 
+@pytest.mark.parametrize(("name", "drawn"), [("crossover", ".course-drawn"), ("ring_picture", ".course-picture")])
+def test_the_paper_of_a_picture_is_grey_in_the_dark_theme_only(ring, name, drawn):
+    seen = {}
+    for theme, title in THEMES.items():
+        ring.theme(title)
+        seen[theme] = ring.find(name).locator(drawn).first.evaluate("node => getComputedStyle(node).filter")
+    ring.theme(THEMES["light"])
+    assert seen == {"light": "none", "dark": "brightness(0.8)"}
+
+
 def test_steps_play_by_themselves_and_stop_at_the_end(ring):
     cell = ring.find("ring_picture")
     slider = cell.get_by_role("slider", name="step")
