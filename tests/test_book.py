@@ -139,6 +139,22 @@ def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stresse
     assert 'id="term-Not"' not in text and f'href="{NAME}.html#ch98-in-title"' in text
 
 
+@pytest.mark.parametrize("sentence, term, is_one", [
+    ("A **node** is one computer.", "node", True),
+    ("In a **tree** each round halves the number of ranks that still hold a part.", "tree", True),
+    ("**Optimizer step**: the optimizer moves each weight a little against its gradient.", "Optimizer step", True),
+    ("**QLoRA** ([a paper](https://a.org)) also stores the frozen matrices in 4 bits.", "QLoRA", True),
+    ("Work with fewer of them than its ridge point is **memory-bound**: it waits for bytes.", "memory-bound", True),
+    ("**FSDP** when weights and gradients no longer fit, and each GPU has many tokens.", "FSDP", False),
+    ("**Sequence parallelism** removes this rest, and nothing else does so.", "Sequence parallelism", False),
+    ("- **trips**: a dispatch takes about 45 µs to start, and a combine takes 65.", "trips", False),
+    ("Each parameter becomes a **DTensor**:", "DTensor", False),
+    ("In backward, GPU 1 sends back the gradient of x, called **x.grad**.", "x.grad", False),
+])
+def test_a_bold_word_is_in_the_glossary_only_where_the_sentence_says_what_it_is(docs, sentence, term, is_one):
+    assert docs("reference_pages").defines(sentence, term) is is_one
+
+
 def test_each_chapter_of_the_course_defines_terms_that_the_glossary_finds(docs):
     found = docs("reference_pages").definitions(CHAPTERS)
     assert {"rank", "all-reduce", "bucket", "schedule", "kv cache"} <= {one.term.lower() for one in found}
