@@ -137,8 +137,9 @@ def defines(sentence: str, term: str) -> bool:
     bold = re.escape(f"**{term}**")
     named = rf"\b(?:an?|the|its|their|called|calls?|call it|calls it|name|named|names|term|means?|or|is)\s+{bold}"
     aside = r"(?:\s+\((?:[^()]|\([^()]*\))*\)|, such as [^,]+|\s+and \*\*[^*]+\*\*)?"
-    subject = (rf"{bold}s?{aside},?\s+(?:also )?(?:is|are|means?|says|has|holds|keeps|cuts|gives|splits|puts|stores|adds|"
-               r"replaces|computes|joins|writes|freezes|works|lets|looks|goes|prevents|records|starts|which|\$=)(?!\w)")
+    subject = (rf"{bold}s?{aside},?\s+(?:also )?(?:is|are|means?|says|has|holds|keeps|cuts|gives|splits|puts|stores|"
+               r"adds|replaces|computes|joins|writes|freezes|works|lets|looks|goes|prevents|records|starts|which|\$=)"
+               r"(?!\w)")
     opens = rf"^(?:[-*]\s+|\d+\.\s+)?(?:In (?:the |an? )?{bold}" + rf"|{bold}:" * name[0].isupper() + ")"
     return re.search(f"{named}|{subject}|{opens}", sentence) is not None  # in small letters it is a list's label
 
