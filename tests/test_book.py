@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from small_course import NAME, cells, code, make_course, save
 
@@ -63,7 +64,8 @@ def ran(tmp_path_factory) -> Path:
     bar = code("bar", "print('  0%|   |\\r 50%|#  |\\r      \\rdone')")
     guess = code("guess", "guess_sum = None  # your number, apples", "prediction")
     told = code("told", "def compare(guess, seen):\n    print('no guess   measured', seen)\n\n\ncompare(guess_sum, 7)")
-    root = course_with(tmp_path, bar, guess, told, code("panel", DRAW))
+    seen = new_markdown_cell("Seven, because six were eaten.\n\nSo much for apples.", id="seen")
+    root = course_with(tmp_path, bar, guess, told, seen, code("panel", DRAW))
     save(root / "notebooks" / "ch99_more.ipynb", [
         new_markdown_cell("# More\n\n**What more?** You need chapter 98 and its `total`.", id="title"),
         code("x", "print(1)")], name="ch99_more")
@@ -86,6 +88,18 @@ def small(ran, tmp_path) -> Path:
     return Path(shutil.copytree(ran, tmp_path / "course"))
 
 
+@pytest.fixture(scope="module")
+def made(ran, tmp_path_factory) -> Path:
+    """The book of that course."""
+    root = Path(shutil.copytree(ran, tmp_path_factory.mktemp("made") / "course"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(MAKERS))
+        importlib.import_module("book").write_book([], root / "book", root=root)
+    for name in MODULES:
+        sys.modules.pop(name, None)
+    return root / "book"
+
+
 def test_the_book_of_a_small_course(docs, small, capfd):
     folder = small / "book"
     assert docs("book").write_book([], folder, root=small, jobs=2) == []
@@ -103,6 +117,55 @@ def test_the_book_of_a_small_course(docs, small, capfd):
     more = (folder / "ch99_more.html").read_text()
     assert f'href="{NAME}.html#ch98-total"' in more and f'href="{NAME}.html#ch98"' in more
     assert f'href="{NAME}.html"' in (folder / "index.html").read_text()
+
+
+def test_what_was_measured_and_the_paragraph_that_tells_it_are_folded_until_there_is_a_guess(made):
+    soup = BeautifulSoup((made / f"{NAME}.html").read_text(), "html.parser")
+    (fold,) = soup.select("details.measured")
+    assert not fold.has_attr("open") and "compare(" not in fold.text
+    assert "measured 7" in fold.text and "Seven, because" in fold.text and "So much for apples" not in fold.text
+    fold.extract()
+    assert "Seven, because" not in soup.text and "So much for apples" in soup.text and "compare(" in soup.text
+
+
+@pytest.mark.parametrize("said, first", [
+    ("(here)=\nIn neither.\n\nMore.", "(here)=\nIn neither."),
+    ("(here)=\nIt takes\n\n$$T = S$$\n\nwhich is much.\n\nMore.", "(here)=\nIt takes\n\n$$T = S$$\n\nwhich is much."),
+    ("(here)=\n(there)=\n## A heading\n\nMore.", ""),
+    ("(here)=\n**Predict.** How many?\n\nMore.", ""),
+])
+def test_the_paragraph_that_tells_the_answer_ends_with_a_sentence_and_is_no_heading(docs, said, first):
+    chapter_page = docs("chapter_page")
+    assert chapter_page.told_at_once(said)[0] == first
+    assert "More." in chapter_page.told_at_once(said)[1]
+
+
+def test_what_a_check_said_below_a_stub_is_folded_as_that_of_a_right_answer(made):
+    soup = BeautifulSoup((made / f"{NAME}.html").read_text(), "html.parser")
+    prompts = [fold.summary.text.strip() for fold in soup.select("details.below-input")]
+    assert prompts and {" ".join(dict.fromkeys(prompt.split("\n"))) for prompt in prompts} == {
+        "What the check says of a right answer"}
+
+
+def test_the_search_has_the_text_of_each_section_and_no_folded_answer(made):
+    written = (made / "_static" / "texts.js").read_text()
+    texts = json.loads(written.removeprefix("const courseTexts = ").removesuffix(";\n"))
+    (words,) = [one for one in texts[NAME] if one[1] == "Words"]
+    assert words[2].startswith("A total is the sum of what all ranks bring") and words[0] == "ch98-at-title-1"
+    assert "get_world_size" not in written and "measured 7" not in written and "Seven, because" not in written
+    assert "texts.js" in (made / "search.html").read_text()
+    assert "texts.js" not in (made / "index.html").read_text()
+
+
+def test_a_fraction_in_the_text_of_the_search_has_its_line(docs):
+    page = "<section id=a><h2>T</h2><p>Is <math><mfrac><mi>S</mi><mi>B</mi></mfrac></math>.</p></section>"
+    assert docs("search_texts").sections(f"<article>{page}</article>") == [["a", "T", "Is S/B.", ""]]
+
+
+def test_six_columns_of_the_map_fit_beside_the_list_of_chapters_on_a_small_screen(docs):
+    landing = docs("landing")
+    wide = max(landing.columns(CHAPTERS).values()) * (landing.BOX + landing.GAP) + landing.BOX + 4
+    assert wide <= 720  # pixels: a page's text in a window of 1024
 
 
 def test_the_map_has_a_line_from_each_chapter_that_is_needed_and_not_by_way_of_another(docs):
@@ -137,6 +200,22 @@ def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stresse
     text = (folder / "glossary.html").read_text()
     assert 'id="term-total"' in text and "is the sum of what all ranks bring" in text
     assert 'id="term-Not"' not in text and f'href="{NAME}.html#ch98-in-title"' in text
+
+
+@pytest.mark.parametrize("sentence, term, is_one", [
+    ("A **node** is one computer.", "node", True),
+    ("In a **tree** each round halves the number of ranks that still hold a part.", "tree", True),
+    ("**Optimizer step**: the optimizer moves each weight a little against its gradient.", "Optimizer step", True),
+    ("**QLoRA** ([a paper](https://a.org)) also stores the frozen matrices in 4 bits.", "QLoRA", True),
+    ("Work with fewer of them than its ridge point is **memory-bound**: it waits for bytes.", "memory-bound", True),
+    ("**FSDP** when weights and gradients no longer fit, and each GPU has many tokens.", "FSDP", False),
+    ("**Sequence parallelism** removes this rest, and nothing else does so.", "Sequence parallelism", False),
+    ("- **trips**: a dispatch takes about 45 µs to start, and a combine takes 65.", "trips", False),
+    ("Each parameter becomes a **DTensor**:", "DTensor", False),
+    ("In backward, GPU 1 sends back the gradient of x, called **x.grad**.", "x.grad", False),
+])
+def test_a_bold_word_is_in_the_glossary_only_where_the_sentence_says_what_it_is(docs, sentence, term, is_one):
+    assert docs("reference_pages").defines(sentence, term) is is_one
 
 
 def test_each_chapter_of_the_course_defines_terms_that_the_glossary_finds(docs):

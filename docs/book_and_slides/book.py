@@ -23,13 +23,14 @@ from landing import landing, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
 from reference_pages import exercises, exercises_of, glossary
+from search_texts import search_texts
 from slides import write_slides
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find
 from exercises_tests.tools.copies import write
 
 LOOK = Path(__file__).with_name("look")
-STATIC = ("book.css", "book.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt")
+STATIC = ("book.css", "book.js", "search.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt")
 TITLE = "Distributed training and serving of large language models"
 LEFT_OUT = ("_sources", "objects.inv", ".buildinfo")  # of what Sphinx makes: nobody who reads needs it
 OURS = ".course-book"  # stands in a folder that this command wrote
@@ -70,7 +71,9 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
     whole = [chapter for chapter in there if run[chapter.name].cells[0].get("id") != "failed"]
     pages = written(book, run, answers, whole)
     lay_out(source, pages)
-    mirrored(sphinx(source), folder)
+    made = sphinx(source)
+    write(made / "_static" / "texts.js", search_texts(made))
+    mirrored(made, folder)
     for chapter in whole:
         write_slides(chapter, run[chapter.name], folder, source / PICTURES)
     return failed

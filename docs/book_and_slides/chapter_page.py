@@ -6,6 +6,7 @@ A page is a notebook again, which myst-nb reads; what it would not know how to s
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import html
 import io
@@ -27,6 +28,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 PICTURES = "_static/pictures"  # beside the pages
 FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
+FOLD = '<details class="measured"><summary>Open when you have guessed: what was measured</summary>'
+CHECKED = "What the check says of a right answer"
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
 
 
@@ -76,14 +79,24 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     """Return a chapter that has run as a page."""
     stubs = {cell["id"]: cell.source for cell in tagged(chapter.notebook, "exercise")}
     cells: list[NotebookNode] = []
+    asked, fold = asking(notebook), False  # whether the fold of what was measured is open
     for cell in notebook.cells:
+        said = text(cell.source, chapter, book, cell["id"]) if cell.cell_type == "markdown" else ""
+        if fold:  # the text that follows begins with the answer
+            first, said = told_at_once(said)
+            cells += [new_markdown_cell(part, id=f"{cell['id']}-{place}")
+                      for place, part in enumerate([first, "</details>"]) if part]
+            fold = False
         if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in made.source for made in cells):
             to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
             cells.append(new_markdown_cell(to, id=f"{cell['id']}-here"))
-        if cell.cell_type == "markdown":
-            cells.append(new_markdown_cell(text(cell.source, chapter, book, cell["id"]), id=cell["id"]))
+        if said:
+            cells.append(new_markdown_cell(said, id=cell["id"]))
         elif cell.cell_type == "code":
             cells += code(cell, stubs.get(cell["id"]), book, answers)
+            if fold := cell["id"] in asked and bool(cell.outputs):
+                cells += [new_markdown_cell(FOLD, id=f"{cell['id']}-fold"), below(cells[-1])]
+    cells += [new_markdown_cell("</details>", id="fold-end")] * fold
     return NotebookNode(nbformat=4, nbformat_minor=5, cells=cells, metadata={
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
         "language_info": {"name": "python"}})
@@ -171,11 +184,37 @@ def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> lis
     if "imports" in marks:
         cell.metadata["tags"] = [*marks, "hide-input"]
         cell.metadata["mystnb"] = {"code_prompt_show": "Imports", "code_prompt_hide": "Imports"}
-    elif re.search(r"^\s*compare\(", cell.source, re.MULTILINE):  # guess first
+    elif "check" in marks:  # the stub stands above, but the answer was run
         cell.metadata["tags"] = [*marks, "hide-output"]
-        prompt = "Open when you have guessed: what was measured"
-        cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
+        cell.metadata["mystnb"] = {"code_prompt_show": CHECKED, "code_prompt_hide": CHECKED}
     return [cell]
+
+
+def asking(notebook: NotebookNode) -> set[str]:
+    """Return the ids of the cells that compare with a guess, and so tell what was to be guessed."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and "exercise" not in tags(cell)]
+    names = {name for cell in cells if "prediction" in tags(cell)
+             for name in re.findall(r"^(\w+)\s*=", cell.source, re.MULTILINE)}
+    return {cell["id"] for cell in cells if "prediction" not in tags(cell)
+            and names.intersection(re.findall(r"\w+", cell.source))}
+
+
+def below(cell: NotebookNode) -> NotebookNode:
+    """Take what a cell put out from it, and return it as a cell of its own."""
+    alone = copy.deepcopy(cell)
+    alone["id"] = f"{cell['id']}-below"
+    alone.metadata["tags"] = [*tags(cell), "remove-input"]
+    cell["outputs"] = []
+    return alone
+
+
+def told_at_once(said: str) -> tuple[str, str]:
+    """Return a text's first paragraph, with what it leads to, and the rest."""
+    if not re.match(r"\s*\(.*\)=\n(?![(#<|`]|\*\*Predict)", said):
+        return "", said
+    parts = said.strip().split("\n\n")
+    end = next((place for place, part in enumerate(parts) if re.search(r"[.?!][*)]*$", part)), 0) + 1
+    return "\n\n".join(parts[:end]), "\n\n".join(parts[end:])
 
 
 def guess(line: str) -> str:

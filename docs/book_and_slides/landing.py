@@ -16,8 +16,8 @@ from chapter_page import Book
 from exercises_tests.tools.chapters import Chapter
 from exercises_tests.tools.course_map import minutes, needs, number, question
 
-BOX, HIGH, GAP, ROW = 132, 66, 28, 82  # of the map, in pixels; five columns are as wide as a page's text
-LETTERS = 19  # of a line in a box
+BOX, HIGH, GAP, ROW = 103, 82, 18, 98  # of the map, in pixels; six columns are as wide as a page of a small screen
+LETTERS = 13  # of a line in a box
 
 
 def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:
@@ -61,11 +61,10 @@ def chapter_map(book: Book) -> str:
             lines.append(way(spots[other], (x, y), spots.values()))
         titles = "".join(
             f'<text x="{x + 8:g}" y="{y + 19 + 16 * place:g}" class="name">{html.escape(line)}</text>'
-            for place, line in enumerate(wrap(f"{number(chapter)} · {chapter.title}", LETTERS, max_lines=2)))
+            for place, line in enumerate(wrap(f"{number(chapter)} · {chapter.title}", LETTERS, max_lines=3)))
         boxes.append(
             f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="8"/>'
-            f'{titles}<text x="{x + 8:g}" y="{y + 56:g}">{len(chapter.exercises)} exercises, '
-            f"{minutes(chapter)} min</text></a>")
+            f'{titles}<text x="{x + 8:g}" y="{y + 72:g}">{minutes(chapter)} min</text></a>')
     wide = max((x for x, _ in spots.values()), default=0) + BOX
     names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
                       for chapter in book.chapters)
@@ -136,7 +135,8 @@ core exercises together take about {hours} hours (estimated).
 ## Read here, write there
 
 These pages hold the whole course: the text, the pictures, the numbers that were measured when the pages were made, and
-the answers, folded. Guess before you unfold. To write the answers yourself and have them checked, take the notebooks:
+the answers, folded. Guess before you unfold. What follows an exercise was measured with a right answer. To
+write the answers yourself and have them checked, take the notebooks:
 
 ```
 make lab     # in a copy of the repository: sets up Python, opens the chapters in JupyterLab

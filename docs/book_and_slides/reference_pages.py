@@ -21,14 +21,15 @@ STRESSED = {
     "a", "active", "after", "all", "also", "average", "before", "each", "everybody", "forward", "backward",
     "ideal", "mean", "new", "none", "not", "once", "only", "same", "start", "twice", "when", "why", "your", "x",
     "f", "g", "i", "w", "full", "selective", "weights", "gradients", "predict", "working", "recomputed", "peak",
-    "hybrid", "pipelines", "simulated", "state",
+    "hybrid", "pipelines", "simulated", "state", "optimizer", "floor", "identity", "weight", "factor", "row",
+    "tooth", "split chunks",
 }
 OPENINGS = {
-    "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "nothing", "only", "one",
+    "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "not", "nothing", "only", "one",
     "the", "what", "where", "plain",
 }
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*`\[$])|\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)|\n(?=\|)")
-DANGLING = re.compile(r"(?:This|That|It|These|They|Such|Both|Here)\b")
+DANGLING = re.compile(r"(?:This|That|It|Its|These|They|Such|Both|Here|To each of them)\b|In .* this is called")
 
 
 @dataclass(frozen=True)
@@ -127,22 +128,28 @@ def definitions(chapters: list[Chapter]) -> list[Definition]:
 def defines(sentence: str, term: str) -> bool:
     """Return whether a sentence says what a term in bold is: it is named, or is the subject of what follows."""
     name = term.strip("`")
-    if name.lower() in STRESSED or name.lower().split()[0] in OPENINGS or len(sentence) < 40:
+    if name.lower() in STRESSED or name.lower().split()[0] in OPENINGS or len(sentence) < 25:
         return False
-    if re.search(r"[.?!:=→%\d]$|^\d", name) or len(name.split()) > 3:
+    if re.search(r"[.?!:=→%\d]$|^\d|\.\w", name) or len(name.split()) > 3:
+        return False
+    if sentence.endswith(":") and len(sentence) < 40:  # it only announces what comes
         return False
     bold = re.escape(f"**{term}**")
-    named = rf"\b(?:a|an|the|its|their|called|calls?|call it|calls it|name|named|names|term|means?|or)\s+{bold}"
-    subject = rf"{bold}s?(?:\s+\([^)]*\))?,?\s+(?:is|are|means?|says|has|holds|keeps|cuts|gives|splits|tells|puts)\b"
-    opens = rf"^(?:[-*]\s+|\d+\.\s+)?(?:A |An |The |In |In the )?{bold}"
-    return re.search(f"{named}|{subject}|{opens}", sentence) is not None
+    named = rf"\b(?:an?|the|its|their|called|calls?|call it|calls it|name|named|names|term|means?|or|is)\s+{bold}"
+    aside = r"(?:\s+\((?:[^()]|\([^()]*\))*\)|, such as [^,]+|\s+and \*\*[^*]+\*\*)?"
+    subject = (rf"{bold}s?{aside},?\s+(?:also )?(?:is|are|means?|says|has|holds|keeps|cuts|gives|splits|puts|stores|"
+               r"adds|replaces|computes|joins|writes|freezes|works|lets|looks|goes|prevents|records|starts|which|\$=)"
+               r"(?!\w)")
+    opens = rf"^(?:[-*]\s+|\d+\.\s+)?(?:In (?:the |an? )?{bold}" + rf"|{bold}:" * name[0].isupper() + ")"
+    return re.search(f"{named}|{subject}|{opens}", sentence) is not None  # in small letters it is a list's label
 
 
 def glossary(book: Book) -> str:
     """Return the glossary as a page."""
     entries = []
     for known in definitions(book.chapters):
-        said = linked(re.sub(r"\*\*(.+?)\*\*", r"*\1*", known.sentence), known.chapter, book)
+        sentence = re.sub(r"[:;]$", ".", known.sentence)  # what came next is not here
+        said = linked(re.sub(r"\*\*(.+?)\*\*", r"*\1*", sentence), known.chapter, book)
         where = f"[chapter {number(known.chapter)}](#{known.to})"
         entries.append(f"{known.term}\n    {said} ({where})")
     return "\n".join(["(glossary)=\n# Glossary\n", "The sentence that defines each term where it first appears, and a "

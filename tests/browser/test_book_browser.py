@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 from opened import SEEN, SMALL
+from PIL import Image, ImageStat
 
 from exercises_tests.tools.chapters import ROOT, chapters, find, tags
 
@@ -70,6 +72,13 @@ FOLLOWED = """async (panel) => {
     }
     return [...taken.values()];
 }"""
+
+# What is wider than its place: code may not be, and other boxes move, and are marked.
+CUT = """() => [...document.querySelectorAll("article *")].filter((part) => {
+    if (part.closest("math, svg") || part.scrollWidth <= part.clientWidth + 1 || !part.clientWidth) return false;
+    const moves = getComputedStyle(part).overflowX;
+    return moves !== "visible" && !(moves === "auto" && part.classList.contains("wider") && part.tagName !== "PRE");
+}).map((part) => `${part.tagName} ${part.className} ${part.clientWidth} < ${part.scrollWidth}`)"""
 
 LETTERS = """() => {
     const counts = [];
@@ -169,7 +178,47 @@ def test_the_search_finds_a_word_from_disk(opened):
     page.fill(".sidebar-search", "bandwidth")
     page.press(".sidebar-search", "Enter")
     page.wait_for_selector("#search-results li a")
-    assert page.locator("#search-results li a").count() > 3
+    assert page.locator("#search-results li").count() > 3
+
+
+def test_a_result_of_the_search_shows_the_text_around_the_words_and_leads_to_their_section(opened):
+    page = opened("search.html")
+    page.goto(page.url + "?q=latencies")  # the book says latency
+    first = page.locator("#search-results li:has(p.context a)").first
+    first.wait_for()
+    assert "latency" in first.locator("p.context mark").first.inner_text().lower()
+    assert len(first.locator("p.context").first.inner_text()) > 100
+    first.locator("p.context a").first.click()
+    assert page.evaluate("document.getElementById(location.hash.slice(1)).textContent").lower().count("latency") > 0
+
+
+def test_the_map_is_whole_on_every_screen_but_a_phone_where_it_moves_in_its_own_box(opened):
+    page = opened("index.html")
+    for wide in (1024, 1280, 1440):
+        page.set_viewport_size({"width": wide, "height": 900})
+        assert page.locator(".map").evaluate("map => map.scrollWidth <= map.clientWidth"), wide
+        assert page.locator(".map").evaluate(SMALL) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator(".map.wider").evaluate("map => map.scrollLeft = 9999")
+    edges = page.locator(".map rect").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+    assert max(edges) < 390
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_cut_what_is_too_wide_moves_in_a_box_that_says_so(opened, name):
+    page = opened(f"{name}.html", "phone")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    for size in ("phone", "narrow", "projector"):
+        page.set_viewport_size(dict(zip(("width", "height"), SIZES[size], strict=True)))
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate(CUT) == [], size
+
+
+def test_a_link_to_the_text_in_a_fold_opens_it(opened):
+    page = opened(f"{NAMES[0]}.html")
+    inside = page.locator("details.measured [id^=ch00-in]").first.get_attribute("id")
+    page.evaluate("to => location.hash = to", inside)
+    page.wait_for_function("to => document.getElementById(to).closest('details').open", arg=inside)
 
 
 def test_a_formula_is_drawn_with_the_books_own_font(opened):
@@ -184,6 +233,11 @@ def test_in_the_dark_pages_are_dark_and_so_are_pictures(opened):
     assert max(light[:3]) < 60
     filters = page.evaluate("[...document.querySelectorAll('.cell_output img')].map((i) => getComputedStyle(i).filter)")
     assert filters and all("invert" in one for one in filters)
+    picture = page.locator("figure.picture img:visible").first
+    picture.scroll_into_view_if_needed()
+    picture.evaluate("one => one.decode()")
+    shades = Image.open(io.BytesIO(picture.screenshot())).convert("L")
+    assert ImageStat.Stat(shades).median[0] < 70 and shades.getextrema()[1] > 180  # a dark ground with light letters
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -213,7 +267,7 @@ def test_a_panel_whose_slider_is_a_step_plays_to_its_end(opened):
 def test_a_guess_stays_and_stands_beside_the_measurement(opened):
     page = opened(f"{NAMES[0]}.html")
     page.locator(".guess input").first.fill("17")
-    page.locator("details.below-input").first.locator("summary").click()
+    page.locator("details.measured").first.locator("summary").click()
     assert page.locator(".guessed").first.inner_text() == "Your guess: 17"
 
 

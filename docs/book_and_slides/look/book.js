@@ -1,11 +1,14 @@
-// A guess that is written down stands beside what was measured, once that is unfolded.
+// A guess that is written down stands beside what was measured, once that is unfolded; a box that is wider than its
+// place is marked.
 "use strict";
+
+const BOXES = ".map, figure.picture, .course-picture, .formula, .table-wrapper";
 
 function guesses() {
   const names = [...document.querySelectorAll(".guess input")];
-  for (const fold of document.querySelectorAll("details.below-input")) {
-    const code = fold.closest(".cell").querySelector(".cell_input");
-    const asked = code ? names.filter((field) => code.textContent.includes(field.name)) : [];
+  for (const fold of document.querySelectorAll("details.measured")) {
+    const code = fold.previousElementSibling;
+    const asked = names.filter((field) => code.textContent.includes(field.name));
     fold.addEventListener("toggle", () => {
       fold.querySelector(".guessed")?.remove();
       const told = asked.filter((field) => field.value.trim());
@@ -19,4 +22,16 @@ function guesses() {
   }
 }
 
+function wider() {
+  const watch = new ResizeObserver((seen) => {
+    for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
+      box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+    }
+  });
+  for (const box of document.querySelectorAll(BOXES)) {
+    for (const one of [box, ...box.children]) watch.observe(one);
+  }
+}
+
 guesses();
+wider();

@@ -26,7 +26,7 @@ html_copy_source = False
 html_use_index = False  # the glossary is one
 html_show_sphinx = False
 html_show_copyright = False
-html_show_search_summary = False  # it is fetched, and a page opened from disk may fetch nothing
+html_show_search_summary = False  # it is fetched, and a page opened from disk may fetch nothing: search.js shows one
 pygments_style = "friendly"
 pygments_dark_style = "native"
 highlight_language = "python"
@@ -46,5 +46,12 @@ def formula(self, node):
     raise nodes.SkipNode
 
 
+def on_search(app, page, template, context, tree):
+    """Bring to the page of the search what shows the text around a word."""
+    for name in ("texts.js", "search.js") if page == "search" else ():
+        app.add_js_file(name, loading_method="defer")
+
+
 def setup(app):
+    app.connect("html-page-context", on_search)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))

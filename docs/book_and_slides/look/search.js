@@ -1,0 +1,58 @@
+// Below each result of the search: the sections in which its words stand, as links, with the text around the words.
+"use strict";
+
+const ROOM = 220;  // letters of an excerpt
+
+const asked = splitQuery((new URLSearchParams(location.search).get("q") || "").toLowerCase());
+const words = asked.filter((word) => !stopwords.has(word)).map((word) => {
+  const stem = new Stemmer().stemWord(word).replace(/[iy]$/, "[iy]");
+  return new RegExp(`(?<![\\p{L}\\p{N}_])(?:${word}|${stem})[\\p{L}\\p{N}_]*`, "giu");
+});
+
+function excerpt(text) {
+  const within = (place) => words.filter((word) => text.slice(place, place + ROOM / 2).search(word) >= 0).length;
+  const places = words.flatMap((word) => [...text.matchAll(word)].map((match) => match.index));
+  const first = places.reduce((best, place) => within(place) > within(best) ? place : best, places[0] ?? 0);
+  const from = first > ROOM / 2 ? text.indexOf(" ", first - ROOM / 2) + 1 : 0;
+  const cut = text.slice(from, from + ROOM), more = from + ROOM < text.length;
+  const line = document.createElement("span");
+  line.append(from ? "… " : "");
+  let last = 0;
+  const marks = words.flatMap((word) => [...cut.matchAll(word)]).sort((one, other) => one.index - other.index);
+  for (const {0: word, index} of marks) {
+    if (index < last) continue;
+    const mark = document.createElement("mark");
+    mark.textContent = word;
+    line.append(cut.slice(last, index), mark);
+    last = index + word.length;
+  }
+  line.append(more ? `${cut.slice(last).replace(/\s\S*$/, "")} …` : cut.slice(last));
+  return line;
+}
+
+function explain(item) {
+  const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
+  const known = courseTexts[page.replace(/\.html$/, "")] || [];
+  // In prose rather than in code, and all words rather than some.
+  const ways = [["every", 2], ["every", 3], ["some", 2], ["some", 3]].map(([how, part]) => known
+    .filter((one) => words[how]((word) => `${one[1]} ${one[part]}`.search(word) >= 0))
+    .map(([to, title, ...texts]) => [to, title, texts[part - 2]]));
+  const some = ways.find((way) => way.length) || [];
+  for (const [to, title, text] of anchor ? known.filter((one) => one[0] === anchor) : some.slice(0, 3)) {
+    const found = item.appendChild(document.createElement("p"));
+    found.className = "context";
+    if (!anchor) {
+      const link = found.appendChild(document.createElement("a"));
+      link.href = `${page}#${to}`;
+      link.textContent = title;
+      found.append(": ");
+    }
+    found.append(excerpt(text));
+  }
+}
+
+new MutationObserver((changes) => {
+  for (const item of changes.flatMap((change) => [...change.addedNodes])) {
+    if (item.matches?.("li")) explain(item);
+  }
+}).observe(document.getElementById("search-results"), {childList: true, subtree: true});

@@ -1,0 +1,33 @@
+"""Writes what the search shows of each section: Sphinx would fetch it, which pages opened from disk may not do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+OUTSIDE = "script, style, svg, details, .guess, .headerlink, .formula, .toctree-wrapper"  # folded answers stay folded
+
+
+def search_texts(made: Path) -> str:
+    """Return a script that holds, for each page of a made book, its sections: anchor, title, prose and code."""
+    pages = {path.stem: sections(path.read_text(encoding="utf-8")) for path in sorted(made.glob("*.html"))
+             if not path.stem.endswith(("_exercises", "search"))}
+    return f"const courseTexts = {json.dumps(pages, ensure_ascii=False)};\n"
+
+
+def sections(page: str) -> list[list[str]]:
+    """Return a page's sections in order."""
+    from bs4 import BeautifulSoup  # here, so that what is missing can be said: packages.py
+
+    soup, found = BeautifulSoup(page, "html.parser"), []
+    for gone in soup.select(OUTSIDE):
+        gone.decompose()
+    for fraction in soup("mfrac"):
+        fraction.contents[0].insert_after("/")
+    for section in reversed(soup.select("[role=main] section, article section")):  # the innermost first
+        title = section.find(["h1", "h2", "h3", "h4", "h5", "h6"])
+        heading = title.extract().get_text() if title else ""
+        code = " ".join(block.extract().get_text() for block in section("pre"))
+        found.append([section.get("id", ""), *(" ".join(part.split()) for part in (heading, section.get_text(), code))])
+        section.extract()
+    return found[::-1]
