@@ -38,7 +38,7 @@ def root(tmp_path):
     return course_with(tmp_path)
 
 
-ASK = new_markdown_cell("Some text.\n\n**Predict.** Four hands pick. How many apples?\n\nMore text.", id="ask")
+ASK = new_markdown_cell("- A list.\n\n**Predict.** Four hands pick. How many apples?\n\nMore text.", id="ask")
 FIELD = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
 MEASURED = "no guess   measured 7 apples\n"
 
@@ -55,9 +55,9 @@ def test_the_answer_stands_on_no_slide_before_its_own(docs, root):
     assert not any("7" in slide.title + slide.body + slide.spoken for slide in before)
 
 
-def test_a_question_that_says_nothing_more_stands_above_the_text_before_it(docs, root):
-    ask = new_markdown_cell("A tree bears 7 of them.\n\n**Predict.** How many do two bear?", id="ask")
-    assert cut(docs, root, ask, FIELD)[-1].body == "<p>A tree bears 7 of them.</p>\n"
+def test_a_short_question_stands_above_the_text_before_it(docs, root):
+    ask = new_markdown_cell("A tree bears 7. The next cell counts.\n\n**Predict.** Two trees. How many?", id="ask")
+    assert cut(docs, root, ask, FIELD)[-1].body == "<p>A tree bears 7.</p>\n<p>Two trees.</p>\n"
 
 
 def test_a_guess_says_nothing_of_cells(docs, root):
@@ -133,8 +133,15 @@ def test_under_what_was_printed_stand_the_whole_sentences_that_say_what_was_seen
     assert "The next cell draws it." in slide.spoken
 
 
+def test_no_sentence_stands_on_two_slides(docs, root):
+    seen = new_markdown_cell("The sum is right. Such plans hold:\n\n- wait;\n- go on.", id="seen")
+    first, second = cut(docs, root, printed("10\n"), seen)[-2:]
+    assert "The sum is right." in first.body and second.body.startswith("<p>Such plans hold:</p>")
+    assert "The sum is right." not in second.body
+
+
 def test_a_wide_table_that_was_printed_loses_what_is_blank(docs):
-    wide = [f"{name:40}{value:>40}" for name, value in (("a", 1), ("bcd", 20))]
+    wide = [f"{name:40}{value:>50}" for name, value in (("a", 1), ("bcd", 20))]
     assert docs("deck").narrow(wide) == ["a    1", "bcd 20"]
 
 
@@ -150,9 +157,20 @@ def test_a_table_of_the_text_is_a_table_under_what_leads_to_it(docs, root):
     assert slide.title == "Words" and slide.body.startswith("<p>Who waits:</p>\n<table>")
 
 
+def test_a_listing_of_the_text_keeps_its_lines(docs, root):
+    slide = cut(docs, root, new_markdown_cell("A schedule:\n\n```\nF0 B0\nF1 B1\n```", id="text"))[-1]
+    assert slide.title == "Words" and "<pre><code>F0 B0\nF1 B1\n</code></pre>" in slide.body
+
+
+def test_two_sentences_in_bold_are_one_slide(docs, root):
+    text = new_markdown_cell("**Same samples: sum activations.**\n\n**Same weights: average gradients.**", id="text")
+    assert cut(docs, root, text)[-1].title == "Same samples: sum activations. Same weights: average gradients."
+
+
 def test_a_sentence_in_bold_is_a_slide(docs, root):
     slide = cut(docs, root, new_markdown_cell("So learn this: **the sum goes over the fastest link.**", id="text"))[-1]
     assert (slide.kind, slide.title) == ("rule", "The sum goes over the fastest link.")
+    assert "So learn this:" in slide.spoken
 
 
 EXERCISE = """### Exercise: `total`

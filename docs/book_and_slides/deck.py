@@ -25,12 +25,13 @@ from exercises_tests.tools.course_map import question
 
 SUMMARY = "What we learned"
 LEAD = 400  # letters of the sentences that lead to a formula, a table or a list
+SHORT = 180  # letters of a guess that needs the sentences before it
 SEEN = 240  # letters of those that say what was printed
-LINE = 76  # letters of a printed line that a slide takes
+LINE = 80  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
-SHOWN = re.compile(r"\$\$|\||(?:[-*]|\d+\.) ")  # how a formula, a table or a list begins
-RULE = re.compile(r"\*\*([^*]{30,}[.!])\*\*")  # a sentence in bold
-CELLS = re.compile(r"\b(?:cells?|pencil|next (?:picture|table))\b")  # what a slide does not have
+SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
+RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
+CELLS = re.compile(r"\b(?:cells?|pencil|next (?:picture|table))\b|^Here\b")  # what a slide does not have
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 
@@ -196,16 +197,19 @@ class Deck:
 
     def said(self, block: str) -> None:
         """Put a paragraph into the notes; what says what was seen, or ends a formula's sentence, stands below that."""
-        last = self.slides[-1]
-        if not self.explained:
-            last.body += as_html(seen(block))
-            self.explained = True
+        last, block = self.slides[-1], " ".join(block.split())
+        said = "" if self.explained else seen(block)
+        last.body += as_html(said)
         if last.kind == "formula" and not self.before and block[0].islower():
             last.body += as_html(sentences(block)[0])
+        if rules := RULE.findall(block):
+            title = inline(" ".join(rule[0].upper() + rule[1:] for rule in rules))
+            if last.kind == "rule" and len(last.notes) == 1:  # one paragraph after the other has one
+                last.title += f" {title}"
+            else:
+                last = self.add(Slide("rule", title))
         (self.waiting if last.kind == "exercise" else last.notes).append(block)
-        for rule in RULE.findall(block):
-            self.add(Slide("rule", inline(rule[0].upper() + rule[1:])))
-        self.before = block
+        self.before, self.explained = block[len(said):], True  # no sentence stands on two slides
         self.asking = block if "?" in block else self.asking
 
     # Guesses
@@ -222,8 +226,9 @@ class Deck:
         said = sentences(asked)
         places = [place for place, one in enumerate(said) if one.rstrip("*_").endswith("?")]
         self.question = inline(said.pop(places[-1])) if places else "What do you expect?"
-        said = [one for one in said if not CELLS.search(one)] or [lead(self.before)]
-        body = as_html(" ".join(said))
+        said = [one for one in said if not CELLS.search(one)]
+        before = [one for one in sentences(lead(self.before)) if not CELLS.search(one)] if len(asked) < SHORT else []
+        body = as_html("\n\n".join([" ".join(before), " ".join(said)]))
         self.add(Slide("guess", self.question, body, over="Your guess", notes=[asked]))
         self.asked = True
 

@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's.
 const LARGE = {formula: 48, printed: 40, answer: 40, guess: 40, summary: 34, exercise: 32, text: 32}, SMALL = 28;
-const PIECES = ":scope > :not(ul, ol, table, pre), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
+const PIECES = ":scope > :not(ul, ol, table, .lines, .signature), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
     + ":scope > .lines > span";
 const high = (body) => body.scrollHeight > body.clientHeight + 1;
 const wide = (body) => body.scrollWidth > body.clientWidth + 1;
@@ -18,8 +18,8 @@ function fit(slide) {
     body.style.fontSize = `${size}px`;
     if (!high(body) && !wide(body)) return;
   }
-  if (wide(body)) body.classList.add("wrapped");  // printed lines that are too long go on below
   body.classList.add("tight");
+  if (wide(body)) body.classList.add("wrapped");  // printed lines that are too long go on below
   go_on(slide);
 }
 
