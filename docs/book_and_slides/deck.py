@@ -69,11 +69,10 @@ def lead(paragraph: str) -> str:
 
 
 def seen(paragraph: str) -> str:
-    """Return the first sentences of a paragraph, as far as they are about what stands above it."""
+    """Return the first sentences of a paragraph that are about what stands above it; none where it leads on."""
     taken = ""
-    for sentence in sentences(paragraph):
-        leads_on = CELLS.search(sentence) or sentence.rstrip("*_)`")[-1] not in ".?!"
-        if leads_on or taken and len(taken) + len(sentence) > SEEN:
+    for sentence in sentences(paragraph) if paragraph.rstrip("*_)`")[-1] in ".?!" else []:
+        if CELLS.search(sentence) or taken and len(taken) + len(sentence) > SEEN:
             break
         taken += f"{sentence} "
     return taken

@@ -87,4 +87,5 @@ def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened
     page = opened(*slides, steps=2, how="?print-pdf")
     pages = page.locator(".pdf-page")
     assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
-    assert page.locator(".slide-number-pdf").count() == pages.count()
+    sizes = page.locator(".slide-number-pdf").evaluate_all("all => all.map(one => getComputedStyle(one).fontSize)")
+    assert sizes == ["28px"] * pages.count()
