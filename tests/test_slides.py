@@ -55,6 +55,11 @@ def test_the_answer_stands_on_no_slide_before_its_own(docs, root):
     assert not any("7" in slide.title + slide.body + slide.spoken for slide in before)
 
 
+def test_what_is_compared_without_a_guess_stands_under_no_question(docs, root):
+    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), printed("no guess   happened deadlock\n"))
+    assert [slide.over for slide in slides[-2:]] == ["How many apples?", "Words"]
+
+
 def test_a_short_question_stands_above_the_text_before_it(docs, root):
     ask = new_markdown_cell("A tree bears 7. The next cell counts.\n\n**Predict.** Two trees. How many?", id="ask")
     assert cut(docs, root, ask, FIELD)[-1].body == "<p>A tree bears 7.</p>\n<p>Two trees.</p>\n"

@@ -289,6 +289,7 @@ class Deck:
             said = said.replace(known[0], "", 1)
             number = re.sub(r"^([^\d:]*\w) (?=-?[\d.])", r"\1: ", known[1])
             slide.kind, slide.title, slide.over = "answer", html.escape(number[0].upper() + number[1:]), self.question
+            self.question = self.heading  # what else is compared answers no guess
         lines = [f"<span>{html.escape(line) or ' '}</span>" for line in narrow(unguessed(said).rstrip().splitlines())]
         slide.body = f'<pre class="lines">{"".join(lines)}</pre>' if lines else ""
         self.add(slide)

@@ -74,6 +74,12 @@ def test_what_leads_to_a_list_is_not_left_alone(opened):
         assert not body.strip().endswith(":")
 
 
+def test_a_table_with_long_code_stays_on_its_slide(opened):
+    code = "`--parallelism.data_parallel_replicate_degree`"
+    page = opened(("text", "Task", f"| a | b | c |\n|---|---|---|\n| {code} | {code} | some more words |"))
+    assert page.locator("table").evaluate("one => one.getBoundingClientRect().right") <= 1280 - 40
+
+
 def test_no_letter_gets_smaller_than_28_pixels(opened):
     page = opened(("text", "Task", f"{LIST}\n\n{TABLE}"))
     assert min(page.locator("li, td").evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).fontSize))")
