@@ -56,7 +56,9 @@ def test_the_answer_stands_on_no_slide_before_its_own(docs, root):
 
 
 def test_what_is_compared_without_a_guess_stands_under_no_question(docs, root):
-    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), printed("no guess   happened deadlock\n"))
+    more = printed("no guess   happened deadlock\n")
+    more["id"] = "more"
+    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), more)
     assert [slide.over for slide in slides[-2:]] == ["How many apples?", "Words"]
 
 
