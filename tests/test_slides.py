@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
+import io
 import re
 import sys
 
@@ -36,135 +38,195 @@ def root(tmp_path):
     return course_with(tmp_path)
 
 
-def test_the_guess_is_a_slide_of_its_own_before_the_answer_whose_title_is_the_number(docs, root):
-    ask = new_markdown_cell("Some text.\n\n**Predict.** How many apples?\n\nMore text.", id="ask")
-    field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
-    slides = cut(docs, root, ask, field, printed("no guess   measured 7 apples\nand 2 pears\n"))
-    guess, answer = slides[-2:]
-    assert (guess.title, guess.body, guess.over) == ("How many apples?", "<p>Some text.</p>", "Words · Your guess")
-    assert "Some text." in guess.spoken
-    assert (answer.title, answer.body) == ("Measured: 7 apples", "<pre><span>and 2 pears</span></pre>")
+ASK = new_markdown_cell("- A list.\n\n**Predict.** Four hands pick. How many apples?\n\nMore text.", id="ask")
+FIELD = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
+MEASURED = "no guess   measured 7 apples\n"
+
+
+def test_the_guess_is_a_slide_of_its_own_whose_title_is_the_question(docs, root):
+    guess = cut(docs, root, ASK, FIELD)[-1]
+    assert (guess.kind, guess.title, guess.body) == ("guess", "How many apples?", "<p>Four hands pick.</p>\n")
+
+
+def test_the_answer_stands_on_no_slide_before_its_own(docs, root):
+    *before, answer = cut(docs, root, ASK, FIELD, printed(f"{MEASURED}and 2 pears\n"))
+    assert (answer.kind, answer.over, answer.title) == ("answer", "How many apples?", "Measured: 7 apples")
+    assert answer.body == '<pre class="lines"><span>and 2 pears</span></pre>'
+    assert not any("7" in slide.title + slide.body + slide.spoken for slide in before)
+
+
+def test_what_is_compared_without_a_guess_stands_under_no_question(docs, root):
+    more = printed("no guess   happened deadlock\n")
+    more["id"] = "more"
+    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), more)
+    assert [slide.over for slide in slides[-2:]] == ["How many apples?", "Words"]
+
+
+def test_a_short_question_stands_above_the_text_before_it(docs, root):
+    ask = new_markdown_cell("A tree bears 7. The next cell counts.\n\n**Predict.** Two trees. How many?", id="ask")
+    assert cut(docs, root, ask, FIELD)[-1].body == "<p>A tree bears 7.</p>\n<p>Two trees.</p>\n"
+
+
+def test_a_guess_says_nothing_of_cells(docs, root):
+    ask = new_markdown_cell("**Predict.** Trees grow. How many? Put it in, and run both cells.", id="ask")
+    assert cut(docs, root, ask, FIELD)[-1].body == "<p>Trees grow.</p>\n"
+
+
+def test_a_table_after_the_question_makes_no_second_guess(docs, root):
+    ask = new_markdown_cell("**Predict.** Trees grow. How many?\n\n| a |\n|---|", id="ask")
+    assert [slide.kind for slide in cut(docs, root, ask, FIELD)].count("guess") == 1
 
 
 def test_a_text_that_asks_for_a_guess_without_saying_so_has_its_slide_too(docs, root):
-    ask = new_markdown_cell("One. Two. Three. How many apples?\n\n| a |\n|---|", id="ask")
-    field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
-    guess, answer = cut(docs, root, ask, field, printed("2 pears\nno guess   by the table 15.3 µs\n"))[-2:]
-    assert (guess.kind, guess.title, guess.body) == ("guess", "How many apples?", "<p>Two. Three.</p>")
-    assert (answer.title, answer.body) == ("By the table: 15.3 µs", "<pre><span>2 pears</span></pre>")
+    ask = new_markdown_cell("One. Two. How many apples?\n\nMore text.", id="ask")
+    guess, answer = cut(docs, root, ask, FIELD, printed("2 pears\nno guess   by the table 15.3 µs\n"))[-2:]
+    assert (guess.kind, guess.title, guess.body) == ("guess", "How many apples?", "<p>One. Two.</p>\n")
+    assert answer.title == "By the table: 15.3 µs"
 
 
-def test_a_panel_of_steps_is_one_slide_that_shows_them_in_turn_under_one_question(docs, root):
-    import base64
-
+def png(high: float = 1) -> str:
     from course_lib.plots import canvas
+
+    return base64.b64encode(canvas.png(canvas.new_axes(None, high).figure)).decode()
+
+
+def drawn(caption: str = "", high: float = 1):
+    page = f"<figcaption>{caption}</figcaption>" if caption else ""
+    page += f'<img alt="lines; more" src="data:image/png;base64,{png(high)}">'
+    return new_code_cell("draw()", id="drawn", outputs=[new_output("display_data", data={"text/html": page})])
+
+
+def test_a_pictures_own_title_is_the_title_of_its_slide(docs, root):
+    assert cut(docs, root, drawn("All is well"))[-1].title == "All is well"
+
+
+def test_a_picture_without_a_title_has_that_of_its_section(docs, root):
+    text = new_markdown_cell("A sentence of the text. Another one?", id="text")
+    slide = cut(docs, root, text, drawn())[-1]
+    assert (slide.kind, slide.title) == ("picture", "Words")
+
+
+def test_a_tall_picture_is_not_cut(docs, root):
+    from PIL import Image
+
+    slide = cut(docs, root, drawn(high=8))[-1]
+    assert slide.body.count("<img") == 1 and slide.steps == []
+    image = Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", slide.body)[1])))
+    assert image.size == Image.open(io.BytesIO(base64.b64decode(png(8)))).size
+
+
+def test_a_panel_of_steps_is_one_slide_that_shows_them_in_turn(docs, root):
     from course_lib.plots.sliders import FRAMES
 
-    png = base64.b64encode(canvas.png(canvas.new_axes(None, 1).figure)).decode()
-    frames = {str(step): {"src": f"data:image/png;base64,{png}", "words": f"step {step}"} for step in range(3)}
+    frames = {str(step): {"src": f"data:image/png;base64,{png()}", "words": f"step {step}"} for step in range(3)}
     panel = new_code_cell("explore(...)", id="panel", outputs=[
         new_output("display_data", data={FRAMES: {"controls": [{}], "start": [0], "frames": frames}})])
-    slide = cut(docs, root, new_markdown_cell("Who sends what to whom?", id="text"), panel)[-1]
-    assert slide.title == "Who sends what to whom?"
-    assert [re.search('alt="(.*?)"', part)[1] for part in (slide.body, *slide.parts)] == ["step 0", "step 1", "step 2"]
+    slide = cut(docs, root, panel)[-1]
+    assert [re.search('alt="(.*?)"', part)[1] for part in (slide.body, *slide.steps)] == ["step 0", "step 1", "step 2"]
 
 
 def test_a_progress_bar_leaves_nothing_on_a_slide(docs, root):
     bar = new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}, "text/plain": "0%|"})
     cell = printed("10\n")
     cell.outputs.insert(0, bar)
-    seen = new_markdown_cell("The sum is right on every rank.", id="seen")
-    assert cut(docs, root, cell, seen)[-1].body == "<pre><span>10</span></pre>"
+    assert cut(docs, root, cell)[-1].body == '<pre class="lines"><span>10</span></pre>'
 
 
-def test_what_was_seen_is_the_title_and_the_text_is_spoken(docs, root):
-    seen = new_markdown_cell("The sum is right on every rank. Why is that so?", id="seen")
+def test_under_what_was_printed_stand_the_whole_sentences_that_say_what_was_seen(docs, root):
+    seen = new_markdown_cell("The sum is right, because nobody waits. Why? The next cell draws it.", id="seen")
     slide = cut(docs, root, printed("10\n"), seen)[-1]
-    assert slide.title == "The sum is right on every rank" and "Why is that so?" in slide.spoken
-    assert slide.over == "Words" and slide.code == "show()"
+    assert slide.title == "Words" and slide.code == "show()"
+    assert slide.body.endswith("</pre><p>The sum is right, because nobody waits. Why?</p>\n")
+    assert "The next cell draws it." in slide.spoken
 
 
-def test_what_was_printed_goes_into_the_notes_where_no_sentence_says_what_it_means(docs, root):
-    slides = cut(docs, root, printed("10\n"), new_markdown_cell("The next cell draws it.", id="next"))
-    assert [slide.kind for slide in slides] == ["title"]
-    assert "<span>10</span>" in slides[0].spoken and "The next cell draws it." in slides[0].spoken
+def test_no_sentence_stands_on_two_slides(docs, root):
+    for text, where in (("The sum is right. Such plans hold:", 1), ("The sum is right. It is 10.", 0)):
+        seen = new_markdown_cell(f"{text}\n\n- wait;\n- go on.", id="seen")
+        slides = cut(docs, root, printed("10\n"), seen)[-2:]
+        assert ["The sum is right." in slide.body for slide in slides] == [where == 0, where == 1]
 
 
-def test_a_title_is_a_whole_sentence_of_the_text_or_its_bold_one(docs):
-    deck = docs("deck")
-    assert deck.message("For 4 ranks that makes") == deck.message("In the table above it is 4.") == ""
-    assert deck.message("All ranks hold the sum, because nobody waits. Why?") == (
-        "All ranks hold the sum, because nobody waits")
-    assert deck.told(["**Every rank sends each chunk once.** Then they wait.", "| a table |"]) == (
-        "Every rank sends each chunk once")
-    assert deck.told(["Nobody waits for rank 0. It is"]) == "Nobody waits for rank 0"
+def test_a_wide_table_that_was_printed_loses_what_is_blank(docs):
+    wide = [f"{name:40}{value:>50}" for name, value in (("a", 1), ("bcd", 20))]
+    assert docs("deck").narrow(wide) == ["a    1", "bcd 20"]
 
 
-def drawn(high: float = 1, caption: str = "All is well"):
-    import base64
-
-    from course_lib.plots import canvas
-
-    ax = canvas.new_axes(None, high)
-    ax.axis("off")
-    ax.axhspan(0.1, 0.3)
-    ax.axhspan(0.7, 0.9)
-    png = base64.b64encode(canvas.png(ax.figure)).decode()
-    page = f'<figcaption>{caption}</figcaption><img alt="lines; more" src="data:image/png;base64,{png}">'
-    return new_code_cell("draw()", id="drawn", outputs=[new_output("display_data", data={"text/html": page})])
+def test_a_formula_keeps_its_whole_sentence(docs, root):
+    text = new_markdown_cell("Ranks would wait for\n\n$$x = 48$$\n\nof the time. Then they go on.", id="text")
+    slide = cut(docs, root, text)[-1]
+    words = re.sub(r"<math.*?</math>", "48", slide.body, flags=re.DOTALL)
+    assert re.sub(r"<[^>]*>|\s+", " ", words).split() == ["Ranks", "would", "wait", "for", "48", "of", "the", "time."]
 
 
-def test_a_number_alone_comes_on_the_slide_of_its_guess_and_has_none_of_its_own(docs, root):
-    ask = new_markdown_cell("**Predict.** How many apples?", id="ask")
-    field = new_code_cell("guess = None", id="guess", metadata={"tags": ["prediction"]})
-    slides = cut(docs, root, ask, field, printed("no guess   measured 7 apples\n"), drawn())
-    assert [(slide.title, slide.answer) for slide in slides[-2:]] == [
-        ("How many apples?", "Measured: 7 apples"), ("All is well", "")]
-    page = docs("slides").as_page(find("ch98", root), slides)
-    assert '<p class="answer fragment">Measured: 7 apples</p>' in page
+def test_a_table_of_the_text_is_a_table_under_what_leads_to_it(docs, root):
+    slide = cut(docs, root, new_markdown_cell("Who waits:\n\n| a | b |\n|---|---|\n| 1 | 2 |", id="text"))[-1]
+    assert slide.title == "Words" and slide.body.startswith("<p>Who waits:</p>\n<table>")
 
 
-def test_a_tall_picture_is_shown_whole_and_then_in_halves(docs, root):
-    assert cut(docs, root, drawn(2))[-1].parts == []
-    assert len(cut(docs, root, drawn(8))[-1].parts) == 2
+def test_a_listing_of_the_text_keeps_its_lines(docs, root):
+    slide = cut(docs, root, new_markdown_cell("A schedule:\n\n```\nF0 B0\nF1 B1\n```", id="text"))[-1]
+    assert slide.title == "Words" and "<pre><code>F0 B0\nF1 B1\n</code></pre>" in slide.body
 
 
-def test_a_picture_without_a_message_takes_the_first_words_that_describe_it(docs, root):
-    cell = drawn()
-    cell.outputs[0].data["text/html"] = cell.outputs[0].data["text/html"].replace("lines;", "Two lines of a figure;")
-    cell.outputs[0].data["text/html"] = cell.outputs[0].data["text/html"].partition("</figcaption>")[2]
-    assert cut(docs, root, cell)[-1].title == "Two lines of a figure"
+def test_two_sentences_in_bold_are_one_slide(docs, root):
+    text = new_markdown_cell("**Same samples: sum activations.**\n\n**Same weights: average gradients.**", id="text")
+    assert cut(docs, root, text)[-1].title == "Same samples: sum activations. Same weights: average gradients."
 
 
-def test_what_follows_the_summary_stays_in_the_book(docs, root):
+def test_a_sentence_in_bold_is_a_slide(docs, root):
+    slide = cut(docs, root, new_markdown_cell("So learn this: **the sum goes over the fastest link.**", id="text"))[-1]
+    assert (slide.kind, slide.title) == ("rule", "The sum goes over the fastest link.")
+    assert "So learn this:" in slide.spoken
+
+
+EXERCISE = """### Exercise: `total`
+
+*core · 4 points · 10 min*
+
+Return the sum, such that
+
+- every rank has it;
+- nobody waits.
+
+| key | value |
+|---|---|
+| a | 1 |
+"""
+
+
+def exercise(docs, root):
+    fold = "<details><summary>Hint</summary>\n\nsecret\n\n</details>\n\n## After\n\nIt goes on."
+    stub = new_code_cell("def total(dist):\n    return 'the answer'", id="total", metadata={"tags": ["exercise"]})
+    return cut(docs, root, new_markdown_cell(EXERCISE, id="text"), stub, new_markdown_cell(fold, id="hints"))
+
+
+def test_an_exercise_shows_its_whole_task_in_its_form(docs, root):
+    (slide,) = [slide for slide in exercise(docs, root) if slide.kind == "exercise"]
+    assert slide.title == "Exercise: <code>total</code>" and "10 min" in slide.body
+    assert re.findall(r"<(ul|li|table|tbody)", slide.body) == ["ul", "li", "li", "table", "tbody"]
+    places = [slide.body.index(part) for part in ("10 min", '<pre class="signature">def total(', "Return the sum")]
+    assert places == sorted(places)
+
+
+def test_no_slide_shows_a_hint_or_an_answer(docs, root):
+    text = docs("slides").as_page(find("ch98", root), exercise(docs, root))
+    page = text.partition("<body>")[2].partition("<script>")[0]
+    assert "the answer" not in page and "secret" not in page and "It goes on." in page
+
+
+def test_the_first_slide_asks_the_chapters_question_and_each_section_has_one(docs, root):
+    slides = exercise(docs, root)
+    assert slides[0].kind == "title" and "What is a sum?" in slides[0].body
+    assert [slide.title for slide in slides if slide.kind == "section"] == ["Words", "Words", "After"]
+
+
+def test_the_summary_is_the_last_slide(docs, root):
     end = new_markdown_cell("## What we learned\n\nYou can now explain:\n\n- why a sum is a sum, and what it costs.\n\n"
                             "## Going further\n\nMore of it.", id="end")
-    slides = cut(docs, root, end, drawn())
-    assert [slide.kind for slide in slides] == ["title", "list"] and "why a sum is a sum" in slides[-1].body
-
-
-def test_long_printed_text_goes_on_and_a_wide_table_loses_what_is_blank(docs):
-    fitting = docs("fitting")
-    size, parts = fitting.pages([f"line {number}" for number in range(30)])
-    assert size == 28 and len(parts) == 3 and all(part.count("\n") < 12 for part in parts)
-    assert fitting.pages(["short"])[0] == 44
-    wide = [f"{name:40}{value:>40}" for name, value in (("a", 1), ("bcd", 20))]
-    assert fitting.narrow(wide) == ["a    1", "bcd 20"]
-
-
-def test_hints_imports_and_checks_are_left_out_and_an_exercise_shows_its_first_line(docs, root):
-    chapter = find("ch98", root)
-    text = new_markdown_cell("### Exercise: `total`\n\n*core · 4 points*\n\nYou add up.\n\n| a | b |\n|---|---|",
-                             id="text")
-    fold = "<details><summary>Hint</summary>\n\nsecret\n\n</details>\n\n## After\n\nIt goes on."
-    hints = new_markdown_cell(fold, id="hints")
-    stub = new_code_cell("def total(dist):\n    return 'the answer'", id="total", metadata={"tags": ["exercise"]})
-    slides = docs("deck").as_slides(chapter, new_notebook(cells=[QUESTION, text, stub, hints]), root)
-    page = docs("slides").as_page(chapter, slides).partition("<body>")[2].partition("<script>")[0]
-    (exercise,) = [slide for slide in slides if slide.kind == "exercise"]
-    assert "core · 4 points" in exercise.body and "You add up." in exercise.body and "<pre" in exercise.body
-    assert "the answer" not in page and "secret" not in page and "It goes on." in page
-    assert "What is a sum?" in slides[0].body and "A <strong>total</strong>" in slides[0].spoken
+    slide = cut(docs, root, end, drawn())[-1]
+    assert (slide.kind, slide.title) == ("summary", "What we learned")
+    assert "why a sum is a sum" in slide.body and "More of it" not in slide.body
 
 
 def test_slides_are_one_file_that_loads_nothing(docs, root):

@@ -1,8 +1,9 @@
-"""Cuts a chapter that has run into slides: one message each, and below it one thing.
+"""Cuts a chapter that has run into slides: one message each, its title, and below it one thing.
 
-What a speaker shows is kept: pictures, guesses and their answers, formulas, exercises, the summary; and what was
-printed, a list or a table where a sentence of the text says what it means. Everything else becomes notes, and what
-follows the summary stays in the book.
+A title is never torn from the text. It is the title that the picture has, the question of a guess, a sentence in bold,
+or else the section's heading. What a speaker shows is kept: pictures, guesses and then their answers, formulas, tables
+and lists with the sentences that lead to them, whole exercises, the summary. All other text becomes notes, and what
+follows the summary stays in the book. What is too long for one slide goes on on the next: look/slides.js.
 """
 
 from __future__ import annotations
@@ -11,52 +12,99 @@ import base64
 import html
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from chapter_page import kept_picture, together, unguessed
-from fitting import as_html, blocks, bullets, cut, halves, inline, narrow, pages, questions, sentences, small
+from chapter_page import FENCE, kept_picture, together, unguessed
+from formulas import shown
 from nbformat import NotebookNode
 
 from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tags
 from exercises_tests.tools.course_map import question
 
-TITLE, LONG = 95, 120  # letters of a title, and of one with little below it
 SUMMARY = "What we learned"
-POINTING = re.compile(  # at what is on a page, and not on a slide
-    r"\b(?:next|this|above|below|first|the) (?:cell|picture|drawing|table)s?\b|\*\*Predict|^Now\b|:$|\babove\b"
-    r"|\b(?:printed|upper|lower|left|right) (?:lines?|half|row)\b|^Each (?:bar|row|line|dot|column)\b", re.IGNORECASE)
-# The end of a sentence that has no end: its formula or list comes after it.
-HANGING = re.compile(r"\b(?:is|are|makes?|gives?|takes?|becomes?|only|then|that|with|of|for|to|by|and|or|in|when)$")
-STARTING = re.compile(r"(?:With|For|From|Because|If|In|On|At|After|and|or|because|so) ")  # needs a comma
-ASKING = re.compile(r"(?:How|Which|Who|By|At|On|From)\b")  # and not "Would 5 MB be enough?"
+LEAD = 400  # letters of the sentences that lead to a formula, a table or a list
+SHORT = 180  # letters of a guess that needs the sentences before it
+SEEN = 240  # letters of those that say what was printed
+LINE = 80  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
+SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
+RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
+CELLS = re.compile(r"\b(?:cells?|pencil|next (?:picture|table))\b|^Here\b")  # what a slide does not have
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 
 
-def unnumbered(heading: str) -> str:
-    return re.sub(r"^\d+ · ", "", heading)
+def as_html(text: str) -> str:
+    """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
+    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
+    return _reader().render(text)
 
 
-def message(text: str, most: int = TITLE) -> str:
-    """Return a text's first sentence if a title can hold it, or its main clause; nothing where it points elsewhere."""
-    first = sentences(text)[0].rstrip(".")
-    clause = re.split(r"[;:] |, (?:because|so|but|while|where|which|however|also) ", first)[0]
-    said = first if len(first) <= most else clause
-    said = "" if said.endswith(" al") else said  # et al. ends no sentence
-    fits = 12 <= len(re.sub(r"[*`$]", "", said)) <= most and said.count("$") % 2 == said.count("`") % 2 == 0
-    fits = fits and said.count("(") == said.count(")")
-    whole = not HANGING.search(said) and ("," in said or not STARTING.match(said))
-    return said if fits and whole and first[0] not in "|-<([" and not POINTING.search(first) else ""
+@cache
+def _reader():
+    from markdown_it import MarkdownIt  # here, so that what is missing can be said: packages.py
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+    reader = MarkdownIt("commonmark", {"html": True}).enable("table")
+    return reader.use(dollarmath_plugin, renderer=lambda latex, options: shown(latex, options["display_mode"]),
+                      allow_space=False, allow_digits=False, double_inline=True)
 
 
-def told(texts: list[str]) -> str:
-    """Return the sentence of some texts that can best be a title: one in bold, or else the last that fits; or none."""
-    prose = [text for text in texts if text[0] not in "|$`<-#" and not re.match(r"\d+\. ", text)]
-    bold = [found for text in prose for found in re.findall(r"\*\*([A-Z][^*]{20,}?[.!])\*\*", " ".join(text.split()))]
-    every = [sentence for text in prose for sentence in sentences(text)]
-    return next(filter(None, map(message, [*reversed(bold), *reversed(every)])), "")
+def inline(text: str) -> str:
+    return re.sub(r"^<p>|</p>\s*$", "", as_html(" ".join(text.split())).strip())
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!])(?<! al\.)\s+", " ".join(text.split()))
+
+
+def lead(paragraph: str) -> str:
+    """Return the last sentences of a paragraph: as many as stand above what they lead to."""
+    *before, taken = sentences(paragraph)
+    while before and len(before[-1]) + len(taken) < LEAD:
+        taken = f"{before.pop()} {taken}"
+    return taken
+
+
+def seen(paragraph: str) -> str:
+    """Return the first sentences of a paragraph that are about what stands above it; none where it leads on."""
+    taken = ""
+    for sentence in sentences(paragraph) if paragraph.rstrip("*_)`")[-1] in ".?!" else []:
+        if CELLS.search(sentence) or taken and len(taken) + len(sentence) > SEEN:
+            break
+        taken += f"{sentence} "
+    return taken
+
+
+def narrow(lines: list[str]) -> list[str]:
+    """Return lines without what is blank in all of them, where some would wrap: a table stays a table."""
+    wide = max(map(len, lines), default=0)
+    if wide <= LINE:
+        return lines
+    padded = [line.ljust(wide) for line in lines]
+    blank = [all(line[place] == " " for line in padded) for place in range(wide)]
+    keep = [place for place in range(wide) if not (blank[place] and (place == 0 or blank[place - 1]))]
+    return ["".join(line[place] for place in keep).rstrip() for line in padded]
+
+
+def blocks(source: str) -> list[str]:
+    """Return a text cut at empty lines; what is fenced or folded stays in one piece, and is no heading."""
+    held: list[str] = []
+
+    def hold(found: re.Match) -> str:
+        held.append(found[0])
+        return f"\0{len(held) - 1}\0"
+
+    whole = re.sub(r"<details>.*?</details>", hold, FENCE.sub(hold, source), flags=re.DOTALL)
+    cut_up = re.split(r"\n\s*\n|(?<=\0)\n|(?m:^(#{1,6} .*)$)", whole)
+    found = [part.strip("\n") for part in cut_up if part and part.strip()]
+    for place, part in enumerate(found):
+        while "\0" in part:
+            part = re.sub(r"\0(\d+)\0", lambda m: held[int(m[1])], part)
+        found[place] = part
+    return found
 
 
 @dataclass
@@ -67,12 +115,9 @@ class Slide:
     title: str
     body: str = ""
     code: str = ""
+    over: str = ""  # in small letters above the title
+    steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
     notes: list[str] = field(default_factory=list)
-    over: str = ""  # the section, in small letters above the title
-    size: int = 30  # of the letters of the body, in pixels
-    open: bool = False  # whether the title waits for what the next text says was seen
-    answer: str = ""  # the number that was guessed: it comes when everybody has
-    parts: list[str] = field(default_factory=list)  # what is shown one after the other in place of the body
 
     @property
     def spoken(self) -> str:
@@ -81,159 +126,120 @@ class Slide:
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
     """Return the slides of a chapter that has run; `pictures` is a folder in which small pictures are kept."""
-    deck = Deck(pictures, chapter.title)
+    deck = Deck(pictures, question(chapter))
+    stubs = {cell.get("id"): cell.source for cell in chapter.notebook.cells if "exercise" in tags(cell)}
     for cell in notebook.cells:
-        if deck.ended:
-            break
         if cell.cell_type == "markdown":
             deck.text(cell.source)
         elif "prediction" in tags(cell):
             deck.guess()
+        elif cell.get("id") in stubs:
+            deck.stub(stubs[cell["id"]])
         elif cell.cell_type == "code" and not {"imports", "check"} & set(tags(cell)):
-            if "exercise" in tags(cell):
-                stub = next(c.source for c in chapter.notebook.cells if c.get("id") == cell["id"])
-                deck.stub(stub)
-            elif not re.match(r"progress\(\)", cell.source.strip()):
-                deck.outputs(cell)
-    deck.end()
-    deck.drop_untitled()
-    deck.slides[0].body = f'<p class="question">{inline(question(chapter))}</p>'
+            deck.outputs(cell)
+        if deck.heading == SUMMARY:
+            break
     return deck.slides
 
 
 class Deck:
-    """The slides so far, the section they are in, and text that no slide has taken yet."""
+    """The slides so far, and where in the text the next one is."""
 
-    def __init__(self, pictures: Path, name: str) -> None:
-        self.pictures, self.name = pictures, name
+    def __init__(self, pictures: Path, asked: str) -> None:
+        self.pictures = pictures
         self.slides: list[Slide] = []
-        self.section = self.heading = ""
-        self.waiting: list[str] = []
-        self.last: list[str] = []  # the sentences of the last text, unless that has asked for a guess already
-        self.stepped = False  # whether a panel has been shown step by step
-        self.seen = False  # whether the last slide shows something that the next text is about
-        self.in_exercise = self.ended = False
+        self.heading = self.question = inline(asked)  # the title of what has none; the last question
+        self.before = self.asking = ""  # the paragraph before, and the last one that asks something
+        self.asked = False  # whether the guess that comes has its slide already
+        self.whole: Slide | None = None  # an exercise or the summary: all of its text is on the slide
+        self.explained = True  # whether the text says already what was printed
+        self.waiting: list[str] = []  # what is said after an exercise, before the next slide
 
-    def add(self, slide: Slide) -> None:
+    def add(self, slide: Slide) -> Slide:
         slide.notes += self.waiting
-        heading = inline(self.heading)
-        guess = "Your guess" if slide.kind.startswith("guess") else ""
-        slide.over = "" if slide.kind == "title" else " · ".join(filter(None, [heading, guess]))
-        self.waiting, self.seen = [], slide.kind.startswith(("picture", "printed", "formula"))
+        self.waiting, self.before, self.whole, self.explained = [], "", None, True
         self.slides.append(slide)
+        return slide
 
-    def end(self) -> None:
-        if self.waiting and self.slides:
-            self.slides[-1].notes += self.waiting
-        self.waiting = []
-
-    def drop_untitled(self) -> None:
-        """Put what no sentence sums up into the notes of the slide before; a picture has words, a formula a heading."""
-        kept: list[Slide] = []
-        for slide in self.slides:
-            if not slide.title and slide.kind in ("picture", "formula"):
-                slide.title = self.named(slide)
-            if slide.title:
-                slide.over = "" if unnumbered(slide.over) == slide.title else slide.over
-                kept.append(slide)
-            else:
-                kept[-1].notes += [*slide.notes, slide.body]
-        self.slides = kept
-
-    def named(self, slide: Slide) -> str:
-        """Return the best title for a slide that no sentence beside it has given one."""
-        words = re.search(r'alt="([^"]*)"', slide.body)
-        first = html.unescape(words[1]).partition(";")[0].strip() if words else ""
-        said = html.escape(first) if 12 <= len(first) <= TITLE else inline(told(slide.notes))
-        return said or unnumbered(slide.over) or inline(self.name)
+    # Text
 
     def text(self, source: str) -> None:
-        parts, predicted = blocks(source), False
-        for place, block in enumerate(parts):
+        self.before = ""
+        for block in blocks(source):
             if heading := re.match(r"(#{1,6}) (.*)", block):
-                self.end()
                 if self.heading == SUMMARY:
-                    self.ended = True
                     return
-                self.in_exercise = heading[2].startswith("Exercise:")
-                if self.in_exercise:
-                    self.add(Slide("exercise", inline(heading[2])))
-                elif len(heading[1]) == 2:
-                    self.heading = heading[2]
-                elif len(heading[1]) == 1:  # what opens the chapter is said on its first slide
-                    self.heading = ""
-                    self.add(Slide("title", inline(heading[2])))
-                    self.slides[-1].notes += [part for part in parts[place + 1:] if not part.startswith("#")]
-                    return
+                self.headed(len(heading[1]), heading[2])
+            elif block.startswith("<details"):
                 continue
-            if block.startswith("<details"):
-                continue
-            if block[0] not in "|$`":
-                self.last = sentences(block)
-            if found := re.match(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", block, re.DOTALL):
-                asked = cut(found[1])
-                before = sentences(self.waiting[-1])[-1] if self.waiting else ""
-                if len(asked) < 60 and before[-1:] == "." and len(before) < 200:  # what the question is about
-                    asked = f"{before} {asked}"
-                self.ask(asked)
-                self.slides[-1].notes.append(block)
-                predicted = True
-            elif block.startswith("$$") and not self.in_exercise:
-                self.formula(block)
-            elif block.startswith("|") and not self.in_exercise and small(block):
-                self.add(Slide("table", self.lead(), as_html(block), open=True))
-            elif re.match(r"(?:[-*]|1\.) ", block) and not self.in_exercise:
-                title = self.lead() or (inline(SUMMARY) if self.heading == SUMMARY else "")
-                for part in bullets(block):
-                    self.add(Slide("list", title, as_html(part)))
-                self.slides[-1].notes.append(block)
-            elif self.in_exercise and not self.slides[-1].body.count("<p"):
-                self.slides[-1].body += f'<p class="facts">{inline(block)}</p>'
-                self.slides[-1].notes.append(block)
-            elif self.in_exercise and self.slides[-1].body.count("<p") == 1 and block[0] not in "|$`":
-                goal = re.sub(r"^\*\*Goal:\*\* *", "", block)
-                first, *rest = sentences(goal)
-                if purpose := message(goal, LONG):
-                    self.slides[-1].over = self.slides[-1].title
-                    self.slides[-1].title = inline(purpose[0].upper() + purpose[1:])
-                    goal = " ".join(rest) if rest and purpose == first.rstrip(".") else goal
-                self.slides[-1].body += f"<p>{inline(cut(goal))}</p>"
-                self.slides[-1].notes.append(block)
-            elif self.seen:  # what was seen, and why
-                if self.slides[-1].open and (said := message(block)):
-                    self.slides[-1].title, self.slides[-1].open = inline(said), False
-                self.slides[-1].notes.append(block)
-                self.seen = self.slides[-1].open and not self.slides[-1].title  # then the next text may say it
+            elif self.whole:
+                self.whole.body += as_html(block)
+            elif asked := re.match(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", block, re.DOTALL):
+                self.ask(asked[1])
+            elif SHOWN.match(block):
+                before = as_html(lead(self.before)) if self.before else ""
+                kind = "formula" if block.startswith("$$") else "text"
+                self.add(Slide(kind, self.heading, before + as_html(block)))
             else:
-                self.waiting.append(block)
-        self.last = [] if predicted else self.last
+                self.said(block)
+
+    def headed(self, level: int, heading: str) -> None:
+        if level == 1:
+            self.add(Slide("title", inline(heading), f'<p class="question">{self.question}</p>'))
+        elif heading.startswith("Exercise:"):
+            self.whole = self.add(Slide("exercise", inline(heading)))
+        else:
+            self.heading = inline(re.sub(r"^\d+ · ", "", heading))
+            added = self.add(Slide("section", inline(heading)))
+            self.whole = added if heading == SUMMARY else None
+            added.kind = "summary" if self.whole else "section"
+
+    def said(self, block: str) -> None:
+        """Put a paragraph into the notes; what says what was seen, or ends a formula's sentence, stands below that."""
+        last, block = self.slides[-1], " ".join(block.split())
+        said = "" if self.explained else seen(block)
+        last.body += as_html(said)
+        if last.kind == "formula" and not self.before and block[0].islower():
+            last.body += as_html(sentences(block)[0])
+        if rules := RULE.findall(block):
+            title = inline(" ".join(rule[0].upper() + rule[1:] for rule in rules))
+            if last.kind == "rule" and len(last.notes) == 1:  # one paragraph after the other has one
+                last.title += f" {title}"
+            else:
+                last = self.add(Slide("rule", title))
+        (self.waiting if last.kind == "exercise" else last.notes).append(block)
+        self.before, self.explained = block[len(said):], True  # no sentence stands on two slides
+        self.asking = block if "?" in block else self.asking
+
+    # Guesses
 
     def guess(self) -> None:
-        """Make the slide of a guess that the last text did not call one: its question, and two sentences before."""
-        places = [place for place, sentence in enumerate(self.last) if "?" in sentence] or [len(self.last) - 1]
-        asked = self.last[max(0, places[-1] - 2):places[-1] + 1]
-        while len(asked) > 1 and len(" ".join(asked)) > 300:
-            del asked[0]
-        if asked:
-            self.ask(" ".join(asked))
-            self.last = []
+        """Make the slide of a guess, unless the text has said that it is one."""
+        if not self.asked:
+            self.before = ""
+            self.ask(self.asking)
+        self.asked = False
 
     def ask(self, asked: str) -> None:
         """Make the slide of a guess: the last question is its title, and what leads to it stands below."""
         said = sentences(asked)
-        places = [place for place, one in enumerate(said) if one.endswith("?") and len(one) <= LONG]
-        places = [place for place in places if ASKING.match(said[place])] or places
-        title = said.pop(places[-1]) if places else "What do you expect?"
-        body = f"<p>{inline(' '.join(said))}</p>" if said else ""
-        self.add(Slide("guess" if body else "guess alone", inline(title), body))
+        places = [place for place, one in enumerate(said) if one.rstrip("*_").endswith("?")]
+        self.question = inline(said.pop(places[-1])) if places else "What do you expect?"
+        said = [one for one in said if not CELLS.search(one)]
+        before = [one for one in sentences(lead(self.before)) if not CELLS.search(one)] if len(asked) < SHORT else []
+        body = as_html("\n\n".join([" ".join(before), " ".join(said)]))
+        self.add(Slide("guess", self.question, body, over="Your guess", notes=[asked]))
+        self.asked = True
+
+    # Code and what it puts out
 
     def stub(self, source: str) -> None:
-        """Put the first line of a stub on the slide of its exercise."""
-        line = next((line for line in source.splitlines() if re.match(r"(def|class) ", line)), "")
-        if self.in_exercise:
-            self.slides[-1].body += f'<pre class="line">{html.escape(line)}</pre>'
-            self.end()
-        self.in_exercise = False
+        """Put the signature of an exercise on its slide, below the line that says how long it takes."""
+        name = re.search(r"^(?:def|class) (\w+).*?:$", source, re.MULTILINE | re.DOTALL)
+        slide = self.whole or self.add(Slide("exercise", inline(f"Exercise: `{name[1]}`"), as_html(self.asking)))
+        facts, end, task = slide.body.partition("</p>\n")
+        slide.body = f'{facts}{end}<pre class="signature">{html.escape(name[0])}</pre>{task}'
+        self.whole = None
 
     def outputs(self, cell: NotebookNode) -> None:
         """Make slides of what a cell put out."""
@@ -243,83 +249,48 @@ class Deck:
             if output.get("name") == "stderr":
                 continue
             if FRAMES not in data and "<img" not in data.get("text/html", "") and "image/png" not in data:
-                shown = output.get("text") or data.get("text/plain", "")
-                said += re.sub(r"^.*\r(?!\n)", "", shown, flags=re.MULTILINE).rstrip("\n") + "\n" * bool(shown)
+                written = output.get("text") or data.get("text/plain", "")
+                said += re.sub(r"^.*\r(?!\n)", "", written, flags=re.MULTILINE).rstrip("\n") + "\n" * bool(written)
                 continue
             self.printed(said, cell.source)
-            said = ""
+            said, title = "", ""
             if FRAMES in data:
                 self.panel(data[FRAMES], cell.source)
-            elif "<img" in data.get("text/html", ""):
-                caption = ""
-                for alt, png, message_above in PICTURE.findall(data["text/html"]):
-                    if message_above:
-                        caption = message_above
-                    else:
-                        self.picture(caption, alt, png, cell.source)
-            else:
-                self.picture("", "", data["image/png"], cell.source)
+            for alt, png, caption in PICTURE.findall(data.get("text/html", "")) if FRAMES not in data else []:
+                title = caption or title
+                if png:
+                    self.picture(title, [(alt, png)], cell.source)
         self.printed(said, cell.source)
 
-    def lead(self) -> str:
-        """Return the sentence that leads to what follows if a title can hold it, or nothing."""
-        said = self.waiting[-1] if self.waiting else ""
-        return inline(message(sentences(said.rstrip(":"))[-1])) if said else ""
-
-    def formula(self, block: str) -> None:
-        """Make a slide of a formula: the sentence that leads to it is the title, or else the next one."""
-        title = self.lead() or inline(told(self.waiting))
-        apart = [part for part in re.split(r"(?:\\qquad\s*)+", block.strip().strip("$")) if part.strip()]
-        body = as_html("\n\n".join(f"$${part.strip()}$$" for part in apart))
-        letters = max(len(re.sub(r"<[^>]*>|\s", "", as_html(f"$${part.strip()}$$"))) for part in apart)
-        size = 56 if letters < 30 else 40 if letters < 50 else 30
-        self.add(Slide("formula", title, body, size=size, open=not title))
-
-    def title(self) -> str:
-        """Return the question that the text before has asked, or the sentence that leads here, or nothing."""
-        asked = questions(self.waiting[-1]) if self.waiting else []
-        return inline(asked[-1]) if asked else self.lead()
-
-    def picture(self, title: str, alt: str, png: str, code: str) -> None:
-        """Make a slide of a picture. A tall one is shown whole, and then each half as wide as the slide."""
-        data = base64.b64decode(png)
-        whole, *parts = [self.image(alt, part) for part in (data, *halves(data))]
-        slide = Slide("picture", title or self.title(), whole, code, open=not title, parts=parts)
-        self.add(slide)
+    def picture(self, title: str, drawn: list[tuple[str, str]], code: str) -> None:
+        """Make a slide of a picture, or of the steps of one."""
+        first, *steps = [self.image(alt, base64.b64decode(png)) for alt, png in drawn]
+        self.add(Slide("picture", title or self.heading, first, code, steps=steps))
 
     def image(self, alt: str, png: bytes) -> str:
         image = base64.b64encode(kept_picture(png, self.pictures).read_bytes()).decode()
         return f'<img alt="{alt}" src="data:image/webp;base64,{image}">'
 
     def panel(self, drawn: dict, code: str) -> None:
-        """Make a slide of a panel: of the first one that has steps all are shown in turn, else one frame."""
-        steps = list(drawn["frames"].values())
-        if self.stepped or len(drawn["controls"]) > 1 or len(steps) > STEPS:
-            steps = [drawn["frames"][",".join(map(str, drawn["start"]))]]
-        self.stepped |= len(steps) > 1
-        title = self.title() if len(steps) > 1 else ""  # the question stays while the picture moves
-        first, *more = [(html.escape(frame["words"]), frame["src"].partition(",")[2]) for frame in steps]
-        if first[1]:
-            self.picture(title, *first, code)
-            if more:
-                self.slides[-1].parts = [self.image(alt, base64.b64decode(png)) for alt, png in more if png]
+        """Make a slide of a panel: all its steps in turn if they are few, else the frame that it begins with."""
+        frames = list(drawn["frames"].values())
+        if len(drawn["controls"]) > 1 or len(frames) > STEPS:
+            frames = [drawn["frames"][",".join(map(str, drawn["start"]))]]
+        images = [(html.escape(frame["words"]), frame["src"].partition(",")[2]) for frame in frames if frame["src"]]
+        if images:
+            self.picture("", images, code)
 
     def printed(self, said: str, code: str) -> None:
-        """Make slides of printed text, if there is any; what `compare` measured is the title."""
+        """Make a slide of printed text, if there is any; what `compare` found is the title, under what was asked."""
         if not said.strip():
             return
-        title, known = "", re.search(r"^no guess +(.*)\n?", said, re.MULTILINE)
-        if known:
+        slide = Slide("printed", self.heading, code=code)
+        if known := re.search(r"^no guess +(.*)\n?", said, re.MULTILINE):
             said = said.replace(known[0], "", 1)
             number = re.sub(r"^([^\d:]*\w) (?=-?[\d.])", r"\1: ", known[1])
-            title = html.escape(number[0].upper() + number[1:])
-        lines = unguessed(said).rstrip().splitlines()
-        if title and not lines and self.slides[-1].kind.startswith("guess"):
-            self.slides[-1].answer = title  # nothing but a number: it stands under its question
-            return
-        size, parts = pages(narrow(lines))
-        for part in parts or [""]:
-            lines = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in part.split("\n"))
-            body = f"<pre>{lines}</pre>" if part else ""
-            self.add(Slide("printed" if part else "printed alone", title or self.title(), body, code, size=size,
-                           open=not title))
+            slide.kind, slide.title, slide.over = "answer", html.escape(number[0].upper() + number[1:]), self.question
+            self.question = self.heading  # what else is compared answers no guess
+        lines = [f"<span>{html.escape(line) or ' '}</span>" for line in narrow(unguessed(said).rstrip().splitlines())]
+        slide.body = f'<pre class="lines">{"".join(lines)}</pre>' if lines else ""
+        self.add(slide)
+        self.explained = False

@@ -279,12 +279,9 @@ def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slid
     cells = find(name).notebook.cells
     summary = next(place for place, cell in enumerate(cells) if "## What we learned" in cell.source)
     guesses = sum("prediction" in tags(cell) for cell in cells[:summary])
-    assert page.locator("section.guess").count() == guesses > 0
-    assert 25 <= page.evaluate("Reveal.getTotalSlides()") <= 45
-    titles = page.locator("section:not(.title) > h2").evaluate_all("all => all.map(one => one.textContent)")
-    headings = {re.sub(r"[`*]|^\d+ · ", "", line[3:]) for cell in cells for line in cell.source.splitlines()
-                if line.startswith("## ")} - {"What we learned"}
-    assert len([title for title in titles if title in headings]) <= 3
+    assert page.locator("section.guess:not(.goes-on)").count() == guesses > 0
+    assert 25 <= page.evaluate("Reveal.getTotalSlides()") <= 70
+    assert page.locator("section h2").last.inner_text().startswith("What we learned")
 
 
 def test_the_speakers_notes_open_and_hold_the_text(opened):

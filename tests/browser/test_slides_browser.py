@@ -1,0 +1,97 @@
+"""Slides in a browser: what is too long goes on on the next slide, in its form, and a print cuts nothing."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from exercises_tests.tools.chapters import ROOT, chapters
+
+for package in ("markdown_it", "math_core", "sphinx_revealjs"):
+    pytest.importorskip(package, reason="what makes the slides is not installed: make slides brings it")
+
+MAKERS = ROOT / "docs" / "book_and_slides"
+BODIES = "all => all.map(one => one.querySelector('.body').textContent)"
+CUT = """pages => pages.flatMap((page, place) => {
+    const room = page.getBoundingClientRect();
+    return [...page.querySelectorAll("h1, h2, p, pre, li, td, img, .body")].filter((part) => {
+        const box = part.getBoundingClientRect();
+        return !part.closest(".notes, details") && (box.bottom > room.bottom + 1 || box.right > room.right + 1
+            || box.top < room.top + 8 || box.left < room.left + 8);
+    }).map((part) => `${part.tagName} on page ${place + 1}`);
+})"""
+
+
+@pytest.fixture
+def opened(page, tmp_path, monkeypatch):
+    """Opens slides, each a kind, a title and a body."""
+    monkeypatch.syspath_prepend(str(MAKERS))
+    deck, slides = importlib.import_module("deck"), importlib.import_module("slides")
+
+    def open_slides(*made: tuple[str, str, str], steps: int = 0, how: str = ""):
+        path = tmp_path / "slides.html"
+        every = [deck.Slide(kind, title, deck.as_html(body)) for kind, title, body in made]
+        every[-1].steps = ['<img alt="">'] * steps
+        path.write_text(slides.as_page(chapters()[0], every), encoding="utf-8")
+        page.goto(path.as_uri() + how)
+        page.wait_for_function("window.Reveal && Reveal.isReady()")
+        return page
+
+    yield open_slides
+    assert page.faults == []
+    for path in MAKERS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+LIST = "\n".join(f"- item {number}" for number in range(40))
+TABLE = "| name | value |\n|---|---|\n" + "\n".join(f"| row {number} | {number} |" for number in range(40))
+
+
+def test_a_long_list_goes_on_as_a_list_and_loses_no_item(opened):
+    page = opened(("exercise", "Task", f"Such that\n\n{LIST}"))
+    assert page.locator("section").count() > 2
+    assert page.locator("li").all_text_contents() == [f"item {number}" for number in range(40)]
+    assert page.locator("section li").count() == page.locator("section > .body > ul > li").count() == 40
+
+
+def test_a_long_table_goes_on_under_its_head(opened):
+    page = opened(("text", "Task", TABLE))
+    tables = page.locator("table").count()
+    assert tables == page.locator("section").count() == page.locator("thead").count() > 1
+    assert page.locator("tbody tr").count() == 40
+
+
+def test_a_slide_that_goes_on_says_so_once(opened):
+    titles = opened(("text", "Task", TABLE)).locator("h2").all_text_contents()
+    assert titles[0] == "Task" and set(titles[1:]) == {"Task (continued)"}
+
+
+def test_what_leads_to_a_list_is_not_left_alone(opened):
+    filler = "\n\n".join(f"Sentence {number}." for number in range(10))
+    for body in opened(("text", "Task", f"{filler}\n\nSuch that:\n\n{LIST}")).locator("section").evaluate_all(BODIES):
+        assert not body.strip().endswith(":")
+
+
+def test_a_table_with_long_code_stays_on_its_slide(opened):
+    code = "`--parallelism.data_parallel_replicate_degree`"
+    page = opened(("text", "Task", f"| a | b | c |\n|---|---|---|\n| {code} | {code} | some more words |"))
+    assert page.locator("table").evaluate("one => one.getBoundingClientRect().right") <= 1280 - 40
+
+
+def test_no_letter_gets_smaller_than_28_pixels(opened):
+    page = opened(("text", "Task", f"{LIST}\n\n{TABLE}"))
+    assert min(page.locator("li, td").evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).fontSize))")
+               ) == 28
+
+
+def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened):
+    slides = [("title", "One", "A question?"), ("section", "Two", ""), ("text", "Three", TABLE),
+              ("guess", "How?", "So."), ("picture", "Four", '<img alt="">')]
+    shown = opened(*slides, steps=2).locator("section").count()
+    page = opened(*slides, steps=2, how="?print-pdf")
+    pages = page.locator(".pdf-page")
+    assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
+    sizes = page.locator(".slide-number-pdf").evaluate_all("all => all.map(one => getComputedStyle(one).fontSize)")
+    assert sizes == ["28px"] * pages.count()
