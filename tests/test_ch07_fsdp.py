@@ -14,12 +14,14 @@ from record_rows import definitions
 
 from course_lib import Cluster, bytes_held, run
 from course_lib.engine.storages import Alive
+from course_lib.hardware import DGX_H100
 from course_lib.lessons import stage_3
+from course_lib.lessons.prefetch import layer_weights
 from course_lib.lessons.running_table import recorded
 from course_lib.lessons.torch_wrappers import observe
 from course_lib.lessons.zero_stages import far_from_one_device, train_stage, units_of, zero_0, zero_1, zero_2, zero_3
 from course_lib.memory import model_state_bytes
-from course_lib.models import TINY_GPT, parameter_count
+from course_lib.models import MODELS, TINY_GPT, parameter_count
 from course_lib.plots import ladder, words_of
 from course_lib.training import adamw, new_model, new_optimizer
 from exercises_tests.tools.chapters import find
@@ -225,3 +227,16 @@ def test_the_units_decide_what_is_whole_at_once(capsys):
     want = {"only the root": whole, "blocks and root": block + root, "nothing for root": block}
     assert {name: rows[name][1] for name in want} == {name: f"{4 * n / 1e3:.0f}" for name, n in want.items()}
     assert [int(rows[name][3]) for name in want] == [1, 9, 12]
+
+
+def test_the_1_200_tokens_that_hide_a_gather_are_derived():
+    """Section 5 works them out for Llama-3-8B in words, before it asks for Llama-3-70B."""
+    text = next(cell.source for cell in find("ch07").notebook.cells if cell.id == "ratio_why").partition("Take the")[2]
+    small, large = (layer_weights(MODELS[name]) for name in ("Llama-3-8B", "Llama-3-70B"))
+    gather = 31 / 32 * 2 * small / (8 * DGX_H100.nic.bandwidth)
+    token = 2 * small / (DGX_H100.gpu.peak() / 2)
+    assert DGX_H100.nics == 8
+    told = [f"{2 * small / 1e9:.2f} GB", f"{DGX_H100.nic.bandwidth / 1e9:.0f} GB/s", f"{gather * 1e3:.2f} ms",
+            f"{token * 1e6:.2f} µs", f"{round(gather / token, -2):,.0f} tokens",
+            f"{large / small:.1f} times"]  # fmt: skip
+    assert [words for words in told if words not in text] == []
