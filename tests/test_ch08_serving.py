@@ -9,7 +9,8 @@ import pytest
 from course_lib import serving
 from course_lib.costs import ridge_point
 from course_lib.hardware import GPUS
-from course_lib.models import MODELS, parameter_count
+from course_lib.memory import kv_cache_bytes
+from course_lib.models import MODELS, parameter_count, parameters_by_part
 from course_lib.serving import answer_bill, day_of_traffic
 from course_lib.serving.day_of_traffic import day
 from exercises_tests import ch08_serving as checks
@@ -122,7 +123,10 @@ def test_how_many_requests_each_server_finishes_in_a_flood():
     each = [1e3 * sum(values) / len(crowd) for values in (prompts, [flops / WORKER.gpu.bf16 for flops in tokens])]
     assert f"That is {sum(each):.0f} ms of arithmetic" in text and 1e3 / sum(each) < 50.5
     tokens = sum(request.prompt + request.output for request in crowd) / len(crowd)
-    assert f"has {round(tokens, -1):,.0f} tokens, prompt and answer" in text
+    lengths = [sum(getattr(request, name) for request in crowd) / len(crowd) for name in ("prompt", "output")]
+    assert f"a prompt of {lengths[0]:,.0f} tokens and an answer of {lengths[1]:.0f}, because" in text
+    assert f"So {100 * each[0] / sum(each):.0f} % of the server's arithmetic is prefill" in text
+    assert f"has {sum(map(round, lengths)):,} tokens of about" in text
     cells = "\n".join(cell.source for cell in find("ch08_serving").notebook.cells)
     assert f"about {round(16 * WORKER.blocks() / tokens, -1):.0f} average requests would fit" in cells
 
@@ -202,6 +206,37 @@ def test_with_promises_6_requests_fill_the_cache_and_on_demand_23():
     assert running == [6, 23]
     assert sum(request.preempted for request in ends[1].requests) == 130
     assert f"{ends[1].throughput / ends[0].throughput:.1f}" == "2.5"
+
+
+def test_a_batch_of_a_mixture_shares_less_of_its_weights_when_tokens_choose_at_random():
+    shape = MODELS["DeepSeek-V3"]
+    parts = parameters_by_part(shape)
+    rest = sum(parts.values()) - parts["experts"] - parts["token embedding"]
+
+    def read(users):
+        return rest + parts["experts"] * (1 - (1 - shape.experts_per_token / shape.experts) ** users)
+
+    def rate(users):
+        return users / (2 * read(users) + users * 1000 * kv_cache_bytes(shape, 1))
+
+    text, whole = text_of_the_chapter(), rest + parts["experts"]
+    assert f"only {shape.experts_per_token} of the {shape.experts} experts in each layer" in text
+    assert f"step reads {100 * read(1) / whole:.0f} % of the weights" in text
+    assert f"if they choose at random, need {100 * read(64) / whole:.0f} % of the weights" in text
+    assert f"throughput grows only {rate(64) / rate(1):.0f} times" in text
+    assert rate(512) / rate(128) > 3  # "more users add little to read"
+
+
+def test_a_prompt_is_faster_on_more_gpus_only_and_its_all_reduces_take_most_of_what_is_left():
+    def prompt(worker):
+        return 1e3 * worker.seconds(2000, 2000 * 2001 // 2, 0, 1)
+
+    eight = serving.Roofline(WORKER.shape, WORKER.gpu, tp=8)
+    messages = 2e3 * WORKER.shape.layers * eight.all_reduce_seconds(2000 * WORKER.shape.hidden * 2)
+    text = text_of_the_chapter()
+    assert f"still take {prompt(serving.Roofline(WORKER.shape, GPUS['H200 SXM'])):.1f} ms" in text
+    assert f"on eight it takes {prompt(eight) - messages:.1f} ms" in text
+    assert f"take about {messages:.0f} ms more" in text
 
 
 # The numbers that the text states
