@@ -26,6 +26,7 @@ from course_lib.serving import (
     Served,
     bench,
     blocks_for,
+    chunked,
     continuous,
     least_loaded,
     on_demand,
@@ -155,9 +156,34 @@ def test_metrics_are_those_of_vllms_benchmark():
     assert served.goodput(ttft=10) == 1 / 25
     assert served.goodput(ttft=20, tpot=1) == 2 / 25
     assert served.goodput(ttft=20, tpot=0.5) == 1 / 25
+    assert (first.gap, second.gap) == (1, 0) and served.goodput(gap=0.5) == 1 / 25
     assert "2 requests answered: 7 tokens in 25.0 s, 0.3 tokens/s" in str(served)
-    with pytest.raises(ValueError, match="objectives are ttft, tpot and latency"):
+    with pytest.raises(ValueError, match="objectives are ttft, tpot, gap and latency"):
         served.goodput(speed=1)
+
+
+@pytest.mark.parametrize("record", ["steps", False])
+@pytest.mark.parametrize("budget", [0, 8])
+def test_the_longest_gap_is_that_between_two_recorded_tokens(budget, record):
+    asked = [Request(0, 0, 4, 9), Request(1, 6, 30, 3), Request(2, 6, 30, 3), Request(3, 7, 4, 20)]
+    worker = Roofline(LLAMA, H100)
+    if budget:
+        kept, served = (chunked(worker, asked, budget, 4, how) for how in ("steps", record))
+    else:
+        kept, served = (Engine(worker, continuous, slots=4, blocks=100, record=how).run(asked)
+                        for how in ("steps", record))  # fmt: skip
+    for request in served.requests:
+        tokens = [request.first, *(event.end for event in kept.events if event.kind == "decode"
+                                   and event.label == str(request.id) and event.end > request.first)]  # fmt: skip
+        assert len(tokens) == request.output
+        assert request.gap == pytest.approx(max(map(float.__sub__, tokens[1:], tokens)))
+
+
+def test_a_gap_spans_a_preemption():
+    served = engine(scheduler=on_demand, slots=4, blocks=6).run([Request(n, 0, 4, 12) for n in range(3)])
+    again = [request for request in served.requests if request.preempted]
+    assert again and all(request.gap > 1 for request in again)  # a step takes one second, a prompt more
+    assert min(request.gap for request in served.requests) >= 1
 
 
 def test_a_prompt_longer_than_the_context_is_refused_with_the_numbers():

@@ -16,7 +16,7 @@ PARTS = {"in the queue": WAITING, "own prompt": FORWARD, "own tokens": COMPUTE, 
 LABELS = {"others in its steps": "longer steps, because of others", "others' prompts": "others' prompts between"}
 HATCHES = {"others in its steps": "...", "others' prompts": "///"}
 
-TOLD = "In chunks no prompt of others stops the answer, and what others take shrinks"
+TOLD = "In chunks no stranger's prompt stops the answer"
 
 
 def bill(

@@ -8,10 +8,8 @@ from matplotlib.axes import Axes
 
 from course_lib.plots.canvas import GREY, INK, SERIES, SMALLEST, TITLE, new_axes, say
 
-TOLD = "Static batching answers few users well; the others many, up to a cliff"
 
-
-def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str = TOLD, promise: str = "") -> Axes:
+def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str, promise: str = "") -> Axes:
     """Draw the requests that met their objectives over those that arrived, both per second, a line for each server.
 
     A grey diagonal is where every request would be answered well. A box names the most of each; `promise` says what
@@ -22,7 +20,7 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str =
     ax.plot([0, last], [0, last], color=GREY, linewidth=1.2, linestyle="--", zorder=4)
     ax.text(0.22 * last, 0.25 * last, "everybody is answered well", rotation=45, transform_rotates_text=True,
             rotation_mode="anchor", fontsize=SMALLEST, color=INK)
-    told = []
+    told, lows = [], 0
     for (name, found), colour, marker in zip(good.items(), SERIES, "os^D", strict=False):
         rates, served = list(found), list(found.values())
         ax.plot(rates, served, color=colour, marker=marker, markersize=6, linewidth=1.8, clip_on=False)
@@ -31,7 +29,8 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str =
         side = -1 if at > 0.7 * last else 1  # inside the axes
         right, high = (0.04, -0.3) if side > 0 else (-0.07, 0.06)  # below its cliff, or above the diagonal
         beside = at + right * last, found[at] + high * last
-        place = (0.2 * last, 0.1 * last) if low else beside
+        place = (0.45 * last, (0.12 + 0.12 * lows) * last) if low else beside
+        lows += low
         ax.text(*place, f"{name}: at most {found[at]:.1f}", va="bottom", ha="left" if low else "right",
                 fontsize=SMALLEST, color=INK, weight="bold",
                 bbox={"facecolor": "white", "edgecolor": colour, "pad": 2.0})

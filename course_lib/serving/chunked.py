@@ -29,6 +29,7 @@ class RowEngine:
         self.everyone = list(self.queue)
         self.running: dict[int, Request] = {}  # by slot, in order of arrival
         self.read: dict[int, int] = {}  # tokens of each prompt that are in the cache
+        self.token: dict[int, float] = {}  # when it got its newest token
         self.clock = self.busy = 0.0
         self.passes = 0
         self.record = record
@@ -76,7 +77,11 @@ class RowEngine:
         for slot, request in list(self.running.items()):
             if self.read[slot] == request.prompt:
                 request.made += 1
-                request.first = self.clock if request.made == 1 else request.first
+                if request.made == 1:
+                    request.first = self.clock
+                else:
+                    request.gap = max(request.gap, self.clock - self.token[slot])
+                self.token[slot] = self.clock
                 if request.made >= request.output:
                     request.state, request.end = "done", self.clock
                     del self.running[slot]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -46,6 +47,8 @@ class Engine:
         self.tables: dict[int, list[int]] = {}
         self.seen: list[Request] = []
         self._since: dict[int, int] = {}  # step at which a request joined: one token each since then
+        self._token: dict[int, float] = {}  # when it got the token before that step
+        self._ticks: list[float] = []  # when each step ended: everybody who runs has a token then
         self._ends: dict[int, list[int]] = defaultdict(list)  # who makes the last token at which step
         self._grow: list[dict[int, None]] = [{} for _ in range(block_size)]  # who needs a block at which step mod size
         self._leaving: list[tuple[float, int, Request]] = []
@@ -166,7 +169,9 @@ class Engine:
         request.made += 1
         if math.isnan(request.first):
             request.first = self.clock
-        self._since[request.id] = self.steps
+        else:  # it was preempted, and gets on only now
+            request.gap = max(request.gap, self.clock - self._token[request.id])
+        self._since[request.id], self._token[request.id] = self.steps, self.clock
         left = min(request.output, request.limit) - request.made
         if left <= 0 or ended:
             self._finish(request)
@@ -186,6 +191,7 @@ class Engine:
         seconds, ended = self.worker.decode(running, self.held, self.tables)
         self._spend(seconds, "decode", running)
         self.steps += 1
+        self._ticks.append(self.clock)
         self.held += len(running)
         for number in (*self._ends.pop(self.steps, ()), *ended):
             request = self.running.get(number)
@@ -212,6 +218,9 @@ class Engine:
         self.held -= request.prompt + self._made(request) - 1
         for group in self._grow:
             group.pop(number, None)
+        times = [self._token[number], *self._ticks[self._since[number] : self.steps]]
+        request.gap = max([request.gap, *map(operator.sub, times[1:], times)])
+        self._token[number] = times[-1]
         request.made, request.blocks = self._made(request), 0
         del self.running[number], self.tables[number], self._since[number]
         self.manager.free(number)

@@ -52,12 +52,15 @@ class Served:
         return self.tokens / self.duration if self.duration else 0.0
 
     def values(self, name: str) -> np.ndarray:
-        """Return "ttft", "tpot" or "latency" of every answered request, in seconds; TPOT where there are two tokens."""
-        least = {"ttft": 1, "tpot": 2, "latency": 0}[name]
+        """Return "ttft", "tpot", "gap" or "latency" of every answered request, in seconds.
+
+        TPOT is a mean, a gap the longest of an answer; both are there from two tokens on.
+        """
+        least = {"ttft": 1, "tpot": 2, "gap": 2, "latency": 0}[name]
         return np.array([getattr(request, name) for request in self.done if request.made >= least])
 
     def percentile(self, name: str, percent: float) -> float:
-        """Return a percentile of "ttft", "tpot" or "latency" in seconds, NaN where nobody was answered."""
+        """Return a percentile of "ttft", "tpot", "gap" or "latency" in seconds, NaN where nobody was answered."""
         values = self.values(name)
         return float(np.percentile(values, percent)) if len(values) else math.nan
 
@@ -77,8 +80,8 @@ class Served:
         return (last - first) / (ends[last] - ends[first]) if last > first else 0.0
 
     def _good(self, most: Mapping[str, float]) -> int:
-        if unknown := set(most) - {"ttft", "tpot", "latency"}:
-            raise ValueError(f"{', '.join(sorted(unknown))}: objectives are ttft, tpot and latency")
+        if unknown := set(most) - {"ttft", "tpot", "gap", "latency"}:
+            raise ValueError(f"{', '.join(sorted(unknown))}: objectives are ttft, tpot, gap and latency")
         return sum(all(getattr(r, name) <= limit for name, limit in most.items()) for r in self.done if r.made)
 
     def row(self) -> dict[str, Any]:

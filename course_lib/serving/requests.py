@@ -42,6 +42,8 @@ class Request:
     """Blocks of the KV cache it holds now."""
     first: float = field(default=math.nan, kw_only=True)
     """When its first token came."""
+    gap: float = field(default=0.0, kw_only=True)
+    """The longest time between two of its tokens, one after the other; 0 with fewer than two."""
     end: float = field(default=math.nan, kw_only=True)
     preempted: int = field(default=0, kw_only=True)
     replica: int = field(default=0, kw_only=True)

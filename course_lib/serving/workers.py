@@ -21,7 +21,7 @@ ONE_SHOT_BYTES = {2: 2**23, 4: 2**19, 8: 2**18}  # vLLM's limits; it offers 6 GP
 
 
 class Roofline:
-    """The least seconds of a model on `tp` GPUs: weights and keys and values are read once, or the FLOPs take longer.
+    """The least seconds of a model on `tp` GPUs: of its matrix products, and of attention, bytes or FLOPs take longer.
 
     `tp` > 1 adds two all-reduces per layer over the GPUs' link: rings by the fastest of NCCL's protocols, or by the
     link's one latency where it has none or its latency is not that of Simple (somebody has set another).
@@ -57,9 +57,9 @@ class Roofline:
         `scored` of the new tokens, all unless given, need logits: of a prompt only the last one does.
         """
         unscored = 0 if scored is None else new - scored
-        flops = new * self.token_flops - unscored * self.logit_flops + pairs * self.score_flops
-        moved = self.read_bytes + (kept + new) * self.token_bytes
-        step = roofline_seconds(flops, moved, self.gpu)
+        products = roofline_seconds(new * self.token_flops - unscored * self.logit_flops, self.read_bytes, self.gpu)
+        attention = roofline_seconds(pairs * self.score_flops, (kept + new) * self.token_bytes, self.gpu)
+        step = products + attention  # one kernel after the other: products of prompts don't hide reading of the cache
         if self.tp > 1:
             step += 2 * self.shape.layers * self.all_reduce_seconds(new * self.shape.hidden * self.dtype_bytes)
         return step
