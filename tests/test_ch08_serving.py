@@ -237,6 +237,7 @@ def test_a_batch_of_a_mixture_shares_less_of_its_weights_when_tokens_choose_at_r
     assert f"only {shape.experts_per_token} of the {shape.experts} experts in each layer" in text
     assert f"step reads {100 * read(1) / whole:.0f} % of the weights" in text
     assert f"if they choose at random, need {100 * read(64) / whole:.0f} % of the weights" in text
+    assert f"That is {read(64) / read(1):.0f} times as many bytes for 64 times as many tokens" in text
     assert f"throughput grows only {rate(64) / rate(1):.0f} times" in text
     assert rate(512) / rate(128) > 3  # "more users add little to read"
 
