@@ -19,7 +19,8 @@ from course_lib.plots.twin_trees import parents
 from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
-STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}, "NCCL's table": 1.12}
+BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
+STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}}
 A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
@@ -39,6 +40,7 @@ DRAWN = {
     "passes_and_computing, waiting": lambda: plots.passes_and_computing(4.7, STEP, "Llama-3-70B, 64 H100s"),
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
+    "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
 }
 
@@ -152,7 +154,7 @@ def test_the_bend_of_the_ring_has_its_reason():
 
 def test_messages_stand_below_the_computing_that_may_hide_them():
     ax = plots.passes_and_computing(10, STEP, "a model")
-    assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
+    assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93]
     parts = "1.75 s = NVLink 0.82 (pale) + network 0.93 (dark)"
     assert {"10.0 s, a model", "8.30 s", parts} <= set(texts(ax))
     assert ax.get_title("left") == "With all ports messages can hide"
@@ -212,6 +214,12 @@ def test_each_dot_is_compared_with_the_best_ring():
     dots = [line for line in below.lines if line.get_marker() == "o"]
     assert list(dots[0].get_ydata())[-1] == pytest.approx(0.815, abs=0.001) and len(dots[0].get_xdata()) == 21
     assert "measured at 16.4 kB: 25% above the lowest line" in words_of(above.figure)
+
+
+def test_without_sizes_that_leave_the_ring_nothing_is_said_of_them():
+    ax = plots.protocol_lines(BY_RINGS)
+    assert len(ax.figure.axes) == 1 and ax.get_title("left").endswith("NCCL takes the lowest line")
+    assert "not by a ring" not in words_of(ax.figure) and "measured: 25.4" in words_of(ax.figure)
 
 
 def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():
