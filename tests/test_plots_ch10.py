@@ -16,10 +16,13 @@ from course_lib.hardware import DGX_A100, DGX_H100, H100
 from course_lib.measured import all_reduce_dgx, all_reduce_h100
 from course_lib.plots import words_of
 from course_lib.plots.twin_trees import parents
+from course_lib.plots.ways import ROUNDS
 from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
-STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}, "NCCL's table": 1.12}
+BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
+STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}}
+TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports, NVLS off": ("GPUs add everywhere", 1.14)}
 A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
@@ -31,7 +34,7 @@ DRAWN = {
     "hops_in_chunks": plots.hops_in_chunks,
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
-    "ports_beside_nvlink": lambda: plots.ports_beside_nvlink(450e9, 50e9),
+    "times_between_nodes": lambda: plots.times_between_nodes(TIMES),
     "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
@@ -39,6 +42,7 @@ DRAWN = {
     "passes_and_computing, waiting": lambda: plots.passes_and_computing(4.7, STEP, "Llama-3-70B, 64 H100s"),
     "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
+    "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
 }
 
@@ -67,11 +71,16 @@ def test_a_wider_piece_of_the_way_is_drawn_thicker():
     assert max(widths) / min(widths) >= 9
 
 
-def test_on_the_left_two_ports_of_four_stand_idle_and_on_the_right_none():
+def test_with_one_ring_two_ports_of_four_stand_idle_and_with_two_none():
     ports = [patch for patch in plots.rails().patches if type(patch) is Rectangle]
     idle = [patch for patch in ports if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.WAITING]
-    assert len(ports) == 16 and len(idle) == 4
-    assert all(patch.get_x() < 20 for patch in idle)
+    assert len(ports) == 24 and len(idle) == 4
+    assert all(patch.get_x() < 13 for patch in idle)
+
+
+def test_two_rings_pass_all_gpus_and_share_no_port():
+    assert all(sorted(order) == [0, 1, 2, 3] for order in ROUNDS)
+    assert sorted(order[end] for order in ROUNDS for end in (0, -1)) == [0, 1, 2, 3]
 
 
 def test_the_switch_lets_the_reader_count_what_each_gpu_sends():
@@ -152,7 +161,7 @@ def test_the_bend_of_the_ring_has_its_reason():
 
 def test_messages_stand_below_the_computing_that_may_hide_them():
     ax = plots.passes_and_computing(10, STEP, "a model")
-    assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93, 1.12]
+    assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93]
     parts = "1.75 s = NVLink 0.82 (pale) + network 0.93 (dark)"
     assert {"10.0 s, a model", "8.30 s", parts} <= set(texts(ax))
     assert ax.get_title("left") == "With all ports messages can hide"
@@ -184,7 +193,7 @@ def test_the_winner_changes_where_nccl_says():
     assert ring_and_trees(40, 64e6)[0] < ring_and_trees(40, 64e6)[2]
     assert ring_and_trees(41, 64e6)[0] > ring_and_trees(41, 64e6)[2]
     assert f"two trees, in chunks\n{1e3 * ring_and_trees(1024, 64e6)[2]:.1f} ms" in texts(ax)
-    assert "ring: 1.33 ms on 2 nodes, 2.88 ms on 16 nodes" in words_of(ax.figure)
+    assert "ring: 2.05 ms on 4 nodes, 2.88 ms on 16 nodes" in words_of(ax.figure)
 
 
 def test_where_the_receiver_may_read_is_marked():
@@ -196,7 +205,7 @@ def test_where_the_receiver_may_read_is_marked():
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():
     said = texts(plots.rails())
-    assert {"in", "out", "idle, until another\nring leaves by them", "leaf\nswitch"} <= set(said)
+    assert {"in", "out", "ports 1, 2\nare idle", "leaf\nswitch", "one ring", "two rings"} <= set(said)
     assert {f"rail {place}" for place in range(4)} <= set(said)
 
 
@@ -214,17 +223,24 @@ def test_each_dot_is_compared_with_the_best_ring():
     assert "measured at 16.4 kB: 25% above the lowest line" in words_of(above.figure)
 
 
+def test_without_sizes_that_leave_the_ring_nothing_is_said_of_them():
+    ax = plots.protocol_lines(BY_RINGS)
+    assert len(ax.figure.axes) == 1 and ax.get_title("left").endswith("NCCL takes the lowest line")
+    assert "not by a ring" not in words_of(ax.figure) and "measured: 25.4" in words_of(ax.figure)
+
+
 def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():
     said = texts(plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))))
     assert "19.0 µs" in said and "5.3 µs" in said
 
 
-def test_all_ports_are_nearly_as_wide_as_nvlink():
-    ax = plots.ports_beside_nvlink(450e9, 50e9)
-    assert [patch.get_width() for patch in ax.patches] == [450, 50, 400] and {"450", "50", "400"} <= set(texts(ax))
-    assert ax.get_title("left").startswith("One port is 9 times as narrow")
+def test_the_answer_is_drawn_as_times():
+    ax = plots.times_between_nodes(TIMES)
+    assert [patch.get_width() for patch in ax.patches] == [26.6, 1.14]
+    assert {"27, measured", "1.1, GPUs add everywhere"} <= set(texts(ax))
+    assert ax.get_title("left").startswith("From 27 times as long to 1.1:")
 
 
-def test_trees_begin_with_four_nodes():
+def test_all_lines_begin_with_four_nodes():
     lines = plots.seconds_over_nodes().lines
-    assert [line.get_xdata()[0] for line in lines[:3]] == [2, 5, 4]
+    assert [line.get_xdata()[0] for line in lines[:3]] == [4, 4, 4]

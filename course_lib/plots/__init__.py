@@ -88,7 +88,7 @@ from course_lib.plots.passes import passes_and_computing
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
-from course_lib.plots.port_rates import ports_beside_nvlink, rates_below_ports
+from course_lib.plots.port_rates import rates_below_ports, times_between_nodes
 from course_lib.plots.promises import promised_blocks
 from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -248,7 +248,6 @@ __all__ = [
     "plan_picture",
     "peaks",
     "plans_that_fit",
-    "ports_beside_nvlink",
     "predicted_and_measured",
     "price_of_cuts",
     "promised_blocks",
@@ -301,6 +300,7 @@ __all__ = [
     "time_unit",
     "timeline",
     "timelines",
+    "times_between_nodes",
     "times_over_ranks",
     "token_passes",
     "token_times",

@@ -12,7 +12,6 @@ from course_lib.plots.canvas import (
     FACES,
     GREY,
     INK,
-    LIMIT,
     SERIES,
     SMALLEST,
     TITLE,
@@ -151,7 +150,8 @@ def seconds_over_size(
     exact = [min(sizes) * (max(sizes) / min(sizes)) ** (step / 100) for step in range(101)]
     for (name, series), colour, marker in zip(points.items(), SERIES, "os^Dv*X", strict=False):
         kept = sorted(size for size in series if size > 0 and series[size] > 0)
-        ax.plot(kept, [series[size] for size in kept], marker, color=colour, markersize=6, label=name)
+        ax.plot(kept, [series[size] for size in kept], marker, color=colour, markersize=6, label=name,
+                zorder=3 - 0.1 * len(ax.lines))  # the first lies on top
     dashes = ["-", "--", "-.", ":"] * 4
     for (name, model), colour, dash in zip(lines.items(), SERIES * 2, dashes, strict=False):
         colour = INK if points else colour  # a model beside what was measured
@@ -162,11 +162,11 @@ def seconds_over_size(
         ax.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
     for place, (words, (size, seconds)) in enumerate((notes or {}).items()):
         offset, side = (((-22, 24), "right"), ((32, -25), "center"), ((16, 0), "left"))[place % 3]
-        ax.plot([size], [seconds], "o", markersize=11, markerfacecolor="none", color=LIMIT, markeredgewidth=1.6)
+        ax.plot([size], [seconds], "o", markersize=11, markerfacecolor="none", color=INK, markeredgewidth=1.4, zorder=4)
         if words.strip():  # else only a ring
-            ax.annotate(words, (size, seconds), offset, textcoords="offset points", fontsize=SMALLEST, color=LIMIT,
+            ax.annotate(words, (size, seconds), offset, textcoords="offset points", fontsize=SMALLEST, color=INK,
                         weight="bold", ha=side, va="center",
-                        arrowprops={"arrowstyle": "-", "color": LIMIT, "shrinkB": 6})  # fmt: skip
+                        arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 6})  # fmt: skip
     if title:
         ax.set_title(title, fontsize=TITLE, loc="left")
     ax.legend(fontsize=SMALLEST, frameon=False)

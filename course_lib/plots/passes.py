@@ -43,7 +43,7 @@ def passes_and_computing(
         inside = f" = {inside}" if len(parts) > 1 else ""
         share = f", {others[name]}" if name in (others or {}) else ""
         ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
-                weight="bold" if row in (1, 2) else "normal", color=INK)  # fmt: skip
+                weight="normal" if share else "bold", color=INK)  # fmt: skip
         told.append(f"{name}: {left:.2f} s{inside}{share}")
     ax.set_yticks(range(1 + len(ways)), ["GPU", *ways])
     ax.tick_params(axis="y", length=0)

@@ -1,4 +1,4 @@
-"""What some GPUs of two nodes sent each other, below what their ports could carry."""
+"""What GPUs of two nodes sent each other below what their ports could carry, and how much longer a sum took."""
 
 from __future__ import annotations
 
@@ -39,18 +39,22 @@ def rates_below_ports(rates: Mapping[int, float], port: float, ax: Axes | None =
     return ax
 
 
-def ports_beside_nvlink(link: float, port: float, ports: int = 8, ax: Axes | None = None) -> Axes:
-    """Draw what one port and all `ports` of a node carry, bytes per second, below what NVLink gives a GPU."""
-    ax = new_axes(ax, 1.7)
-    rows = {"a GPU's NVLink": (link, INK), "one port": (port, LIMIT), f"a node's {ports} ports": (ports * port, BLUE)}
-    for row, (rate, colour) in enumerate(rows.values()):
-        ax.barh(row, rate / 1e9, 0.66, color=colour)
-        ax.text(rate / 1e9 + 0.015 * link / 1e9, row, f"{rate / 1e9:g}", va="center", fontsize=SMALLEST, weight="bold")
-    ax.set_yticks(range(len(rows)), rows)
+def times_between_nodes(ways: Mapping[str, tuple[str, float]], ax: Axes | None = None) -> Axes:
+    """Draw how many times as long an all-reduce takes between nodes as inside one: `ways[name] = (who, times)`."""
+    ax = new_axes(ax, 0.9 + 0.42 * len(ways))
+    most = max(times for _, times in ways.values())
+    for row, (who, times) in enumerate(ways.values()):
+        ax.barh(row, times, 0.66, color=LIMIT if times == most else BLUE)
+        inside = times > 0.7 * most  # else the words stand beside the bar
+        ax.text(times + (-0.01 if inside else 0.01) * most, row, f"{times:.2g}, {who}", va="center", weight="bold",
+                ha="right" if inside else "left", fontsize=SMALLEST, color="white" if inside else INK)  # fmt: skip
+    ax.axvline(1, color=INK, linewidth=1, linestyle=":")
+    ax.set_yticks(range(len(ways)), ways)
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.1 * max(link, ports * port) / 1e9), ylim=(len(rows) - 0.5, -0.5))
-    ax.set_xlabel("GB/s in each direction, by the data sheet", fontsize=SMALLEST)
-    ax.set_title(f"One port is {link / port:.0f} times as narrow as NVLink; all ports together are nearly as wide",
+    ax.set(xlim=(0, 1.02 * most), ylim=(len(ways) - 0.5, -0.5))
+    ax.set_xlabel("times as long between nodes as inside one (dotted: equally long)", fontsize=SMALLEST)
+    last = list(ways.values())[-1][1]
+    ax.set_title(f"From {most:.0f} times as long to {last:.1f}: with all ports, leaving the node costs little",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    say(ax, "\n".join(f"{name}: {rate / 1e9:g} GB/s" for name, (rate, _) in rows.items()))
+    say(ax, "\n".join(f"{name}: {times:.2g} times as long, {who}" for name, (who, times) in ways.items()))
     return ax

@@ -104,10 +104,10 @@ def protocol_lines(
     measured: Mapping[float, float] | None = None, ranks: int = 8, link: Link = H100.link, ax: Axes | None = None
 ) -> Axes:
     """Draw what NCCL reckons a ring all-reduce takes by each protocol, broad where it is the fastest; and what was
-    `measured[bytes]`, in seconds, below once more as a share of the lowest line."""
+    `measured[bytes]`, in seconds; if that has sizes for which NCCL leaves the ring, below once more as a share."""
     sizes = [512 * 2 ** (step / 4) for step in range(81)]
-    below = None
-    if measured and ax is None:
+    below, no_ring = None, bool(measured) and max(measured) > NO_RING
+    if no_ring and ax is None:
         _, (ax, below) = plt.subplots(2, 1, figsize=(WIDTH, 4.7), layout="constrained", sharex=True,
                                       height_ratios=(3, 1), FigureClass=Picture)  # fmt: skip
     ax = new_axes(ax, 4.0)
@@ -136,13 +136,12 @@ def protocol_lines(
         place = sorted(measured)[len(measured) // 2]
         ax.annotate("measured", (place, 1e6 * measured[place]), (place, 10.5), fontsize=SMALLEST, ha="center",
                     weight="bold", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
-        for panel in (ax, below) if below is not None else (ax,):
-            panel.axvspan(NO_RING, 1.25 * sizes[-1], color="#F0F0F0", zorder=-1)
-        if below is not None:
-            below.text(1.15 * NO_RING, 1.34, FASTER, fontsize=SMALLEST, va="top")
-        told.append(f"from {bytes_text(NO_RING)} on {' '.join(FASTER.split())}")
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
+    if no_ring:
+        for panel in filter(None, (ax, below)):
+            panel.axvspan(NO_RING, 1.25 * sizes[-1], color="#F0F0F0", zorder=-1)
+        told.append(f"from {bytes_text(NO_RING)} on {' '.join(FASTER.split())}")
     ax.set(xscale="log", yscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]), ylim=(8, None))
     ax.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bytes_text(value)))
@@ -152,11 +151,12 @@ def protocol_lines(
     if below is None:
         ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
     else:
+        below.text(1.15 * NO_RING, 1.34, FASTER, fontsize=SMALLEST, va="top")
         _shares(below, {size: taken / protocol_seconds("all_reduce", ranks, size, link) for size, taken in
                         measured.items()})  # fmt: skip
     ax.set_ylabel("time", fontsize=SMALLEST)
-    ax.set_title("Each protocol has its sizes; large tensors were faster than the table's rings", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    seen = "; large tensors were faster than the table's rings" if no_ring else ", and NCCL takes the lowest line"
+    ax.set_title(f"Each protocol has its sizes{seen}", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
 

@@ -1,4 +1,4 @@
-"""The way from GPU to GPU: inside a machine, out of it by one port or by all, and up to a switch that adds."""
+"""The way from GPU to GPU: inside a machine, out of it by one port or by all of them, and up to a switch that adds."""
 
 from __future__ import annotations
 
@@ -80,21 +80,22 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
     for x in (first + 1.7, second + 1.7):
         _cable(ax, [(x, 13.0), (x, 15.6)], wide, wide, COMPUTE)
     _cable(ax, [(outer + 1.9, 9.6), (outer + 1.9, 11.6)], pcie, wide, LIMIT)
-    memory = left + (5.4 if number else 3.8)
-    beside = (outer + 3.6, memory + 3.0, memory, outer + 3.8) if number else (outer + 0.2, memory + 2.4, memory + 5.4,
-                                                                             outer)  # fmt: skip
+    port = outer - (0 if number else 0.6)
+    memory = left + (7.4 if number else 1.4)
+    beside = (outer + 3.6, memory + 1.8, memory, port + 4.4) if number else (outer + 0.2, memory + 4.0, memory + 5.8,
+                                                                             port)  # fmt: skip
     for way in (((beside[0], 12.3), (beside[1], 12.3), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
         ax.plot(*zip(*way, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
-    box(ax, memory, 7.9, 5.4, 2.0, "white", "detour: CPU\nand memory")
+    box(ax, memory, 7.5, 5.8, 2.4, "white", "a detour by the\nCPU's memory")
     box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, f"NVSwitch for {node.gpus} GPUs (2 are drawn)")
     for x in (first, second):
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
-    box(ax, outer, 7.9, 3.8, 2.0, SWITCH, f"port, one\nof {node.nics}")
+    box(ax, port, 7.5, 4.4, 2.4, SWITCH, f"port, one\nof {node.nics}")
     middle = left + 7.3
     ax.text(middle, 14.0, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=COMPUTE,
             weight="bold")  # fmt: skip
-    ax.text(outer + (2.3 if number else 1.5), 10.7, f"PCIe:\n{pcie:g} GB/s", ha="left" if number else "right",
-            va="center", fontsize=SMALLEST, linespacing=1.05)  # fmt: skip
+    ax.text(outer + (2.2 if number else 1.6), 10.7, f"PCIe: {pcie:g} GB/s", ha="left" if number else "right",
+            va="center", fontsize=SMALLEST)  # fmt: skip
     ax.text(left + (14.1 if number else 0.5), 17.2, f"node {number}", ha="right" if number else "left", va="center",
             fontsize=SMALLEST, weight="bold")  # fmt: skip
 
@@ -104,61 +105,85 @@ def _cable(ax: Axes, points: list[tuple[float, float]], carries: float, widest: 
     ax.plot(xs, ys, color=colour, linewidth=max(1.5, 15 * carries / widest), solid_capstyle="butt", zorder=0.5)
 
 
-def rails(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Axes:
-    """Draw the GPUs of some nodes twice: one ring through all, which uses a port each way, and a ring on every rail."""
-    high = 18.4
+RAILS = (  # of each panel: its name, and what to see in it
+    ("one ring", "uses port 3 out, port 0 in"),
+    ("two rings", "leave by different ports"),
+    ("a ring on every rail", "black: NVLink inside a node"),
+)
+ROUNDS = ((0, 1, 2, 3), (2, 3, 0, 1))  # in which order two rings pass the GPUs of node 0; those of node 1 backwards
+
+
+def rails(ax: Axes | None = None) -> Axes:
+    """Draw two nodes of four GPUs three times: one ring through all, two rings, and a ring on every rail."""
+    high, upper, lower = 19.4, 11.9, 3.4  # the lowest line of the boxes of each node
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"One ring goes out by one port, in by another; a ring on every rail uses all {per_node}",
-                 fontsize=TITLE, loc="left")  # fmt: skip
-    for left, by_rail in ((0.4, False), (21.2, True)):
-        name = "a ring on every rail, each with its own port" if by_rail else "one ring through all GPUs"
-        ax.text(left, 17.0, name, fontsize=SMALLEST, weight="bold")
-        ys = [12.8 - 11.0 * node for node in range(nodes)]
-        for node, y in enumerate(ys):
-            ax.add_patch(FancyBboxPatch((left, y - 0.6), 18.6, 3.8, boxstyle="round,pad=0,rounding_size=0.3",
-                                        facecolor=PALE, edgecolor=INK, linewidth=1))  # fmt: skip
-            ax.text(left + 0.3, y + 2.45, f"node {node}", fontsize=SMALLEST)
-            for place in range(per_node):
-                box(ax, left + 0.6 + 4.5 * place, y, 3.0, 1.7, FACES[place], f"{node * per_node + place}")
-                if place < per_node - 1 and by_rail:  # NVLink, over which the pieces are shared out and gathered
-                    ends = (left + 3.6 + 4.5 * place, y + 0.85), (left + 5.1 + 4.5 * place, y + 0.85)
-                    arrow(ax, *ends, "<|-|>", line=2)
-                elif place < per_node - 1:
-                    ends = (left + 3.7 + 4.5 * place, y + 0.85), (left + 5.0 + 4.5 * place, y + 0.85)
-                    arrow(ax, *(ends if not node else ends[::-1]), colour=COLLECTIVE, line=2)
-        for place in range(per_node):
-            x = left + 2.1 + 4.5 * place
-            used = by_rail or place in (0, per_node - 1)
-            for node, y in enumerate(ys):
-                port = y - 1.3 if not node else y + 3.3
-                ax.add_patch(Rectangle((x - 0.8, port), 1.6, 0.6, facecolor=SERIES[place] if by_rail else COLLECTIVE
-                                       if used else WAITING, edgecolor=INK, linewidth=0.8))  # fmt: skip
-            if by_rail:
-                box(ax, x - 1.5, 7.5, 3.0, 2.2, SWITCH, "leaf\nswitch")
-                for start, end in ((ys[0] - 1.4, 9.8), (7.4, ys[1] + 4.0)):
-                    arrow(ax, (x, start), (x, end), "<|-|>", colour=SERIES[place], line=2)
-                ax.text(x + 0.4, 6.55, f"rail {place}", va="center", fontsize=SMALLEST)
-            elif used:
-                ends = (x, ys[0] - 1.4), (x, ys[1] + 4.0)
-                arrow(ax, *(ends if place else ends[::-1]), colour=COLLECTIVE, line=2)
-    ax.text(0.4 + 2.1 + 4.5 * (per_node - 1) / 2, 8.6, "idle, until another\nring leaves by them", ha="center",
-            va="center", fontsize=SMALLEST, color=INK)  # fmt: skip
-    for place in range(1, per_node - 1):
-        x = 0.4 + 2.1 + 4.5 * place
-        toward = x + (1.2 if place < (per_node - 1) / 2 else -1.2)
-        arrow(ax, (toward, 9.8), (x, 11.3), line=0.9)
-        arrow(ax, (toward, 7.4), (x, 5.9), line=0.9)
-    ax.text(21.2 + 18.3, ys[0] + 2.45, "black: NVLink, by the NVSwitch", ha="right", fontsize=SMALLEST,
-            color=INK, weight="bold")  # fmt: skip
-    for place in range(1, per_node - 1):
-        ax.text(0.4 + 3.1 + 4.5 * place, ys[0] - 1.0, "port", va="center", fontsize=SMALLEST)
-    ax.text(2.9, 10.7, "in", ha="left", va="center", fontsize=SMALLEST, color=INK)
-    ax.text(2.1 + 4.5 * (per_node - 1), 10.7, "out", ha="right", va="center", fontsize=SMALLEST, color=INK)
-    say(ax, f"two panels with {nodes} nodes of {per_node} GPUs, each GPU with a port of its own. Left: one ring "
-            f"through all GPUs leaves node 0 by the port of GPU {per_node - 1} and comes back by that of GPU 0; the "
-            "other ports stand idle. Right: NVLink joins the GPUs of a node, a rail those at one place of all nodes, "
-            "and a ring goes round each rail by a leaf switch of its own, so that every port carries a part")
+    ax.set_title("One ring leaves by one port; several rings, or rails, use them all", fontsize=TITLE, loc="left")
+    for panel, (name, words) in enumerate(RAILS):
+        left = 0.3 + 13.75 * panel
+        xs = [left + 1.65 + 3.05 * place for place in range(4)]
+        ax.text(left, 18.2, name, fontsize=SMALLEST, weight="bold")
+        ax.text(left, 17.1, words, fontsize=SMALLEST)
+        for node, y in enumerate((upper, lower)):
+            ax.add_patch(FancyBboxPatch((left, y - (0.5, 3.0)[node]), 12.8, 5.2,
+                                        boxstyle="round,pad=0,rounding_size=0.3", facecolor=PALE, edgecolor=INK,
+                                        linewidth=1))  # fmt: skip
+            ax.text(left + 0.3, y + (4.0, -2.3)[node], f"node {node}", fontsize=SMALLEST, va="center")
+            for place, x in enumerate(xs):
+                box(ax, x - 1.0, y, 2.0, 1.7, FACES[place], f"{4 * node + place}")
+        (_on_rails if panel == 2 else _in_rings)(ax, xs, upper, lower, 1 + panel)
+    say(ax, "three panels with two nodes of four GPUs, each GPU with a port of its own. Left: one ring through all "
+            "GPUs leaves node 0 by port 3 and comes back by port 0; ports 1 and 2 stand idle. Middle: a second "
+            "ring passes the GPUs of node 0 in the order 2, 3, 0, 1, leaves by port 1 and comes back by port 2, so no "
+            "port is idle. Right: NVLink joins the GPUs of a node, a rail those at one place of all nodes, and a ring "
+            "goes round each rail by a leaf switch of its own, so that every port carries a part")  # fmt: skip
     return ax
+
+
+def _in_rings(ax: Axes, xs: list[float], upper: float, lower: float, rings: int) -> None:
+    """Draw the first rings of ROUNDS: along the boxes of a node or, if it is the second, on a line beside them."""
+    colours = dict.fromkeys(range(4), WAITING)
+    for ring, order in enumerate(ROUNDS[:rings]):
+        colour = (COLLECTIVE, SERIES[0])[ring]
+        first, last = order[0], order[-1]
+        colours |= {first: colour, last: colour}
+        for start, end in zip(order, order[1:], strict=False):
+            for node, y in enumerate((upper, lower)):
+                here, there = (start, end) if not node else (end, start)
+                if ring == 0:
+                    side = 1.0 if there > here else -1.0
+                    arrow(ax, (xs[here] + side, y + 0.85), (xs[there] - side, y + 0.85), colour=colour, line=2)
+                    continue
+                back = abs(end - start) > 1  # over all others
+                edge, turn = y + (1.75, -0.05)[node], y + (1.75, -0.05)[node] + (1, -1)[node] * (1.4 if back else 0.9)
+                inset = (0.4 if there > here else -0.4) * (-1 if back else 1)
+                ax.plot([xs[here] + inset] * 2 + [xs[there] - inset], [edge, turn, turn], color=colour, linewidth=2)
+                arrow(ax, (xs[there] - inset, turn), (xs[there] - inset, edge), colour=colour, line=2)
+        for place, goes_out in ((last, True), (first, False)):
+            ends = (xs[place], upper - 1.3), (xs[place], lower + 3.0)
+            arrow(ax, *(ends if goes_out else ends[::-1]), colour=colour, line=2)
+            ax.text(xs[place] + (0.3 if place < 2 else -0.3), 8.5, "out" if goes_out else "in", fontsize=SMALLEST,
+                    ha="left" if place < 2 else "right", va="center")  # fmt: skip
+    for place, colour in colours.items():
+        _port(ax, xs[place], upper, lower, colour)
+    if rings == 1:
+        ax.text((xs[1] + xs[2]) / 2, 8.5, "ports 1, 2\nare idle", ha="center", va="center", fontsize=SMALLEST)
+
+
+def _on_rails(ax: Axes, xs: list[float], upper: float, lower: float, _: int) -> None:
+    for place, x in enumerate(xs):
+        if place < 3:  # NVLink, over which the pieces are shared out and gathered
+            for y in (upper, lower):
+                arrow(ax, (x + 1.0, y + 0.85), (xs[place + 1] - 1.0, y + 0.85), "<|-|>", line=2)
+        _port(ax, x, upper, lower, SERIES[place])
+        box(ax, x - 1.35, 7.5, 2.7, 2.0, SWITCH, "leaf\nswitch")
+        for start, end in ((upper - 1.3, 9.6), (7.4, lower + 3.0)):
+            arrow(ax, (x, start), (x, end), "<|-|>", colour=SERIES[place], line=2)
+        ax.text(x + 0.25, 6.9, f"rail {place}", fontsize=SMALLEST, va="center")
+
+
+def _port(ax: Axes, x: float, upper: float, lower: float, colour: str) -> None:
+    for y in (upper - 1.2, lower + 2.3):
+        ax.add_patch(Rectangle((x - 0.7, y), 1.4, 0.6, facecolor=colour, edgecolor=INK, linewidth=0.8))
 
 
 def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:

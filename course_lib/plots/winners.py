@@ -10,7 +10,8 @@ from course_lib.hardware import DGX_H100, Node
 from course_lib.plots.canvas import BLUE, GREEN, INK, ORANGE, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.protocols import PALE
 
-MARKS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MARKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+FIRST = 4  # nodes: with fewer, a tree has hardly a middle, and two nodes send S each way instead of 2 S
 
 
 def ring_and_trees(nodes: int, size: float, node: Node = DGX_H100) -> tuple[float, float, float]:
@@ -28,21 +29,21 @@ def ring_and_trees(nodes: int, size: float, node: Node = DGX_H100) -> tuple[floa
 def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H100, ax: Axes | None = None) -> Axes:
     """Draw what an all-reduce of `size` bytes takes by each of the three over the number of nodes."""
     counts = {round(2 ** (step / 8)) for step in range(8, 8 * most.bit_length() - 7)}
-    counts = sorted(counts | {2**step + 1 for step in range(1, most.bit_length() - 1)})  # a round more
+    counts |= {2**step + 1 for step in range(2, most.bit_length() - 1)}  # a round more
+    counts = sorted(count for count in counts if count >= FIRST)
     rows = [ring_and_trees(count, size, node) for count in counts]
     ax = new_axes(ax, 3.6)
     names = (("ring", BLUE), ("tree of whole tensors", ORANGE), ("two trees, in chunks", GREEN))
     told = []
     for place, (name, colour) in enumerate(names):
         taken = [1e3 * row[place] for row in rows]
-        first = (0, counts.index(5), counts.index(4))[place]  # two nodes send S each way, not 2 S
-        ax.plot(counts[first:], taken[first:], color=colour, linewidth=2.4,
+        ax.plot(counts, taken, color=colour, linewidth=2.4,
                 drawstyle="steps-pre" if place == 1 else "default")
         ax.annotate(f"{name}\n{taken[-1]:.1f} ms", (counts[-1], taken[-1]), (8, (-9, 9, 0)[place]),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", color=colour if place != 1 else INK,
                     va="center", annotation_clip=False, bbox=PALE if place == 1 else None)  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{1e3 * ring_and_trees(count, size, node)[place]:.2f} ms on {count} nodes"
-                                            for count in (2, 16, 128, most) if count <= most))  # fmt: skip
+                                            for count in (FIRST, 16, 128, most) if count <= most))  # fmt: skip
     crossing = next((count for count in range(2, most) if _two_win(count, size, node)), None)
     if crossing:
         at = 1e3 * ring_and_trees(crossing, size, node)[2]
@@ -59,7 +60,7 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
                     (bend * 0.8, 1.08e3 * ring_and_trees(bend, size, node)[0]), fontsize=SMALLEST, ha="right",
                     va="bottom", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         told.append(f"from {bend} nodes on the ring uses {protocol}")
-    ax.set(xscale="log", yscale="log", xlim=(1.85, most))  # a step at 2 would lie on the axis
+    ax.set(xscale="log", yscale="log", xlim=(0.9 * FIRST, most))
     ax.set_ylim(0.6, 60)
     ax.xaxis.set_major_locator(FixedLocator([mark for mark in MARKS if mark <= most]))
     ax.yaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50]))
