@@ -53,6 +53,30 @@ def test_the_formula_of_zb_h1_holds_for_w_no_longer_than_f_and_i(forward, backwa
     assert r"W \le F \text{ and } W \le I" in text_of_the_chapter()
 
 
+@pytest.mark.parametrize(("forward", "backward", "weight"), [(1, 1, 1), (1, 2, 1.5), (1, 0.5, 0.9)])
+def test_a_longer_w_holds_up_the_step_on_rank_0_or_on_rank_3(forward, backward, weight):
+    done = play(schedules.zb_h1(4, 8), forward, backward, weight)
+    back, last = (next(e for e in done.events if (e.rank, e.action.kind, e.action.microbatch) == (rank, "I", 7))
+                  for rank in (1, 0))  # fmt: skip
+    assert (last.start > back.end) == (weight > forward)  # rank 0 is still busy when micro-batch 7 comes back
+    ends = [max(event.end for event in done.events if event.rank == rank) for rank in range(4)]
+    assert (ends[3] > ends[0]) == (weight > backward)
+    assert "With a longer W, the step would wait for earlier Ws on rank 0, or for those put off on rank 3" in (
+        text_of_the_chapter()
+    )
+
+
+def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
+    done = play(schedules.zb_h1(4, 8))
+    clock, paused = 0.0, []
+    for event in sorted((event for event in done.events if event.rank == 0), key=lambda event: event.start):
+        if event.start > clock:
+            paused.append((event.start - clock, event.action.kind, event.action.microbatch))
+        clock = event.end
+    assert paused == [(3, "I", 0)] and "In ZB-H1 rank 0 still pauses for 3 s" in text_of_the_chapter()
+    assert max(play(schedules.zb_h2(4, 8)).peak_memory) == 2 * 4 - 1 and "up to 2p − 1" in text_of_the_chapter()
+
+
 def test_zb_h2_and_zb_v_are_equal_at_messages_of_0_15_f():
     equal, dearer = (comparison(4, 8, communication=seconds) for seconds in (0.15, 0.16))
     assert equal["ZB-V"]["bubble"] == pytest.approx(equal["ZB-H2"]["bubble"])
