@@ -143,6 +143,8 @@ def _routes(got: Any, scores: torch.Tensor, k: int, capacity: float, probe: torc
                     "depend on who came first"),
             Mistake("zeroed", torch.where(kept, share, 0.0), "are 0 where a pair is dropped: `kept` says that already"),
         ]  # fmt: skip
+        lost = weights.isnan() & ~kept.bool().any(1, keepdim=True)  # 0 / 0, where a token has no seat at all
+        weights = torch.where(lost, 0.0, weights)
         case.same(weights, share, "the weights", *mistakes, says="they should be", tolerance=EXACT)
         leaf = scores.clone().requires_grad_()
         mine = leaf.gather(1, chosen)

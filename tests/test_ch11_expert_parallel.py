@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,6 +47,12 @@ def test_a_nan_in_the_result_does_not_pass():
         return chosen, weights * nan, kept
 
     assert judged("route_tokens", routes).code
+
+    def shared_out(scores, k, capacity):
+        chosen, weights, kept = solutions.route_tokens(scores, k, capacity)
+        return chosen, weights * kept / (weights * kept).sum(-1, keepdim=True), kept
+
+    assert judged("route_tokens", shared_out).code == "after-drop", "0 / 0 where a token lost all of its pairs"
     layer = solutions.expert_parallel_layer
     assert judged("expert_parallel_layer", lambda *given: layer(*given) * nan).code
 
@@ -223,6 +230,50 @@ def test_what_decides_is_tokens_per_second_at_the_batch_that_fits():
     assert parts == [[17, 7, 13], [7, 16, 33]]
     cache = kv_cache_bytes(v3, 5000) / 61 / H100.memory_bandwidth  # each request's, in a layer
     assert [round(1e6 * requests * cache) for requests in (62, 149)] == [107, 256]
+
+
+def rates_of(gpu, context, row):
+    requests, parts = room_and_step(MODELS["DeepSeek-V3"], gpu, row, context)
+    return requests, parts, requests / sum(parts.values())
+
+
+def test_the_ratio_of_1_5_holds_for_long_requests_and_all_of_the_memory():
+    kept_back = replace(H100, memory=H100.memory - 8e9)
+    narrow, wide = (rates_of(kept_back, 5000, row) for row in (DEEPEP[1], DEEPEP[3]))
+    assert (narrow[0], wide[0]) == (39, 127) and wide[2] / narrow[2] == pytest.approx(2.05, abs=0.005)
+    short = {row.ranks: rates_of(H100, 1000, row) for row in DEEPEP}
+    assert max(short, key=lambda ranks: short[ranks][2]) == 16 and short[16][0] == 313
+    assert short[64][2] / short[16][2] == pytest.approx(0.82, abs=0.005)
+    assert rates_of(H100, 5000, DEEPEP[3])[2] > max(rates_of(H100, 5000, row)[2] for row in DEEPEP[4:])
+    assert short[64][0] / short[16][0] == pytest.approx(2.4, abs=0.01), "the reply's, at either context"
+    parts = short[16][1]
+    assert [round(1e3 * parts[part]) for part in ("weights", "trips")] == [17, 37]
+    assert round(1e3 * sum(parts.values())) == 61 and short[64][1]["trips"] > parts["trips"]
+
+
+def test_the_best_width_makes_the_weights_a_small_part_of_the_step():
+    for gpu, context, best in ((H100, 5000, 64), (H100, 1000, 16), (H200, 5000, 16)):
+        served = {row.ranks: rates_of(gpu, context, row) for row in DEEPEP}
+        assert max(served, key=lambda ranks: served[ranks][2]) == best
+        assert served[best][1]["weights"] / sum(served[best][1].values()) < 0.3
+    eight, sixteen = (rates_of(H200, 5000, row)[2] for row in DEEPEP[:2])
+    assert eight / rates_of(H100, 5000, DEEPEP[3])[2] == pytest.approx(1.07, abs=0.005) and sixteen > 1.3 * eight
+    latent = MODELS["DeepSeek-V3"].latent
+    flops = 2 * MODELS["DeepSeek-V3"].heads * (2 * latent.kv_rank + latent.rotary)  # for each cached vector
+    moved = 2 * (latent.kv_rank + latent.rotary)
+    assert flops / H100.peak("bf16") < moved / H100.memory_bandwidth, "reading is longer on an H100"
+    assert flops / H200.peak("bf16") > moved / H200.memory_bandwidth, "arithmetic is longer on an H200"
+
+
+def test_an_expert_gets_four_tokens_of_one_gpu_and_more_of_a_group():
+    v3 = MODELS["DeepSeek-V3"]
+    tokens = {ranks: 128 * ranks * v3.experts_per_token // v3.experts for ranks in (1, 16, 64, 128)}
+    assert tokens == {1: 4, 16: 64, 64: 256, 128: 512} and tokens[64] < 295 < tokens[128]
+    assert (math.comb(8, 2), round(math.comb(256, 8) / 1e14)) == (28, 4)
+    assert round(expert_bytes(v3, 1, width=1) / 1e9) == 654
+    assert DEEPEP[5].dispatch / DEEPEP[3].dispatch == pytest.approx(1.12, abs=0.005)
+    copies = 8 * 63 / 64
+    assert 63 / copies == 8 and 8 * 7 / 8 == 7, "an all-gather's copies of a token, over the dispatch's"
 
 
 def test_a_layer_of_eight_h200s():

@@ -101,6 +101,12 @@ def test_tokens_per_second_are_requests_over_the_sum_of_parts():
     assert "EP8, H200, 120 requests:" in words
 
 
+def test_the_title_says_when_the_narrowest_group_is_the_best():
+    slow = (180, {part: 4 * seconds for part, seconds in STEPS[1][1].items()})
+    left = plots.step_by_width({"EP16": STEPS[0], "EP64": slow}, {})[0]
+    assert words_of(left.figure).startswith("EP16 writes more tokens than wider groups")
+
+
 def test_shares_of_active_parameters_are_those_of_the_library():
     words = words_of(plots.total_and_active(SHAPES)[0].figure)
     assert "DeepSeek-V3 37.6 of 671 billion: 5.6%" in words and "Mixtral-8x7B 12.9 of 47 billion: 27.6%" in words

@@ -99,7 +99,7 @@ def step_by_width(
     """Draw a step's parts and the tokens per second that come of it, for groups of several widths, a row for each.
 
     By name: the requests on a GPU, and the seconds of each part of a step; `beside` are rows of other hardware. The
-    title compares the fastest of `served` with the first.
+    title compares the fastest of `served` with the first, which is the narrowest.
     """
     rows = {**served, **beside}
     steps = {name: sum(parts.values()) for name, (_, parts) in rows.items()}
@@ -109,15 +109,15 @@ def step_by_width(
         width_ratios=[1.9, 1],
     )  # fmt: skip
     colours, told, handles = (WEIGHTS, ACTIVATIONS, COLLECTIVE), [], []
-    names = {"weights": "weights: reading, or arithmetic if that takes longer", "caches": "reading caches"}
     places = [row + 0.4 * (name in beside) for row, name in enumerate(rows)]  # a gap before other hardware
     for row, (name, (requests, parts)) in zip(places, rows.items(), strict=True):
         at, handles = 0.0, []
         for (part, seconds), colour in zip(parts.items(), colours, strict=True):
             handles.append(left.barh(row, 1e3 * seconds, left=at, height=0.66, color=colour, edgecolor="white", lw=0.8,
-                                     label=names.get(part, part)))  # fmt: skip
-            left.text(at + 5e2 * seconds, row, f"{1e3 * seconds:.1f}", ha="center", va="center", fontsize=SMALLEST,
-                      weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
+                                     label=part))  # fmt: skip
+            digits = 1 if seconds > 0.1 * max(steps.values()) else 0  # a narrow piece has no room for more
+            left.text(at + 5e2 * seconds, row, f"{1e3 * seconds:.{digits}f}", ha="center", va="center",
+                      fontsize=SMALLEST, weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
             at += 1e3 * seconds
         left.text(at + 1, row, f"{at:.1f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
         right.barh(row, rates[name], height=0.66, color=INK if name in served else "white", edgecolor=INK)
@@ -125,7 +125,7 @@ def step_by_width(
                    color=INK)  # fmt: skip
         of = ", ".join(f"{part} {1e3 * seconds:.0f}" for part, seconds in parts.items())
         told.append(f"{name}, {requests} requests: {of}, together {at:.0f} ms: {rates[name]:,.0f} tokens/s")
-    ticks = [name + (":\n" if name in beside else ": ") + f"{held} requests" for name, (held, _) in rows.items()]
+    ticks = [f"{name}: {held} requests" for name, (held, _) in rows.items()]
     new_axes(left, 0).set_yticks(places, ticks, fontsize=SMALLEST)
     left.set(ylim=(places[-1] + 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
     left.set_xlabel("ms of a step: a token for each request", fontsize=SMALLEST)
@@ -135,8 +135,8 @@ def step_by_width(
     legend_below(left, handles)
     first, best = next(iter(served)), max(served, key=rates.__getitem__)
     title = f"{best} has room for more and writes {rates[best] / rates[first]:.1f} times {first}'s tokens"
-    if beside and max(rates, key=rates.__getitem__) in beside:
-        title += "; larger GPUs write even more"
+    if best == first:
+        title = f"{first} writes more tokens than wider groups, though they have room for more requests"
     left.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     say(left, "; ".join(told))
     return [left, right]
@@ -162,7 +162,7 @@ def times_over_ranks(
     ax.set_xlabel("GPUs in one group (in brackets: formula against measured)", fontsize=SMALLEST)
     ax.set_ylim(0, 1e6 * max(seconds for _, seconds in measured) * 1.35)
     ax.set_ylabel("µs for 128 tokens", fontsize=SMALLEST)
-    ax.set_title("From EP64 on, more ranks cost hardly more (dots: measured, line: formula)", fontsize=TITLE,
+    ax.set_title("From EP64 on, a dispatch takes little longer (dots: measured, line: formula)", fontsize=TITLE,
                  loc="left")  # fmt: skip
     rows = ", ".join(f"EP{ranks} {1e6 * seconds:.0f} measured and {1e6 * guess:.0f} by formula"
                      for (ranks, seconds), (_, guess) in zip(measured, predicted, strict=True))  # fmt: skip

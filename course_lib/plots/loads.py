@@ -87,9 +87,9 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
     axes.flat[-1].set_xlabel("step", fontsize=SMALLEST)
     bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.7, ticks=[1e-9, 1, 2, 3, 4])
     bar.ax.set_yticklabels(["0", "1", "2", "3", "≥ 4"])
-    bar.set_label("tokens, in units of the mean (white: none)", fontsize=SMALLEST)
+    bar.set_label("load, in units of the mean (white: none)", fontsize=SMALLEST)
     bar.ax.tick_params(labelsize=SMALLEST)
-    say(bar.ax, "the darker, the more tokens; four times the mean and more are black")
+    say(bar.ax, "the darker, the more pairs; four times the mean and more are black")
     return list(axes.flat)
 
 
