@@ -22,6 +22,7 @@ from course_lib.plots.pairs import pairs_of, ratio_of
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
+BIG = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
     "ring_of_keys": plots.ring_of_keys,
@@ -31,6 +32,7 @@ DRAWN = {
     "context_pairs": lambda: plots.context_pairs(published_runs(), 1.093),
     "under_way": plots.under_way,
     "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
+    "step_parts_on_top": lambda: plots.step_parts({"16,384": BIG, "8": SMALL.of(OTHER).step}, "two", on_top=True),
     "predicted_and_measured": lambda: plots.predicted_and_measured(published_runs()),
 }
 
@@ -96,6 +98,16 @@ def test_the_parts_of_a_step_add_up_to_it():
     assert drawn == pytest.approx(SMALL.best.seconds, abs=0.05)
 
 
+def test_on_top_of_computing_a_ring_is_named_though_it_is_hidden():
+    step = BIG
+    ax = plots.step_parts({"Meta's": step}, "on top", on_top=True)
+    drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
+    assert drawn == pytest.approx(step.seconds - step.products - step.attention - step.memory, abs=0.01)
+    assert {"0.65", "0.69", "0.07", " 1.41 s, the step 6.62 s"} <= set(texts(ax)) and "5.22" not in texts(ax)
+    assert ax.get_xlabel() == "seconds on top of 5.22 s of computing"
+    assert "ring of context ranks: 0" in [text.get_text() for text in ax.figure.legends[0].get_texts()]
+
+
 def test_the_published_runs_name_the_worst():
     words = words_of(plots.predicted_and_measured(published_runs()).figure)
     assert "worst: Qwen3-30B-A3B, −69 %" in words and "61 published runs" in words
@@ -131,8 +143,8 @@ def test_more_stages_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
     assert [len(bars) for bars in wide] == [1, 1, 4, 1, 16, 1]  # micro-batches, then the rest
     assert [round(sum(bars)) for bars in wide] == [67, 105, 68, 32, 68, 8]
     words = words_of(ax.figure)
-    assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights etc" in words
-    assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights etc" in words
+    assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights, gradients" in words
+    assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights, gradients" in words
 
 
 def test_the_plan_is_coloured_by_whether_there_are_context_ranks():
