@@ -102,16 +102,32 @@ def check_mesh_groups(answer: Any, part: Any) -> str:
 # place_axes
 
 
-def leaving(order: Any, sizes: dict, traffic: dict, per_node: int) -> float:
-    """Return the bytes whose receiver is in another node."""
-    total, stride, ranks = 0.0, 1, math.prod(sizes.values())
+NVLINK, PORT = 370.0, 50.0  # GB/s that a rank sends inside its node, and out of it
+
+
+def leaving(order: Any, sizes: dict, per_node: int) -> dict[str, int]:
+    """Return how many ranks of each axis have the next of their group in another node."""
+    found, stride = {}, 1
     for axis in order:
-        for rank in range(ranks):
+        found[axis] = 0
+        for rank in range(math.prod(sizes.values())):
             place = rank // stride % sizes[axis]
             there = rank + ((place + 1) % sizes[axis] - place) * stride
-            total += traffic[axis] * (rank // per_node != there // per_node)
+            found[axis] += rank // per_node != there // per_node
         stride *= sizes[axis]
-    return total
+    return found
+
+
+def seconds_in_order(order: Any, sizes: dict, traffic: dict, per_node: int) -> float:
+    """Return the seconds of all axes in turn: an axis with one hop out of a node is as slow as a port."""
+    out = leaving(order, sizes, per_node)
+    return sum(traffic[axis] / (PORT if out[axis] else NVLINK) for axis in sizes)
+
+
+def bytes_out(order: Any, sizes: dict, traffic: dict, per_node: int) -> float:
+    """Return the GB that leave their node, summed over all ranks, which is not what an order costs."""
+    out = leaving(order, sizes, per_node)
+    return sum(traffic[axis] * out[axis] for axis in sizes)
 
 
 PLACED = (
@@ -119,55 +135,85 @@ PLACED = (
     ({"tp": 4, "dp": 4}, {"tp": 1, "dp": 100}, 4),
     ({"a": 2, "b": 2, "c": 2, "d": 2}, {"a": 5, "b": 20, "c": 1, "d": 9}, 4),
 )
-UNEVEN = (  # the axis with most bytes is larger than a node, and another one fits
+UNEVEN = (  # the axis with most bytes is larger than a node or doesn't fill it evenly, or two others together have more
     ({"cp": 8, "tp": 4}, {"cp": 10, "tp": 9}, 4),
+    ({"a": 3, "b": 2, "c": 4}, {"a": 7, "b": 5, "c": 6}, 6),
+    ({"dp": 3, "tp": 4}, {"dp": 9, "tp": 10}, 4),
+    ({"cp": 16, "tp": 8}, {"cp": 20, "tp": 9}, 8),  # fewer bytes leave with cp innermost, and it takes longer
+    ({"a": 4, "b": 2, "c": 2}, {"a": 10, "b": 7, "c": 6}, 4),
     ({"dp": 6, "tp": 4, "pp": 2}, {"dp": 12, "tp": 11, "pp": 3}, 4),
     ({"dp": 3, "tp": 4}, {"dp": 10, "tp": 8}, 4),
-    ({"a": 3, "b": 2, "c": 4}, {"a": 7, "b": 5, "c": 6}, 6),
     ({"a": 4, "b": 3, "c": 2}, {"a": 3, "b": 7, "c": 4}, 8),
     ({"a": 5, "b": 2, "c": 3}, {"a": 9, "b": 6, "c": 8}, 10),
     ({"a": 2, "b": 6, "c": 2}, {"a": 8, "b": 9, "c": 5}, 4),
     ({"a": 3, "b": 3, "c": 2}, {"a": 5, "b": 6, "c": 7}, 3),
     ({"a": 4, "b": 6}, {"a": 1, "b": 2}, 6),  # fewer bytes than ranks
     ({"a": 7, "b": 3}, {"a": 12, "b": 5}, 7),  # thirds and sevenths, which / rounds and // does not
-    ({"a": 2, "b": 1, "c": 5, "d": 3}, {"a": 12, "b": 2, "c": 9, "d": 12}, 5),  # the last rank decides
-    ({"a": 2, "b": 1, "c": 6, "d": 3}, {"a": 7, "b": 9, "c": 5, "d": 20}, 2),  # and so would one rank too many
+    ({"a": 2, "b": 1, "c": 5, "d": 3}, {"a": 12, "b": 2, "c": 9, "d": 12}, 5),
+    ({"a": 2, "b": 1, "c": 6, "d": 3}, {"a": 7, "b": 9, "c": 5, "d": 20}, 2),
 )
 
 
-def _straddles(order: Any, sizes: dict, per_node: int) -> tuple[str, int]:
-    """Return the first axis of an order with a group that lies in two nodes, and how far apart its ranks are."""
+def _names(got: Any, sizes: dict) -> bool:
+    return isinstance(got, (list, tuple)) and sorted(map(str, got)) == sorted(sizes)
+
+
+def _heaviest(got: Any, sizes: dict, traffic: dict, per_node: int) -> str:
+    """Return why the heaviest axis should not have been the innermost, or the first that doesn't fill nodes evenly."""
     apart = 1
-    for axis in order:
-        if sizes[axis] > 1 and per_node % (apart * sizes[axis]):
-            return axis, apart
+    if sizes[got[0]] > per_node:
+        return f": {got[0]} has most bytes, but is larger than a node, and drives out an axis that would fit"
+    for axis in got:
+        if apart >= per_node:
+            break
+        if per_node % (apart * sizes[axis]):
+            return (f": the heaviest axes come first, but the {sizes[axis]} ranks of {axis}, {apart} apart, don't fill "
+                    f"nodes of {per_node} evenly. So groups of theirs reach into the next node, and the whole axis "
+                    "has only the ports")  # fmt: skip
         apart *= sizes[axis]
-    return order[-1], apart
+    return ": the heaviest axis fits, but it drives out others that have more bytes together"
 
 
-def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int) -> None:
+def _mistaken(got: Any, sizes: dict, traffic: dict, per_node: int, only_bytes: bool) -> tuple[str, str]:
+    """Return the code and the words of what led to an order that is too slow."""
+    fits = sorted(sizes, key=lambda axis: (sizes[axis] > per_node, -traffic[axis]))
+    if only_bytes:  # in every case: the fewest bytes out of their nodes
+        slow = [f"{out} of {math.prod(sizes.values())} hops of {axis}"
+                for axis, out in leaving(got, sizes, per_node).items() if out]  # fmt: skip
+        return "fewest-bytes", (f": fewer bytes leave their node in your order, but an axis is as slow as its slowest "
+                                f"hop. {' and '.join(slow)} leave, and then its other hops wait for them")  # fmt: skip
+    if list(got) == sorted(sizes, key=traffic.get, reverse=True):
+        why = _heaviest(got, sizes, traffic, per_node)
+        return "by-traffic" if "larger" in why else "no-room" if "evenly" in why else "together", why
+    if list(got) == fits:
+        return "no-room", _heaviest(got, sizes, traffic, per_node)
+    if list(got) == sorted(sizes, key=lambda axis: -traffic[axis] / sizes[axis]):
+        return "by-share", (": don't divide an axis's bytes by its ranks. Each of them sends as much, all at the same "
+                            "time")  # fmt: skip
+    best = min(seconds_in_order(order, sizes, traffic, per_node) for order in itertools.permutations(sizes))
+    if close(seconds_in_order(got[::-1], sizes, traffic, per_node), best):
+        return "outermost-first", ": the same order backwards. Name the innermost axis first"
+    if list(got) == sorted(sizes, key=sizes.get):
+        return "by-size", ": the smallest axis need not be the one that sends most"
+    return "value", ""
+
+
+def _placed(found: tuple, sizes: dict, traffic: dict, per_node: int, only_bytes: bool) -> None:
     see = f"place_axes({sizes}, {traffic}, {per_node})"
-    case = Case(label=f"for axes {sizes} with traffic {traffic} on nodes of {per_node}", see=see)
+    case = Case(label=f"for axes {sizes} with GB {traffic} on nodes of {per_node}", see=see)
     got = value_of(case, found)
-    names = isinstance(got, (list, tuple)) and sorted(map(str, got)) == sorted(sizes)
-    case.expect(names, f"it returned {shown(got)}: return the names of all axes, the innermost first", "form")
-    best = min(itertools.permutations(sizes), key=lambda order: leaving(order, sizes, traffic, per_node))
-    least, mine, back = (leaving(order, sizes, traffic, per_node) for order in (best, got, list(got)[::-1]))
-    told = f"{list(got)} lets {mine:,.0f} bytes leave their node; {list(best)} lets {least:,.0f}"
-    by_bytes = list(got) == sorted(sizes, key=traffic.get, reverse=True)
-    code, why = "value", ""
-    if by_bytes and sizes[got[0]] > per_node:
-        code, why = "by-traffic", ": the axis with most bytes is larger than a node, and drives out one that would fit"
-    elif by_bytes:
-        axis, apart = _straddles(got, sizes, per_node)
-        why = f": the heaviest axes come first, but the {sizes[axis]} ranks of {axis}, {apart} apart, don't fill nodes "
-        why += f"of {per_node} evenly, so that groups reach into the next node"
-        code = "no-room"
-    elif close(back, least):
-        code, why = "outermost-first", ": the same order backwards. Name the innermost axis first"
-    elif list(got) == sorted(sizes, key=sizes.get):
-        code, why = "by-size", ": the smallest axis need not be the one that sends most"
-    case.expect(close(mine, least), told + why, code)
+    told = f"it returned {shown(got)}: return the names of all axes, the innermost first"
+    case.expect(_names(got, sizes), told, "form")
+    best = min(itertools.permutations(sizes), key=lambda order: seconds_in_order(order, sizes, traffic, per_node))
+    mine, least = (seconds_in_order(order, sizes, traffic, per_node) for order in (got, best))
+    code, why = _mistaken(got, sizes, traffic, per_node, only_bytes)
+    case.expect(close(mine, least), f"{list(got)} takes {mine:.3f} s; {list(best)} takes {least:.3f} s{why}", code)
+
+
+def _fewest(got: Any, sizes: dict, traffic: dict, per_node: int) -> bool:
+    """Say whether in no other order fewer bytes leave their node."""
+    every = [bytes_out(order, sizes, traffic, per_node) for order in itertools.permutations(sizes)]
+    return _names(got, sizes) and close(bytes_out(got, sizes, traffic, per_node), min(every))
 
 
 @check(places=2, uneven=2)
@@ -177,13 +223,14 @@ def check_place_axes(answer: Any, part: Any) -> str:
     drawn_case = sizes, {name: own.randint(1, 99) for name in "abcd"}, own.choice((4, 6, 8))
     cases = (*PLACED, *UNEVEN, drawn_case)
     found = asked(answer, [((dict(sizes), dict(traffic), per), {}) for sizes, traffic, per in cases])
+    only_bytes = all(_fewest(one[1], *case) for one, case in zip(found, cases, strict=True))
     part("places")
     for one, case in zip(found, PLACED, strict=False):
-        _placed(one, *case)
+        _placed(one, *case, only_bytes)
     part("uneven")
     for one, case in zip(found[len(PLACED) :], cases[len(PLACED) :], strict=True):
-        _placed(one, *case)
-    return "the fewest bytes leave their node, on 2 to 4 axes, also where the largest axis does not fit into one"
+        _placed(one, *case, only_bytes)
+    return "the fewest seconds, on 2 to 4 axes, also where the heaviest does not fit or one hop makes an axis slow"
 
 
 # ring_attention
@@ -329,6 +376,7 @@ def check_ring_attention(answer: Any, part: Any) -> str:
     gathers = any(kind.startswith("all_gather") for kinds in trace.collectives for kind in kinds)
     case.no_builtin(trace, so=", so each rank holds the keys of the whole sequence" if gathers else "")
     told = "a rank sent {seen} bytes; (P - 1) pieces of keys and values, as they came, are {bound}"
+    told += ". You repeated k and v before sending" * (max(trace.bytes_sent) == 4 * 3 * piece)
     case.at_most(max(trace.bytes_sent), 3 * piece, told, "too-many-bytes")
     part("memory")
     case = Case(8, "with 64 tokens of width 32")

@@ -22,6 +22,7 @@ from course_lib.plots.pairs import pairs_of, ratio_of
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
+BIG = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
     "ring_of_keys": plots.ring_of_keys,
@@ -31,6 +32,7 @@ DRAWN = {
     "context_pairs": lambda: plots.context_pairs(published_runs(), 1.093),
     "under_way": plots.under_way,
     "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
+    "step_parts_on_top": lambda: plots.step_parts({"16,384": BIG, "8": SMALL.of(OTHER).step}, "two", on_top=True),
     "predicted_and_measured": lambda: plots.predicted_and_measured(published_runs()),
 }
 
@@ -65,11 +67,13 @@ def test_the_ring_brings_every_block_to_every_rank():
 
 
 def test_zigzag_makes_the_work_the_same():
-    left, right = plots.causal_work(4)
-    assert "1.750 times the mean" in left.get_title("left") and "all the same" in right.get_title("left")
+    left, right, _ = plots.causal_work(4)
+    assert "1.750 times the mean" in left.get_title("left")
+    assert "all ranks have the same work" in right.get_title("left")
     assert "rank 0: 6.2%, rank 1: 18.8%, rank 2: 31.2%, rank 3: 43.8%" in words_of(left.figure)
-    left, right = plots.causal_work()
-    assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("early") == 3
+    left, right, below = plots.causal_work()
+    assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("rank 0") == 2
+    assert texts(below).count("early queries") == 1 and {"keys of a lower rank", "future: skipped"} <= set(texts(below))
     seen = "all queries see the early keys of a lower rank and none its late ones"
     assert seen in words_of(right.figure)
 
@@ -96,8 +100,21 @@ def test_the_parts_of_a_step_add_up_to_it():
     assert drawn == pytest.approx(SMALL.best.seconds, abs=0.05)
 
 
+def test_on_top_of_computing_the_parts_have_their_names_in_the_bars():
+    step = BIG
+    ax = plots.step_parts({"Meta's": step}, "on top", on_top=True)
+    drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
+    assert drawn == pytest.approx(step.seconds - step.products - step.attention - step.memory, abs=0.01)
+    words = {"tensor 0.65", "bubble 0.69", "gradients 0.07", " 1.41 s, the step 6.62 s"}
+    assert words <= set(texts(ax)) and "5.22" not in texts(ax)
+    assert ax.get_xlabel() == "seconds on top of 5.22 s of computing"
+    assert not ax.figure.legends
+
+
 def test_the_published_runs_name_the_worst():
-    words = words_of(plots.predicted_and_measured(published_runs()).figure)
+    ax = plots.predicted_and_measured(published_runs())
+    words = words_of(ax.figure)
+    assert ax.get_title("left") == "61 published runs: half of the predictions are off by more than 10 %"
     assert "worst: Qwen3-30B-A3B, −69 %" in words and "61 published runs" in words
 
 
@@ -114,7 +131,7 @@ def test_the_plan_draws_a_line_at_the_first_that_is_marked():
 
 
 def test_eight_ranks_have_eight_faces():
-    left, _ = plots.causal_work()
+    left, *_ = plots.causal_work()
     assert len({(patch.get_facecolor(), patch.get_hatch()) for patch in left.patches[:16]}) == 8
 
 
@@ -131,8 +148,8 @@ def test_more_stages_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
     assert [len(bars) for bars in wide] == [1, 1, 4, 1, 16, 1]  # micro-batches, then the rest
     assert [round(sum(bars)) for bars in wide] == [67, 105, 68, 32, 68, 8]
     words = words_of(ax.figure)
-    assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights etc" in words
-    assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights etc" in words
+    assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights, gradients" in words
+    assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights, gradients" in words
 
 
 def test_the_plan_is_coloured_by_whether_there_are_context_ranks():

@@ -41,7 +41,7 @@ PARTS = {  # of a step: the fields of a `Step` that are drawn as one
     "context": (CONTEXT, ("context",)),
     "experts": (SENT, ("experts",)),
     "bubble": (WAITING, ("bubble",)),
-    "pipeline, data and optimizer": (DATA, ("pipeline", "data", "optimizer")),
+    "gradients and the rest": (DATA, ("pipeline", "data", "optimizer")),
 }
 
 
@@ -137,7 +137,7 @@ def under_way(
         ax.text(held + rest - 1.5, place, f"{rest:.0f}", ha="right", va="center", fontsize=SMALLEST, color="white")
         head = f"{pp} stage{'s' if pp > 1 else ''}"
         told.append(f"{head}: {layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}, {held:.0f} GB of activations "
-                    f"and {rest:.0f} GB of weights etc.")  # fmt: skip
+                    f"and {rest:.0f} GB of weights, gradients, optimizer and logits")  # fmt: skip
         most = max(most, held + rest)
     ax.axvline(80, color=LIMIT, linestyle="--", linewidth=1.6)
     ax.text(81.5, len(stages) - 0.62, "an H100 has 80 GB", color=LIMIT, fontsize=SMALLEST, va="center")
@@ -145,7 +145,8 @@ def under_way(
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.12 * most), ylim=(len(stages) - 0.4, -0.75))
     ax.set_xlabel("GB on a rank", fontsize=SMALLEST)
-    marks = ((ACTIVATIONS, "activations, a piece for each micro-batch under way"), (WEIGHTS, "weights etc."))
+    marks = ((ACTIVATIONS, "activations, one piece a micro-batch under way"),
+             (WEIGHTS, "weights, gradients, optimizer, logits"))  # fmt: skip
     legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 2)
     title = "More stages shrink the weights. The activations stay as they are"
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.1)
@@ -153,29 +154,38 @@ def under_way(
     return ax
 
 
-def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None) -> Axes:
-    """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see."""
+def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *, on_top: bool = False) -> Axes:
+    """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see.
+
+    With `on_top`, only what comes on top of computing, which should be the same for all, with names in the bars.
+    """
     ax = new_axes(ax, 1.3 + 0.72 * len(steps))
     drawn = [{part: sum(getattr(step, field) for field in fields) for part, (_, fields) in PARTS.items()}
              for step in steps.values()]  # fmt: skip
-    used = [part for part in PARTS if max(parts[part] for parts in drawn) > 0.01]
-    most = max(step.seconds for step in steps.values())
+    shown = [part for part in PARTS if not (on_top and part == "computing")]
+    used = [part for part in shown if max(parts[part] for parts in drawn) > 0.01]
+    most = max(sum(parts[part] for part in used) for parts in drawn)
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left = 0.0
         for part in used:
-            wide = parts[part]
+            wide, name = parts[part], f"{part.split()[0]} " * on_top
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
-            if wide > 0.045 * most:
+            if wide > (0.055 if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
-                ax.text(left + wide / 2, place, f"{wide:.2f}", ha="center", va="center", fontsize=SMALLEST, color=ink)
+                ax.text(left + wide / 2, place, f"{name}{wide:.2f}", ha="center", va="center", fontsize=SMALLEST,
+                        color=ink)  # fmt: skip
             elif wide >= 0.005:  # too narrow for its number, which stands above it
-                ax.text(left + wide / 2, place - 0.28, f"{wide:.2f}", ha="center", va="bottom", fontsize=SMALLEST)
+                ax.text(left + wide / 2, place - 0.28, f"{name}{wide:.2f}", ha="center", va="bottom",
+                        fontsize=SMALLEST)  # fmt: skip
             left += wide
-        ax.text(left, place, f" {step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
+        words = f" {left:.2f} s, the step {step.seconds:.2f} s" if on_top else f" {step.seconds:.2f} s"
+        ax.text(left, place, words, va="center", fontsize=SMALLEST, weight="bold")
     ax.set_yticks(range(len(steps)), list(steps))
-    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, 1.1 * most))
-    ax.set_xlabel("seconds of a step", fontsize=SMALLEST)
-    legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
+    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.33 if on_top else 1.13) * most))
+    ax.set_xlabel(f"seconds on top of {drawn[0]['computing']:.2f} s of computing" if on_top else "seconds of a step",
+                  fontsize=SMALLEST)  # fmt: skip
+    if not on_top:
+        legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {parts[part]:.2f} s" for part in used)
                       for name, parts in zip(steps, drawn, strict=True)))  # fmt: skip
@@ -252,17 +262,14 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     ax.set_yticks(range(len(KINDS)), [f"{kind} ({count})" for kind, count in zip(KINDS, counts, strict=True)])
     ax.set(xlim=(-74, 44), ylim=(len(KINDS) - 0.5, -0.5))
     ax.xaxis.set_major_formatter(lambda value, _: _percent(value / 100) if value else "exact")
-    ax.set_xlabel("predicted / measured − 1: to the left, a run took longer than predicted", fontsize=SMALLEST)
+    ax.set_xlabel("predicted / measured − 1 (a run at −50 % took twice as long as predicted)", fontsize=SMALLEST)
     marks = ((BLUE, BLUE, "o", "no context ranks"), ("white", CONTEXT, "o", "context ranks"),
              (GREY, GREY, "D", "used to set a number"))  # fmt: skip
     handles = [Line2D([], [], marker=mark, linestyle="", markersize=7, markerfacecolor=face, markeredgecolor=edge,
                       markeredgewidth=1.6, label=name) for face, edge, mark, name in marks]  # fmt: skip
     handles.append(Patch(facecolor=SKY, alpha=0.25, label=f"half of the {count} others"))
     legend_below(ax, handles, 4)
-    rings = [row for row in rows if row.layout.cp > 1]
-    late = sum(row.error < 0 for row in rings)
-    many = f"all {late}" if late == len(rings) else f"{late} of {len(rings)}"
-    title = f"{len(rows)} published runs: {many} with context ranks took longer than predicted"
+    title = f"{len(rows)} published runs: half of the predictions are off by more than {middle // 1:.0f} %"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join([f"worst: {worst.shape.name}, {_percent(worst.error)}", *told]))
     return ax

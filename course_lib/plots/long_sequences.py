@@ -120,26 +120,33 @@ def _shares(ax: Axes, work: Sequence[float], side: int) -> None:
         ax.text(side + 3, y + side / 44, f"{share:.3f}", ha="right", va="center", fontsize=SMALLEST)
 
 
-def _one_round(ax: Axes, wide: float = 2.15, top: float = 2.5) -> None:
+def _one_round(ax: Axes) -> None:
     """Draw what a rank's early and late queries see of the keys that come from a lower and from a higher rank."""
-    ax.text(8.4, top - 0.2, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
-    for left, who, seen in ((8.8, "lower", ((0, 0), (1, 0))), (14.5, "higher", ((1, 0), (1, 1)))):
-        ax.text(left + wide, top - 1.5, f"keys of a\n{who} rank", ha="center", va="center", fontsize=SMALLEST)
+    ax.text(0, 1, "zigzag, after round 0:\nhalf of each block\nthat arrives is computed", va="center",
+            fontsize=SMALLEST, weight="bold")  # fmt: skip
+    for left, who, seen in ((11.4, "lower", ((0, 0), (1, 0))), (17.6, "higher", ((1, 0), (1, 1)))):
+        ax.text(left + 2, -0.75, f"keys of a {who} rank", ha="center", va="center", fontsize=SMALLEST)
         for row in range(2):
             for column in range(2):
                 face = COMPUTE if (row, column) in seen else WAITING
-                ax.add_patch(Rectangle((left + column * wide, top + row * wide), wide, wide, facecolor=face,
-                                       edgecolor="white", linewidth=1.5))  # fmt: skip
+                ax.add_patch(Rectangle((left + 2 * column, row), 2, 1, facecolor=face, edgecolor="white",
+                                       linewidth=1.5))  # fmt: skip
         for place, piece in enumerate(("early", "late")):
-            ax.text(left + (place + 0.5) * wide, top + 2 * wide + 0.55, piece, ha="center", va="center",
-                    fontsize=SMALLEST)  # fmt: skip
+            ax.text(left + 2 * place + 1, 2.35, piece, ha="center", va="center", fontsize=SMALLEST)
     for place, piece in enumerate(("early", "late")):
-        ax.text(8.6, top + (place + 0.5) * wide, piece, ha="right", va="center", fontsize=SMALLEST)
+        ax.text(11.2, place + 0.5, f"{piece} queries", ha="right", va="center", fontsize=SMALLEST)
+    for y, face, words in ((0.1, COMPUTE, "computed"), (1.1, WAITING, "future: skipped")):
+        ax.add_patch(Rectangle((23.2, y), 0.8, 0.6, facecolor=face))
+        ax.text(24.3, y + 0.3, words, va="center", fontsize=SMALLEST)
+    ax.set(xlim=(0, 29.5), ylim=(2.8, -1.2))
+    ax.axis("off")
 
 
 def causal_work(ranks: int = 8) -> list[Axes]:
-    """Draw the lower triangle of scores, coloured by the rank that computes them: contiguous pieces, then zigzag."""
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.3), layout="constrained", FigureClass=Picture)
+    """Draw the scores below the diagonal, coloured by the rank that computes them, and a round of zigzag beneath."""
+    figure = plt.figure(figsize=(WIDTH, 5.6), layout="constrained", FigureClass=Picture)
+    drawn = figure.subplot_mosaic([["left", "right"], ["round", "round"]], height_ratios=(4.2, 1.3))
+    axes = [drawn["left"], drawn["right"]]
     deals = {"contiguous": [[2 * rank, 2 * rank + 1] for rank in range(ranks)],
              "zigzag": [[rank, 2 * ranks - 1 - rank] for rank in range(ranks)]}  # fmt: skip
     side = 2 * ranks
@@ -150,25 +157,26 @@ def causal_work(ranks: int = 8) -> list[Axes]:
                 corners = [(0, row), (row, row), (row + 0.94, row + 0.94), (0, row + 0.94)]
                 ax.add_patch(Polygon(corners, facecolor=FACES[rank % 4], hatch=_hatch(rank), edgecolor="white",
                                      linewidth=0))  # fmt: skip
+            first = chunks if chunks[1] > chunks[0] + 1 else [sum(chunks) / 2]  # two neighbours have one name
+            for row in first:
                 ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
         mean = sum(work) / ranks
         if name == "contiguous":
             _shares(ax, work, side)
-        else:
-            _one_round(ax)
         ratio = max(work) / mean
         ax.set(xlim=(-3.6, side + 3.2), ylim=(side + 1.4, -0.9), aspect="equal")
         ax.axis("off")
         ax.text(-0.3, -0.5, "queries ↓", ha="right", va="center", fontsize=SMALLEST)
         ax.text(0, side + 0.9, "keys, from the first token to the last →", va="center", fontsize=SMALLEST)
-        same = "zigzag: all the same, half a block a round"
+        same = "zigzag: all ranks have the same work"
         told = f"{name}: rank {ranks - 1} has {ratio:.3f} times the mean" if ratio > 1.01 else same
         ax.set_title(f"{told}", fontsize=SMALLEST, loc="left", color=INK, weight="bold")
         shares = ", ".join(f"rank {rank}: {amount / sum(work):.1%}" for rank, amount in enumerate(work))
         say(ax, f"chunks of each rank: {deal}; share of the work: {shares}"
             + ("" if ratio > 1.01 else "; after round 0 all queries see the early keys of a lower rank and none its "
                "late ones, and of a higher rank only the late queries see keys, but both pieces"))  # fmt: skip
+    _one_round(drawn["round"])
     figure.suptitle("Late queries see more keys. Zigzag gives every rank early and late ones", fontsize=TITLE, x=0.01,
                     ha="left")  # fmt: skip
-    return list(axes)
+    return [*axes, drawn["round"]]

@@ -81,19 +81,25 @@ def groups_as_a_list(ranks, **axes):
 # place_axes
 
 
-def bytes_out(order, sizes, traffic, per_node):
+def priced(order, sizes, traffic, per_node, price):
+    """Return the price of an order: `price` gets an axis's GB and which of its messages leave their node."""
     mesh = np.arange(math.prod(sizes.values())).reshape([sizes[axis] for axis in reversed(order)])
     total = 0
     for place, axis in enumerate(reversed(order)):
         there = np.roll(mesh, -1, axis=place)
-        total += traffic[axis] * int((mesh // per_node != there // per_node).sum())
+        total += price(traffic[axis], mesh // per_node != there // per_node)
     return total
+
+
+def slowest_hop(gigabytes, leaves):
+    return gigabytes / (50 if leaves.any() else 370)
 
 
 @right("place_axes")
 def right_place_by_arrays(sizes, traffic, per_node):
     """Right: the ring of an axis is a roll of the array of ranks; a tuple."""
-    return min(itertools.permutations(sizes), key=lambda order: bytes_out(order, sizes, traffic, per_node))
+    every = itertools.permutations(sizes)
+    return min(every, key=lambda order: priced(order, sizes, traffic, per_node, slowest_hop))
 
 
 @right("place_axes")
@@ -103,15 +109,62 @@ def right_place_recursive(sizes, traffic, per_node):
     def best(chosen):
         rest = [axis for axis in sizes if axis not in chosen]
         if not rest:
-            return bytes_out(chosen, sizes, traffic, per_node), chosen
+            return priced(chosen, sizes, traffic, per_node, slowest_hop), chosen
         return min((best([*chosen, axis]) for axis in rest), key=lambda found: found[0])
 
     return best([])[1]
 
 
-@wrong("place_axes", "by-traffic", "larger than a node", "leave their node", earned=2)
+@wrong("place_axes", "by-traffic", "larger than a node", "takes 0.380 s", earned=2)
 def place_by_traffic(sizes, traffic, per_node):
     return sorted(sizes, key=traffic.get, reverse=True)
+
+
+@wrong("place_axes", "by-share", "don't divide an axis's bytes by its ranks", earned=2)
+def place_by_traffic_over_size(sizes, traffic, per_node):
+    return sorted(sizes, key=lambda axis: -traffic[axis] / sizes[axis])
+
+
+@wrong("place_axes", "fewest-bytes", "as slow as its slowest hop", "16 of 128 hops of cp", earned=2)
+def place_by_bytes_out(sizes, traffic, per_node):
+    """Sums the bytes that leave their node over all ranks, as if hops inside a node helped those out of it."""
+    every = itertools.permutations(sizes)
+    return min(every, key=lambda order: priced(order, sizes, traffic, per_node, lambda one, out: one * out.sum()))
+
+
+@wrong("place_axes", "by-traffic", "drives out an axis that would fit", earned=2)
+def place_by_the_mean_hop(sizes, traffic, per_node):
+    """Averages the speeds of an axis's hops."""
+    every = itertools.permutations(sizes)
+    return min(every, key=lambda order: priced(order, sizes, traffic, per_node,
+                                               lambda one, out: one / (370 - 320 * out.mean())))  # fmt: skip
+
+
+@wrong("place_axes", "no-room", "reach into the next node", earned=2)
+def place_by_the_group_of_rank_0(sizes, traffic, per_node):
+    """Looks at rank 0's groups only, which begin where a node begins."""
+
+    def slow(order):
+        total, distance = 0, 1
+        for axis in order:
+            leaves = (sizes[axis] - 1) * distance >= per_node
+            total += traffic[axis] / (50 if leaves else 370)
+            distance *= sizes[axis]
+        return total
+
+    return min(itertools.permutations(sizes), key=slow)
+
+
+@wrong("place_axes", "together", "more bytes together", earned=2)
+def place_the_heaviest_that_fills_evenly(sizes, traffic, per_node):
+    """Adds to the node the heaviest axis that still fits evenly, as long as there is one."""
+    order, rest, apart = [], set(sizes), 1
+    while rest:
+        even = [axis for axis in rest if per_node % (apart * sizes[axis]) == 0]
+        order.append(max(even or rest, key=traffic.get))
+        rest.remove(order[-1])
+        apart *= sizes[order[-1]]
+    return order
 
 
 @wrong("place_axes", "outermost-first", "the same order backwards", earned=0)
@@ -124,7 +177,7 @@ def place_by_size(sizes, traffic, per_node):
     return sorted(sizes, key=sizes.get)
 
 
-@wrong("place_axes", "value", "bytes leave their node", earned=0)
+@wrong("place_axes", "value", "takes", earned=0)
 def place_by_name(sizes, traffic, per_node):
     return sorted(sizes, reverse=True)
 
@@ -310,7 +363,7 @@ def ring_by_all_gather(dist, q, k, v):
     return (scores + future).softmax(-1) @ values
 
 
-@wrong("ring_attention", "too-many-bytes", "as they came", earned=4)
+@wrong("ring_attention", "too-many-bytes", "as they came", "You repeated k and v before sending", earned=4)
 def ring_of_repeated_heads(dist, q, k, v):
     k, v = (tensor.repeat_interleave(len(q) // len(k), dim=0) for tensor in (k, v))
     return right_ring_apart(dist, q, k, v)
@@ -729,23 +782,6 @@ def step_with_gradients_in_float32(dist, groups, layers, x, targets, rate):
     mean = loss.detach() / count
     dist.all_reduce(mean, group=groups["dp"])
     return mean.item()
-
-
-@wrong("place_axes", "value", "bytes leave their node", earned=2)
-def place_without_the_last_rank(sizes, traffic, per_node):
-    """Counts the ranks from 1, so that the last one never sends."""
-
-    def out(order):
-        total, distance = 0, 1
-        for axis in order:
-            for rank in range(math.prod(sizes.values()) - 1):
-                place = rank // distance % sizes[axis]
-                there = rank + ((place + 1) % sizes[axis] - place) * distance
-                total += traffic[axis] * (rank // per_node != there // per_node)
-            distance *= sizes[axis]
-        return total
-
-    return min(itertools.permutations(sizes), key=out)
 
 
 @wrong("zigzag", "places", "exactly one rank", earned=0)
