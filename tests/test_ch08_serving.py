@@ -137,6 +137,10 @@ def test_in_chunks_the_server_has_hardly_more_throughput_than_with_whole_prompts
     best = [max(good(way, rate) for rate in rates)
             for way, rates in ((static, (2, 4, 6, 10)), (whole, (6, 10, 15)), (CHUNKS, (34, 36, 38)))]
     assert [f"{most:.2g}" for most in best] == ["1.6", "5", "35"] and best[2] / best[1] == pytest.approx(7, abs=0.1)
+    for gap, kept, rates in ((0.1, 10, (10, 15)), (0.2, 18, (15, 20, 25))):
+        most = max(rate * day(whole, rate).share(ttft=1, gap=gap) for rate in rates)
+        assert f"{most:.0f}" == str(kept) and f"for {kept}" in text_of_the_chapter()
+        assert 36 * day(CHUNKS, 36).share(ttft=1, gap=gap) == pytest.approx(best[2], abs=0.1)
     assert good(CHUNKS, 34) > 33.9  # the promise is kept for everybody
     asked = day(whole, 10)
     assert max(asked.values("ttft")) < 1 and asked.share(gap=0.05) == pytest.approx(0.5, abs=0.01)  # freezes alone
@@ -236,7 +240,7 @@ def test_a_batch_of_a_mixture_shares_less_of_its_weights_when_tokens_choose_at_r
     text, whole = text_of_the_chapter(), rest + parts["experts"]
     assert f"only {shape.experts_per_token} of the {shape.experts} experts in each layer" in text
     assert f"step reads {100 * read(1) / whole:.0f} % of the weights" in text
-    assert f"if they choose at random, need {100 * read(64) / whole:.0f} % of the weights" in text
+    assert f"if they choose at random, need {100 * read(64) / whole:.0f} % of the experts" in text
     assert f"That is {read(64) / read(1):.0f} times as many bytes for 64 times as many tokens" in text
     assert f"throughput grows only {rate(64) / rate(1):.0f} times" in text
     assert rate(512) / rate(128) > 3  # "more users add little to read"
