@@ -249,6 +249,18 @@ def hierarchy_sums_across_first(dist, tensor, per_node):
     dist.all_reduce(tensor, group=inside)
 
 
+def hierarchy_gathers_on_rails(dist, tensor, per_node):
+    """The pieces of all nodes are gathered on each rail, and every rank adds them up by itself."""
+    inside, across = hierarchy_groups(dist, per_node)
+    pieces = [piece.clone() for piece in tensor.tensor_split(per_node)]
+    mine = torch.empty_like(pieces[0])
+    dist.reduce_scatter(mine, pieces, group=inside)
+    brought = [torch.empty_like(mine) for _ in range(dist.get_world_size() // per_node)]
+    dist.all_gather(brought, mine, group=across)
+    dist.all_gather(pieces, sum(brought), group=inside)
+    tensor.copy_(torch.cat(pieces))
+
+
 def hierarchy_without_gather(dist, tensor, per_node):
     """Every rank ends with its piece of the sum alone."""
     inside, across = hierarchy_groups(dist, per_node)
@@ -407,6 +419,11 @@ def rails_flat(nodes, per_node, bytes, fast, slow):
     return 2 * (ranks - 1) * (slow.latency + bytes / ranks / slow.bandwidth)
 
 
+def rails_at_once(nodes, per_node, bytes, fast, slow):
+    """Both levels work at the same time."""
+    return max(_rails(1, per_node, bytes, fast, slow), _rails(nodes, 1, bytes / per_node, fast, slow))
+
+
 def rails_at_least_one_step(nodes, per_node, bytes, fast, slow):
     """Counts a step across even where there is one node."""
     return _rails(max(nodes, 2), per_node, bytes, fast, slow)
@@ -542,6 +559,8 @@ WRONG = [
     Wrong("hierarchical_all_reduce", hierarchy_in_half_precision, "digits", ("float32", "Digits were lost"), 1),
     Wrong("hierarchical_all_reduce", hierarchy_for_floats, "digits", ("int64", "Digits were lost"), 1),
     Wrong("hierarchical_all_reduce", hierarchy_by_leaders, "one-port", ("256 bytes", "64 will do"), 3),
+    Wrong("hierarchical_all_reduce", hierarchy_gathers_on_rails, "gathered",
+          ("on four nodes of 2", "192 bytes", "96 will do", "all-reduce on the rail"), 3),  # fmt: skip
     Wrong("hierarchical_all_reduce", hierarchy_only_inside, "only-the-node", ("its own node",), 0),
     Wrong("hierarchical_all_reduce", hierarchy_not_in_place, "not-in-place", ("write into the tensor",), 0),
     Wrong("fit_alpha_beta", fit_below_a_kilobyte, "measured", ("8 measured sizes of two A100s", "15 % will do"), 3),
@@ -558,6 +577,7 @@ WRONG = [
     Wrong("rails_seconds", rails_not_cut, "not-cut", ("cuts its S / per_node into N parts",), 0),
     Wrong("rails_seconds", rails_only_across, "left-out", ("0 steps inside a node", "this level is left out"), 0),
     Wrong("rails_seconds", rails_of_p_steps, "p-steps", ("8 steps inside a node; there are 6", "P - 1 steps"), 0),
+    Wrong("rails_seconds", rails_at_once, "take-turns", ("max(inside, across)", "the phases take turns"), 0),
     Wrong("rails_seconds", rails_flat, "left-out", ("0 steps inside a node",), 0),
     Wrong("rails_seconds", rails_at_least_one_step, "nothing-to-send", ("1 node of 8", "2 steps from node to node"), 2),
     Wrong("in_network_seconds", network_by_a_ring, "ring", ("14,700 bytes", "what a ring sends"), 0),
