@@ -72,13 +72,13 @@ def find_culprit(dumps):
 
 
 def find_straggler(events):
-    """Who comes last is who the others wait for; a straggler comes last again and again."""
-    arrivals = {}
+    """Who comes last waits least, so its all-reduce is the shortest; a straggler's is so again and again."""
+    lengths = {}
     for event in sorted(events, key=lambda event: event.posted):
         if event.kind == "all_reduce":
-            arrivals.setdefault(event.rank, []).append(event.posted)
-    last = [max(arrivals, key=lambda rank: arrivals[rank][step]) for step in range(len(arrivals[0]))]
-    return Counter(last).most_common(1)[0][0]
+            lengths.setdefault(event.rank, []).append(event.end - event.posted)
+    shortest = [min(lengths, key=lambda rank: lengths[rank][step]) for step in range(len(lengths[0]))]
+    return Counter(shortest).most_common(1)[0][0]
 
 
 def goodput(interval, mtbf, save, restart):

@@ -94,6 +94,13 @@ def test_each_part_of_a_save_is_named_with_the_crashes_that_it_does_not_survive(
     assert "lost by 0 of 4 kills, 1 of 4 power cuts" in texts
 
 
+def test_a_safe_save_is_drawn_with_the_same_late_rank_and_its_vote():
+    unsafe = [End(2, 0, False, "", "write\nshards"), End(2, 1, False, "too-early", "rename")]
+    safe = [End(rank, 0, False, "", f"of {rank}|vote") for rank in (None, 1, 2)]
+    texts = [text.get_text() for text in plots.crash_points({"unsafe": unsafe, "safe": safe}).texts]
+    assert texts.count("(drawn: rank 2 is late)") == 2 and texts.index("of 2") < texts.index("vote")
+
+
 def test_what_a_kill_loses_is_lost_by_a_power_cut_too():
     ends = [End(None, 0, False, "", "write\nshards"), End(None, 1, False, "too-early", "rename")]
     texts = [text.get_text() for text in plots.crash_points({"save": ends}).texts]
@@ -123,3 +130,5 @@ def test_the_absent_rank_is_named():
     ax = DRAWN["recorder_dumps"]()
     assert "rank 37 never came to 412" in words_of(ax.figure)
     assert [text.get_text() for text in ax.texts if text.get_text() != "\u22ee"] == ["absent"]
+    named = {text.get_text().partition(":")[0] for text in ax.figure.legends[0].get_texts()}
+    assert {one["state"] for found in dumps_of_64().values() for one in found} < named  # the record's own words

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import Cluster, each, one_process, run
-from course_lib.lessons.crashes import crashes, final_files, packed, pieces_of, saved, survives
+from course_lib import Cluster, Results, each, one_process, run
+from course_lib.lessons.crashes import crashes, final_files, in_order, packed, pieces_of, saved, survives
 
 RANKS, OLD, NEW = 4, "a1", "b2"
+NO_VOTE = "nobody votes"
 
 
 def _shard(folder: Any, dist: Any, shards: dict, identity: str, sync: bool = True) -> None:
@@ -71,7 +72,10 @@ class End(NamedTuple):
     wrong: str
     """A code of what is wrong, or "" where a whole checkpoint is left."""
     doing: str = ""
-    """What has just begun or ended: "write", "sync" or "rename", and of which file; "return" at the end."""
+    """What has just begun or ended: "write", "sync" or "rename", and of which file; "return" at the end.
+
+    After the last sync, "|vote" is added if the ranks exchange anything but a barrier before the rename.
+    """
 
 
 def crash_everywhere(save: Callable) -> list[str]:
@@ -91,14 +95,28 @@ def crash_map(save: Callable) -> list[End]:
     with one_process():
         for slow in (None, *range(RANKS)):
             trace = run(saved, save, dict(old), each(shards), shapes, {"step": 8}, NEW, slow, ranks=RANKS, on=Cluster())
-            final = final_files(trace, old)
+            final, vote = final_files(trace, old), _last_before_vote(trace)
             moment = -1
             for crash in crashes(trace, old):
                 power = crash.words.startswith("power")  # it fails at the moment of the crash before
                 moment += not power
                 wrong = survives(crash, old, final, RANKS, NEW)[1]
-                found.append(End(slow, moment, power, wrong, _doing(crash.words, slow)))
+                doing = _doing(crash.words, slow) + ("|vote" if crash.words.endswith(vote) else "")
+                found.append(End(slow, moment, power, wrong, doing))
     return found
+
+
+def _last_before_vote(trace: Results) -> str:
+    """Return the words for the last operation before the rename, if the ranks vote between the two."""
+    order = in_order(trace)
+    place = next((place for place, (_, (kind, *_)) in enumerate(order) if kind == "rename"), 0)
+    if not place:
+        return NO_VOTE
+    rank, (kind, *rest) = order[place - 1]
+    end = trace.of(rank, "work")[sum(one == rank for one, _ in order[:place]) - 1].end
+    if not any(event.end >= end for event in trace.of(order[place][0]) if event.kind not in ("work", "barrier")):
+        return NO_VOTE
+    return f"after rank {rank}'s {kind} of {rest[0]}"
 
 
 def _doing(words: str, slow: int | None) -> str:

@@ -36,7 +36,7 @@ elif ranks < 2:
     signal.pause()  # the other machine is still on its way: its agent will have us started again
 print(f"{me}: process {os.getpid()} begins with step {step}", flush=True)
 while step < 8:
-    if step == 6 and life == 0 and rank == 1:
+    if step == 7 and life == 0 and rank == 1:
         print(f"{me}: DISASTER in step {step}", flush=True)
         signal.pause()  # as a hung machine: it does nothing more until it is killed
     gradient = torch.full((1,), float(step + rank))  # each rank has data of its own
@@ -52,7 +52,7 @@ os._exit(0)  # gloo's threads need not be waited for
 
 
 def kill_a_worker() -> list[str]:
-    """Have torchrun start two ranks, kill rank 1 in step 6, and show how both begin again; return what was said."""
+    """Have torchrun start two ranks, kill rank 1 in step 7, and show how both begin again; return what was said."""
     return _show(1, ["--standalone", "--nproc-per-node=2", "--max-restarts=1"])
 
 

@@ -73,18 +73,18 @@ def two_phases(ax: Axes | None = None) -> Axes:
 def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes | None = None) -> Axes:
     """Draw each way to save as a row of operations; where a crash can lose the checkpoint, the operation is orange.
 
-    The crashes are those of `course_lib.lessons.careless.crash_map`: drawn are the first runs in which some are lost,
-    or those without anybody late. What is counted are all of them, kills and power cuts.
+    The crashes are those of `course_lib.lessons.careless.crash_map`: drawn are the first runs in which some are lost;
+    of a save that loses none, those with the same rank late as in the row above. Counted are all kills and power cuts.
     """
     row_high = 1.34
     high = row_high * len(saves)
     ax = sheet(0.7 + high, WIDTH, 0.3 + high, ax)
     ax.set_ylim(-0.2, 0.1 + high)
     ax.text(WIDTH - 0.05, 0.0, "each row: time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)
-    told = []
+    told, latest = [], None
     for row, (name, ends) in enumerate(saves.items()):
         y, lost = row_high * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
-        behind = next((end.behind for end in ends if end.wrong), None)
+        latest = behind = next((end.behind for end in ends if end.wrong), latest)
         here = [end for end in ends if end.behind == behind]
         late = "" if behind is None else f"(drawn: rank {behind} is late)"
         ax.text(0.05, y + 1.08, name, va="center", fontsize=SMALLEST, weight="bold")
@@ -117,9 +117,10 @@ def _operations(ends: Sequence[Any]) -> list[tuple[str, list[int]]]:
     """Return (what is done, the moments of it) in order of time."""
     groups: list[tuple[str, list[int]]] = []
     for moment, doing in sorted({end.moment: end.doing for end in ends if not end.power}.items()):
-        if not groups or groups[-1][0] != doing:
-            groups.append((doing, []))
-        groups[-1][1].append(moment)
+        for part in doing.split("|"):
+            if not groups or groups[-1][0] != part:
+                groups.append((part, []))
+            groups[-1][1].append(moment)
     return groups
 
 

@@ -9,8 +9,8 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.plots.canvas import COMPUTE, INK, LIMIT, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
 
-LOOKS = {"completed": (COMPUTE, "completed", ""), "started": (WAITING, "waits in it", ""),
-         "scheduled": ("#FFFFFF", "queued behind it", "////")}  # fmt: skip
+LOOKS = {"completed": (COMPUTE, "completed", ""), "started": (WAITING, "started: waits in it", ""),
+         "scheduled": ("#FFFFFF", "scheduled: queued behind it", "////")}  # fmt: skip
 
 
 def recorder_dumps(
