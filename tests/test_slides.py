@@ -278,6 +278,11 @@ def test_a_short_definition_has_the_sentence_beside_it(docs):
     assert beside("This is **it**.", "First. Then. This is **it**.") == "Then. This is **it**."
 
 
+def test_of_two_definitions_the_first_stands_once(docs, root):
+    text = "It begins.\n\nIn the **ring** everybody sends at once. The way home is the **combine**."
+    assert cut(docs, root, new_markdown_cell(text, id="text"), drawn())[-2].body.count("everybody sends") == 1
+
+
 def test_a_term_that_its_own_guess_defines_needs_no_slide_more(docs, root):
     text = "It begins.\n\nThe order is called **GPipe**.\n\n**Predict.** GPipe runs. How long?"
     slides = cut(docs, root, new_markdown_cell(text, id="text"), FIELD)

@@ -263,7 +263,8 @@ class Deck:
         needed, every = seen(block, LEAD) if self.opening else "", sentences(block)
         for term, sentence in defined(block):
             if term not in self.terms and sentence not in said + needed:
-                needed += f" {beside(sentence, block)}"
+                more = sentences(beside(sentence, block))
+                needed += "".join(f" {one}" for one in more if one not in said + needed)
             self.terms.add(term)
         points = next((place for place, one in enumerate(every) if CELLS.search(one)), len(every))
         if self.waiting or self.slides[-1].kind == "exercise":
