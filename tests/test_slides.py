@@ -149,7 +149,7 @@ def test_no_sentence_stands_on_two_slides(docs, root):
 
 def test_a_wide_table_that_was_printed_loses_what_is_blank(docs):
     wide = [f"{name:40}{value:>50}" for name, value in (("a", 1), ("bcd", 20))]
-    assert docs("deck").narrow(wide) == ["a    1", "bcd 20"]
+    assert docs("deck").narrow(wide) == ["a     1", "bcd  20"]
 
 
 def test_a_formula_keeps_its_whole_sentence(docs, root):
@@ -245,3 +245,82 @@ def test_without_its_packages_a_command_names_what_brings_them(docs, monkeypatch
     assert said == ("Not installed: furo. What makes the book comes with: "
                     'python -m pip install -c constraints.txt -e ".[book]"\n')
     assert not (tmp_path / "book").exists()
+
+
+def test_the_chapters_opening_stands_on_slides_before_its_question_is_worked_on(docs, root):
+    opening = "# 98 · Sums\n\nYou pick 7 apples. Then the cart is full.\n\n**What is a sum?**\n\nYou need a cart."
+    notebook = new_notebook(cells=[new_markdown_cell(opening, id="opening"), drawn()])
+    slides = docs("deck").as_slides(find("ch98", root), notebook, root / "pictures")
+    assert [(slide.kind, slide.title) for slide in slides] == [
+        ("title", "98 · Sums"), ("said", "Sums"), ("picture", "Sums")]
+    assert slides[1].body == "<p>You pick 7 apples. Then the cart is full.</p>\n"
+    assert not any("You need a cart." in slide.body for slide in slides)
+
+
+def test_a_section_begins_with_its_first_sentences(docs, root):
+    slides = cut(docs, root, new_markdown_cell("Tests compare sums. The next cell does it.", id="text"), drawn())
+    assert (slides[-2].kind, slides[-2].body) == ("section", "<p>Tests compare sums.</p>\n")
+
+
+def test_a_term_is_defined_on_a_slide_before_the_one_that_uses_it(docs, root):
+    text = new_markdown_cell("It begins.\n\nThe rest is long, and stays in the notes for all who speak about it. "
+                             "All grey time together, on all of the ranks and in all steps, is called the "
+                             "pipeline's **bubble**.", id="text")
+    said, picture = cut(docs, root, text, drawn())[-2:]
+    assert (said.kind, said.title, picture.kind) == ("said", "Words", "picture")
+    assert said.body.startswith("<p>All grey time") and "<strong>bubble</strong>" in said.body
+    assert "stays in the notes" in said.spoken
+
+
+def test_a_short_definition_has_the_sentence_beside_it(docs):
+    beside = docs("deck").beside
+    assert beside("This is **it**.", "First. This is **it**. It waits. More.") == "This is **it**. It waits."
+    assert beside("This is **it**.", "First. Then. This is **it**.") == "Then. This is **it**."
+
+
+def test_of_two_definitions_the_first_stands_once(docs, root):
+    text = "It begins.\n\nIn the **ring** everybody sends at once. The way home is the **combine**."
+    assert cut(docs, root, new_markdown_cell(text, id="text"), drawn())[-2].body.count("everybody sends") == 1
+
+
+def test_a_term_that_its_own_guess_defines_needs_no_slide_more(docs, root):
+    text = "It begins.\n\nThe order is called **GPipe**.\n\n**Predict.** GPipe runs. How long?"
+    slides = cut(docs, root, new_markdown_cell(text, id="text"), FIELD)
+    assert [slide.kind for slide in slides[-2:]] == ["section", "guess"]
+    assert "<strong>GPipe</strong>" in slides[-1].body
+
+
+def test_few_words_share_a_slide_and_many_do_not(docs, root):
+    for words, slides in ((20, 1), (40, 2)):
+        deck = docs("deck").Deck(root, "A question?")
+        deck.owed = [("word " * words, []), ("word " * words, [])]
+        deck.pay()
+        assert [slide.kind for slide in deck.slides] == ["said"] * slides
+
+
+def test_a_question_that_the_next_picture_answers_is_asked_before_it(docs, root):
+    text = new_markdown_cell("It begins.\n\nThree versions run. Which is which? Look at the next picture.", id="text")
+    asked, picture = cut(docs, root, text, drawn())[-2:]
+    assert (asked.over, asked.title, asked.body) == ("A question", "Which is which?", "<p>Three versions run.</p>\n")
+    assert picture.kind == "picture"
+
+
+def test_a_question_to_look_for_does_not_take_the_place_of_the_guess(docs, root):
+    more = new_markdown_cell("Who waits?", id="more")
+    assert cut(docs, root, ASK, FIELD, more, drawn(), printed(MEASURED))[-1].over == "How many apples?"
+
+
+def test_what_points_to_the_next_picture_is_spoken_there(docs, root):
+    text = new_markdown_cell("It begins.\n\nThe sum is right. The next picture shows why.", id="text")
+    before, picture = cut(docs, root, text, drawn())[-2:]
+    assert "The sum is right." in before.spoken and "shows why" not in before.spoken
+    assert "The next picture shows why." in picture.spoken
+
+
+def test_a_sentence_in_bold_has_what_it_points_to(docs, root):
+    text = new_markdown_cell("It begins.\n\nA message takes 10 µs. **Pieces this short hardly hide it.**", id="text")
+    assert cut(docs, root, text)[-1].body == "<p>A message takes 10\N{NO-BREAK SPACE}µs.</p>\n"
+
+
+def test_a_number_stays_with_its_unit(docs):
+    assert "6\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}85\N{NO-BREAK SPACE}µs" in docs("deck").as_html("It is 6 × 85 µs.")

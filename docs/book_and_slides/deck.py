@@ -2,8 +2,10 @@
 
 A title is never torn from the text. It is the title that the picture has, the question of a guess, a sentence in bold,
 or else the section's heading. What a speaker shows is kept: pictures, guesses and then their answers, formulas, tables
-and lists with the sentences that lead to them, whole exercises, the summary. All other text becomes notes, and what
-follows the summary stays in the book. What is too long for one slide goes on on the next: look/slides.js.
+and lists with the sentences that lead to them, whole exercises, the summary. Of the other text a slide has what a room
+needs: how the chapter and each section begin, each sentence that defines a term (the glossary's rule), a question that
+the next picture answers. The rest becomes notes, those of the next slide from where the text points to a cell.
+What follows the summary stays in the book. What is too long for one slide goes on on the next: look/slides.js.
 """
 
 from __future__ import annotations
@@ -18,20 +20,24 @@ from pathlib import Path
 from chapter_page import FENCE, kept_picture, together, unguessed
 from formulas import shown
 from nbformat import NotebookNode
+from reference_pages import defined
 
 from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tags
 from exercises_tests.tools.course_map import question
 
 SUMMARY = "What we learned"
-LEAD = 400  # letters of the sentences that lead to a formula, a table or a list
-SHORT = 180  # letters of a guess that needs the sentences before it
+LEAD = 400  # letters of the sentences that lead to a formula, a table, a list or, with its own, a guess
+WORDS = 60  # that a slide of sentences has, if they are more than one paragraph's
+BRIEF = 80  # letters of a definition that needs the sentence after it
 SEEN = 240  # letters of those that say what was printed
 LINE = 80  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
-CELLS = re.compile(r"\b(?:cells?|pencil|next (?:picture|table))\b|^Here\b")  # what a slide does not have
+PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
+UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
+CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 
@@ -39,7 +45,7 @@ PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,(
 def as_html(text: str) -> str:
     """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
     text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
-    return _reader().render(text)
+    return UNIT.sub("\N{NO-BREAK SPACE}", _reader().render(text))
 
 
 @cache
@@ -60,32 +66,42 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.?!])(?<! al\.)\s+", " ".join(text.split()))
 
 
-def lead(paragraph: str) -> str:
-    """Return the last sentences of a paragraph: as many as stand above what they lead to."""
+def lead(paragraph: str, room: int = LEAD) -> str:
+    """Return the last sentences of a paragraph: as many as stand above what they lead to, but at least one."""
     *before, taken = sentences(paragraph)
-    while before and len(before[-1]) + len(taken) < LEAD:
+    while before and len(before[-1]) + len(taken) < room:
         taken = f"{before.pop()} {taken}"
     return taken
 
 
-def seen(paragraph: str) -> str:
+def seen(paragraph: str, room: int = SEEN) -> str:
     """Return the first sentences of a paragraph that are about what stands above it; none where it leads on."""
     taken = ""
     for sentence in sentences(paragraph) if paragraph.rstrip("*_)`")[-1] in ".?!" else []:
-        if CELLS.search(sentence) or taken and len(taken) + len(sentence) > SEEN:
+        if CELLS.search(sentence) or taken and len(taken) + len(sentence) > room:
             break
         taken += f"{sentence} "
     return taken
 
 
+def beside(sentence: str, paragraph: str) -> str:
+    """Return a definition; one that is very short together with the sentence after it, or else with that before it."""
+    before, _, after = paragraph.partition(sentence)
+    if len(sentence) > BRIEF or before == paragraph:
+        return sentence
+    if (more := sentences(after.strip())[0]) and not CELLS.search(more):
+        return f"{sentence} {more}"
+    return f"{sentences(before.strip())[-1]} {sentence}"
+
+
 def narrow(lines: list[str]) -> list[str]:
-    """Return lines without what is blank in all of them, where some would wrap: a table stays a table."""
+    """Return lines with two letters between columns, where some would wrap: a table stays a table."""
     wide = max(map(len, lines), default=0)
     if wide <= LINE:
         return lines
     padded = [line.ljust(wide) for line in lines]
     blank = [all(line[place] == " " for line in padded) for place in range(wide)]
-    keep = [place for place in range(wide) if not (blank[place] and (place == 0 or blank[place - 1]))]
+    keep = [place for place in range(wide) if not all(blank[max(0, place - 2):place + 1])]
     return ["".join(line[place] for place in keep).rstrip() for line in padded]
 
 
@@ -139,6 +155,7 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
             deck.outputs(cell)
         if deck.heading == SUMMARY:
             break
+    deck.slides[-1].notes += deck.waiting
     return deck.slides
 
 
@@ -149,23 +166,42 @@ class Deck:
         self.pictures = pictures
         self.slides: list[Slide] = []
         self.heading = self.question = inline(asked)  # the title of what has none; the last question
+        self.opening = False  # whether the text is still above the chapter's question
+        self.terms: set[str] = set()  # that a slide has defined
+        self.owed: list[tuple[str, list[str]]] = []  # sentences that stand before the next slide, and their notes
         self.before = self.asking = ""  # the paragraph before, and the last one that asks something
+        self.since = ""  # what was said of no slide since the last one
         self.asked = False  # whether the guess that comes has its slide already
         self.whole: Slide | None = None  # an exercise or the summary: all of its text is on the slide
         self.explained = True  # whether the text says already what was printed
-        self.waiting: list[str] = []  # what is said after an exercise, before the next slide
+        self.waiting: list[str] = []  # what is said of the next slide
 
     def add(self, slide: Slide) -> Slide:
+        self.pay()
         slide.notes += self.waiting
-        self.waiting, self.before, self.whole, self.explained = [], "", None, True
+        self.waiting, self.before, self.since, self.whole, self.explained = [], "", "", None, True
         self.slides.append(slide)
+        self.opening = False
         return slide
+
+    def pay(self) -> None:
+        """Make slides of the sentences that a slide needs to be understood, few on each."""
+        owed, self.owed, held = self.owed, [], 0
+        for said, notes in owed:
+            words = len(said.split())
+            if not held or held + words > WORDS:
+                self.slides.append(Slide("said", self.heading))
+                held = 0
+            self.slides[-1].body += as_html(said)
+            self.slides[-1].notes += notes
+            held += words
 
     # Text
 
     def text(self, source: str) -> None:
-        self.before = ""
-        for block in blocks(source):
+        self.before = self.since = ""
+        parts = blocks(source)
+        for block, after in zip(parts, [*parts[1:], ""], strict=True):
             if heading := re.match(r"(#{1,6}) (.*)", block):
                 if self.heading == SUMMARY:
                     return
@@ -174,42 +210,79 @@ class Deck:
                 continue
             elif self.whole:
                 self.whole.body += as_html(block)
-            elif asked := re.match(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", block, re.DOTALL):
+            elif asked := PREDICT.match(block):
                 self.ask(asked[1])
             elif SHOWN.match(block):
-                before = as_html(lead(self.before)) if self.before else ""
+                before = lead(self.before) if self.before else ""
+                self.stands(f"{before} {block}")
                 kind = "formula" if block.startswith("$$") else "text"
-                self.add(Slide(kind, self.heading, before + as_html(block)))
+                self.add(Slide(kind, self.heading, as_html(f"{before}\n\n{block}")))
             else:
-                self.said(block)
+                self.said(block, bool(PREDICT.match(after) or SHOWN.match(after)))
 
     def headed(self, level: int, heading: str) -> None:
         if level == 1:
+            self.heading = inline(re.sub(r"^\d+ · ", "", heading))
             self.add(Slide("title", inline(heading), f'<p class="question">{self.question}</p>'))
+            self.opening = True
         elif heading.startswith("Exercise:"):
             self.whole = self.add(Slide("exercise", inline(heading)))
         else:
+            self.pay()
             self.heading = inline(re.sub(r"^\d+ · ", "", heading))
             added = self.add(Slide("section", inline(heading)))
             self.whole = added if heading == SUMMARY else None
             added.kind = "summary" if self.whole else "section"
+            self.explained = False  # how it begins stands below its heading
 
-    def said(self, block: str) -> None:
-        """Put a paragraph into the notes; what says what was seen, or ends a formula's sentence, stands below that."""
+    def said(self, block: str, leads: bool) -> None:
+        """Put a paragraph into the notes, except what says what was seen, how a section begins, what a term means."""
         last, block = self.slides[-1], " ".join(block.split())
-        said = "" if self.explained else seen(block)
+        said = "" if self.explained or leads and last.kind == "section" else seen(block)
         last.body += as_html(said)
+        self.opening = self.opening and not re.fullmatch(r"\*\*[^*]+\?\*\*", block)
         if last.kind == "formula" and not self.before and block[0].islower():
             last.body += as_html(sentences(block)[0])
         if rules := RULE.findall(block):
             title = inline(" ".join(rule[0].upper() + rule[1:] for rule in rules))
             if last.kind == "rule" and len(last.notes) == 1:  # one paragraph after the other has one
                 last.title += f" {title}"
+                last.notes.append(block)
             else:
-                last = self.add(Slide("rule", title))
-        (self.waiting if last.kind == "exercise" else last.notes).append(block)
+                why = sentences(RULE.split(block)[0].strip())  # what the bold words may point to
+                told = lead(" ".join(one for one in why if one.endswith(".")), SEEN)
+                self.add(Slide("rule", title, as_html(told))).notes.append(block)
+        else:
+            self.note(block, said)
         self.before, self.explained = block[len(said):], True  # no sentence stands on two slides
+        self.since = f"{self.since} {self.before}".strip()
         self.asking = block if "?" in block else self.asking
+
+    def note(self, block: str, said: str) -> None:
+        """Put a paragraph into the notes of the slide that it is about; what a room needs of it is owed as a slide."""
+        needed, every = seen(block, LEAD) if self.opening else "", sentences(block)
+        for term, sentence in defined(block):
+            if term not in self.terms and sentence not in said + needed:
+                more = sentences(beside(sentence, block))
+                needed += "".join(f" {one}" for one in more if one not in said + needed)
+            self.terms.add(term)
+        points = next((place for place, one in enumerate(every) if CELLS.search(one)), len(every))
+        if self.waiting or self.slides[-1].kind == "exercise":
+            points = 0
+        notes = [" ".join(every[:points])] if points else []
+        if needed.strip():
+            self.owed.append((needed.strip(), notes))
+        else:
+            (self.owed[-1][1] if self.owed else self.slides[-1].notes).extend(notes)
+        self.waiting += [" ".join(every[points:])] if every[points:] else []
+
+    def stands(self, text: str) -> None:
+        """Note that a slide has this text: what it says is no longer owed before that slide."""
+        text = " ".join(text.split())
+        self.terms |= {term for term, _ in defined(text)}
+        for said, notes in [one for one in self.owed if one[0] in text]:
+            self.owed.remove((said, notes))
+            (self.owed[-1][1] if self.owed else self.slides[-1].notes).extend(notes)
 
     # Guesses
 
@@ -221,15 +294,20 @@ class Deck:
         self.asked = False
 
     def ask(self, asked: str) -> None:
-        """Make the slide of a guess: the last question is its title, and what leads to it stands below."""
+        """Make the slide of a guess, with what was said directly before it, if there is room."""
+        before = lead(self.before, LEAD - len(asked))
+        self.question = self.put("Your guess", before if len(before) + len(asked) < LEAD else "", asked).title
+        self.slides[-1].notes.append(asked)
+        self.asked = True
+
+    def put(self, over: str, before: str, asked: str) -> Slide:
+        """Make a slide that asks: the last question is its title, and what leads to it stands below."""
         said = sentences(asked)
         places = [place for place, one in enumerate(said) if one.rstrip("*_").endswith("?")]
-        self.question = inline(said.pop(places[-1])) if places else "What do you expect?"
-        said = [one for one in said if not CELLS.search(one)]
-        before = [one for one in sentences(lead(self.before)) if not CELLS.search(one)] if len(asked) < SHORT else []
-        body = as_html("\n\n".join([" ".join(before), " ".join(said)]))
-        self.add(Slide("guess", self.question, body, over="Your guess", notes=[asked]))
-        self.asked = True
+        question = inline(said.pop(places[-1])) if places else "What do you expect?"
+        shown = [" ".join(one for one in part if not CELLS.search(one)) for part in (sentences(before), said)]
+        self.stands(" ".join(shown))
+        return self.add(Slide("guess", question, as_html("\n\n".join(shown)), over=over))
 
     # Code and what it puts out
 
@@ -243,8 +321,11 @@ class Deck:
 
     def outputs(self, cell: NotebookNode) -> None:
         """Make slides of what a cell put out."""
-        said = ""
-        for output in together(cell.get("outputs", [])):
+        said, found = "", together(cell.get("outputs", []))
+        asks = any(one.endswith("?") and "guess" not in one for one in sentences(self.before)[-3:])
+        if found and asks and not any("no guess" in output.get("text", "") for output in found):
+            self.put("A question", "", lead(self.since))
+        for output in found:
             data = output.get("data", {})
             if output.get("name") == "stderr":
                 continue

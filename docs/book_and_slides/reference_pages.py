@@ -7,6 +7,7 @@ says what it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chapter_page import FENCE, Book, folded, label, linked
@@ -109,20 +110,22 @@ def definitions(chapters: list[Chapter]) -> list[Definition]:
         for cell in chapter.notebook.cells:
             if cell.cell_type != "markdown":
                 continue
-            sentences = SENTENCE.split(FOLDED.sub("", FENCE.sub("", cell.source)))
-            for place, sentence in enumerate(sentences):
-                sentence = " ".join((sentence or "").split())
-                for term in TERM.findall(sentence):
-                    name = term.strip("`")
-                    known = name if re.search(r"[A-Z]", name[1:]) else name[0].lower() + name[1:]
-                    if known.lower() in found or not defines(sentence, term):
-                        continue
-                    if DANGLING.match(sentence) and place:
-                        sentence = " ".join((sentences[place - 1] or "").split()) + " " + sentence
-                    if not sentence.startswith(("#", "|")):
-                        found[known.lower()] = Definition(known, re.sub(r"^(?:[-*]|\d+\.)\s+", "", sentence),
-                                                          chapter, label(chapter, f"in-{cell['id']}"))
+            for term, sentence in defined(FOLDED.sub("", FENCE.sub("", cell.source))):
+                found.setdefault(term.lower(), Definition(term, sentence, chapter, label(chapter, f"in-{cell['id']}")))
     return sorted(found.values(), key=lambda definition: definition.term.lower())
+
+
+def defined(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each term that a text defines, and the sentence that does it, with the one that it points back to."""
+    said = [" ".join((sentence or "").split()) for sentence in SENTENCE.split(text)]
+    for place, sentence in enumerate(said):
+        for term in TERM.findall(sentence):
+            if defines(sentence, term) and not sentence.startswith(("#", "|")):
+                name = term.strip("`")
+                known = name if re.search(r"[A-Z]", name[1:]) else name[0].lower() + name[1:]
+                before = f"{said[place - 1]} " if DANGLING.match(sentence) and place else ""
+                if not before.startswith(("#", "|", "$$")):
+                    yield known, re.sub(r"^(?:[-*]|\d+\.)\s+", "", before + sentence)
 
 
 def defines(sentence: str, term: str) -> bool:
@@ -135,10 +138,11 @@ def defines(sentence: str, term: str) -> bool:
     if sentence.endswith(":") and len(sentence) < 40:  # it only announces what comes
         return False
     bold = re.escape(f"**{term}**")
-    named = rf"\b(?:an?|the|its|their|called|calls?|call it|calls it|name|named|names|term|means?|or|is)\s+{bold}"
+    named = (r"\b(?:an?|the|its|their|called|calls?|call it|calls it|name|named|names|term|means?|or|is)"
+             rf"(?:\s+\w+'s)?\s+{bold}")
     aside = r"(?:\s+\((?:[^()]|\([^()]*\))*\)|, such as [^,]+|\s+and \*\*[^*]+\*\*)?"
-    subject = (rf"{bold}s?{aside},?\s+(?:also )?(?:is|are|means?|says|has|holds|keeps|cuts|gives|splits|puts|stores|"
-               r"adds|replaces|computes|joins|writes|freezes|works|lets|looks|goes|prevents|records|starts|which|\$=)"
+    subject = (rf"{bold}, an? |{bold}s?{aside},?\s+(?:also )?(?:is|are|means?|says|has|holds|keeps|cuts|gives|"
+               r"splits|puts|stores|adds|replaces|computes|joins|writes|freezes|works|lets|looks|goes|prevents|records|starts|which|\$=)"
                r"(?!\w)")
     opens = rf"^(?:[-*]\s+|\d+\.\s+)?(?:In (?:the |an? )?{bold}" + rf"|{bold}:" * name[0].isupper() + ")"
     return re.search(f"{named}|{subject}|{opens}", sentence) is not None  # in small letters it is a list's label

@@ -30,9 +30,11 @@ def opened(page, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(MAKERS))
     deck, slides = importlib.import_module("deck"), importlib.import_module("slides")
 
-    def open_slides(*made: tuple[str, str, str], steps: int = 0, how: str = ""):
+    def open_slides(*made: tuple[str, str, str], steps: int = 0, how: str = "", code: str = "",
+                    notes: list[str] | None = None):
         path = tmp_path / "slides.html"
         every = [deck.Slide(kind, title, deck.as_html(body)) for kind, title, body in made]
+        every[0].code, every[0].notes = code, notes or []
         every[-1].steps = ['<img alt="">'] * steps
         path.write_text(slides.as_page(chapters()[0], every), encoding="utf-8")
         page.goto(path.as_uri() + how)
@@ -95,3 +97,42 @@ def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened
     assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
     sizes = page.locator(".slide-number-pdf").evaluate_all("all => all.map(one => getComputedStyle(one).fontSize)")
     assert sizes == ["28px"] * pages.count()
+
+
+def test_what_goes_on_leaves_no_row_alone(opened):
+    for rows in range(12, 24):
+        table = "\n".join(TABLE.splitlines()[:rows])
+        counts = opened(("text", "Task", table)).locator("section").evaluate_all(
+            "all => all.map(one => one.querySelectorAll('tbody tr').length)")
+        assert len(counts) == 1 or abs(counts[0] - counts[1]) <= 1
+
+
+def test_printed_columns_get_smaller_before_they_break(opened):
+    page = opened(("printed", "Printed", f'<pre class="lines"><span>{"12345  " * 13}</span></pre>'))
+    size = page.locator(".lines").evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+    assert 20 <= size < 28 and page.locator(".wrapped").count() == 0
+
+
+def test_opened_code_stands_below_what_it_put_out(opened):
+    page = opened(("printed", "Printed", '<pre class="lines"><span>10</span></pre>'), code="show()\n" * 40)
+    page.locator("summary").click()
+    shown, code = page.locator(".lines").bounding_box(), page.locator("details").bounding_box()
+    assert shown["y"] + shown["height"] <= code["y"] and code["y"] + code["height"] <= 720
+
+
+def test_the_speaker_is_never_left_without_notes(opened):
+    page = opened(("text", "One", "a"), ("text", "Two", "b"), notes=["Say this."])
+    with page.expect_popup() as popup:
+        page.keyboard.press("s")
+    page.keyboard.press("ArrowRight")
+    popup.value.get_by_text("From the slide before:").wait_for()
+    assert "Say this." in popup.value.locator("#said").inner_text()
+
+
+def test_an_upright_phone_shows_a_whole_slide_in_letters_that_can_be_read(opened):
+    opened(("text", "One", "A sentence.")).set_viewport_size({"width": 390, "height": 780})
+    page = opened(("exercise", "Task", f"Such that\n\n{LIST}"))
+    shown = page.locator(".present p").evaluate(
+        "one => parseFloat(getComputedStyle(one).fontSize) * Reveal.getScale()")
+    box = page.locator("section.present").bounding_box()
+    assert shown >= 15 and box["x"] >= 0 and box["x"] + box["width"] <= 391

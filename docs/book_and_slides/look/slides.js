@@ -1,7 +1,13 @@
 "use strict";
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
-// too long goes on on the next slide. It is measured here, because letters are as wide as this browser's.
-const LARGE = {formula: 48, printed: 40, answer: 40, guess: 40, summary: 34, exercise: 32, text: 32}, SMALL = 28;
+// too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
+// get smaller than that before they break, because a column that breaks cannot be read at all.
+const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 32};
+const SMALL = 28, PRINTED = 20, PHONE = 36;
+const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
+const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
+document.documentElement.classList.toggle("phone", phone);
+document.documentElement.style.cssText = `--wide: ${across}px; --high: ${down}px`;
 const PIECES = ":scope > :not(ul, ol, table, .lines, .signature), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
     + ":scope > .lines > span";
 const high = (body) => body.scrollHeight > body.clientHeight + 1;
@@ -14,20 +20,33 @@ function fit(slide) {
   for (const cell of body.querySelectorAll("tr > :first-child")) {
     cell.classList.toggle("short", cell.textContent.length < 24);  // a line of its own for one more word is a waste
   }
-  for (let size = LARGE[slide.classList[0]]; size >= SMALL; size -= 2) {
-    body.style.fontSize = `${size}px`;
-    if (!high(body) && !wide(body)) return;
-  }
+  if (sized(slide)) return;
   body.classList.add("tight");
-  if (wide(body)) body.classList.add("wrapped");  // printed lines that are too long go on below
-  go_on(slide);
+  for (const lines of body.querySelectorAll("pre:not(.signature)")) {
+    for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
+  }
+  if (wide(body)) body.classList.add("wrapped");  // printed lines that are still too long go on below
+  if (high(body)) go_on(slide);
 }
 
+function sized(slide) {
+  const body = slide.querySelector(".body"), kind = slide.classList[0];
+  for (let size = phone ? Math.min(PHONE, LARGE[kind]) : LARGE[kind]; size >= SMALL; size -= 2) {
+    body.style.fontSize = `${size}px`;
+    if (!high(body) && !wide(body)) return true;
+  }
+  return false;
+}
+
+// Puts what is too long on the next slide, and if that is the last, as much there as here: no row is left alone.
 function go_on(slide) {
   const next = slide.cloneNode(true), here = pieces(slide), there = pieces(next);
-  let kept = here.length;
-  while (kept > 1 && (high(slide.querySelector(".body")) || leads(here[kept - 1]))) remove(here[--kept]);
+  const tall = here.map((piece) => piece.getBoundingClientRect().height), all = tall.reduce((sum, one) => sum + one, 0);
+  let kept = here.length, rest = 0;
+  const take = () => { rest += tall[--kept]; remove(here[kept]); };
+  while (kept > 1 && (high(slide.querySelector(".body")) || leads(here[kept - 1]))) take();
   if (kept === here.length) return;
+  while (kept > 1 && (rest + tall[kept - 1] <= all / 2 || leads(here[kept - 1]))) take();
   there.slice(0, kept).forEach(remove);
   next.querySelector("h2").append(slide.matches(".goes-on") ? "" : " (continued)");
   next.classList.add("goes-on");
@@ -51,7 +70,12 @@ function speak() {
   const title = (slide) => slide ? slide.querySelector("h1, h2").textContent : "the end";
   page.getElementById("now").textContent = title(at);
   page.getElementById("next").textContent = title(next);
-  page.getElementById("said").innerHTML = at.querySelector(".notes").innerHTML || "<p>Nothing to add.</p>";
+  let spoken = at;
+  while (!spoken.querySelector(".notes").textContent.trim() && spoken.previousElementSibling) {
+    spoken = spoken.previousElementSibling;
+  }
+  page.getElementById("said").innerHTML = (spoken === at ? "" : "<p><em>From the slide before:</em></p>")
+      + spoken.querySelector(".notes").innerHTML;
   page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`;
   speaker.scrollTo(0, 0);
 }
@@ -78,7 +102,12 @@ setInterval(() => {
 
 document.fonts.load('30px "STIX Two Math"').then(() => {
   document.querySelectorAll(Object.keys(LARGE).map((kind) => `section.${kind}`).join()).forEach(fit);
-  Reveal.initialize({width: 1280, height: 720, margin: 0, center: false, hash: true, slideNumber: "c/t",
+  document.querySelectorAll("details.code").forEach((code) => code.addEventListener("toggle", () => {
+    const slide = code.closest("section");
+    if (slide.matches(".printed, .answer") && !slide.querySelector(".tight")) sized(slide);
+  }));
+  Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
+                     margin: 0, center: false, hash: true, slideNumber: "c/t",
                      controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
   Reveal.on("slidechanged", speak);
   Reveal.addKeyBinding({keyCode: 83, key: "S", description: "Speaker's notes"}, open_speaker);
