@@ -76,7 +76,10 @@ function columns() {
 }
 
 function wider() {
-  const mark = (box) => box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+  const mark = (box) => {
+    box.classList.remove("wider");  // the mark itself changes how wide some boxes are
+    box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+  };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
       if (box) mark(box);
