@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import copy
 import importlib
+import io
 import json
 import re
 import shutil
@@ -15,6 +18,7 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 from small_course import NAME, cells, code, make_course, save
 
 from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
@@ -140,6 +144,42 @@ def test_the_paragraph_that_tells_the_answer_ends_with_a_sentence_and_is_no_head
     assert "More." in chapter_page.told_at_once(said)[1]
 
 
+@pytest.mark.parametrize("said, source, known", [
+    ("no guess   by formula 1,052.5 tokens a second", "compare(guess, x)", 'data-known="1052.5"'),
+    ("no guess   counted 5 of 32", "compare(guess, x, choice=True)", 'data-known="5" data-choice="yes"'),
+    ("drawn\nno guess   it is TPDMF\n", "judge_letters(guess)", 'data-known="TPDMF"'),
+    ("a line of another cell", "plot(guess)", ""),
+])
+def test_a_fold_knows_the_number_that_was_measured(docs, said, source, known):
+    cell = new_code_cell(source, outputs=[new_output("stream", text=said)])
+    assert docs("chapter_page").answer(cell) == known
+
+
+def test_a_fold_knows_why_one_would_think_of_a_wrong_number(docs):
+    cell = new_code_cell('compare(guess_notes, n, because="ch00.notes")', outputs=[
+        new_output("stream", text="no guess   measured 1")])
+    (fold,) = BeautifulSoup(f"<details {docs('chapter_page').answer(cell)}>", "html.parser").find_all("details")
+    assert json.loads(fold["data-reasons"])["8"].startswith("Four lines in each of two runs")
+
+
+def test_a_page_has_no_words_about_working_in_a_notebook(docs):
+    chapter_page = docs("chapter_page")
+    book = chapter_page.Book(CHAPTERS, Path("nowhere"))
+    for chapter in CHAPTERS:
+        made = chapter_page.page(chapter, copy.deepcopy(chapter.notebook), book)
+        for cell in made.cells:
+            assert not re.search(r"Shift\+Enter|%pip|guess_\.\.\. = None|^progress\(\)$", cell.source), cell.source
+
+
+def test_a_picture_keeps_its_room_before_it_is_fetched(docs, tmp_path):
+    chapter_page, png = docs("chapter_page"), io.BytesIO()
+    Image.new("RGB", (600, 200)).save(png, "PNG")
+    drawn = new_output("display_data", data={"image/png": base64.b64encode(png.getvalue()).decode()})
+    page = chapter_page.shown(drawn, chapter_page.Book([], tmp_path)).data["text/html"]
+    image = BeautifulSoup(page, "html.parser").img
+    assert (image["width"], image["height"], image["loading"]) == ("300", "100", "lazy")
+
+
 def test_what_a_check_said_below_a_stub_is_folded_as_that_of_a_right_answer(made):
     soup = BeautifulSoup((made / f"{NAME}.html").read_text(), "html.parser")
     prompts = [fold.summary.text.strip() for fold in soup.select("details.below-input")]
@@ -155,6 +195,13 @@ def test_the_search_has_the_text_of_each_section_and_no_folded_answer(made):
     assert "get_world_size" not in written and "measured 7" not in written and "Seven, because" not in written
     assert "texts.js" in (made / "search.html").read_text()
     assert "texts.js" not in (made / "index.html").read_text()
+
+
+def test_the_words_of_the_glossary_are_sections_of_the_search_and_do_not_run_together(docs):
+    page = ('<article><section id=g><h1>Glossary</h1><p>All.</p><dl class="glossary"><dt id=t>KV cache</dt>'
+            "<dd><p>The keys.</p><p>And values.</p></dd></dl></section></article>")
+    assert docs("search_texts").sections(page) == [
+        ["g", "Glossary", "All.", ""], ["t", "KV cache", "The keys. And values.", ""]]
 
 
 def test_a_fraction_in_the_text_of_the_search_has_its_line(docs):
@@ -182,6 +229,23 @@ def test_the_map_has_a_line_from_each_chapter_that_is_needed_and_not_by_way_of_a
     known.append(chapter(3, "You need no other chapter."))
     known.append(chapter(4, "You need chapters 2 and 3."))
     assert landing.columns(known) == {0: 0, 1: 1, 2: 2, 3: 2, 4: 3}  # 3 stands beside what builds on it
+
+
+def test_the_map_of_one_chapter_is_as_large_as_a_box(docs):
+    landing = docs("landing")
+    book = docs("chapter_page").Book(CHAPTERS[:1], Path("nowhere"))
+    (most,) = re.findall(r"max-width: ([\d.]+)px", landing.chapter_map(book))
+    assert float(most) < 1.5 * landing.BOX
+
+
+@pytest.mark.parametrize("minutes, said", [(40, "40 minutes"), (55, "an hour"), (85, "an hour"), (700, "12 hours")])
+def test_minutes_are_said_in_words(docs, minutes, said):
+    assert docs("landing").duration(minutes) == said
+
+
+def test_the_first_page_begins_with_the_first_chapter_that_the_book_has(docs):
+    book = docs("chapter_page").Book(CHAPTERS[2:4], Path("nowhere"))
+    assert "Begin with chapter 2<" in docs("landing").landing(book, "T", slides=True)
 
 
 def test_a_line_of_the_map_past_a_column_runs_through_a_gap_between_its_boxes(docs):
@@ -229,6 +293,7 @@ def test_the_list_of_exercises_holds_each_with_its_stub_and_hints_and_no_answer(
     book = chapter_page.Book(CHAPTERS, Path("nowhere"))
     for chapter in CHAPTERS:
         text = reference_pages.exercises_of(chapter, book)
+        assert f"`work/{chapter.name}.ipynb`" in text  # where they are written
         for exercise in chapter.exercises:
             assert f"## [`{exercise.id}`](#{chapter_page.label(chapter, exercise.id)})" in text
         assert text.count("<summary>The stub</summary>") == len(chapter.exercises)
@@ -321,6 +386,14 @@ def test_a_page_that_has_not_changed_is_not_written_again(docs, small):
     before = {path: path.stat().st_mtime_ns for path in folder.glob("ch*.html") if "slides" not in path.name}
     assert docs("book").write_book([], folder, root=small) == []
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_page_of_a_chapter_that_is_no_longer_in_the_book_goes(docs, small):
+    folder = small / "book"
+    docs("book").write_book([], folder, root=small)
+    shutil.rmtree(small / "build" / "book" / "executed")
+    docs("book").write_book(["ch98"], folder, root=small)
+    assert [path.name for path in folder.glob("ch99*.html")] == []
 
 
 def test_a_folder_that_holds_something_else_is_not_touched(docs, small, capsys):

@@ -138,7 +138,12 @@ def sphinx(source: Path) -> Path:
         print(said, file=sys.stderr)
     if done.returncode:
         raise ChapterError(f"Sphinx did not make the book (exit {done.returncode}).")
-    return work / "html"
+    made = work / "html"
+    pages = {"search", *(path.stem for path in source.iterdir())}
+    for path in made.glob("*.html"):
+        if path.stem not in pages:  # of a chapter that an earlier book had
+            path.unlink()
+    return made
 
 
 def mirrored(made: Path, folder: Path) -> None:

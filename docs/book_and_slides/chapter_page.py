@@ -10,7 +10,9 @@ import copy
 import hashlib
 import html
 import io
+import json
 import re
+import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +21,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from PIL import Image
 
+from course_lib.notebook import TEMPTING
 from course_lib.plots.slider_widget import player
 from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tagged, tags
@@ -28,9 +31,18 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 PICTURES = "_static/pictures"  # beside the pages
 FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
-FOLD = '<details class="measured"><summary>Open when you have guessed: what was measured</summary>'
+FOLD = '<details class="measured" {}><summary>Open when you have guessed: what was measured</summary>'
 CHECKED = "What the check says of a right answer"
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
+IN_A_NOTEBOOK = re.compile(r" +# (?:not found\? .*%pip install .*|Shift\+Enter .*)$", re.MULTILINE)
+REWORDED = {  # what tells how to work in a notebook, and how it is on a page
+    "Run the cells from top to bottom with Shift+Enter. Three kinds of cells want something from you:":
+        "Three things here want something from you:",
+    "- **A guess**, written `guess_... = None`. Put your number in the place of `None`. The next cell tells you":
+        "- **A guess**: a box for your number. Press Enter in it, and you are told",
+    "Where a cell says `guess_... = None`, put in your own number before you run the next cell.":
+        "Where there is a box for a guess, put in your own number before you open what was measured.",
+}
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,9 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     cells: list[NotebookNode] = []
     asked, fold = asking(notebook), False  # whether the fold of what was measured is open
     for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.source.strip() == "progress()":  # of the answers, not of a reader
+            continue
+        known = answer(cell) if cell["id"] in asked else ""
         said = text(cell.source, chapter, book, cell["id"]) if cell.cell_type == "markdown" else ""
         if fold:  # the text that follows begins with the answer
             first, said = told_at_once(said)
@@ -95,7 +110,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
         elif cell.cell_type == "code":
             cells += code(cell, stubs.get(cell["id"]), book, answers)
             if fold := cell["id"] in asked and bool(cell.outputs):
-                cells += [new_markdown_cell(FOLD, id=f"{cell['id']}-fold"), below(cells[-1])]
+                cells += [new_markdown_cell(FOLD.format(known), id=f"{cell['id']}-fold"), below(cells[-1])]
     cells += [new_markdown_cell("</details>", id="fold-end")] * fold
     return NotebookNode(nbformat=4, nbformat_minor=5, cells=cells, metadata={
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
@@ -107,6 +122,8 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
 
 def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
     """Return a text with links to chapters and exercises, and with a label before each heading."""
+    for words, instead in REWORDED.items():
+        source = source.replace(words, instead)
     parts, here = FENCE.split(source), 0
     for place in range(0, len(parts), 2):  # what is between fenced code
         lines = []
@@ -173,6 +190,7 @@ def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> lis
     """Return the cells of a page for one cell of code."""
     cell["outputs"] = [shown(output, book) for output in together(cell.outputs)]
     cell["execution_count"] = None
+    cell["source"] = IN_A_NOTEBOOK.sub("", cell.source)
     if "prediction" in tags(cell):
         return [new_markdown_cell(guess(line), id=f"{cell['id']}-{place}")
                 for place, line in enumerate(cell.source.splitlines()) if re.match(r"\w+\s*=", line)]
@@ -199,6 +217,25 @@ def asking(notebook: NotebookNode) -> set[str]:
             and names.intersection(re.findall(r"\w+", cell.source))}
 
 
+def answer(cell: NotebookNode) -> str:
+    """Return the attributes by which book.js answers a guess: the measured number, and why one thinks of others.
+
+    `compare` has said the number after the words "no guess".
+    """
+    told = "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+    said = re.search(r"^no guess\s+(.*)", told, re.MULTILINE)
+    if not said:
+        return ""
+    number = re.search(r"(?<!\S)-?\d[\d,.]*(?:e[-+]?\d+)?(?!\S)", said[1])
+    known = {"known": number[0].replace(",", "") if number else said[1].split()[-1]}
+    if name := re.search(r'because="(\w+)\.(\w+)"', cell.source):
+        tempting = tomllib.loads(TEMPTING.read_text(encoding="utf-8"))
+        known["reasons"] = json.dumps(tempting.get(name[1], {}).get(name[2], {}), ensure_ascii=False)
+    if "choice=True" in cell.source:
+        known["choice"] = "yes"
+    return " ".join(f'data-{key}="{html.escape(value)}"' for key, value in known.items())
+
+
 def below(cell: NotebookNode) -> NotebookNode:
     """Take what a cell put out from it, and return it as a cell of its own."""
     alone = copy.deepcopy(cell)
@@ -220,7 +257,7 @@ def told_at_once(said: str) -> tuple[str, str]:
 def guess(line: str) -> str:
     """Return a field for a guess, in place of the line of code that holds it in the notebook."""
     name, _, told = line.partition("=")
-    what = re.sub(r"^your number[,:]?\s*", "", told.partition("#")[2].strip())
+    what = re.sub(r"^your (?:number[,:]?\s*)?|, in quotes", "", told.partition("#")[2].strip())
     return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" name="{name.strip()}"> '
             f"<span>{html.escape(what)}</span></label>")
 
@@ -252,13 +289,26 @@ def shown(output: NotebookNode, book: Book) -> NotebookNode:
         return new_output("display_data", data={"text/html": panel(data[FRAMES], book)})
     page = data.get("text/html", "")
     if not page and "image/png" in data:
-        page = f'<img alt="" src="data:image/png;base64,{data["image/png"].strip()}">'
+        wide = size(base64.b64decode(data["image/png"]))[0] // 2
+        page = f'<img alt="" width="{wide}" src="data:image/png;base64,{data["image/png"].strip()}">'
     if page:
-        page = EMBEDDED.sub(lambda found: f'loading="lazy" src="{book.keep(base64.b64decode(found[1]))}"', page)
+        page = EMBEDDED.sub(lambda found: lazy(base64.b64decode(found[1]), book), page)
         return new_output("display_data", data={"text/html": unguessed(page)})
     if isinstance(data.get("text/plain"), str):
         data["text/plain"] = unguessed(data["text/plain"])
     return output
+
+
+def lazy(png: bytes, book: Book) -> str:
+    """Return the attributes of a picture that is fetched when it is near; its height keeps the room for it until then.
+
+    A picture is shown at half of its pixels (course_lib.plots.canvas).
+    """
+    return f'loading="lazy" height="{size(png)[1] // 2}" src="{book.keep(png)}"'
+
+
+def size(png: bytes) -> tuple[int, int]:
+    return Image.open(io.BytesIO(png)).size
 
 
 def panel(drawn: dict, book: Book) -> str:

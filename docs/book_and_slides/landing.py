@@ -17,6 +17,7 @@ from exercises_tests.tools.chapters import Chapter
 from exercises_tests.tools.course_map import minutes, needs, number, question
 
 BOX, HIGH, GAP, ROW = 103, 82, 18, 98  # of the map, in pixels; six columns are as wide as a page of a small screen
+LARGER = 1.2  # the most by which the map grows with its place: with few chapters, boxes stay boxes
 LETTERS = 13  # of a line in a box
 
 
@@ -69,7 +70,8 @@ def chapter_map(book: Book) -> str:
     names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
                       for chapter in book.chapters)
     high = (tallest - 1) * ROW + HIGH
-    return (f'<figure class="map"><svg viewBox="-2 -10 {wide + 4:g} {high + 20:g}" style="min-width: {wide + 4:g}px" '
+    return (f'<figure class="map"><svg viewBox="-2 -10 {wide + 4:g} {high + 20:g}" style="min-width: {wide + 4:g}px; '
+            f'max-width: {LARGER * (wide + 4):g}px" '
             f'role="group" aria-label="Map of the chapters: {names}"><g class="needs">{"".join(lines)}</g>'
             f'{"".join(boxes)}</svg></figure>')
 
@@ -110,10 +112,10 @@ def cards(book: Book) -> str:
 def landing(book: Book, title: str, slides: bool) -> str:
     """Return the first page as text for Sphinx."""
     exercises = [exercise for chapter in book.chapters for exercise in chapter.exercises]
-    hours = round(sum(minutes(chapter) for chapter in book.chapters) / 60)
     names = "\n".join(chapter.name for chapter in book.chapters)
     first = book.chapters[0].name if book.chapters else ""
-    begin = f'<p class="begin"><a class="button" href="{first}.html">Begin with chapter 0</a> ' if first else "<p>"
+    begin = (f'<p class="begin"><a class="button" href="{first}.html">Begin with chapter '
+             f'{number(book.chapters[0])}</a> ' if first else "<p>")
     more = "exercises\nglossary" + "\nslides" * slides
     return f"""# {title}
 
@@ -125,8 +127,8 @@ makes them faster, and are told in one sentence whether it is right. A laptop wi
 
 ## The chapters
 
-A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. All
-core exercises together take about {hours} hours (estimated).
+A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. The
+core exercises together take about {duration(sum(minutes(chapter) for chapter in book.chapters))} (estimated).
 
 {chapter_map(book)}
 
@@ -136,11 +138,8 @@ core exercises together take about {hours} hours (estimated).
 
 These pages hold the whole course: the text, the pictures, the numbers that were measured when the pages were made, and
 the answers, folded. Guess before you unfold. What follows an exercise was measured with a right answer. To
-write the answers yourself and have them checked, take the notebooks:
-
-```
-make lab     # in a copy of the repository: sets up Python, opens the chapters in JupyterLab
-```
+write the answers yourself and have them checked, take the notebooks. In your copy of the course type `make lab`: it
+sets up Python and opens the chapters, `work/ch00_start_here.ipynb` and so on, in JupyterLab.
 
 ```{{toctree}}
 :caption: Chapters
@@ -156,6 +155,12 @@ make lab     # in a copy of the repository: sets up Python, opens the chapters i
 {more}
 ```
 """
+
+
+def duration(minutes: int) -> str:
+    """Return minutes in words: 40 minutes, an hour, 12 hours."""
+    hours = round(minutes / 60)
+    return f"{minutes} minutes" if minutes < 55 else "an hour" if hours == 1 else f"{hours} hours"
 
 
 def slides_page(chapters: list[Chapter]) -> str:

@@ -50,8 +50,9 @@ def exercises_of(chapter: Chapter, book: Book) -> str:
     """Return a chapter's list of exercises as a page: what each asks for, its stub and its hints, folded."""
     parts = ["---\nnosearch: true\n---", f"({chapter.name[:4]}-exercises)=",
              f"# Exercises of chapter {number(chapter)}: {chapter.title}",
-             f"{table([chapter])}\n\nYou write them [in the notebook](#{chapter.name[:4]}), where a check reads your "
-             "answer and says what it found."]
+             f"{table([chapter])}\n\nYou write them in the chapter's notebook. In your copy of the course `make lab` "
+             f"opens it: `work/{chapter.name}.ipynb`. There a check reads your answer and says what it found. Below, "
+             "each name leads to the exercise in the chapter."]
     for exercise in chapter.exercises:
         said, stub, hints = texts(chapter, exercise)
         body = re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE).strip()

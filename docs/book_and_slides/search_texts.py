@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+BLOCKS = ["dt", "dd", "li", "p", "td", "th", "tr", "figcaption"]  # the next one begins a new word
 OUTSIDE = "script, style, svg, details, .guess, .headerlink, .formula, .toctree-wrapper"  # folded answers stay folded
 
 
@@ -22,8 +23,16 @@ def sections(page: str) -> list[list[str]]:
     soup, found = BeautifulSoup(page, "html.parser"), []
     for gone in soup.select(OUTSIDE):
         gone.decompose()
+    for block in soup(BLOCKS):
+        block.append(" ")
     for fraction in soup("mfrac"):
         fraction.contents[0].insert_after("/")
+    for term in soup.select("dl.glossary dt"):  # is a section of its own
+        sentence = term.find_next_sibling("dd")
+        found.append([term.get("id", ""), *(" ".join(part.get_text().split()) for part in (term, sentence)), ""])
+    for entry in soup.select("dl.glossary"):
+        entry.decompose()
+    found.reverse()
     for section in reversed(soup.select("[role=main] section, article section")):  # the innermost first
         title = section.find(["h1", "h2", "h3", "h4", "h5", "h6"])
         heading = title.extract().get_text() if title else ""

@@ -1,37 +1,97 @@
-// A guess that is written down stands beside what was measured, once that is unfolded; a box that is wider than its
-// place is marked.
+// A guess that is written down is answered beside what was measured, once that is unfolded; a box that is wider than
+// its place is marked.
 "use strict";
 
-const BOXES = ".map, figure.picture, .course-picture, .formula, .table-wrapper";
+const BOXES = ".map, figure.picture, .course-picture, .formula, .table-wrapper, .columns";
+
+const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
+  ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
+const letters = (said) => said.toUpperCase().replace(/[^A-Z]/g, "");
+
+function distance(guess, known) {
+  if (Math.abs(guess - known) <= 5e-4 * Math.abs(known)) return "exact";  // known has four digits
+  const way = guess < known ? "low" : "high", ratio = Math.max(guess / known, known / guess);
+  if (guess * known <= 0) return `too ${way}`;
+  return ratio < 1.5 ? `${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`
+    : `${Number(ratio.toPrecision(3)).toLocaleString("en")} times too ${way}`;
+}
+
+// What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so.
+function verdict(said, {known, reasons = "{}", choice}) {
+  if (known === undefined) return [];
+  if (/^[A-Z]+$/.test(known)) return [letters(said) === known ? "right" : "not all of them are right"];
+  const guess = number(said), right = Number(known);
+  const judged = choice ? (guess === right ? "right" : "not that one") : distance(guess, right);
+  if (["exact", "right"].includes(judged)) return [judged];
+  const off = ([one]) => Math.abs(guess - one);
+  const [why] = Object.entries(JSON.parse(reasons)).filter(([one]) => Math.abs(guess - one) <= (choice ? 0 : .02 * guess))
+    .sort((one, other) => off(one) - off(other));
+  return [judged, why?.[1]];
+}
 
 function guesses() {
   const names = [...document.querySelectorAll(".guess input")];
   for (const fold of document.querySelectorAll("details.measured")) {
     const code = fold.previousElementSibling;
     const asked = names.filter((field) => code.textContent.includes(field.name));
-    fold.addEventListener("toggle", () => {
-      fold.querySelector(".guessed")?.remove();
-      const told = asked.filter((field) => field.value.trim());
-      if (fold.open && told.length) {
-        const line = document.createElement("p");
+    const taken = (field) => {
+      const box = field.closest(".guess"), said = field.value.trim();
+      const refused = said && !/^[A-Z]+$/.test(fold.dataset.known) && Number.isNaN(number(said));
+      box.querySelector(".refused")?.remove();
+      if (refused) {
+        const line = box.appendChild(document.createElement("span"));
+        line.className = "refused";
+        line.setAttribute("role", "status");
+        line.textContent = `“${said}” is not a number.`;
+      }
+      return said && !refused;
+    };
+    const tell = () => {
+      fold.querySelectorAll(".guessed").forEach((line) => line.remove());
+      for (const field of asked.filter(taken)) {
+        const line = document.createElement("p"), first = document.createElement("b"), said = field.value.trim();
+        const [judged, why] = verdict(said, fold.dataset);
         line.className = "guessed";
-        line.textContent = `Your guess: ${told.map((field) => field.value.trim()).join(", ")}`;
+        first.textContent = `Your guess: ${said}${judged ? `, ${judged}` : ""}.`;
+        line.append(first, why ? ` ${why}` : "");
         fold.querySelector("summary").after(line);
       }
-    });
+    };
+    fold.addEventListener("toggle", tell);
+    for (const field of asked) {
+      field.addEventListener("change", tell);
+      field.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && taken(field)) fold.open = true;
+      });
+    }
+  }
+}
+
+// Output in columns is not wrapped.
+function columns() {
+  for (const output of document.querySelectorAll(".cell_output pre")) {
+    const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
+    output.classList.toggle("columns", rows.length > 1);
   }
 }
 
 function wider() {
+  const mark = (box) => {
+    box.classList.remove("wider");  // the mark itself changes how wide some boxes are
+    box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+  };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
-      box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+      if (box) mark(box);
     }
   });
-  for (const box of document.querySelectorAll(BOXES)) {
+  const boxes = document.querySelectorAll(BOXES);
+  boxes.forEach(mark);  // before the page is at the place that its address names: a mark has a height
+  for (const box of boxes) {
     for (const one of [box, ...box.children]) watch.observe(one);
   }
 }
 
 guesses();
+columns();
 wider();

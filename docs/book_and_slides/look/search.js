@@ -9,6 +9,10 @@ const words = asked.filter((word) => !stopwords.has(word)).map((word) => {
   return new RegExp(`(?<![\\p{L}\\p{N}_])(?:${word}|${stem})[\\p{L}\\p{N}_]*`, "giu");
 });
 
+// A section that has all words in its title and in its text comes first, then one that has them in its text.
+const has = (text) => words.every((word) => text.search(word) >= 0);
+const about = ([, title, text]) => has(text) && 1 + has(title);
+
 function excerpt(text) {
   const within = (place) => words.filter((word) => text.slice(place, place + ROOM / 2).search(word) >= 0).length;
   const places = words.flatMap((word) => [...text.matchAll(word)].map((match) => match.index));
@@ -32,10 +36,12 @@ function excerpt(text) {
 
 function explain(item) {
   const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
+  if (!anchor && item.parentElement.querySelector(`a[href^="${page}#term-"]`)) return item.remove();  // it is there
   const known = courseTexts[page.replace(/\.html$/, "")] || [];
   // In prose rather than in code, and all words rather than some.
   const ways = [["every", 2], ["every", 3], ["some", 2], ["some", 3]].map(([how, part]) => known
     .filter((one) => words[how]((word) => `${one[1]} ${one[part]}`.search(word) >= 0))
+    .sort((one, other) => about(other) - about(one))
     .map(([to, title, ...texts]) => [to, title, texts[part - 2]]));
   const some = ways.find((way) => way.length) || [];
   for (const [to, title, text] of anchor ? known.filter((one) => one[0] === anchor) : some.slice(0, 3)) {
