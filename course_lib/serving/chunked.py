@@ -29,7 +29,7 @@ class RowEngine:
         self.everyone = list(self.queue)
         self.running: dict[int, Request] = {}  # by slot, in order of arrival
         self.read: dict[int, int] = {}  # tokens of each prompt that are in the cache
-        self.token: dict[int, float] = {}  # when it got its newest token
+        self.token: dict[int, float] = {}  # when each slot got its newest token, in seconds
         self.clock = self.busy = 0.0
         self.passes = 0
         self.record = record

@@ -47,7 +47,7 @@ class Engine:
         self.tables: dict[int, list[int]] = {}
         self.seen: list[Request] = []
         self._since: dict[int, int] = {}  # step at which a request joined: one token each since then
-        self._token: dict[int, float] = {}  # when it got the token before that step
+        self._token: dict[int, float] = {}  # when a request got its newest token before that step
         self._ticks: list[float] = []  # when each step ended: everybody who runs has a token then
         self._ends: dict[int, list[int]] = defaultdict(list)  # who makes the last token at which step
         self._grow: list[dict[int, None]] = [{} for _ in range(block_size)]  # who needs a block at which step mod size

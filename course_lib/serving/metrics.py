@@ -69,7 +69,10 @@ class Served:
         return self._good(most) / self.duration if self.duration else 0.0
 
     def share(self, **most: float) -> float:
-        """Return the share of all requests that meet *all* objectives, such as share(ttft=0.5, tpot=0.05)."""
+        """Return the share of all requests that meet *all* objectives, such as share(ttft=0.5, gap=0.05).
+
+        A mean such as `tpot` does not see an answer that freezes in the middle; `gap`, the longest wait, does.
+        """
         return self._good(most) / len(self.requests) if self.requests else 0.0
 
     @property

@@ -21,7 +21,7 @@ ONE_SHOT_BYTES = {2: 2**23, 4: 2**19, 8: 2**18}  # vLLM's limits; it offers 6 GP
 
 
 class Roofline:
-    """The least seconds of a model on `tp` GPUs: of its matrix products, and of attention, bytes or FLOPs take longer.
+    """The least seconds of a step on `tp` GPUs: matrix products, then attention, each as long as its bytes or FLOPs.
 
     `tp` > 1 adds two all-reduces per layer over the GPUs' link: rings by the fastest of NCCL's protocols, or by the
     link's one latency where it has none or its latency is not that of Simple (somebody has set another).
