@@ -207,6 +207,92 @@ def check_choose_protocol(answer: Any, part: Any) -> str:
     return "the fastest for 0 bytes to 1 GB, of NCCL's three and of any others"
 
 
+# diagnose
+
+CAUSES = ("tcp", "detour", "missing ports", "network", "shared links", "healthy")
+GOOD, DETOUR, TCP = "NET/IB/{card}/GDRDMA", "NET/IB/{card}", "NET/Socket/0"
+
+
+def _log(cards: int, ways: list, kind: str = "IB", card: str = "mlx5_") -> str:
+    """Return the log of a node of eight ranks that name `cards` cards each; channel c leaves the node by `ways[c]`."""
+    names = " ".join(f"[{one}]{card}{one}:1/{kind}" for one in range(cards))
+    using = f"NET/IB : Using {names} [RO]; OOB eth0:10.0.0.1<0>" if cards else "NET/Socket : Using [0]eth0:10.0.0.1<0>"
+    lines = [f"node1:{41 + rank}:{41 + rank} [{rank}] NCCL INFO {using}" for rank in range(8)]
+    for channel, way in enumerate(ways):
+        begin = f"node1:{41 + channel % 8}:9{channel} [{channel % 8}] NCCL INFO Channel {channel:02d}/0 :"
+        lines.append(f"{begin} {channel % 8}[{channel % 8}] -> {(channel + 1) % 8}[{(channel + 1) % 8}] via P2P/CUMEM")
+        over = way.format(card=channel % max(cards, 1))
+        lines.append(f"{begin} {channel % 8}[{channel % 8}] -> {8 + channel % 8}[{channel % 8}] [send] via {over}")
+    return "\n".join(lines) + "\n"
+
+
+def _causes(ways: list, cards: int, pair: float, sixteen: float) -> list[str]:
+    """Return all causes that fit, the first one first."""
+    fits = (TCP in ways, DETOUR in ways, cards < 8, pair < 40, sixteen < 320)
+    return [name for name, fit in zip(CAUSES, fits, strict=False) if fit] or ["healthy"]
+
+
+def _diagnosed(answer: Any, told: str, cards: int, ways: list, pair: float, sixteen: float, **more: str) -> None:
+    want, *later = _causes(ways, cards, pair, sixteen)
+    case = Case(label=f"for a log with {told}")
+    got = answer(_log(cards, ways, **more), pair, sixteen)
+    rates = f"pair {pair:g} GB/s, sixteen {sixteen:g}"
+    named = isinstance(got, str) and got in CAUSES
+    case.expect(named, f"it returned {shown(got)}: return one of {', '.join(CAUSES)}", "form")
+    if got == want:
+        return
+    why, code = "", "value"
+    bad = {"tcp": TCP, "detour": DETOUR}.get(want)
+    if got in later:
+        why, code = f". {got} fits as well, but {want} stands higher in the table", "order"
+    elif got == "detour" and want not in ("tcp", "detour"):
+        why, code = ". Only channels with `via NET/` leave the node; those with `via P2P` need no GDRDMA", "inside"
+    elif bad and set(ways) - {TCP, DETOUR}:
+        code = "one-bad"
+        why = f". Of the {len(ways)} channels to other nodes {ways.count(bad)} is bad, and one is enough"
+    elif want == "missing ports" and cards:
+        why, code = f". {cards} different cards are named, but each of them by all 8 ranks", "named-often"
+    elif (got, want) in (("network", "healthy"), ("shared links", "healthy")):
+        why, code = ". At 40 and at 320 GB/s, 80 % of the ports, a cluster is still healthy", "limit"
+    case.expect(False, f"({rates}) it returned {got}; it is {want}{why}", code)
+
+
+@check(log=2, rates=1)
+def check_diagnose(answer: Any, part: Any) -> str:
+    own, good = drawn("diagnose"), [GOOD] * 8
+    few, rate = own.randint(1, 7), own.randint(5, 39)
+    logs = [
+        ("a channel over TCP", 8, [*good[:5], TCP, *good[:2]], 4, 6),
+        ("a channel without GDRDMA", 8, [*good[:3], DETOUR, *good[:4]], 46, 330),
+        ("no card, and TCP", 0, [TCP] * 2, 2.5, 2.4),
+        ("TCP and the detour, of 2 cards", 2, [DETOUR, TCP], 3, 5),
+        ("the detour, of 1 card", 1, [DETOUR] * 4, 31, 31),
+        ("7 cards", 7, good, 47, 330),
+        ("6 cards", 6, good, 47, 280),
+        ("1 card and a slow pair", 1, good[:2], 24, 24),
+        ("7 cards over RoCE", 7, good, 47, 330, {"kind": "RoCE", "card": "bnxt_re"}),
+        (f"{few} cards, a number that was drawn", few, good, 47, 46 * few),
+    ]
+    rates = [
+        ("nothing wrong", 8, good, 47, 371),
+        ("nothing wrong, over RoCE", 8, good, 46, 350, {"kind": "RoCE"}),
+        ("nothing wrong, and rates at the limits", 8, good, 40, 320),
+        ("nothing wrong, but a slow pair", 8, good, 24, 160),
+        ("nothing wrong, but a slow pair alone", 8, good, rate, 340),
+        ("nothing wrong, but slow sixteen", 8, good, 47, 190),
+    ]
+    every = [(*case[:5], case[5] if len(case) > 5 else {}) for case in logs + rates]
+    given = [(_log(cards, ways, **more), pair, sixteen) for _, cards, ways, pair, sixteen, more in every]
+    answer = asked(answer, given)
+    part("log")
+    for *case, more in every[: len(logs)]:
+        _diagnosed(answer, *case, **more)
+    part("rates")
+    for *case, more in every[len(logs) :]:
+        _diagnosed(answer, *case, **more)
+    return f"the cause from {len(every)} logs and rates, and the first where several fit"
+
+
 # rails_seconds: tests/test_ch10_the_network.py holds the formula against the simulator
 
 

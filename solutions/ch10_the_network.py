@@ -37,6 +37,22 @@ def rails_seconds(nodes, per_node, bytes, fast, slow):
     return inside + across
 
 
+def diagnose(log, pair, sixteen):
+    """Read the log first, because a fault in it explains the rates; one bad channel is enough."""
+    lines = log.splitlines()
+    network = [line for line in lines if "via NET/" in line]
+    cards = {word for line in lines if "Using" in line for word in line.split() if ":1/" in word}
+    if any("via NET/Socket" in line for line in network):
+        return "tcp"
+    if any("GDRDMA" not in line for line in network):
+        return "detour"
+    if len(cards) < 8:
+        return "missing ports"
+    if pair < 40:
+        return "network"
+    return "shared links" if sixteen < 320 else "healthy"
+
+
 def collective_seconds(kind, ranks, nbytes, alpha, beta, algorithm):
     """Count the messages that follow one another, and how large each is; an all-reduce goes there and back."""
     ways = 2 if kind == "all_reduce" else 1

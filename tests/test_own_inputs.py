@@ -25,7 +25,7 @@ PLAIN = {
     "ch08": "kv_cache_bytes decode_lower_bound continuous_batches adaptive_batches",
     "ch09": "interleaved zero_bubble chimera read_the_table",
     "ch10": "fit_alpha_beta choose_protocol rails_seconds collective_seconds crossover_bytes in_network_seconds "
-            "congested",
+            "congested diagnose",
     "ch11": "balance_bias node_limited_routing all_to_all_bytes which_layout",
     "ch12": "mesh_groups place_axes zigzag step_seconds",
     "ch13": "best_checkpoint_interval find_culprit find_straggler goodput spare_nodes",

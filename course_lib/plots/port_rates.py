@@ -54,7 +54,7 @@ def times_between_nodes(ways: Mapping[str, tuple[str, float]], ax: Axes | None =
     ax.set(xlim=(0, 1.02 * most), ylim=(len(ways) - 0.5, -0.5))
     ax.set_xlabel("times as long between nodes as inside one (dotted: equally long)", fontsize=SMALLEST)
     last = list(ways.values())[-1][1]
-    ax.set_title(f"From {most:.0f} times as long to {last:.1f}: a healthy network, wider links, all ports",
+    ax.set_title(f"{most:.0f} times as long on an ill cluster, {last:.1f} on a healthy one by all its ports",
                  fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(f"{name}: {times:.2g} times as long, {who}" for name, (who, times) in ways.items()))
     return ax

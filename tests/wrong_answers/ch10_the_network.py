@@ -6,6 +6,7 @@ Each wrong answer names the code that its check gives, words that the sentence h
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import torch
@@ -525,6 +526,75 @@ def right_congested(traffic, links):
     return max(loads.items(), key=lambda one: one[1])
 
 
+# diagnose
+
+
+def diagnose_by(log, pair, sixteen, tcp, detour, cards, least=(40, 320)):
+    """Return the first that fits, however it was found."""
+    if tcp or detour or cards < 8:
+        return "tcp" if tcp else "detour" if detour else "missing ports"
+    return "network" if pair < least[0] else "shared links" if sixteen < least[1] else "healthy"
+
+
+def cards_of(log):
+    return len({word for line in log.splitlines() for word in line.split() if ":1/" in word})
+
+
+def diagnose_any_good(log, pair, sixteen):
+    """One channel with GDRDMA is taken for all."""
+    return diagnose_by(log, pair, sixteen, "via NET/Socket" in log, "GDRDMA" not in log, cards_of(log))
+
+
+def diagnose_all_channels(log, pair, sixteen):
+    """Channels inside the node are asked for GDRDMA, too."""
+    channels = [line for line in log.splitlines() if "Channel" in line]
+    return diagnose_by(log, pair, sixteen, "via NET/Socket" in log, any("GDRDMA" not in line for line in channels),
+                       cards_of(log))  # fmt: skip
+
+
+def diagnose_counts_lines(log, pair, sixteen):
+    """Counts how often a card is named."""
+    detour = any("via NET/IB" in line and "GDRDMA" not in line for line in log.splitlines())
+    return diagnose_by(log, pair, sixteen, "via NET/Socket" in log, detour, log.count(":1/"))
+
+
+def diagnose_rates_first(log, pair, sixteen):
+    """The rates are asked before the log."""
+    return "network" if pair < 40 else "shared links" if sixteen < 320 else right_diagnose(log, pair, sixteen)
+
+
+def diagnose_at_the_limit(log, pair, sixteen):
+    """80 % of the ports count as slow."""
+    network = [line for line in log.splitlines() if "via NET/IB" in line]
+    return diagnose_by(log, pair, sixteen, "via NET/Socket" in log, any("GDRDMA" not in line for line in network),
+                       cards_of(log), (40.5, 320.5))  # fmt: skip
+
+
+def diagnose_true(log, pair, sixteen):
+    """Says whether the cluster is healthy, and not what is wrong."""
+    return right_diagnose(log, pair, sixteen) == "healthy"
+
+
+def right_diagnose(log, pair, sixteen):
+    """Right: by regular expressions."""
+    if re.search(r"via NET/Socket", log):
+        return "tcp"
+    if re.search(r"via NET/IB/\d+$", log, re.MULTILINE):
+        return "detour"
+    if len(set(re.findall(r"\](\w+):1/", log))) < 8:
+        return "missing ports"
+    return "network" if pair / 50 < 0.8 else "shared links" if sixteen / 400 < 0.8 else "healthy"
+
+
+def right_diagnose_of_a_table(log, pair, sixteen):
+    """Right: all rows are looked at, and the first that fits is taken."""
+    over = [line.partition("via ")[2] for line in log.splitlines() if "via NET/" in line]
+    rows = {"tcp": any(way.startswith("NET/Socket") for way in over),
+            "detour": not all("Socket" in way or way.endswith("GDRDMA") for way in over),
+            "missing ports": cards_of(log) < 8, "network": pair < 40, "shared links": sixteen < 320}  # fmt: skip
+    return next((name for name, fits in rows.items() if fits), "healthy")
+
+
 WRONG = [
     Wrong("fit_alpha_beta", fit_plain, "largest-drown", ("drown the latency", "relative error"), 1),
     Wrong("fit_alpha_beta", fit_swapped, "swapped", ("(beta, alpha)",), 0),
@@ -570,6 +640,12 @@ WRONG = [
     Wrong("choose_protocol", protocol_slowest, "by-bandwidth", ("it chose Simple, and LL is faster",), 0),
     Wrong("choose_protocol", protocol_of_products, "by-latency", ("bytes take longer",), 0),
     Wrong("choose_protocol", protocol_and_seconds, "form", ("return the name of one of LL",), 0),
+    Wrong("diagnose", diagnose_any_good, "one-bad", ("it is detour", "8 channels", "1 is bad", "one is enough"), 0),
+    Wrong("diagnose", diagnose_all_channels, "inside", ("with 7 cards", "need no GDRDMA"), 0),
+    Wrong("diagnose", diagnose_counts_lines, "named-often", ("7 different cards", "by all 8 ranks"), 0),
+    Wrong("diagnose", diagnose_rates_first, "order", ("it returned network; it is tcp", "stands higher"), 0),
+    Wrong("diagnose", diagnose_at_the_limit, "limit", ("pair 40 GB/s, sixteen 320", "still healthy"), 2),
+    Wrong("diagnose", diagnose_true, "form", ("return one of tcp, detour",), 0),
     Wrong("hierarchical_all_reduce", hierarchy_in_slices, "rounds", ("12 messages", "2 (N - 1) = 6 will do"), 4),
     Wrong("rails_seconds", rails_through_one_port, "one-port", ("through one port", "each rail has a port"), 0),
     Wrong("rails_seconds", rails_one_way, "one-way", ("3 steps inside a node; there are 6", "twice"), 0),
@@ -600,6 +676,8 @@ RIGHT = [
     ("fit_alpha_beta", right_fit_iterated),
     ("choose_protocol", right_protocol_by_loop),
     ("choose_protocol", right_protocol_sorted),
+    ("diagnose", right_diagnose),
+    ("diagnose", right_diagnose_of_a_table),
     ("hierarchical_all_reduce", right_hierarchy),
     ("rails_seconds", right_rails_by_bytes),
     ("rails_seconds", right_rails_of_parts),
