@@ -134,7 +134,8 @@ def protocol_lines(
     if measured:
         ax.plot(list(measured), [1e6 * one for one in measured.values()], "o", color=INK, markersize=4.5, zorder=5)
         place = sorted(measured)[len(measured) // 2]
-        ax.annotate("measured", (place, 1e6 * measured[place]), (place, 10.5), fontsize=SMALLEST, ha="center",
+        words = "measured" if no_ring else f"measured, up to {bytes_text(max(measured))}"
+        ax.annotate(words, (place, 1e6 * measured[place]), (place, 10.5), fontsize=SMALLEST, ha="center",
                     weight="bold", arrowprops={"arrowstyle": "-", "linewidth": 0.8})  # fmt: skip
         told += [f"measured: {1e6 * measured[size]:.4g} µs at {bytes_text(size)}" for size in (min(measured), place,
                  max(measured))]  # fmt: skip
