@@ -124,7 +124,8 @@ def _folder(state: dict, ranks: int, extra: dict, identity: str = "a1") -> dict[
 
 SAVING, OLD, NEW = 4, "a1", "b2"
 HANGS = (Hint("waits", "A rank whose disk is full must not leave the others waiting: let all ranks ask each other "
-              "whether all is well, with an all_reduce of a flag, before anybody gives up or goes on", "deadlock"),)  # fmt: skip
+              "whether all is well, with an all_reduce of a flag, before anybody gives up or goes on",
+              "deadlock"),)  # fmt: skip
 
 
 def opened(dist: Any, blobs: list) -> list:
