@@ -1,9 +1,13 @@
-"""A folder of checkpoints on a real disk: write a file, sync it, rename it, read it."""
+"""A folder of checkpoints on a real disk: write a file, sync it, rename it, read it; what is in the files."""
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
+from typing import Any
+
+import torch
 
 
 class Folder:
@@ -66,6 +70,37 @@ class _Told:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise type(error)(error.errno, f"{self.words}: {error.strerror}") from None
+
+
+def files_of_rank(dist: Any, shards: dict, shapes: dict, extra: dict, identity: str) -> dict[str, bytes]:
+    """Return {name: bytes} of what this rank has to write: its shard, and on rank 0 the manifest, both marked."""
+    pieces = {name: piece.clone() for name, piece in shards.items()}  # of a view, all it looks into would be saved
+    files = {f"shard-{identity}-{dist.get_rank()}.pt": {"shards": pieces}}
+    if dist.get_rank() == 0:
+        files[f"manifest-{identity}.new"] = {"ranks": dist.get_world_size(), "shapes": shapes, "extra": extra}
+    return {name: _packed({"identity": identity} | content) for name, content in files.items()}
+
+
+def read_checkpoint(folder: Any) -> tuple[dict, dict[str, dict]]:
+    """Return (manifest, {name: content of a shard's file}), the shards in the order of the ranks that wrote them.
+
+    Only shards of the manifest's identity are read. Raises ValueError that names the file which is missing or cut off.
+    """
+    name, parts = "manifest.pt", {}
+    try:
+        manifest = torch.load(io.BytesIO(folder.read(name)), weights_only=True)
+        for rank in range(manifest["ranks"]):
+            name = f"shard-{manifest['identity']}-{rank}.pt"
+            parts[name] = torch.load(io.BytesIO(folder.read(name)), weights_only=True)
+    except Exception as error:
+        raise ValueError(f"{name} is missing or cut off: nothing was loaded") from error
+    return manifest, parts
+
+
+def _packed(thing: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(thing, buffer)
+    return buffer.getvalue()
 
 
 def _sync(path: Path) -> None:

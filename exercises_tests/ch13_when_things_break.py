@@ -124,7 +124,8 @@ def _folder(state: dict, ranks: int, extra: dict, identity: str = "a1") -> dict[
 
 SAVING, OLD, NEW = 4, "a1", "b2"
 HANGS = (Hint("waits", "A rank whose disk is full must not leave the others waiting: let all ranks ask each other "
-              "whether all is well, with an all_reduce of a flag, before anybody gives up or goes on"),)  # fmt: skip
+              "whether all is well, with an all_reduce of a flag, before anybody gives up or goes on",
+              "deadlock"),)  # fmt: skip
 
 
 def opened(dist: Any, blobs: list) -> list:
@@ -661,7 +662,8 @@ def _straggler(answer: Any, what: str, events: list[Event], slow: int) -> None:
     case.expect(got == slow or not (after and long),
         f"it names rank {got}, which works long after the last all_reduce, when nobody waits for it any more; rank "
         f"{slow} comes last in nearly every all_reduce", "after")  # fmt: skip
-    case.expect(got == slow, f"it names rank {got}; rank {slow} comes last in nearly every all_reduce", "rank")
+    case.expect(got == slow, f"it names rank {got}; rank {slow} comes last in nearly every all_reduce. Measure from "
+        "`posted`: `start` is when data moves, so no waiting lies between `start` and `end`", "rank")  # fmt: skip
 
 
 @check(slow=2, once=1)

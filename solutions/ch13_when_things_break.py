@@ -1,11 +1,13 @@
 """Answers to chapter 13."""
 
-import io
 import math
 import zlib
 from collections import Counter
 
 import torch
+
+from course_lib.folder import files_of_rank, read_checkpoint
+from course_lib.lessons.stage_3 import shard_size
 
 
 def best_checkpoint_interval(mtbf, save, restart):
@@ -15,15 +17,10 @@ def best_checkpoint_interval(mtbf, save, restart):
 
 def save_sharded(dist, folder, shards, shapes, extra, identity):
     """Everybody writes beside and syncs; then all ask whether all is well; only then rank 0 renames."""
-    rank, problem = dist.get_rank(), None
-    mine = {f"shard-{identity}-{rank}.pt": {"shards": {name: piece.clone() for name, piece in shards.items()}}}
-    if rank == 0:
-        mine[f"manifest-{identity}.new"] = {"ranks": dist.get_world_size(), "shapes": shapes, "extra": extra}
+    problem = None
     try:
-        for name, content in mine.items():
-            buffer = io.BytesIO()
-            torch.save(content | {"identity": identity}, buffer)
-            folder.write(name, buffer.getvalue())
+        for name, data in files_of_rank(dist, shards, shapes, extra, identity).items():
+            folder.write(name, data)
             folder.sync(name)
     except OSError as error:
         problem = error
@@ -31,30 +28,25 @@ def save_sharded(dist, folder, shards, shapes, extra, identity):
     dist.all_reduce(failed)  # nobody comes out of it before everybody has synced, or failed to
     if failed.item():
         raise OSError(f"save {identity} was given up: {problem or 'another rank could not write'}") from problem
-    if rank == 0:
+    if dist.get_rank() == 0:
         folder.rename(f"manifest-{identity}.new", "manifest.pt")
     dist.barrier()  # nobody relies on the new checkpoint before it is the one that is loaded
 
 
 def load_resharded(dist, folder, shards, shapes):
-    """Read and judge everything first, on every rank alike; copy only when nothing can go wrong any more."""
-    name = "manifest.pt"
-    try:
-        manifest = torch.load(io.BytesIO(folder.read(name)))
-        parts = {}
-        for rank in range(manifest["ranks"]):
-            name = f"shard-{manifest['identity']}-{rank}.pt"
-            parts[name] = torch.load(io.BytesIO(folder.read(name)))
-    except Exception as error:
-        raise ValueError(f"{name} is missing or damaged: nothing was loaded") from error
-    sizes = {key: -(-torch.Size(shape).numel() // len(parts)) for key, shape in manifest["shapes"].items()}
-    good = {"identity": manifest["identity"], "sizes": sizes}
-    other = [name for name, part in parts.items() if {
-        "identity": part["identity"], "sizes": {key: len(piece) for key, piece in part["shards"].items()}} != good]
-    if other := other or sorted(dict(shapes.items() ^ manifest["shapes"].items())):  # what only one of the two has
-        raise ValueError(f"{other[0]} is of another save or of another model: nothing was loaded")
+    """Judge everything first, on every rank alike; copy only when nothing can go wrong any more."""
+    manifest, parts = read_checkpoint(folder)
+    for key in manifest["shapes"] | shapes:
+        if manifest["shapes"].get(key) != shapes.get(key):
+            raise ValueError(f"{key} is of another model: nothing was loaded")
+    sizes = {key: shard_size(shape, manifest["ranks"]) for key, shape in shapes.items()}
+    for name, part in parts.items():
+        found = {key: len(piece) for key, piece in part["shards"].items()}
+        if part["identity"] != manifest["identity"] or found != sizes:
+            raise ValueError(f"{name} is of another save or has other lengths: nothing was loaded")
     for key, piece in shards.items():
-        mine = torch.cat([part["shards"][key] for part in parts.values()])[dist.get_rank() * len(piece) :][: len(piece)]
+        whole = torch.cat([part["shards"][key] for part in parts.values()])
+        mine = whole[dist.get_rank() * len(piece) :][: len(piece)]
         piece[: len(mine)] = mine  # what is left is padding
     return manifest["extra"]
 

@@ -109,6 +109,8 @@ def test_each_careless_save_loses_about_one_in_ten(name):
     assert len(found) > 200 and 0.08 < len(lost) / len(found) < 0.125
     killed_only = [end for end in found if not end.power]
     assert name != "without sync" or (len(killed_only), sum(bool(end.wrong) for end in killed_only)) == (155, 0)
+    behind = [None, *range(4)]  # five runs, and 31 moments in each
+    assert name != "without sync" or [[end.behind for end in killed_only].count(one) for one in behind] == 5 * [31]
     assert name != "without waiting" or {end.behind for end in lost} == {1, 2, 3}
     assert not any("vote" in end.doing for end in found)
 
@@ -154,12 +156,15 @@ def test_llama_3_by_youngs_rule_is_as_the_text_says():
     shares = save / tau + tau / (2 * MTBF)
     restarting = -math.expm1(-10 / 23)
     days = 54 / 419 * 16_384 / 64  # between two failures of 64 GPUs
+    measured = 7.9  # hours, a job of 1,024 GPUs on RSC-1
+    assert round(measured * 16 / 24) == 5 and round(MTBF / 3600 * 16) == 49 and round(49 / measured) == 6
     assert (round(save, 1), round(tau, -1), round(shares, 2)) == (2.8, 250, 0.02)
     assert (round(RESTART / MTBF, 2), round(restarting, 2), round(days)) == (0.05, 0.35, 33)
     assert round(14 * 405e9 / 1e12, 1) == 5.7  # TB, what no GPU can read
     best = young_interval(MTBF, SAVE)
     yours, hers = (SAVE / tau + tau / (2 * MTBF) for tau in (best, 2 * best))
-    assert (round(yours, 2), round(hers, 2)) == (0.15, 0.18)
+    assert (round(yours, 2), round(hers, 2)) == (0.15, 0.18) and hers / yours == pytest.approx(1.25)
+    assert young_interval(4 * MTBF, SAVE) == pytest.approx(2 * best)  # an MTBF that is wrong by a factor of four
 
 
 @pytest.mark.parametrize("factor", [0.25, 0.5, 1, 2, 4])
@@ -248,6 +253,7 @@ def test_a_desync_is_in_the_flight_recorders_of_real_ranks():
     hung = recorder.desync(odd=1, ranks=3)
     dumps = {rank: dump for rank, (_, dump, _) in enumerate(hung)}
     assert solutions.find_culprit(dumps) == (6, "gloo:all_reduce", [1])
+    assert {dump[-1]["state"] for dump in dumps.values()} == {"started"}
     assert all(any(word in said for word in ("Timed out", "closed", "reset")) for said, _, _ in hung)
     for rank, (_, _, stack) in enumerate(hung):
         assert stack[0].startswith("all_gather (" if rank == 1 else "all_reduce (")

@@ -46,6 +46,8 @@ def out_of_step(dist: Any, odd: int | None, steps: int = 3) -> tuple[str, list[d
     found = recorded(group.group_name)
     for one in found[: len(found) - bool(said)]:
         one["state"] = "completed"  # gloo does not report it to the recorder; these calls have returned
+    for one in found[len(found) - bool(said) :]:
+        one["state"] = "started"  # nor this: the call was running when the timeout ended it
     return said, found, stack
 
 

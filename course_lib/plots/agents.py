@@ -32,8 +32,8 @@ def agents_and_workers(ax: Axes | None = None) -> Axes:
         _agent(ax, left, 8.0, dead=place == 1)
     ax.text(25.9, 18.2, "healthy", ha="center", va="center", fontsize=SMALLEST)
     ax.text(22.0, 12.0, "2. fails: the connection\nto its partner is lost", va="center", fontsize=SMALLEST)
-    ax.text(36.1, 18.2, "1. killed", ha="center", va="center", fontsize=SMALLEST, color=LIMIT, weight="bold")
-    ax.text(36.1, 12.0, "1. killed", ha="center", va="center", fontsize=SMALLEST, color=LIMIT, weight="bold")
+    ax.text(36.1, 18.2, "1. killed, and its agent", ha="center", va="center", fontsize=SMALLEST, color=LIMIT,
+            weight="bold")  # fmt: skip
     arrow(ax, (25.9, 7.6), (25.9, 3.4))
     ax.text(26.4, 5.5, "3. starts one worker, alone", va="center", fontsize=SMALLEST)
     _worker(ax, 21.9, 0.6, 0)
@@ -44,19 +44,21 @@ def agents_and_workers(ax: Axes | None = None) -> Axes:
 
 
 def _agent(ax: Axes, left: float, wide: float, dead: bool = False) -> None:
-    box(ax, left, 7.6, wide, 2.3, DEAD if dead else ALIVE, "agent (torchrun)")
+    box(ax, left, 7.6, wide, 2.3, DEAD if dead else ALIVE, "" if dead else "agent (torchrun)")
     if dead:
-        _cross(ax, left, 7.6, 2.3, LIMIT)
+        _cross(ax, left, 7.6, 2.3, LIMIT, "agent (torchrun)")
 
 
 def _worker(ax: Axes, left: float, bottom: float, rank: int, dead: str = "") -> None:
     """Draw a new worker, or one that is gone, crossed out in the colour `dead`."""
-    words = f"worker,\nrank {rank}" if dead else f"new worker,\nrank {rank}"
-    box(ax, left, bottom, 8.0, 2.8, DEAD if dead else ALIVE, words)
+    box(ax, left, bottom, 8.0, 2.8, DEAD if dead else ALIVE, "" if dead else f"new worker,\nrank {rank}")
     if dead:
-        _cross(ax, left, bottom, 2.8, dead)
+        _cross(ax, left, bottom, 2.8, dead, f"worker,\nrank {rank}")
 
 
-def _cross(ax: Axes, left: float, bottom: float, high: float, colour: str) -> None:
+def _cross(ax: Axes, left: float, bottom: float, high: float, colour: str, words: str) -> None:
+    """Cross out a box of eight units, and write its words over the cross."""
     for ends in ((bottom, bottom + high), (bottom + high, bottom)):
         ax.plot([left, left + 8.0], ends, color=colour, linewidth=2.5, alpha=0.55)
+    ax.text(left + 4.0, bottom + high / 2, words, ha="center", va="center", fontsize=SMALLEST,
+            bbox={"facecolor": DEAD, "edgecolor": "none", "pad": 1.0})  # fmt: skip

@@ -80,6 +80,9 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
     high = row_high * len(saves)
     ax = sheet(0.7 + high, WIDTH, 0.3 + high, ax)
     ax.set_ylim(-0.2, 0.1 + high)
+    runs = len({end.behind for ends in saves.values() for end in ends})
+    words = f"counted: crashes in {runs} runs, in all but one of them a rank is late" if runs > 1 else ""
+    ax.text(0.05, 0.0, words, va="center", fontsize=SMALLEST)
     ax.text(WIDTH - 0.05, 0.0, "each row: time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)
     told, latest = [], None
     for row, (name, ends) in enumerate(saves.items()):
@@ -104,6 +107,7 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
             ax.text(x + wide / 2, y + 0.69, doing, ha="center", va="center", fontsize=SMALLEST,
                     color="white" if ways else INK, weight="bold" if ways else "normal")  # fmt: skip
             words = " or\n".join(word for word, power in (("killed", False), ("power cut", True)) if power in ways)
+            words += ": still not\non the disk" if doing == "return" and words == "power cut" else ""
             ax.text(x + wide / 2, y + 0.42, words, ha="center", va="top", fontsize=SMALLEST, color=LIMIT,
                     weight="bold")  # fmt: skip
         told.append(f"{name}: {lost} of {len(ends)} crashes leave no whole checkpoint")

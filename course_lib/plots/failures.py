@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -65,6 +66,8 @@ def failing_day(
             ax.spines[name].set_visible(False)
     axes[-1].set_xticks(range(0, int(hours) + 1, 4))
     words = f"hours of a simulated day; triangles: the same {len(fails)} failures in both"
+    if any(late - early < restart / HOUR for early, late in pairwise(fails)):
+        words += "\n(where two triangles touch, the second failure came during the restart)"
     axes[-1].set_xlabel(words, fontsize=SMALLEST)
     figure.suptitle(f"{LLAMA_3_GPUS:,} GPUs: a failure takes everything since the last save", fontsize=TITLE,
                     x=0.01, ha="left")  # fmt: skip
@@ -172,7 +175,7 @@ def time_spent(
     ax.set(xlim=(0, 1), ylim=(y - 1.3, -1.1))
     ax.set_yticks([place for place, _ in ticks], [way for _, way in ticks])
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.set_xlabel("share of the time", fontsize=SMALLEST)
+    ax.set_xlabel("share of the time; parts of less than 4% carry no number", fontsize=SMALLEST)
     title = title or "Fast saves rescue the smaller job; the larger one needs fast restarts, too"
     ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     legend_below(ax, [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS], columns=4)

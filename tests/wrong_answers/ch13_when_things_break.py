@@ -804,6 +804,15 @@ def who_arrives_first(events):
     return Counter(min(found, key=lambda r: found[r][step]) for step in range(len(found[0]))).most_common(1)[0][0]
 
 
+@wrong("find_straggler", "rank", "`start` is when data moves, so no waiting lies", earned=0)
+def who_moves_data_shortest(events):
+    lengths = {}
+    for event in sorted(events, key=lambda event: event.rank):
+        if event.kind == "all_reduce":
+            lengths.setdefault(event.rank, []).append(round(event.end - event.start, 6))
+    return Counter(min(lengths, key=lambda r: lengths[r][step]) for step in range(len(lengths[0]))).most_common(1)[0][0]
+
+
 @wrong("find_straggler", "form", "return a number", earned=0)
 def returns_the_seconds(events):
     return _arrivals(events)
