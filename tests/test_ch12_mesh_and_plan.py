@@ -178,7 +178,7 @@ def test_eight_layouts_are_left_without_context_ranks_and_metas_is_the_fastest_o
     whole = 2 * 405.9, 126 * 8192 * (6 * 16384 + 2 * 1024 + 3 * 53248) * 2 / 1e9  # GB of weights and of activations
     assert [round(one) for one in whole] == [812, 537] and round(whole[1] / 126, 2) == 4.26
     assert (round(whole[1] / 4), round(whole[1] / 8), round(whole[0] / 64, 1)) == (134, 67, 12.7)
-    assert whole[0] / 64 + whole[1] / 8 < 80 and round(0.94 * 81_559 * 2**20 / 1e9, 1) == 80.4  # eight stages, without gradients
+    assert whole[0] / 64 + whole[1] / 8 < 80 and round(0.94 * 81_559 * 2**20 / 1e9, 1) == 80.4  # eight stages
     eight = [planning.layout_memory(LLAMA, planning.Layout(8, 1, 8, 256, chunks=chunks, zero=2), 2048, 8192).total
              for chunks in (1, 2, 4, 8, 16)]  # fmt: skip
     assert all(total > 82e9 for total in eight)
@@ -214,7 +214,7 @@ def test_the_step_by_hand():
     assert mine == pytest.approx(step.seconds, rel=0.01)
     inputs = ((16, 16, 8, 5.22 / 16, 0.65 / 16, 0.25), (16, 16, 4, 5.22 / 16, 0.65 / 16, 0.25),
               (32, 16, 8, 5.22 / 32, 0.66 / 32, 0.25), (32, 16, 8, 5.22 / 32, 0.28 / 32, 0.29))  # fmt: skip
-    assert [round(solutions.step_seconds(*one), 2) for one in inputs] == [6.56, 7.25, 6.36, 6.0]
+    assert [round(solutions.step_seconds(*one), 2) for one in inputs] == [6.56, 7.25, 6.35, 6.0]
     scatter, gather = (collective(kind, 128, 1, size * own, DGX_H100)
                        for kind, size in (("reduce_scatter", 4), ("all_gather", 2)))  # fmt: skip
     table = [(one, hidden, one - hidden) for one, hidden in ((scatter, 2 / 3 * half), (gather, half / 3))]
