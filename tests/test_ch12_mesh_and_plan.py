@@ -16,7 +16,7 @@ from course_lib.memory.training import forwards_in_flight
 from course_lib.models import MODELS
 from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
-from course_lib.planning.step import carried
+from course_lib.planning.step import carried, collective
 from course_lib.plots.layouts import KINDS, kind_of
 from course_lib.plots.pairs import pairs_of, ratio_of
 from exercises_tests import ch12_mesh_and_plan as checks
@@ -120,9 +120,16 @@ def test_what_each_bet_costs():
     assert (round(ratio_of(metas), 3), round(ratio_of(pairs[-1]), 3)) == (1.051, 1.418)
     assert [round(1 / (1 + row.error), 3) for row in metas] == [1.025, 0.975] and round(1.025 / 0.975, 2) == 1.05
     assert sum(ratio_of(pair) < 1.093 for pair in pairs) == 5  # enough for the lead of the full search
-    days = [[round(60 * found.of(one).seconds / found.of(META).seconds * (factor if one.cp > 1 else 1), 1)
-             for factor in (1, 1.05, 1.42)] for one in bets]  # fmt: skip
-    assert days == [[60] * 3, [59.4, 62.3, 84.3], [56.7, 59.6, 80.6]]
+    days = {one.cp: 60 * found.of(one).seconds / found.of(META).seconds for one in bets}
+    by = {cp: [ratio_of(pair) for pair in pairs if pair[0].layout.cp == cp] for cp in (2, 4, 8, 16)}
+    assert {cp: len(one) for cp, one in by.items()} == {2: 6, 4: 2, 8: 2, 16: 1}
+    assert [round(one, 2) for one in (min(by[2]), max(by[2]), *by[4])] == [0.96, 1.21, 1.22, 1.31]
+    assert sum(ratio_of(pair) > 1 for pair in pairs) == 10
+    four = [row for row, _ in pairs if row.layout.cp == 4]
+    assert all("torchtitan" in row.source and row.sequence == 4 * 32768 for row in four)
+    assert metas[0].sequence == 16 * 8192 and 8192 // bets[2].cp == 2048
+    assert [round(days[cp], 1) for cp in (1, 2, 4)] == [60, 59.4, 56.7]
+    assert [round(days[4] * one) for one in by[4]] == [69, 74] and round(days[4] * by[16][0], 1) == 59.6
     parts = [[round(1000 * getattr(found.of(one).step, part)) for part in ("bubble", "tensor", "context", "data")]
              for one in bets]  # fmt: skip
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 328], [322, 282, 0, 433]]
@@ -130,6 +137,13 @@ def test_what_each_bet_costs():
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
     seconds = planning.step_seconds(LLAMA, own, DGX_H100, 2048, 8192).seconds
     assert own == planning.Layout(8, 1, 1, 2048, zero=3) and round(seconds, 2) == 8.15
+
+
+def test_the_first_of_many_estimates_is_flattered():
+    torch.manual_seed(12)
+    promised = [60 * (1 + 0.05 * torch.randn(1000, tried)).min(1).values.mean().item() for tried in (1, 3, 30, 1110)]
+    assert [round(one) for one in promised] == [60, 57, 54, 50] and round(60 - promised[1], 1) == 2.6
+    assert round(60 * (1 - 6.263 / 6.624), 1) == 3.3
 
 
 def test_stages_hold_fewer_weights_and_as_many_activations():
@@ -164,7 +178,7 @@ def test_eight_layouts_are_left_without_context_ranks_and_metas_is_the_fastest_o
     whole = 2 * 405.9, 126 * 8192 * (6 * 16384 + 2 * 1024 + 3 * 53248) * 2 / 1e9  # GB of weights and of activations
     assert [round(one) for one in whole] == [812, 537] and round(whole[1] / 126, 2) == 4.26
     assert (round(whole[1] / 4), round(whole[1] / 8), round(whole[0] / 64, 1)) == (134, 67, 12.7)
-    assert whole[0] / 64 + whole[1] / 8 < 80 < 0.94 * 81_559 * 2**20 / 1e9 < 81  # eight stages, without gradients
+    assert whole[0] / 64 + whole[1] / 8 < 80 and round(0.94 * 81_559 * 2**20 / 1e9, 1) == 80.4  # eight stages
     eight = [planning.layout_memory(LLAMA, planning.Layout(8, 1, 8, 256, chunks=chunks, zero=2), 2048, 8192).total
              for chunks in (1, 2, 4, 8, 16)]  # fmt: skip
     assert all(total > 82e9 for total in eight)
@@ -187,7 +201,7 @@ def test_the_step_by_hand():
     computing = step.products + step.attention + step.memory
     one = (computing + step.tensor) / 16
     assert round(one, 3) == 0.367 and round(15 / 8 * one, 2) == 0.69 == round(step.bubble, 2)
-    assert round(15 * one, 1) == 5.5 and round(step.pipeline + step.data + step.optimizer, 2) == 0.07
+    assert round(step.pipeline + step.data + step.optimizer, 2) == 0.07
     halfway = planning.step_seconds(LLAMA, planning.Layout(8, 2, 16, 64, chunks=8, zero=2), DGX_H100, 2048, 8192)
     half = (computing + halfway.tensor) / 32
     assert (round(0.25 - 2 / 3 * half, 2), round(2 / 3 * half, 2)) == (0.13, 0.12)  # of a scatter: exposed, hidden
@@ -198,6 +212,17 @@ def test_the_step_by_hand():
     assert (round(sent["dp"] / 1e9), round(sent["tp"] / sent["dp"])) == (19, 13)
     mine = solutions.step_seconds(16, 16, 8, computing / 16, step.tensor / 16, 0.25)
     assert mine == pytest.approx(step.seconds, rel=0.01)
+    inputs = ((16, 16, 8, 5.22 / 16, 0.65 / 16, 0.25), (16, 16, 4, 5.22 / 16, 0.65 / 16, 0.25),
+              (32, 16, 8, 5.22 / 32, 0.66 / 32, 0.25), (32, 16, 8, 5.22 / 32, 0.28 / 32, 0.29))  # fmt: skip
+    assert [round(solutions.step_seconds(*one), 2) for one in inputs] == [6.56, 7.25, 6.35, 6.0]
+    scatter, gather = (collective(kind, 128, 1, size * own, DGX_H100)
+                       for kind, size in (("reduce_scatter", 4), ("all_gather", 2)))  # fmt: skip
+    table = [(one, hidden, one - hidden) for one, hidden in ((scatter, 2 / 3 * half), (gather, half / 3))]
+    assert [[round(one, 2) for one in row] for row in table] == [[0.25, 0.12, 0.13], [0.13, 0.06, 0.07]]
+    assert round(2 * table[0][2] + table[1][2] + halfway.pipeline, 2) == 0.34
+    assert halfway.data == pytest.approx(2 * table[0][2] + table[1][2], abs=1e-6)
+    double = collective("reduce_scatter", 128, 2, 4 * parameters(LLAMA, 4, 16, 8, 1)[0], DGX_H100)
+    assert round(double, 2) == 0.29  # of "bold", whose group has two ranks in each node
 
 
 def test_metas_is_the_fastest_layout_without_context_ranks_if_it_may_have_its_memory():

@@ -167,7 +167,7 @@ def test_every_run_with_context_ranks_has_its_pair():
     ratios = sorted(round(ratio_of(pair), 2) for pair in pairs)
     assert ratios == [0.96, 1.01, 1.05, 1.07, 1.08, 1.17, 1.21, 1.22, 1.31, 1.38, 1.42]
     words = words_of(plots.context_pairs(rows, 1.093).figure)
-    assert "In 6 of 11 pairs, context ranks cost so much" in words
+    assert "In 6 of 11 pairs, context ranks cost enough" in words
     assert "Megatron-Bridge, 405B, 8k tokens, 2 ranks beside 70B: 1.17" in words
 
 

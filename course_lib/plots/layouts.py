@@ -181,7 +181,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
         words = f" {left:.2f} s, the step {step.seconds:.2f} s" if on_top else f" {step.seconds:.2f} s"
         ax.text(left, place, words, va="center", fontsize=SMALLEST, weight="bold")
     ax.set_yticks(range(len(steps)), list(steps))
-    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.33 if on_top else 1.13) * most))
+    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.42 if on_top else 1.13) * most))
     ax.set_xlabel(f"seconds on top of {drawn[0]['computing']:.2f} s of computing" if on_top else "seconds of a step",
                   fontsize=SMALLEST)  # fmt: skip
     if not on_top:
