@@ -263,7 +263,10 @@ def check_diagnose(answer: Any, part: Any) -> str:
     few, rate = own.randint(1, 7), own.randint(5, 39)
     logs = [
         ("a channel over TCP", 8, [*good[:5], TCP, *good[:2]], 4, 6),
+        ("the first channel over TCP", 8, [TCP, *good[:7]], 4, 6),
         ("a channel without GDRDMA", 8, [*good[:3], DETOUR, *good[:4]], 46, 330),
+        ("the first channel without GDRDMA", 8, [DETOUR, *good[:7]], 46, 330),
+        ("the last channel without GDRDMA", 8, [*good[:7], DETOUR], 46, 330),
         ("no card, and TCP", 0, [TCP] * 2, 2.5, 2.4),
         ("TCP and the detour, of 2 cards", 2, [DETOUR, TCP], 3, 5),
         ("the detour, of 1 card", 1, [DETOUR] * 4, 31, 31),
@@ -277,6 +280,8 @@ def check_diagnose(answer: Any, part: Any) -> str:
         ("nothing wrong", 8, good, 47, 371),
         ("nothing wrong, over RoCE", 8, good, 46, 350, {"kind": "RoCE"}),
         ("nothing wrong, and rates at the limits", 8, good, 40, 320),
+        ("nothing wrong, but a pair just below its limit", 8, good, 39.5, 340),
+        ("nothing wrong, but sixteen just below their limit", 8, good, 47, 319.5),
         ("nothing wrong, but a slow pair", 8, good, 24, 160),
         ("nothing wrong, but a slow pair alone", 8, good, rate, 340),
         ("nothing wrong, but slow sixteen", 8, good, 47, 190),

@@ -498,6 +498,7 @@ def _damaged(state: dict, files: dict) -> list[tuple]:
         (other.format("down.weight", (2, 57, 9), (57, 2, 9)), files, shapes | {"down.weight": (57, 2, 9)},
          "down.weight"),
         (other.format("up.weight", (5, 3), (7, 3)), files, _shapes(_state(7)), "up."),
+        (other.format("up.weight", (5, 3), (3, 5)), files, shapes | {"up.weight": (3, 5)}, "up.weight"),
         ("the model has head.weight, which the checkpoint has not", files, shapes | {"head.weight": (4, 4)},
          "head.weight"),
         ("the checkpoint has down.weight, which the model has not", files, fewer, "down.weight"),
