@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from course_lib.gpt import GPT
-from course_lib.lessons.balance import EVERY, RULES, SEEDS, STEPS, recorded, train
+from course_lib.lessons.balance import EVERY, RULES, SEEDS, STEPS, mean_cosine, recorded, train
 from course_lib.mixture import DENSE, Mixture, capacity_of, mixture_gpt, mixtures, products_per_token
+from course_lib.text import unigram_loss
 from solutions.ch11_expert_parallel import balance_bias
 
 
@@ -83,6 +84,7 @@ def test_every_rule_has_every_seed():
     assert [(run.rule, run.seed) for run in recorded()] == [(rule, seed) for rule in RULES for seed in SEEDS]
     assert all(len(run.losses) == STEPS // EVERY for run in recorded())
     assert all(len(run.loads) == (run.rule != "dense") * STEPS // EVERY for run in recorded())
+    assert all(len(run.alike) == len(run.loads) for run in recorded())
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -92,6 +94,27 @@ def test_the_first_steps_come_out_as_recorded(rule):
     assert again.losses == pytest.approx(before.losses[:2], abs=2e-3)
     for mine, theirs in zip(again.loads, before.loads, strict=False):
         assert sum(abs(a - b) for a, b in zip(mine, theirs, strict=True)) <= 0.02 * sum(theirs)
+    assert again.alike == pytest.approx(before.alike[: len(again.loads)], abs=0.01)
+
+
+def test_when_tokens_are_alike_one_expert_is_the_favourite_of_all():
+    """The numbers of chapter 11's section 6."""
+    run = recorded("none", 0)[0]
+    assert f"{run.alike[1]:.2f}" == "0.99" and f"{run.alike[11]:.2f}" == "0.42" and round(run.imbalance[1], 1) == 8.0
+    assert [load.index(max(load)) for load in run.loads[3:12]] == [6] * 9 and run.loads[-1].count(0) == 8
+    assert round(run.losses[3], 1) == 3.1 and round(unigram_loss(), 1) == 3.0
+    assert all(run.alike[1] > 0.98 and run.imbalance[1] > 6 for run in recorded("none"))
+    rows = torch.tensor([[3.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    assert mean_cosine(rows) == pytest.approx(1 / 3), "one pair of three points the same way"
+
+
+def test_an_expert_that_nobody_chooses_has_no_gradient_and_neither_has_its_score():
+    torch.manual_seed(0)
+    mixture = Mixture(8, 5, 4, 2)
+    mixture.bias = torch.tensor([0.0, -5.0, 0.0, 0.0])
+    mixture(torch.randn(7, 8)).square().sum().backward()
+    idle = [mixture.up.grad[1], mixture.down.grad[1], mixture.router.weight.grad[1]]
+    assert not any(gradient.any() for gradient in idle) and mixture.router.weight.grad[[0, 2, 3]].any()
 
 
 def test_the_bias_balances_best_on_every_seed():

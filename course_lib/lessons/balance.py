@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -33,6 +33,7 @@ RECORDED = Path(__file__).parents[1] / "data" / "balance.json"
 class Trained:
     """One training run. `losses`: mean of every ten steps; `loads`: of the last layer, tokens of each expert.
 
+    `alike`: the mean cosine of two tokens' vectors, as the last layer's router gets them, beside every record of loads.
     `held_out`: nats per byte of text that was not trained on; None where training stopped early.
     """
 
@@ -41,6 +42,7 @@ class Trained:
     losses: list[float]
     loads: list[list[int]]
     held_out: float | None = None
+    alike: list[float] = field(default_factory=list)
 
     @property
     def imbalance(self) -> list[float]:
@@ -58,6 +60,12 @@ class Trained:
         return told + (f", largest load {self.imbalance[-1]:.1f} times the mean" if self.loads else "")
 
 
+def mean_cosine(rows: torch.Tensor) -> float:
+    """Return the mean cosine of two different ones of `rows`."""
+    rows = torch.nn.functional.normalize(rows.detach().flatten(0, -2), dim=-1)
+    return ((rows.sum(0).square().sum() - len(rows)) / (len(rows) * (len(rows) - 1))).item()
+
+
 def train(
     rule: str, seed: int = 0, steps: int = STEPS, until: int | None = None, bias_rule: Callable | None = None,
     each: Callable[[int], None] = lambda step: None,
@@ -73,7 +81,9 @@ def train(
     torch.manual_seed(seed)
     model = GPT(DENSE) if rule == "dense" else mixture_gpt()
     optimizer, layers = new_optimizer(model), mixtures(model)
-    losses, loads = [], []
+    losses, loads, alike, came = [], [], [], []
+    for layer in layers[-1:]:
+        layer.register_forward_pre_hook(lambda _, given: came.__setitem__(slice(None), given))
     for step in range(until or steps):
         tokens, targets = text.batch(step, ROWS, LENGTH, seed)
         loss = next_token_loss(model(tokens), targets)
@@ -89,9 +99,10 @@ def train(
         losses.append(loss.item())
         if layers and step % EVERY == EVERY - 1:
             loads.append(layers[-1].load.tolist())
+            alike.append(mean_cosine(came[0]))
         each(step)
     means = [sum(losses[first : first + EVERY]) / EVERY for first in range(0, len(losses) - EVERY + 1, EVERY)]
-    return Trained(rule, seed, means, loads, None if until else held_out_loss(model))
+    return Trained(rule, seed, means, loads, None if until else held_out_loss(model), alike)
 
 
 def recorded(rule: str | None = None, seed: int | None = None) -> list[Trained]:
@@ -101,9 +112,10 @@ def recorded(rule: str | None = None, seed: int | None = None) -> list[Trained]:
 
 
 def write(runs: Iterable[Trained]) -> None:
-    """Write runs to the file, a line each, with four digits of each loss."""
+    """Write runs to the file, a line each, with four digits of each loss and three of each cosine."""
     lines = []
     for run in runs:
         row = asdict(run) | {"losses": [round(loss, 4) for loss in run.losses], "held_out": round(run.held_out, 4)}
+        row["alike"] = [round(cosine, 3) for cosine in run.alike]
         lines.append(json.dumps(row, separators=(",", ":")))
     RECORDED.write_text("[\n" + ",\n".join(lines) + "\n]\n")

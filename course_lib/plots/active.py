@@ -67,13 +67,14 @@ def layer_by_width(
     """
     ax = new_axes(ax, 0.5 * len(rows) + 1.2)
     totals = [max(read, compute) + there + back for _, read, compute, there, back in rows]
-    best, told = totals.index(min(totals)), []
+    best, told, handles = totals.index(min(totals)), [], {}
     for row, (ranks, read, compute, there, back) in enumerate(rows):
         left = 0.0
         bars = (("reading", read, WEIGHTS) if read > compute else ("arithmetic", compute, COMPUTE),
                 ("dispatch", there, SENT), ("combine", back, COLLECTIVE))  # fmt: skip
         for name, seconds, colour in bars:
-            ax.barh(row, 1e6 * seconds, left=left, height=0.66, color=colour, edgecolor="white", lw=0.8)
+            bar = ax.barh(row, 1e6 * seconds, left=left, height=0.66, color=colour, edgecolor="white", lw=0.8)
+            handles.setdefault(name if name != "arithmetic" else "arithmetic, where it takes longer than reading", bar)
             words = f"{name} {1e6 * seconds:.0f}" if seconds > 0.14 * max(totals) else f"{1e6 * seconds:.0f}"
             ax.text(left + 5e5 * seconds, row, words, ha="center", va="center", fontsize=SMALLEST, weight="bold",
                     color=INK if colour == SENT else "white")  # fmt: skip
@@ -85,32 +86,30 @@ def layer_by_width(
     ax.set_yticks(range(len(rows)), [f"EP{ranks}" for ranks, *_ in rows], fontsize=SMALLEST)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlim(0, 1.22e6 * max(totals))
-    ax.set_xlabel("µs for one layer, nothing hidden (green: arithmetic, where it takes longer than reading)",
-                  fontsize=SMALLEST)  # fmt: skip
+    ax.set_xlabel("µs for the experts' part of one layer, 128 requests on each GPU", fontsize=SMALLEST)
+    for name, bar in handles.items():
+        bar.set_label(name)
+    legend_below(ax, list(handles.values()))
     ax.set_title("A wider group reads less but travels longer: EP16 to EP64 take nearly the same time", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, "; ".join(told))
     return ax
 
 
-def step_by_width(
-    served: Mapping[str, tuple[int, Mapping[str, float]]], beside: Mapping[str, tuple[int, Mapping[str, float]]]
-) -> list[Axes]:
+def step_by_width(served: Mapping[str, tuple[int, Mapping[str, float]]]) -> list[Axes]:
     """Draw a step's parts and the tokens per second that come of it, for groups of several widths, a row for each.
 
-    By name: the requests on a GPU, and the seconds of each part of a step; `beside` are rows of other hardware. The
-    title compares the fastest of `served` with the first, which is the narrowest.
+    By name: the requests on a GPU, and the seconds of each part of a step. The title compares the fastest with the
+    first, which is the narrowest.
     """
-    rows = {**served, **beside}
-    steps = {name: sum(parts.values()) for name, (_, parts) in rows.items()}
-    rates = {name: requests / steps[name] for name, (requests, _) in rows.items()}
+    steps = {name: sum(parts.values()) for name, (_, parts) in served.items()}
+    rates = {name: requests / steps[name] for name, (requests, _) in served.items()}
     _, (left, right) = plt.subplots(
-        1, 2, figsize=(WIDTH, 0.46 * len(rows) + 1.5), layout="constrained", FigureClass=Picture, sharey=True,
+        1, 2, figsize=(WIDTH, 0.5 * len(served) + 1.5), layout="constrained", FigureClass=Picture, sharey=True,
         width_ratios=[1.9, 1],
     )  # fmt: skip
     colours, told, handles = (WEIGHTS, ACTIVATIONS, COLLECTIVE), [], []
-    places = [row + 0.4 * (name in beside) for row, name in enumerate(rows)]  # a gap before other hardware
-    for row, (name, (requests, parts)) in zip(places, rows.items(), strict=True):
+    for row, (name, (requests, parts)) in enumerate(served.items()):
         at, handles = 0.0, []
         for (part, seconds), colour in zip(parts.items(), colours, strict=True):
             handles.append(left.barh(row, 1e3 * seconds, left=at, height=0.66, color=colour, edgecolor="white", lw=0.8,
@@ -120,18 +119,18 @@ def step_by_width(
                       fontsize=SMALLEST, weight="bold", color=INK if colour == ACTIVATIONS else "white")  # fmt: skip
             at += 1e3 * seconds
         left.text(at + 1, row, f"{at:.1f} ms", va="center", fontsize=SMALLEST, color=INK, weight="bold")
-        right.barh(row, rates[name], height=0.66, color=INK if name in served else "white", edgecolor=INK)
+        right.barh(row, rates[name], height=0.66, color=INK)
         right.text(rates[name] + 0.03 * max(rates.values()), row, f"{rates[name]:,.0f}", va="center", fontsize=SMALLEST,
                    color=INK)  # fmt: skip
         of = ", ".join(f"{part} {1e3 * seconds:.0f}" for part, seconds in parts.items())
         told.append(f"{name}, {requests} requests: {of}, together {at:.0f} ms: {rates[name]:,.0f} tokens/s")
-    ticks = [f"{name}: {held} requests" for name, (held, _) in rows.items()]
-    new_axes(left, 0).set_yticks(places, ticks, fontsize=SMALLEST)
-    left.set(ylim=(places[-1] + 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
+    ticks = [f"{name}: {held} requests" for name, (held, _) in served.items()]
+    new_axes(left, 0).set_yticks(range(len(served)), ticks, fontsize=SMALLEST)
+    left.set(ylim=(len(served) - 0.5, -0.5), xlim=(0, 1.2e3 * max(steps.values())))
     left.set_xlabel("ms of a step: a token for each request", fontsize=SMALLEST)
     new_axes(right, 0).set_xlim(0, 1.35 * max(rates.values()))
     right.tick_params(axis="y", length=0)
-    right.set_xlabel("tokens/s: requests / step", fontsize=SMALLEST)
+    right.set_xlabel("tokens/s of a GPU: requests / step", fontsize=SMALLEST)
     legend_below(left, handles)
     first, best = next(iter(served)), max(served, key=rates.__getitem__)
     title = f"{best} has room for more and writes {rates[best] / rates[first]:.1f} times {first}'s tokens"

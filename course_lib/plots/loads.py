@@ -105,13 +105,13 @@ def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None)
         mean = [sum(values) / len(values) for values in zip(*mine, strict=True)]
         steps = [every * (place + 1) for place in range(len(mean))]
         for line in mine:
-            ax.plot(steps, line, color=colour, lw=0.6, alpha=0.6)
+            ax.plot(steps, line, color=colour, lw=1.0, alpha=0.7)
         ax.plot(steps, mean, color=colour, lw=2.2, ls="--" if rule == "dense" else "-")
         ends = [run.held_out for run in runs if run.rule == rule]
         told.append((mean[-1], name, colour, sum(ends) / len(ends)))
     low, last = min(end for end, *_ in told), steps[-1]
     ax.set_ylim(low - 0.08, low + 0.65)
-    ax.text(0.5 * last, low + 0.6, "at the end, loss on text that was never trained on:", va="center",
+    ax.text(0.5 * last, low + 0.6, "numbers: loss at the end on text that was never trained on", va="center",
             fontsize=SMALLEST, color=INK)  # fmt: skip
     for place, (_, name, colour, held) in enumerate(sorted(told, key=lambda one: -one[3])):
         height = low + 0.53 - 0.062 * place
@@ -121,7 +121,7 @@ def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None)
     ax.set_xticks(range(100, last + 1, 100))
     ax.set_title("Only the auxiliary loss ends clearly below the dense model", fontsize=TITLE, loc="left")
     ax.set_xlabel("step", fontsize=SMALLEST)
-    ax.set_ylabel("training loss, nats per byte", fontsize=SMALLEST)
+    ax.set_ylabel("curves: training loss, nats per byte", fontsize=SMALLEST)
     words = ", ".join(f"{name} {held:.2f}" for _, name, _, held in told)
     say(ax, f"loss over steps; on text that was not trained on, mean of the seeds: {words}")
     return ax

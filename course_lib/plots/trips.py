@@ -108,13 +108,13 @@ def uneven_pieces(ax: Axes | None = None) -> Axes:
 def once_per_node(ax: Axes | None = None) -> Axes:
     """Draw a token with four experts in two other machines: four rows over the network, or two that are copied."""
     ax = sheet(4.2, 40, 17.4, ax)
-    ax.set_title("One row for each machine is enough: NVLink copies it", fontsize=TITLE, loc="left")
+    ax.set_title("On the way there, one row for each machine is enough: NVLink copies it", fontsize=TITLE, loc="left")
     sides = ((0.0, "a row for each expert: 4 cross", 4), (20.6, "a row for each machine: 2 cross", 2))
     for left, words, copies in sides:
         ax.text(left + 0.3, 15.9, words, fontsize=SMALLEST, weight="bold", color=INK)
         box(ax, left + 0.1, 4.6, 5.0, 6.6, "white")
         ax.text(left + 2.6, 10.1, "machine 0", fontsize=SMALLEST, ha="center", color=INK)
-        box(ax, left + 0.5, 5.0, 4.2, 4.4, FACES[0], "a token")
+        box(ax, left + 0.5, 5.0, 4.2, 4.4, FACES[0], "GPU 0:\na token")
         ax.plot([left + 6.7, left + 6.7], [1.3, 14.9], color=COLLECTIVE, lw=9, alpha=0.45, solid_capstyle="butt")
         ax.text(left + 6.7, 0.9, "network: 50 GB/s", fontsize=SMALLEST, ha="center", va="top", color=INK)
         for machine, bottom in ((1, 8.4), (2, 1.3)):
@@ -131,9 +131,7 @@ def once_per_node(ax: Axes | None = None) -> Axes:
             if copies == 2:
                 arrow(ax, (left + 12.3, targets[0][1] - 0.9), (left + 12.3, targets[1][1] + 0.9), line=2.6)
                 ax.text(left + 12.8, bottom + 2.8, "NVLink: 450 GB/s", fontsize=SMALLEST, va="center", color=INK)
-        if copies == 2:
-            ax.text(left + 14.9, 0.9, "way back: one sum each", fontsize=SMALLEST, ha="center", va="top", color=INK)
     say(ax, "a token in machine 0 has two experts in machine 1 and two in machine 2; on the left four rows cross the "
             "network, 50 GB/s; on the right one row for each of the two machines, which NVLink, 450 GB/s, passes on "
-            "from the first GPU to the second, and on the way back one sum from each machine")  # fmt: skip
+            "from the first GPU to the second")  # fmt: skip
     return ax
