@@ -1,4 +1,4 @@
-"""A day of chat traffic for Llama-3-8B on one simulated H100: by server, requests a second and slots."""
+"""A few minutes of chat traffic for Llama-3-8B on one simulated H100: by server, requests a second and slots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arrivals(rate: float) -> list[Request]:
 
 
 @functools.cache
-def day(way: Callable | int, rate: float, slots: int = 256, record: bool | str = False) -> Served:
+def traffic(way: Callable | int, rate: float, slots: int = 256, record: bool | str = False) -> Served:
     """Return what became of those requests; simulated once, also when it is asked for again.
 
     `way` is the scheduler of an `Engine`, which has as many blocks as fit beside the weights; or the budget of rows.
