@@ -18,8 +18,8 @@ from exercises_tests.tools.chapters import find
 from solutions import ch08_serving as solutions
 
 EXERCISES = (
-    "kv_cache_bytes", "generate_with_cache", "decode_lower_bound", "continuous_batches", "adaptive_batches",
-    "BlockManager", "SharingBlockManager",
+    "kv_cache_bytes", "generate_with_cache", "decode_lower_bound", "fill_row", "continuous_batches",
+    "adaptive_batches", "BlockManager", "SharingBlockManager",
 )  # fmt: skip
 
 
