@@ -15,6 +15,7 @@ from course_lib.hardware import GPUS
 from course_lib.llama import tiny_llama
 from course_lib.models import MODELS, ModelShape, parameter_count
 from course_lib.serving import Engine, Request, blocks_for, continuous, static_batches
+from course_lib.serving.chunked import fill_row
 from course_lib.serving.workers import ModelWorker
 from exercises_tests.judging import Case, Mistake, alone, called, check
 from exercises_tests.seeds import course_seed, drawn
@@ -731,6 +732,64 @@ def check_continuous_batches(answer: Any, part: Any) -> str:
         Case(label=f"request {number}").expect(equal(made.get(number), want), "got other tokens than alone", "tokens")
     gain = f"99 % of the answers within {slow:.1f} s, with static batches within {wait:.1f} s"
     return f"slots are refilled at once · {gain} · within slots and blocks"
+
+
+# What goes into a row
+
+
+@check(answers=1, pieces=2, first_come=1)
+def check_fill_row(answer: Any, part: Any) -> str:
+    part("answers")
+    _rows(answer, [([(5, 5, 2), (9, 9, 1)], 8), ([(3, 0, 0), (4, 4, 1)], 8), ([(9, 0, 0), (4, 4, 1), (2, 2, 3)], 8)])
+    part("pieces")
+    _rows(answer, [([(9, 6, 0), (4, 4, 1)], 8), ([(3, 3, 1), (4, 4, 1), (9, 0, 0)], 8), ([(3, 1, 0), (9, 0, 0)], 8)])
+    part("first come")
+    draw, cases = drawn("fill_row"), []
+    for _ in range(30):
+        prompts = [draw.randint(1, 12) for _ in range(draw.randint(1, 6))]
+        read = [draw.choice((prompt, draw.randrange(prompt))) for prompt in prompts]
+        running = [(p, r, draw.randint(1, 5) if r == p else 0) for p, r in zip(prompts, read, strict=True)]
+        cases.append((running, draw.randint(len(running) + 1, 20)))
+    _rows(answer, [([(20, 0, 0), (2, 0, 0)], 8), ([(6, 0, 0), (4, 0, 0), (2, 0, 0), (3, 3, 1)], 8), *cases])
+    return "a place for each answer · prompts in pieces, first come, first served · never above the budget"
+
+
+def _rows(answer: Any, cases: list) -> None:
+    for case, got in zip(cases, alone(called, answer, [(list(running), b) for running, b in cases]), strict=True):
+        got = got.tolist() if isinstance(got, (np.ndarray, torch.Tensor)) else got
+        _judge_row(*case, [plain(one) for one in got] if isinstance(got, (list, tuple)) else got)
+
+
+def _judge_row(running: list[tuple[int, int, int]], budget: int, got: Any) -> None:
+    want = fill_row(running, budget)
+    case = Case(label=f"running {running}, budget {budget}:", see=f"fill_row({running}, {budget})")
+    fine = isinstance(got, (list, tuple)) and len(got) == len(running) and all(type(n) is int and n >= 0 for n in got)
+    each = f"return a list of {count(len(running), 'number')}, the tokens of each request"
+    case.expect(fine, f"{each}, not {shown(got)}", "form")
+    got, makers = list(got), [n for n, (_, _, made) in enumerate(running) if made]
+    places = f"request {{}} brings {{}} of the row {got}"
+    for n in makers:
+        brings = places.format(n, count(got[n], "token"))
+        prompts = sum(got) - sum(got[one] for one in makers)
+        first = f"{brings}, and prompts take {prompts} of the {budget} places. Answers come before prompts"
+        case.expect(bool(got[n]) or not prompts, first, "prompts-first")
+        case.expect(got[n] == 1, f"{brings}; its answer is under way, so it brings exactly one", "one-each")
+    for n, (prompt, read, made) in enumerate(running):
+        left = f"{read} of its prompt's {prompt} are read, so {prompt - read} are left"
+        brings = places.format(n, count(got[n], "token"))
+        case.expect(bool(made) or got[n] <= prompt - read, f"{brings}; {left}", "read-again")
+    answers = f"Does each of the {count(len(makers), 'answer')} take a place from the prompts?" if makers else (
+        "Does each prompt leave fewer places to the next?")  # fmt: skip
+    case.at_most(sum(got), budget, f"the row {got} has {{seen}} tokens; the budget is {{bound}}. {answers}", "above")
+    for n, (brings, right) in enumerate(zip(got, want, strict=True)):
+        behind = [late for late in range(n + 1, len(got)) if got[late] and late not in makers]
+        more = f"{places.format(n, count(brings, 'token'))} and could bring {right}"
+        later = f"{more}, but request {(behind or [0])[0]}, which came later, has places: first come, first served"
+        case.expect(brings >= right or not behind, later, "overtakes")
+        empty = f"{more}, and {count(budget - sum(got), 'place')} of {budget} stay empty"
+        case.expect(brings >= right or bool(brings), f"{empty}: a prompt that does not fit is cut", "not-cut")
+        case.expect(brings >= right, empty, "empty")
+    case.expect(got == want, f"the row is {got}; it is {want}", "row")
 
 
 # Size or timer

@@ -83,6 +83,16 @@ class SharingBlockManager(serving.BlockManager):
         self.spare += [block for block in self.tables.pop(request) if not self.owners(block)]
 
 
+def fill_row(running, budget):
+    """Give each answer its place first, and what is left of the budget to the prompts, in order."""
+    room, row = budget - sum(made > 0 for _, _, made in running), []
+    for prompt, read, made in running:
+        piece = 0 if made else min(room, prompt - read)
+        room -= piece
+        row.append(1 if made else piece)
+    return row
+
+
 def continuous_batches(waiting, running, slots, blocks, block_size):
     """Start whoever is first in the queue while a slot is free and blocks are left for the longest answer allowed."""
 

@@ -11,15 +11,15 @@ from course_lib.costs import ridge_point
 from course_lib.hardware import GPUS
 from course_lib.memory import kv_cache_bytes
 from course_lib.models import MODELS, parameter_count, parameters_by_part
-from course_lib.serving import answer_bill, day_of_traffic
-from course_lib.serving.day_of_traffic import day
+from course_lib.serving import answer_bill
+from course_lib.serving.traffic import arrivals, traffic
 from exercises_tests import ch08_serving as checks
 from exercises_tests.tools.chapters import find
 from solutions import ch08_serving as solutions
 
 EXERCISES = (
-    "kv_cache_bytes", "generate_with_cache", "decode_lower_bound", "continuous_batches", "adaptive_batches",
-    "BlockManager", "SharingBlockManager",
+    "kv_cache_bytes", "generate_with_cache", "decode_lower_bound", "fill_row", "continuous_batches",
+    "adaptive_batches", "BlockManager", "SharingBlockManager",
 )  # fmt: skip
 
 
@@ -100,22 +100,22 @@ def test_near_saturation_least_loaded_takes_a_quarter_off_the_p99_of_first_token
 
 
 WORKER = serving.Roofline(MODELS["Llama-3-8B"], GPUS["H100 SXM"])
-DAY = {"ttft": 1, "gap": 0.05}
+PROMISE = {"ttft": 1, "gap": 0.05}
 
 
 CHUNKS = 512
 
 
 def good(way, rate, slots=256) -> float:
-    return rate * day(way, rate, slots).share(**DAY)
+    return rate * traffic(way, rate, slots).share(**PROMISE)
 
 
 def test_how_many_requests_each_server_finishes_in_a_flood():
-    carried = [round(day(way, 60).carried) for way in (serving.static_batches, serving.continuous, CHUNKS)]
+    carried = [round(traffic(way, 60).carried) for way in (serving.static_batches, serving.continuous, CHUNKS)]
     assert carried == [24, 35, 37]
     text = text_of_the_chapter()
     assert "the server with whole prompts finishes 35 a second" in text and "the cliff come at 35" in text
-    crowd = day_of_traffic.arrivals(10)
+    crowd = arrivals(10)
     assert len(crowd) / crowd[-1].arrival == pytest.approx(10)
     prompts = [WORKER.prefill(request, [])[0] for request in crowd]
     tokens = [(r.output - 1) * WORKER.token_flops + sum(range(r.prompt + 1, r.prompt + r.output)) * WORKER.score_flops
@@ -133,18 +133,18 @@ def test_how_many_requests_each_server_finishes_in_a_flood():
 
 def test_in_chunks_the_server_has_hardly_more_throughput_than_with_whole_prompts_and_seven_times_the_goodput():
     static, whole = serving.static_batches, serving.continuous
-    assert 1 < day(CHUNKS, 60).carried / day(whole, 60).carried < 1.05
+    assert 1 < traffic(CHUNKS, 60).carried / traffic(whole, 60).carried < 1.05
     best = [max(good(way, rate) for rate in rates)
             for way, rates in ((static, (2, 4, 6, 10)), (whole, (6, 10, 15)), (CHUNKS, (34, 36, 38)))]
     assert [f"{most:.2g}" for most in best] == ["1.6", "5", "35"] and best[2] / best[1] == pytest.approx(7, abs=0.1)
     for gap, kept, rates in ((0.1, 10, (10, 15)), (0.2, 18, (15, 20, 25))):
-        most = max(rate * day(whole, rate).share(ttft=1, gap=gap) for rate in rates)
+        most = max(rate * traffic(whole, rate).share(ttft=1, gap=gap) for rate in rates)
         assert f"{most:.0f}" == str(kept) and f"for {kept}" in text_of_the_chapter()
-        assert 36 * day(CHUNKS, 36).share(ttft=1, gap=gap) == pytest.approx(best[2], abs=0.1)
+        assert 36 * traffic(CHUNKS, 36).share(ttft=1, gap=gap) == pytest.approx(best[2], abs=0.1)
     assert good(CHUNKS, 34) > 33.9  # the promise is kept for everybody
-    asked = day(whole, 10)
+    asked = traffic(whole, 10)
     assert max(asked.values("ttft")) < 1 and asked.share(gap=0.05) == pytest.approx(0.5, abs=0.01)  # freezes alone
-    crowd = day_of_traffic.arrivals(10)
+    crowd = arrivals(10)
     prompt = sum(WORKER.prefill(request, [])[0] for request in crowd) / len(crowd)
     assert f"An average prompt takes {1e3 * prompt:.0f} ms" in text_of_the_chapter()
 
@@ -158,14 +158,25 @@ def test_prompts_hide_behind_reading_of_weights_but_not_of_the_cache():
 
 
 def test_a_small_budget_is_best_for_tpot_and_a_large_one_for_the_first_token():
-    late = {budget: [1e3 * day(budget, 30).percentile(name, 99) for name in ("ttft", "tpot", "gap")]
+    late = {budget: [1e3 * traffic(budget, 30).percentile(name, 99) for name in ("ttft", "tpot", "gap")]
             for budget in (512, 1024, 2048, 8192)}
     assert [round(tpot, 1) for _, tpot, _ in late.values()] == [10.5, 17.6, 23.7, 25.4]
     assert [int(ttft) for ttft, _, _ in late.values()] == [478, 275, 206, 197] and int(late[8192][2]) == 122
 
 
+def test_a_budget_of_8192_breaks_the_promise_and_one_of_2048_keeps_it():
+    budgets = (CHUNKS, 2048, 8192)
+    kept = {budget: [traffic(budget, rate).share(**PROMISE) for rate in (10, 20, 30)] for budget in budgets}
+    assert kept[CHUNKS] == kept[2048] == [1, 1, 1] and [f"{share:.0%}" for share in kept[8192]] == ["74%", "46%", "9%"]
+    assert len(arrivals(36)) / 36 < 60  # right of the cliff the traffic lasts less than a minute
+    limit = 0.05 / (WORKER.token_flops / WORKER.gpu.bf16)
+    assert limit == pytest.approx(3300, rel=0.02) and f"{1e6 * 0.05 / limit:.0f}" == "15"
+    assert traffic(3300, 30).share(**PROMISE) < 0.5  # "stay well below"
+    assert all(request.limit == request.output for request in arrivals(10))  # "no booked block stays empty"
+
+
 def test_the_bill_of_an_ordinary_user():
-    whole, chunks = (day(way, 25, record="steps") for way in (serving.continuous, CHUNKS))
+    whole, chunks = (traffic(way, 25, record="steps") for way in (serving.continuous, CHUNKS))
     user = answer_bill.ordinary(whole.requests, (900, 1100), (120, 140))
     assert [round(1e3 * one.requests[user.id].tpot, 1) for one in (whole, chunks)] == [12.4, 6.7]
     assert [round(answer_bill.company(one, user.id)) for one in (whole, chunks)] == [35, 21]

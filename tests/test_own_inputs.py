@@ -22,7 +22,7 @@ PLAIN = {
     "ch05": "matmul_row_split sequence_parallel_bytes",
     "ch06": "bubble_fraction gpipe one_f_one_b why_one_f_one_b split_layers",
     "ch07": "shard communication_bytes",
-    "ch08": "kv_cache_bytes decode_lower_bound continuous_batches adaptive_batches",
+    "ch08": "kv_cache_bytes decode_lower_bound fill_row continuous_batches adaptive_batches",
     "ch09": "interleaved zero_bubble chimera read_the_table",
     "ch10": "fit_alpha_beta choose_protocol rails_seconds collective_seconds crossover_bytes in_network_seconds "
             "congested diagnose",

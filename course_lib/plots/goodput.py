@@ -31,9 +31,10 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str, 
         beside = at + right * last, found[at] + high * last
         place = (0.45 * last, (0.12 + 0.12 * lows) * last) if low else beside
         lows += low
-        ax.text(*place, f"{name}: at most {found[at]:.1f}", va="bottom", ha="left" if low else "right",
-                fontsize=SMALLEST, color=INK, weight="bold",
-                bbox={"facecolor": "white", "edgecolor": colour, "pad": 2.0})
+        ax.annotate(f"{name}: at most {found[at]:.1f}", (at, found[at]), place, va="bottom",
+                    ha="left" if low else "right", fontsize=SMALLEST, color=INK, weight="bold",
+                    arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1.2},
+                    bbox={"facecolor": "white", "edgecolor": colour, "pad": 2.0})
         told.append(f"{name}: " + ", ".join(f"{one:.3g} at {rate:.3g}" for rate, one in found.items()))
     ax.set_xlim(0, 1.02 * last)
     ax.set_ylim(0, 1.08 * last)

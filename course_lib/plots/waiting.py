@@ -52,6 +52,7 @@ def stall(served: Mapping[str, Any], *, title: str, begin: float = 0.0, until: f
     """
     clock = "ms (simulated); a piece is one step, and a token comes at its end"
     axes = timelines(served, row="slot", numbers=False, clock=clock, title=title, names=NAMES)
+    axes[0].figure.suptitle(f"{title}\n", fontsize=TITLE, weight="normal", x=0.01, ha="left", linespacing=0.4)
     unit = axes[0].get_xlim()[1] / max(result.seconds for result in served.values())
     for place, (ax, (name, result)) in enumerate(zip(axes, served.items(), strict=True)):
         _hatch_others(ax, result, unit)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from course_lib.serving.caches import BlockManager, KVCache
-from course_lib.serving.chunked import RowEngine
+from course_lib.serving.chunked import RowEngine, fill_row
 from course_lib.serving.engine import Engine
 from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
@@ -60,10 +60,12 @@ def serve_for_real(
 def serve_in_turns(
     model: torch.nn.Module, requests: Sequence[Request], schedulers: Mapping[str, Callable],
     manager: Callable = BlockManager, *, slots: int = 8, blocks: int = 32, block_size: int = 16, budget: int = 0,
+    fill: Callable = fill_row,
 ) -> dict[str, tuple[Served, dict[int, list[int]]]]:  # fmt: skip
     """Serve the same requests with each scheduler, as `serve_for_real` does with one; return the results by name.
 
-    With a `budget` one more server, "in chunks", sends rows of at most so many tokens through the model.
+    With a `budget` one more server, "in chunks", sends rows of at most so many tokens, filled by `fill`,
+    through the model.
 
     The engines take turns, an iteration each time of the one that has made the fewest tokens: where the machine's speed
     changes, it changes for all of them, and their ratio stays.
@@ -83,7 +85,7 @@ def serve_in_turns(
                 engines[name].submit(replace(request))
         if budget:
             worker = RowModel(model, on_token=lambda request, token: bar.update())
-            engines["in chunks"] = RowEngine(worker, requests, budget, slots, record=True)
+            engines["in chunks"] = RowEngine(worker, requests, budget, slots, record=True, fill=fill)
         while unfinished := [engine for engine in engines.values() if engine.load]:
             engine = min(unfinished, key=lambda engine: sum(map(len, engine.worker.answers.values())))
             if isinstance(engine, RowEngine):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +12,28 @@ from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
 
 
+def fill_row(running: Sequence[tuple[int, int, int]], budget: int) -> list[int]:
+    """Return how many tokens each of the running requests, (prompt, read, made), brings to the next row."""
+    room, row = budget - sum(made > 0 for _, _, made in running), []
+    for prompt, read, made in running:
+        piece = 0 if made else min(room, prompt - read)
+        room -= piece
+        row.append(1 if made else piece)
+    return row
+
+
 class RowEngine:
     """Serves copies of requests, at most `slots` at once (0: all), with at most `budget` tokens in a step.
 
-    Tokens being made come first; what is left of the budget reads prompts, first come, first served. `worker.row` does
-    a step. Blocks are not counted. `record` keeps Events: steps without a pause are one, unless it is "steps".
+    Tokens being made come first; what is left of the budget reads prompts, first come, first served. A function
+    `fill` may do this otherwise. `worker.row` does a step. Blocks are not counted. `record` keeps Events: steps without
+    a pause are one, unless it is "steps".
     """
 
     def __init__(
-        self, worker: Any, requests: Iterable[Request], budget: int, slots: int = 0, record: bool | str = False
-    ) -> None:
+        self, worker: Any, requests: Iterable[Request], budget: int, slots: int = 0, record: bool | str = False,
+        fill: Callable = fill_row,
+    ) -> None:  # fmt: skip
         self.queue = deque(replace(request) for request in sorted(requests, key=lambda request: request.arrival))
         self.worker, self.budget, self.slots = worker, budget, slots or len(self.queue)
         if not 1 <= self.slots < budget:
@@ -32,7 +44,7 @@ class RowEngine:
         self.token: dict[int, float] = {}  # when each slot got its newest token, in seconds
         self.clock = self.busy = 0.0
         self.passes = 0
-        self.record = record
+        self.record, self.fill = record, fill
         self._events: list[Event] = []
         self._newest: dict[int, int] = {}  # the place of each slot's last event
 
@@ -61,10 +73,10 @@ class RowEngine:
             self.clock = self.queue[0].arrival
             return
         makers = [slot for slot, request in self.running.items() if request.made]
-        room, pieces = self.budget - len(makers), {}
-        for slot, request in self.running.items():
-            if piece := 0 if request.made else min(room, request.prompt - self.read[slot]):
-                room, pieces[slot] = room - piece, piece
+        filled = self.fill([(one.prompt, self.read[slot], one.made) for slot, one in self.running.items()], self.budget)
+        pieces = {slot: n for (slot, one), n in zip(self.running.items(), filled, strict=True) if n and not one.made}
+        if not (makers or pieces):
+            raise ValueError(f"an empty row, though {len(self.running)} requests are running")
         row = [(self.running[slot], 1, self.running[slot].prompt + self.running[slot].made - 1) for slot in makers]
         row += [(self.running[slot], piece, self.read[slot]) for slot, piece in pieces.items()]
         start, seconds = self.clock, self.worker.row(row)
@@ -97,7 +109,8 @@ class RowEngine:
 
 
 def chunked(
-    worker: Any, requests: Iterable[Request], budget: int, slots: int = 0, record: bool | str = False
-) -> Served:
+    worker: Any, requests: Iterable[Request], budget: int, slots: int = 0, record: bool | str = False,
+    fill: Callable = fill_row,
+) -> Served:  # fmt: skip
     """Serve requests in rows of at most `budget` tokens, to the end: see RowEngine."""
-    return RowEngine(worker, requests, budget, slots, record).run()
+    return RowEngine(worker, requests, budget, slots, record, fill).run()

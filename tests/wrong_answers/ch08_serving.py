@@ -588,6 +588,94 @@ class CountsOnTheClass(SharingByCounts):
         CountsOnTheClass.count = [0] * blocks
 
 
+# fill_row
+
+
+def prompts_before_answers(running, budget):
+    row = []
+    for prompt, read, made in running:
+        row.append(0 if made else min(prompt - read, budget - sum(row)))
+    return [min(1, budget - sum(row)) if made else n for n, (_, _, made) in zip(row, running, strict=True)]
+
+
+def in_one_pass(running, budget):
+    """Goes along the list, so that a prompt takes the places of answers behind it."""
+    row = []
+    for prompt, read, made in running:
+        row.append(min(1 if made else prompt - read, budget - sum(row)))
+    return row
+
+
+def answers_not_counted(running, budget):
+    """Gives the whole budget to the prompts."""
+    row = solutions.fill_row([one for one in running if not one[2]], budget)
+    return [1 if made else row.pop(0) for _, _, made in running]
+
+
+def each_the_whole_room(running, budget):
+    """Does not take away what the prompts before have got."""
+    room = budget - sum(made > 0 for _, _, made in running)
+    return [1 if made else min(room, prompt - read) for prompt, read, made in running]
+
+
+def shortest_prompts_first(running, budget):
+    order = sorted(range(len(running)), key=lambda n: running[n][0] - running[n][1])
+    row = dict(zip(order, solutions.fill_row([running[n] for n in order], budget), strict=True))
+    return [row[n] for n in range(len(running))]
+
+
+def in_equal_parts(running, budget):
+    """Divides the places among the prompts."""
+    answers = sum(made > 0 for _, _, made in running)
+    part = (budget - answers) // max(1, len(running) - answers)
+    return [1 if made else min(part, prompt - read) for prompt, read, made in running]
+
+
+def whole_prompts_only(running, budget):
+    """Never cuts a prompt."""
+    room, row = budget - sum(made > 0 for _, _, made in running), []
+    for prompt, read, made in running:
+        piece = prompt - read if not made and prompt - read <= room else 0
+        room -= piece
+        row.append(1 if made else piece)
+    return row
+
+
+def read_from_the_beginning(running, budget):
+    """Forgets what has been read."""
+    return solutions.fill_row([(prompt, 0, made) for prompt, _, made in running], budget)
+
+
+def one_place_unused(running, budget):
+    return solutions.fill_row(running, budget - 1)
+
+
+def every_answer_so_far(running, budget):
+    """Sends all tokens made so far."""
+    return [made or n for (_, _, made), n in zip(running, solutions.fill_row(running, budget), strict=True)]
+
+
+def tokens_in_the_row(running, budget):
+    return sum(solutions.fill_row(running, budget))
+
+
+def fill_row_in_two_passes(running, budget):
+    """Right: answers first, and then the prompts."""
+    row = [int(made > 0) for _, _, made in running]
+    for n, (prompt, read, made) in enumerate(running):
+        if not made:
+            row[n] = min(prompt - read, budget - sum(row))
+    return row
+
+
+def fill_row_of_numpy(running, budget):
+    """Right: sums of all that come before, cut at the budget."""
+    table = np.array(running)
+    left = np.where(table[:, 2] > 0, 0, table[:, 0] - table[:, 1])
+    ends = np.minimum(left.cumsum(), budget - (table[:, 2] > 0).sum())
+    return np.diff(ends, prepend=0) + (table[:, 2] > 0)
+
+
 # continuous_batches
 
 
@@ -870,6 +958,17 @@ WRONG = [
     Wrong("SharingBlockManager", NewThenOld, "pair-reversed", ("returned the pair [2, 1]; (old, new) is [1, 2]",), 1),
     Wrong("SharingBlockManager", CountsOnTheClass, "shared-by-managers", ("two managers", "in __init__"), 3),
     Wrong("SharingBlockManager", SilentForks, "fork-copies", ("returned None; return the child's table",), 0),
+    Wrong("fill_row", prompts_before_answers, "prompts-first", ("prompts take 8 of the 8 places",), 0),
+    Wrong("fill_row", in_one_pass, "prompts-first", ("brings 0 tokens", "Answers come before prompts"), 0),
+    Wrong("fill_row", answers_not_counted, "above", ("has 10 tokens; the budget is 8", "2 answers take a place"), 0),
+    Wrong("fill_row", each_the_whole_room, "above", ("the budget is 8", "leave fewer places to the next"), 1),
+    Wrong("fill_row", shortest_prompts_first, "overtakes", ("request 1, which came later, has places",), 3),
+    Wrong("fill_row", in_equal_parts, "empty", ("and could bring 6, and 2 places of 8",), 1),
+    Wrong("fill_row", whole_prompts_only, "not-cut", ("6 places of 8 stay empty", "is cut"), 0),
+    Wrong("fill_row", read_from_the_beginning, "read-again", ("6 of its prompt's 9 are read, so 3 are left",), 1),
+    Wrong("fill_row", one_place_unused, "empty", ("1 place of 8",), 0),
+    Wrong("fill_row", every_answer_so_far, "one-each", ("brings 2 tokens", "so it brings exactly one"), 0),
+    Wrong("fill_row", tokens_in_the_row, "form", ("return a list of 2 numbers",), 0),
     Wrong("continuous_batches", passing_over, "starves", ("overtake it", "Stop at the first in the queue"), 1),
     Wrong("continuous_batches", shortest_first, "starves", ("a prompt of 150 tokens waits",), 1),
     Wrong("continuous_batches", first_two_swapped, "overtakes", ("starts before request", "which came first"), 1),
@@ -905,6 +1004,8 @@ RIGHT = [
     ("decode_lower_bound", bound_with_rows),
     ("BlockManager", BlockManagerAsSets),
     ("SharingBlockManager", SharingByCounts),
+    ("fill_row", fill_row_in_two_passes),
+    ("fill_row", fill_row_of_numpy),
     ("continuous_batches", one_at_a_time),
     ("continuous_batches", taken_out_of_waiting),
     ("adaptive_batches", adaptive_as_a_loop),

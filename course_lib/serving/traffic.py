@@ -1,4 +1,4 @@
-"""A day of chat traffic for Llama-3-8B on one simulated H100: by server, requests a second and slots."""
+"""A few minutes of chat traffic for Llama-3-8B on one simulated H100: by server, requests a second and slots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from course_lib.hardware import H100
 from course_lib.models import MODELS
-from course_lib.serving.chunked import chunked
+from course_lib.serving.chunked import chunked, fill_row
 from course_lib.serving.engine import Engine
 from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request, synthetic_trace
@@ -26,12 +26,15 @@ def arrivals(rate: float) -> list[Request]:
 
 
 @functools.cache
-def day(way: Callable | int, rate: float, slots: int = 256, record: bool | str = False) -> Served:
+def traffic(
+    way: Callable | int, rate: float, slots: int = 256, record: bool | str = False, fill: Callable = fill_row
+) -> Served:
     """Return what became of those requests; simulated once, also when it is asked for again.
 
-    `way` is the scheduler of an `Engine`, which has as many blocks as fit beside the weights; or the budget of rows.
+    `way` is the scheduler of an `Engine`, which has as many blocks as fit beside the weights; or the
+    budget of rows, which `fill` fills.
     """
     worker = Roofline(MODELS["Llama-3-8B"], H100)
     if isinstance(way, int):
-        return chunked(worker, arrivals(rate), way, slots, record)
+        return chunked(worker, arrivals(rate), way, slots, record, fill)
     return Engine(worker, way, slots=slots, blocks=worker.blocks(), record=record).run(arrivals(rate))
