@@ -17,8 +17,8 @@ SHARP = 200  # pixels an inch that are drawn; a page shows half as many, so lett
 SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is drawn
 TITLE = 12  # points
 
-# How JupyterLab shows a chapter, brought by its first picture. In the dark theme a picture is a sheet of grey paper with
-# a margin: a negative would be darker still, but there blue and sky change places, yellow turns brown, and what the text
+# How JupyterLab shows a chapter, brought by a picture. In the dark theme a picture is grey paper with a margin. A
+# negative would be darker still, but there blue and sky change places, yellow turns brown, and what the text
 # calls black is white. Beside the list of files on a small screen a picture is seen whole. After a fold there is a gap,
 # but none between hints. A table without a header has no rule where that would be.
 LOOKS = """<style>
