@@ -97,7 +97,7 @@ class Ring:
         kind += ", digits=True" if digits else ""
         own = ", only_own=True" if self.name == "all_gather_ring" else ""
         see = f"tensors_after({self.name}, ranks={ranks}, shape={shape}{kind}{own})"
-        picture = f"print({see}); shards(steps_of({self.name}, ranks={ranks}{own})[-1])"
+        picture = f"print({see}); shards(steps_of({self.name}, ranks={ranks}{own})[-1]);"
         case = Case(ranks, f"with {count(math.prod(shape), 'element')}{of}", real, see=see)
         before = self.given((all_digits if digits else integers)(ranks, shape, dtype))
         want = self.wanted(before)

@@ -28,6 +28,7 @@ from exercises_tests.seeds import of_the_learner
 from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104
+BUILT_IN = "built-in"  # the code of a mistake that no part is about: a call that the exercise forbids
 SECONDS = 20  # after which a run counts as hung
 WRONG_CALL = r"(\.__init__)?\(\) (takes|missing|got) "  # Python's words, after the function's name
 LEAVE = "the check calls it with the parameters of the stub, so leave those as they were"
@@ -64,13 +65,15 @@ class Outcome:
 
     @property
     def marks(self) -> str:
-        """Return each part with its mark: passed, failed, or not tried."""
+        """Return each part with its mark: passed, failed, or not tried; where a rule was broken, the rule first."""
         return " ".join(self._marked())
 
     def _marked(self) -> list[str]:
         missing = [part for part in self.points if part not in self.passed]
-        failed = self.failed or missing[: bool(self.code)]
-        return [f"{part} {'✓' if part in self.passed else '✗' if part in failed else '–'}" for part in self.points]
+        rule = ["rule ✗"] if self.code == BUILT_IN else []  # the value may be right
+        failed = self.failed or missing[: bool(self.code) and not rule]
+        marks = {**dict.fromkeys(failed, "✗"), **dict.fromkeys(self.passed, "✓")}
+        return rule + [f"{part} {marks.get(part, '–')}" for part in self.points]
 
     def __str__(self) -> str:
         score = f"{self.earned} of {self.total} points"
@@ -278,7 +281,7 @@ class Case:
         """Refuse an answer that calls built-in collectives where it is to send messages itself; `so`: what is lost."""
         used = sorted({kind for kinds in trace.collectives for kind in kinds if kind != "barrier"})
         names = ", ".join(f"dist.{kind}" for kind in used)
-        self.expect(not used, f"it calls {names}{so}: use only {only}", "built-in", see="")
+        self.expect(not used, f"it calls {names}{so}: use only {only}", BUILT_IN, see="")
 
 
 # A check and its parts
@@ -350,7 +353,7 @@ def check(**points: int) -> Callable:
                     found.sentence, found.code = f"{error}: {LEAVE}", "parameters"
                 if endless:
                     found.sentence, found.code = "what it returned contains itself: a list that is in itself", "form"
-            if found.code:
+            if found.code and found.code != BUILT_IN:
                 part.drop()
             return found
 

@@ -35,7 +35,7 @@ WRONG = {
     "whole-tensor": ("on 4 ranks with 1,024 elements rank 0 sent 12,288 bytes; a ring sends 6,144. You are passing the "
                      "whole tensor on: pass one chunk", LINE, "value ✓ any P ✓ bytes ✗ steps –", 2),
     "raised": ("on 4 ranks rank 1 raised NameError: name 'chunk' is not defined\n    line 5 of all_gather_ring",
-               COLLECTIVE, "value ✗ any P – bytes – steps –", 0),
+               COLLECTIVE, "rule ✗ value – any P – bytes – steps –", 0),
     "not-written": ("not written yet", [], "value – any P – bytes – steps –", 0),
     "borrowed": ("borrowed", [], "value – any P – bytes – steps –", 0),
 }  # fmt: skip

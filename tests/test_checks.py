@@ -124,6 +124,15 @@ def test_a_fault_of_the_check_itself_is_not_blamed_on_the_answer(monkeypatch):
         check_faulty.outcome(double)
 
 
+def test_a_forbidden_call_breaks_the_rule_and_says_nothing_of_the_value():
+    @judging.check(value=3, any_P=2)
+    def check_total(answer, part):
+        part("value")
+        expect(False, "it calls dist.all_reduce: use only send and recv", judging.BUILT_IN)
+
+    assert check_total.outcome(len).marks == "rule ✗ value – any P –"
+
+
 def test_each_part_that_a_check_has_judged_wrong_is_marked_so():
     @check(one=1, two=1, three=1, four=1)
     def check_apart(answer, part):

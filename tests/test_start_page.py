@@ -15,7 +15,7 @@ from exercises_tests import judging
 from exercises_tests.__main__ import main
 from exercises_tests.tools import start_page
 from exercises_tests.tools.chapters import chapters
-from exercises_tests.tools.course_map import builds, minutes, needs, number, question
+from exercises_tests.tools.course_map import builds, minutes, needs, number, question, reading
 from exercises_tests.tools.start_page import page, write_start
 
 LATER = "ch99_later"
@@ -57,7 +57,7 @@ def test_every_chapter_has_a_card_with_a_link_its_question_and_what_it_builds(co
     assert text.count('<a href="ch99_later.ipynb"') == 1
     assert "99 · Later &amp; &lt;later&gt;" in text and "Why <code>x</code> &amp; <em>not</em> &lt;y&gt;?" in text
     assert "You build: <code>total</code>" in text and "a mean of" in text
-    assert "about 15 minutes · needs chapter 98" in text
+    assert "5 min of reading, 15 of exercises<br>needs chapter&nbsp;98" in text
 
 
 def test_what_has_passed_and_what_is_next(course):
@@ -73,7 +73,7 @@ def test_what_has_passed_and_what_is_next(course):
 
 def test_at_the_beginning_it_says_what_there_is_and_not_that_nothing_has_passed(course):
     text = start(course)
-    assert "2 core exercises</strong>, about 1 hours in all, and 1 extra ones" in text
+    assert "2 chapters, about 0 hours of reading, and <strong>2 core exercises</strong>, about" in text
     assert "You have passed" not in text
 
 
@@ -94,7 +94,7 @@ def test_when_all_is_done_nothing_is_next(course):
 @pytest.mark.parametrize("text", ["{", "[]", '{"ch98_sums": 3}', '{"ch98_sums": {"total": null}}'])
 def test_a_damaged_record_of_progress_counts_as_none(course, text):
     (course / "work" / ".progress.json").write_text(text)
-    assert "The course has <strong>2 core exercises</strong>" in start(course)
+    assert "<strong>2 core exercises</strong>" in start(course) and "You have passed" not in start(course)
 
 
 def test_an_edited_page_is_left_alone_and_said(course, capsys):
@@ -155,8 +155,9 @@ def test_progress_counts_the_exercises_that_were_never_tried(course, monkeypatch
 def test_jupyterlab_keeps_every_style_and_no_blank_line_ends_the_cards(course):
     """Its sanitizer knows colours as rgb() and rgba(), and takes style sheets, scripts and drawings out."""
     text = page(chapters(course), {NAME: "a", LATER: "b"}, {})
-    html = text[text.index("<p>"):text.rindex("</div>")]
-    assert not re.search(r"<(style|script|svg|button)|#[0-9a-f]{3}|var\(|\n\n", html)
+    assert not re.search(r"<(style|script|svg|button)|#[0-9a-f]{3}|var\(", text)
+    html = text[text.index('<div style="display: grid'):text.rindex("</div>")]
+    assert "\n\n" not in html
     assert html.count("<div") == html.count("</div>") + 1
 
 
@@ -165,6 +166,17 @@ def test_the_real_chapters_say_what_the_map_needs():
         asked = question(chapter)
         assert asked.endswith("?") and "**" not in asked and builds(chapter) and minutes(chapter) > 0, chapter.name
         assert all(place < number(chapter) for place in needs(chapter)), chapter.name
+
+
+@pytest.mark.parametrize(("said", "read"), [
+    ("Plan about 30 minutes for reading and 40 for the exercises.", 30),
+    ("The chapter takes about 25 minutes to read.", 25),
+    ("Reading to *What we learned* takes about 35 minutes, the core exercises 50.", 35),
+    ("word " * 760, 10),
+])
+def test_the_minutes_of_reading_are_those_that_a_chapter_names_or_its_words(course, said, read):
+    save(course / "notebooks" / f"{NAME}.ipynb", [new_markdown_cell(f"# Sums\n\n{said}", id="title"), *cells()[1:]])
+    assert reading(chapters(course)[0]) == read
 
 
 def test_needs_are_read_from_the_first_text_where_the_metadata_do_not_say(course):

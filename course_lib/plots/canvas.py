@@ -17,9 +17,17 @@ SHARP = 200  # pixels an inch that are drawn; a page shows half as many, so lett
 SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is drawn
 TITLE = 12  # points
 
-# In JupyterLab's dark theme a picture is drawn on grey paper. A negative would be darker still, but there blue and sky
-# change places, yellow turns brown, and what the text calls black is white.
-DARK = '<style>body[data-jp-theme-light="false"] .course-drawn { filter: brightness(.8); border-radius: 8px; }</style>'
+# How JupyterLab shows a chapter, brought by a picture. In the dark theme a picture is grey paper with a margin. A
+# negative would be darker still, but there blue and sky change places, yellow turns brown, and what the text
+# calls black is white. Beside the list of files on a small screen a picture is seen whole. After a fold there is a gap,
+# but none between hints. A table without a header has no rule where that would be.
+LOOKS = """<style>
+body[data-jp-theme-light="false"] .course-drawn { filter: brightness(.8); border-radius: 8px; padding: 6px;
+  background: #fff; box-sizing: content-box; max-width: calc(100% - 12px) !important; }
+@media (min-width: 1000px) { .jp-OutputArea .course-drawn { min-width: 0 !important; } }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon details:not(:has(+ details)) { margin-bottom: 1em; }
+.jp-RenderedMarkdown thead:not(:has(th:not(:empty))) { display: none; }
+</style>"""
 
 READABLE = 720  # pixels of a page that a picture of WIDTH takes at least: its letters are then 12 pixels high
 
@@ -120,12 +128,12 @@ def png(figure: Figure) -> bytes:
 def as_html(image: bytes, words: str) -> str:
     """Return a PNG image at half of its pixels, with its alternative text.
 
-    It shrinks with the page as long as its letters can be read; on a phone its output scrolls sideways.
+    It shrinks with the page as long as its letters can be read; on a phone its output scrolls sideways, see LOOKS.
     """
     width = int.from_bytes(image[16:20], "big") // 2  # of the file's header
     looks = f'width="{width}" style="max-width: 100%; min-width: {min(width, READABLE)}px"'
     source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-    return f'<img alt="{html.escape(words)}" {looks} class="course-drawn" src="{source}">{DARK}'
+    return f'<img alt="{html.escape(words)}" {looks} class="course-drawn" src="{source}">{LOOKS}'
 
 
 def say(ax: Axes, words: str) -> None:

@@ -14,7 +14,7 @@ from textwrap import wrap
 from chapter_page import Book
 
 from exercises_tests.tools.chapters import Chapter
-from exercises_tests.tools.course_map import minutes, needs, number, question
+from exercises_tests.tools.course_map import minutes, needs, number, question, reading
 
 BOX, HIGH, GAP, ROW = 103, 82, 18, 98  # of the map, in pixels; six columns are as wide as a page of a small screen
 LARGER = 1.2  # the most by which the map grows with its place: with few chapters, boxes stay boxes
@@ -65,7 +65,7 @@ def chapter_map(book: Book) -> str:
             for place, line in enumerate(wrap(f"{number(chapter)} · {chapter.title}", LETTERS, max_lines=3)))
         boxes.append(
             f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="8"/>'
-            f'{titles}<text x="{x + 8:g}" y="{y + 72:g}">{minutes(chapter)} min</text></a>')
+            f'{titles}<text x="{x + 8:g}" y="{y + 72:g}">{reading(chapter) + minutes(chapter)} min</text></a>')
     wide = max((x for x, _ in spots.values()), default=0) + BOX
     names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
                       for chapter in book.chapters)
@@ -104,7 +104,8 @@ def cards(book: Book) -> str:
         made.append(
             f'<a class="card" href="{chapter.name}.html"><b>{number(chapter)} · {html.escape(chapter.title)}</b>'
             f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
-            f"<small>{len(chapter.exercises) - extras} core exercises, {minutes(chapter)} min (estimated){more}</small>"
+            f"<small>{reading(chapter)} min of reading, {minutes(chapter)} min for {len(chapter.exercises) - extras} "
+            f"core exercises (estimated){more}</small>"
             "</a>")
     return f'<div class="cards">{"".join(made)}</div>'
 
@@ -128,7 +129,8 @@ makes them faster, and are told in one sentence whether it is right. A laptop wi
 ## The chapters
 
 A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. The
-core exercises together take about {duration(sum(minutes(chapter) for chapter in book.chapters))} (estimated).
+reading takes about {duration(sum(map(reading, book.chapters)))} in all, and the core exercises about
+{duration(sum(map(minutes, book.chapters)))} (estimated). A box of the map has the minutes of both.
 
 {chapter_map(book)}
 

@@ -6,9 +6,13 @@ Read from the notebooks alone, so a new chapter appears by itself. Where a noteb
 
 from __future__ import annotations
 
+import math
 import re
 
 from exercises_tests.tools.chapters import Chapter
+
+SAID = re.compile(r"(\d+) minutes (?:for reading|to read)|Reading\b[^.]*? about (\d+) minutes")
+WORDS_A_MINUTE = 150  # about the pace of the chapters that name their minutes
 
 
 def number(chapter: Chapter) -> int:
@@ -25,6 +29,15 @@ def question(chapter: Chapter) -> str:
 def minutes(chapter: Chapter) -> int:
     """Return the minutes of a chapter's core exercises."""
     return sum(exercise.minutes for exercise in chapter.exercises if exercise.level == "core")
+
+
+def reading(chapter: Chapter) -> int:
+    """Return the minutes of reading that a chapter names, or else those that its text takes; whole fives."""
+    text = "\n\n".join(texts(chapter))
+    if said := SAID.search(text):
+        return int(said[1] or said[2])
+    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    return 5 * math.ceil(len(re.findall(r"\w\S*", in_sight)) / WORDS_A_MINUTE / 5)
 
 
 def builds(chapter: Chapter) -> str:

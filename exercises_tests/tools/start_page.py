@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters
 from exercises_tests.tools.copies import copies, digest, is_copy_of, shown, write
-from exercises_tests.tools.course_map import builds, minutes, needs, number, question
+from exercises_tests.tools.course_map import builds, minutes, needs, number, question, reading
 
 NAME = "start.md"
 TITLE = "Distributed training and serving of large language models"
@@ -28,7 +28,7 @@ MARK = "<!-- The course writes this page; once you have edited it, it is yours (
 PASSED, NEXT, OPEN = "rgb(46, 139, 87)", "rgb(31, 111, 235)", "rgba(128, 128, 128, 0.45)"
 # JupyterLab keeps these styles and takes others out. The greys are half transparent: they fit a light and a dark page.
 CARD = ("border: 1px solid rgba(128, 128, 128, 0.35); border-left: 5px solid {}; border-radius: 6px; "
-        "padding: 10px 14px; background-color: rgba(128, 128, 128, {})")
+        "padding: 10px 14px; background-color: rgba(128, 128, 128, {}); display: flex; flex-direction: column")
 BUTTON = (f"display: inline-block; background-color: {NEXT}; color: rgb(255, 255, 255); border-radius: 6px; "
           "padding: 8px 18px; font-weight: 600; text-decoration: none")
 
@@ -112,7 +112,7 @@ def untouched(path: Path) -> bool:
 
 def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str, dict]]) -> str:
     """Return the page as Markdown whose first line tells whether it was edited."""
-    ahead, hours = next_of(known, found), round(sum(map(minutes, known)) / 60)
+    ahead = next_of(known, found)
     cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
                       for chapter in known)
     text = f"""# {TITLE}
@@ -122,15 +122,19 @@ served. In each chapter you guess a number, run real processes that send each ot
 does it better, and are told in one sentence whether it is right. Your laptop is enough.
 
 <p>{lead(ahead, where, found)}</p>
-<p>{so_far(in_all(known, found), hours)} Reload this page to see what you have passed.</p>
-<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px">
+<p>{so_far(known, found)}</p>
+
+**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The blue
+mark shows which chapter comes next; a chapter that needs no other can be read at any time. To see here what you have
+passed, reload this page in the browser; `progress()` at the end of a chapter tells it at once.
+
+<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px;
+margin-bottom: 16px">
 {cards}
 </div>
 
-**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The blue
-mark above shows which chapter comes next; a chapter that needs no other can be read at any time. Nothing overwrites
-your copies: `make update` in a terminal brings newer chapters and keeps your answers. Where a chapter does not find
-`course_lib`, run `%pip install -e ..` in a cell of its own, then restart the kernel.
+Nothing overwrites your copies: `make update` in a terminal brings newer chapters and keeps your answers. Where a
+chapter does not find `course_lib`, run `%pip install -e ..` in a cell of its own, then restart the kernel.
 """
     return MARK.format(digest(text)) + text
 
@@ -154,14 +158,16 @@ def lead(ahead: Chapter | None, where: dict[str, str], found: dict) -> str:
     return f'<a href="{quote(where[ahead.name])}" style="{BUTTON}">{words}</a>'
 
 
-def so_far(counts: tuple[int, int, int, int], hours: int) -> str:
+def so_far(known: list[Chapter], found: dict) -> str:
     """Return what has passed, or at the beginning what there is."""
-    passed, core, more, extra = counts
+    passed, core, more, extra = in_all(known, found)
     others = f" and {more} of {extra} extra" if extra else ""
     if passed + more:
         return f"You have passed <strong>{passed} of {core} core exercises</strong>{others}."
     others = f", and {extra} extra ones" if extra else ""
-    return f"The course has <strong>{core} core exercises</strong>, about {hours} hours in all{others}."
+    read, write = (round(sum(map(spent, known)) / 60) for spent in (reading, minutes))
+    return (f"The course has {len(known)} chapters, about {read} hours of reading, and "
+            f"<strong>{core} core exercises</strong>, about {write} hours more{others}.")
 
 
 def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> str:
@@ -171,8 +177,8 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     colour = NEXT if is_next else PASSED if done(chapter, found) else OPEN
     mark = "✓ " if done(chapter, found) and core else "▶ " if is_next else ""
     needed = needs(chapter)
-    facts = [f"about {minutes(chapter)} minutes" if minutes(chapter) else "",
-             f"needs chapter{'s' * (len(needed) > 1)} {listed(needed)}" if needed else ""]
+    facts = [f"{reading(chapter)} min of reading, {minutes(chapter)} of exercises",
+             f"needs chapter{'s' * (len(needed) > 1)}&nbsp;{listed(needed)}" if needed else ""]
     others = f", {more} of {extra} extra" if extra else ""
     score = f"{passed} of {core} core{others} passed" + (f", {borrowed} borrowed" if borrowed else "")
     lines = [
@@ -181,7 +187,8 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
         f"{number(chapter)} · {escape(chapter.title)}</a></div>",
         f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
         f'<div style="font-size: 90%; overflow-wrap: anywhere">You build: {html(builds(chapter))}</div>',
-        f'<div style="font-size: 90%; margin-top: 6px">{" · ".join(filter(None, facts))}</div>',
+        f'<div style="font-size: 90%; margin-top: 6px">{"<br>".join(filter(None, facts))}</div>',
+        '<div style="flex: 1"></div>',  # so that the bars of a row stand at one height
         bar(passed / core if core else 0.0),
         f'<div style="font-size: 90%">{score}</div>',
         "</div>",
