@@ -137,11 +137,39 @@ def test_what_was_measured_and_the_paragraph_that_tells_it_are_folded_until_ther
     ("(here)=\nIt takes\n\n$$T = S$$\n\nwhich is much.\n\nMore.", "(here)=\nIt takes\n\n$$T = S$$\n\nwhich is much."),
     ("(here)=\n(there)=\n## A heading\n\nMore.", ""),
     ("(here)=\n**Predict.** How many?\n\nMore.", ""),
+    ("(here)=\nNo.\n\nSo.\n\nIn the lower picture it ends.\n\nMore.",
+     "(here)=\nNo.\n\nSo.\n\nIn the lower picture it ends."),
+    ("(here)=\nNo.\n\n(there)=\n## A heading\n\nMore. The picture shows it.", "(here)=\nNo."),
 ])
 def test_the_paragraph_that_tells_the_answer_ends_with_a_sentence_and_is_no_heading(docs, said, first):
     chapter_page = docs("chapter_page")
     assert chapter_page.told_at_once(said)[0] == first
     assert "More." in chapter_page.told_at_once(said)[1]
+
+
+def test_what_a_question_says_of_the_picture_that_answers_it_waits_for_the_picture(docs):
+    later = docs("chapter_page").told_later
+    assert later("So.\n\n**Predict.** How many?\n\nThe picture also shows when.") == (
+        "So.\n\n**Predict.** How many?", "The picture also shows when.")
+    assert later("The picture shows when.\n\nSo.") == ("The picture shows when.\n\nSo.", "")
+
+
+def test_an_answer_stands_below_the_hints(docs):
+    chapter_page = docs("chapter_page")
+    page = chapter_page.page(CHAPTERS[0], copy.deepcopy(CHAPTERS[0].notebook), chapter_page.Book(CHAPTERS, Path("x")))
+    text = "\n".join(cell.source for cell in page.cells)
+    first = [text.index(f"<summary>{word}") for word in ("Hint 1", "Hint 2", "An answer")]
+    assert first == sorted(first) and text.count("<summary>An answer") == len(CHAPTERS[0].exercises)
+
+
+@pytest.mark.parametrize("source, drawn, only", [
+    ("from course_lib.plots import race\n\nrace();", True, True),
+    ("race()", False, False),
+    ("steps = 4\nrace(steps)", True, False),
+])
+def test_code_that_only_draws_is_folded(docs, source, drawn, only):
+    picture = [new_output("display_data", data={"text/html": "<figure><img></figure>"})] * drawn
+    assert docs("chapter_page").only_draws(new_code_cell(source, outputs=picture)) is only
 
 
 @pytest.mark.parametrize("said, source, known", [
@@ -248,6 +276,22 @@ def test_the_first_page_begins_with_the_first_chapter_that_the_book_has(docs):
     assert "Begin with chapter 2<" in docs("landing").landing(book, "T", slides=True)
 
 
+def test_the_first_page_shows_the_first_picture_of_a_chapter_and_a_page_without_one_gives_none(docs):
+    advertised, chapter = docs("landing").advertised, CHAPTERS[3]
+    drawn = [new_output("display_data", data={"text/html": f"<figure>{one}</figure>"}) for one in (1, 2)]
+    shown = advertised(new_notebook(cells=[new_markdown_cell("x"), new_code_cell("x", outputs=drawn)]), chapter)
+    assert "<figure>1<" in shown and "<figure>2<" not in shown and f'href="{chapter.name}.html"' in shown
+    assert advertised(new_notebook(cells=[new_code_cell("x")]), chapter) == ""
+
+
+def test_a_page_leads_to_its_notebook_exercises_slides_and_words(made):
+    text = (made / f"{NAME}.html").read_text()
+    near = BeautifulSoup(text, "html.parser").select_one(".nearby")
+    assert near.code.text == f"work/{NAME}.ipynb"
+    assert [link["href"] for link in near("a")] == [f"{NAME}_exercises.html", f"{NAME}.slides.html"]
+    assert 'href="glossary.html#term-total"' in text
+
+
 def test_a_line_of_the_map_past_a_column_runs_through_a_gap_between_its_boxes(docs):
     landing = docs("landing")
     step = landing.BOX + landing.GAP
@@ -280,6 +324,26 @@ def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stresse
 ])
 def test_a_bold_word_is_in_the_glossary_only_where_the_sentence_says_what_it_is(docs, sentence, term, is_one):
     assert docs("reference_pages").defines(sentence, term) is is_one
+
+
+def test_every_entry_of_the_glossary_stands_alone(docs):
+    openings = re.compile(r"(?:So|Then|Its|But|This|It|Others|Each|Here|These|All their)\b")
+    assert [one.sentence for one in docs("reference_pages").definitions(CHAPTERS) if openings.match(one.sentence)] == []
+
+
+def test_each_definition_that_is_written_for_the_glossary_is_of_a_term_that_a_chapter_defines(docs):
+    reference_pages = docs("reference_pages")
+    known = {one.term.lower() for one in reference_pages.definitions(CHAPTERS)}
+    for term, sentence in reference_pages.standing_alone().items():
+        assert term in known and sentence.endswith("."), term
+
+
+def test_a_term_leads_to_the_glossary_where_it_first_stands_in_bold(docs):
+    terms = ["KV cache", "rank"]
+    text = "```\n**KV cache**\n```\n\nA **KV cache** and a **`KV cache`**."
+    assert docs("reference_pages").linked_to_glossary(text, terms) == (
+        "```\n**KV cache**\n```\n\nA **{term}`KV cache <KV cache>`** and a **`KV cache`**.")
+    assert terms == ["rank"]
 
 
 def test_each_chapter_of_the_course_defines_terms_that_the_glossary_finds(docs):

@@ -10,6 +10,7 @@ import argparse
 import copy
 import html
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,20 +20,22 @@ from pathlib import Path
 import nbformat
 from chapter_page import PICTURES, Book, page
 from executed import KEPT, complaints, fresh, kept
-from landing import landing, slides_page
+from landing import SHOWN, advertised, landing, nearby, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
-from reference_pages import exercises, exercises_of, glossary
+from reference_pages import definitions, exercises, exercises_of, glossary, linked_to_glossary
 from search_texts import search_texts
 from slides import write_slides
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find
 from exercises_tests.tools.copies import write
+from exercises_tests.tools.course_map import number
 
 LOOK = Path(__file__).with_name("look")
 STATIC = ("book.css", "book.js", "search.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt")
 TITLE = "Distributed training and serving of large language models"
 LEFT_OUT = ("_sources", "objects.inv", ".buildinfo")  # of what Sphinx makes: nobody who reads needs it
+TITLE_LINE = re.compile(r"^(# .*)$", re.MULTILINE)
 OURS = ".course-book"  # stands in a folder that this command wrote
 
 
@@ -97,14 +100,24 @@ def claim(folder: Path) -> None:
 
 def written(book: Book, run: dict[str, nbformat.NotebookNode], answers: bool, slides: list[Chapter]) -> dict[str, str]:
     """Return the text of every page by the name of its file; `slides` are the chapters that have slides."""
-    pages = {"index.md": landing(book, TITLE, slides=True), "exercises.md": exercises(book),
-             "glossary.md": glossary(book), "slides.md": slides_page(slides),
+    picture = ""
+    pages = {"exercises.md": exercises(book), "glossary.md": glossary(book), "slides.md": slides_page(slides),
              "conf.py": (LOOK / "conf.py").read_text(encoding="utf-8")}
+    defined = definitions(book.chapters)
     for chapter in book.chapters:
         made = page(chapter, copy.deepcopy(run[chapter.name]), book, answers)
+        terms = [known.term for known in defined if known.chapter is chapter]
+        if number(chapter) == SHOWN:
+            picture = advertised(made, chapter)
+        top = made.cells[0]
+        top["source"] = TITLE_LINE.sub(rf"\1\n\n{nearby(chapter, chapter in slides)}", top.source, 1)
+        for cell in made.cells:
+            if cell.cell_type == "markdown":
+                cell["source"] = linked_to_glossary(cell.source, terms)
         pages[f"{chapter.name}.ipynb"] = nbformat.writes(made)
         if chapter.exercises:
             pages[f"{chapter.name}_exercises.md"] = exercises_of(chapter, book)
+    pages["index.md"] = landing(book, TITLE, slides=True, picture=picture)
     return pages
 
 

@@ -5,6 +5,7 @@ A page is a notebook again, which myst-nb reads; what it would not know how to s
 
 from __future__ import annotations
 
+import ast
 import base64
 import copy
 import hashlib
@@ -15,6 +16,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -33,6 +35,9 @@ FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
 FOLD = '<details class="measured" {}><summary>Open when you have guessed: what was measured</summary>'
 CHECKED = "What the check says of a right answer"
+DRAWN = "The code that draws this"
+OF_A_PICTURE = re.compile(r"\b[Tt]he (?:lower |upper |right )?picture\b|\b[Dd]otted\b|\b[Hh]atched\b")
+SHORT = 240  # letters of code that only draws: more says something of its own
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
 IN_A_NOTEBOOK = re.compile(r" +# (?:not found\? .*%pip install .*|Shift\+Enter .*)$", re.MULTILINE)
 REWORDED = {  # what tells how to work in a notebook, and how it is on a page
@@ -92,26 +97,40 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     stubs = {cell["id"]: cell.source for cell in tagged(chapter.notebook, "exercise")}
     cells: list[NotebookNode] = []
     asked, fold = asking(notebook), False  # whether the fold of what was measured is open
+    later = ""  # what a text says of a picture that is folded
+    questions = {cell["id"] for cell, field in pairwise(notebook.cells)
+                 if cell.cell_type == "markdown" and "prediction" in tags(field)}
+    kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source.strip() == "progress()":  # of the answers, not of a reader
             continue
         known = answer(cell) if cell["id"] in asked else ""
         said = text(cell.source, chapter, book, cell["id"]) if cell.cell_type == "markdown" else ""
+        if cell["id"] in questions:
+            said, later = told_later(said)
         if fold:  # the text that follows begins with the answer
             first, said = told_at_once(said)
             cells += [new_markdown_cell(part, id=f"{cell['id']}-{place}")
                       for place, part in enumerate([first, "</details>"]) if part]
             fold = False
+        if kept and "check" not in tags(cell):
+            hints, said = hints_first(said)
+            cells += [*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)), *kept]
+            kept = []
         if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in made.source for made in cells):
             to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
             cells.append(new_markdown_cell(to, id=f"{cell['id']}-here"))
         if said:
             cells.append(new_markdown_cell(said, id=cell["id"]))
         elif cell.cell_type == "code":
-            cells += code(cell, stubs.get(cell["id"]), book, answers)
+            if cell["id"] in stubs and answers:
+                kept = [new_markdown_cell(folded("An answer", cell.source), id=f"{cell['id']}-answer")]
+            cells += code(cell, stubs.get(cell["id"]), book, draws=cell["id"] not in asked and only_draws(cell))
             if fold := cell["id"] in asked and bool(cell.outputs):
-                cells += [new_markdown_cell(FOLD.format(known), id=f"{cell['id']}-fold"), below(cells[-1])]
-    cells += [new_markdown_cell("</details>", id="fold-end")] * fold
+                cells += [new_markdown_cell(FOLD.format(known) + f"\n\n{later}" * bool(later), id=f"{cell['id']}-fold"),
+                          below(cells[-1])]
+                later = ""
+    cells += [new_markdown_cell("</details>", id="fold-end")] * fold + kept
     return NotebookNode(nbformat=4, nbformat_minor=5, cells=cells, metadata={
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
         "language_info": {"name": "python"}})
@@ -137,8 +156,8 @@ def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
                 lines.append(line)
         parts[place] = "\n".join(lines)
     whole = "".join(parts)
-    folds, end, rest = whole.rpartition("</details>") if whole.startswith("<details") else ("", "", whole)
-    return f"{folds}{end}\n\n({label(chapter, f'in-{name}')})=\n{rest.lstrip()}" if rest.strip() else whole
+    hints, rest = hints_first(whole)
+    return f"{hints}\n\n({label(chapter, f'in-{name}')})=\n{rest}" if rest else whole
 
 
 def linked(prose: str, chapter: Chapter, book: Book) -> str:
@@ -186,7 +205,17 @@ def linked(prose: str, chapter: Chapter, book: Book) -> str:
 # Code and what it puts out
 
 
-def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> list[NotebookNode]:
+def only_draws(cell: NotebookNode) -> bool:
+    """Return whether a cell only imports and calls, and a picture comes of it: who reads wants the picture."""
+    pictures = any({"image/png", FRAMES}.intersection(output.get("data", {}))
+                   or "<img" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    if not pictures or "exercise" in tags(cell):
+        return False
+    return len(cell.source) < SHORT and all(isinstance(line, ast.Import | ast.ImportFrom | ast.Expr)
+                                            for line in ast.parse(cell.source).body)
+
+
+def code(cell: NotebookNode, stub: str | None, book: Book, draws: bool) -> list[NotebookNode]:
     """Return the cells of a page for one cell of code."""
     cell["outputs"] = [shown(output, book) for output in together(cell.outputs)]
     cell["execution_count"] = None
@@ -195,9 +224,8 @@ def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> lis
         return [new_markdown_cell(guess(line), id=f"{cell['id']}-{place}")
                 for place, line in enumerate(cell.source.splitlines()) if re.match(r"\w+\s*=", line)]
     if stub is not None:
-        answer = new_markdown_cell(folded("An answer", cell.source), id=f"{cell['id']}-answer")
         cell["source"] = stub
-        return [cell, answer] if answers else [cell]
+        return [cell]
     marks = [tag for tag in tags(cell) if tag != "raises-exception"]
     if "imports" in marks:
         cell.metadata["tags"] = [*marks, "hide-input"]
@@ -205,6 +233,9 @@ def code(cell: NotebookNode, stub: str | None, book: Book, answers: bool) -> lis
     elif "check" in marks:  # the stub stands above, but the answer was run
         cell.metadata["tags"] = [*marks, "hide-output"]
         cell.metadata["mystnb"] = {"code_prompt_show": CHECKED, "code_prompt_hide": CHECKED}
+    elif draws:
+        cell.metadata["tags"] = [*marks, "hide-input"]
+        cell.metadata["mystnb"] = {"code_prompt_show": DRAWN, "code_prompt_hide": DRAWN}
     return [cell]
 
 
@@ -245,12 +276,33 @@ def below(cell: NotebookNode) -> NotebookNode:
     return alone
 
 
+def told_later(said: str) -> tuple[str, str]:
+    """Return a text, and what it says after its question about the picture that answers it."""
+    before, predict, question = said.rpartition("**Predict")
+    parts = question.split("\n\n")
+    later = [part for part in parts if predict and OF_A_PICTURE.search(part)]
+    return before + predict + "\n\n".join(part for part in parts if part not in later), "\n\n".join(later)
+
+
+def hints_first(said: str) -> tuple[str, str]:
+    """Return the folded hints at the beginning of a text, and the rest."""
+    if not said.startswith("<details"):
+        return "", said
+    hints, end, rest = said.rpartition("</details>")
+    return hints + end, rest.strip()
+
+
 def told_at_once(said: str) -> tuple[str, str]:
-    """Return a text's first paragraph, with what it leads to, and the rest."""
+    """Return a text's first paragraph, with what it leads to and up to what speaks of the picture, and the rest."""
     if not re.match(r"\s*\(.*\)=\n(?![(#<|`]|\*\*Predict)", said):
         return "", said
     parts = said.strip().split("\n\n")
     end = next((place for place, part in enumerate(parts) if re.search(r"[.?!][*)]*$", part)), 0) + 1
+    for place, part in enumerate(parts[end:], end):
+        if re.match(r"\(.*\)=\n|\*\*Predict", part):
+            break
+        if OF_A_PICTURE.search(part):
+            end = place + 1
     return "\n\n".join(parts[:end]), "\n\n".join(parts[end:])
 
 

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from textwrap import wrap
 
 from chapter_page import Book
+from nbformat import NotebookNode
 
 from exercises_tests.tools.chapters import Chapter
 from exercises_tests.tools.course_map import minutes, needs, number, question, reading
 
 BOX, HIGH, GAP, ROW = 103, 82, 18, 98  # of the map, in pixels; six columns are as wide as a page of a small screen
 LARGER = 1.2  # the most by which the map grows with its place: with few chapters, boxes stay boxes
+SHOWN = 3  # the chapter whose first picture stands on the first page
 LETTERS = 13  # of a line in a box
 
 
@@ -110,7 +112,7 @@ def cards(book: Book) -> str:
     return f'<div class="cards">{"".join(made)}</div>'
 
 
-def landing(book: Book, title: str, slides: bool) -> str:
+def landing(book: Book, title: str, slides: bool, picture: str = "") -> str:
     """Return the first page as text for Sphinx."""
     exercises = [exercise for chapter in book.chapters for exercise in chapter.exercises]
     names = "\n".join(chapter.name for chapter in book.chapters)
@@ -126,6 +128,13 @@ makes them faster, and are told in one sentence whether it is right. A laptop wi
 
 {begin}<a href="exercises.html">All {len(exercises)} exercises</a> <a href="glossary.html">Glossary</a></p>
 
+**Read here, write there.** These pages hold the whole course: the text, the pictures, the numbers that were measured
+when the pages were made, and the answers, folded. Guess before you unfold. What follows an exercise was measured with a
+right answer. To write the answers yourself and have them checked, take the notebooks: in your copy of the course
+`make lab` sets up Python and opens the chapters, `work/ch00_start_here.ipynb` and so on, in JupyterLab.
+
+{picture}
+
 ## The chapters
 
 A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. The
@@ -135,13 +144,6 @@ reading takes about {duration(sum(map(reading, book.chapters)))} in all, and the
 {chapter_map(book)}
 
 {cards(book)}
-
-## Read here, write there
-
-These pages hold the whole course: the text, the pictures, the numbers that were measured when the pages were made, and
-the answers, folded. Guess before you unfold. What follows an exercise was measured with a right answer. To
-write the answers yourself and have them checked, take the notebooks. In your copy of the course type `make lab`: it
-sets up Python and opens the chapters, `work/ch00_start_here.ipynb` and so on, in JupyterLab.
 
 ```{{toctree}}
 :caption: Chapters
@@ -157,6 +159,21 @@ sets up Python and opens the chapters, `work/ch00_start_here.ipynb` and so on, i
 {more}
 ```
 """
+
+
+def advertised(page: NotebookNode, chapter: Chapter) -> str:
+    """Return the first picture of a chapter's page, with a link to the chapter."""
+    told = (output.get("data", {}).get("text/html", "") for cell in page.cells for output in cell.get("outputs", []))
+    picture = next((one for one in told if "<figure" in one), "")
+    link = f'<p>The first picture of <a href="{chapter.name}.html">chapter {number(chapter)}</a>:</p>'
+    return f'{link}\n<div class="cell_output">{picture}</div>' if picture else ""
+
+
+def nearby(chapter: Chapter, slides: bool) -> str:
+    """Return the line below a chapter's title: where it is worked on, and what else there is of it."""
+    links = [f'<a href="{chapter.name}_exercises.html">Its exercises</a>'] * bool(chapter.exercises)
+    links += [f'<a href="{chapter.name}.slides.html">Its slides</a>'] * slides
+    return f'<p class="nearby">To work on it: <code>work/{chapter.name}.ipynb</code> · {" · ".join(links)}</p>'
 
 
 def duration(minutes: int) -> str:

@@ -1,14 +1,17 @@
 """Writes the pages of the book that are made from all chapters: lists of exercises, and a glossary.
 
 The glossary is made from the chapters' own definitions: a term stands in bold where it is defined, in a sentence that
-says what it is.
+says what it is. Where this sentence needs its neighbours, glossary.toml has one that stands alone.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 
 from chapter_page import FENCE, Book, folded, label, linked
 
@@ -105,15 +108,38 @@ def exercises(book: Book) -> str:
 
 
 def definitions(chapters: list[Chapter]) -> list[Definition]:
-    """Return every term with the first sentence that defines it, in the order of the alphabet."""
+    """Return every term with the sentence that defines it, in the order of the alphabet."""
     found: dict[str, Definition] = {}
+    alone = standing_alone()
     for chapter in chapters:
         for cell in chapter.notebook.cells:
             if cell.cell_type != "markdown":
                 continue
             for term, sentence in defined(FOLDED.sub("", FENCE.sub("", cell.source))):
-                found.setdefault(term.lower(), Definition(term, sentence, chapter, label(chapter, f"in-{cell['id']}")))
+                said = alone.get(term.lower(), sentence)
+                found.setdefault(term.lower(), Definition(term, said, chapter, label(chapter, f"in-{cell['id']}")))
     return sorted(found.values(), key=lambda definition: definition.term.lower())
+
+
+def standing_alone() -> dict[str, str]:
+    """Return the definitions of glossary.toml by their terms in small letters."""
+    written = tomllib.loads(Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8"))
+    return {term.lower(): sentence for term, sentence in written.items()}
+
+
+def linked_to_glossary(source: str, terms: list[str]) -> str:
+    """Return a text in which each of these terms leads from where it first stands in bold to the glossary.
+
+    The terms that are found are taken off the list.
+    """
+    parts = FENCE.split(source)
+    for term in list(terms):
+        bold = re.compile(rf"\*\*(`?)({re.escape(term)})\1\*\*", re.IGNORECASE)
+        place = next((place for place, part in enumerate(parts) if place % 2 == 0 and bold.search(part)), None)
+        if place is not None:
+            parts[place] = bold.sub(rf"**{{term}}`\2 <{term}>`**", parts[place], count=1)
+            terms.remove(term)
+    return "".join(parts)
 
 
 def defined(text: str) -> Iterator[tuple[str, str]]:
@@ -150,12 +176,18 @@ def defines(sentence: str, term: str) -> bool:
 
 
 def glossary(book: Book) -> str:
-    """Return the glossary as a page."""
-    entries = []
-    for known in definitions(book.chapters):
-        sentence = re.sub(r"[:;]$", ".", known.sentence)  # what came next is not here
-        said = linked(re.sub(r"\*\*(.+?)\*\*", r"*\1*", sentence), known.chapter, book)
-        where = f"[chapter {number(known.chapter)}](#{known.to})"
-        entries.append(f"{known.term}\n    {said} ({where})")
-    return "\n".join(["(glossary)=\n# Glossary\n", "The sentence that defines each term where it first appears, and a "
-                      "link to what stands around it.\n", "```{glossary}", "\n\n".join(entries), "```", ""])
+    """Return the glossary as a page: a list of terms under each letter."""
+    parts, letters = [], []
+    for letter, group in groupby(definitions(book.chapters), lambda known: known.term[0].upper()):
+        letters.append(f"[{letter}](#letter-{letter.lower()})")
+        entries = "\n\n".join(entry(known, book) for known in group)
+        parts += [f"(letter-{letter.lower()})=\n## {letter}", f"```{{glossary}}\n{entries}\n```"]
+    about = "Each term in a sentence, with a link to the chapter that introduces it."
+    return "\n\n".join(["(glossary)=\n# Glossary", about, " ".join(letters), *parts]) + "\n"
+
+
+def entry(known: Definition, book: Book) -> str:
+    """Return a term of the glossary and what it means."""
+    sentence = re.sub(r"[:;]$", ".", known.sentence)  # what came next is not here
+    said = linked(re.sub(r"\*\*(.+?)\*\*", r"*\1*", sentence), known.chapter, book)
+    return f"{known.term}\n    {said} ([chapter {number(known.chapter)}](#{known.to}))"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 BLOCKS = ["dt", "dd", "li", "p", "td", "th", "tr", "figcaption"]  # the next one begins a new word
-OUTSIDE = "script, style, svg, details, .guess, .headerlink, .formula, .toctree-wrapper"  # folded answers stay folded
+OUTSIDE = "script, style, svg, details, .guess, .nearby, .headerlink, .formula, .toctree-wrapper"  # answers stay folded
 
 
 def search_texts(made: Path) -> str:

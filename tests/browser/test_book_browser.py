@@ -344,6 +344,43 @@ def test_lines_of_code_and_rows_of_columns_are_not_broken(opened, size):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_on_a_laptop_no_line_of_open_code_is_cut(opened, name):
+    page = opened(f"{name}.html", "laptop")
+    cut = page.locator("div.highlight > pre").evaluate_all(
+        "all => all.filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)"
+        ".map((one) => one.textContent)")
+    assert cut == []
+
+
+def test_on_paper_nothing_is_cut_and_nothing_stands_over_the_text(opened):
+    page = opened("ch06_pipeline_parallel.html", scheme="dark")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 1000})  # A4 with margins
+    boxes = page.locator("article :is(pre, img, figure)")
+    assert boxes.evaluate_all("""all => all.filter((one) => one.checkVisibility()
+        && Math.max(one.scrollWidth - one.clientWidth - 1, one.getBoundingClientRect().right - innerWidth) > 0)
+        .map((one) => one.outerHTML.slice(0, 200))""") == []
+    assert not page.locator(".skip-to-content").is_visible() and not page.locator(".back-to-top").is_visible()
+    filters = page.evaluate("[...document.querySelectorAll('.cell_output img')].map((i) => getComputedStyle(i).filter)")
+    assert set(filters) == {"none"}
+
+
+def test_a_picture_that_is_tapped_is_seen_whole_until_it_is_tapped_again(opened):
+    page = opened("ch06_pipeline_parallel.html", "phone")
+    picture = page.locator("figure.picture img:visible").first
+    picture.scroll_into_view_if_needed()
+    picture.evaluate("one => one.decode()")
+    picture.click(position={"x": 50, "y": 50})
+    large = page.locator("dialog.whole img")
+    box = large.bounding_box()
+    assert page.locator("dialog.whole").evaluate("one => one.open")
+    assert (round(box["width"]), round(box["height"])) == (390, 844)  # a wide picture lies on its side
+    assert large.get_attribute("alt") == picture.get_attribute("alt")
+    large.click()
+    assert not page.locator("dialog.whole").evaluate("one => one.open")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slide(opened, name):
     page = opened(f"{name}.slides.html", "projector")
     page.wait_for_function("window.Reveal && Reveal.isReady()")

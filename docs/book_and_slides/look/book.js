@@ -1,5 +1,5 @@
 // A guess that is written down is answered beside what was measured, once that is unfolded; a box that is wider than
-// its place is marked.
+// its place is marked, and a picture that is clicked fills the window.
 "use strict";
 
 const BOXES = ".map, figure.picture, .course-picture, .formula, .table-wrapper, .columns";
@@ -92,6 +92,28 @@ function wider() {
   }
 }
 
+// A picture that is clicked fills the window, until it is clicked again.
+function whole() {
+  const dialog = document.body.appendChild(document.createElement("dialog"));
+  dialog.className = "whole";
+  dialog.setAttribute("aria-label", "The picture, as large as the window");
+  dialog.innerHTML = '<button aria-label="Close">✕</button>';
+  dialog.addEventListener("click", () => dialog.close());
+  const large = document.createElement("img");
+  const show = ({src, alt, naturalWidth, naturalHeight}) => {
+    Object.assign(large, {src, alt});
+    large.classList.toggle("lying", naturalWidth > naturalHeight);
+    dialog.append(large);
+    dialog.showModal();
+  };
+  for (const picture of document.querySelectorAll(".cell_output img")) picture.tabIndex = 0;
+  document.addEventListener("click", ({target}) => target.matches(".cell_output img") && show(target));
+  document.addEventListener("keydown", ({key, target}) => {
+    if (key === "Enter" && target.matches(".cell_output img")) show(target);
+  });
+}
+
 guesses();
 columns();
 wider();
+whole();
