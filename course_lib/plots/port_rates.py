@@ -24,7 +24,7 @@ def rates_below_ports(rates: Mapping[int, float], port: float, ax: Axes | None =
     last = len(rates) - 1
     ax.text(last + 0.42, port / 1e9 + 4, f"dashed: one\nport, {port / 1e9:g} GB/s", fontsize=SMALLEST, weight="bold",
             color=LIMIT, va="bottom")  # fmt: skip
-    legend = (0.88, INK, "grey: what their ports could carry"), (0.76, BLUE, "blue: measured, if a ring did it")
+    legend = (0.88, INK, "grey: what their ports could carry"), (0.76, BLUE, "blue: bus bandwidth, measured")
     for high, colour, words in legend:
         ax.text(-0.3, high * max(rates) * port / 1e9, words, fontsize=SMALLEST, weight="bold", color=colour)
     ax.set_xticks(range(len(rates)), [f"{gpus} + {gpus} GPUs" for gpus in rates])
