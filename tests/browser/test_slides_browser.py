@@ -95,8 +95,10 @@ def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened
     page = opened(*slides, steps=2, how="?print-pdf")
     pages = page.locator(".pdf-page")
     assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
-    sizes = page.locator(".slide-number-pdf").evaluate_all("all => all.map(one => getComputedStyle(one).fontSize)")
-    assert sizes == ["28px"] * pages.count()
+    numbers = page.locator(".slide-number-pdf").evaluate_all(
+        "all => all.map(one => [getComputedStyle(one).fontSize, getComputedStyle(one).color == 'rgb(255, 255, 255)'])")
+    assert numbers == [["22px", kind == "section"] for kind in pages.evaluate_all(
+        "all => all.map(one => one.querySelector('section').classList[0])")]
 
 
 def test_what_goes_on_leaves_no_row_alone(opened):

@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
 // get smaller than that before they break, because a column that breaks cannot be read at all.
-const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 32};
+const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 40};
 const SMALL = 28, PRINTED = 20, PHONE = 36;
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
