@@ -76,7 +76,8 @@ def main(argv: list[str]) -> int:
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"Slides: {target}. Arrow keys move, S opens the speaker's notes, F fills the screen, Escape shows all.")
+    print(f"Slides: {target}. Arrow keys move, S opens the speaker's notes, F fills the screen, D makes it dark, "
+          "Escape shows all.")
     return 0
 
 

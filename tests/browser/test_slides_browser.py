@@ -138,3 +138,20 @@ def test_an_upright_phone_shows_a_whole_slide_in_letters_that_can_be_read(opened
         "one => parseFloat(getComputedStyle(one).fontSize) * Reveal.getScale()")
     box = page.locator("section.present").bounding_box()
     assert shown >= 15 and box["x"] >= 0 and box["x"] + box["width"] <= 391
+
+
+def test_the_speaker_sees_the_next_picture_and_the_step(opened):
+    page = opened(("text", "One", "A sentence."), ("picture", "Two", '<img alt="next">'), steps=2)
+    with page.expect_popup() as popup:
+        page.keyboard.press("s")
+    assert popup.value.locator("#ahead img").get_attribute("alt") == "next"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    popup.value.get_by_text("2 of 2, step 2 of 3").wait_for()
+
+
+def test_a_key_makes_the_slides_dark(opened):
+    page = opened(("text", "One", "A sentence."))
+    page.keyboard.press("d")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    assert page.locator(".present p").evaluate("one => getComputedStyle(one).color") == "rgb(228, 230, 234)"
