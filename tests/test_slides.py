@@ -68,6 +68,12 @@ def test_what_leads_to_a_question_stands_on_the_slide_before_it(docs, root):
     assert guess.body == "<p>Two trees.</p>\n" and before.body == "<p>A tree bears 7.</p>\n"
 
 
+def test_a_few_words_are_not_left_alone_on_a_slide(docs, root):
+    ask = new_markdown_cell("A tree bears 7.\n\n**Predict.** Two trees. How many?", id="ask")
+    picture, guess = cut(docs, root, drawn(), ask, FIELD)[-2:]
+    assert (picture.kind, guess.body) == ("picture", "<p>A tree bears 7.</p>\n<p>Two trees.</p>\n")
+
+
 def test_an_answer_has_the_digits_that_one_says(docs, root):
     for exact, said in (("41.41 times", "41 times"), ("5.025 a second", "5.0 a second"), ("1.065 times", "1.06 times"),
                         ("1 times", "1.0 times"), ("0.665 s", "0.665 s"), ("3,231 places", "3,231 places")):

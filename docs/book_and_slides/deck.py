@@ -248,12 +248,13 @@ class Deck:
             if last and len(self.slides) > first:
                 room = WORDS if words > FEW else FULL
             else:
-                room = FULL if words <= FEW and last and last.kind in JOINED and last.title == self.heading else 0
+                joins = words <= FEW and last and last.kind in JOINED
+                room = (WORDS if last.kind == "section" else FULL * (last.title == self.heading)) if joins else 0
             if last and length(last.body) + words <= room:
                 last.body += as_html(said)
                 last.notes += notes
-            elif (words <= FEW and place == len(owed) - 1 and coming and coming.kind in ("formula", "text")
-                  and coming.title == self.heading and length(coming.body) + words <= FULL):
+            elif (words <= FEW and place == len(owed) - 1 and coming and coming.kind in ("formula", "text", "guess")
+                  and (coming.title == self.heading or coming.kind == "guess") and length(coming.body) + words <= FULL):
                 coming.body = as_html(said) + coming.body
                 coming.notes += notes
             else:
