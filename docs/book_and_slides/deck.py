@@ -242,7 +242,9 @@ class Deck:
 
     def pay(self, coming: Slide | None = None) -> None:
         """Put the sentences that a slide needs to be understood before it, as few slides as they need."""
-        owed, self.owed, first = self.owed, [], len(self.slides)
+        owed, self.owed, first, space = self.owed, [], len(self.slides), 0
+        if coming and (coming.kind == "guess" or coming.kind in ("formula", "text") and coming.title == self.heading):
+            space = WORDS if coming.kind == "guess" else FULL
         for place, (said, notes) in enumerate(owed):
             last, words = self.slides[-1] if self.slides else None, len(said.split())
             if last and len(self.slides) > first:
@@ -253,8 +255,7 @@ class Deck:
             if last and length(last.body) + words <= room:
                 last.body += as_html(said)
                 last.notes += notes
-            elif (words <= FEW and place == len(owed) - 1 and coming and coming.kind in ("formula", "text", "guess")
-                  and (coming.title == self.heading or coming.kind == "guess") and length(coming.body) + words <= FULL):
+            elif words <= FEW and place == len(owed) - 1 and coming and length(coming.body) + words <= space:
                 coming.body = as_html(said) + coming.body
                 coming.notes += notes
             else:
