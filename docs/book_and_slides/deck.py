@@ -6,18 +6,21 @@ and lists with the sentences that lead to them, whole exercises, the summary. Of
 needs: how the chapter and each section begin, each sentence that defines a term (the glossary's rule), a question that
 the next picture answers. The rest becomes notes, those of the next slide from where the text points to a cell.
 What follows the summary stays in the book. What is too long for one slide goes on on the next: look/slides.js.
+
+Where this cut fails, the chapter's author writes a cell's slides in its metadata (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
 
 import base64
 import html
+import math
 import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from chapter_page import FENCE, kept_picture, together, unguessed
+from chapter_page import FENCE, IN_A_NOTEBOOK, kept_picture, together, unguessed
 from formulas import shown
 from nbformat import NotebookNode
 from reference_pages import defined
@@ -29,13 +32,19 @@ from exercises_tests.tools.course_map import question
 SUMMARY = "What we learned"
 LEAD = 400  # letters of the sentences that lead to a formula, a table, a list or, with its own, a guess
 WORDS = 60  # that a slide of sentences has, if they are more than one paragraph's
+FEW = 28  # words that have no slide of their own where they fit on the one before or after
+FULL = 100  # words that such a slide has with them
 BRIEF = 80  # letters of a definition that needs the sentence after it
 SEEN = 240  # letters of those that say what was printed
-LINE = 80  # letters of a printed line that a slide takes
+LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
+JOINED = ("said", "formula", "text", "printed", "section")  # the kinds below which a few words can stand
+ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
+BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
+HEADING = re.compile(r"(#{1,6}) (.*)")
 UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
 CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
@@ -60,6 +69,24 @@ def _reader():
 
 def inline(text: str) -> str:
     return re.sub(r"^<p>|</p>\s*$", "", as_html(" ".join(text.split())).strip())
+
+
+def length(text: str) -> int:
+    """Return the words of HTML, a row of a table or a formula counted as a line's."""
+    rows = len(re.findall(r"<tr|<math|<span|<li", text))
+    return len(re.sub(r"<math.*?</math>|<[^>]*>", " ", text, flags=re.DOTALL).split()) + 4 * rows
+
+
+def aloud(found: re.Match) -> str:
+    """Return a number as one says it: 5.025 as 5.0, 68.18 as 68, 1.065 as 1.07."""
+    number = found[0]
+    if number == "1":
+        return "1.0"
+    if len(number.replace(".", "").lstrip("0")) <= 3:
+        return number
+    value = float(number)
+    digits = 3 if number.lstrip("0.").startswith("1") else 2
+    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
 
 
 def sentences(text: str) -> list[str]:
@@ -123,6 +150,16 @@ def blocks(source: str) -> list[str]:
     return found
 
 
+def authored(cell: NotebookNode) -> str | None:
+    """Return what a chapter's author wants to stand on the slides of a cell; None where they are cut from the cell."""
+    return cell.metadata.get("course", {}).get("slide")
+
+
+def written(text: str) -> list[str]:
+    """Return the slides of what an author wrote, which a line of three hyphens parts."""
+    return [part.strip() for part in re.split(r"^---$", text, flags=re.MULTILINE) if part.strip()]
+
+
 @dataclass
 class Slide:
     """One slide: its title and body are HTML, its notes are the chapter's text."""
@@ -145,8 +182,11 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
     deck = Deck(pictures, question(chapter))
     stubs = {cell.get("id"): cell.source for cell in chapter.notebook.cells if "exercise" in tags(cell)}
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
+        said = authored(cell)
+        if cell.cell_type == "markdown" and said is None:
             deck.text(cell.source)
+        elif said is not None:
+            deck.written(said, cell.source if cell.cell_type == "markdown" else "")
         elif "prediction" in tags(cell):
             deck.guess()
         elif cell.get("id") in stubs:
@@ -156,7 +196,23 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
         if deck.heading == SUMMARY:
             break
     deck.slides[-1].notes += deck.waiting
+    told_apart(deck.slides)
     return deck.slides
+
+
+def told_apart(slides: list[Slide]) -> None:
+    """Say in titles that several slides have what each is about: the words in bold on it, else which one it is."""
+    titles: dict[str, list[Slide]] = {}
+    for slide in slides:
+        if slide.kind in ("said", "text", "formula", "printed", "picture"):
+            titles.setdefault(slide.title, []).append(slide)
+    for title, same in titles.items():
+        used: set[str] = set()
+        for place, slide in enumerate(same if len(same) > 1 else [], 1):
+            bold = next((words for words in BOLD.findall(slide.body) if words.lower() not in used),
+                        f"{place}/{len(same)}")
+            used.add(bold.lower())
+            slide.title = f'{title} <span class="more">· {bold}</span>'
 
 
 class Deck:
@@ -177,24 +233,33 @@ class Deck:
         self.waiting: list[str] = []  # what is said of the next slide
 
     def add(self, slide: Slide) -> Slide:
-        self.pay()
+        self.pay(slide)
         slide.notes += self.waiting
         self.waiting, self.before, self.since, self.whole, self.explained = [], "", "", None, True
         self.slides.append(slide)
         self.opening = False
         return slide
 
-    def pay(self) -> None:
-        """Make slides of the sentences that a slide needs to be understood, few on each."""
-        owed, self.owed, held = self.owed, [], 0
-        for said, notes in owed:
-            words = len(said.split())
-            if not held or held + words > WORDS:
-                self.slides.append(Slide("said", self.heading))
-                held = 0
-            self.slides[-1].body += as_html(said)
-            self.slides[-1].notes += notes
-            held += words
+    def pay(self, coming: Slide | None = None) -> None:
+        """Put the sentences that a slide needs to be understood before it, as few slides as they need."""
+        owed, self.owed, first, space = self.owed, [], len(self.slides), 0
+        if coming and (coming.kind == "guess" or coming.kind in ("formula", "text") and coming.title == self.heading):
+            space = WORDS if coming.kind == "guess" else FULL
+        for place, (said, notes) in enumerate(owed):
+            last, words = self.slides[-1] if self.slides else None, len(said.split())
+            if last and len(self.slides) > first:
+                room = WORDS if words > FEW else FULL
+            else:
+                joins = words <= FEW and last and last.kind in JOINED
+                room = (WORDS if last.kind == "section" else FULL * (last.title == self.heading)) if joins else 0
+            if last and length(last.body) + words <= room:
+                last.body += as_html(said)
+                last.notes += notes
+            elif words <= FEW and place == len(owed) - 1 and coming and length(coming.body) + words <= space:
+                coming.body = as_html(said) + coming.body
+                coming.notes += notes
+            else:
+                self.slides.append(Slide("said", self.heading, as_html(said), notes=list(notes)))
 
     # Text
 
@@ -202,7 +267,7 @@ class Deck:
         self.before = self.since = ""
         parts = blocks(source)
         for block, after in zip(parts, [*parts[1:], ""], strict=True):
-            if heading := re.match(r"(#{1,6}) (.*)", block):
+            if heading := HEADING.match(block):
                 if self.heading == SUMMARY:
                     return
                 self.headed(len(heading[1]), heading[2])
@@ -219,6 +284,50 @@ class Deck:
                 self.add(Slide(kind, self.heading, as_html(f"{before}\n\n{block}")))
             else:
                 self.said(block, bool(PREDICT.match(after) or SHOWN.match(after)))
+
+    def written(self, text: str, source: str) -> None:
+        """Make the slides that an author wrote instead of this cell's: its headings keep theirs, its text is spoken."""
+        self.before = self.since = ""
+        spoken, parts = [], written(text)
+        for block in blocks(source):
+            if heading := HEADING.match(block):
+                if not any(part.startswith(block) for part in parts):
+                    self.headed(len(heading[1]), heading[2])
+            elif not block.startswith("<details"):
+                spoken.append(block)
+                self.terms |= {term for term, _ in defined(block)}
+                asked = PREDICT.match(block)
+                self.asking = asked[1] if asked else block if "?" in block else self.asking
+        for place, part in enumerate(parts):
+            self.stands(part)
+            self.part(part, source)
+            self.slides[-1].notes += spoken if not place else []
+        if not parts:
+            (self.waiting if self.slides[-1].kind == "exercise" else self.slides[-1].notes).extend(spoken)
+        self.opening, self.explained = False, True
+
+    def part(self, part: str, source: str) -> None:
+        """Make one slide that an author wrote, or put it below what the slide before shows."""
+        titled, whole = HEADING.match(part), self.whole
+        title, body = (titled[2], part[titled.end():]) if titled else (self.heading, part.removeprefix("..."))
+        body = body.strip()
+        if titled and titled[0] in blocks(source):
+            self.headed(len(titled[1]), title)
+            self.slides[-1].body += as_html(body)
+            return
+        if part.startswith("...") and (whole or self.slides[-1].kind != "exercise"):  # no answer below an exercise
+            self.slides[-1].body += as_html(body)
+        elif asked := PREDICT.match(body):
+            self.ask(asked[1])
+        elif rule := RULE.fullmatch(body):
+            self.add(Slide("rule", inline(rule[1])))
+        elif titled and title.endswith("?"):
+            self.add(Slide("guess", inline(title), as_html(body), over="A question"))
+        else:
+            shown = [block for block in blocks(body) if SHOWN.match(block)]
+            kind = "said" if not shown else "formula" if all(one.startswith("$$") for one in shown) else "text"
+            self.add(Slide(kind, inline(title) if titled else title, as_html(body)))
+        self.whole = whole  # of an exercise, until its stub comes
 
     def headed(self, level: int, heading: str) -> None:
         if level == 1:
@@ -295,19 +404,21 @@ class Deck:
 
     def ask(self, asked: str) -> None:
         """Make the slide of a guess, with what was said directly before it, if there is room."""
-        before = lead(self.before, LEAD - len(asked))
-        self.question = self.put("Your guess", before if len(before) + len(asked) < LEAD else "", asked).title
+        if before := " ".join(one for one in sentences(lead(self.before, LEAD)) if one and not CELLS.search(one)):
+            self.stands(before)
+            self.owed.append((before, []))
+        self.question = self.put("Your guess", asked).title
         self.slides[-1].notes.append(asked)
         self.asked = True
 
-    def put(self, over: str, before: str, asked: str) -> Slide:
-        """Make a slide that asks: the last question is its title, and what leads to it stands below."""
+    def put(self, over: str, asked: str) -> Slide:
+        """Make a slide that asks: the last question is its title, and what leads to it in its own text below."""
         said = sentences(asked)
         places = [place for place, one in enumerate(said) if one.rstrip("*_").endswith("?")]
         question = inline(said.pop(places[-1])) if places else "What do you expect?"
-        shown = [" ".join(one for one in part if not CELLS.search(one)) for part in (sentences(before), said)]
-        self.stands(" ".join(shown))
-        return self.add(Slide("guess", question, as_html("\n\n".join(shown)), over=over))
+        shown = " ".join(one for one in said if not CELLS.search(one))
+        self.stands(shown)
+        return self.add(Slide("guess", question, as_html(shown), over=over))
 
     # Code and what it puts out
 
@@ -324,7 +435,8 @@ class Deck:
         said, found = "", together(cell.get("outputs", []))
         asks = any(one.endswith("?") and "guess" not in one for one in sentences(self.before)[-3:])
         if found and asks and not any("no guess" in output.get("text", "") for output in found):
-            self.put("A question", "", lead(self.since))
+            self.put("A question", lead(self.since))
+        code = IN_A_NOTEBOOK.sub("", cell.source)
         for output in found:
             data = output.get("data", {})
             if output.get("name") == "stderr":
@@ -333,15 +445,15 @@ class Deck:
                 written = output.get("text") or data.get("text/plain", "")
                 said += re.sub(r"^.*\r(?!\n)", "", written, flags=re.MULTILINE).rstrip("\n") + "\n" * bool(written)
                 continue
-            self.printed(said, cell.source)
+            self.printed(said, code)
             said, title = "", ""
             if FRAMES in data:
-                self.panel(data[FRAMES], cell.source)
+                self.panel(data[FRAMES], code)
             for alt, png, caption in PICTURE.findall(data.get("text/html", "")) if FRAMES not in data else []:
                 title = caption or title
                 if png:
-                    self.picture(title, [(alt, png)], cell.source)
-        self.printed(said, cell.source)
+                    self.picture(title, [(alt, png)], code)
+        self.printed(said, code)
 
     def picture(self, title: str, drawn: list[tuple[str, str]], code: str) -> None:
         """Make a slide of a picture, or of the steps of one."""
@@ -368,7 +480,7 @@ class Deck:
         slide = Slide("printed", self.heading, code=code)
         if known := re.search(r"^no guess +(.*)\n?", said, re.MULTILINE):
             said = said.replace(known[0], "", 1)
-            number = re.sub(r"^([^\d:]*\w) (?=-?[\d.])", r"\1: ", known[1])
+            number = ROUGH.sub(aloud, re.sub(r"^([^\d:]*\w) (?=-?[\d.])", r"\1: ", known[1]))
             slide.kind, slide.title, slide.over = "answer", html.escape(number[0].upper() + number[1:]), self.question
             self.question = self.heading  # what else is compared answers no guess
         lines = [f"<span>{html.escape(line) or ' '}</span>" for line in narrow(unguessed(said).rstrip().splitlines())]

@@ -95,8 +95,10 @@ def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened
     page = opened(*slides, steps=2, how="?print-pdf")
     pages = page.locator(".pdf-page")
     assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
-    sizes = page.locator(".slide-number-pdf").evaluate_all("all => all.map(one => getComputedStyle(one).fontSize)")
-    assert sizes == ["28px"] * pages.count()
+    numbers = page.locator(".slide-number-pdf").evaluate_all(
+        "all => all.map(one => [getComputedStyle(one).fontSize, getComputedStyle(one).color == 'rgb(255, 255, 255)'])")
+    assert numbers == [["22px", kind == "section"] for kind in pages.evaluate_all(
+        "all => all.map(one => one.querySelector('section').classList[0])")]
 
 
 def test_what_goes_on_leaves_no_row_alone(opened):
@@ -136,3 +138,20 @@ def test_an_upright_phone_shows_a_whole_slide_in_letters_that_can_be_read(opened
         "one => parseFloat(getComputedStyle(one).fontSize) * Reveal.getScale()")
     box = page.locator("section.present").bounding_box()
     assert shown >= 15 and box["x"] >= 0 and box["x"] + box["width"] <= 391
+
+
+def test_the_speaker_sees_the_next_picture_and_the_step(opened):
+    page = opened(("text", "One", "A sentence."), ("picture", "Two", '<img alt="next">'), steps=2)
+    with page.expect_popup() as popup:
+        page.keyboard.press("s")
+    assert popup.value.locator("#ahead img").get_attribute("alt") == "next"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    popup.value.get_by_text("2 of 2, step 2 of 3").wait_for()
+
+
+def test_a_key_makes_the_slides_dark(opened):
+    page = opened(("text", "One", "A sentence."))
+    page.keyboard.press("d")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    assert page.locator(".present p").evaluate("one => getComputedStyle(one).color") == "rgb(228, 230, 234)"

@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
 // get smaller than that before they break, because a column that breaks cannot be read at all.
-const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 32};
+const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 40};
 const SMALL = 28, PRINTED = 20, PHONE = 36;
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
@@ -76,7 +76,11 @@ function speak() {
   }
   page.getElementById("said").innerHTML = (spoken === at ? "" : "<p><em>From the slide before:</em></p>")
       + spoken.querySelector(".notes").innerHTML;
-  page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`;
+  const steps = at.querySelectorAll(".fragment"), shown = at.querySelectorAll(".fragment.visible").length;
+  page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`
+      + (steps.length ? `, step ${shown + 1} of ${steps.length + 1}` : "");
+  const picture = next?.querySelector("img");
+  page.getElementById("ahead").innerHTML = picture ? picture.outerHTML : "";
   speaker.scrollTo(0, 0);
 }
 function open_speaker() {
@@ -84,10 +88,11 @@ function open_speaker() {
   if (!speaker) return;
   speaker.document.title = `Notes: ${document.title}`;
   speaker.document.body.innerHTML = `<style>
-    body { font: 22px/1.5 system-ui, sans-serif; margin: 24px; max-width: 42em; }
+    body { font: 22px/1.5 system-ui, sans-serif; margin: 24px; max-width: 60em; }
     h1 { font-size: 28px; margin: 0; } header { color: #667; } code, pre { font-size: 18px; } table { font-size: 18px; }
+    #ahead img { max-width: 320px; max-height: 180px; float: right; margin: 0 0 8px 16px; border: 1px solid #ccd; }
     </style><header><span id="place"></span> · <span id="clock"></span> · next: <span id="next"></span></header>
-    <h1 id="now"></h1><div id="said"></div>`;
+    <div id="ahead"></div><h1 id="now"></h1><div id="said"></div>`;
   speaker.document.addEventListener("keydown", (key) => {
     if (["ArrowRight", " ", "PageDown"].includes(key.key)) Reveal.next();
     if (["ArrowLeft", "PageUp"].includes(key.key)) Reveal.prev();
@@ -109,6 +114,8 @@ document.fonts.load('30px "STIX Two Math"').then(() => {
   Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
                      margin: 0, center: false, hash: true, slideNumber: "c/t",
                      controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
-  Reveal.on("slidechanged", speak);
+  ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
+  Reveal.addKeyBinding({keyCode: 68, key: "D", description: "Dark, for a dark room"},
+                       () => document.documentElement.classList.toggle("dark"));
   Reveal.addKeyBinding({keyCode: 83, key: "S", description: "Speaker's notes"}, open_speaker);
 });
