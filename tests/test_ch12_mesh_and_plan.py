@@ -123,13 +123,13 @@ def test_what_each_bet_costs():
     days = {one.cp: 60 * found.of(one).seconds / found.of(META).seconds for one in bets}
     by = {cp: [ratio_of(pair) for pair in pairs if pair[0].layout.cp == cp] for cp in (2, 4, 8, 16)}
     assert {cp: len(one) for cp, one in by.items()} == {2: 6, 4: 2, 8: 2, 16: 1}
-    assert [round(one, 2) for one in (min(by[2]), max(by[2]), *by[4])] == [0.96, 1.21, 1.22, 1.31]
+    assert [round(one, 2) for one in by[4]] == [1.22, 1.31]
     assert sum(ratio_of(pair) > 1 for pair in pairs) == 10
     four = [row for row, _ in pairs if row.layout.cp == 4]
-    assert all("torchtitan" in row.source and row.sequence == 4 * 32768 for row in four)
+    assert all("torchtitan" in row.source and row.recipe.dtype == "fp8" for row in four)
     assert metas[0].sequence == 16 * 8192 and 8192 // bets[2].cp == 2048
     assert [round(days[cp], 1) for cp in (1, 2, 4)] == [60, 59.4, 56.7]
-    assert [round(days[4] * one) for one in by[4]] == [69, 74] and round(days[4] * by[16][0], 1) == 59.6
+    assert [round(days[4] * one) for one in by[4]] == [69, 74]
     parts = [[round(1000 * getattr(found.of(one).step, part)) for part in ("bubble", "tensor", "context", "data")]
              for one in bets]  # fmt: skip
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 328], [322, 282, 0, 433]]
@@ -182,6 +182,9 @@ def test_eight_layouts_are_left_without_context_ranks_and_metas_is_the_fastest_o
     eight = [planning.layout_memory(LLAMA, planning.Layout(8, 1, 8, 256, chunks=chunks, zero=2), 2048, 8192).total
              for chunks in (1, 2, 4, 8, 16)]  # fmt: skip
     assert all(total > 82e9 for total in eight)
+    assert forwards_in_flight(16, 0, 8, 32) == 17.875  # rounds to 17.9
+    bold = planning.layout_memory(LLAMA, planning.Layout(4, 4, 16, 64, chunks=8, zero=2), 2048, 8192)
+    assert (round(812 / 64 + 537 / 16), round(bold.total / 1e9)) == (46, 54)  # at the whiteboard, and counted
     room = planning.layout_memory(LLAMA, META, 2048, 8192)
     assert round((room.gradients + room.optimizer + room.working) / 1e9) == 2
 
@@ -212,9 +215,14 @@ def test_the_step_by_hand():
     assert (round(sent["dp"] / 1e9), round(sent["tp"] / sent["dp"])) == (19, 13)
     mine = solutions.step_seconds(16, 16, 8, computing / 16, step.tensor / 16, 0.25)
     assert mine == pytest.approx(step.seconds, rel=0.01)
-    inputs = ((16, 16, 8, 5.22 / 16, 0.65 / 16, 0.25), (16, 16, 4, 5.22 / 16, 0.65 / 16, 0.25),
-              (32, 16, 8, 5.22 / 32, 0.66 / 32, 0.25), (32, 16, 8, 5.22 / 32, 0.28 / 32, 0.29))  # fmt: skip
-    assert [round(solutions.step_seconds(*one), 2) for one in inputs] == [6.56, 7.25, 6.35, 6.0]
+    inputs = ((16, 16, 8, 5.22 / 16, 0.65 / 16, 0.25), (32, 16, 8, 5.22 / 32, 0.66 / 32, 0.25 + 0.13),
+              (32, 16, 8, 5.22 / 32, 0.28 / 32, 0.29 + 0.18))  # fmt: skip
+    by_hand = [solutions.step_seconds(*one) for one in inputs]
+    assert [round(one, 2) for one in by_hand] == [6.56, 6.48, 6.18]
+    more = [one.seconds - hand for one, hand in zip((step, halfway, bold), by_hand, strict=True)]
+    assert min(more) > 0.05 and max(more) < 0.1  # what the library adds
+    assert round(by_hand[0] / by_hand[2], 2) == 1.06 == round(step.seconds / bold.seconds, 2)
+    assert round(0.29 - 2 / 3 * (computing + bold.tensor) / 32, 2) == 0.18  # what is left of the first scatter
     scatter, gather = (collective(kind, 128, 1, size * own, DGX_H100)
                        for kind, size in (("reduce_scatter", 4), ("all_gather", 2)))  # fmt: skip
     table = [(one, hidden, one - hidden) for one, hidden in ((scatter, 2 / 3 * half), (gather, half / 3))]
@@ -285,6 +293,7 @@ def test_the_errors_of_the_text():
     dense = of["Meta, NVIDIA: H100"]
     assert percent([row for row in dense if row.layout.cp == 1]) == (-10, 4)
     assert percent([row for row in dense if row.layout.cp > 1]) == (-16, -2)
+    assert round(statistics.stdev(row.error for row in dense if row.layout.cp == 1), 2) == 0.07
     h100 = [row for row in others if "H100" in row.node.gpu.name and not row.shape.experts and row.layout.cp > 1]
     assert percent(h100) == (-47, -2)
     alone = [row for row in of["torchtitan, fp8"] if row.layout.cp == 1]

@@ -150,6 +150,7 @@ def test_more_stages_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
     words = words_of(ax.figure)
     assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights, gradients" in words
     assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights, gradients" in words
+    assert "80.4 GB can be used" in texts(ax)
 
 
 def test_the_plan_is_coloured_by_whether_there_are_context_ranks():

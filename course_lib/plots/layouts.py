@@ -34,6 +34,7 @@ from course_lib.plots.canvas import (
 from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, TENSOR
 
 PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+SHOWN = 81_559 * 2**20  # bytes of an H100, as nvidia-smi shows them
 COMPUTING = ("products", "attention", "memory")
 PARTS = {  # of a step: the fields of a `Step` that are drawn as one
     "computing": (COMPUTE, COMPUTING),
@@ -122,6 +123,7 @@ def under_way(
     """Draw what a rank holds with more and more stages: a bar of GB, its activations cut into micro-batches."""
     ax = new_axes(ax, 1.5 + 0.75 * len(stages))
     told, most = [], 0.0
+    usable = SHOWN / 1e9 * (1 - KEPT_FREE)
     for place, pp in enumerate(stages):  # all with as many micro-batches as stages
         chunks = 8 if pp > 1 else 1
         room = layout_memory(shape, Layout(tp=8, pp=pp, dp=batch // pp, chunks=chunks, zero=2), batch, sequence)
@@ -130,7 +132,7 @@ def under_way(
         ax.barh([place] * pp, held / pp, 0.5, [held / pp * micro for micro in range(pp)], color=ACTIVATIONS,
                 edgecolor="white", linewidth=1.2)  # fmt: skip
         ax.barh(place, rest, 0.5, held, color=WEIGHTS, edgecolor="white", linewidth=1.2)
-        edge = held + rest + (4 if held + rest < 80 else 0)  # past the line
+        edge = held + rest + (4 if held + rest < usable else 0)  # past the line
         ax.text(edge, place, f" {held + rest:.0f} GB", va="center", fontsize=SMALLEST, weight="bold")
         ax.text(0, place - 0.29, f"{layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}: {held:.0f} GB",
                 va="bottom", fontsize=SMALLEST)  # fmt: skip
@@ -139,8 +141,9 @@ def under_way(
         told.append(f"{head}: {layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}, {held:.0f} GB of activations "
                     f"and {rest:.0f} GB of weights, gradients, optimizer and logits")  # fmt: skip
         most = max(most, held + rest)
-    ax.axvline(80, color=LIMIT, linestyle="--", linewidth=1.6)
-    ax.text(81.5, len(stages) - 0.62, "an H100 has 80 GB", color=LIMIT, fontsize=SMALLEST, va="center")
+    ax.axvline(usable, color=LIMIT, linestyle="--", linewidth=1.6)
+    ax.text(usable + 1.5, len(stages) - 0.62, f"{usable:.1f} GB can be used", color=LIMIT, fontsize=SMALLEST,
+            va="center")  # fmt: skip
     ax.set_yticks(range(len(stages)), [f"{pp} stage{'s' if pp > 1 else ''}" for pp in stages])
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.12 * most), ylim=(len(stages) - 0.4, -0.75))

@@ -728,6 +728,12 @@ def step_without_tensor(microbatches, pp, chunks, compute, tensor, gradients):
     return right_step_by_parts(microbatches, pp, chunks, compute, 0, gradients)
 
 
+@wrong("step_seconds", "bubble-tensor", "bubble of compute only", earned=0)
+def step_with_a_bubble_of_compute(microbatches, pp, chunks, compute, tensor, gradients):
+    step = right_step_by_parts(microbatches, pp, chunks, compute, tensor, gradients)
+    return step - (pp - 1) / chunks * tensor
+
+
 @wrong("step_seconds", "not-hidden", "adds all of the gradients' time", earned=0)
 def step_with_all_gradients(microbatches, pp, chunks, compute, tensor, gradients):
     return right_step_by_parts(microbatches, pp, chunks, compute, tensor, 0) + gradients
