@@ -60,6 +60,16 @@ def test_lab_notices_a_change_without_a_new_version_number(working, capsys):
     assert "make update" in capsys.readouterr().out
 
 
+def test_a_new_slide_makes_no_copy_older(working, capsys):
+    course, _ = working
+    path = course / "notebooks" / f"{NAME}.ipynb"
+    changed = nbformat.read(path, as_version=4)
+    changed.cells[0].metadata["course"] = {"slide": "Short."}
+    nbformat.write(changed, path)
+    main(["lab", "--copy-only"], course)
+    assert "make update" not in capsys.readouterr().out
+
+
 def test_lab_leaves_a_broken_copy_alone_and_says_so(working, capsys):
     course, copy = working
     copy.write_text("{broken")

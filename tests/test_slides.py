@@ -12,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from test_book import MAKERS, MODULES, QUESTION, course_with
 
-from exercises_tests.tools.chapters import find
+from exercises_tests.tools.chapters import chapters, find
 
 
 @pytest.fixture(autouse=True)
@@ -324,3 +324,71 @@ def test_a_sentence_in_bold_has_what_it_points_to(docs, root):
 
 def test_a_number_stays_with_its_unit(docs):
     assert "6\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}85\N{NO-BREAK SPACE}µs" in docs("deck").as_html("It is 6 × 85 µs.")
+
+
+def own(text: str, slide: str):
+    return new_markdown_cell(text, id="own", metadata={"course": {"slide": slide}})
+
+
+def test_what_an_author_wrote_stands_on_the_slides_and_the_text_is_spoken(docs, root):
+    text = "A **total** is the sum. It is long."
+    said, listed = cut(docs, root, own(text, "In short: *sum*.\n---\n## Who\n\n- all"))[-2:]
+    assert (said.kind, said.title, said.body) == ("said", "Words", "<p>In short: <em>sum</em>.</p>\n")
+    assert (listed.kind, listed.title) == ("text", "Who") and "<li>all</li>" in listed.body
+    assert "It is long." in said.spoken and listed.spoken == ""
+
+
+def test_an_empty_slide_leaves_the_text_to_the_notes(docs, root):
+    last = cut(docs, root, own("**A sentence in bold, all of it.** More.", ""))[-1]
+    assert (last.kind, last.body) == ("section", "") and "More." in last.spoken
+
+
+def test_what_begins_with_dots_stands_below_what_the_slide_before_shows(docs, root):
+    slides = cut(docs, root, printed("10\n"), own("## Next\n\nIt goes on.", "... Four ranks."))
+    assert (slides[-1].title, slides[-1].body) == ("Next", "<p>Four ranks.</p>\n")
+    assert cut(docs, root, printed("10\n"), own("Long.", "... Ten."))[-1].body.endswith("</pre><p>Ten.</p>\n")
+
+
+def test_a_heading_of_the_cell_stands_where_the_author_puts_it(docs, root):
+    said, section = cut(docs, root, own("It ends.\n\n## Next\n\nMore.", "An end.\n---\n## Next\n\nA start."))[-2:]
+    assert (said.title, said.body) == ("Words", "<p>An end.</p>\n")
+    assert (section.kind, section.title, section.body) == ("section", "Next", "<p>A start.</p>\n")
+
+
+def test_an_author_words_a_guess_and_its_answer_stands_under_it(docs, root):
+    guess, answer = cut(docs, root, own(ASK.source, "**Predict.** Four pick. How many?"), FIELD, printed(MEASURED))[-2:]
+    assert (guess.kind, guess.title, guess.body) == ("guess", "How many?", "<p>Four pick.</p>\n")
+    assert answer.over == "How many?"
+
+
+def test_a_guess_that_the_author_leaves_alone_is_cut_from_the_text(docs, root):
+    guess = cut(docs, root, own(ASK.source, "Apples grow."), FIELD)[-1]
+    assert (guess.kind, guess.title) == ("guess", "How many apples?")
+
+
+def test_an_output_can_have_no_slide(docs, root):
+    shown = printed("10\n")
+    shown.metadata["course"] = {"slide": ""}
+    assert cut(docs, root, shown)[-1].kind == "section"
+
+
+def test_an_exercise_keeps_its_slide_and_its_signature(docs, root):
+    stub = new_code_cell("def total(dist):\n    ...", id="total", metadata={"tags": ["exercise"]})
+    slide = cut(docs, root, own(EXERCISE, "... *4 points*\n\nReturn the sum."), stub)[-1]
+    assert slide.title == "Exercise: <code>total</code>" and "nobody waits" not in slide.body
+    places = [slide.body.index(part) for part in ("4 points", "def total(", "Return the sum.")]
+    assert places == sorted(places)
+
+
+def test_what_follows_an_exercise_does_not_stand_on_its_slide(docs, root):
+    stub = new_code_cell("def total(dist):\n    ...", id="total", metadata={"tags": ["exercise"]})
+    task, after = cut(docs, root, new_markdown_cell(EXERCISE, id="text"), stub, own("Long.", "... It was B."))[-2:]
+    assert "It was B." not in task.body and after.body == "<p>It was B.</p>\n"
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_what_authors_wrote_fits_its_slides(docs, chapter):
+    deck = docs("deck")
+    for cell in chapter.notebook.cells:
+        for part in deck.written(deck.authored(cell) or ""):
+            assert len(part) <= 420 and part.count("\n") <= 14, f"too long for a slide, cell {cell['id']}: {part}"

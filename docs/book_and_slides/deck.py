@@ -6,6 +6,8 @@ and lists with the sentences that lead to them, whole exercises, the summary. Of
 needs: how the chapter and each section begin, each sentence that defines a term (the glossary's rule), a question that
 the next picture answers. The rest becomes notes, those of the next slide from where the text points to a cell.
 What follows the summary stays in the book. What is too long for one slide goes on on the next: look/slides.js.
+
+Where this cut fails, the chapter's author writes a cell's slides in its metadata (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
+HEADING = re.compile(r"(#{1,6}) (.*)")
 UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
 CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
@@ -123,6 +126,16 @@ def blocks(source: str) -> list[str]:
     return found
 
 
+def authored(cell: NotebookNode) -> str | None:
+    """Return what a chapter's author wants to stand on the slides of a cell; None where they are cut from the cell."""
+    return cell.metadata.get("course", {}).get("slide")
+
+
+def written(text: str) -> list[str]:
+    """Return the slides of what an author wrote, which a line of three hyphens parts."""
+    return [part.strip() for part in re.split(r"^---$", text, flags=re.MULTILINE) if part.strip()]
+
+
 @dataclass
 class Slide:
     """One slide: its title and body are HTML, its notes are the chapter's text."""
@@ -145,8 +158,11 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
     deck = Deck(pictures, question(chapter))
     stubs = {cell.get("id"): cell.source for cell in chapter.notebook.cells if "exercise" in tags(cell)}
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
+        said = authored(cell)
+        if cell.cell_type == "markdown" and said is None:
             deck.text(cell.source)
+        elif said is not None:
+            deck.written(said, cell.source if cell.cell_type == "markdown" else "")
         elif "prediction" in tags(cell):
             deck.guess()
         elif cell.get("id") in stubs:
@@ -202,7 +218,7 @@ class Deck:
         self.before = self.since = ""
         parts = blocks(source)
         for block, after in zip(parts, [*parts[1:], ""], strict=True):
-            if heading := re.match(r"(#{1,6}) (.*)", block):
+            if heading := HEADING.match(block):
                 if self.heading == SUMMARY:
                     return
                 self.headed(len(heading[1]), heading[2])
@@ -219,6 +235,50 @@ class Deck:
                 self.add(Slide(kind, self.heading, as_html(f"{before}\n\n{block}")))
             else:
                 self.said(block, bool(PREDICT.match(after) or SHOWN.match(after)))
+
+    def written(self, text: str, source: str) -> None:
+        """Make the slides that an author wrote instead of this cell's: its headings keep theirs, its text is spoken."""
+        self.before = self.since = ""
+        spoken, parts = [], written(text)
+        for block in blocks(source):
+            if heading := HEADING.match(block):
+                if not any(part.startswith(block) for part in parts):
+                    self.headed(len(heading[1]), heading[2])
+            elif not block.startswith("<details"):
+                spoken.append(block)
+                self.terms |= {term for term, _ in defined(block)}
+                asked = PREDICT.match(block)
+                self.asking = asked[1] if asked else block if "?" in block else self.asking
+        for place, part in enumerate(parts):
+            self.stands(part)
+            self.part(part, source)
+            self.slides[-1].notes += spoken if not place else []
+        if not parts:
+            (self.waiting if self.slides[-1].kind == "exercise" else self.slides[-1].notes).extend(spoken)
+        self.opening, self.explained = False, True
+
+    def part(self, part: str, source: str) -> None:
+        """Make one slide that an author wrote, or put it below what the slide before shows."""
+        titled, whole = HEADING.match(part), self.whole
+        title, body = (titled[2], part[titled.end():]) if titled else (self.heading, part.removeprefix("..."))
+        body = body.strip()
+        if titled and titled[0] in blocks(source):
+            self.headed(len(titled[1]), title)
+            self.slides[-1].body += as_html(body)
+            return
+        if part.startswith("...") and (whole or self.slides[-1].kind != "exercise"):  # no answer below an exercise
+            self.slides[-1].body += as_html(body)
+        elif asked := PREDICT.match(body):
+            self.ask(asked[1])
+        elif rule := RULE.fullmatch(body):
+            self.add(Slide("rule", inline(rule[1])))
+        elif titled and title.endswith("?"):
+            self.add(Slide("guess", inline(title), as_html(body), over="A question"))
+        else:
+            shown = [block for block in blocks(body) if SHOWN.match(block)]
+            kind = "said" if not shown else "formula" if all(one.startswith("$$") for one in shown) else "text"
+            self.add(Slide(kind, inline(title) if titled else title, as_html(body)))
+        self.whole = whole  # of an exercise, until its stub comes
 
     def headed(self, level: int, heading: str) -> None:
         if level == 1:

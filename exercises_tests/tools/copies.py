@@ -230,8 +230,17 @@ def stamped(notebook: NotebookNode, chapter: Chapter) -> NotebookNode:
 
 
 def digest_of(notebook: NotebookNode) -> str:
-    return digest(json.dumps([(cell.get("id"), cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells],
-                             sort_keys=True))
+    return digest(json.dumps([(cell.get("id"), cell.cell_type, cell.source, learners(cell.metadata))
+                              for cell in notebook.cells], sort_keys=True))
+
+
+def learners(metadata: dict) -> dict:
+    """Return a cell's metadata without what stands on a slide: no copy is older because a slide is newer."""
+    course = metadata.get("course")
+    if not isinstance(course, dict) or "slide" not in course:
+        return metadata
+    kept = {key: value for key, value in course.items() if key != "slide"}
+    return {key: value for key, value in metadata.items() if key != "course"} | ({"course": kept} if kept else {})
 
 
 def digest(text: str) -> str:
