@@ -397,12 +397,12 @@ def test_an_output_can_have_no_slide(docs, root):
     assert cut(docs, root, shown)[-1].kind == "section"
 
 
-def test_an_exercise_keeps_its_slide_and_its_signature(docs, root):
+def test_an_exercise_stands_whole_on_its_slide_whatever_an_author_wrote_for_its_cell(docs, root):
     stub = new_code_cell("def total(dist):\n    ...", id="total", metadata={"tags": ["exercise"]})
-    slide = cut(docs, root, own(EXERCISE, "... *4 points*\n\nReturn the sum."), stub)[-1]
-    assert slide.title == "Exercise: <code>total</code>" and "nobody waits" not in slide.body
-    places = [slide.body.index(part) for part in ("4 points", "def total(", "Return the sum.")]
-    assert places == sorted(places)
+    said, task = cut(docs, root, own(f"A long story.\n\n{EXERCISE}", "A story."), stub)[-2:]
+    assert said.body == "<p>A story.</p>\n" and "A long story." in said.spoken
+    assert task.title == "Exercise: <code>total</code>" and "def total(" in task.body
+    assert task.body == cut(docs, root, new_markdown_cell(EXERCISE, id="text"), stub)[-1].body
 
 
 def test_what_follows_an_exercise_does_not_stand_on_its_slide(docs, root):

@@ -30,6 +30,7 @@ from exercises_tests.tools.chapters import Chapter, tags
 from exercises_tests.tools.course_map import question
 
 SUMMARY = "What we learned"
+EXERCISE = "### Exercise: "
 LEAD = 400  # letters of the sentences that lead to a formula, a table, a list or, with its own, a guess
 WORDS = 60  # that a slide of sentences has, if they are more than one paragraph's
 FEW = 28  # words that have no slide of their own where they fit on the one before or after
@@ -186,7 +187,10 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
         if cell.cell_type == "markdown" and said is None:
             deck.text(cell.source)
         elif said is not None:
-            deck.written(said, cell.source if cell.cell_type == "markdown" else "")
+            text, exercise, task = cell.source.partition(EXERCISE) if cell.cell_type == "markdown" else ("", "", "")
+            deck.written(said, text)
+            if exercise:  # whoever says it in fewer words leaves out a promise
+                deck.text(exercise + task)
         elif "prediction" in tags(cell):
             deck.guess()
         elif cell.get("id") in stubs:
