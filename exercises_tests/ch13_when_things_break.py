@@ -586,7 +586,8 @@ def _found(answer: Any, what: str, dumps: Dumps, want: tuple | None) -> None:
     lowest = min(one["collective_seq_id"] for found in dumps.values() for one in found)
     case.expect(number == want[0] or number != lowest,
         f"it says collective {number}, which is only the first in the dumps and is completed: the recorder keeps the "
-        "last few, look at the states", "first-kept")  # fmt: skip
+        "last few, so a rank without an entry may have completed it, too. Take the lowest number of an entry whose "
+        "state is not completed", "first-kept")  # fmt: skip
     case.expect(number == want[0] or number not in last.values(),
         f"it says collective {number}, the last that some rank has enqueued; {want[0]} is the first that "
         "somebody has not completed. What comes after it is only a consequence", "last-enqueued")  # fmt: skip

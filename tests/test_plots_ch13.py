@@ -31,6 +31,7 @@ DRAWN = {
     "goodput_over_interval": lambda: plots.goodput_over_interval(MTBF, SAVE, RESTART, POINTS),
     "two_phases": plots.two_phases,
     "save_beside": plots.save_beside,
+    "resharded": lambda: plots.resharded(15, saved=4, ranks=2, lost=[3]),
     "float_bits": lambda: plots.float_bits(-0.0305),
     "float_bits with losses": lambda: plots.float_bits(-0.0305, [2.0] * 30 + [2.5, 2.0]),
     "agents_and_workers": plots.agents_and_workers,
@@ -83,6 +84,13 @@ def test_a_copy_is_safe_only_when_the_disk_is_done():
     places = [text.get_position()[0] for text in ax.texts if text.get_text() == "safe from here"]
     assert len(places) == 2 and places[1] > places[0]  # the asynchronous one later: behind the end of its write
     assert "until then a failure goes back to the save before" in words_of(ax.figure)
+
+
+def test_what_a_missing_file_leaves_old_is_drawn_and_counted():
+    ax = DRAWN["resharded"]()
+    texts = [text.get_text() for text in ax.texts]
+    assert texts.count("old") == 3 and "shard 3: missing" in texts and texts.count("0") == 3  # a number, one padding
+    assert "12 of 15 numbers are replaced" in words_of(ax.figure)
 
 
 def test_each_part_of_a_save_is_named_with_the_crashes_that_it_does_not_survive():

@@ -43,7 +43,10 @@ while step < 8:
     dist.all_reduce(gradient)
     weight, step = weight - 0.1 * gradient / ranks, step + 1
     if rank == 0 and step % 2 == 0:
-        torch.save({"weight": weight, "step": step}, "checkpoint.new")
+        with open("checkpoint.new", "wb") as file:
+            torch.save({"weight": weight, "step": step}, file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace("checkpoint.new", "checkpoint.pt")
 print(f"{me}: done, {step} steps, weight {weight.item():.2f}", flush=True)
 dist.barrier()

@@ -97,6 +97,7 @@ from course_lib.plots.ranks import many_copies, one_model, separate_memories, wh
 from course_lib.plots.rates import rates_over_size
 from course_lib.plots.recorders import recorder_dumps
 from course_lib.plots.replicas import replicas
+from course_lib.plots.resharding import resharded
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
@@ -259,6 +260,7 @@ __all__ = [
     "rates_over_size",
     "recorder_dumps",
     "replicas",
+    "resharded",
     "ring_of_keys",
     "ring_pieces",
     "ring_step",

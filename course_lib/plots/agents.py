@@ -13,7 +13,8 @@ ENDED = "#888888"
 def agents_and_workers(ax: Axes | None = None) -> Axes:
     """Draw a worker that dies and a machine that dies: above the agents the old workers, below them the new ones."""
     ax = sheet(4.2, 41.0, 21.0, ax)
-    ax.set_title("One death ends every worker of the job; a living agent starts new ones", fontsize=TITLE, loc="left")
+    ax.set_title("One death ends every worker of the job; here a living agent starts new ones", fontsize=TITLE,
+                 loc="left")  # fmt: skip
     for x, words in ((0.3, "a worker dies"), (21.9, "a machine dies")):
         ax.text(x, 20.0, words, va="center", fontsize=SMALLEST, weight="bold")
     ax.plot([20.6, 20.6], [0.4, 20.4], color="#BBBBBB", linewidth=1.0)

@@ -667,6 +667,17 @@ def looks_at_the_first_entry(dumps):
     return number, next(found[0]["profiling_name"] for found in dumps.values() if found), []
 
 
+@wrong("find_culprit", "first-kept", "Take the lowest number of an entry whose state is not completed", earned=0)
+def takes_a_lost_entry_for_a_wait(dumps):
+    numbers = sorted({one["collective_seq_id"] for found in dumps.values() for one in found})
+    for number in numbers:
+        done = [rank for rank, found in dumps.items()
+                if any((one["collective_seq_id"], one["state"]) == (number, "completed") for one in found)]  # fmt: skip
+        if len(done) < len(dumps):
+            return number, "nccl:all_reduce", sorted(set(dumps) - set(done))
+    return None
+
+
 def _culprit(dumps, of=_call, also=()):
     waiting = [one["collective_seq_id"] for found in dumps.values() for one in found if one["state"] != "completed"]
     if not waiting:
