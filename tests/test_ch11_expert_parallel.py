@@ -18,6 +18,7 @@ from course_lib.costs import (
     experts_per_rank,
 )
 from course_lib.hardware import H100, H200
+from course_lib.lessons.balance import recorded
 from course_lib.lessons.exchange import exchange
 from course_lib.lessons.expert_strategy import expert_parallel
 from course_lib.lessons.node_trips import crossing, limited
@@ -288,11 +289,18 @@ def test_a_hot_expert_weighs_more_where_a_gpu_has_few():
     assert {ranks: round(load, 2) for ranks, load in loads.items()} == {16: 1.19, 64: 1.75}
 
 
+def test_four_idle_experts_come_back_without_balancing_and_eight_have_nothing_at_the_end():
+    loads = recorded("none", 0)[0].loads
+    assert [expert for expert in range(16) if loads[-1][expert] == 0] == [2, 3, 4, 5, 8, 10, 13, 15]
+    idle = [expert for expert in range(16) if not any(load[expert] for load in loads[2:4])]
+    assert {0, 1, 7, 12} <= set(idle) and all(load[expert] for load in loads[-12:] for expert in (0, 1, 7, 12))
+
+
 def test_an_expert_gets_four_tokens_of_one_gpu_and_more_of_a_group():
     v3 = MODELS["DeepSeek-V3"]
     tokens = {ranks: 128 * ranks * v3.experts_per_token // v3.experts for ranks in (1, 16, 64, 128)}
     assert tokens == {1: 4, 16: 64, 64: 256, 128: 512} and tokens[64] < 295 < tokens[128]
-    assert (math.comb(8, 2), round(math.comb(256, 8) / 1e14)) == (28, 4)
+    assert (math.comb(8, 2), round(math.comb(32, 8) / 1e6, 1)) == (28, 10.5)
     assert round(expert_bytes(v3, 1, width=1) / 1e9) == 654
     assert DEEPEP[5].dispatch / DEEPEP[3].dispatch == pytest.approx(1.12, abs=0.005)
     copies = 8 * 63 / 64
