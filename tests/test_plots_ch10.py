@@ -93,7 +93,8 @@ def test_the_fence_decides_a_small_step_and_the_bytes_a_large_one():
     said = texts(ax)
     assert [one for one in said if "µs" in one and "+" not in one] == ["0.6 µs, the fastest", "1.9 µs", "3.4 µs"]
     assert [
-        one for one in said if "+" in one] == ["0.6 + 59.5 = 60.1 µs", "1.9 + 24.6 = 26.5 µs", "3.4 + 22.6 = 26.0 µs, the fastest"]
+        one for one in said if "+" in one] == [
+        "0.6 + 59.5 = 60.1 µs", "1.9 + 24.6 = 26.5 µs", "3.4 + 22.6 = 26.0 µs, the fastest"]
     bars = [patch.get_width() for patch in ax.patches if patch.get_height() == pytest.approx(0.7)]
     assert [sum(bars[row : row + 3]) for row in (6, 9)] == pytest.approx([0.66, 0.66], rel=1e-6)  # each half's longest
     assert bars[10] == pytest.approx(bars[11])  # half of what LL sends are flags

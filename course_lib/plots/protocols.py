@@ -47,8 +47,8 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
                  for name in COLOURS}  # fmt: skip
         longest, quickest = (end(steps, key=lambda name: sum(steps[name])) for end in (max, min))
         scale = FULL / sum(steps[longest])
-        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]}", fontsize=SMALLEST, va="center",
-                weight="bold")  # fmt: skip
+        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]}",
+                fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
         for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
             left, flags = 0.0, sends * FLAGS[name]
             for long, colour in ((waits, WAITING), (sends - flags, SENT), (flags, LIMIT)):
