@@ -258,3 +258,12 @@ def test_two_levels_send_no_more_than_rings():
     assert shown("*So the steps decide: 28 of them take far less time than 126.*")
     passes = 3 * 63 / 64 * 2 * parameter_count(MODELS["Llama-3-70B"])
     assert round(passes / (8 * DGX_H100.nic.bandwidth), 2) == 1.04 and shown("an eighth of 8.3 s is 1.04 s")
+
+
+def test_shards_of_a_small_model_fit_in_a_node():
+    small, large = (16 * parameter_count(MODELS[name]) / 8 / 1e9 for name in ("Llama-3-8B", "Llama-3-70B"))
+    assert [round(small), round(large)] == [16, 141] and large > H100.memory / 1e9 > small
+    assert shown("16 bytes per parameter are 16 GB on each of eight GPUs, but the 70B's are 141 GB")
+    assert int(371 / 2) == 185 and nccl.LL_INSIDE[4] == 141 and shown("the 141 is a cap in NCCL's source")
+    near, far = (all_reduce_dgx("a100_dgx", 2, each)[0].seconds for each in (2, 1))
+    assert round(far / near, 1) == 4.3 and shown("said 43 and 10 µs, 4.3 times")

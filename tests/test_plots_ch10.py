@@ -88,23 +88,16 @@ def test_the_switch_lets_the_reader_count_what_each_gpu_sends():
     assert said.count("6 · S/4") == 4 and said.count("S") == 8 and not any("1.5" in one for one in said)
 
 
-def test_the_flags_take_their_share_of_what_is_sent():
+def test_the_fence_decides_a_small_step_and_the_bytes_a_large_one():
     ax = plots.protocol_flags()
-    flags = [patch for patch in ax.patches
-             if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.LIMIT and patch.get_height() > 1]
-    data = [patch for patch in ax.patches
-            if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.SENT and patch.get_height() > 1]
-    sums = [{}, {}]
-    for row, patches in zip(sums, (flags, data), strict=True):
-        for patch in patches:
-            row.setdefault(round(patch.get_y(), 1), []).append(patch.get_width())
-    places = sorted(sums[0], reverse=True)
-    assert {round(sum(sums[1][y]), 6) for y in places} == {13.5}  # the same data in each row
-    shares = [sum(sums[0][y]) / (sum(sums[0][y]) + sum(sums[1][y])) for y in places]
-    assert shares[:2] == pytest.approx([1 / 2, 8 / 128])
-    assert len(sums[0][places[-1]]) == 1
-    told = [text for text in texts(ax) if "GB/s" in text]
-    assert told == [f"NCCL's table: {rate} GB/s" for rate in ("141 of 371", "341 of 371", "371")]
+    said = texts(ax)
+    assert [one for one in said if "µs" in one and "+" not in one] == ["0.6 µs, the fastest", "1.9 µs", "3.4 µs"]
+    assert [
+        one for one in said if "+" in one] == [
+        "0.6 + 59.5 = 60.1 µs", "1.9 + 24.6 = 26.5 µs", "3.4 + 22.6 = 26.0 µs, the fastest"]
+    bars = [patch.get_width() for patch in ax.patches if patch.get_height() == pytest.approx(0.7)]
+    assert [sum(bars[row : row + 3]) for row in (6, 9)] == pytest.approx([0.66, 0.66], rel=1e-6)  # each half's longest
+    assert bars[10] == pytest.approx(bars[11])  # half of what LL sends are flags
 
 
 def test_the_envelope_changes_where_the_library_says():
@@ -194,13 +187,6 @@ def test_the_winner_changes_where_nccl_says():
     assert ring_and_trees(41, 64e6)[0] > ring_and_trees(41, 64e6)[2]
     assert f"two trees, in chunks\n{1e3 * ring_and_trees(1024, 64e6)[2]:.1f} ms" in texts(ax)
     assert "ring: 2.05 ms on 4 nodes, 2.88 ms on 16 nodes" in words_of(ax.figure)
-
-
-def test_where_the_receiver_may_read_is_marked():
-    ax = plots.protocol_flags()
-    marks = [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "^"]
-    assert marks[:3] == [12, 3, 1]
-    assert "a row's length is to scale,\nexcept for the fence" in texts(ax)
 
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():

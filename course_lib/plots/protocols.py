@@ -25,79 +25,53 @@ from course_lib.plots.canvas import (
     Picture,
     new_axes,
     say,
-    sheet,
 )
 from course_lib.plots.collectives import bytes_text
 
-INCH = 5.0
 NO_RING = 2**21 * 0.75  # bytes, between the last size with a ring and the first with NVLS: nccl-tests issue 309
 FASTER = "on grey: probably\nnot by a ring"
 PALE = {"facecolor": ORANGE, "alpha": 0.35, "edgecolor": "none", "pad": 1.5}  # words on a line that is too bright
 COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
-HEADS = {
-    "LL": "4 bytes of data, 4 of flag, and again (not all are drawn)",
-    "LL128": "120 bytes of data, 8 of flag, three times",
-    "Simple": "all the data, a fence, one flag",
-}
-WORDS = {
-    "LL": "seen at once, but half\nof the bytes are flags",
-    "LL128": "seen 128 bytes at a time;\n8 of 128 are flags",
-    "Simple": "nothing is seen until all\nis there; hardly a flag",
-}
-DATA = 360  # bytes that each protocol brings
-LONG = 27.0  # of the row of LL, which sends twice as much
+FLAGS = {"LL": 4 / 8, "LL128": 8 / 128, "Simple": 0.0}  # of what is sent; Simple's one flag can't be seen
+STEPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
+FULL = 0.66  # of the picture's width, for the longest step of a panel
 
 
-def protocol_flags(link: Link = H100.link, ax: Axes | None = None) -> Axes:
-    """Draw how each protocol brings the same data: bytes to scale, flags, where it waits, and the rate it reaches."""
-    high = 16.6
-    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("The same data three times: flags cost bytes, a fence costs time", fontsize=TITLE, loc="left")
-    left = 0.6
-    scale = LONG / (2 * DATA)
-    for row, name in enumerate(HEADS):
-        y = 10.8 - 4.6 * row
-        ax.text(left, y + 2.5, name, fontsize=SMALLEST, weight="bold", va="center")
-        ax.text(left + 3.6, y + 2.5, HEADS[name], fontsize=SMALLEST, va="center")
-        if name == "Simple":
-            _bytes(ax, left, y, DATA * scale, SENT)
-            _bytes(ax, left + DATA * scale, y, 9.4, WAITING)
-            ax.text(left + DATA * scale + 4.7, y + 0.8, "fence: no bytes pass", ha="center", va="center",
-                    fontsize=SMALLEST)  # fmt: skip
-            _bytes(ax, left + DATA * scale + 9.4, y, 8 * scale, LIMIT)
-            seen = [left + DATA * scale + 9.4 + 8 * scale]
-        else:
-            pairs, share = (12, 0.5) if name == "LL" else (3, 8 / 128)
-            long = DATA * scale / pairs / (1 - share)
-            seen = [left + (pair + 1) * long for pair in range(pairs)]
-            for pair in range(pairs):
-                start = left + pair * long
-                _bytes(ax, start, y, long * (1 - share), SENT)
-                _bytes(ax, start + long * (1 - share), y, long * share, LIMIT)
-        ax.plot(seen, [y - 0.55] * len(seen), "^", color=INK, markersize=6, clip_on=False)
-        ax.text(left + LONG + 1.0, y + 1.3, WORDS[name], va="center", fontsize=SMALLEST)
-        rate, most = (link.protocol(one).bandwidth / 1e9 for one in (name, "Simple"))
-        share = "" if name == "Simple" else f" of {most:.0f}"
-        ax.text(left + LONG + 1.0, y - 0.7, f"NCCL's table: {rate:.0f}{share} GB/s", va="center", fontsize=SMALLEST,
-                weight="bold")  # fmt: skip
-    for x, colour, words in ((left, SENT, "data"), (left + 4.0, LIMIT, "flag"), (left + 8.0, WAITING, "waiting")):
-        ax.add_patch(Rectangle((x, -1.25), 0.9, 0.9, facecolor=colour, edgecolor=INK, linewidth=0.6))
-        ax.text(x + 1.3, -0.8, words, va="center", fontsize=SMALLEST)
-    ax.plot([left + 13.6], [-0.8], "^", color=INK, markersize=6)
-    ax.text(left + 14.3, -0.8, "from here on it may be read", va="center", fontsize=SMALLEST)
-    ax.text(left + LONG + 1.0, -0.8, "a row's length is to scale,\nexcept for the fence", va="center",
-            fontsize=SMALLEST)  # fmt: skip
-    ax.set_ylim(-1.5, high - 1.9)
-    rates = {name: link.protocol(name).bandwidth / 1e9 for name in HEADS}
-    say(ax, "\n".join([*(f"{name}: {HEADS[name]}; {' '.join(WORDS[name].split())}; NCCL's "
-                            f"table: {rates[name]:.0f} of {rates['Simple']:.0f} GB/s" 
-                          for name in HEADS), "marks show from where on the receiver may read: after "
-                        "every 8 bytes, every 128, at the end"]))  # fmt: skip
+def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
+    """Draw one step of a ring by each protocol for a small and a large tensor: waiting, data and flags, to scale."""
+    ax = new_axes(ax, 3.9)
+    told, y = [], 0.0
+    for words, size in STEPS_OF.items():
+        piece, unit = size / ranks, 2**20 if size >= 2**20 else 2**10
+        steps = {name: (1e6 * link.protocol(name).latency, 1e6 * piece / link.protocol(name).bandwidth)
+                 for name in COLOURS}  # fmt: skip
+        longest, quickest = (end(steps, key=lambda name: sum(steps[name])) for end in (max, min))
+        scale = FULL / sum(steps[longest])
+        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]}",
+                fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
+        for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
+            left, flags = 0.0, sends * FLAGS[name]
+            for long, colour in ((waits, WAITING), (sends - flags, SENT), (flags, LIMIT)):
+                ax.barh(y + row, long * scale, 0.7, left, color=colour)
+                left += long * scale
+            total = f"{waits:.1f} + {sends:.1f} = " if sends > 1 else ""
+            total += f"{waits + sends:.1f} µs"
+            best = ", the fastest" if name == quickest else ""
+            ax.text(-0.01, y + row, name, fontsize=SMALLEST, va="center", ha="right")
+            ax.text(left + 0.01, y + row, total + best, fontsize=SMALLEST, va="center",
+                    weight="bold" if best else "normal")  # fmt: skip
+            told.append(f"{words}, {name}: waits {waits:.1f} µs, sends for {sends:.3g} µs, of which flags {flags:.3g}"
+                        f"{best}")  # fmt: skip
+        y += 4.4
+    for x, colour, words in ((0, WAITING, "waiting"), (0.14, SENT, "data"), (0.25, LIMIT, "flags")):
+        ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
+        ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)
+    ax.text(0.38, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
+    ax.set(xlim=(-0.09, 1.0), ylim=(y + 0.5, -0.6))
+    ax.axis("off")
+    ax.set_title("Small sums pay for waiting, large ones for bytes", fontsize=TITLE, loc="left")
+    say(ax, "\n".join(told))
     return ax
-
-
-def _bytes(ax: Axes, x: float, y: float, wide: float, colour: str) -> None:
-    ax.add_patch(Rectangle((x, y), wide, 1.6, facecolor=colour, edgecolor=INK, linewidth=0.6))
 
 
 def protocol_lines(
