@@ -125,6 +125,9 @@ def test_what_each_bet_costs():
     assert {cp: len(one) for cp, one in by.items()} == {2: 6, 4: 2, 8: 2, 16: 1}
     assert [round(one, 2) for one in by[4]] == [1.22, 1.31]
     assert sum(ratio_of(pair) > 1 for pair in pairs) == 10
+    equally_long = [pair for pair in pairs if pair[0].sequence == pair[1].sequence]
+    assert [round(ratio_of(pair), 2) for pair in equally_long] == [1.08, 1.17]
+    assert [pair[0].layout.cp for pair in equally_long] == [2, 2]
     four = [row for row, _ in pairs if row.layout.cp == 4]
     assert all("torchtitan" in row.source and row.recipe.dtype == "fp8" for row in four)
     assert metas[0].sequence == 16 * 8192 and 8192 // bets[2].cp == 2048
