@@ -162,49 +162,77 @@ def check_fit_alpha_beta(answer: Any, part: Any) -> str:
 
 # choose_protocol
 
-NCCL_8 = {"LL": (15.0e-6, 80.6e9), "LL128": (40.6e-6, 195e9), "Simple": (56e-6, 212e9)}
-POST = {"telegram": (1e-3, 2e3), "letter": (0.5, 1e5), "parcel": (2.0, 3e8), "never": (3.0, 1e8)}
+NCCL_RING = {"LL": (6.6e-6, 0.6e-6, 141e9), "LL128": (14e-6, 1.9e-6, 341e9), "Simple": (8.4e-6, 3.4e-6, 371e9)}
+POST = {"telegram": (2e-4, 2e-4, 3e3), "letter": (0.1, 0.1, 1.5e5), "parcel": (0.4, 0.4, 4.5e8), "never": (1, 1, 1e8)}
+RINGS = (  # what a ring of P may be taken for: a code, the steps, the bytes in a row as a share, and what is missed
+    ("for-eight", lambda ranks: (14, 1.75), "on eight ranks it would be. Here a ring has {steps} steps, and each "
+     "sends bytes / {ranks}"),
+    ("one-lap", lambda ranks: (ranks - 1, (ranks - 1) / ranks), "in one lap it would be. An all-reduce goes round the "
+     "ring twice, so there are {steps} steps"),
+    ("p-steps", lambda ranks: (2 * ranks, 2), "it would be with P steps in a lap. A ring of P has P - 1, so there are "
+     "{steps} in all"),
+    ("whole-tensor", lambda ranks: (2 * (ranks - 1), 2 * (ranks - 1)), "it would be if each step sent the whole "
+     "tensor. A step sends bytes / {ranks}"),
+    ("bytes-once", lambda ranks: (2 * (ranks - 1), 1), "it would be if a link carried the tensor once. Each of {steps} "
+     "steps sends bytes / {ranks}"),
+    ("no-steps", lambda ranks: (0, 2 * (ranks - 1) / ranks), "it would be if only the start cost time. Each of {steps} "
+     "steps costs its seconds"),
+)  # fmt: skip
 
 
-def _chosen(answer: Any, size: float, protocols: dict, label: str = "") -> None:
-    seconds = {name: alpha + size / bandwidth for name, (alpha, bandwidth) in protocols.items()}
+def _by_ring(size: float, protocols: dict, steps: float, share: float) -> dict[str, float]:
+    return {name: start + steps * step + share * size / wide for name, (start, step, wide) in protocols.items()}
+
+
+def _chosen(answer: Any, size: float, ranks: int, protocols: dict, label: str = "") -> None:
+    steps = 2 * (ranks - 1)
+    seconds = _by_ring(size, protocols, steps, steps / ranks)
     fastest = min(seconds, key=seconds.get)
-    see = f"choose_protocol({size!r}, {protocols!r})".replace("inf", "math.inf")
-    case = Case(label=f"for {amount(size)} bytes{label}", see=see if len(see) < 140 else "")
-    got = answer(size, dict(protocols))
+    see = f"choose_protocol({size!r}, {ranks}, {protocols!r})".replace("inf", "math.inf")
+    case = Case(label=f"for {amount(size)} bytes on {ranks} ranks{label}", see=see if len(see) < 150 else "")
+    got = answer(size, ranks, dict(protocols))
     told = ", ".join(f"{name} {1e6 * taken:,.4g} µs" for name, taken in seconds.items())
     name = isinstance(got, str) and got in protocols
     case.expect(name, f"it returned {shown(got)}: return the name of one of {', '.join(protocols)}", "form")
-    widest = max(protocols, key=lambda one: protocols[one][1])
+    if close(seconds[got], seconds[fastest], 1e-12):
+        return
+    widest = max(protocols, key=lambda one: protocols[one][2])
     quickest = min(protocols, key=lambda one: protocols[one][0])
-    right = close(seconds[got], seconds[fastest], 1e-12)
-    why = ". It has the most bandwidth, but its start costs more than it saves" if got == widest else ""
+    why = ". It has the most bandwidth, but its start and its steps cost more than that saves" if got == widest else ""
     why = ". It starts first, but its bytes take longer" if got == quickest else why
     code = "by-bandwidth" if got == widest else "by-latency" if got == quickest else "value"
-    case.expect(right, f"it chose {got}, and {fastest} is faster: {told}{why}", code)
+    for known, counted, words in RINGS:
+        taken = _by_ring(size, protocols, *counted(ranks))
+        if got == min(taken, key=taken.get):
+            code, why = known, "; " + words.format(steps=steps, ranks=ranks)
+            break
+    case.expect(False, f"it chose {got}, and {fastest} is faster: {told}{why}", code)
 
 
 @check(fastest=2, any_protocols=1)
 def check_choose_protocol(answer: Any, part: Any) -> str:
-    nccl = [(size, NCCL_8) for size in (2048, 3_400_000, 3_700_000, 30_000_000, 10**9, 64, 0)]
-    others = [(size, POST, " and four ways of another network") for size in (1, 990, 1010, 100_000, 10**6, 10**9)]
-    twins = {"slow": (9.0, 1e9), "one": (1.0, 1e3), "twin": (1.0, 1e3)}
+    sizes = (2048, 10**9, 64, 0, 10**6, 3_400_000, 5_000_000, 3_700_000, 30_000_000)
+    nccl = [(size, 8, NCCL_RING) for size in sizes]
+    nccl += [(size, ranks, NCCL_RING) for size, ranks in ((2_000_000, 2), (3_000_000, 2), (10**7, 64), (3 * 10**7, 64))]
+    others = [(size, 3, POST, " and four ways of another network") for size in (10, 800, 1500, 10**5, 10**7, 10**9)]
+    twins = {"slow": (9.0, 0.0, 1e9), "one": (1.0, 0.5, 1e3), "twin": (1.0, 0.5, 1e3)}
     others += [
-        (1000, {"only": (1.0, 1.0)}, " and one protocol"),
-        (1000, twins, " and two that are equally fast"),
-        (10**6, {"b": (2.0, 1e9), "a": (1.0, math.inf)}, " and a bandwidth without limit"),
+        (1000, 4, {"only": (1.0, 1.0, 1.0)}, " and one protocol"),
+        (1000, 2, twins, " and two that are equally fast"),
+        (10**6, 2, {"b": (2.0, 0.0, 1e9), "a": (1.0, 0.0, math.inf)}, " and a bandwidth without limit"),
     ]
     own = drawn("choose_protocol")
-    made_up = {f"way {way}": (10.0 ** own.uniform(-6, -3), 10.0 ** own.uniform(8, 11)) for way in range(4)}
-    others.append((own.randint(10**4, 10**7), made_up, " and four ways that were drawn"))
-    answer = asked(answer, [(size, dict(protocols)) for size, protocols, *_ in nccl + others])
+    made_up = {f"way {way}": (10.0 ** own.uniform(-6, -3), 10.0 ** own.uniform(-7, -5), 10.0 ** own.uniform(8, 11))
+               for way in range(4)}  # fmt: skip
+    others.append((own.randint(10**4, 10**7), own.randint(2, 16), made_up, " and four ways that were drawn"))
+    answer = asked(answer, [(size, ranks, dict(protocols)) for size, ranks, protocols, *_ in nccl + others])
     part("fastest")
     for one in nccl:
         _chosen(answer, *one)
     part("any protocols")
     for one in others:
         _chosen(answer, *one)
-    return "the fastest for 0 bytes to 1 GB, of NCCL's three and of any others"
+    return "the fastest for 0 bytes to 1 GB on 2 to 64 ranks, of NCCL's three and of any others"
 
 
 # diagnose

@@ -12,9 +12,14 @@ def fit_alpha_beta(sizes, seconds):
     return float(alpha), float(beta)
 
 
-def choose_protocol(bytes, protocols):
-    """The lower envelope of straight lines: whichever is lowest at this size."""
-    return min(protocols, key=lambda name: protocols[name][0] + bytes / protocols[name][1])
+def choose_protocol(bytes, ranks, protocols):
+    """The lower envelope of straight lines: an all-reduce goes twice round the ring, by pieces of bytes / ranks."""
+
+    def seconds(name):
+        start, step, bandwidth = protocols[name]
+        return start + 2 * (ranks - 1) * (step + bytes / ranks / bandwidth)
+
+    return min(protocols, key=seconds)
 
 
 def hierarchical_all_reduce(dist, tensor, per_node):

@@ -21,7 +21,7 @@ from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
-STEP = {"one ring": 8.3, "two levels": {"NVLink": 0.82, "network": 0.93}}
+STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.57}, "two levels": {8: 0.17, 64: 0.23, 256: 0.4}}
 TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
 A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
 DRAWN = {
@@ -31,16 +31,13 @@ DRAWN = {
     "switch_adds": plots.switch_adds,
     "protocol_flags": plots.protocol_flags,
     "protocol_lines": lambda: plots.protocol_lines(MEASURED),
-    "hops_in_chunks": plots.hops_in_chunks,
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
     "times_between_nodes": lambda: plots.times_between_nodes(TIMES),
     "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
-    "passes_and_computing": lambda: plots.passes_and_computing(10, STEP, "Llama-3-70B, 64 H100s"),
-    "passes_and_computing, waiting": lambda: plots.passes_and_computing(4.7, STEP, "Llama-3-70B, 64 H100s"),
-    "hops_in_chunks, more": lambda: plots.hops_in_chunks(4, 8),
+    "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.53, "H100s; Llama-3-8B"),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -96,8 +93,9 @@ def test_the_fence_decides_a_small_step_and_the_bytes_a_large_one():
         one for one in said if "+" in one] == [
         "0.6 + 59.5 = 60.1 µs", "1.9 + 24.6 = 26.5 µs", "3.4 + 22.6 = 26.0 µs, the fastest"]
     bars = [patch.get_width() for patch in ax.patches if patch.get_height() == pytest.approx(0.7)]
-    assert [sum(bars[row : row + 3]) for row in (6, 9)] == pytest.approx([0.66, 0.66], rel=1e-6)  # each half's longest
-    assert bars[10] == pytest.approx(bars[11])  # half of what LL sends are flags
+    assert [sum(bars[row : row + 4]) for row in (8, 12)] == pytest.approx([0.74, 0.74], rel=1e-6)  # each half's longest
+    assert bars[13] == pytest.approx(bars[14]) and bars[15] > 0.1  # LL's data, its flags, and what NCCL caps
+    assert bars[19] < 0.01 and bars[23] == 0  # the others are hardly capped
 
 
 def test_the_envelope_changes_where_the_library_says():
@@ -107,12 +105,6 @@ def test_the_envelope_changes_where_the_library_says():
     assert [line[0] for line in broad[1:]] == pytest.approx([size for size, _ in changes[1:]])
     assert "from 3.52 MB\nLL128" in texts(ax)
     assert "measured: 15.59 µs at 512 B" in words_of(ax.figure)
-
-
-def test_in_chunks_the_hops_overlap():
-    ax = plots.hops_in_chunks(3, 6)
-    assert "whole: 18 slots" in texts(ax) and "in 6 chunks: 8 slots" in texts(ax)
-    assert texts(ax).count("the whole tensor") == 3 and texts(ax).count("5") == 3
 
 
 @pytest.mark.parametrize("ranks", [2, 6, 8, 12, 16])
@@ -142,6 +134,8 @@ def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
     bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
     assert bars == pytest.approx([25, 5.87, 50, 11.86, 100, 22.4, 200, 17.5])
     assert {"5.9 of 25", "17.5 of 200", "dashed: one\nport, 25 GB/s"} <= set(texts(ax))
+    under = [label.get_text().split("\n")[1] for label in ax.get_xticklabels()]
+    assert under == [f"{rate} for each pair" for rate in (5.9, 5.9, 5.6, 2.2)]
     assert ax.get_title("left") == "The ports could carry 200 GB/s; the GPUs got 22 at best, less than one port"
     more = plots.rates_below_ports({1: 20e9, 2: 40e9}, DGX_A100.nic.bandwidth).get_title("left")
     assert more == "The ports could carry 50 GB/s; the GPUs got 40 at best"
@@ -152,26 +146,15 @@ def test_the_bend_of_the_ring_has_its_reason():
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
-def test_messages_stand_below_the_computing_that_may_hide_them():
-    ax = plots.passes_and_computing(10, STEP, "a model")
-    assert [patch.get_width() for patch in ax.patches] == [10, 8.3, 0.82, 0.93]
-    parts = "1.75 s = NVLink 0.82 (pale) + network 0.93 (dark)"
-    assert {"10.0 s, a model", "8.30 s", parts} <= set(texts(ax))
-    assert ax.get_title("left") == "With all ports messages can hide"
-
-
-def test_what_the_computing_cannot_hide_is_waiting():
-    ax = plots.passes_and_computing(4.7, STEP, "a model")
-    idle = [patch for patch in ax.patches if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.WAITING]
-    assert [patch.get_width() for patch in idle] == pytest.approx([3.6]) and "waiting for one port: 3.6 s" in texts(ax)
-    title = "With one port the GPUs wait 3.6 s in each step; with all, messages can hide"
-    assert ax.get_title("left") == title
-    assert plots.passes_and_computing(1.0, STEP, "a model").get_title("left").endswith("with all, 0.8 s")
-
-
-def test_a_way_of_other_gpus_has_no_share_of_this_computing():
-    ax = plots.passes_and_computing(10, STEP | {"a rack": 0.46}, "a model", others={"a rack": "GB200 NVL72"})
-    assert "0.46 s, GB200 NVL72" in texts(ax) and words_of(ax.figure).endswith("a rack: 0.46 s, GB200 NVL72")
+def test_the_messages_of_a_step_stand_beside_its_computing():
+    ax = plots.step_over_nodes(STEP, 0.53, "a model")
+    assert {"rings\n0.57 s", "two levels\n0.40 s", "the GPUs compute: 0.53 s"} <= set(texts(ax))
+    assert ax.get_title("left") == "On 64 nodes and more, two levels take less time than rings"
+    assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
+    never = plots.step_over_nodes({"rings": STEP["two levels"], "two levels": STEP["rings"]}, 0.1, "a model")
+    assert never.get_title("left") == "On 8 nodes and more, two levels take less time than rings"
+    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.1, "a model")
+    assert alone.get_title("left") == "The messages of a step"
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():

@@ -59,7 +59,6 @@ from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.float_bits import float_bits
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
-from course_lib.plots.hops import hops_in_chunks
 from course_lib.plots.kept_tensors import kept_tensors
 from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
@@ -84,7 +83,7 @@ from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
 from course_lib.plots.pairs import context_pairs
-from course_lib.plots.passes import passes_and_computing
+from course_lib.plots.passes import step_over_nodes
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
@@ -200,7 +199,6 @@ __all__ = [
     "gradients_leave",
     "hook_lanes",
     "held_over_time",
-    "hops_in_chunks",
     "interruptions",
     "kept_tensors",
     "kernel_traces",
@@ -244,7 +242,7 @@ __all__ = [
     "orders_of_adding",
     "overlapped_block",
     "owners",
-    "passes_and_computing",
+    "step_over_nodes",
     "pipeline_of_nodes",
     "plan_picture",
     "peaks",

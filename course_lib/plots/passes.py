@@ -1,57 +1,50 @@
-"""What the messages of one training step take by each way, as bars below the time of its computing."""
+"""What the messages of one training step take by each way over the number of nodes, beside its computing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from course_lib.plots.canvas import COLLECTIVE, COMPUTE, INK, RECEIVED, SMALLEST, TITLE, WAITING, new_axes, say
+from course_lib.plots.canvas import BLUE, COMPUTE, INK, ORANGE, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.protocols import PALE
 
 
-def passes_and_computing(
-    computing: float, ways: Mapping[str, Mapping[str, float] | float], model: str,
-    others: Mapping[str, str] | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw `computing` seconds and, on the same axis, the seconds of each of the `ways` to send a step's messages.
+def step_over_nodes(
+    ways: Mapping[str, Mapping[int, float]], computing: float, model: str, ax: Axes | None = None
+) -> Axes:
+    """Draw `ways[name][nodes]`, the seconds of a step's messages, and a line for the seconds of its `computing`.
 
-    A way is a number, or seconds by the part of the way that they belong to, one after the other. `others` says of a
-    way on other GPUs which they are.
+    The first way is compared with the last one: where the last becomes faster is marked.
     """
-    ax = new_axes(ax, 0.9 + 0.38 * (1 + len(ways)))
-    ax.barh(0, computing, 0.66, color=COMPUTE)
-    ax.text(computing / 2, 0, f"{computing:.1f} s, {model}", ha="center", va="center", fontsize=SMALLEST,
-            weight="bold", color="white")  # fmt: skip
-    told = [f"computing: {computing:.1f} s"]
-    totals = [sum(taken.values()) if isinstance(taken, Mapping) else taken for taken in ways.values()]
-    waits = totals[0] - computing
-    if waits > 0:  # for the messages of the first way, although all of the computing hides some of them
-        ax.barh(0, waits, 0.66, computing, color=WAITING)
-        ax.text(computing + waits / 2, 0, f"waiting for one port: {waits:.1f} s", ha="center", va="center",
-                fontsize=SMALLEST)  # fmt: skip
-        ax.plot([computing] * 2, [-0.4, 1.45], color=INK, linewidth=0.9, linestyle=":")
-        told.append(f"with the first way the GPUs wait for {waits:.1f} s more")
-    for row, (name, taken) in enumerate(ways.items(), start=1):
-        parts = taken if isinstance(taken, Mapping) else {"": taken}
-        left = 0.0
-        colours = (RECEIVED, COLLECTIVE) if len(parts) > 1 else (COLLECTIVE,)
-        for seconds, colour in zip(parts.values(), colours, strict=True):
-            ax.barh(row, seconds, 0.66, left, color=colour)
-            left += seconds
-        inside = " + ".join(f"{part} {seconds:.2f} ({shade})" for shade, (part, seconds) in
-                            zip(("pale", "dark"), parts.items(), strict=False))
-        inside = f" = {inside}" if len(parts) > 1 else ""
-        share = f", {others[name]}" if name in (others or {}) else ""
-        ax.text(left + 0.12, row, f"{left:.2f} s{share}{inside}", va="center", fontsize=SMALLEST,
-                weight="normal" if share else "bold", color=INK)  # fmt: skip
-        told.append(f"{name}: {left:.2f} s{inside}{share}")
-    ax.set_yticks(range(1 + len(ways)), ["GPU", *ways])
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.12 * max(computing, *totals)), ylim=(len(ways) + 0.5, -0.5))
-    ax.set_xlabel("seconds of one step", fontsize=SMALLEST)
-    more = totals[1] - computing
-    title = f"With one port the GPUs wait {waits:.1f} s in each step; with all, " if waits > 0 else "With all ports "
-    title += f"{more:.1f} s" if more > 0 else "messages can hide"
+    ax = new_axes(ax, 3.4)
+    told = [f"computing: {computing:.2f} s"]
+    for place, (name, taken) in enumerate(ways.items()):
+        ends, seconds = list(taken), list(taken.values())
+        colour = (BLUE, ORANGE)[place % 2]
+        ax.plot(ends, seconds, "o-", color=colour, linewidth=2.4, markersize=5)
+        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (8, 0), textcoords="offset points",
+                    fontsize=SMALLEST, weight="bold", color=INK if place % 2 else colour, va="center",
+                    annotation_clip=False, bbox=PALE if place % 2 else None)  # fmt: skip
+        told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {nodes}" for nodes, one in taken.items()))
+    nodes = list(next(iter(ways.values())))
+    ax.axhline(computing, color=COMPUTE, linewidth=2)
+    ax.text(nodes[0], computing * 1.03, f"the GPUs compute: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
+            color=COMPUTE, va="bottom")  # fmt: skip
+    first, last = list(ways.values())[0], list(ways.values())[-1]
+    faster = next((count for count in nodes if last[count] < first[count]), None)
+    longest = max(max(taken.values()) for taken in ways.values())
+    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.12 * max(longest, computing)))
+    ax.xaxis.set_major_locator(FixedLocator(nodes))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
+    ax.set_ylabel("seconds in each step", fontsize=SMALLEST)
+    title = "The messages of a step"
+    if faster:
+        title = f"On {faster} nodes and more, {list(ways)[-1]} take less time than {next(iter(ways))}"
+        told.append(f"from {faster} nodes on {list(ways)[-1]} are faster")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax

@@ -19,7 +19,7 @@ def rates_below_ports(rates: Mapping[int, float], port: float, ax: Axes | None =
         ax.bar([place], [got], width=0.74, color=BLUE)
         ax.text(place, most + 3, f"{got:.1f} of {most:g}", ha="center", va="bottom", fontsize=SMALLEST, weight="bold",
                 color=BLUE)  # fmt: skip
-        told.append(f"{gpus} + {gpus} GPUs: {got:.1f} GB/s of {most:g}")
+        told.append(f"{gpus} + {gpus} GPUs: {got:.1f} GB/s of {most:g}, {got / gpus:.1f} for each pair")
     ax.axhline(port / 1e9, color=LIMIT, linewidth=1.4, linestyle="--", zorder=3)
     last = len(rates) - 1
     ax.text(last + 0.42, port / 1e9 + 4, f"dashed: one\nport, {port / 1e9:g} GB/s", fontsize=SMALLEST, weight="bold",
@@ -27,7 +27,8 @@ def rates_below_ports(rates: Mapping[int, float], port: float, ax: Axes | None =
     legend = (0.88, INK, "grey: what their ports could carry"), (0.76, BLUE, "blue: bus bandwidth, measured")
     for high, colour, words in legend:
         ax.text(-0.3, high * max(rates) * port / 1e9, words, fontsize=SMALLEST, weight="bold", color=colour)
-    ax.set_xticks(range(len(rates)), [f"{gpus} + {gpus} GPUs" for gpus in rates])
+    ax.set_xticks(range(len(rates)), [f"{gpus} + {gpus} GPUs:\n{rate / gpus / 1e9:.1f} for each pair"
+                                      for gpus, rate in rates.items()])  # fmt: skip
     ax.tick_params(axis="x", length=0)
     ax.set(xlim=(-0.6, last + 1.15), ylim=(0, 1.12 * max(rates) * port / 1e9))
     ax.set_ylabel("GB/s between two nodes", fontsize=SMALLEST)

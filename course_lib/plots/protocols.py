@@ -32,9 +32,10 @@ NO_RING = 2**21 * 0.75  # bytes, between the last size with a ring and the first
 FASTER = "on grey: probably\nnot by a ring"
 PALE = {"facecolor": ORANGE, "alpha": 0.35, "edgecolor": "none", "pad": 1.5}  # words on a line that is too bright
 COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
-FLAGS = {"LL": 4 / 8, "LL128": 8 / 128, "Simple": 0.0}  # of what is sent; Simple's one flag can't be seen
+FLAGS = {"LL": 4 / 4, "LL128": 8 / 120, "Simple": 0.0}  # for each byte of data; Simple's one flag can't be seen
+REST = "#B9D3E8"  # what else makes a protocol's bytes slow, as a cap in NCCL's source
 STEPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
-FULL = 0.66  # of the picture's width, for the longest step of a panel
+FULL = 0.74  # of the picture's width, for the longest step of a panel
 
 
 def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
@@ -50,8 +51,10 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
         ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]}",
                 fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
         for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
-            left, flags = 0.0, sends * FLAGS[name]
-            for long, colour in ((waits, WAITING), (sends - flags, SENT), (flags, LIMIT)):
+            data = 1e6 * piece / link.protocol("Simple").bandwidth
+            left, flags = 0.0, data * FLAGS[name]
+            rest = max(0.0, sends - data - flags)
+            for long, colour in ((waits, WAITING), (data, SENT), (flags, LIMIT), (rest, REST)):
                 ax.barh(y + row, long * scale, 0.7, left, color=colour)
                 left += long * scale
             total = f"{waits:.1f} + {sends:.1f} = " if sends > 1 else ""
@@ -60,13 +63,15 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             ax.text(-0.01, y + row, name, fontsize=SMALLEST, va="center", ha="right")
             ax.text(left + 0.01, y + row, total + best, fontsize=SMALLEST, va="center",
                     weight="bold" if best else "normal")  # fmt: skip
-            told.append(f"{words}, {name}: waits {waits:.1f} µs, sends for {sends:.3g} µs, of which flags {flags:.3g}"
+            told.append(f"{words}, {name}: waits {waits:.1f} µs, sends for {sends:.3g} µs, of which flags {flags:.3g} "
+                        f"and NCCL's cap {rest:.3g}"
                         f"{best}")  # fmt: skip
         y += 4.4
-    for x, colour, words in ((0, WAITING, "waiting"), (0.14, SENT, "data"), (0.25, LIMIT, "flags")):
+    for x, colour, words in ((0, WAITING, "waiting"), (0.14, SENT, "data"), (0.25, LIMIT, "flags"),
+                             (0.37, REST, "a cap in NCCL")):  # fmt: skip
         ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
         ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)
-    ax.text(0.38, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
+    ax.text(0.57, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
     ax.set(xlim=(-0.09, 1.0), ylim=(y + 0.5, -0.6))
     ax.axis("off")
     ax.set_title("Small sums pay for waiting, large ones for bytes", fontsize=TITLE, loc="left")

@@ -129,7 +129,7 @@ def rails(ax: Axes | None = None) -> Axes:
                                         linewidth=1))  # fmt: skip
             ax.text(left + 0.3, y + (4.0, -2.3)[node], f"node {node}", fontsize=SMALLEST, va="center")
             for place, x in enumerate(xs):
-                box(ax, x - 1.0, y, 2.0, 1.7, FACES[place], f"{4 * node + place}")
+                box(ax, x - 1.0, y, 2.0, 1.7, "white", f"{4 * node + place}")
         (_on_rails if panel == 2 else _in_rings)(ax, xs, upper, lower, 1 + panel)
     say(ax, "three panels with two nodes of four GPUs, each GPU with a port of its own. Left: one ring through all "
             "GPUs leaves node 0 by port 3 and comes back by port 0; ports 1 and 2 stand idle. Middle: a second "
@@ -173,12 +173,12 @@ def _on_rails(ax: Axes, xs: list[float], upper: float, lower: float, _: int) -> 
     for place, x in enumerate(xs):
         if place < 3:  # NVLink, over which the pieces are shared out and gathered
             for y in (upper, lower):
-                arrow(ax, (x + 1.0, y + 0.85), (xs[place + 1] - 1.0, y + 0.85), "<|-|>", line=2)
+                ax.plot([x + 1.0, xs[place + 1] - 1.0], [y + 0.85] * 2, color=INK, linewidth=3)
         _port(ax, x, upper, lower, SERIES[place])
         box(ax, x - 1.35, 7.5, 2.7, 2.0, SWITCH, "leaf\nswitch")
         for start, end in ((upper - 1.3, 9.6), (7.4, lower + 3.0)):
-            arrow(ax, (x, start), (x, end), "<|-|>", colour=SERIES[place], line=2)
-        ax.text(x + 0.25, 6.9, f"rail {place}", fontsize=SMALLEST, va="center")
+            ax.plot([x, x], [start, end], color=SERIES[place], linewidth=3)
+        ax.text(x, upper + 2.5, f"rail {place}", fontsize=SMALLEST, va="center", ha="center")
 
 
 def _port(ax: Axes, x: float, upper: float, lower: float, colour: str) -> None:

@@ -328,45 +328,80 @@ def fit_below_a_kilobyte(sizes, seconds):
     return (alpha, right_fit_weighted(sizes, seconds)[1])
 
 
-def protocol_of_most_bandwidth(bytes, protocols):
-    return max(protocols, key=lambda name: protocols[name][1])
+def _fastest(bytes, protocols, steps, share):
+    return min(protocols, key=lambda name: protocols[name][0] + steps * protocols[name][1]
+               + share * bytes / protocols[name][2])  # fmt: skip
 
 
-def protocol_of_least_latency(bytes, protocols):
+def protocol_of_most_bandwidth(bytes, ranks, protocols):
+    return max(protocols, key=lambda name: protocols[name][2])
+
+
+def protocol_of_least_latency(bytes, ranks, protocols):
     return min(protocols, key=lambda name: protocols[name][0])
 
 
-def protocol_by_heart(bytes, protocols):
-    """Knows NCCL's three by name, and where they change."""
-    return "LL" if bytes < 3.5e6 else "LL128" if bytes < 37e6 else "Simple"
+def protocol_by_heart(bytes, ranks, protocols):
+    """Knows NCCL's three by name, with their numbers."""
+    three = {"LL": (6.6e-6, 0.6e-6, 141e9), "LL128": (14e-6, 1.9e-6, 341e9), "Simple": (8.4e-6, 3.4e-6, 371e9)}
+    return _fastest(bytes, three, 2 * (ranks - 1), 2 * (ranks - 1) / ranks)
 
 
-def protocol_slowest(bytes, protocols):
-    return max(protocols, key=lambda name: protocols[name][0] + bytes / protocols[name][1])
+def protocol_slowest(bytes, ranks, protocols):
+    return max(protocols, key=lambda name: protocols[name][1])
 
 
-def protocol_of_products(bytes, protocols):
+def protocol_of_products(bytes, ranks, protocols):
     """Multiplies by the bandwidth, as by a beta."""
-    return min(protocols, key=lambda name: protocols[name][0] + bytes * protocols[name][1])
+    return min(protocols, key=lambda name: protocols[name][0] + bytes * protocols[name][2])
 
 
-def protocol_and_seconds(bytes, protocols):
-    return min((alpha + bytes / bandwidth, name) for name, (alpha, bandwidth) in protocols.items())
+def protocol_and_seconds(bytes, ranks, protocols):
+    return min((2 * (ranks - 1) * (step + bytes / ranks / wide), name) for name, (_, step, wide) in protocols.items())
 
 
-def right_protocol_by_loop(bytes, protocols):
+def protocol_for_eight(bytes, ranks, protocols):
+    """Takes the 14 and the 1.75 of the text."""
+    return _fastest(bytes, protocols, 14, 1.75)
+
+
+def protocol_of_one_lap(bytes, ranks, protocols):
+    return _fastest(bytes, protocols, ranks - 1, (ranks - 1) / ranks)
+
+
+def protocol_of_whole_tensors(bytes, ranks, protocols):
+    return _fastest(bytes, protocols, 2 * (ranks - 1), 2 * (ranks - 1))
+
+
+def protocol_of_bytes_once(bytes, ranks, protocols):
+    return _fastest(bytes, protocols, 2 * (ranks - 1), 1)
+
+
+def protocol_without_steps(bytes, ranks, protocols):
+    return _fastest(bytes, protocols, 0, 2 * (ranks - 1) / ranks)
+
+
+def protocol_of_p_steps(bytes, ranks, protocols):
+    return _fastest(bytes, protocols, 2 * ranks, 2)
+
+
+def right_protocol_by_loop(bytes, ranks, protocols):
     """Right: a loop that keeps the best; the last among equals."""
     best, least = None, math.inf
-    for name, (alpha, bandwidth) in protocols.items():
-        taken = alpha + bytes / bandwidth
+    for name, (start, step, bandwidth) in protocols.items():
+        taken = start + 2 * (ranks - 1) * (step + bytes / ranks / bandwidth)
         if taken <= least:
             best, least = name, taken
     return best
 
 
-def right_protocol_sorted(bytes, protocols):
-    """Right: sorted by seconds."""
-    return sorted(protocols, key=lambda name: protocols[name][0] + bytes / protocols[name][1])[0]
+def right_protocol_sorted(bytes, ranks, protocols):
+    """Right: sorted by seconds; latencies and bytes apart."""
+    def seconds(name):
+        start, step, bandwidth = protocols[name]
+        return start + 2 * (ranks - 1) * step + 2 * (ranks - 1) / ranks * bytes / bandwidth
+
+    return sorted(protocols, key=seconds)[0]
 
 
 def hierarchy_in_slices(dist, tensor, per_node):
@@ -635,9 +670,15 @@ WRONG = [
     Wrong("hierarchical_all_reduce", hierarchy_not_in_place, "not-in-place", ("write into the tensor",), 0),
     Wrong("fit_alpha_beta", fit_below_a_kilobyte, "measured", ("8 measured sizes of two A100s", "15 % will do"), 3),
     Wrong("choose_protocol", protocol_of_most_bandwidth, "by-bandwidth", ("2,048 bytes", "the most bandwidth"), 0),
-    Wrong("choose_protocol", protocol_of_least_latency, "by-latency", ("LL128 is faster", "bytes take longer"), 0),
+    Wrong("choose_protocol", protocol_of_least_latency, "by-latency", ("Simple is faster", "bytes take longer"), 0),
     Wrong("choose_protocol", protocol_by_heart, "form", ("another network", "return the name of one of telegram"), 2),
     Wrong("choose_protocol", protocol_slowest, "by-bandwidth", ("it chose Simple, and LL is faster",), 0),
+    Wrong("choose_protocol", protocol_for_eight, "for-eight", ("on 2 ranks", "Here a ring has 2 steps"), 0),
+    Wrong("choose_protocol", protocol_of_one_lap, "one-lap", ("3,700,000 bytes", "twice, so there are 14 steps"), 0),
+    Wrong("choose_protocol", protocol_of_whole_tensors, "whole-tensor", ("A step sends bytes / 8",), 0),
+    Wrong("choose_protocol", protocol_of_bytes_once, "bytes-once", ("Each of 14 steps sends bytes / 8",), 0),
+    Wrong("choose_protocol", protocol_without_steps, "no-steps", ("Each of 14 steps costs its seconds",), 0),
+    Wrong("choose_protocol", protocol_of_p_steps, "p-steps", ("P - 1, so there are",), 0),
     Wrong("choose_protocol", protocol_of_products, "by-latency", ("bytes take longer",), 0),
     Wrong("choose_protocol", protocol_and_seconds, "form", ("return the name of one of LL",), 0),
     Wrong("diagnose", diagnose_any_good, "one-bad", ("it is detour", "8 channels", "1 is bad", "one is enough"), 0),
