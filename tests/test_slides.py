@@ -404,8 +404,9 @@ def test_an_author_keeps_parts_of_an_output_and_writes_between_them(docs, root):
     answer, picture = cut(docs, root, ASK, FIELD, shown)[-2:]
     assert (answer.title, answer.body, answer.code) == ("Measured: 7 apples", "<p>They fell.</p>\n", shown.source)
     assert (picture.kind, picture.title) == ("picture", "All is well")
-    shown.metadata["course"] = {"slide": "## None\n---\n[picture]"}
-    assert [slide.title for slide in cut(docs, root, shown)[-2:]] == ["None", "All is well"]
+    shown.metadata["course"] = {"slide": "## Seven\n\n[printed]\n---\n## All of it\n[picture]"}
+    kinds = [(slide.kind, slide.title, slide.over) for slide in cut(docs, root, ASK, FIELD, shown)[-2:]]
+    assert kinds == [("answer", "Seven", "How many apples?"), ("picture", "All of it", "")]
 
 
 def test_an_exercise_stands_whole_on_its_slide_whatever_an_author_wrote_for_its_cell(docs, root):

@@ -42,7 +42,7 @@ STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
-OUTPUT = {"[printed]": False, "[picture]": True}  # what of a cell's own output an author keeps
+OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)\]")  # what of a cell's output an author keeps, and its title
 JOINED = ("said", "formula", "text", "printed", "section")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
 BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
@@ -310,9 +310,12 @@ class Deck:
                 asked = PREDICT.match(block)
                 self.asking = asked[1] if asked else block if "?" in block else self.asking
         for place, part in enumerate(parts):
-            if part in OUTPUT:
+            if kept := OUTPUT.fullmatch(part):
+                first = len(self.slides)
                 self.outputs(NotebookNode(source=cell.source, outputs=[
-                    one for one in cell.get("outputs", []) if drawn(one) == OUTPUT[part]]))
+                    one for one in cell.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
+                for slide in self.slides[first:first + bool(kept[1])]:
+                    slide.title = inline(kept[1])
                 continue
             self.stands(part)
             self.part(part, source)
