@@ -397,6 +397,18 @@ def test_an_output_can_have_no_slide(docs, root):
     assert cut(docs, root, shown)[-1].kind == "section"
 
 
+def test_an_author_keeps_parts_of_an_output_and_writes_between_them(docs, root):
+    shown = printed(MEASURED)
+    shown.outputs += drawn("All is well").outputs
+    shown.metadata["course"] = {"slide": "[printed]\n---\n... They fell.\n---\n[picture]"}
+    answer, picture = cut(docs, root, ASK, FIELD, shown)[-2:]
+    assert (answer.title, answer.body, answer.code) == ("Measured: 7 apples", "<p>They fell.</p>\n", shown.source)
+    assert (picture.kind, picture.title) == ("picture", "All is well")
+    shown.metadata["course"] = {"slide": "## Seven\n\n[printed]\n---\n## All of it\n[picture]"}
+    kinds = [(slide.kind, slide.title, slide.over) for slide in cut(docs, root, ASK, FIELD, shown)[-2:]]
+    assert kinds == [("answer", "Seven", "How many apples?"), ("picture", "All of it", "")]
+
+
 def test_an_exercise_stands_whole_on_its_slide_whatever_an_author_wrote_for_its_cell(docs, root):
     stub = new_code_cell("def total(dist):\n    ...", id="total", metadata={"tags": ["exercise"]})
     said, task = cut(docs, root, own(f"A long story.\n\n{EXERCISE}", "A story."), stub)[-2:]

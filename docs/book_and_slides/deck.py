@@ -42,6 +42,7 @@ STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
+OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)\]")  # what of a cell's output an author keeps, and its title
 JOINED = ("said", "formula", "text", "printed", "section")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
 BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
@@ -156,6 +157,12 @@ def authored(cell: NotebookNode) -> str | None:
     return cell.metadata.get("course", {}).get("slide")
 
 
+def drawn(output: NotebookNode) -> bool:
+    """Return whether an output is a picture or a panel of pictures."""
+    data = output.get("data", {})
+    return FRAMES in data or "<img" in data.get("text/html", "") or "image/png" in data
+
+
 def written(text: str) -> list[str]:
     """Return the slides of what an author wrote, which a line of three hyphens parts."""
     return [part.strip() for part in re.split(r"^---$", text, flags=re.MULTILINE) if part.strip()]
@@ -188,7 +195,7 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
             deck.text(cell.source)
         elif said is not None:
             text, exercise, task = cell.source.partition(EXERCISE) if cell.cell_type == "markdown" else ("", "", "")
-            deck.written(said, text)
+            deck.written(said, text, cell)
             if exercise:  # whoever says it in fewer words leaves out a promise
                 deck.text(exercise + task)
         elif "prediction" in tags(cell):
@@ -289,7 +296,7 @@ class Deck:
             else:
                 self.said(block, bool(PREDICT.match(after) or SHOWN.match(after)))
 
-    def written(self, text: str, source: str) -> None:
+    def written(self, text: str, source: str, cell: NotebookNode) -> None:
         """Make the slides that an author wrote instead of this cell's: its headings keep theirs, its text is spoken."""
         self.before = self.since = ""
         spoken, parts = [], written(text)
@@ -303,6 +310,13 @@ class Deck:
                 asked = PREDICT.match(block)
                 self.asking = asked[1] if asked else block if "?" in block else self.asking
         for place, part in enumerate(parts):
+            if kept := OUTPUT.fullmatch(part):
+                first = len(self.slides)
+                self.outputs(NotebookNode(source=cell.source, outputs=[
+                    one for one in cell.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
+                for slide in self.slides[first:first + bool(kept[1])]:
+                    slide.title = inline(kept[1])
+                continue
             self.stands(part)
             self.part(part, source)
             self.slides[-1].notes += spoken if not place else []
@@ -445,7 +459,7 @@ class Deck:
             data = output.get("data", {})
             if output.get("name") == "stderr":
                 continue
-            if FRAMES not in data and "<img" not in data.get("text/html", "") and "image/png" not in data:
+            if not drawn(output):
                 written = output.get("text") or data.get("text/plain", "")
                 said += re.sub(r"^.*\r(?!\n)", "", written, flags=re.MULTILINE).rstrip("\n") + "\n" * bool(written)
                 continue
