@@ -82,7 +82,7 @@ def layer_by_width(
             ax.barh(row, 1e6 * seconds, left=left, height=0.66, color=colour, edgecolor="white", lw=0.8,
                           alpha=1.0 if room[row] >= requests else 0.35)  # fmt: skip
             shown.setdefault(name if name != "arithmetic" else "arithmetic, where it takes longer than reading", colour)
-            words = f"{name} {1e6 * seconds:.0f}" if seconds > 0.14 * max(totals) else f"{1e6 * seconds:.0f}"
+            words = f"{name} {1e6 * seconds:.0f}" if seconds > 0.18 * max(totals) else f"{1e6 * seconds:.0f}"
             ax.text(left + 5e5 * seconds, row, words, ha="center", va="center", fontsize=SMALLEST, weight="bold",
                     color=INK if colour == SENT or room[row] < requests else "white")  # fmt: skip
             left += 1e6 * seconds
@@ -92,7 +92,7 @@ def layer_by_width(
                     + f", together {ends}")  # fmt: skip
     ax.set_yticks(range(len(rows)), [f"EP{ranks}" for ranks, *_ in rows], fontsize=SMALLEST)
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, 1.3e6 * max(totals))
+    ax.set_xlim(0, 1.32e6 * max(totals))
     ax.set_xlabel(f"µs for the experts' part of one layer, {requests} requests on each GPU (pale: they don't fit)",
                   fontsize=SMALLEST)  # fmt: skip
     legend_below(ax, [Patch(facecolor=colour, label=name) for name, colour in shown.items()])
@@ -122,15 +122,21 @@ def rates_by_length(
                     f"{points[-1][0]:,}")  # fmt: skip
     lengths = [length for length, *_ in next(iter(served.values()))]
     leads = [max(rates, key=lambda name, place=place: rates[name][place]) for place in range(len(lengths))]
-    for place in range(1, len(lengths)):
-        if leads[place] != leads[place - 1]:
+    turns = [place for place in range(1, len(lengths)) if leads[place] != leads[place - 1]]
+    most = max(max(line) for line in rates.values())
+    for place, after in zip([0, *turns], [*turns, len(lengths)], strict=True):
+        ends = lengths[place] if place else 0, lengths[after - 1]
+        ax.text(sum(ends) / 2, 1.16 * most, f"{leads[place]} leads", ha="center", fontsize=SMALLEST, color=INK)
+        if place:
             ax.axvline((lengths[place] + lengths[place - 1]) / 2, color=INK, lw=0.8, ls=":")
             told.append(f"between {lengths[place - 1]:,} and {lengths[place]:,}, {leads[place]} overtakes "
                         f"{leads[place - 1]}")  # fmt: skip
     ax.set_xlabel(f"tokens of a request (dashed: more than the {measured} requests that were measured)",
                   fontsize=SMALLEST)  # fmt: skip
     ax.set_ylabel("tokens/s of a GPU", fontsize=SMALLEST)
-    ax.set_ylim(0, None)
+    ax.set(xlim=(0, None), ylim=(0, 1.3 * most))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter("{x:,.0f}")
     legend_below(ax, ax.get_legend_handles_labels()[0])
     ax.set_title(f"Short requests favour {leads[0]}, long ones {leads[-1]}", fontsize=TITLE, loc="left")
     say(ax, "; ".join(told))
