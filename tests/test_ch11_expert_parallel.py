@@ -223,6 +223,7 @@ def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
     assert [round(free / 1e9, 1) for free in room[1:4]] == [22.0, 42.4, 52.7] and round(room[0] / 1e9) == -19
     shares = [expert_bytes(v3, row.ranks, width=1) / 1e9 for row in DEEPEP]
     assert [round(share, 1) for share in shares[:4]] == [81.7, 40.9, 20.4, 10.2]
+    assert round(shares[0] + other / 1e9) == 99
     assert [experts_per_rank(v3, ranks) for ranks in (16, 64)] == [16, 4]
 
 
