@@ -11,7 +11,6 @@ import torch
 from course_lib import Cluster, RankFailed, compare, each, run
 from course_lib.costs import (
     combine_bytes,
-    dispatch_bytes,
     dropped_share,
     expert_bytes,
     expert_parameters,
@@ -61,14 +60,6 @@ def test_a_nan_in_the_result_does_not_pass():
 @pytest.mark.parametrize("exercise", ["route_tokens", "balance_bias", "node_limited_routing", "dispatch", "combine"])
 def test_nothing_returned_is_told(exercise):
     assert judged(exercise, lambda *_: None).code == "form"
-
-
-def test_with_one_expert_a_token_the_weight_has_no_gradient():
-    scores = torch.rand(12, 4, dtype=torch.float64, requires_grad=True)
-    for k, learns in ((1, False), (2, True)):
-        weights = solutions.route_tokens(scores, k, math.inf)[1]
-        (gradient,) = torch.autograd.grad((weights * torch.randn(12, k).double()).sum(), scores)
-        assert (gradient.abs().max().item() > 1e-9) == learns
 
 
 def test_a_guess_that_someone_has_computed_is_not_told_that_a_few_get_nothing(capsys):
@@ -223,6 +214,8 @@ def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
     layer = [round(1e6 * (max(read, arithmetic) + row.dispatch + row.combine))
              for read, row in zip(reads, DEEPEP, strict=True)]  # fmt: skip
     assert layer == [612, 523, 533, 540, 607, 600] and round(1e6 * arithmetic) == 46
+    assert [(round(1e6 * reads[at]), round(1e6 * (DEEPEP[at].dispatch + DEEPEP[at].combine))) for at in (1, 3)] == [
+        (210, 313), (53, 487)]  # fmt: skip
     request, other = kv_cache_bytes(v3, 5000), parameter_count(v3) - expert_parameters(v3)
     assert request == 61 * 576 * 2 * 5000 and round(request / 1e6, 1) == 351.4 and round(other / 1e9, 1) == 17.1
     room = [H100.memory - other - expert_bytes(v3, row.ranks, width=1) for row in DEEPEP]
@@ -230,6 +223,7 @@ def test_the_fastest_layer_is_in_the_middle_and_has_too_little_room():
     assert [round(free / 1e9, 1) for free in room[1:4]] == [22.0, 42.4, 52.7] and round(room[0] / 1e9) == -19
     shares = [expert_bytes(v3, row.ranks, width=1) / 1e9 for row in DEEPEP]
     assert [round(share, 1) for share in shares[:4]] == [81.7, 40.9, 20.4, 10.2]
+    assert round(shares[0] + other / 1e9) == 99
     assert [experts_per_rank(v3, ranks) for ranks in (16, 64)] == [16, 4]
 
 
@@ -244,8 +238,6 @@ def test_what_decides_is_tokens_per_second_at_the_batch_that_fits():
     assert rates[64] / rates[16] == pytest.approx(1.54, abs=0.005) and max(rates, key=rates.get) == 64
     assert [round(rates[ranks]) for ranks in (32, 64, 128, 256)] == [2495, 2634, 2450, 2487]
     assert 8 * served[32][0] == 960 and round(8 * rates[32], -3) == 20_000, "the eight, as a quarter of EP32"
-    long = {row.ranks: rates_of(H100, 10_000, row)[2] for row in DEEPEP[3:]}
-    assert max(long.values()) / min(long.values()) < 1.02, "nearly equal"
     assert steps[64] / steps[16] == pytest.approx(1.56, abs=0.005)
     assert [round(1e3 * steps[ranks]) for ranks in (16, 32, 64)] == [36, 48, 57]
     parts = [[round(1e3 * seconds) for seconds in served[ranks][1].values()] for ranks in (16, 64)]
@@ -259,22 +251,31 @@ def rates_of(gpu, context, row):
     return requests, parts, requests / sum(parts.values())
 
 
-def test_the_ratio_of_1_5_holds_for_long_requests_and_all_of_the_memory():
-    kept_back = replace(H100, memory=H100.memory - 8e9)
-    narrow, wide = (rates_of(kept_back, 5000, row) for row in (DEEPEP[1], DEEPEP[3]))
-    assert (narrow[0], wide[0]) == (39, 127) == (62 - 23, 149 - 22)
-    assert wide[2] / narrow[2] == pytest.approx(2.05, abs=0.005)
+def test_each_width_has_lengths_at_which_it_leads():
     short = {row.ranks: rates_of(H100, 1000, row) for row in DEEPEP}
-    assert max(short, key=lambda ranks: short[ranks][2]) == 16 and short[16][0] == 313
-    assert short[64][2] / short[16][2] == pytest.approx(0.82, abs=0.005)
-    assert rates_of(H100, 5000, DEEPEP[3])[2] > max(rates_of(H100, 5000, row)[2] for row in DEEPEP[4:])
     assert short[64][0] / short[16][0] == pytest.approx(2.4, abs=0.01), "the reply's, at either context"
-    assert (short[64][0], round(1e3 * short[64][1]["weights"])) == (749, 20)
-    arithmetic = 749 * 8 * 2 * 3 * MODELS["DeepSeek-V3"].hidden * MODELS["DeepSeek-V3"].expert_ffn / H100.peak("fp8")
-    assert arithmetic > expert_bytes(MODELS["DeepSeek-V3"], 64, width=1) / 58 / H100.memory_bandwidth
     parts = short[16][1]
-    assert [round(1e3 * parts[part]) for part in ("weights", "trips")] == [17, 37]
-    assert round(1e3 * sum(parts.values())) == 61 and short[64][1]["trips"] > parts["trips"]
+    assert short[16][0] == 313 and [round(1e3 * parts[part]) for part in ("weights", "trips")] == [17, 37]
+    assert round(1e3 * sum(parts.values())) == 61
+    each_trips = {ranks: found["trips"] / requests for ranks, (requests, found, _) in short.items() if requests}
+    assert each_trips[16] < each_trips[32] < each_trips[64], "a request's trips"
+    leads = {length: max((16, 32, 64), key={row.ranks: rates_of(H100, length, row)[2] for row in DEEPEP}.get)
+             for length in range(1000, 10_001, 250)}  # fmt: skip
+    assert [length for length in leads if leads[length] == 16] == [1000, 1250]
+    assert [length for length in leads if leads[length] == 32] == list(range(1500, 3501, 250))
+
+
+def test_with_50_ms_for_a_step_ep32_is_as_good_as_ep64():
+    v3, found = MODELS["DeepSeek-V3"], {}
+    for row in (DEEPEP[2], DEEPEP[3]):
+        fit = room_and_step(v3, H100, row, 5000)[0]
+        for fewer in range(fit):  # memory of that many requests less
+            less = replace(H100, memory=H100.memory - fewer * kv_cache_bytes(v3, 5000))
+            requests, _, rate = rates_of(less, 5000, row)
+            if requests / rate <= 0.05:
+                found[row.ranks] = requests, round(rate)
+                break
+    assert found == {32: (120, 2495), 64: (126, 2521)} and 1 / 0.05 == 20
 
 
 def test_the_best_width_makes_the_weights_a_small_part_of_the_step():
@@ -302,7 +303,6 @@ def test_an_expert_gets_four_tokens_of_one_gpu_and_more_of_a_group():
     assert tokens == {1: 4, 16: 64, 64: 256, 128: 512} and tokens[64] < 295 < tokens[128]
     assert (math.comb(8, 2), round(math.comb(32, 8) / 1e6, 1)) == (28, 10.5)
     assert round(expert_bytes(v3, 1, width=1) / 1e9) == 654
-    assert DEEPEP[5].dispatch / DEEPEP[3].dispatch == pytest.approx(1.12, abs=0.005)
     copies = 8 * 63 / 64
     assert 63 / copies == 8 and 8 * 7 / 8 == 7, "an all-gather's copies of a token, over the dispatch's"
 
@@ -339,9 +339,6 @@ def test_sending_a_token_through_a_port_takes_about_as_long_as_computing_it():
     assert moved == 58 * 8 * 7168 * (2 + 2) == pytest.approx(13e6, rel=0.03)
     assert round(1e3 * moved / 50e9, 2) == 0.27 and round(1e3 * 2 * 37e9 / (0.4 * H100.peak("bf16")), 2) == 0.19
     assert round(moved / 2e6, 2) == 6.65
-    there, back = dispatch_bytes(v3, width=1, scales=True), combine_bytes(v3)
-    assert round(1e3 * v3.moe_layers * (there + back) / 50e9, 2) == 0.20
-    assert (there, back) == (8 * (7168 + 4 * 56), 8 * 14_336) == (59_136, 114_688)
 
 
 def mean_loss(dist, tokens, router, matrices):

@@ -12,7 +12,6 @@ from legible import assert_legible
 
 from course_lib import Cluster, plots, run, work
 from course_lib.lessons.balance import recorded
-from course_lib.measured import DEEPEP
 from course_lib.models import MODELS
 from course_lib.plots import words_of
 from course_lib.plots.trips import ROUTES
@@ -20,9 +19,9 @@ from course_lib.served import SERVED
 
 SHAPES = [MODELS["Mixtral-8x7B"], MODELS["DeepSeek-V3"], SERVED["Kimi-K2"]]
 WIDTHS = [(8, 421e-6, 46e-6, 77e-6, 114e-6), (32, 105e-6, 46e-6, 155e-6, 273e-6), (256, 13e-6, 46e-6, 194e-6, 360e-6)]
-STEPS = [(requests, dict(zip(("weights", "caches", "trips"), parts, strict=True)))
-         for requests, parts in ((60, (20e-3, 5e-3, 15e-3)), (150, (7e-3, 15e-3, 28e-3)))]
-TIMES = [(row.ranks, row.dispatch) for row in DEEPEP]
+LINES = {"EP16": [(1000, 300, 0.06), (2000, 150, 0.05), (3000, 60, 0.04)],
+         "EP32": [(1000, 450, 0.1), (2000, 300, 0.08), (3000, 120, 0.06)],
+         "EP64": [(1000, 600, 0.15), (2000, 350, 0.1), (3000, 150, 0.05)]}  # fmt: skip
 
 
 def a_layer(dist, sizes):
@@ -41,14 +40,12 @@ DRAWN = {
     "once_per_node": plots.once_per_node,
     "total_and_active": lambda: plots.total_and_active(SHAPES)[0],
     "seats": lambda: plots.seats([3, 9, 4, 0], 4),
-    "layer_by_width": lambda: plots.layer_by_width(WIDTHS),
+    "layer_by_width": lambda: plots.layer_by_width(WIDTHS, [0, 120, 171]),
     "busiest_rank": lambda: plots.busiest_rank({
         name: run(a_layer, sizes, ranks=4, on=Cluster(latency=0.0))
         for name, sizes in (("fair", [4] * 4), ("hot", [10, 2, 2, 2]))})[0],
-    "step_by_width": lambda: plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]})[0],
+    "rates_by_length": lambda: plots.rates_by_length(LINES, 128),
     "load_maps": lambda: plots.load_maps({rule: recorded(rule, 0)[0] for rule in ("none", "bias")})[0],
-    "mixture_losses": lambda: plots.mixture_losses(recorded()),
-    "times_over_ranks": lambda: plots.times_over_ranks(TIMES, [(ranks, 1.02 * time) for ranks, time in TIMES], 44e-6),
 }
 
 
@@ -80,11 +77,12 @@ def test_a_rank_with_more_rows_lets_the_others_wait():
 
 
 def test_only_the_longer_of_reading_and_arithmetic_counts():
-    ax = plots.layer_by_width(WIDTHS)
+    ax = plots.layer_by_width(WIDTHS, [0, 120, 171])
     words = words_of(ax.figure)
-    assert "EP8: reading 421, dispatch 77, combine 114, together 612 µs;" in words
-    assert "EP32: reading 105, dispatch 155, combine 273, together 533 µs, the fastest" in words
-    assert "EP256: arithmetic 46, dispatch 194, combine 360, together 600 µs" in words
+    assert "EP8: reading 421, dispatch 77, combine 114, together 612 µs, but none fit;" in words
+    assert "EP32: reading 105, dispatch 155, combine 273, together 533 µs, but 120 fit" in words
+    assert "EP256: arithmetic 46, dispatch 194, combine 360, together 600 µs" in words and "171 fit" not in words
+    assert [bar.get_alpha() for bar in ax.patches] == [0.35] * 6 + [1.0] * 3
 
 
 def test_the_seats_count_who_finds_none():
@@ -93,27 +91,19 @@ def test_the_seats_count_who_finds_none():
     assert [bar.get_height() for bar in ax.containers[2]] == [0, 5, 0, 0]
 
 
-def test_tokens_per_second_are_requests_over_the_sum_of_parts():
-    left = plots.step_by_width({"EP16": STEPS[0], "EP64": STEPS[1]})[0]
-    words = words_of(left.figure)
-    assert words.startswith("EP64 has room for more and writes 2.0 times EP16's tokens")
-    assert "EP64, 150 requests: weights 7, caches 15, trips 28, together 50 ms: 3,000 tokens/s" in words
-
-
-def test_the_title_says_when_the_narrowest_group_is_the_best():
-    slow = (180, {part: 4 * seconds for part, seconds in STEPS[1][1].items()})
-    left = plots.step_by_width({"EP16": STEPS[0], "EP64": slow})[0]
-    assert words_of(left.figure).startswith("EP16 writes more tokens than wider groups")
+def test_a_line_is_dashed_where_more_requests_fit_than_were_measured_and_the_crossings_are_marked():
+    ax = plots.rates_by_length(LINES, 128)
+    dashed = [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"]
+    assert dashed == [[1000, 2000], [1000, 2000], [1000, 2000, 3000]]
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"] == [1500, 2500]
+    words = words_of(ax.figure)
+    assert words.startswith("Short requests favour EP16, long ones EP64")
+    assert "between 1,000 and 2,000, EP32 overtakes EP16" in words and "EP16 writes 5,000 at 1,000" in words
 
 
 def test_shares_of_active_parameters_are_those_of_the_library():
     words = words_of(plots.total_and_active(SHAPES)[0].figure)
     assert "DeepSeek-V3 37.6 of 671 billion: 5.6%" in words and "Mixtral-8x7B 12.9 of 47 billion: 27.6%" in words
-
-
-def test_times_have_their_errors():
-    ax = DRAWN["times_over_ranks"]()
-    assert sum("(+2.0%)" in text.get_text() for text in ax.texts) == len(DEEPEP)
 
 
 def test_a_map_says_how_busy_the_busiest_expert_is():

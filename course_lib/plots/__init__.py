@@ -1,6 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
-from course_lib.plots.active import layer_by_width, step_by_width, times_over_ranks, total_and_active
+from course_lib.plots.active import layer_by_width, rates_by_length, total_and_active
 from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.arrivals import arrivals
@@ -68,7 +68,7 @@ from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts, under_way
 from course_lib.plots.lifetimes import lifetimes
-from course_lib.plots.loads import load_maps, mixture_losses, seats
+from course_lib.plots.loads import load_maps, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
@@ -229,7 +229,6 @@ __all__ = [
     "message_sizes",
     "messages",
     "mixed_step",
-    "mixture_losses",
     "new_axes",
     "node_groups",
     "number_formats",
@@ -255,6 +254,7 @@ __all__ = [
     "race",
     "rails",
     "rates_below_ports",
+    "rates_by_length",
     "rates_over_size",
     "recorder_dumps",
     "replicas",
@@ -288,7 +288,6 @@ __all__ = [
     "stale_gradient",
     "stall",
     "star_and_ring",
-    "step_by_width",
     "step_parts",
     "store_serve_train",
     "straggler_trace",
@@ -301,7 +300,6 @@ __all__ = [
     "timeline",
     "timelines",
     "times_between_nodes",
-    "times_over_ranks",
     "token_passes",
     "token_times",
     "token_trips",

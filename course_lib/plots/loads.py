@@ -11,11 +11,8 @@ from matplotlib.colors import ListedColormap
 
 from course_lib.plots.canvas import (
     ACTIVATIONS,
-    BLUE,
-    GREEN,
     INK,
     LIMIT,
-    ORANGE,
     SMALLEST,
     TITLE,
     WAITING,
@@ -25,8 +22,6 @@ from course_lib.plots.canvas import (
     new_axes,
     say,
 )
-
-RULES = {"none": ("no balancing", ORANGE), "loss": ("auxiliary loss", BLUE), "bias": ("bias", GREEN)}
 
 
 def seats(loads: Sequence[int], capacity: int, experts: int = 0, ax: Axes | None = None) -> Axes:
@@ -41,16 +36,15 @@ def seats(loads: Sequence[int], capacity: int, experts: int = 0, ax: Axes | None
     ax.bar(places, [capacity] * len(loads), color=WAITING, width=0.8, label="empty")
     ax.bar(places, [min(load, capacity) for load in loads], color=ACTIVATIONS, width=0.8, label="served")
     ax.bar(places, over, bottom=capacity, color=LIMIT, width=0.8, label="dropped")
-    ax.axhline(capacity, color=INK, lw=1.2)
-    ax.text(len(loads) - 0.4, capacity, f"capacity {capacity}", va="bottom", fontsize=SMALLEST, color=INK)
-    ax.set_xlim(-0.7, len(loads) + 2.0)
+    line = ax.axhline(capacity, color=INK, lw=1.2, label=f"capacity {capacity}")
+    ax.set_xlim(-0.7, len(loads) - 0.3)
     ax.set_xticks(list(places))
     part = f" (the first {len(loads)} of {experts})" if experts > len(loads) else ""
     ax.set_xlabel(f"expert{part}", fontsize=SMALLEST)
     ax.set_ylabel("pairs", fontsize=SMALLEST)
     free = sum(max(capacity - load, 0) for load in loads)
     ax.set_title(f"{lost} of {pairs:,} pairs find no seat, while {free} seats stay empty", fontsize=TITLE, loc="left")
-    legend_below(ax, list(ax.containers))
+    legend_below(ax, [*ax.containers, line])
     say(ax, f"loads of {len(loads)} experts{part}: {', '.join(map(str, loads))}; capacity {capacity}; {lost} of "
             f"{pairs} dropped, {free} seats empty")  # fmt: skip
     return ax
@@ -91,42 +85,3 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
     bar.ax.tick_params(labelsize=SMALLEST)
     say(bar.ax, "the darker, the more pairs; four times the mean and more are black")
     return list(axes.flat)
-
-
-def mixture_losses(runs: Sequence[Any], every: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw the loss of every run over its steps, one colour a rule: thin for seeds, thick for their mean."""
-    ax = new_axes(ax, 3.6)
-    looks = {"dense": ("dense", INK), **RULES}
-    told = []
-    for rule, (name, colour) in looks.items():
-        mine = [_smooth(run.losses) for run in runs if run.rule == rule]
-        if not mine:
-            continue
-        mean = [sum(values) / len(values) for values in zip(*mine, strict=True)]
-        steps = [every * (place + 1) for place in range(len(mean))]
-        for line in mine:
-            ax.plot(steps, line, color=colour, lw=1.0, alpha=0.7)
-        ax.plot(steps, mean, color=colour, lw=2.2, ls="--" if rule == "dense" else "-")
-        ends = [run.held_out for run in runs if run.rule == rule]
-        told.append((mean[-1], name, colour, sum(ends) / len(ends)))
-    low, last = min(end for end, *_ in told), steps[-1]
-    ax.set_ylim(low - 0.08, low + 0.65)
-    ax.text(0.5 * last, low + 0.6, "numbers: loss at the end on text that was never trained on", va="center",
-            fontsize=SMALLEST, color=INK)  # fmt: skip
-    for place, (_, name, colour, held) in enumerate(sorted(told, key=lambda one: -one[3])):
-        height = low + 0.53 - 0.062 * place
-        ax.plot([0.51 * last, 0.57 * last], [height, height], color=colour, lw=3, ls="--" if name == "dense" else "-")
-        ax.text(0.59 * last, height, f"{held:.2f}   {name}", va="center", fontsize=SMALLEST, color=INK, weight="bold")
-    ax.set_xlim(0.1 * last, 1.01 * last)
-    ax.set_xticks(range(100, last + 1, 100))
-    ax.set_title("Only the auxiliary loss ends clearly below the dense model", fontsize=TITLE, loc="left")
-    ax.set_xlabel("step", fontsize=SMALLEST)
-    ax.set_ylabel("curves: training loss, nats per byte", fontsize=SMALLEST)
-    words = ", ".join(f"{name} {held:.2f}" for _, name, _, held in told)
-    say(ax, f"loss over steps; on text that was not trained on, mean of the seeds: {words}")
-    return ax
-
-
-def _smooth(values: Sequence[float], width: int = 5) -> list[float]:
-    """Return the mean of the last `width` values at every place."""
-    return [sum(values[max(0, end - width) : end]) / min(width, end) for end in range(1, len(values) + 1)]
