@@ -110,6 +110,7 @@ def test_what_each_bet_costs():
     assert all(row.sequence == 4 * other.sequence for row, other in pairs if row.layout.cp == 4)
     assert metas[0].sequence == 16 * 8192 and 8192 // bets[2].cp == 2048
     assert [round(days[cp], 1) for cp in (1, 2, 4)] == [60, 58.2, 55.2]
+    assert [round(abs(days[4] * factor - 60), 1) for factor in (1, 1.17)] == [4.8, 4.5]  # about five, either way
     parts = [[round(1000 * getattr(found.of(one).step, part)) for part in ("bubble", "tensor", "context", "data")]
              for one in bets]  # fmt: skip
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 197], [322, 282, 0, 260]]
@@ -288,7 +289,6 @@ def test_the_errors_of_the_text():
     dense = of["Meta, NVIDIA: H100"]
     assert percent([row for row in dense if row.layout.cp == 1]) == (-10, 4)
     assert percent([row for row in dense if row.layout.cp > 1]) == (-16, -2)
-    assert round(statistics.stdev(row.error for row in dense if row.layout.cp == 1), 2) == 0.07
     h100 = [row for row in others if "H100" in row.node.gpu.name and not row.shape.experts and row.layout.cp > 1]
     assert percent(h100) == (-47, -2)
     alone = [row for row in of["torchtitan, fp8"] if row.layout.cp == 1]

@@ -81,7 +81,7 @@ def context_pairs(rows: Sequence[Published], break_even: float, ax: Axes | None 
     ax.set(ylim=(len(pairs) - 0.5, -1.2), xlim=(0.74, 1.03 * max(map(ratio_of, pairs)) + 0.04))
     ax.set_xlabel("factor: measured / predicted with context ranks, divided by the same without", fontsize=SMALLEST,
                   x=0.3)  # fmt: skip
-    marks = (("white", "open: the sequence gets longer, too"), (CONTEXT, "full: as many tokens in both runs"))
+    marks = (("white", "open: with longer sequences, too"), (CONTEXT, "full: equally long sequences"))
     handles = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=CONTEXT,
                       markeredgewidth=1.6, label=name) for face, name in marks]  # fmt: skip
     legend_below(ax, handles, 2)
