@@ -663,9 +663,12 @@ def check_step_seconds(answer: Any, part: Any) -> str:
         case.same(float(got), want, "it",
             Mistake("no-bubble", m * both, "is the time without a bubble: the pipeline has to fill and to drain"),
             Mistake("chunks", (m + pp - 1) * both, "is the time without chunks: with v of them the bubble is a v-th"),
+            Mistake("all-divided", want - (m + (pp - 1) / chunks) * both + (m + pp - 1) / chunks * both, "divides the "
+                    "whole step by the chunks: only the waiting gets shorter, the micro-batches stay as long as they "
+                    "are"),
             Mistake("tensor-hidden", (m + (pp - 1) / chunks) * compute, "leaves tensor parallelism's messages out"),
             Mistake("bubble-tensor", want - (pp - 1) / chunks * tensor, "has a bubble of compute only: while the "
-                    "pipeline fills, each round waits for its tensor messages, too"),
+                    "pipeline fills, each micro-batch waits for its tensor messages, too"),
             Mistake("window", (m + (pp - 1) / chunks) * both + max(0.0, gradients - 2 / 3 * compute), "hides the "
                     "gradients behind two thirds of compute: a backward waits for its tensor messages as well, and "
                     "gradients travel meanwhile"),

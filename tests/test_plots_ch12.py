@@ -73,6 +73,7 @@ def test_zigzag_makes_the_work_the_same():
     assert "rank 0: 6.2%, rank 1: 18.8%, rank 2: 31.2%, rank 3: 43.8%" in words_of(left.figure)
     left, right, below = plots.causal_work()
     assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("rank 0") == 2
+    assert "hatched:\nranks 4 to 7" in texts(right) and "hatched:\nranks 4 to 7" not in texts(left)
     assert texts(below).count("early queries") == 1 and {"keys of a lower rank", "future: skipped"} <= set(texts(below))
     seen = "all queries see the early keys of a lower rank and none its late ones"
     assert seen in words_of(right.figure)
@@ -126,7 +127,8 @@ def test_what_is_too_narrow_for_its_number_has_it_above():
 
 def test_the_plan_draws_a_line_at_the_first_that_is_marked():
     ax = plots.plan_picture(SMALL, {"another": OTHER})
-    assert "as fast\nas another" in texts(ax)
+    one = SMALL.of(OTHER)
+    assert f"another\n{one.seconds:.2f} s, {one.room.total / 1e9:.0f} GB" in texts(ax)
     assert any(line.get_ydata()[0] == SMALL.of(OTHER).seconds for line in ax.lines if line.get_linestyle() == ":")
 
 
@@ -168,8 +170,16 @@ def test_every_run_with_context_ranks_has_its_pair():
     ratios = sorted(round(ratio_of(pair), 2) for pair in pairs)
     assert ratios == [0.96, 1.01, 1.05, 1.07, 1.08, 1.17, 1.21, 1.22, 1.31, 1.38, 1.42]
     words = words_of(plots.context_pairs(rows, 1.093).figure)
-    assert "In 6 of 11 pairs, context ranks cost enough" in words
-    assert "Megatron-Bridge, 405B, 8k tokens, 2 ranks beside 70B: 1.17" in words
+    assert "In 9 of 11 pairs, the run with context ranks has longer sequences, too" in words
+    assert "Megatron-Bridge, 405B, 8k, 2 ranks beside 70B: 1.17" in words
+    assert "Meta, 405B, 8k → 128k, 16 ranks: 1.05" in words
+
+
+def test_the_full_dots_are_the_pairs_of_equal_length():
+    ax = plots.context_pairs(published_runs(), 1.093)
+    pairs = sorted(pairs_of(published_runs()), key=lambda pair: (pair[0].layout.cp, ratio_of(pair)))
+    full = [(dots.get_facecolor()[0] < 0.99).any() for dots in ax.collections]
+    assert full == [row.sequence == other.sequence for row, other in pairs] and sum(full) == 2
 
 
 def test_the_line_joins_one_model_on_more_and_more_context_ranks():

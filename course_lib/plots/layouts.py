@@ -66,25 +66,27 @@ def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = No
     ax.axvline(limit, color=LIMIT, linewidth=1.4)
     words = f"limit: {1 - KEPT_FREE:.0%}\nof {found.node.gpu.memory / 1e9:.1f} GB"
     ax.text(1.012 * limit, top, words, color=LIMIT, fontsize=SMALLEST, va="top")
-    fastest = [name for name, layout in marked.items() if layout == found.best.layout]
-    if not fastest:
-        best = found.best
-        ax.plot([best.room.total / 1e9], [best.seconds], marker="o", markersize=13, zorder=5, markerfacecolor="none",
-                markeredgecolor=INK)  # fmt: skip
-        ax.text(best.room.total / 1e9 + 1.4, 0.99 * least, "the fastest", va="top", fontsize=SMALLEST, zorder=6)
+    first = next(iter(marked), None)
+    named = {name: found.of(layout) for name, layout in marked.items()}
+    if found.best.layout not in marked.values():
+        named["the fastest"] = found.best
     told = [f"the fastest: {found.best.seconds:.2f} s, {found.best.room.total / 1e9:.0f} GB ({found.best.layout})"]
     right = limit + 7.5  # the words stand side by side, none further right than its layout
     centres = {}
-    for name in sorted(marked, key=lambda name: -found.of(marked[name]).room.total):
-        right = centres[name] = min(found.of(marked[name]).room.total / 1e9, right - 15)
-    for name, layout in marked.items():
-        one = found.of(layout)
-        x, y, there = one.room.total / 1e9, one.seconds, centres[name]
-        ax.plot([x], [y], marker="D", markersize=11, zorder=5, markeredgecolor=INK, color=colours[layout.cp > 1])
-        ax.plot([there, x], [0.963 * least, y], color=INK, linewidth=0.8, zorder=3)
-        words = f"{name}\n{y:.2f} s, {x:.0f} GB" + "\nthe fastest" * (name in fastest)
-        ax.text(there, 0.958 * least, words, va="top", ha="center", zorder=6, fontsize=SMALLEST,
-                weight="bold")  # fmt: skip
+    for name in sorted(set(named) - {first}, key=lambda name: -named[name].room.total):
+        right = centres[name] = min(named[name].room.total / 1e9, right - 15)
+    for name, one in named.items():
+        x, y, layout = one.room.total / 1e9, one.seconds, one.layout
+        mark, size = ("D", 11) if name in marked else ("o", 8)
+        ax.plot([x], [y], marker=mark, markersize=size, zorder=5, markeredgecolor=INK, color=colours[layout.cp > 1])
+        if name in centres:
+            there = centres[name]
+            ax.plot([there, x], [0.963 * least, y], color=INK, linewidth=0.8, zorder=3)
+            words = f"{name}\n{y:.2f} s, {x:.0f} GB" + "\nthe fastest" * (name in marked and one.seconds <= least)
+            ax.text(there, 0.958 * least, words, va="top", ha="center", zorder=6, fontsize=SMALLEST,
+                    weight="bold" if name in marked else "normal")  # fmt: skip
+        if name not in marked:
+            continue
         sizes = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in AXES if getattr(layout, axis) > 1)
         told.append(f"{name} (place {found.place(layout):,}): {y:.2f} s, {x:.0f} GB, {sizes} ({layout})")
     ax.set(ylim=(low, top), xlim=(0, 1.2 * limit))
@@ -107,7 +109,8 @@ def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = No
         title = f"{many} that look faster than {name} have context ranks"
         ax.plot([0, limit], [mine, mine], color=INK, linestyle=":", linewidth=1.4, zorder=3)
         height = min(mine, top - 0.2 * (top - low))  # below the words of the limit
-        ax.text(1.012 * limit, height, f"as fast\nas {name}", fontsize=SMALLEST, va="center", zorder=4)
+        words = f"{name}\n{mine:.2f} s, {found.of(layout).room.total / 1e9:.0f} GB"
+        ax.text(1.012 * limit, height, words, fontsize=SMALLEST, va="center", zorder=4, weight="bold")
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.05)
     told.append(f"{more:,} slower layouts lie above the picture")
     rings = sum(one.layout.cp > 1 for one in found.fitting)
@@ -151,7 +154,7 @@ def under_way(
     marks = ((ACTIVATIONS, "activations, one piece a micro-batch under way"),
              (WEIGHTS, "weights, gradients, optimizer, logits"))  # fmt: skip
     legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 2)
-    title = "More stages shrink the weights. The activations stay as they are"
+    title = "More stages shrink everything but the activations"
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.1)
     say(ax, "\n".join(told))
     return ax
@@ -173,7 +176,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
         for part in used:
             wide, name = parts[part], f"{part.split()[0]} " * on_top
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
-            if wide > (0.055 if on_top else 0.045) * most:
+            if wide > (0.015 * len(f"{name}{wide:.2f}") if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
                 ax.text(left + wide / 2, place, f"{name}{wide:.2f}", ha="center", va="center", fontsize=SMALLEST,
                         color=ink)  # fmt: skip

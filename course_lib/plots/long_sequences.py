@@ -152,8 +152,8 @@ def causal_work(ranks: int = 8) -> list[Axes]:
                 corners = [(0, row), (row, row), (row + 0.94, row + 0.94), (0, row + 0.94)]
                 ax.add_patch(Polygon(corners, facecolor=FACES[rank % 4], hatch=_hatch(rank), edgecolor="white",
                                      linewidth=0))  # fmt: skip
-            first = chunks if chunks[1] > chunks[0] + 1 else [sum(chunks) / 2]  # two neighbours have one name
-            for row in first:
+            named = [sum(chunks) / 2] if chunks[1] == chunks[0] + 1 else chunks  # two neighbours have one name
+            for row in named if len(named) == 1 or rank % 2 == 0 else []:  # of single rows every second
                 ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
         mean = sum(work) / ranks
@@ -167,6 +167,8 @@ def causal_work(ranks: int = 8) -> list[Axes]:
         same = "zigzag: all ranks have the same work"
         told = f"{name}: rank {ranks - 1} has {ratio:.3f} times the mean" if ratio > 1.01 else same
         ax.set_title(f"{told}", fontsize=SMALLEST, loc="left", color=INK, weight="bold")
+        if ranks > 4 and name == "zigzag":
+            ax.text(side, 1.2, "hatched:\nranks 4 to 7", ha="right", va="center", fontsize=SMALLEST)
         shares = ", ".join(f"rank {rank}: {amount / sum(work):.1%}" for rank, amount in enumerate(work))
         say(ax, f"chunks of each rank: {deal}; share of the work: {shares}"
             + ("" if ratio > 1.01 else "; after round 0 all queries see the early keys of a lower rank and none its "
