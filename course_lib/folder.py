@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,12 @@ def files_of_rank(dist: Any, shards: dict, shapes: dict, extra: dict, identity: 
     return {name: _packed({"identity": identity} | content) for name, content in files.items()}
 
 
-def read_checkpoint(folder: Any) -> tuple[dict, dict[str, dict]]:
+def read_checkpoint(folder: Any, shapes: dict | None = None) -> tuple[dict, dict[str, dict]]:
     """Return (manifest, {name: content of a shard's file}), the shards in the order of the ranks that wrote them.
 
     Only shards of the manifest's identity are read. Raises ValueError that names the file which is missing or cut off.
+    With the `shapes` of a model, also refuses a checkpoint of other names or shapes, and a file of another save or with
+    pieces of other lengths.
     """
     name, parts = "manifest.pt", {}
     try:
@@ -94,7 +97,20 @@ def read_checkpoint(folder: Any) -> tuple[dict, dict[str, dict]]:
             parts[name] = torch.load(io.BytesIO(folder.read(name)), weights_only=True)
     except Exception as error:
         raise ValueError(f"{name} is missing or cut off: nothing was loaded") from error
+    if shapes is not None:
+        _judge(manifest, parts, shapes)
     return manifest, parts
+
+
+def _judge(manifest: dict, parts: dict[str, dict], shapes: dict) -> None:
+    for key in manifest["shapes"] | shapes:
+        if manifest["shapes"].get(key) != shapes.get(key):
+            raise ValueError(f"{key} is of another model: nothing was loaded")
+    sizes = {key: -(-math.prod(shape) // manifest["ranks"]) for key, shape in shapes.items()}
+    for name, part in parts.items():
+        found = {key: len(piece) for key, piece in part["shards"].items()}
+        if part["identity"] != manifest["identity"] or found != sizes:
+            raise ValueError(f"{name} is of another save or has other lengths: nothing was loaded")
 
 
 def _packed(thing: Any) -> bytes:

@@ -7,6 +7,7 @@ import io
 import math
 import os
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib import Cluster, Event, RankFailed, Results, each, run
+from course_lib import Cluster, Event, RankFailed, Results, each, run, work
 from course_lib.costs import expected_goodput, spares_for, young_interval
 from course_lib.lessons.crashes import Disk, crashes, final_files, packed, pieces_of, saved, survives
 from course_lib.lessons.recorder import entry, healthy, planned
@@ -318,6 +319,9 @@ def _gives_up(saving: Saving, trace: Results, full: int) -> None:
 
 # load_resharded
 
+LENGTHS = re.compile("size of tensor|existing size|expanded size")
+FEWER = (". The two sides have different lengths: the old pieces may end before this rank's new shard does, because "
+         "its end is padding, so copy only as many numbers as both have")  # fmt: skip
 OWN_FILE = ". It had read only the file of its own number"
 
 
@@ -391,11 +395,14 @@ def _blank(shapes: dict, ranks: int) -> list[dict[str, torch.Tensor]]:
 
 def _loads(load: Loads, state: dict, before: int, ranks: int, real: bool = False) -> None:
     shapes, extra = _shapes(state), _extra()
-    case = Case(ranks, real=real, words=f"saved on {before} ranks and loaded on {ranks}{' real ones' if real else ''}")
+    case = Case(ranks, real=real, words=f"saved on {before} rank{'s' if before > 1 else ''} and "
+                f"loaded on {ranks}{' real ones' if real else ''}")  # fmt: skip
     start = _blank(shapes, ranks)
     got = load(case)
     for rank, (kind, sentence, mine, found) in reversed(list(enumerate(got))):
         code = "own-file" if OWN_FILE in sentence else "raised"
+        if kind == "RuntimeError" and LENGTHS.search(sentence) and code == "raised":
+            code, sentence = "lengths", sentence + FEWER
         case.expect(not kind, f"rank {rank} raised {kind}: {sentence}", code)
         for name, tensor in state.items():
             old, want = torch.cat(pieces_of(tensor, before)), pieces_of(tensor, ranks)[rank]
@@ -458,7 +465,7 @@ def _refuses(load: Loads, what: str, shapes: dict, culprit: str, *others: str) -
             f"rank {rank} says {sentence[:100]!r}, which does not name {culprit}", "no-culprit")
 
 
-@check(value=2, refuses=3)
+@check(value=3, refuses=2)
 def check_load_resharded(answer: Any, part: Any) -> str:
     state = _state()
     shapes = _shapes(state)
@@ -512,6 +519,53 @@ def _damaged(state: dict, files: dict) -> list[tuple]:
 
 def _shard(shards: dict, identity: str = "a1") -> bytes:
     return packed({"identity": identity, "shards": shards})
+
+
+# stop_together
+
+TOGETHER = (Hint("waits", "An all_reduce returns only when all ranks have called it. So every rank calls it in every "
+                 "step, with the signal or without, and all stop by its result and not by their own flag",
+                 "deadlock"),)  # fmt: skip
+STEPS = 12
+
+
+def trained_until(dist: Any, answer: Callable, arrivals: list) -> int:
+    """Beside the answer: train, and return after how many steps this rank stopped; a rank's signal comes in a step."""
+    arrival = arrivals[dist.get_rank()]
+    for step in range(STEPS):
+        work(1.0)
+        if answer(dist, arrival is not None and step >= arrival):
+            return step
+    return STEPS
+
+
+def _stops(answer: Any, arrivals: list[int | None]) -> None:
+    ranks, first = len(arrivals), min((one for one in arrivals if one is not None), default=STEPS)
+    heard = ", ".join(f"rank {rank} in step {one}" for rank, one in enumerate(arrivals) if one is not None)
+    words = f"on {ranks} ranks, where the signal reaches {heard or 'nobody'}:"
+    got = list(Case(ranks, words=words).run(trained_until, answer, arrivals, hints=TOGETHER))
+    case, after = Case(ranks, words=words), " and ".join(map(str, sorted(set(got))))
+    case.expect(len(set(got)) == 1,
+        f"the ranks stop after different steps ({after}). Those that go on wait in their next all-reduce for "
+        "those that have stopped. The answer has to be the same on all ranks", "apart")  # fmt: skip
+    case.expect(got[0] == first or got[0] != STEPS,
+        f"nobody stops in {STEPS} steps, and then the machine is gone. One rank that has the signal is enough", "never")
+    case.expect(got[0] >= first, f"all stop after step {got[0]}, though nobody was asked to by then", "unasked")
+    case.expect(got[0] == first,
+        f"all stop after step {got[0]}, but a rank was asked to in step {first}, and its machine may be gone by then: "
+        "ask all ranks, and let one that has the signal be enough", "late")  # fmt: skip
+
+
+@check(same=1, soon=1)
+def check_stop_together(answer: Any, part: Any) -> str:
+    own = drawn("stop_together")
+    part("same")
+    _stops(answer, [2, 2, 2, 2])
+    _stops(answer, [3, 5, 4, 7])
+    part("soon")
+    for arrivals in ([6, 3, 5, 8], [None, None, 4, None], [own.randint(6, 9), own.randint(1, 5), None], [None] * 3):
+        _stops(answer, arrivals)
+    return "all ranks stop after the same step, in which the first of them has the signal"
 
 
 # find_culprit

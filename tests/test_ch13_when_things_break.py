@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 import torch
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 
 from course_lib import RankFailed, run
 from course_lib.costs import (
@@ -158,12 +160,17 @@ def test_llama_3_by_youngs_rule_is_as_the_text_says():
     days = 54 / 419 * 16_384 / 64  # between two failures of 64 GPUs
     measured = 7.9  # hours, a job of 1,024 GPUs on RSC-1
     assert round(measured * 16 / 24) == 5 and round(MTBF / 3600 * 16) == 49 and round(49 / measured) == 6
-    assert (round(save, 1), round(tau, -1), round(shares, 2)) == (2.8, 250, 0.02)
-    assert (round(RESTART / MTBF, 2), round(restarting, 2), round(days)) == (0.05, 0.35, 33)
+    assert (round(save, 1), round(tau, -1), round(shares, 3)) == (2.8, 250, 0.023)
+    assert (round(RESTART / MTBF, 3), round(restarting, 2), round(days)) == (0.054, 0.35, 33)
+    assert 0.92 < 1 - shares - RESTART / MTBF < 0.93 and 0.92 < best_shares(MTBF, save, 600)["training"] < 0.93
+    assert round(mean_hours_between_failures(1024)) == 29  # by the rate of RSC-1, and not the 7.9 that were seen
     assert round(14 * 405e9 / 1e12, 1) == 5.7  # TB, what no GPU can read
     best = young_interval(MTBF, SAVE)
     yours, hers = (SAVE / tau + tau / (2 * MTBF) for tau in (best, 2 * best))
     assert (round(yours, 2), round(hers, 2)) == (0.15, 0.18) and hers / yours == pytest.approx(1.25)
+    top = expected_goodput(best, MTBF, SAVE, RESTART)  # 80 % by adding up shares
+    assert round(100 * top, 1) == 81.5 and round(100 * (1 - yours - RESTART / MTBF)) == 80
+    assert (1 - best / (2 * MTBF) - RESTART / MTBF) / (1 + SAVE / best) == pytest.approx(top, abs=3e-3)
     assert young_interval(4 * MTBF, SAVE) == pytest.approx(2 * best)  # an MTBF that is wrong by a factor of four
 
 
@@ -234,8 +241,6 @@ def test_numbers_that_the_text_types():
     assert own / 419 == pytest.approx(0.64, abs=0.005)  # "almost two of three"
     assert 1 - math.exp(-600 / (hours / 8)) == pytest.approx(0.35, abs=5e-3)
     assert hours / 8 / 60 == pytest.approx(23, abs=0.3)
-    small, large = (best_shares(mtbf, 1, 600, 120)["training"] for mtbf in (hours, hours / 8))
-    assert 4.8 < 8 * large / small < 5  # "not even five times"
     assert pytest.approx(1e-3, abs=1e-4) == 600 / (7 * 86_400)
 
 
@@ -247,6 +252,11 @@ def test_llama_3s_own_storage_gives_what_meta_reported():
 
 
 # Demonstrations
+
+
+def test_torchrun_hands_a_signal_on_and_kills_after_30_seconds():
+    closing = inspect.signature(LocalElasticAgent._shutdown).parameters
+    assert closing["timeout"].default == 30
 
 
 def test_a_desync_is_in_the_flight_recorders_of_real_ranks():
@@ -307,19 +317,11 @@ def test_one_bit_of_32_is_felt():
     assert max(abs(loss / before - 1) for bit, (_, loss) in enumerate(flips) if bit != 30) < 1e-4
     weight = -flips[31][0]
     assert max(abs(one / weight) for bit, (one, _) in enumerate(flips) if bit != 30) == pytest.approx(16)
-    assert 1.25 < flips[30][1] / before < 1.3 and abs(flips[30][0]) > 1e36  # "by more than a quarter"
+    assert abs(flips[30][0]) > 1e36
     assert bit_flips.bits_of(weight)[:9] == "101111001" and bit_flips.bits_of(1.0) == "001111111" + 23 * "0"
     assert sum(one.numel() for one in bit_flips.trained().parameters()) == pytest.approx(250_000, rel=0.1)
     with pytest.raises(ValueError, match="32 bits"):
         bit_flips.flip(torch.zeros(2), 0, 32)
-
-
-def test_bit_30_is_loud_in_most_weights_and_others_in_few():
-    loud = bit_flips.how_loud(30, weights=200)
-    assert 0.45 < loud["not finite"] / 200 < 0.5  # "almost half", "another third", "a fifth"
-    assert loud["other"] / 200 == pytest.approx(1 / 3, abs=0.02)
-    assert loud["silent"] / 200 == pytest.approx(0.2, abs=0.02)
-    assert all(bit_flips.how_loud(bit, weights=40)["silent"] >= 38 for bit in (31, 29, 24, 22))  # "hardly ever felt"
 
 
 # Checks

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import random
 import struct
-from collections import Counter
 
 import torch
 
@@ -35,25 +32,6 @@ def trained() -> GPT:
     model = GPT()
     model.load_state_dict(torch.load(WEIGHTS))
     return model
-
-
-@torch.no_grad()
-def how_loud(bit: int, weights: int, seed: int = 0) -> Counter:
-    """Return how many flips of one bit, in weights drawn at random, make the loss NaN or infinite, another, or neither.
-
-    Another loss differs by more than 1 %.
-    """
-    model, draw = trained(), random.Random(seed)
-    inputs, targets = text.batch(0, ROWS)
-    tensors = list(model.parameters())
-    before, found = next_token_loss(model(inputs), targets).item(), Counter()
-    for tensor in draw.choices(tensors, [one.numel() for one in tensors], k=weights):
-        element = draw.randrange(tensor.numel())
-        flip(tensor, element, bit)
-        loss = next_token_loss(model(inputs), targets).item()
-        flip(tensor, element, bit)
-        found["not finite" if not math.isfinite(loss) else "other" if abs(loss / before - 1) > 0.01 else "silent"] += 1
-    return found
 
 
 @torch.no_grad()

@@ -54,7 +54,7 @@ from course_lib.plots.cut_costs import layer_times, token_times, toy_beside_real
 from course_lib.plots.cut_layers import cut_layer, sequence_parallel, ways_to_cut
 from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
-from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions, time_spent
+from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.float_bits import float_bits
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
@@ -295,7 +295,6 @@ __all__ = [
     "streams",
     "switch_adds",
     "three_states",
-    "time_spent",
     "time_unit",
     "timeline",
     "timelines",

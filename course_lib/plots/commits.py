@@ -81,9 +81,10 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
     ax = sheet(0.7 + high, WIDTH, 0.3 + high, ax)
     ax.set_ylim(-0.2, 0.1 + high)
     runs = len({end.behind for ends in saves.values() for end in ends})
-    words = f"{runs} runs; a power cut counts only where it leaves other files" if runs > 1 else ""
+    words = f"{runs} runs: no rank is late, or one. Power cuts that leave the same files as a kill aren't counted"
+    words = words if runs > 1 else ""
     ax.text(0.05, 0.0, words, va="center", fontsize=SMALLEST)
-    ax.text(WIDTH - 0.05, 0.0, "each row: time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)
+    ax.text(WIDTH - 0.05, 0.0, "time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)
     told, latest = [], None
     for row, (name, ends) in enumerate(saves.items()):
         y, lost = row_high * (len(saves) - 1 - row), sum(bool(end.wrong) for end in ends)
@@ -96,13 +97,16 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
                  for words, power in (("kills", False), ("power cuts", True))}  # fmt: skip
         counted = ", ".join(f"{sum(wrong)} of {len(wrong)} {words}" for words, wrong in kinds.items())
         ax.text(WIDTH - 0.05, y + 1.08, f"lost by {counted}", ha="right", va="center", fontsize=SMALLEST)
-        groups = _operations(here)
+        groups, unsynced = _operations(here), False
         for place, (doing, moments) in enumerate(groups):
             wide = (WIDTH - 0.1) / len(groups)
             x = 0.05 + wide * place
             ways = {bool(end.power) for end in here if end.wrong and end.moment in moments}
             if False in ways:
                 ways.add(True)  # a power cut then loses it, too; it is tried only where it leaves other files
+            if "sync" in doing and unsynced:
+                ways.add(True)  # until it has returned, its bytes may not be on the disk
+            unsynced = any(end.power and end.wrong and end.moment == moments[-1] for end in here)
             box(ax, x + 0.02, y + 0.47, wide - 0.04, 0.44, LIMIT if ways else "#A8DCCB")
             ax.text(x + wide / 2, y + 0.69, doing, ha="center", va="center", fontsize=SMALLEST,
                     color="white" if ways else INK, weight="bold" if ways else "normal")  # fmt: skip

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import PercentFormatter
 
 from course_lib.costs import LLAMA_3, LLAMA_3_DAYS, LLAMA_3_GPUS, expected_goodput, young_interval
-from course_lib.lessons.failing_run import KINDS, best_shares, expected_shares, failing_run
+from course_lib.lessons.failing_run import KINDS, expected_shares, failing_run
 from course_lib.plots.canvas import (
     BLUE,
     COMPUTE,
@@ -142,42 +142,4 @@ def goodput_over_interval(
     say(ax, "; ".join(f"{place / 60:.3g} min: {share:.1%} simulated, "
                       f"{expected_goodput(place, mtbf, save, restart):.1%} by formula"
                       for place, share in simulated.items()))  # fmt: skip
-    return ax
-
-
-def time_spent(
-    jobs: Mapping[str, float], ways: Mapping[str, tuple[float, ...]], title: str = "", ax: Axes | None = None
-) -> Axes:
-    """Draw what each job's time goes into: `jobs` are {name: MTBF}, `ways` {name: (save, restart, write)}, in seconds.
-
-    Each saves as often as is best for it and possible. A `write` that is left out takes no time.
-    """
-    ax = new_axes(ax, 0.9 + 0.42 * len(jobs) * len(ways) + 0.3 * len(jobs))
-    y, ticks, told = 0.0, [], []
-    for job, mtbf in jobs.items():
-        ax.text(0.01, y - 0.66, job, va="center", fontsize=SMALLEST, weight="bold")
-        for way, seconds in ways.items():
-            shares = best_shares(mtbf, *seconds)
-            left = 0.0
-            for kind in KINDS:
-                ax.barh(y, shares[kind], 0.78, left=left, color=COLOURS[kind], edgecolor="white", linewidth=0.8)
-                left += shares[kind]
-            ax.text(0.01, y, f"{shares['training']:.1%}", va="center", color="white", fontsize=SMALLEST, weight="bold")
-            for kind, end in (("restarting", 1.0), ("lost", 1 - shares["restarting"]),
-                              ("saving", shares["training"] + shares["saving"])):  # fmt: skip
-                if shares[kind] > 0.04:
-                    words = f"{kind} {shares[kind]:.0%}" if shares[kind] > 0.18 else f"{shares[kind]:.0%}"
-                    ax.text(end - shares[kind] / 2, y, words, ha="center", va="center", fontsize=SMALLEST)
-            ticks.append((y, way))
-            told.append(f"{job}, {way}: " + ", ".join(f"{NAMES[kind]} {shares[kind]:.1%}" for kind in KINDS))
-            y += 1
-        y += 0.9
-    ax.set(xlim=(0, 1), ylim=(y - 1.3, -1.1))
-    ax.set_yticks([place for place, _ in ticks], [way for _, way in ticks])
-    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.set_xlabel("share of the time; parts of less than 4% carry no number", fontsize=SMALLEST)
-    title = title or "Fast saves rescue the smaller job; the larger one needs fast restarts, too"
-    ax.figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
-    legend_below(ax, [Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in KINDS], columns=4)
-    say(ax, "; ".join(told))
     return ax

@@ -32,7 +32,8 @@ def resharded(
                 gone, empty = source in lost, place >= numbers
                 colour = WAITING if empty else "#FFFFFF" if gone else FACES[source % len(FACES)]
                 ax.add_patch(Rectangle((left, y), 1.0, 1.4, facecolor=colour, edgecolor=INK, linewidth=0.8))
-                text = "" if gone and name == "files" else "0" if empty else "old" if gone else str(place)
+                text = "0" if empty else "old" if gone else str(place)
+                text = "" if (gone if name == "files" else empty) else text
                 ax.text(left + 0.5, y + 0.7, text, ha="center", va="center", fontsize=SMALLEST)
                 middles[-1].append(left + 0.5)
             missing = name == "files" and owner in lost

@@ -10,6 +10,7 @@ from collections import Counter
 
 import torch
 
+from course_lib.folder import read_checkpoint
 from wrong_answers import collect
 
 WRONG, RIGHT, wrong, right = collect()
@@ -412,7 +413,7 @@ def _load(dist, folder, shards, shapes, parts=_parts, fill=_fill, judge=_judge_p
     return manifest["extra"]
 
 
-@wrong("load_resharded", "not-refused", "shard-a1-0.pt is a piece of another save", earned=2)
+@wrong("load_resharded", "not-refused", "shard-a1-0.pt is a piece of another save", earned=3)
 def looks_at_no_identity(dist, folder, shards, shapes):
     def parts(folder):
         manifest = _read(folder, "manifest.pt")
@@ -421,7 +422,7 @@ def looks_at_no_identity(dist, folder, shards, shapes):
     return _load(dist, folder, shards, shapes, parts)
 
 
-@wrong("load_resharded", "not-refused", "shard-a1-3.pt is a piece of another save", earned=2)
+@wrong("load_resharded", "not-refused", "shard-a1-3.pt is a piece of another save", earned=3)
 def looks_at_the_first_identity(dist, folder, shards, shapes):
     def parts(folder):
         manifest = _read(folder, "manifest.pt")
@@ -546,7 +547,7 @@ def looks_only_at_its_own_names(dist, folder, shards, shapes):
     return manifest["extra"]
 
 
-@wrong("load_resharded", "half-loaded", "shard-a1-3.pt has no up.bias", "up.weight is already changed", earned=2)
+@wrong("load_resharded", "half-loaded", "shard-a1-3.pt has no up.bias", "up.weight is already changed", earned=3)
 def looks_at_the_manifest_only(dist, folder, shards, shapes):
     return _load(dist, folder, shards, shapes, judge=lambda *_: None)
 
@@ -561,7 +562,7 @@ def takes_shards_in_the_order_of_their_names(dist, folder, shards, shapes):
     return _load(dist, folder, shards, shapes, _parts_by_name)
 
 
-@wrong("load_resharded", "raised", "must match the existing size", earned=0)
+@wrong("load_resharded", "lengths", "must match", "copy only as many numbers as both have", earned=0)
 def fills_all_of_its_shard(dist, folder, shards, shapes):
     def fill(dist, name, piece, parts, count):
         piece[:] = torch.cat([part[name] for part in parts])[:count][dist.get_rank() * len(piece) :][: len(piece)]
@@ -569,7 +570,16 @@ def fills_all_of_its_shard(dist, folder, shards, shapes):
     return _load(dist, folder, shards, shapes, fill=fill)
 
 
-@wrong("load_resharded", "not-refused", "shard-a1-0.pt has up.weight with 3 elements", earned=2)
+@wrong("load_resharded", "lengths", "saved on 1 rank and loaded on 4", "its end is padding", earned=0)
+def copies_the_padding_too(dist, folder, shards, shapes):
+    manifest, parts = read_checkpoint(folder, shapes)
+    for name, piece in shards.items():
+        piece.copy_(torch.cat([part["shards"][name] for part in parts.values()])[dist.get_rank() * len(piece) :]
+                    [: len(piece)])  # fmt: skip
+    return manifest["extra"]
+
+
+@wrong("load_resharded", "not-refused", "shard-a1-0.pt has up.weight with 3 elements", earned=3)
 def looks_at_no_length_in_the_first_file(dist, folder, shards, shapes):
     def parts(folder):
         manifest, found = _parts(folder)
@@ -580,6 +590,14 @@ def looks_at_no_length_in_the_first_file(dist, folder, shards, shapes):
         return manifest, [first, *found[1:]]
 
     return _load(dist, folder, shards, shapes, parts)
+
+
+@right("load_resharded")
+def joins_all_pieces(dist, folder, shards, shapes):
+    manifest, parts = read_checkpoint(folder, shapes)
+    for name, piece in shards.items():
+        _fill(dist, name, piece, [part["shards"] for part in parts.values()], math.prod(shapes[name]))
+    return manifest["extra"]
 
 
 class BadCheckpoint(ValueError):
@@ -625,6 +643,65 @@ def rank_0_reads_and_scatters(dist, folder, shards, shapes):
             pieces = list(flat.view(ranks, -1))
         dist.scatter(piece, pieces, 0)
     return manifest["extra"]
+
+
+# stop_together
+
+
+@wrong("stop_together", "apart", "different steps (3 and 4 and 5 and 7)", earned=0)
+def looks_at_its_own_flag(dist, asked):
+    return asked
+
+
+@wrong("stop_together", "late", "all stop after step 6, but a rank was asked to in step 3", earned=1)
+def believes_rank_0(dist, asked):
+    flag = torch.tensor([float(asked)])
+    dist.broadcast(flag, 0)
+    return bool(flag)
+
+
+@wrong("stop_together", "late", "all stop after step 7, but a rank was asked to in step 3", earned=0)
+def waits_until_all_are_asked(dist, asked):
+    flag = torch.tensor([float(asked)])
+    dist.all_reduce(flag, op=dist.ReduceOp.MIN)
+    return bool(flag)
+
+
+@wrong("stop_together", "apart", "different steps", earned=0)
+def asks_only_when_asked(dist, asked):
+    if asked:
+        dist.all_reduce(torch.ones(1))
+    return asked
+
+
+@wrong("stop_together", "never", "nobody stops", earned=0)
+def never_stops(dist, asked):
+    dist.all_reduce(torch.tensor([float(asked)]))
+
+
+@wrong("stop_together", "deadlock", "and not by their own flag", earned=0)
+def forgets_to_use_the_sum(dist, asked):
+    dist.all_reduce(torch.tensor([float(asked)]))
+    return asked
+
+
+@wrong("stop_together", "unasked", "all stop after step 0", earned=0)
+def stops_at_once(dist, asked):
+    return True
+
+
+@right("stop_together")
+def by_the_largest(dist, asked):
+    flag = torch.tensor([int(asked)])
+    dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+    return flag
+
+
+@right("stop_together")
+def asks_everybody(dist, asked):
+    flags = [torch.zeros(1) for _ in range(dist.get_world_size())]
+    dist.all_gather(flags, torch.tensor([float(asked)]))
+    return any(flag.item() for flag in flags)
 
 
 # find_culprit
