@@ -114,19 +114,17 @@ def test_how_many_requests_each_server_finishes_in_a_flood():
     carried = [round(traffic(way, 60).carried) for way in (serving.static_batches, serving.continuous, CHUNKS)]
     assert carried == [24, 35, 37]
     text = text_of_the_chapter()
-    assert "the server with whole prompts finishes 35 a second" in text and "the cliff come at 35" in text
+    assert "the server with whole prompts finishes 35 a second" in text
     crowd = arrivals(10)
     assert len(crowd) / crowd[-1].arrival == pytest.approx(10)
     prompts = [WORKER.prefill(request, [])[0] for request in crowd]
-    tokens = [(r.output - 1) * WORKER.token_flops + sum(range(r.prompt + 1, r.prompt + r.output)) * WORKER.score_flops
+    answers = [(r.output - 1) * WORKER.token_flops + sum(range(r.prompt + 1, r.prompt + r.output)) * WORKER.score_flops
               for r in crowd]
-    each = [1e3 * sum(values) / len(crowd) for values in (prompts, [flops / WORKER.gpu.bf16 for flops in tokens])]
-    assert f"That is {sum(each):.0f} ms of arithmetic" in text and 1e3 / sum(each) < 50.5
+    each = [sum(values) / len(crowd) for values in (prompts, [flops / WORKER.gpu.bf16 for flops in answers])]
     tokens = sum(request.prompt + request.output for request in crowd) / len(crowd)
     lengths = [sum(getattr(request, name) for request in crowd) / len(crowd) for name in ("prompt", "output")]
     assert f"a prompt of {lengths[0]:,.0f} tokens and an answer of {lengths[1]:.0f}, because" in text
     assert f"So {100 * each[0] / sum(each):.0f} % of the server's arithmetic is prefill" in text
-    assert f"has {sum(map(round, lengths)):,} tokens of about" in text
     cells = "\n".join(cell.source for cell in find("ch08_serving").notebook.cells)
     assert f"about {round(16 * WORKER.blocks() / tokens, -1):.0f} average requests would fit" in cells
 
@@ -141,11 +139,8 @@ def test_in_chunks_the_server_has_hardly_more_throughput_than_with_whole_prompts
         most = max(rate * traffic(whole, rate).share(ttft=1, gap=gap) for rate in rates)
         assert f"{most:.0f}" == str(kept) and f"for {kept}" in text_of_the_chapter()
         assert 36 * traffic(CHUNKS, 36).share(ttft=1, gap=gap) == pytest.approx(best[2], abs=0.1)
-    assert good(CHUNKS, 34) > 33.9 and good(CHUNKS, 36) == best[2]  # "of 34 all keep the promise, and of 36 still 35"
+    assert good(CHUNKS, 34) > 33.9 and good(CHUNKS, 36) == best[2]
     assert good(static, 4) == best[0] and good(whole, 10) == best[1]
-    most = [max(rate for rate in (2, 4, 6, 10, 15, 20, 25, 30, 34, 36, 38, 40) if good(way, rate) >= 0.9 * rate)
-            for way in (whole, CHUNKS)]
-    assert f"that is {most[0]} a second with whole prompts and {most[1]} in chunks" in text_of_the_chapter()
     asked = traffic(whole, 10)
     assert max(asked.values("ttft")) < 1 and asked.share(gap=0.05) == pytest.approx(0.5, abs=0.01)  # freezes alone
     crowd = arrivals(10)
@@ -189,6 +184,16 @@ def test_the_bill_of_an_ordinary_user():
     assert [round(1e3 * bill["others in its steps"]) for bill in bills] == [231, 272]
     assert [round(1e3 * one.requests[user.id].gap) for one in (whole, chunks)] == [147, 9]
     assert [round(1e3 * one.requests[user.id].ttft) for one in (whole, chunks)] == [86, 115]
+    text, freeze = text_of_the_chapter(), bills[0]["others' prompts"]
+    assert f"**In chunks the freezes are gone**, {1e3 * freeze:.0f} ms of them" in text
+    assert "grows only from 231 to 272 ms" in text
+    row = sum(r.prompt + r.output - 1 for r in chunks.requests) / chunks.passes  # tokens, on average
+    assert f"An average row has about {round(row, -1):.0f} tokens" in text and row < ridge_point(WORKER.gpu)
+    assert f"Their arithmetic takes {1e3 * row * WORKER.token_flops / WORKER.gpu.bf16:.1f} ms" in text
+    assert f"the {1e3 * WORKER.read_bytes / WORKER.gpu.memory_bandwidth:.1f} ms in which the weights are read" in text
+    assert "25 prompts of 18 ms still take 450 ms of arithmetic" in text and 25 * 18 == 450
+    full = WORKER.seconds(CHUNKS, 0, 0, 1)
+    assert f"Their matrix products take {1e3 * full:.0f} ms" in text
     steps = answer_bill.steps(whole, user.id)
     assert f"{1e3 * sum(end - start for start, end in steps) / len(steps):.1f}" == "6.3"
 
@@ -208,11 +213,12 @@ class OnePass:
         return 1.0
 
 
-def test_twelve_requests_take_57_passes_in_static_batches_32_in_continuous_ones_and_25_in_rows():
+def test_twelve_requests_take_48_passes_in_padded_batches_32_with_whole_prompts_and_25_in_rows():
     requests = [serving.Request(n, 0.0, [3, 4, 5, 3][n % 4], [2, 16, 4, 2][n % 4]) for n in range(12)]
-    for scheduler, passes in ((serving.static_batches, 57), (serving.continuous, 32)):
-        served = serving.Engine(OnePass(), scheduler, slots=4, blocks=32).run(requests)
-        assert served.passes == served.seconds == passes
+    padded = serving.PaddedEngine(OnePass(), requests, slots=4).run()
+    assert padded.passes == padded.seconds == 48 and "takes 48 steps" in text_of_the_chapter()
+    whole = serving.Engine(OnePass(), serving.continuous, slots=4, blocks=32).run(requests)
+    assert whole.passes == whole.seconds == 32
     assert serving.chunked(OnePass(), requests, budget=8, slots=4).passes == 25
 
 
@@ -271,18 +277,6 @@ def test_a_batch_of_a_mixture_shares_less_of_its_weights_when_tokens_choose_at_r
     assert rate(512) / rate(128) > 3  # "more users add little to read"
 
 
-def test_a_prompt_is_faster_on_more_gpus_only_and_its_all_reduces_take_most_of_what_is_left():
-    def prompt(worker):
-        return 1e3 * worker.seconds(2000, 2000 * 2001 // 2, 0, 1)
-
-    eight = serving.Roofline(WORKER.shape, WORKER.gpu, tp=8)
-    messages = 2e3 * WORKER.shape.layers * eight.all_reduce_seconds(2000 * WORKER.shape.hidden * 2)
-    text = text_of_the_chapter()
-    assert f"still take {prompt(serving.Roofline(WORKER.shape, GPUS['H200 SXM'])):.1f} ms" in text
-    assert f"on eight it takes {prompt(eight) - messages:.1f} ms" in text
-    assert f"take about {messages:.0f} ms more" in text
-
-
 # The numbers that the text states
 
 
@@ -309,10 +303,10 @@ def test_numbers_in_the_text_and_in_the_paper_problems_are_right():
     assert f"= {scores / 1e9:.1f} billion." in text and f"= {intensity:.0f} FLOPs per byte" in text
     promised, used = (serving.blocks_for(1000 + tokens, 16) for tokens in (4096, 130))
     assert f"books {promised} blocks and fills {used}" in text
-    bound = 1e3 * solutions.decode_lower_bound(llama, h100, 1, 1000)
-    assert f"Your bound says {bound:.1f} ms, about 70 % of that" in text
-    assert bound / 6.48 == pytest.approx(0.7, abs=0.01)
     a100 = next(gpu for name, gpu in GPUS.items() if name.startswith("A100"))
+    bound = solutions.decode_lower_bound(MODELS["Llama-2-7B"], a100, 1, 100)  # gpt-fast's answers are short
+    assert f"one every {1e3 / 104.9:.1f} ms. Your bound says {1e3 * bound:.1f} ms, about 70 % of that" in text
+    assert 104.9 * bound == pytest.approx(0.7, abs=0.02)
     alone, eight = (solutions.decode_lower_bound(llama, a100, users, 1000) for users in (1, 8))
     assert f"Your formula says {8 * alone / eight:.1f}" in text
     document = WORKER.prefill(serving.Request(0, 0.0, 8000, 1), [])[0]

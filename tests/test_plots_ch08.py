@@ -87,7 +87,7 @@ def curves() -> tuple:
     return found, {"one": 50}
 
 
-BILL = {"busy": {"in the queue": 0.01, "own prompt": 0.1, "own tokens": 0.5, "others in its steps": 0.2,
+BILL = {"busy": {"until the first token": 0.11, "own tokens": 0.5, "others in its steps": 0.2,
                  "others' prompts": 0.4}}
 PICTURES |= {
     "a stall": lambda: plots.stall(a_stall(), title="a long prompt")[0],

@@ -21,6 +21,7 @@ from course_lib.serving import (
     BlockManager,
     Engine,
     Fitted,
+    PaddedEngine,
     Request,
     Roofline,
     Served,
@@ -37,7 +38,7 @@ from course_lib.serving import (
     table,
     workers,
 )  # fmt: skip
-from course_lib.serving.workers import ModelWorker
+from course_lib.serving.workers import ModelWorker, PaddedModel
 
 H100, LLAMA = GPUS["H100 SXM"], MODELS["Llama-3-8B"]
 SCHEDULERS = [static_batches, continuous, on_demand]
@@ -507,12 +508,22 @@ def test_rows_of_the_real_model_give_every_request_the_tokens_that_it_gets_elsew
     model = tiny_llama(seed=3)
     requests = [Request(n, 0.0, 3 + n % 4, 2 + 3 * (n % 3), tokens=[7 * n + i for i in range(3 + n % 4)])
                 for n in range(7)]
-    found = bench.serve_in_turns(model, requests, {"continuous": continuous}, slots=3, budget=5)
-    (_, answers), (rows, same) = found["continuous"], found["in chunks"]
+    ways = {"continuous": continuous, "padded": PaddedEngine}
+    found = bench.serve_in_turns(model, requests, ways, slots=3, budget=5)
+    (_, answers), (rows, same), (padded, too) = found["continuous"], found["in chunks"], found["padded"]
+    batches = [requests[n : n + 3] for n in (0, 3, 6)]
+    assert too == answers and padded.passes == sum(max(r.output for r in batch) for batch in batches)
     assert same == answers and [request.made for request in rows.requests] == [request.output for request in requests]
     assert not rows.simulated and rows.passes < found["continuous"][0].passes
     assert all(before.end <= after.start for slot in range(3)  # a bar for each stretch without a pause
                for before, after in pairwise([e for e in rows.events if e.rank == slot]))
+
+
+def test_a_rectangle_is_as_wide_as_its_widest_line_and_keeps_the_lines_of_those_who_are_done():
+    long, short = requests = [Request(0, 0.0, 5, 4, tokens=[1, 2, 3, 4, 5]), Request(1, 0.0, 2, 1, tokens=[6, 7])]
+    worker = PaddedModel(tiny_llama(seed=3))
+    assert PaddedEngine(worker, requests, slots=2).run().passes == 4
+    assert worker.padded == (long.prompt - short.prompt) + 3 and [len(worker.answers[n]) for n in (0, 1)] == [4, 1]
 
 
 def test_what_a_server_carries_leaves_out_its_beginning_and_its_end():

@@ -70,7 +70,8 @@ def one_answer(
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(rows) + (0.7 if inside else 0.95), -0.55)
     ax.set_xlim(0, ends[-1] * 1.02)
-    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}; a lower bound)", fontsize=SMALLEST)
+    kind = "schematic: the times of all layers added up" if inside else "a lower bound"
+    ax.set_xlabel(f"ms after Enter ({shape.name} on one {gpu.name}; {kind})", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     told = [f"the prompt of {prompt:,} tokens takes {spans[0]:.1f} ms, then a token comes every {step:.2f} ms"]
     if inside:

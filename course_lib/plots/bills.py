@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.plots.canvas import COMPUTE, FORWARD, INK, SMALLEST, TITLE, WAITING, WIDTH, Picture, legend_below, say
+from course_lib.plots.canvas import COMPUTE, FORWARD, INK, SMALLEST, TITLE, WIDTH, Picture, legend_below, say
 
-PARTS = {"in the queue": WAITING, "own prompt": FORWARD, "own tokens": COMPUTE, "others in its steps": "#C5E6DC",
+PARTS = {"until the first token": FORWARD, "own tokens": COMPUTE, "others in its steps": "#C5E6DC",
          "others' prompts": "#D3E9F7"}
 LABELS = {"others in its steps": "longer steps, because of others", "others' prompts": "others' prompts between"}
 HATCHES = {"others in its steps": "...", "others' prompts": "///"}
@@ -29,7 +29,7 @@ def bill(
     middle of the answer on, are drawn below, on an axis of time.
     """
     strips = strips or {}
-    heights = [0.6 + 0.78 * len(answers)] + [0.55 + 0.42 * len(strips)] * bool(strips)
+    heights = [0.6 + 0.6 * len(answers)] + [0.55 + 0.42 * len(strips)] * bool(strips)
     figure, axes = plt.subplots(len(heights), 1, figsize=(WIDTH, sum(heights) + 0.5), height_ratios=heights,
                                 layout="constrained", FigureClass=Picture, squeeze=False)  # fmt: skip
     for ax in axes.flat:
@@ -57,17 +57,15 @@ def _sums(ax: Axes, answers: Mapping[str, Mapping[str, float]]) -> None:
                         fontsize=SMALLEST, bbox=paper)
             left += seconds
         ax.text(whole + 0.01 * longest, row, f"{1e3 * whole:,.0f} ms", va="center", fontsize=SMALLEST, weight="bold")
-        small = [f"{part} {1e3 * s:,.0f}" for part, s in parts.items() if 0.0005 < s <= 0.08 * longest]
-        ax.text(0.003 * longest, row + 0.34, ", ".join(small), va="top", fontsize=SMALLEST)
         told.append(f"{name}: " + ", ".join(f"{part} {1e3 * s:,.0f} ms" for part, s in parts.items() if s > 0.0005))
     ax.set_xlim(0, 1.13 * longest)
     shown = [part for part in PARTS if any(parts.get(part, 0) > 0.0005 for parts in answers.values())]
     legend_below(ax, [Patch(facecolor=PARTS[part], edgecolor=INK, hatch=HATCHES.get(part, ""),
                             label=LABELS.get(part, part))
-                      for part in shown], columns=3)
-    ax.set_ylim(len(answers) - 0.3, -0.5)
+                      for part in shown], columns=2)
+    ax.set_ylim(len(answers) - 0.5, -0.5)
     ax.set_yticks(range(len(answers)), list(answers))
-    ax.set_xlabel("ms in all, added up by what they were spent on (simulated)", fontsize=SMALLEST)
+    ax.set_xlabel("the whole answer: ms by what they were spent on (simulated)", fontsize=SMALLEST)
     say(ax, "\n".join(told))
 
 
@@ -85,6 +83,6 @@ def _strips(ax: Axes, strips: Mapping[str, Sequence[tuple[float, float]]], span:
     ax.set_xlim(0, 1.13 * span)
     ax.set_ylim(len(strips) - 0.45, -0.55)
     ax.set_yticks(range(len(strips)), list(strips))
-    words = "ms from the middle of the answer on; a green piece is a step with a token at its end"
+    words = "a piece from the answer's middle, in ms: each green step ends with a token"
     ax.set_xlabel(words, fontsize=SMALLEST)
     say(ax, "\n".join(told))

@@ -18,7 +18,7 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str, 
     ax = new_axes(None, 3.6)
     last = max(rate for found in good.values() for rate in found)
     ax.plot([0, last], [0, last], color=GREY, linewidth=1.2, linestyle="--", zorder=4)
-    ax.text(0.22 * last, 0.25 * last, "everybody is answered well", rotation=45, transform_rotates_text=True,
+    ax.text(0.22 * last, 0.25 * last, "everybody is answered as promised", rotation=45, transform_rotates_text=True,
             rotation_mode="anchor", fontsize=SMALLEST, color=INK)
     told, lows = [], 0
     for (name, found), colour, marker in zip(good.items(), SERIES, "os^D", strict=False):
@@ -38,9 +38,9 @@ def goodput_over_rate(good: Mapping[str, Mapping[float, float]], *, title: str, 
         told.append(f"{name}: " + ", ".join(f"{one:.3g} at {rate:.3g}" for rate, one in found.items()))
     ax.set_xlim(0, 1.02 * last)
     ax.set_ylim(0, 1.08 * last)
-    ax.set_xlabel("requests that arrive per second", fontsize=SMALLEST)
-    words = f"requests answered well per second\n({promise})" if promise else "requests answered well per second"
-    ax.set_ylabel(words, fontsize=SMALLEST)
+    words = f" (the promise: {promise})" if promise else ""
+    ax.set_xlabel("requests that arrive per second" + words, fontsize=SMALLEST)
+    ax.set_ylabel("answered as promised, per second", fontsize=SMALLEST)
     ax.grid(True, color="#EEEEEE")
     ax.set_axisbelow(True)
     ax.set_title(title, fontsize=TITLE, loc="left")

@@ -84,6 +84,7 @@ def rows_of_steps(
         spine.set_visible(False)
     title = f"Requests join and leave at every step (the first {shown} of {len(steps)} steps)"
     ax.set_title(title, fontsize=TITLE, loc="left")
-    legend_below(ax, [Patch(facecolor=colour, label=words) for colour, words in KEYS])
+    keys = [Patch(facecolor=colour, label=words) for colour, words in KEYS]
+    legend_below(ax, [*keys, Patch(facecolor="white", edgecolor=INK, linewidth=2.4, label=f"{follow}, to follow")])
     say(ax, "\n".join(told))
     return ax

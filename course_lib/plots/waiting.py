@@ -92,7 +92,8 @@ def batch_gain(
                 words, place, align = f"{batch}: memory is full", (8, 0), ("left", "center")
             if batch == 1:  # the curves begin side by side
                 far = x == max(1e3 * one[0][1] for one in curves.values())
-                place, align = ((7, -2), ("left", "center")) if far else ((-7, -2), ("right", "center"))
+                words = "1" if far else ""  # one label for all of them
+                place, align = (7, -2), ("left", "center")
             ax.annotate(words, (x, y), place, textcoords="offset points", ha=align[0], va=align[1], fontsize=SMALLEST,
                         color=INK)
         told.append(f"{name}: " + ", ".join(f"batch {b}: {1e3 * s:.1f} ms, {r:,.0f} tokens/s" for b, s, r in found))

@@ -1,7 +1,7 @@
 """Requests, blocks, schedulers, engines and a load balancer: one engine code, on a real model or on a cost model."""
 
 from course_lib.serving.caches import BlockManager, blocks_for
-from course_lib.serving.chunked import RowEngine, chunked
+from course_lib.serving.chunked import PaddedEngine, RowEngine, chunked
 from course_lib.serving.engine import Engine
 from course_lib.serving.metrics import Served, table
 from course_lib.serving.requests import Request, synthetic_trace
@@ -19,6 +19,7 @@ __all__ = [
     "BlockManager",
     "Engine",
     "Fitted",
+    "PaddedEngine",
     "Request",
     "Roofline",
     "RowEngine",

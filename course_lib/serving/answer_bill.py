@@ -19,7 +19,7 @@ def spent(served: Served, number: int, alone: float) -> dict[str, float]:
     """Return on what the seconds of request `number` were spent; `alone`: what its tokens take without other users."""
     request, mine = served.requests[number], _mine(served, number)
     own = {kind: sum(e.end - e.start for e in mine if e.kind == kind) for kind in ("prefill", "decode")}
-    parts = {"in the queue": mine[0].start - request.arrival, "own prompt": own["prefill"],
+    parts = {"until the first token": mine[0].start - request.arrival + own["prefill"],
              "own tokens": alone, "others in its steps": own["decode"] - alone}
     return parts | {"others' prompts": request.latency - sum(parts.values())}  # between its steps others were served
 

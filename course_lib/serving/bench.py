@@ -10,11 +10,11 @@ from dataclasses import replace
 import torch
 
 from course_lib.serving.caches import BlockManager, KVCache
-from course_lib.serving.chunked import RowEngine, fill_row
+from course_lib.serving.chunked import PaddedEngine, RowEngine, fill_row
 from course_lib.serving.engine import Engine
 from course_lib.serving.metrics import Served
 from course_lib.serving.requests import Request
-from course_lib.serving.workers import ModelWorker, RowModel, now
+from course_lib.serving.workers import ModelWorker, PaddedModel, RowModel, now
 
 
 def prefill_seconds(model: torch.nn.Module, tokens: int, repeat: int = 3) -> float:
@@ -64,6 +64,7 @@ def serve_in_turns(
 ) -> dict[str, tuple[Served, dict[int, list[int]]]]:  # fmt: skip
     """Serve the same requests with each scheduler, as `serve_for_real` does with one; return the results by name.
 
+    `PaddedEngine` in a scheduler's place serves padded static batches, and needs no blocks.
     With a `budget` one more server, "in chunks", sends rows of at most so many tokens, filled by `fill`,
     through the model.
 
@@ -76,6 +77,10 @@ def serve_in_turns(
     with tqdm(total=runs * sum(request.output for request in requests), unit="token") as bar:
         engines: dict[str, Engine | RowEngine] = {}
         for name, scheduler in schedulers.items():
+            if scheduler is PaddedEngine:
+                worker = PaddedModel(model, on_token=lambda request, token: bar.update())
+                engines[name] = PaddedEngine(worker, requests, slots, record=True)
+                continue
             worker = ModelWorker(model, blocks, block_size, on_token=lambda request, token: bar.update())
             engines[name] = Engine(
                 worker, scheduler, slots=slots, blocks=blocks, block_size=block_size, context=model.context,

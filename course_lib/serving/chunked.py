@@ -66,9 +66,7 @@ class RowEngine:
 
     def step(self) -> None:
         """Do one step, or go on to the next arrival where nobody is here."""
-        while self.queue and len(self.running) < self.slots and self.queue[0].arrival <= self.clock:
-            slot = min(set(range(self.slots)) - self.running.keys())
-            self.running[slot], self.read[slot] = self.queue.popleft(), 0
+        self._admit()
         if not self.running:
             self.clock = self.queue[0].arrival
             return
@@ -98,6 +96,11 @@ class RowEngine:
                     request.state, request.end = "done", self.clock
                     del self.running[slot]
 
+    def _admit(self) -> None:
+        while self.queue and len(self.running) < self.slots and self.queue[0].arrival <= self.clock:
+            slot = min(set(range(self.slots)) - self.running.keys())
+            self.running[slot], self.read[slot] = self.queue.popleft(), 0
+
     def _note(self, event: Event) -> None:
         place = self._newest.get(event.rank)
         before = self._events[place] if place is not None and self.record != "steps" else None
@@ -106,6 +109,21 @@ class RowEngine:
         else:
             self._newest[event.rank] = len(self._events)
             self._events.append(event)
+
+
+class PaddedEngine(RowEngine):
+    """Serves static batches: `slots` requests begin together, all prompts in one step, and nobody joins before the end.
+
+    Its worker, a `PaddedModel`, fills each step up to a rectangle.
+    """
+
+    def __init__(self, worker: Any, requests: Sequence[Request], slots: int, record: bool | str = False) -> None:
+        most = sum(request.prompt for request in requests) + slots  # every step has room for all prompts of its batch
+        super().__init__(worker, requests, most, slots, record)
+
+    def _admit(self) -> None:
+        if not self.running:
+            super()._admit()
 
 
 def chunked(

@@ -64,6 +64,18 @@ class Roofline:
             step += 2 * self.shape.layers * self.all_reduce_seconds(new * self.shape.hidden * self.dtype_bytes)
         return step
 
+    def token_seconds(self, users: int, context: int, guesses: int = 0) -> float:
+        """Return the seconds of a decoding step: a token for each of `users`, who hold `context` tokens each.
+
+        With `guesses` it also checks so many guessed tokens of each user.
+        """
+        new = users * (1 + guesses)
+        return self.seconds(new, new * context, users * context)
+
+    def prompt_seconds(self, tokens: int, cached: int = 0) -> float:
+        """Return the seconds to read a prompt of `tokens`, which stands behind `cached` tokens that are kept."""
+        return self.seconds(tokens, tokens * cached + tokens * (tokens + 1) // 2, cached, 1)
+
     def all_reduce_seconds(self, size: float) -> float:
         """Return the seconds of one all-reduce of `size` bytes among the `tp` GPUs."""
         link = self.gpu.link
@@ -186,9 +198,32 @@ class RowModel:
             owners += [request.id] * more
             if held + more == len(known):
                 last[request.id] = len(tokens) - 1
+        nobody = self.padding(parts)
+        tokens, owners = tokens + [0] * len(nobody), owners + nobody
         scores = self.model(torch.tensor([tokens]), self.cache.of(owners))[0]
         for number, place in last.items():
             self.answers[number].append(int(scores[place].argmax()))
             if self.on_token:
                 self.on_token(number, self.answers[number][-1])
         return now() - begin
+
+    def padding(self, parts: Collection[tuple[Request, int, int]]) -> list[int]:
+        """Return an owner, who is no request, for each place of the row that is computed for nobody: here none."""
+        return []
+
+
+class PaddedModel(RowModel):
+    """The same in rectangles: a line for each request that began together, until all are done; the rest is padding."""
+
+    def __init__(self, model: torch.nn.Module, on_token: Callable | None = None) -> None:
+        super().__init__(model, on_token)
+        self.lines = self.padded = 0
+
+    def padding(self, parts: Collection[tuple[Request, int, int]]) -> list[int]:
+        """Return the owners of what fills the rectangle up, which is as wide as its widest line."""
+        if not any(held for _, _, held in parts):
+            self.lines = len(parts)  # a new batch begins
+        more = [new for _, new, _ in parts]
+        places = self.lines * max(more) - sum(more)
+        self.padded += places
+        return list(range(-self.padded, places - self.padded))  # each its own: it sees nobody, and nobody sees it
