@@ -391,6 +391,36 @@ def test_a_guess_that_the_author_leaves_alone_is_cut_from_the_text(docs, root):
     assert (guess.kind, guess.title) == ("guess", "How many apples?")
 
 
+def test_what_answers_a_question_stands_below_it(docs, root):
+    text = new_markdown_cell("It begins.\n\nThree versions run. Which is which?", id="text")
+    assert (cut(docs, root, text, drawn("All differ"))[-1].over) == "Which is which?"
+    nameless = cut(docs, root, text, printed("10\n"))[-1]
+    assert (nameless.over, nameless.title) == ("The answer", "Which is which?")
+
+
+def test_a_later_section_answers_no_question(docs, root):
+    asked = own("Long.", "## Which is which?\n\nThree run.")
+    assert cut(docs, root, asked, new_markdown_cell("## Next", id="next"), drawn("All differ"))[-1].over == ""
+
+
+def test_an_author_says_in_a_title_what_was_seen(docs, root):
+    asked = own("Long.", "## Which is which?\n\nThree run.")
+    said = own("Long.", "## Ten is\n\n... Because of **ten**.")
+    said["id"] = "said"
+    slide = cut(docs, root, asked, printed("10\n"), said)[-1]
+    assert (slide.over, slide.title) == ("Which is which?", "Ten is")
+    assert slide.body.endswith("</pre><p>Because of <strong>ten</strong>.</p>\n")
+
+
+@pytest.mark.parametrize("said", [
+    new_markdown_cell("Because hands pick.", id="said"), own("Because hands pick.", "## Hands\n\nMany."),
+    own("Long.", "... Because hands pick.\n---\nMany.")], ids=["text", "text beside slides", "slide"])
+def test_an_answer_has_its_reason_although_a_picture_stands_between(docs, root, said):
+    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), drawn("Hands"), said)
+    (answer,) = [slide for slide in slides if slide.kind == "answer"]
+    assert answer.body == "<p>Because hands pick.</p>\n"
+
+
 def test_an_output_can_have_no_slide(docs, root):
     shown = printed("10\n")
     shown.metadata["course"] = {"slide": ""}
