@@ -52,7 +52,7 @@ TABLE = "| name | value |\n|---|---|\n" + "\n".join(f"| row {number} | {number} 
 
 
 def test_a_long_list_goes_on_as_a_list_and_loses_no_item(opened):
-    page = opened(("exercise", "Task", f"Such that\n\n{LIST}"))
+    page = opened(("text", "Task", f"Such that\n\n{LIST}"))
     assert page.locator("section").count() > 2
     assert page.locator("li").all_text_contents() == [f"item {number}" for number in range(40)]
     assert page.locator("section li").count() == page.locator("section > .body > ul > li").count() == 40
@@ -80,6 +80,15 @@ def test_a_table_with_long_code_stays_on_its_slide(opened):
     code = "`--parallelism.data_parallel_replicate_degree`"
     page = opened(("text", "Task", f"| a | b | c |\n|---|---|---|\n| {code} | {code} | some more words |"))
     assert page.locator("table").evaluate("one => one.getBoundingClientRect().right") <= 1280 - 40
+
+
+def test_a_task_stays_on_one_slide_where_it_can(opened):
+    rows = "\n".join(TABLE.splitlines()[:13])
+    for body in (rows, "\n".join(LIST.splitlines()[:26])):
+        page = opened(("exercise", "Task", f"*10 min*\n\n{body}"))
+        size = page.locator(":is(td, li):visible").first.evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+        assert page.locator("section").count() == 1 and size >= 20
+        assert page.locator(".body").evaluate("one => one.scrollWidth - one.clientWidth") <= 1
 
 
 def test_no_letter_gets_smaller_than_28_pixels(opened):

@@ -1,9 +1,10 @@
 "use strict";
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
-// get smaller than that before they break, because a column that breaks cannot be read at all.
+// get smaller than that before they break, because a column that breaks cannot be read at all. A task does, too, or
+// stands in two columns, because half of a task is of no use to those who work on it.
 const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 40};
-const SMALL = 28, PRINTED = 20, PHONE = 36;
+const SMALL = 28, PRINTED = 20, TASK = 20, PHONE = 36;
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
 document.documentElement.classList.toggle("phone", phone);
@@ -22,6 +23,10 @@ function fit(slide) {
   }
   if (sized(slide)) return;
   body.classList.add("tight");
+  if (slide.matches(".exercise") && !phone) {
+    if (sized(slide, TASK, ["", "columns"])) return;
+    body.style.fontSize = `${SMALL}px`;
+  }
   for (const lines of body.querySelectorAll("pre:not(.signature)")) {
     for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
   }
@@ -29,12 +34,16 @@ function fit(slide) {
   if (high(body)) go_on(slide);
 }
 
-function sized(slide) {
+function sized(slide, least = SMALL, layouts = [""]) {
   const body = slide.querySelector(".body"), kind = slide.classList[0];
-  for (let size = phone ? Math.min(PHONE, LARGE[kind]) : LARGE[kind]; size >= SMALL; size -= 2) {
+  for (let size = phone ? Math.min(PHONE, LARGE[kind]) : LARGE[kind]; size >= least; size -= 2) {
     body.style.fontSize = `${size}px`;
-    if (!high(body) && !wide(body)) return true;
+    for (const layout of layouts) {
+      body.classList.toggle("columns", layout === "columns");
+      if (!high(body) && !wide(body)) return true;
+    }
   }
+  body.classList.remove("columns");
   return false;
 }
 
