@@ -347,6 +347,12 @@ def test_a_sentence_in_bold_has_what_it_points_to(docs, root):
     assert cut(docs, root, text)[-1].body == "<p>A message takes 10\N{NO-BREAK SPACE}µs.</p>\n"
 
 
+def test_notes_do_not_tell_to_move_a_slider(docs, root):
+    text = new_markdown_cell("It begins.\n\nA tree bears 7. Move the slider and see. It grows.", id="text")
+    spoken = cut(docs, root, text)[-1].spoken
+    assert "It grows." in spoken and "slider" not in spoken
+
+
 def test_a_number_stays_with_its_unit(docs):
     assert "6\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}85\N{NO-BREAK SPACE}µs" in docs("deck").as_html("It is 6 × 85 µs.")
 

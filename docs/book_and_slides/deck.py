@@ -50,6 +50,7 @@ BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
 HEADING = re.compile(r"(#{1,6}) (.*)")
 UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
 CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
+HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it)\b|\bNow run\b", re.IGNORECASE)
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 
@@ -124,6 +125,13 @@ def beside(sentence: str, paragraph: str) -> str:
     return f"{sentences(before.strip())[-1]} {sentence}"
 
 
+def without_hands(block: str) -> str:
+    """Return a text of a notebook without the sentences that tell a reader to move something: slides have no slider."""
+    if SHOWN.match(block) or not HANDS.search(block):
+        return block
+    return " ".join(sentence for sentence in sentences(block) if not HANDS.search(sentence))
+
+
 def narrow(lines: list[str]) -> list[str]:
     """Return lines with two letters between columns, where some would wrap: a table stays a table."""
     wide = max(map(len, lines), default=0)
@@ -177,7 +185,7 @@ class Slide:
 
     @property
     def spoken(self) -> str:
-        return as_html("\n\n".join(self.notes))
+        return as_html("\n\n".join(filter(None, map(without_hands, self.notes))))
 
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:

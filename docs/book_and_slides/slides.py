@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     print(f"Slides: {target}. Arrow keys move, S opens the speaker's notes, F fills the screen, D makes it dark, "
-          "Escape shows all.")
+          "O lists all.")
     return 0
 
 
