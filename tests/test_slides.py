@@ -6,6 +6,7 @@ import base64
 import importlib
 import io
 import re
+import struct
 import sys
 
 import pytest
@@ -137,6 +138,49 @@ def test_a_tall_picture_is_not_cut(docs, root):
     assert slide.body.count("<img") == 1 and slide.steps == []
     image = Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", slide.body)[1])))
     assert image.size == Image.open(io.BytesIO(base64.b64decode(png(8)))).size
+
+
+def sheet_of(texts: int):
+    from course_lib.plots import canvas
+
+    ax = canvas.sheet(6, 1, texts)
+    for place in range(texts):
+        ax.text(0.5, place + 0.5, "words", va="center")
+    return ax.figure
+
+
+def lowered(docs, figure) -> float:
+    """Return how high the picture for a slide is, as a part of its width."""
+    (image,) = docs("captions").lower(figure).values()
+    wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
+    return high / wide
+
+
+def test_for_a_slide_a_high_picture_is_drawn_lower(docs):
+    figure = sheet_of(5)
+    assert lowered(docs, figure) < 0.52 and figure.get_figheight() == 6
+
+
+def test_a_picture_stays_as_high_as_its_letters_need(docs):
+    assert lowered(docs, sheet_of(33)) > 0.55
+
+
+def test_a_text_stays_in_its_box(docs):
+    from course_lib.plots import canvas
+
+    ax = canvas.sheet(6, 1, 6)
+    canvas.box(ax, 0, 0, 1, 0.4, "white", "two\nlines")
+    assert lowered(docs, ax.figure) > 0.55
+
+
+def test_a_slide_shows_the_lower_picture(docs, root):
+    cell = drawn(high=8)
+    cell.outputs[0].data[docs("captions").LOWER] = png(2)
+    slide = cut(docs, root, cell)[-1]
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", slide.body)[1])))
+    assert image.size == Image.open(io.BytesIO(base64.b64decode(png(2)))).size
 
 
 def test_a_panel_of_steps_is_one_slide_that_shows_them_in_turn(docs, root):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from captions import LOWER
 from chapter_page import FENCE, IN_A_NOTEBOOK, kept_picture, together, unguessed
 from formulas import shown
 from nbformat import NotebookNode
@@ -487,6 +488,7 @@ class Deck:
                 self.panel(data[FRAMES], code)
             for alt, png, caption in PICTURE.findall(data.get("text/html", "")) if FRAMES not in data else []:
                 title = caption or title
+                png = png and data.get(LOWER, png)
                 if png:
                     self.picture(title, [(alt, png)], code)
         self.printed(said, code)
