@@ -437,6 +437,7 @@ def test_a_figure_is_drawn_once_for_a_page(docs, monkeypatch):
     captions = docs("captions")
     for drawn in (Figure, canvas.Picture):
         monkeypatch.setattr(drawn, "_repr_html_", None)
+        monkeypatch.setattr(drawn, "_repr_mimebundle_", None, raising=False)
     backend = type("Backend", (), {"figure_formats": {"png"}})()
     monkeypatch.setattr(InlineBackend, "instance", lambda: backend)
     captions.install()

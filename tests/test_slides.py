@@ -6,6 +6,7 @@ import base64
 import importlib
 import io
 import re
+import struct
 import sys
 
 import pytest
@@ -137,6 +138,49 @@ def test_a_tall_picture_is_not_cut(docs, root):
     assert slide.body.count("<img") == 1 and slide.steps == []
     image = Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", slide.body)[1])))
     assert image.size == Image.open(io.BytesIO(base64.b64decode(png(8)))).size
+
+
+def sheet_of(texts: int):
+    from course_lib.plots import canvas
+
+    ax = canvas.sheet(6, 1, texts)
+    for place in range(texts):
+        ax.text(0.5, place + 0.5, "words", va="center")
+    return ax.figure
+
+
+def lowered(docs, figure) -> float:
+    """Return how high the picture for a slide is, as a part of its width."""
+    (image,) = docs("captions").lower(figure).values()
+    wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
+    return high / wide
+
+
+def test_for_a_slide_a_high_picture_is_drawn_lower(docs):
+    figure = sheet_of(5)
+    assert lowered(docs, figure) < 0.52 and figure.get_figheight() == 6
+
+
+def test_a_picture_stays_as_high_as_its_letters_need(docs):
+    assert lowered(docs, sheet_of(33)) > 0.55
+
+
+def test_a_text_stays_in_its_box(docs):
+    from course_lib.plots import canvas
+
+    ax = canvas.sheet(6, 1, 6)
+    canvas.box(ax, 0, 0, 1, 0.4, "white", "two\nlines")
+    assert lowered(docs, ax.figure) > 0.55
+
+
+def test_a_slide_shows_the_lower_picture(docs, root):
+    cell = drawn(high=8)
+    cell.outputs[0].data[docs("captions").LOWER] = png(2)
+    slide = cut(docs, root, cell)[-1]
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", slide.body)[1])))
+    assert image.size == Image.open(io.BytesIO(base64.b64decode(png(2)))).size
 
 
 def test_a_panel_of_steps_is_one_slide_that_shows_them_in_turn(docs, root):
@@ -347,6 +391,12 @@ def test_a_sentence_in_bold_has_what_it_points_to(docs, root):
     assert cut(docs, root, text)[-1].body == "<p>A message takes 10\N{NO-BREAK SPACE}µs.</p>\n"
 
 
+def test_notes_do_not_tell_to_move_a_slider(docs, root):
+    text = new_markdown_cell("It begins.\n\nA tree bears 7. Move the slider and see. It grows.", id="text")
+    spoken = cut(docs, root, text)[-1].spoken
+    assert "It grows." in spoken and "slider" not in spoken
+
+
 def test_a_number_stays_with_its_unit(docs):
     assert "6\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}85\N{NO-BREAK SPACE}µs" in docs("deck").as_html("It is 6 × 85 µs.")
 
@@ -389,6 +439,36 @@ def test_an_author_words_a_guess_and_its_answer_stands_under_it(docs, root):
 def test_a_guess_that_the_author_leaves_alone_is_cut_from_the_text(docs, root):
     guess = cut(docs, root, own(ASK.source, "Apples grow."), FIELD)[-1]
     assert (guess.kind, guess.title) == ("guess", "How many apples?")
+
+
+def test_what_answers_a_question_stands_below_it(docs, root):
+    text = new_markdown_cell("It begins.\n\nThree versions run. Which is which?", id="text")
+    assert (cut(docs, root, text, drawn("All differ"))[-1].over) == "Which is which?"
+    nameless = cut(docs, root, text, printed("10\n"))[-1]
+    assert (nameless.over, nameless.title) == ("The answer", "Which is which?")
+
+
+def test_a_later_section_answers_no_question(docs, root):
+    asked = own("Long.", "## Which is which?\n\nThree run.")
+    assert cut(docs, root, asked, new_markdown_cell("## Next", id="next"), drawn("All differ"))[-1].over == ""
+
+
+def test_an_author_says_in_a_title_what_was_seen(docs, root):
+    asked = own("Long.", "## Which is which?\n\nThree run.")
+    said = own("Long.", "## Ten is\n\n... Because of **ten**.")
+    said["id"] = "said"
+    slide = cut(docs, root, asked, printed("10\n"), said)[-1]
+    assert (slide.over, slide.title) == ("Which is which?", "Ten is")
+    assert slide.body.endswith("</pre><p>Because of <strong>ten</strong>.</p>\n")
+
+
+@pytest.mark.parametrize("said", [
+    new_markdown_cell("Because hands pick.", id="said"), own("Because hands pick.", "## Hands\n\nMany."),
+    own("Long.", "... Because hands pick.\n---\nMany.")], ids=["text", "text beside slides", "slide"])
+def test_an_answer_has_its_reason_although_a_picture_stands_between(docs, root, said):
+    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), drawn("Hands"), said)
+    (answer,) = [slide for slide in slides if slide.kind == "answer"]
+    assert answer.body == "<p>Because hands pick.</p>\n"
 
 
 def test_an_output_can_have_no_slide(docs, root):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from captions import LOWER
 from chapter_page import FENCE, IN_A_NOTEBOOK, kept_picture, together, unguessed
 from formulas import shown
 from nbformat import NotebookNode
@@ -37,10 +38,12 @@ FEW = 28  # words that have no slide of their own where they fit on the one befo
 FULL = 100  # words that such a slide has with them
 BRIEF = 80  # letters of a definition that needs the sentence after it
 SEEN = 240  # letters of those that say what was printed
+REASON = 140  # letters of an answer's reason, where the author of the slides gives none
 LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
+ANSWER = "The answer"
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)\]")  # what of a cell's output an author keeps, and its title
 JOINED = ("said", "formula", "text", "printed", "section")  # the kinds below which a few words can stand
@@ -49,6 +52,7 @@ BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
 HEADING = re.compile(r"(#{1,6}) (.*)")
 UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
 CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
+HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it)\b|\bNow run\b", re.IGNORECASE)
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 
@@ -87,7 +91,7 @@ def aloud(found: re.Match) -> str:
     if len(number.replace(".", "").lstrip("0")) <= 3:
         return number
     value = float(number)
-    digits = 3 if number.lstrip("0.").startswith("1") else 2
+    digits = 3 if number.lstrip("0.").startswith(("1", "2")) else 2
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
 
 
@@ -121,6 +125,13 @@ def beside(sentence: str, paragraph: str) -> str:
     if (more := sentences(after.strip())[0]) and not CELLS.search(more):
         return f"{sentence} {more}"
     return f"{sentences(before.strip())[-1]} {sentence}"
+
+
+def without_hands(block: str) -> str:
+    """Return a text of a notebook without the sentences that tell a reader to move something: slides have no slider."""
+    if SHOWN.match(block) or not HANDS.search(block):
+        return block
+    return " ".join(sentence for sentence in sentences(block) if not HANDS.search(sentence))
 
 
 def narrow(lines: list[str]) -> list[str]:
@@ -182,7 +193,7 @@ class Slide:
 
     @property
     def spoken(self) -> str:
-        return as_html("\n\n".join(self.notes))
+        return as_html("\n\n".join(filter(None, map(without_hands, self.notes))))
 
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
@@ -239,6 +250,8 @@ class Deck:
         self.before = self.asking = ""  # the paragraph before, and the last one that asks something
         self.since = ""  # what was said of no slide since the last one
         self.asked = False  # whether the guess that comes has its slide already
+        self.posed = ""  # a question that the next slide answers
+        self.bare: Slide | None = None  # an answer without its reason
         self.whole: Slide | None = None  # an exercise or the summary: all of its text is on the slide
         self.explained = True  # whether the text says already what was printed
         self.waiting: list[str] = []  # what is said of the next slide
@@ -247,9 +260,22 @@ class Deck:
         self.pay(slide)
         slide.notes += self.waiting
         self.waiting, self.before, self.since, self.whole, self.explained = [], "", "", None, True
+        self.bare = self.bare if slide.kind in ("picture", "printed") else None
+        if slide.kind == "section":
+            self.posed = ""
+        elif self.posed and slide.kind not in ("guess", "exercise"):
+            self.answers(slide)
         self.slides.append(slide)
         self.opening = False
         return slide
+
+    def answers(self, slide: Slide) -> None:
+        """Put what was asked on the slide that answers it: above what it says, or as its title if that says nothing."""
+        if slide.title == self.heading:
+            slide.over, slide.title = ANSWER, self.posed
+        elif not slide.over:
+            slide.over = self.posed
+        self.posed = ""
 
     def pay(self, coming: Slide | None = None) -> None:
         """Put the sentences that a slide needs to be understood before it, as few slides as they need."""
@@ -309,6 +335,8 @@ class Deck:
                 self.terms |= {term for term, _ in defined(block)}
                 asked = PREDICT.match(block)
                 self.asking = asked[1] if asked else block if "?" in block else self.asking
+        if self.bare and spoken and not any(part.startswith("...") or "\n..." in part for part in parts):
+            self.bare.body += as_html(seen(spoken[0], REASON))
         for place, part in enumerate(parts):
             if kept := OUTPUT.fullmatch(part):
                 first = len(self.slides)
@@ -327,20 +355,24 @@ class Deck:
     def part(self, part: str, source: str) -> None:
         """Make one slide that an author wrote, or put it below what the slide before shows."""
         titled, whole = HEADING.match(part), self.whole
-        title, body = (titled[2], part[titled.end():]) if titled else (self.heading, part.removeprefix("..."))
-        body = body.strip()
+        title, body = (titled[2], part[titled.end():].strip()) if titled else (self.heading, part)
         if titled and titled[0] in blocks(source):
             self.headed(len(titled[1]), title)
-            self.slides[-1].body += as_html(body)
+            self.slides[-1].body += as_html(body.removeprefix("...").strip())
             return
-        if part.startswith("...") and (whole or self.slides[-1].kind != "exercise"):  # no answer below an exercise
-            self.slides[-1].body += as_html(body)
-        elif asked := PREDICT.match(body):
+        if body.startswith("...") and (whole or self.slides[-1].kind != "exercise"):  # no answer below an exercise
+            shown = self.bare or self.slides[-1]
+            shown.body += as_html(body.removeprefix("...").strip())
+            self.bare = None
+            if titled:
+                shown.over = shown.title if shown.over == ANSWER else shown.over
+                shown.title = inline(title)
+        elif asked := PREDICT.match(body := body.removeprefix("...").strip()):
             self.ask(asked[1])
         elif rule := RULE.fullmatch(body):
             self.add(Slide("rule", inline(rule[1])))
         elif titled and title.endswith("?"):
-            self.add(Slide("guess", inline(title), as_html(body), over="A question"))
+            self.posed = self.add(Slide("guess", inline(title), as_html(body), over="A question")).title
         else:
             shown = [block for block in blocks(body) if SHOWN.match(block)]
             kind = "said" if not shown else "formula" if all(one.startswith("$$") for one in shown) else "text"
@@ -364,9 +396,10 @@ class Deck:
 
     def said(self, block: str, leads: bool) -> None:
         """Put a paragraph into the notes, except what says what was seen, how a section begins, what a term means."""
-        last, block = self.slides[-1], " ".join(block.split())
-        said = "" if self.explained or leads and last.kind == "section" else seen(block)
-        last.body += as_html(said)
+        last, shown, block = self.slides[-1], self.bare or self.slides[-1], " ".join(block.split())
+        told = self.explained and not self.bare or leads and last.kind == "section"
+        said, self.bare = "" if told else seen(block), None
+        shown.body += as_html(said)
         self.opening = self.opening and not re.fullmatch(r"\*\*[^*]+\?\*\*", block)
         if last.kind == "formula" and not self.before and block[0].islower():
             last.body += as_html(sentences(block)[0])
@@ -425,7 +458,7 @@ class Deck:
         if before := " ".join(one for one in sentences(lead(self.before, LEAD)) if one and not CELLS.search(one)):
             self.stands(before)
             self.owed.append((before, []))
-        self.question = self.put("Your guess", asked).title
+        self.question, self.posed = self.put("Your guess", asked).title, ""
         self.slides[-1].notes.append(asked)
         self.asked = True
 
@@ -453,7 +486,7 @@ class Deck:
         said, found = "", together(cell.get("outputs", []))
         asks = any(one.endswith("?") and "guess" not in one for one in sentences(self.before)[-3:])
         if found and asks and not any("no guess" in output.get("text", "") for output in found):
-            self.put("A question", lead(self.since))
+            self.posed = self.put("A question", lead(self.since)).title
         code = IN_A_NOTEBOOK.sub("", cell.source)
         for output in found:
             data = output.get("data", {})
@@ -469,6 +502,7 @@ class Deck:
                 self.panel(data[FRAMES], code)
             for alt, png, caption in PICTURE.findall(data.get("text/html", "")) if FRAMES not in data else []:
                 title = caption or title
+                png = png and data.get(LOWER, png)
                 if png:
                     self.picture(title, [(alt, png)], code)
         self.printed(said, code)
@@ -504,4 +538,5 @@ class Deck:
         lines = [f"<span>{html.escape(line) or ' '}</span>" for line in narrow(unguessed(said).rstrip().splitlines())]
         slide.body = f'<pre class="lines">{"".join(lines)}</pre>' if lines else ""
         self.add(slide)
+        self.bare = slide if known else None
         self.explained = False

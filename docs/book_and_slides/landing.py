@@ -187,4 +187,4 @@ def slides_page(chapters: list[Chapter]) -> str:
     rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a>'
             for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
-                      "F fills the screen, Escape shows all.", "", *rows, ""])
+                      "F fills the screen, O lists all.", "", *rows, ""])

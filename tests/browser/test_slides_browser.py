@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import pytest
@@ -52,7 +53,7 @@ TABLE = "| name | value |\n|---|---|\n" + "\n".join(f"| row {number} | {number} 
 
 
 def test_a_long_list_goes_on_as_a_list_and_loses_no_item(opened):
-    page = opened(("exercise", "Task", f"Such that\n\n{LIST}"))
+    page = opened(("text", "Task", f"Such that\n\n{LIST}"))
     assert page.locator("section").count() > 2
     assert page.locator("li").all_text_contents() == [f"item {number}" for number in range(40)]
     assert page.locator("section li").count() == page.locator("section > .body > ul > li").count() == 40
@@ -80,6 +81,15 @@ def test_a_table_with_long_code_stays_on_its_slide(opened):
     code = "`--parallelism.data_parallel_replicate_degree`"
     page = opened(("text", "Task", f"| a | b | c |\n|---|---|---|\n| {code} | {code} | some more words |"))
     assert page.locator("table").evaluate("one => one.getBoundingClientRect().right") <= 1280 - 40
+
+
+def test_a_task_stays_on_one_slide_where_it_can(opened):
+    rows = "\n".join(TABLE.splitlines()[:13])
+    for body in (rows, "\n".join(LIST.splitlines()[:26])):
+        page = opened(("exercise", "Task", f"*10 min*\n\n{body}"))
+        size = page.locator(":is(td, li):visible").first.evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+        assert page.locator("section").count() == 1 and size >= 20
+        assert page.locator(".body").evaluate("one => one.scrollWidth - one.clientWidth") <= 1
 
 
 def test_no_letter_gets_smaller_than_28_pixels(opened):
@@ -122,13 +132,46 @@ def test_opened_code_stands_below_what_it_put_out(opened):
     assert shown["y"] + shown["height"] <= code["y"] and code["y"] + code["height"] <= 720
 
 
-def test_the_speaker_is_never_left_without_notes(opened):
-    page = opened(("text", "One", "a"), ("text", "Two", "b"), notes=["Say this."])
+def test_a_speaker_without_notes_reads_what_the_slide_says_and_shows(opened):
+    page = opened(("text", "One", "a"), ("picture", "Two", '<p>Look.</p><img alt="A line.">'), notes=["Say this."])
     with page.expect_popup() as popup:
         page.keyboard.press("s")
+    assert popup.value.locator("#said").inner_text() == "Say this."
     page.keyboard.press("ArrowRight")
-    popup.value.get_by_text("From the slide before:").wait_for()
-    assert "Say this." in popup.value.locator("#said").inner_text()
+    popup.value.get_by_text("On the slide:").wait_for()
+    assert re.sub(r"\s+", " ", popup.value.locator("#said").inner_text()) == "On the slide: Look. A line."
+
+
+def test_the_speaker_sees_the_minutes_that_were_planned_until_here(opened):
+    page = opened(("exercise", "One", "*core · 10 min*"), ("exercise", "Two", "*extra · 15 min*"), ("text", "End", "a"))
+    with page.expect_popup() as popup:
+        page.keyboard.press("s")
+    for minutes in (0, 10, 25):
+        popup.value.get_by_text(f"(planned {minutes} min)").wait_for()
+        page.keyboard.press("ArrowRight")
+
+
+def test_an_overview_lists_slides_under_their_sections_and_leads_to_them(opened):
+    page = opened(("title", "Sums", ""), ("section", "One", ""), ("text", "Ring", "a"), ("section", "Two", ""))
+    page.keyboard.press("o")
+    parts = page.locator("#overview div")
+    assert [" ".join(part.split()) for part in parts.all_inner_texts()] == ["1 Sums", "2 One 3 Ring", "4 Two"]
+    page.get_by_text("Ring").last.click()
+    assert page.locator("#overview").count() == 0 and page.evaluate("Reveal.getIndices().h") == 2
+    page.keyboard.press("Escape")
+    assert page.locator("#overview").count() == 1
+
+
+def test_a_plain_print_has_a_page_for_each_slide(opened, tmp_path):
+    page = opened(("section", "One", ""), ("text", "Two", TABLE), ("picture", "Three", '<img alt="">'), steps=2)
+    slides = page.locator(".slides > section").count()
+    page.pdf(path=tmp_path / "print.pdf", prefer_css_page_size=True)
+    pages = re.findall(rb"/MediaBox ?\[([\d. ]+)\]", (tmp_path / "print.pdf").read_bytes())
+    assert pages == [b"0 0 960 540"] * slides
+    page.emulate_media(media="print")
+    colours = page.locator(".section h2").evaluate(
+        "one => [getComputedStyle(one).color, getComputedStyle(one.parentElement).backgroundColor]")
+    assert colours == ["rgb(255, 255, 255)", "rgb(10, 74, 124)"]
 
 
 def test_an_upright_phone_shows_a_whole_slide_in_letters_that_can_be_read(opened):
@@ -148,6 +191,7 @@ def test_the_speaker_sees_the_next_picture_and_the_step(opened):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     popup.value.get_by_text("2 of 2, step 2 of 3").wait_for()
+    assert popup.value.locator("#next").inner_text() == "step 3"
 
 
 def test_a_key_makes_the_slides_dark(opened):
@@ -155,3 +199,9 @@ def test_a_key_makes_the_slides_dark(opened):
     page.keyboard.press("d")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
     assert page.locator(".present p").evaluate("one => getComputedStyle(one).color") == "rgb(228, 230, 234)"
+
+
+def test_a_title_of_two_lines_leaves_no_word_alone(opened):
+    page = opened(("picture", "A title of a picture that is a word too long to stand in a line of this slide", "a"))
+    assert page.locator("h2").evaluate("one => getComputedStyle(one).textWrap || getComputedStyle(one).textWrapStyle"
+                                       ).startswith("balance")
