@@ -116,7 +116,7 @@ def test_the_book_of_a_small_course(docs, small, capfd):
     assert text.count('href="ch99_more.html#ch99"') == 2
     assert "<math" in text and "<msub>" in text and "sum_i" not in text
     assert re.search(r"<pre>(?:<span></span>)?done\n", text)  # and not what the progress bar wrote before
-    assert '<input autocomplete="off" name="guess_sum"> <span>apples</span>' in text
+    assert '<input autocomplete="off" placeholder=" " name="guess_sum"> <span>apples</span>' in text
     assert re.search(r"<pre>(?:<span></span>)?measured 7\n", text) and "Open when you have guessed" in text
     more = (folder / "ch99_more.html").read_text()
     assert f'href="{NAME}.html#ch98-total"' in more and f'href="{NAME}.html#ch98"' in more

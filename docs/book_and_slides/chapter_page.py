@@ -124,7 +124,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             cells.append(new_markdown_cell(said, id=cell["id"]))
         elif cell.cell_type == "code":
             if cell["id"] in stubs and answers:
-                kept = [new_markdown_cell(folded("An answer", cell.source), id=f"{cell['id']}-answer")]
+                kept = [new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer")]
             cells += code(cell, stubs.get(cell["id"]), book, draws=cell["id"] not in asked and only_draws(cell))
             if fold := cell["id"] in asked and bool(cell.outputs):
                 cells += [new_markdown_cell(FOLD.format(known) + f"\n\n{later}" * bool(later), id=f"{cell['id']}-fold"),
@@ -310,12 +310,13 @@ def guess(line: str) -> str:
     """Return a field for a guess, in place of the line of code that holds it in the notebook."""
     name, _, told = line.partition("=")
     what = re.sub(r"^your (?:number[,:]?\s*)?|, in quotes", "", told.partition("#")[2].strip())
-    return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" name="{name.strip()}"> '
+    return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" placeholder=" " name="{name.strip()}"> '
             f"<span>{html.escape(what)}</span></label>")
 
 
-def folded(title: str, source: str) -> str:
-    return f"<details><summary>{html.escape(title)}</summary>\n\n```python\n{source}\n```\n\n</details>"
+def folded(title: str, source: str, kind: str = "") -> str:
+    opened = f'<details class="{kind}">' if kind else "<details>"
+    return f"{opened}<summary>{html.escape(title)}</summary>\n\n```python\n{source}\n```\n\n</details>"
 
 
 def together(outputs: list[NotebookNode]) -> list[NotebookNode]:

@@ -365,6 +365,28 @@ def test_on_paper_nothing_is_cut_and_nothing_stands_over_the_text(opened):
     assert set(filters) == {"none"}
 
 
+def test_on_paper_what_was_measured_and_hints_are_open_and_answers_and_empty_guesses_are_left_out(opened):
+    page = opened("ch06_pipeline_parallel.html")
+    page.locator(".guess input").first.fill("16")
+    page.emulate_media(media="print")
+    seen = "all => all.map((one) => one.checkVisibility({contentVisibilityAuto: true}))"
+    assert set(page.locator("details.measured .cell_output").evaluate_all(seen)) == {True}
+    assert set(page.locator("summary:has-text('Hint 1') ~ p").evaluate_all(seen)) == {True}
+    assert set(page.locator("details.answer").evaluate_all(seen)) == {False}
+    boxes = page.locator(".guess").evaluate_all(seen)
+    assert boxes[0] and not any(boxes[1:])
+
+
+def test_on_paper_text_is_as_wide_as_the_sheet_and_code_and_output_are_not_cut_in_two(opened):
+    page = opened("ch06_pipeline_parallel.html")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 1000})
+    wide = page.locator("article section > p:not(.guessed)").evaluate_all("all => all.map((one) => one.clientWidth)")
+    assert max(wide) - min(width for width in wide if width) < 20 and max(wide) > 600
+    kept = page.locator("div.cell, figure.picture").evaluate_all("all => all.map((one) => getComputedStyle(one).breakInside)")
+    assert set(kept) == {"avoid"}
+
+
 def test_a_picture_that_is_tapped_is_seen_whole_until_it_is_tapped_again(opened):
     page = opened("ch06_pipeline_parallel.html", "phone")
     picture = page.locator("figure.picture img:visible").first
