@@ -331,7 +331,7 @@ def test_every_entry_of_the_glossary_stands_alone(docs):
     assert [one.sentence for one in docs("reference_pages").definitions(CHAPTERS) if openings.match(one.sentence)] == []
 
 
-def test_each_definition_that_is_written_for_the_glossary_is_of_a_term_that_a_chapter_defines(docs):
+def test_each_definition_that_is_written_for_the_glossary_is_of_a_term_that_a_chapter_uses(docs):
     reference_pages = docs("reference_pages")
     known = {one.term.lower() for one in reference_pages.definitions(CHAPTERS)}
     for term, sentence in reference_pages.standing_alone().items():
@@ -344,6 +344,21 @@ def test_a_term_leads_to_the_glossary_where_it_first_stands_in_bold(docs):
     assert docs("reference_pages").linked_to_glossary(text, terms) == (
         "```\n**KV cache**\n```\n\nA **{term}`KV cache <KV cache>`** and a **`KV cache`**.")
     assert terms == ["rank"]
+
+
+def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_headings_links_or_a_guess(docs):
+    linked = docs("reference_pages").linked_to_glossary
+    held = "# A micro-batch\n\n`micro-batch` and [a micro-batch](x.html)"
+    assert linked(f"{held}. Two micro-batches.", ["micro-batch"]) == (
+        f"{held}. Two {{term}}`micro-batches <micro-batch>`.")
+    assert linked("<label>a micro-batch</label>", ["micro-batch"]) == "<label>a micro-batch</label>"
+
+
+@pytest.mark.parametrize("term", ["1F1B", "micro-batch", "ZeRO", "gradient accumulation", "warm-up", "prefill", "TTFT",
+                                  "DDP", "learning rate", "bf16", "RDMA", "vocabulary"])
+def test_the_glossary_has_the_words_of_the_field_that_chapters_use(docs, term):
+    found = {one.term: one.sentence for one in docs("reference_pages").definitions(CHAPTERS)}
+    assert f"**{term.lower()}**" in found[term].lower()
 
 
 def test_each_chapter_of_the_course_defines_terms_that_the_glossary_finds(docs):
