@@ -172,6 +172,22 @@ def test_code_that_only_draws_is_folded(docs, source, drawn, only):
     assert docs("chapter_page").only_draws(new_code_cell(source, outputs=picture)) is only
 
 
+@pytest.mark.parametrize("source, long", [
+    ("compare(guess, {\n" + "1: 2,\n" * 8 + "})", True),
+    ("def f():\n" + "    pass\n" * 9, False),
+    ("compare(guess, 3)", False),
+])
+def test_long_code_that_defines_nothing_and_only_compares_is_folded(docs, source, long):
+    assert docs("chapter_page").only_long(new_code_cell(source), asked=True) is long
+
+
+def test_the_first_page_has_one_list_of_the_chapters_and_says_once_that_minutes_are_estimated(docs):
+    landing = docs("landing")
+    text = landing.landing(docs("chapter_page").Book(CHAPTERS, Path("nowhere")), "T", slides=True)
+    assert text.index('class="cards"') < text.index('<details class="needs-map">') < text.index("<svg")
+    assert text.count("estimated") == 1
+
+
 @pytest.mark.parametrize("said, source, known", [
     ("no guess   by formula 1,052.5 tokens a second", "compare(guess, x)", 'data-known="1052.5"'),
     ("no guess   counted 5 of 32", "compare(guess, x, choice=True)", 'data-known="5" data-choice="yes"'),

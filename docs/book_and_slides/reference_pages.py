@@ -56,7 +56,7 @@ def exercises_of(chapter: Chapter, book: Book) -> str:
              f"# Exercises of chapter {number(chapter)}: {chapter.title}",
              f"{table([chapter])}\n\nYou write them in the chapter's notebook. In your copy of the course `make lab` "
              f"opens it: `work/{chapter.name}.ipynb`. There a check reads your answer and says what it found. Below, "
-             "each name leads to the exercise in the chapter."]
+             "each name leads to the exercise in the chapter. Minutes are estimates."]
     for exercise in chapter.exercises:
         said, stub, hints = texts(chapter, exercise)
         body = re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE).strip()
@@ -84,7 +84,7 @@ def texts(chapter: Chapter, exercise: Exercise) -> tuple[str, str, str]:
 
 def table(chapters: list[Chapter]) -> str:
     """Return the exercises of these chapters as a table."""
-    rows = ["| exercise | level | points | minutes (estimated) |", "|---|---|---|---|"]
+    rows = ["| exercise | level | points | minutes |", "|---|---|---|---|"]
     rows += [f"| [`{e.id}`](#{label(chapter, e.id)}) | {e.level} | {e.points} | {e.minutes} |"
              for chapter in chapters for e in chapter.exercises]
     return "\n".join(rows)
