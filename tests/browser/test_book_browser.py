@@ -36,7 +36,8 @@ OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
             || (part.matches(".body, pre") && part.scrollHeight > part.clientHeight + 2)) {
             out.push(`${part.tagName} leaves the slide`);
         }
-        if (part.matches("p, pre, li, td, h2, code") && parseFloat(getComputedStyle(part).fontSize) < 28) {
+        const small = part.closest(".exercise .body, pre") ? 20 : 28;  // a task stays on one slide, and so does a line
+        if (part.matches("p, pre, li, td, h2, code") && parseFloat(getComputedStyle(part).fontSize) < small) {
             out.push(`${part.tagName} has letters of ${getComputedStyle(part).fontSize}`);
         }
     }
@@ -114,7 +115,8 @@ def opened(browser, book, request):
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(f"error of a script: {error}"))
-        page.on("requestfailed", lambda asked: faults.append(f"not there: {asked.url[-100:]}"))
+        page.on("requestfailed", lambda asked: asked.failure == "net::ERR_ABORTED"  # a test went on to another page
+                or faults.append(f"not there: {asked.url[-100:]}"))
         page.on("request", lambda asked: faults.append(asked.url) if asked.url.startswith("http") else None)
         page.goto((book / name).as_uri())
         page.wait_for_load_state("load")
@@ -244,7 +246,7 @@ def test_a_finger_sees_what_a_term_means_first_and_then_follows_its_link(browser
 LINKS = {  # a page, and a link in it that leads far down into a chapter
     "glossary": ("glossary.html", 'dl.glossary a[href$="#ch00-in-about-race"]'),
     "search": ("search.html?q=deadlock", 'p.context a[href*="ch00"]'),
-    "in the page": ("ch08_serving.html", '.toc-tree a[href="#ch08-at-further-sooner-0"]'),
+    "in the page": ("ch08_serving.html", '.toc-tree a[href="#ch08-at-further-prefix-0"]'),
 }
 TOP = "document.getElementById(location.hash.slice(1)).getBoundingClientRect().top"
 
@@ -422,10 +424,10 @@ def test_on_a_phone_nothing_stands_over_the_text_and_tables_of_exercises_are_who
 
 @pytest.mark.parametrize("size", ["laptop", "phone"])
 def test_lines_of_code_and_rows_of_columns_are_not_broken(opened, size):
-    page = opened("ch08_serving.html", size)
+    page = opened("ch01_memory_math.html", size)
     broken = page.evaluate("""() => [...document.querySelectorAll(".cell_input pre, pre.columns")].filter((one) =>
         one.checkVisibility() && getComputedStyle(one).whiteSpace !== "pre")""")
-    table = page.locator("pre.columns", has_text="eight H100s")
+    table = page.locator("pre.columns", has_text="GB on each of 8 GPUs")
     assert broken == [] and table.count() == 1
     assert table.evaluate("one => one.classList.contains('wider')") is (size == "phone")
 
@@ -498,8 +500,8 @@ def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slid
     cells = find(name).notebook.cells
     summary = next(place for place, cell in enumerate(cells) if "## What we learned" in cell.source)
     guesses = sum("prediction" in tags(cell) for cell in cells[:summary])
-    assert page.locator("section.guess:not(.goes-on)").count() == guesses > 0
-    assert 25 <= page.evaluate("Reveal.getTotalSlides()") <= 70
+    assert page.locator("section.guess:not(.goes-on)").count() >= guesses > 0  # questions of the text are asked, too
+    assert 25 <= page.evaluate("Reveal.getTotalSlides()") <= 80
     assert page.locator("section h2").last.inner_text().startswith("What we learned")
 
 
@@ -511,5 +513,6 @@ def test_the_speakers_notes_open_and_hold_the_text(opened):
     notes = window.value
     first = notes.locator("#said").inner_text()
     page.keyboard.press("ArrowRight")
-    assert len(first) > 300 and notes.locator("#said").inner_text() != first
+    second = notes.locator("#said").inner_text()
+    assert "On the slide" in first and second != first and len(second) > 300
     assert notes.locator("#now").inner_text() == page.locator("section.present h2").inner_text()
