@@ -19,13 +19,16 @@ TITLE = 12  # points
 
 # How JupyterLab shows a chapter, brought by a picture. In the dark theme a picture is grey paper with a margin. A
 # negative would be darker still, but there blue and sky change places, yellow turns brown, and what the text
-# calls black is white. Beside the list of files on a small screen a picture is seen whole. After a fold there is a gap,
-# but none between hints. A table without a header has no rule where that would be.
+# calls black is white. Beside the list of files, on a small screen or an enlarged page, a picture is seen whole; on a
+# phone it scrolls. What is in a fold stands to the right of its line. After a fold there is a gap, but none between
+# closed hints. A table without a header has no rule where that would be.
 LOOKS = """<style>
 body[data-jp-theme-light="false"] .course-drawn { filter: brightness(.8); border-radius: 8px; padding: 6px;
   background: #fff; box-sizing: content-box; max-width: calc(100% - 12px) !important; }
-@media (min-width: 1000px) { .jp-OutputArea .course-drawn { min-width: 0 !important; } }
-.jp-RenderedMarkdown.jp-RenderedHTMLCommon details:not(:has(+ details)) { margin-bottom: 1em; }
+@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0 !important; } }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon details:is([open], :not(:has(+ details))) { margin-bottom: 1em; }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon details > :not(summary) { margin-left: 1.2em; }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon details pre { background: var(--jp-layout-color2); padding: .5em .8em; }
 .jp-RenderedMarkdown thead:not(:has(th:not(:empty))) { display: none; }
 </style>"""
 

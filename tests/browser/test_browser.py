@@ -281,12 +281,25 @@ def test_steps_play_by_themselves_and_stop_at_the_end(ring):
     cell.get_by_role("button", name="pause").click()
 
 
-@pytest.mark.parametrize("screen", ["phone", "150"])
-def test_no_letter_of_a_result_or_a_picture_is_small_on_a_phone_or_enlarged_beside_the_files(ring, screen):
-    width, height, scale = SCREENS[screen]
+@pytest.mark.parametrize("screen", ["1024", "150"])
+def test_every_picture_is_whole_on_a_small_screen_or_an_enlarged_page_beside_the_files(ring, screen):
     try:
-        ring.screen(width, height, scale)
-        ring.sidebar(width > 600)
+        ring.screen(*SCREENS[screen])
+        ring.sidebar(True)
+        ring.page.wait_for_timeout(1000)
+        for name in ("crossover", "ring_picture"):
+            pictures = ring.find(name).locator(".jp-Cell-outputWrapper img:visible")
+            ends = """all => all.map((one) => one.getBoundingClientRect().right
+                - one.closest(".jp-OutputArea").getBoundingClientRect().right)"""
+            assert pictures.count() and max(pictures.evaluate_all(ends)) <= 1, name
+    finally:
+        ring.screen(*PROJECTOR.values())
+
+
+def test_no_letter_of_a_result_or_a_picture_is_small_on_a_phone(ring):
+    try:
+        ring.screen(*SCREENS["phone"])
+        ring.sidebar(False)
         ring.page.wait_for_timeout(1000)
         for name in ("check_reduce_scatter_ring", "growth", "crossover", "ring_picture", "how_far"):
             shown = ring.find(name).locator(".jp-Cell-outputWrapper")
