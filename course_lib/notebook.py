@@ -175,8 +175,7 @@ def solution(name: str) -> str:
 
 
 def remember(chapter: str, exercise: str, state: str, earned: int, points: int) -> bool:
-    """Note what a check found last, one of STATES: what is handed in is the notebook as it is. Return whether it is news.
-    """
+    """Note what a check found last, one of STATES, and return whether it is news; what is handed in is the last."""
     if os.environ.get("COURSE_PROGRESS") == "off":
         return False
     path = Path(PROGRESS)

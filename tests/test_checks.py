@@ -84,6 +84,17 @@ def test_a_stub_is_not_written_yet():
     assert (outcome.sentence, outcome.code) == ("not written yet", "not-written")
 
 
+def test_an_answer_that_is_not_written_has_no_wrong_part():
+    assert check_double.outcome(stub()).marks == "value – any size –"
+
+
+def test_an_answer_whose_cell_does_not_compile_is_not_judged(monkeypatch):
+    monkeypatch.setitem(judging.HOMES.broken, "double", 7)
+    with pytest.raises(CheckFailed, match=r"cell \[7\].* syntax error") as failed:
+        check_double(double)
+    assert failed.value.outcome.code == "syntax" and not Path(notebook.PROGRESS).exists()
+
+
 def test_an_answer_that_needs_another_exercise_names_it():
     def halve(number):
         raise NotImplementedError
