@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import symtable
 import sys
 from collections.abc import Callable, Iterator
@@ -23,17 +24,36 @@ class Homes:
     last: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By name the id and the number of the cell that bound it last."""
     all: dict[str, set[str]] = field(default_factory=dict)
+    broken: dict[str, int] = field(default_factory=dict)
+    """By name the number of the cell that was to bind it last and does not compile."""
 
     def before(self, info: Any) -> None:
         """Note a cell; IPython calls this before it runs."""
         shell = sys.modules["IPython"].get_ipython()
-        self.note(getattr(info, "cell_id", None) or "", shell.execution_count, shell.transform_cell(info.raw_cell))
+        try:
+            source = shell.transform_cell(info.raw_cell)
+        except SyntaxError:  # IPython could not even read it
+            source = info.raw_cell
+        self.note(getattr(info, "cell_id", None) or "", shell.execution_count, source)
 
     def note(self, cell: str, number: int, source: str) -> None:
         self.cell = cell
-        for name in _binds(source):
+        bound = _binds(source)
+        if bound is None:
+            self.broken |= dict.fromkeys(_BEGINS.findall(source), number)
+        for name in bound or ():
+            self.broken.pop(name, None)
             self.last[name] = cell, number
             self.all.setdefault(name, set()).add(cell)
+
+    def unread(self, exercise: str) -> str:
+        """Return that Python could not read the cell that was to define an exercise; nothing if it could."""
+        if exercise not in self.broken:
+            return ""
+        return (
+            f"cell [{self.broken[exercise]}], where you write it, has a syntax error, so nothing new was judged: mend "
+            "the line that is named under that cell, run the cell, then run this one again"
+        )
 
     def warning(self, answer: Any, exercise: str, exercises: set[str]) -> str:
         """Return what is not graded although it passes here: the answer itself, or what it uses; or nothing."""
@@ -74,12 +94,15 @@ def watch() -> None:
     HOMES.note((parent.get("metadata") or {}).get("cellId") or "", shell.execution_count, source)
 
 
-def _binds(source: str) -> set[str]:
-    """Return the names that a cell gives a value at top level; none where it does not parse."""
+_BEGINS = re.compile(r"^(?:def +|class +|(?=\w+ *=))(\w+)", re.MULTILINE)  # in what does not parse: lines that bind
+
+
+def _binds(source: str) -> set[str] | None:
+    """Return the names that a cell gives a value at top level; None where it does not parse."""
     try:
         symbols = symtable.symtable(source, "cell", "exec").get_symbols()
     except (SyntaxError, ValueError, RecursionError):
-        return set()
+        return None
     return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
 
 

@@ -29,6 +29,7 @@ from exercises_tests.values import amount, on_ranks, same, versus
 
 WIDTH = 104
 BUILT_IN = "built-in"  # the code of a mistake that no part is about: a call that the exercise forbids
+SYNTAX = "syntax"  # the code of an answer whose cell Python could not read
 SECONDS = 20  # after which a run counts as hung
 WRONG_CALL = r"(\.__init__)?\(\) (takes|missing|got) "  # Python's words, after the function's name
 LEAVE = "the check calls it with the parameters of the stub, so leave those as they were"
@@ -71,7 +72,7 @@ class Outcome:
     def _marked(self) -> list[str]:
         missing = [part for part in self.points if part not in self.passed]
         rule = ["rule ✗"] if self.code == BUILT_IN else []  # the value may be right
-        failed = self.failed or missing[: bool(self.code) and not rule]
+        failed = self.failed or missing[: bool(self.code) and not rule and not self.unwritten]
         marks = {**dict.fromkeys(failed, "✗"), **dict.fromkeys(self.passed, "✓")}
         return rule + [f"{part} {marks.get(part, '–')}" for part in self.points]
 
@@ -118,8 +119,8 @@ class Outcome:
 
     @property
     def unwritten(self) -> bool:
-        """Whether the answer is still the stub, or needs one that is."""
-        return self.code in ("not-written", "needs")
+        """Whether nothing was judged: the answer is still the stub, needs one that is, or cannot be read."""
+        return self.code in ("not-written", "needs", SYNTAX)
 
 
 class CheckFailed(cards.Told, AssertionError):
@@ -353,7 +354,7 @@ def check(**points: int) -> Callable:
                     found.sentence, found.code = f"{error}: {LEAVE}", "parameters"
                 if endless:
                     found.sentence, found.code = "what it returned contains itself: a list that is in itself", "form"
-            if found.code and found.code != BUILT_IN:
+            if found.code and found.code != BUILT_IN and not found.unwritten:
                 part.drop()
             return found
 
@@ -364,6 +365,9 @@ def check(**points: int) -> Callable:
                     what = "your function" if len(takes) == 1 else "your functions"
                     call = exercise if len(takes) == 1 else ", ".join(takes)
                     raise TypeError(f"check_{exercise} judges {what}, given by name: check_{exercise}({call})")
+            unread = HOMES.unread(exercise)
+            if unread:
+                raise CheckFailed(Outcome(exercise, worth, sentence=unread, code=SYNTAX))
             try:
                 with of_the_learner():
                     found = outcome(*answers)

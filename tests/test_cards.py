@@ -150,6 +150,16 @@ def test_what_is_graded_as_it_runs_here_is_not_warned_of(more):
     assert known.warning(names["answer"], "answer", {"answer", "other_exercise"}) == ""
 
 
+@pytest.mark.parametrize("broken", ["def answer(x)\n    return 1", "class answer\n    pass", "answer = borrow('answer'"])
+def test_a_cell_with_a_syntax_error_is_said_until_one_that_compiles_has_run(broken):
+    known, _ = homes()
+    known.note("answer", 10, broken)
+    assert "cell [10], where you write it, has a syntax error" in known.unread("answer")
+    assert known.unread("helper") == ""
+    known.note("answer", 11, "def answer(x):\n    return 1")
+    assert known.unread("answer") == ""
+
+
 def test_nothing_is_said_where_cells_have_other_ids():
     known, names = homes()
     known.note("", 10, "check_answer(answer)")

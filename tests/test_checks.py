@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -81,6 +82,17 @@ def test_a_stub_is_not_written_yet():
 
     outcome = check_double.outcome(double)
     assert (outcome.sentence, outcome.code) == ("not written yet", "not-written")
+
+
+def test_an_answer_that_is_not_written_has_no_wrong_part():
+    assert check_double.outcome(stub()).marks == "value – any size –"
+
+
+def test_an_answer_whose_cell_does_not_compile_is_not_judged(monkeypatch):
+    monkeypatch.setitem(judging.HOMES.broken, "double", 7)
+    with pytest.raises(CheckFailed, match=r"cell \[7\].* syntax error") as failed:
+        check_double(double)
+    assert failed.value.outcome.code == "syntax" and not Path(notebook.PROGRESS).exists()
 
 
 def test_an_answer_that_needs_another_exercise_names_it():
@@ -234,15 +246,31 @@ def test_alone_calls_the_drive_where_the_answer_is():
     assert alone(lambda answer, number: answer(number), double, 4) == 8
 
 
-def test_progress_remembers_the_best(capsys):
+def stub():
+    def double(number):
+        raise NotImplementedError
+
+    return double
+
+
+def borrowed():
+    def double(number):
+        return 2 * number
+
+    double.__borrowed__ = True
+    return double
+
+
+@pytest.mark.parametrize(("then", "state"), [(borrowed(), "b"), (stub(), "–"), (lambda number: number, "✗")])
+def test_progress_says_what_the_last_check_found(then, state, capsys):
     check_double(double)
-    with pytest.raises(CheckFailed):
-        check_double(lambda number: number)
-    known = json.loads(Path(notebook.PROGRESS).read_text())
-    assert known["test_checks"]["double"] == {"state": "passed", "earned": 3, "points": 3}
+    notebook.progress()
+    assert re.search("✓ double +3 of 3", capsys.readouterr().out)
+    with contextlib.suppress(CheckFailed):
+        check_double(then)
     capsys.readouterr()
     notebook.progress()
-    assert "✓ double" in capsys.readouterr().out
+    assert re.search(f"{state} double +0 of 3", capsys.readouterr().out)
 
 
 def test_progress_without_any_check_says_so(capsys):
