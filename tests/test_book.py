@@ -116,7 +116,7 @@ def test_the_book_of_a_small_course(docs, small, capfd):
     assert text.count('href="ch99_more.html#ch99"') == 2
     assert "<math" in text and "<msub>" in text and "sum_i" not in text
     assert re.search(r"<pre>(?:<span></span>)?done\n", text)  # and not what the progress bar wrote before
-    assert '<input autocomplete="off" name="guess_sum"> <span>apples</span>' in text
+    assert '<input autocomplete="off" placeholder=" " name="guess_sum"> <span>apples</span>' in text
     assert re.search(r"<pre>(?:<span></span>)?measured 7\n", text) and "Open when you have guessed" in text
     more = (folder / "ch99_more.html").read_text()
     assert f'href="{NAME}.html#ch98-total"' in more and f'href="{NAME}.html#ch98"' in more
@@ -170,6 +170,22 @@ def test_an_answer_stands_below_the_hints(docs):
 def test_code_that_only_draws_is_folded(docs, source, drawn, only):
     picture = [new_output("display_data", data={"text/html": "<figure><img></figure>"})] * drawn
     assert docs("chapter_page").only_draws(new_code_cell(source, outputs=picture)) is only
+
+
+@pytest.mark.parametrize("source, long", [
+    ("compare(guess, {\n" + "1: 2,\n" * 8 + "})", True),
+    ("def f():\n" + "    pass\n" * 9, False),
+    ("compare(guess, 3)", False),
+])
+def test_long_code_that_defines_nothing_and_only_compares_is_folded(docs, source, long):
+    assert docs("chapter_page").only_long(new_code_cell(source), asked=True) is long
+
+
+def test_the_first_page_has_one_list_of_the_chapters_and_says_once_that_minutes_are_estimated(docs):
+    landing = docs("landing")
+    text = landing.landing(docs("chapter_page").Book(CHAPTERS, Path("nowhere")), "T", slides=True)
+    assert text.index('class="cards"') < text.index('<details class="needs-map">') < text.index("<svg")
+    assert text.count("estimated") == 1
 
 
 @pytest.mark.parametrize("said, source, known", [
@@ -331,7 +347,7 @@ def test_every_entry_of_the_glossary_stands_alone(docs):
     assert [one.sentence for one in docs("reference_pages").definitions(CHAPTERS) if openings.match(one.sentence)] == []
 
 
-def test_each_definition_that_is_written_for_the_glossary_is_of_a_term_that_a_chapter_defines(docs):
+def test_each_definition_that_is_written_for_the_glossary_is_of_a_term_that_a_chapter_uses(docs):
     reference_pages = docs("reference_pages")
     known = {one.term.lower() for one in reference_pages.definitions(CHAPTERS)}
     for term, sentence in reference_pages.standing_alone().items():
@@ -344,6 +360,21 @@ def test_a_term_leads_to_the_glossary_where_it_first_stands_in_bold(docs):
     assert docs("reference_pages").linked_to_glossary(text, terms) == (
         "```\n**KV cache**\n```\n\nA **{term}`KV cache <KV cache>`** and a **`KV cache`**.")
     assert terms == ["rank"]
+
+
+def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_headings_links_or_a_guess(docs):
+    linked = docs("reference_pages").linked_to_glossary
+    held = "# A micro-batch\n\n`micro-batch` and [a micro-batch](x.html)"
+    assert linked(f"{held}. Two micro-batches.", ["micro-batch"]) == (
+        f"{held}. Two {{term}}`micro-batches <micro-batch>`.")
+    assert linked("<label>a micro-batch</label>", ["micro-batch"]) == "<label>a micro-batch</label>"
+
+
+@pytest.mark.parametrize("term", ["1F1B", "micro-batch", "ZeRO", "gradient accumulation", "warm-up", "prefill", "TTFT",
+                                  "DDP", "learning rate", "bf16", "RDMA", "vocabulary"])
+def test_the_glossary_has_the_words_of_the_field_that_chapters_use(docs, term):
+    found = {one.term: one.sentence for one in docs("reference_pages").definitions(CHAPTERS)}
+    assert f"**{term.lower()}**" in found[term].lower()
 
 
 def test_each_chapter_of_the_course_defines_terms_that_the_glossary_finds(docs):

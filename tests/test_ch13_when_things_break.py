@@ -12,8 +12,9 @@ import sys
 import pytest
 import torch
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.run import get_args_parser
 
-from course_lib import RankFailed, run
+from course_lib import Cluster, RankFailed, run, work
 from course_lib.costs import (
     LLAMA_3,
     expected_goodput,
@@ -162,6 +163,7 @@ def test_llama_3_by_youngs_rule_is_as_the_text_says():
     assert round(measured * 16 / 24) == 5 and round(MTBF / 3600 * 16) == 49 and round(49 / measured) == 6
     assert (round(save, 1), round(tau, -1), round(shares, 3)) == (2.8, 250, 0.023)
     assert (round(RESTART / MTBF, 3), round(restarting, 2), round(days)) == (0.054, 0.35, 33)
+    assert round(2 * RESTART / MTBF, 3) == 0.108  # with a timeout of ten minutes before each restart
     assert 0.92 < 1 - shares - RESTART / MTBF < 0.93 and 0.92 < best_shares(MTBF, save, 600)["training"] < 0.93
     assert round(mean_hours_between_failures(1024)) == 29  # by the rate of RSC-1, and not the 7.9 that were seen
     assert round(14 * 405e9 / 1e12, 1) == 5.7  # TB, what no GPU can read
@@ -238,7 +240,7 @@ def test_numbers_that_the_text_types():
     assert expected_goodput(3 * 3600, hours, SAVE, RESTART) == pytest.approx(0.55, abs=0.005)  # "almost half"
     assert pytest.approx(3.09, abs=5e-3) == 54 * 24 / 419 and sum(LLAMA_3.values()) == 419
     own = sum(count for name, count in LLAMA_3.items() if "GPU" in name or "silent" in name)
-    assert own / 419 == pytest.approx(0.64, abs=0.005)  # "almost two of three"
+    assert own / 419 == pytest.approx(0.64, abs=0.005) and own == 268
     assert 1 - math.exp(-600 / (hours / 8)) == pytest.approx(0.35, abs=5e-3)
     assert hours / 8 / 60 == pytest.approx(23, abs=0.3)
     assert pytest.approx(1e-3, abs=1e-4) == 600 / (7 * 86_400)
@@ -254,9 +256,33 @@ def test_llama_3s_own_storage_gives_what_meta_reported():
 # Demonstrations
 
 
-def test_torchrun_hands_a_signal_on_and_kills_after_30_seconds():
+def test_torchrun_hands_a_signal_on_and_kills_after_30_seconds_or_when_it_is_told():
     closing = inspect.signature(LocalElasticAgent._shutdown).parameters
     assert closing["timeout"].default == 30
+    assert get_args_parser().parse_args(["--shutdown-timeout=240", "train.py"]).shutdown_timeout == 240
+
+
+def all_reduces_of_two_groups(dist, slow):
+    rank = dist.get_rank()
+    inner = [dist.new_group([2 * pair, 2 * pair + 1]) for pair in range(4)]
+    outer = [dist.new_group(list(range(half, 8, 2))) for half in range(2)]
+    work(0.180 if rank == slow else 0.100)
+    dist.all_reduce(torch.ones(250), group=inner[rank // 2])
+    dist.all_reduce(torch.ones(250), group=outer[rank % 2])
+
+
+def test_beside_a_straggler_its_partner_looks_slow_in_the_outer_group_only():
+    done = run(all_reduces_of_two_groups, 5, ranks=8, on=Cluster())
+    lengths = {rank: [one.end - one.posted for one in done.of(rank, "all_reduce")] for rank in range(8)}
+    assert [min(lengths, key=lambda rank: sum(lengths[rank]))] == [5] and max(lengths[5]) < 1e-3
+    assert lengths[4][0] > 0.079 and lengths[4][1] < 1e-3
+    assert all(lengths[rank][1] > 0.079 for rank in (0, 1, 2, 3, 6, 7))
+
+
+def test_a_failure_of_an_asynchronous_save_loses_half_an_interval_and_the_write():
+    interval, write = 300, 120
+    lost = [expected_shares(interval, 1e7, 1, 0, **how)[KINDS[2]] * 1e7 for how in ({}, {"write": write})]
+    assert lost == [pytest.approx(interval / 2, rel=0.02), pytest.approx(interval / 2 + write, rel=0.02)]
 
 
 def test_a_desync_is_in_the_flight_recorders_of_real_ranks():

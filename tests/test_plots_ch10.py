@@ -151,6 +151,8 @@ def test_the_messages_of_a_step_stand_beside_its_computing():
     assert {"rings\n0.57 s", "two levels\n0.40 s", "the GPUs compute: 0.53 s"} <= set(texts(ax))
     assert ax.get_title("left") == "On 64 nodes and more, two levels take less time than rings"
     assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
+    three = plots.step_over_nodes(STEP | {"with a tree": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model")
+    assert three.get_title("left") == ax.get_title("left") and three.lines[2].get_linestyle() == "--"
     never = plots.step_over_nodes({"rings": STEP["two levels"], "two levels": STEP["rings"]}, 0.1, "a model")
     assert never.get_title("left") == "On 8 nodes and more, two levels take less time than rings"
     alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.1, "a model")
@@ -207,7 +209,7 @@ def test_the_answer_is_drawn_as_times():
     ax = plots.times_between_nodes(TIMES)
     assert [patch.get_width() for patch in ax.patches] == [26.6, 1.49]
     assert {"27, measured", "1.5, NCCL as shipped"} <= set(texts(ax))
-    title = "27 times as long on an ill cluster, 1.5 on a healthy one by all its ports"
+    title = "27 times as long on an ill cluster, 1.5 on a healthy one with all ports"
     assert ax.get_title("left") == title
 
 

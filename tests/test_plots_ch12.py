@@ -28,7 +28,6 @@ DRAWN = {
     "ring_of_keys": plots.ring_of_keys,
     "shrinking_sum": lambda: plots.shrinking_sum()[0],
     "causal_work": lambda: plots.causal_work()[0],
-    "plan_picture": lambda: plots.plan_picture(SMALL, {"another": OTHER}),
     "context_pairs": lambda: plots.context_pairs(published_runs(), 1.093),
     "under_way": plots.under_way,
     "step_parts": lambda: plots.step_parts({"the best": SMALL.best.step, "another": SMALL.of(OTHER).step}, "two"),
@@ -86,15 +85,6 @@ def test_the_shrinking_sum_ends_as_if_all_scores_had_come_at_once():
     assert sum(bar.get_height() for bar in right.patches if bar.get_linestyle() != ":") == pytest.approx(both)
 
 
-def test_the_plan_marks_the_best_and_the_named_layout():
-    ax = plots.plan_picture(SMALL, {"another": OTHER})
-    words = words_of(ax.figure)
-    assert "the fastest: " in words and f"({SMALL.best.layout})" in words
-    assert f"another (place {SMALL.place(OTHER):,}): " in words and f"({OTHER})" in words
-    ahead = [one for one in SMALL.fitting if one.seconds < SMALL.of(OTHER).seconds]
-    assert f"{len(SMALL.fitting):,} layouts fit" in words and f"{len(ahead)} look faster than another" in words
-
-
 def test_the_parts_of_a_step_add_up_to_it():
     ax = plots.step_parts({"the best": SMALL.best.step}, "a step")
     drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
@@ -106,8 +96,9 @@ def test_on_top_of_computing_the_parts_have_their_names_in_the_bars():
     ax = plots.step_parts({"Meta's": step}, "on top", on_top=True)
     drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
     assert drawn == pytest.approx(step.seconds - step.products - step.attention - step.memory, abs=0.01)
-    words = {"tensor 0.65", "bubble 0.69", "gradients 0.07", " 1.41 s, the step 6.62 s"}
-    assert words <= set(texts(ax)) and "5.22" not in texts(ax)
+    assert {"tensor 0.65", "bubble 0.69", "gradients, rest 0.07", " 1.41 s"} <= set(texts(ax))
+    assert "5.22" not in texts(ax) and [one.get_text() for one in ax.get_yticklabels()] == ["Meta's\nstep 6.62 s"]
+    assert ax.get_xlim()[1] < 1.2 * drawn  # no empty quarter
     assert ax.get_xlabel() == "seconds on top of 5.22 s of computing"
     assert not ax.figure.legends
 
@@ -123,13 +114,6 @@ def test_what_is_too_narrow_for_its_number_has_it_above():
     step = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
     said = texts(plots.step_parts({"Meta's": step}, "a step"))
     assert {"5.22", "0.65", "0.69", "0.07", " 6.62 s"} <= set(said)
-
-
-def test_the_plan_draws_a_line_at_the_first_that_is_marked():
-    ax = plots.plan_picture(SMALL, {"another": OTHER})
-    one = SMALL.of(OTHER)
-    assert f"another\n{one.seconds:.2f} s, {one.room.total / 1e9:.0f} GB" in texts(ax)
-    assert any(line.get_ydata()[0] == SMALL.of(OTHER).seconds for line in ax.lines if line.get_linestyle() == ":")
 
 
 def test_eight_ranks_have_eight_faces():
@@ -155,13 +139,6 @@ def test_more_stages_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
     assert "80.4 GB can be used" in texts(ax)
 
 
-def test_the_plan_is_coloured_by_whether_there_are_context_ranks():
-    ax = plots.plan_picture(SMALL, {"another": OTHER})
-    rings = sum(one.layout.cp > 1 for one in SMALL.fitting)
-    assert f"{rings:,} have context ranks, {len(SMALL.fitting) - rings:,} have none" in words_of(ax.figure)
-    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["no context ranks", "with context ranks"]
-
-
 def test_every_run_with_context_ranks_has_its_pair():
     rows = published_runs()
     pairs = pairs_of(rows)
@@ -170,16 +147,19 @@ def test_every_run_with_context_ranks_has_its_pair():
     ratios = sorted(round(ratio_of(pair), 2) for pair in pairs)
     assert ratios == [0.96, 1.01, 1.05, 1.07, 1.08, 1.17, 1.21, 1.22, 1.31, 1.38, 1.42]
     words = words_of(plots.context_pairs(rows, 1.093).figure)
-    assert "In 9 of 11 pairs, the run with context ranks has longer sequences, too" in words
-    assert "Megatron-Bridge, 405B, 8k, 2 ranks beside 70B: 1.17" in words
+    assert "wins at 5 of the 11 factors and loses at 6" in words
+    assert "Megatron-Bridge, 405B, 8k, 2 ranks compared with 70B: 1.17" in words
     assert "Meta, 405B, 8k → 128k, 16 ranks: 1.05" in words
 
 
-def test_the_full_dots_are_the_pairs_of_equal_length():
+def test_the_full_dots_are_the_pairs_of_equal_length_in_a_row_of_their_own():
     ax = plots.context_pairs(published_runs(), 1.093)
-    pairs = sorted(pairs_of(published_runs()), key=lambda pair: (pair[0].layout.cp, ratio_of(pair)))
     full = [(dots.get_facecolor()[0] < 0.99).any() for dots in ax.collections]
-    assert full == [row.sequence == other.sequence for row, other in pairs] and sum(full) == 2
+    assert sum(full) == 2 and len(full) == 11
+    heads = [one.get_text().replace("\n", " ") for one in ax.get_yticklabels()]
+    assert heads[0] == "2 context ranks, equally long" and len(heads) == 5
+    assert {dots.get_offsets()[0][1] for dots, one in zip(ax.collections, full, strict=True) if one} == {0}
+    assert {"1.08", "1.17", "1.22", "1.31", "Meta 1.05"} <= set(texts(ax))
 
 
 def test_the_line_joins_one_model_on_more_and_more_context_ranks():

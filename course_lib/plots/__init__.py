@@ -66,7 +66,7 @@ from course_lib.plots.lanes import gradients_leave, hook_lanes, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
-from course_lib.plots.layouts import plan_picture, predicted_and_measured, step_parts, under_way
+from course_lib.plots.layouts import predicted_and_measured, step_parts, under_way
 from course_lib.plots.lifetimes import lifetimes
 from course_lib.plots.loads import load_maps, seats
 from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
@@ -243,7 +243,6 @@ __all__ = [
     "owners",
     "step_over_nodes",
     "pipeline_of_nodes",
-    "plan_picture",
     "peaks",
     "plans_that_fit",
     "predicted_and_measured",

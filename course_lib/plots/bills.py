@@ -51,7 +51,7 @@ def _sums(ax: Axes, answers: Mapping[str, Mapping[str, float]]) -> None:
         for part, seconds in parts.items():
             ax.barh(row, seconds, 0.62, left, color=PARTS[part], edgecolor=INK, linewidth=0.6,
                     hatch=HATCHES.get(part, ""))
-            if seconds > 0.08 * longest:
+            if seconds > 0.04 * longest:
                 paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if part in HATCHES else None
                 ax.text(left + seconds / 2, row, f"{1e3 * seconds:,.0f}", ha="center", va="center",
                         fontsize=SMALLEST, bbox=paper)

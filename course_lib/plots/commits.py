@@ -81,7 +81,7 @@ def crash_points(saves: Mapping[str, Sequence[Any]], title: str = "", ax: Axes |
     ax = sheet(0.7 + high, WIDTH, 0.3 + high, ax)
     ax.set_ylim(-0.2, 0.1 + high)
     runs = len({end.behind for ends in saves.values() for end in ends})
-    words = f"{runs} runs: no rank is late, or one. Power cuts that leave the same files as a kill aren't counted"
+    words = f"{runs} runs: no rank late, then each. A power cut that leaves what a kill leaves isn't counted"
     words = words if runs > 1 else ""
     ax.text(0.05, 0.0, words, va="center", fontsize=SMALLEST)
     ax.text(WIDTH - 0.05, 0.0, "time \u2192, not to scale", ha="right", va="center", fontsize=SMALLEST)

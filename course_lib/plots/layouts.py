@@ -1,4 +1,4 @@
-"""Layouts in memory and seconds: all that fit, what a step is made of, and published runs."""
+"""Layouts in memory and seconds: what a rank holds, what a step is made of, and published runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from course_lib.models import ModelShape
-from course_lib.planning import AXES, Layout, Plan, Published, Step, layout_memory
+from course_lib.planning import Layout, Published, Step, layout_memory
 from course_lib.planning.recipe import GENERATIONS
 from course_lib.planning.room import layers_on_rank
 from course_lib.planning.search import KEPT_FREE
@@ -44,79 +44,6 @@ PARTS = {  # of a step: the fields of a `Step` that are drawn as one
     "bubble": (WAITING, ("bubble",)),
     "gradients and the rest": (DATA, ("pipeline", "data", "optimizer")),
 }
-
-
-def plan_picture(found: Plan, marked: Mapping[str, Layout], ax: Axes | None = None) -> Axes:
-    """Draw every layout that fits as a point of (GB, seconds), with or without context ranks, and name those `marked`.
-
-    The first of those that are marked gets a line: what lies below it is faster.
-    """
-    ax = new_axes(ax, 4.4)
-    least = found.best.seconds
-    slowest = max((found.of(layout).seconds for layout in marked.values()), default=least)
-    low, top = 0.87 * least, max(1.355 * least, 1.05 * slowest)
-    limit = found.node.gpu.memory / 1e9 * (1 - KEPT_FREE)
-    colours = {False: BLUE, True: CONTEXT}
-    for rings, colour in colours.items():
-        inside = [one for one in found.fitting if one.seconds <= 0.992 * top and (one.layout.cp > 1) == rings]
-        points = [(one.room.total / 1e9, one.seconds) for one in inside]
-        size, alpha, above = (30, 0.55, 2) if rings else (60, 1, 4)
-        ax.scatter(*zip(*points, strict=True) if points else ([], []), color=colour, s=size, linewidths=0.4,
-                   edgecolor="white", alpha=alpha, zorder=above)  # fmt: skip
-    ax.axvline(limit, color=LIMIT, linewidth=1.4)
-    words = f"limit: {1 - KEPT_FREE:.0%}\nof {found.node.gpu.memory / 1e9:.1f} GB"
-    ax.text(1.012 * limit, top, words, color=LIMIT, fontsize=SMALLEST, va="top")
-    first = next(iter(marked), None)
-    named = {name: found.of(layout) for name, layout in marked.items()}
-    if found.best.layout not in marked.values():
-        named["the fastest"] = found.best
-    told = [f"the fastest: {found.best.seconds:.2f} s, {found.best.room.total / 1e9:.0f} GB ({found.best.layout})"]
-    right = limit + 7.5  # the words stand side by side, none further right than its layout
-    centres = {}
-    for name in sorted(set(named) - {first}, key=lambda name: -named[name].room.total):
-        right = centres[name] = min(named[name].room.total / 1e9, right - 15)
-    for name, one in named.items():
-        x, y, layout = one.room.total / 1e9, one.seconds, one.layout
-        mark, size = ("D", 11) if name in marked else ("o", 8)
-        ax.plot([x], [y], marker=mark, markersize=size, zorder=5, markeredgecolor=INK, color=colours[layout.cp > 1])
-        if name in centres:
-            there = centres[name]
-            ax.plot([there, x], [0.963 * least, y], color=INK, linewidth=0.8, zorder=3)
-            words = f"{name}\n{y:.2f} s, {x:.0f} GB" + "\nthe fastest" * (name in marked and one.seconds <= least)
-            ax.text(there, 0.958 * least, words, va="top", ha="center", zorder=6, fontsize=SMALLEST,
-                    weight="bold" if name in marked else "normal")  # fmt: skip
-        if name not in marked:
-            continue
-        sizes = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in AXES if getattr(layout, axis) > 1)
-        told.append(f"{name} (place {found.place(layout):,}): {y:.2f} s, {x:.0f} GB, {sizes} ({layout})")
-    ax.set(ylim=(low, top), xlim=(0, 1.2 * limit))
-    more = sum(one.seconds > 0.992 * top for one in found.fitting)
-    names = {False: "no context ranks", True: "with context ranks"}
-    marks = [Line2D([], [], color=colours[rings], marker="o", linestyle="", markersize=7, label=name)
-             for rings, name in names.items()]  # fmt: skip
-    legend_below(ax, marks, 2)
-    ax.set_xlabel(f"GB on the fullest GPU ({more:,} slower layouts lie above)", fontsize=SMALLEST)
-    ax.set_ylabel("seconds of a step", fontsize=SMALLEST)
-    title = f"{len(found.fitting):,} layouts fit"
-    told.insert(0, title)
-    for name, layout in list(marked.items())[:1]:
-        mine = found.of(layout).seconds
-        ahead = [one for one in found.fitting if one.seconds < mine * (1 - 1e-9)]
-        rings = sum(one.layout.cp > 1 for one in ahead)
-        told.insert(1, f"{len(ahead)} look faster than {name}, and {rings} of them have context ranks")
-        every = ahead and rings == len(ahead)
-        many = "All layouts" if every else f"{rings} of {len(ahead)} layouts"
-        title = f"{many} that look faster than {name} have context ranks"
-        ax.plot([0, limit], [mine, mine], color=INK, linestyle=":", linewidth=1.4, zorder=3)
-        height = min(mine, top - 0.2 * (top - low))  # below the words of the limit
-        words = f"{name}\n{mine:.2f} s, {found.of(layout).room.total / 1e9:.0f} GB"
-        ax.text(1.012 * limit, height, words, fontsize=SMALLEST, va="center", zorder=4, weight="bold")
-    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.05)
-    told.append(f"{more:,} slower layouts lie above the picture")
-    rings = sum(one.layout.cp > 1 for one in found.fitting)
-    told.append(f"{rings:,} have context ranks, {len(found.fitting) - rings:,} have none")
-    say(ax, "\n".join(told))
-    return ax
 
 
 def under_way(
@@ -174,7 +101,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left = 0.0
         for part in used:
-            wide, name = parts[part], f"{part.split()[0]} " * on_top
+            wide, name = parts[part], f"{part.replace('gradients and the', 'gradients,')} " * on_top
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
             if wide > (0.015 * len(f"{name}{wide:.2f}") if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
@@ -184,10 +111,11 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
                 ax.text(left + wide / 2, place - 0.28, f"{name}{wide:.2f}", ha="center", va="bottom",
                         fontsize=SMALLEST)  # fmt: skip
             left += wide
-        words = f" {left:.2f} s, the step {step.seconds:.2f} s" if on_top else f" {step.seconds:.2f} s"
-        ax.text(left, place, words, va="center", fontsize=SMALLEST, weight="bold")
-    ax.set_yticks(range(len(steps)), list(steps))
-    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.42 if on_top else 1.13) * most))
+        whole = left if on_top else step.seconds
+        ax.text(left, place, f" {whole:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
+    heads = [f"{name}\nstep {step.seconds:.2f} s" if on_top else name for name, step in steps.items()]
+    ax.set_yticks(range(len(steps)), heads)
+    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, 1.13 * most))
     ax.set_xlabel(f"seconds on top of {drawn[0]['computing']:.2f} s of computing" if on_top else "seconds of a step",
                   fontsize=SMALLEST)  # fmt: skip
     if not on_top:

@@ -1,4 +1,4 @@
-"""How much longer context ranks made published runs than predicted: each run beside its nearest without them."""
+"""How much longer context ranks made published runs than predicted: each run compared with its nearest without."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from course_lib.planning import Published
 from course_lib.planning.room import parameters
-from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, legend_below, new_axes, say
+from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "pyto": "torchtitan", "docs": "NeMo", "NVID": "Megatron-Bridge"}  # by its source
@@ -49,45 +48,38 @@ def ratio_of(pair: tuple[Published, Published]) -> float:
 
 
 def context_pairs(rows: Sequence[Published], break_even: float, ax: Axes | None = None) -> Axes:
-    """Draw every pair's factor as a dot, the fewest context ranks on top, and where they stop winning."""
-    pairs = sorted(pairs_of(rows), key=lambda pair: (pair[0].layout.cp, ratio_of(pair)))
-    ax = new_axes(ax, 1.5 + 0.3 * len(pairs))
-    told, names = [], []
-    for place, pair in enumerate(pairs):
-        row, other = pair
-        if place and row.layout.cp != pairs[place - 1][0].layout.cp:
-            ax.axhline(place - 0.5, color=INK, linewidth=0.4, alpha=0.4)
-        ratio, same = ratio_of(pair), row.sequence == other.sequence
-        software = next(name for begin, name in SOFTWARE.items() if row.source.startswith(begin))
-        ax.plot([1, ratio], [place, place], color=CONTEXT, linewidth=1.2, zorder=2)
-        ax.scatter([ratio], [place], s=70, facecolor=CONTEXT if same else "white", edgecolor=CONTEXT, linewidths=1.6,
-                   zorder=3)  # fmt: skip
-        against = "" if row.shape is other.shape else f" beside {_short(other)}"
-        left = ratio < break_even  # then its words stand to the left, away from the line
-        ax.text(min(ratio, 1) - 0.013 if left else ratio + 0.013, place, f"{ratio:.2f}{against}", va="center",
-                ha="right" if left else "left", fontsize=SMALLEST, weight="bold" if same else "normal")  # fmt: skip
-        gpu = "" if "H100" in row.node.name else f" ({row.node.gpu.name.split()[0]})"
-        size = row.shape.name.removeprefix("Llama-3-")
-        length = f"{row.sequence // 1024}k" if same else f"{other.sequence // 1024}k → {row.sequence // 1024}k"
-        names.append(f"{software}{gpu}, {size}, {length}, {row.layout.cp} ranks")
-        told.append(f"{names[-1]}{against}: {ratio:.2f}")
-    ax.axvline(1, color=INK, linewidth=0.8)
-    ax.axvline(break_even, color=LIMIT, linestyle="--", linewidth=1.6)
-    ax.text(break_even + 0.008, -0.75, "from here on Meta's beats \"bold\"", color=LIMIT, fontsize=SMALLEST,
-            va="center")  # fmt: skip
-    ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
+    """Draw every pair's factor as a dot, a row for each number of context ranks, and where they stop winning."""
+    strips: dict[tuple[int, bool], list] = {}
+    for pair in sorted(pairs_of(rows), key=ratio_of):
+        strips.setdefault((pair[0].layout.cp, pair[0].sequence != pair[1].sequence), []).append(pair)
+    ax = new_axes(ax, 1.3 + 0.55 * len(strips))
+    told, heads = [], []
+    for place, ((ranks, longer), pairs) in enumerate(sorted(strips.items())):
+        heads.append(f"{ranks} context ranks,\n{'longer sequences' if longer else 'equally long'}")
+        ax.axhline(place, color=INK, linewidth=0.4, alpha=0.3, zorder=1)
+        for row, other in pairs:
+            ratio = ratio_of((row, other))
+            software = next(name for begin, name in SOFTWARE.items() if row.source.startswith(begin))
+            ax.scatter([ratio], [place], s=80, facecolor="white" if longer else CONTEXT, edgecolor=CONTEXT,
+                       linewidths=1.6, zorder=3)  # fmt: skip
+            named = "Meta " * (software == "Meta")
+            near = 0 < break_even - ratio < 0.02  # then its number stands left of the line
+            ax.text(ratio + 0.004 * near, place - 0.2, f"{named}{ratio:.2f}", ha="right" if near else "center",
+                    va="bottom", fontsize=SMALLEST)  # fmt: skip
+            length = f"{other.sequence // 1024}k → {row.sequence // 1024}k" if longer else f"{row.sequence // 1024}k"
+            against = "" if row.shape is other.shape else f" compared with {_short(other)}"
+            told.append(f"{software}, {_short(row)}, {length}, {ranks} ranks{against}: {ratio:.2f}")
+    ratios = [ratio_of(pair) for pair in pairs_of(rows)]
+    ax.axvline(break_even, color=LIMIT, linestyle="--", linewidth=1.6, zorder=2)
+    for side, words, where in ((-1, "\"bold\" wins", "right"), (1, "Meta's wins", "left")):
+        ax.text(break_even + 0.01 * side, -0.8, words, color=LIMIT, fontsize=SMALLEST, ha=where, va="center")
+    ax.set_yticks(range(len(strips)), heads, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set(ylim=(len(pairs) - 0.5, -1.2), xlim=(0.74, 1.03 * max(map(ratio_of, pairs)) + 0.04))
-    ax.set_xlabel("factor: measured / predicted with context ranks, divided by the same without", fontsize=SMALLEST,
-                  x=0.3)  # fmt: skip
-    marks = (("white", "open: with longer sequences, too"), (CONTEXT, "full: equally long sequences"))
-    handles = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=CONTEXT,
-                      markeredgewidth=1.6, label=name) for face, name in marks]  # fmt: skip
-    legend_below(ax, handles, 2)
-    ax.set_xticks([1, 1.1, 1.2, 1.3, 1.4])
-    equal = sum(row.sequence == other.sequence for row, other in pairs)
-    title = f"In {len(pairs) - equal} of {len(pairs)} pairs, the run with context ranks has longer sequences, too"
-    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.62)
+    ax.set(ylim=(len(strips) - 0.6, -1.1), xlim=(min(ratios) - 0.04, max(ratios) + 0.04))
+    ax.set_xlabel("factor of a pair (at 1.1 the run with context ranks lost 10 % more)", fontsize=SMALLEST)
+    wins = sum(ratio < break_even for ratio in ratios)
+    title = f"\"Bold\" wins at {wins} of the {len(ratios)} factors and loses at {len(ratios) - wins}"
+    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.2)
     say(ax, "\n".join([f"the line: {break_even:.3f}", *told]))
     return ax

@@ -24,7 +24,7 @@ from landing import SHOWN, advertised, landing, nearby, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
 from reference_pages import definitions, exercises, exercises_of, glossary, linked_to_glossary
-from search_texts import search_texts
+from search_texts import search_texts, term_texts
 from slides import write_slides
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find
@@ -76,6 +76,7 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
     lay_out(source, pages)
     made = sphinx(source)
     write(made / "_static" / "texts.js", search_texts(made))
+    write(made / "_static" / "terms.js", term_texts(made))
     mirrored(made, folder)
     for chapter in whole:
         write_slides(chapter, run[chapter.name], folder, source / PICTURES)

@@ -36,6 +36,8 @@ MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.D
 FOLD = '<details class="measured" {}><summary>Open when you have guessed: what was measured</summary>'
 CHECKED = "What the check says of a right answer"
 DRAWN = "The code that draws this"
+CODE = "The code"
+LONG = 8  # lines of code that a reader scrolls past
 OF_A_PICTURE = re.compile(r"\b[Tt]he (?:lower |upper |right )?picture\b|\b[Dd]otted\b|\b[Hh]atched\b")
 SHORT = 240  # letters of code that only draws: more says something of its own
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
@@ -124,8 +126,9 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             cells.append(new_markdown_cell(said, id=cell["id"]))
         elif cell.cell_type == "code":
             if cell["id"] in stubs and answers:
-                kept = [new_markdown_cell(folded("An answer", cell.source), id=f"{cell['id']}-answer")]
-            cells += code(cell, stubs.get(cell["id"]), book, draws=cell["id"] not in asked and only_draws(cell))
+                kept = [new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer")]
+            cells += code(cell, stubs.get(cell["id"]), book, draws=cell["id"] not in asked and only_draws(cell),
+                          long=only_long(cell, cell["id"] in asked))
             if fold := cell["id"] in asked and bool(cell.outputs):
                 cells += [new_markdown_cell(FOLD.format(known) + f"\n\n{later}" * bool(later), id=f"{cell['id']}-fold"),
                           below(cells[-1])]
@@ -207,15 +210,26 @@ def linked(prose: str, chapter: Chapter, book: Book) -> str:
 
 def only_draws(cell: NotebookNode) -> bool:
     """Return whether a cell only imports and calls, and a picture comes of it: who reads wants the picture."""
-    pictures = any({"image/png", FRAMES}.intersection(output.get("data", {}))
-                   or "<img" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
-    if not pictures or "exercise" in tags(cell):
+    if not pictured(cell) or "exercise" in tags(cell):
         return False
     return len(cell.source) < SHORT and all(isinstance(line, ast.Import | ast.ImportFrom | ast.Expr)
                                             for line in ast.parse(cell.source).body)
 
 
-def code(cell: NotebookNode, stub: str | None, book: Book, draws: bool) -> list[NotebookNode]:
+def only_long(cell: NotebookNode, asked: bool) -> bool:
+    """Return whether a cell has many lines that define nothing, and only draw or compare with a guess."""
+    if cell.source.count("\n") < LONG or "exercise" in tags(cell) or not (asked or pictured(cell)):
+        return False
+    return all(isinstance(line, ast.Import | ast.ImportFrom | ast.Expr | ast.Assign)
+               for line in ast.parse(cell.source).body)
+
+
+def pictured(cell: NotebookNode) -> bool:
+    return any({"image/png", FRAMES}.intersection(output.get("data", {}))
+               or "<img" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+
+
+def code(cell: NotebookNode, stub: str | None, book: Book, draws: bool, long: bool = False) -> list[NotebookNode]:
     """Return the cells of a page for one cell of code."""
     cell["outputs"] = [shown(output, book) for output in together(cell.outputs)]
     cell["execution_count"] = None
@@ -233,9 +247,10 @@ def code(cell: NotebookNode, stub: str | None, book: Book, draws: bool) -> list[
     elif "check" in marks:  # the stub stands above, but the answer was run
         cell.metadata["tags"] = [*marks, "hide-output"]
         cell.metadata["mystnb"] = {"code_prompt_show": CHECKED, "code_prompt_hide": CHECKED}
-    elif draws:
+    elif draws or long:
+        said = DRAWN if draws else CODE
         cell.metadata["tags"] = [*marks, "hide-input"]
-        cell.metadata["mystnb"] = {"code_prompt_show": DRAWN, "code_prompt_hide": DRAWN}
+        cell.metadata["mystnb"] = {"code_prompt_show": said, "code_prompt_hide": said}
     return [cell]
 
 
@@ -310,12 +325,14 @@ def guess(line: str) -> str:
     """Return a field for a guess, in place of the line of code that holds it in the notebook."""
     name, _, told = line.partition("=")
     what = re.sub(r"^your (?:number[,:]?\s*)?|, in quotes", "", told.partition("#")[2].strip())
-    return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" name="{name.strip()}"> '
+    return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" '
+            f'placeholder=" " name="{name.strip()}"> '
             f"<span>{html.escape(what)}</span></label>")
 
 
-def folded(title: str, source: str) -> str:
-    return f"<details><summary>{html.escape(title)}</summary>\n\n```python\n{source}\n```\n\n</details>"
+def folded(title: str, source: str, kind: str = "") -> str:
+    opened = f'<details class="{kind}">' if kind else "<details>"
+    return f"{opened}<summary>{html.escape(title)}</summary>\n\n```python\n{source}\n```\n\n</details>"
 
 
 def together(outputs: list[NotebookNode]) -> list[NotebookNode]:

@@ -107,7 +107,7 @@ def cards(book: Book) -> str:
             f'<a class="card" href="{chapter.name}.html"><b>{number(chapter)} · {html.escape(chapter.title)}</b>'
             f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
             f"<small>{reading(chapter)} min of reading, {minutes(chapter)} min for {len(chapter.exercises) - extras} "
-            f"core exercises (estimated){more}</small>"
+            f"core exercises{more}</small>"
             "</a>")
     return f'<div class="cards">{"".join(made)}</div>'
 
@@ -137,13 +137,19 @@ right answer. To write the answers yourself and have them checked, take the note
 
 ## The chapters
 
-A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. The
-reading takes about {duration(sum(map(reading, book.chapters)))} in all, and the core exercises about
-{duration(sum(map(minutes, book.chapters)))} (estimated). A box of the map has the minutes of both.
+The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and the core exercises about
+{duration(sum(map(minutes, book.chapters)))} (all minutes are estimated).
+
+{cards(book)}
+
+<details class="needs-map"><summary>The map: which chapter builds on which</summary>
+
+A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. A box
+has the minutes of reading and exercises.
 
 {chapter_map(book)}
 
-{cards(book)}
+</details>
 
 ```{{toctree}}
 :caption: Chapters

@@ -1,7 +1,7 @@
 """Writes the pages of the book that are made from all chapters: lists of exercises, and a glossary.
 
 The glossary is made from the chapters' own definitions: a term stands in bold where it is defined, in a sentence that
-says what it is. Where this sentence needs its neighbours, glossary.toml has one that stands alone.
+says what it is. Where this sentence needs its neighbours, or there is none, glossary.toml has one that stands alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ STRESSED = {
     "hybrid", "pipelines", "simulated", "state", "optimizer", "floor", "identity", "weight", "factor", "row",
     "tooth", "split chunks",
 }
+HELD = re.compile(r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)  # no place for a link
 OPENINGS = {
     "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "not", "nothing", "only", "one",
     "the", "what", "where", "plain",
@@ -55,7 +56,7 @@ def exercises_of(chapter: Chapter, book: Book) -> str:
              f"# Exercises of chapter {number(chapter)}: {chapter.title}",
              f"{table([chapter])}\n\nYou write them in the chapter's notebook. In your copy of the course `make lab` "
              f"opens it: `work/{chapter.name}.ipynb`. There a check reads your answer and says what it found. Below, "
-             "each name leads to the exercise in the chapter."]
+             "each name leads to the exercise in the chapter. Minutes are estimates."]
     for exercise in chapter.exercises:
         said, stub, hints = texts(chapter, exercise)
         body = re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE).strip()
@@ -83,7 +84,7 @@ def texts(chapter: Chapter, exercise: Exercise) -> tuple[str, str, str]:
 
 def table(chapters: list[Chapter]) -> str:
     """Return the exercises of these chapters as a table."""
-    rows = ["| exercise | level | points | minutes (estimated) |", "|---|---|---|---|"]
+    rows = ["| exercise | level | points | minutes |", "|---|---|---|---|"]
     rows += [f"| [`{e.id}`](#{label(chapter, e.id)}) | {e.level} | {e.points} | {e.minutes} |"
              for chapter in chapters for e in chapter.exercises]
     return "\n".join(rows)
@@ -118,17 +119,42 @@ def definitions(chapters: list[Chapter]) -> list[Definition]:
             for term, sentence in defined(FOLDED.sub("", FENCE.sub("", cell.source))):
                 said = alone.get(term.lower(), sentence)
                 found.setdefault(term.lower(), Definition(term, said, chapter, label(chapter, f"in-{cell['id']}")))
+    for term, sentence in written().items():
+        if term.lower() not in found and (there := used(term, chapters)):
+            found[term.lower()] = Definition(term, sentence, *there)
     return sorted(found.values(), key=lambda definition: definition.term.lower())
+
+
+def written() -> dict[str, str]:
+    """Return the definitions of glossary.toml by their terms."""
+    return tomllib.loads(Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8"))
 
 
 def standing_alone() -> dict[str, str]:
     """Return the definitions of glossary.toml by their terms in small letters."""
-    written = tomllib.loads(Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8"))
-    return {term.lower(): sentence for term, sentence in written.items()}
+    return {term.lower(): sentence for term, sentence in written().items()}
+
+
+def used(term: str, chapters: list[Chapter]) -> tuple[Chapter, str] | None:
+    """Return the chapter that uses a term in bold, else the first that uses it at all, and the label of its text."""
+    places = []
+    for chapter in chapters:
+        for cell in chapter.notebook.cells:
+            prose = FOLDED.sub("", cell.source)
+            if cell.cell_type == "markdown" and linked_to_glossary(prose, [term]) != prose:
+                bold = re.search(rf"\*\*`?{word(term).pattern}`?\*\*", prose, word(term).flags)
+                places.append((not bold, len(places), chapter, label(chapter, f"in-{cell['id']}")))
+    return min(places)[2:] if places else None
+
+
+def word(term: str) -> re.Pattern[str]:
+    """Return what finds a term in a text, also where several are meant; a name is written as it is."""
+    return re.compile(rf"(?<![\w/.-]){re.escape(term)}(?:e?s)?(?![\w-])",
+                      0 if re.search("[A-Z]", term) else re.IGNORECASE)
 
 
 def linked_to_glossary(source: str, terms: list[str]) -> str:
-    """Return a text in which each of these terms leads from where it first stands in bold to the glossary.
+    """Return a text in which each of these terms leads to the glossary from where it first stands, in bold if it does.
 
     The terms that are found are taken off the list.
     """
@@ -139,7 +165,22 @@ def linked_to_glossary(source: str, terms: list[str]) -> str:
         if place is not None:
             parts[place] = bold.sub(rf"**{{term}}`\2 <{term}>`**", parts[place], count=1)
             terms.remove(term)
+        elif not source.startswith("<label") and linked_plainly(parts, term):  # such a line is a guess
+            terms.remove(term)
     return "".join(parts)
+
+
+def linked_plainly(parts: list[str], term: str) -> bool:
+    """Link a term where it first stands in these parts, of which every other one is code; return whether it does."""
+    known = word(term)
+    for place in range(0, len(parts), 2):
+        pieces = HELD.split(parts[place])
+        for at in range(0, len(pieces), 2):
+            if known.search(pieces[at]):
+                pieces[at] = known.sub(rf"{{term}}`\g<0> <{term}>`", pieces[at], count=1)
+                parts[place] = "".join(pieces)
+                return True
+    return False
 
 
 def defined(text: str) -> Iterator[tuple[str, str]]:

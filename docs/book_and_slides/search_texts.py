@@ -1,4 +1,4 @@
-"""Writes what the search shows of each section: Sphinx would fetch it, which pages opened from disk may not do."""
+"""Writes what the search shows of each section, and a term of its entry: pages opened from disk may fetch nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ def search_texts(made: Path) -> str:
     pages = {path.stem: sections(path.read_text(encoding="utf-8")) for path in sorted(made.glob("*.html"))
              if not path.stem.endswith(("_exercises", "search"))}
     return f"const courseTexts = {json.dumps(pages, ensure_ascii=False)};\n"
+
+
+def term_texts(made: Path) -> str:
+    """Return a script that holds what each term of a made glossary means, by the term's anchor."""
+    from bs4 import BeautifulSoup
+
+    page = made / "glossary.html"
+    soup = BeautifulSoup(page.read_text(encoding="utf-8") if page.exists() else "", "html.parser")
+    said = {term["id"]: term.find_next_sibling("dd").p.decode_contents() for term in soup.select("dl.glossary dt")}
+    return f"const courseTerms = {json.dumps(said, ensure_ascii=False)};\n"
 
 
 def sections(page: str) -> list[list[str]]:

@@ -177,13 +177,24 @@ def generate_without_sequences(model, prompt, tokens):
     return [int(model(torch.tensor(prompt), KVCache())[-1].argmax()) for _ in range(tokens)]
 
 
-def generate_prompt_first(model, prompt, tokens):
-    """Right: reads the prompt before the loop, and feeds the last token too, whose logits nobody needs."""
+def generate_feeding_the_last(model, prompt, tokens):
+    """Feeds the last token too, whose logits nobody needs."""
     cache, made = KVCache(), []
     logits = model(torch.tensor([prompt]), cache, last=True)
     for _ in range(tokens):
         made.append(int(logits[0, -1].argmax()))
         logits = model(torch.tensor([[made[-1]]]), cache)
+    return made
+
+
+def generate_prompt_first(model, prompt, tokens):
+    """Right: reads the prompt before the loop, and feeds a token only if another one is wanted."""
+    cache, made = KVCache(), []
+    logits = model(torch.tensor([prompt]), cache, last=True)
+    while len(made) < tokens:
+        made.append(int(logits[0, -1].argmax()))
+        if len(made) < tokens:
+            logits = model(torch.tensor([[made[-1]]]), cache)
     return made
 
 
@@ -918,6 +929,8 @@ WRONG = [
     Wrong("generate_with_cache", generate_new_cache, "recomputes", ("You recompute what the cache holds",), 2),
     Wrong("generate_with_cache", generate_feeding_all, "fed-twice", ("feed only the newest token",), 0),
     Wrong("generate_with_cache", generate_with_prompt, "prompt-too", ("the prompt is returned too",), 0),
+    Wrong("generate_with_cache", generate_feeding_the_last, "feeds-the-last",
+          ("7 calls of the model; 6 are enough", "after the last new token"), 2),
     Wrong("generate_with_cache", generate_one_by_one, "prompt-in-pieces", ("read the whole prompt in one call",), 2),
     Wrong("generate_with_cache", generate_at_least_one, "count", ("0 tokens after a prompt of 3: it returns 1",), 0),
     Wrong("generate_with_cache", generate_first_logits, "tokens", ("token 0 is", "without a cache it is"), 0),

@@ -1,11 +1,26 @@
 // A guess that is written down is answered beside what was measured, once that is unfolded; a box that is wider than
-// its place is marked, and a picture that is clicked fills the window.
+// its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
 const BOXES = ".map, figure.picture, .course-picture, .formula, .table-wrapper, .columns";
 
 const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
   ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
+const stored = {  // in this browser, until a reader takes it away; some allow nothing to be kept
+  name: (what) => `${location.pathname.split("/").pop()} ${what}`,
+  get(what) { try { return localStorage.getItem(this.name(what)) || ""; } catch { return ""; } },
+  set(what, said) { try { localStorage.setItem(this.name(what), said); } catch { /* it is not kept */ } },
+};
+
+// Why a guess cannot be taken, or nothing where it can.
+function refusal(said, known) {
+  if (/^[A-Z]+$/.test(known)) return "";
+  const guess = number(said), point = said.replace(",", ".");
+  if (Number.isNaN(guess)) {
+    return `“${said}” is not a number${Number.isNaN(number(point)) ? "" : ` here: write ${point}`}.`;
+  }
+  return guess < 0 && known >= 0 ? `“${said}” is less than nothing, and this can only be more.` : "";
+}
 const letters = (said) => said.toUpperCase().replace(/[^A-Z]/g, "");
 
 function distance(guess, known) {
@@ -36,13 +51,13 @@ function guesses() {
     const asked = names.filter((field) => code.textContent.includes(field.name));
     const taken = (field) => {
       const box = field.closest(".guess"), said = field.value.trim();
-      const refused = said && !/^[A-Z]+$/.test(fold.dataset.known) && Number.isNaN(number(said));
+      const refused = said && refusal(said, fold.dataset.known);
       box.querySelector(".refused")?.remove();
       if (refused) {
         const line = box.appendChild(document.createElement("span"));
         line.className = "refused";
         line.setAttribute("role", "status");
-        line.textContent = `“${said}” is not a number.`;
+        line.textContent = refused;
       }
       return said && !refused;
     };
@@ -57,8 +72,14 @@ function guesses() {
         fold.querySelector("summary").after(line);
       }
     };
-    fold.addEventListener("toggle", tell);
+    for (const field of asked) field.value = stored.get(field.name);
+    fold.open = asked.some((field) => stored.get(`${field.name} opened`));
+    fold.addEventListener("toggle", () => {
+      for (const field of asked) stored.set(`${field.name} opened`, fold.open ? "yes" : "");
+      tell();
+    });
     for (const field of asked) {
+      field.addEventListener("change", () => stored.set(field.name, field.value));
       field.addEventListener("change", tell);
       field.addEventListener("keydown", (event) => {
         if (event.key === "Enter" && taken(field)) fold.open = true;
@@ -113,7 +134,47 @@ function whole() {
   });
 }
 
+// What a term means stands beside it while the mouse or the keyboard is on it. A finger has to tap for that: a second
+// tap, as a click does, follows the link.
+function terms() {
+  const note = document.body.appendChild(document.createElement("div"));
+  Object.assign(note, {id: "meaning", className: "meaning", popover: "manual"});
+  note.setAttribute("role", "tooltip");
+  let of = null;
+  const hide = () => { note.hidePopover(); of?.removeAttribute("aria-describedby"); of = null; };
+  const show = (link) => {
+    const said = courseTerms[link.hash.slice(1)];
+    if (!said || of === link) return;
+    if (of) hide();
+    of = link;
+    link.setAttribute("aria-describedby", note.id);
+    note.innerHTML = said;
+    note.showPopover();
+    const at = link.getBoundingClientRect(), room = document.documentElement.clientWidth - note.offsetWidth - 8;
+    const below = at.bottom + note.offsetHeight + 8 < innerHeight;
+    note.style.left = `${Math.max(8, Math.min(at.left, room))}px`;
+    note.style.top = `${below ? at.bottom + 4 : at.top - note.offsetHeight - 4}px`;
+  };
+  for (const link of document.querySelectorAll("article a:has(> .std-term)")) {
+    let touched = false;
+    link.addEventListener("pointerdown", ({pointerType}) => { touched = pointerType === "touch" && of !== link; });
+    link.addEventListener("mouseenter", () => touched || show(link));
+    link.addEventListener("mouseleave", () => touched || hide());
+    link.addEventListener("focus", () => touched || show(link));
+    link.addEventListener("blur", hide);
+    link.addEventListener("click", (event) => {
+      if (!touched) return;
+      event.preventDefault();
+      show(link);
+    });
+  }
+  document.addEventListener("keydown", ({key}) => key === "Escape" && hide());
+  document.addEventListener("pointerdown", ({target}) => target.closest(".meaning") || target.closest("a") === of || hide());
+  document.addEventListener("scroll", hide, {passive: true});
+}
+
 guesses();
 columns();
 wider();
 whole();
+terms();

@@ -9,6 +9,30 @@ const words = asked.filter((word) => !stopwords.has(word)).map((word) => {
   return new RegExp(`(?<![\\p{L}\\p{N}_])(?:${word}|${stem})[\\p{L}\\p{N}_]*`, "giu");
 });
 
+// A word that the book does not have: the term of the glossary that is nearest to it. Above all pages: the term itself.
+Documentation.TRANSLATIONS["Your search did not match any documents. Please make sure that all words are spelled "
+  + "correctly and that you've selected enough categories."] = "No page has all of these words.";
+
+function apart(one, other) {  // letters to add, leave out or change
+  let row = [...Array(other.length + 1).keys()];
+  for (const [place, letter] of [...one].entries()) {
+    row = row.reduce((next, above, at) => [...next, at === 0 ? place + 1
+      : Math.min(above + 1, next[at - 1] + 1, row[at - 1] + (letter !== other[at - 1]))], []);
+  }
+  return row.at(-1);
+}
+
+function suggest(most, words) {
+  const said = asked.join(" "), near = ([, title]) => Math.min(apart(said, title.toLowerCase()),
+                                                               apart(said, `${title.toLowerCase()}s`));
+  const [best] = (courseTexts.glossary || []).filter(([to]) => to.startsWith("term-"))
+    .sort((one, other) => near(one) - near(other));
+  if (!best || near(best) > most) return;
+  const link = document.createElement("a");
+  Object.assign(link, {href: `glossary.html#${best[0]}`, textContent: best[1]});
+  Search.status.append(words, link, ".");
+}
+
 // A section that has all words in its title and in its text comes first, then one that has them in its text.
 const has = (text) => words.every((word) => text.search(word) >= 0);
 const about = ([, title, text]) => has(text) && 1 + has(title);
@@ -57,7 +81,12 @@ function explain(item) {
   }
 }
 
+let told = false;
 new MutationObserver((changes) => {
+  const end = told ? "" : Search.status?.textContent || "";
+  if (end.startsWith("No page has")) suggest(2, " The nearest word of the glossary: ");
+  else if (end.startsWith("Search finished")) suggest(0, " In the glossary: ");
+  told ||= /^(No page has|Search finished)/.test(end);
   for (const item of changes.flatMap((change) => [...change.addedNodes])) {
     if (item.matches?.("li")) explain(item);
   }

@@ -28,7 +28,7 @@ function fit(slide) {
     if (sized(slide, TASK, ["", "columns"])) return;
     body.style.fontSize = `${SMALL}px`;
   }
-  for (const lines of body.querySelectorAll("pre:not(.signature)")) {
+  for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
     for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
   }
   if (wide(body)) body.classList.add("wrapped");  // printed lines that are still too long go on below
