@@ -39,7 +39,7 @@ def test_an_image_is_shown_at_half_of_its_pixels_and_shrinks_only_as_long_as_its
 
 
 def test_in_jupyterlab_a_picture_is_seen_whole_beside_the_list_of_files():
-    assert "@media (min-width: 1000px) { .jp-OutputArea .course-drawn { min-width: 0" in axes().figure._repr_html_()
+    assert "@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0" in axes().figure._repr_html_()
 
 
 def test_in_jupyterlabs_dark_theme_its_paper_is_grey():
