@@ -150,7 +150,7 @@ def test_what_is_graded_as_it_runs_here_is_not_warned_of(more):
     assert known.warning(names["answer"], "answer", {"answer", "other_exercise"}) == ""
 
 
-@pytest.mark.parametrize("broken", ["def answer(x)\n    return 1", "class answer\n    pass", "answer = borrow('answer'"])
+@pytest.mark.parametrize("broken", ["def answer(x)\n    return 1", "class answer\n    pass", "answer = borrow('x'"])
 def test_a_cell_with_a_syntax_error_is_said_until_one_that_compiles_has_run(broken):
     known, _ = homes()
     known.note("answer", 10, broken)
