@@ -112,6 +112,14 @@ def test_what_each_bet_costs():
     parts = [[round(1000 * getattr(found.of(one).step, part)) for part in ("bubble", "tensor", "context", "data")]
              for one in bets]  # fmt: skip
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 197], [322, 282, 0, 260]]
+    alone = [at for at in found.fitting if at.layout.cp == 1]
+    assert alone[0].layout == META  # "the fastest of all that fit"
+    again = next(at for at in alone if at.layout.recompute == "full")
+    assert (again.layout.pp, round(again.seconds, 2)) == (2, 7.97)
+    assert [at.layout.cp for at in found.fitting[:2]] == [8, 8] and 8192 // 8 == 1024
+    assert [16384 // one.dp for one in (META, bets[2])] == [128, 256]
+    assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
+    assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
     seconds = planning.step_seconds(LLAMA, own, DGX_H100, 2048, 8192).seconds
     assert own == planning.Layout(8, 1, 1, 2048, zero=3) and round(seconds, 2) == 8.15
