@@ -24,10 +24,12 @@ BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
 STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.57}, "two levels": {8: 0.17, 64: 0.23, 256: 0.4}}
 TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
 A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
+OTHERS = {"8 MiB": {1: 5.7e9, 2: 10e9}, "32 MiB": {1: 5.8e9, 2: 5.9e9}}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
     "rails": plots.rails,
+    "rings_and_ports": plots.rings_and_ports,
     "switch_adds": plots.switch_adds,
     "protocol_flags": plots.protocol_flags,
     "protocol_lines": lambda: plots.protocol_lines(MEASURED),
@@ -35,6 +37,7 @@ DRAWN = {
     "two_trees, more": lambda: plots.two_trees(16),
     "times_between_nodes": lambda: plots.times_between_nodes(TIMES),
     "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
+    "rates_below_ports, more sizes": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, OTHERS),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.53, "H100s; Llama-3-8B"),
@@ -68,11 +71,12 @@ def test_a_wider_piece_of_the_way_is_drawn_thicker():
     assert max(widths) / min(widths) >= 9
 
 
-def test_with_one_ring_two_ports_of_four_stand_idle_and_with_two_none():
-    ports = [patch for patch in plots.rails().patches if type(patch) is Rectangle]
-    idle = [patch for patch in ports if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.WAITING]
-    assert len(ports) == 24 and len(idle) == 4
-    assert all(patch.get_x() < 13 for patch in idle)
+def test_two_rings_send_what_one_does_by_two_ports():
+    said = texts(plots.rings_and_ports())
+    assert "one ring sums the whole tensor: each arrow carries 1.75 S" in said
+    assert "two rings sum a half each, at the same time: each arrow carries 0.875 S" in said
+    assert {"leaves node 0:\n1.75 S\nby port 3", "leaves node 0:\n2 · 0.875 S = 1.75 S\nby ports 3 and 1"} <= set(said)
+    assert "0 1 2 3 7 6 5 4; 2 3 0 1 5 4 7 6" in words_of(plots.rings_and_ports().figure)
 
 
 def test_two_rings_pass_all_gpus_and_share_no_port():
@@ -141,6 +145,13 @@ def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
     assert more == "The ports could carry 50 GB/s; the GPUs got 40 at best"
 
 
+def test_other_sizes_are_dots_in_front_of_the_bars():
+    ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, OTHERS)
+    dots = [list(line.get_ydata()) for line in ax.lines if line.get_marker() == "o"]
+    assert dots == [[5.7, 10.0], [5.8, 5.9]] and "dots: with 8 MiB, 32 MiB" in texts(ax)
+    assert "dots, 32 MiB: 5.8 GB/s on 1 + 1, 5.9 GB/s on 2 + 2" in words_of(ax.figure)
+
+
 def test_the_bend_of_the_ring_has_its_reason():
     assert "the ring changes to LL" in texts(plots.seconds_over_nodes())
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
@@ -176,8 +187,14 @@ def test_the_winner_changes_where_nccl_says():
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():
     said = texts(plots.rails())
-    assert {"in", "out", "ports 1, 2\nare idle", "leaf\nswitch", "one ring", "two rings"} <= set(said)
+    assert said.count("leaf switch") == 4 and said.count("NVSwitch") == 2
     assert {f"rail {place}" for place in range(4)} <= set(said)
+    assert {"112 inside + 14 across = 126", "14 inside + 14 across = 28"} <= set(said)
+
+
+def test_the_steps_on_rails_are_drawn_to_one_scale():
+    bars = [patch.get_width() for patch in plots.rails().patches if type(patch) is Rectangle]
+    assert [bar / bars[1] for bar in bars] == pytest.approx([8, 1, 1, 1])
 
 
 def test_a_place_in_a_measured_curve_can_be_named():

@@ -9,10 +9,20 @@ from matplotlib.axes import Axes
 from course_lib.plots.canvas import BLUE, INK, LIMIT, SMALLEST, TITLE, WAITING, new_axes, say
 
 
-def rates_below_ports(rates: Mapping[int, float], port: float, ax: Axes | None = None) -> Axes:
-    """Draw `rates[GPUs in each of two nodes]`, bytes per second, in front of what a `port` for each GPU would carry."""
+def rates_below_ports(
+    rates: Mapping[int, float], port: float, others: Mapping[str, Mapping[int, float]] | None = None,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """Draw `rates[GPUs in each of two nodes]`, bytes per second, in front of what a `port` for each GPU would carry.
+
+    `others[size]` are the rates with tensors of other sizes, drawn as dots.
+    """
     ax = new_axes(ax, 3.2)
-    told = []
+    told = [f"dots, {size}: " + ", ".join(f"{rate / 1e9:.1f} GB/s on {gpus} + {gpus}" for gpus, rate in row.items())
+            for size, row in (others or {}).items()]  # fmt: skip
+    for place, row in enumerate((others or {}).values()):
+        ax.plot([bar + 0.12 * (place - 1) for bar in range(len(row))], [rate / 1e9 for rate in row.values()], "o",
+                color="white", markeredgecolor=INK, markersize=4, zorder=4)  # fmt: skip
     for place, (gpus, rate) in enumerate(rates.items()):
         most, got = gpus * port / 1e9, rate / 1e9
         ax.bar([place], [most], width=0.74, color=WAITING, edgecolor=INK, linewidth=0.8)
@@ -24,7 +34,9 @@ def rates_below_ports(rates: Mapping[int, float], port: float, ax: Axes | None =
     last = len(rates) - 1
     ax.text(last + 0.42, port / 1e9 + 4, f"dashed: one\nport, {port / 1e9:g} GB/s", fontsize=SMALLEST, weight="bold",
             color=LIMIT, va="bottom")  # fmt: skip
-    legend = (0.88, INK, "grey: what their ports could carry"), (0.76, BLUE, "blue: bus bandwidth, measured")
+    legend = [(0.88, INK, "grey: what their ports could carry"), (0.76, BLUE, "blue: bus bandwidth, measured")]
+    if others:
+        legend.append((0.64, INK, f"dots: with {', '.join(others)}"))
     for high, colour, words in legend:
         ax.text(-0.3, high * max(rates) * port / 1e9, words, fontsize=SMALLEST, weight="bold", color=colour)
     ax.set_xticks(range(len(rates)), [f"{gpus} + {gpus} GPUs:\n{rate / gpus / 1e9:.1f} for each pair"
