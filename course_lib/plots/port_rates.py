@@ -30,6 +30,15 @@ def rates_below_ports(
         ax.text(place, most + 3, f"{got:.1f} of {most:g}", ha="center", va="bottom", fontsize=SMALLEST, weight="bold",
                 color=BLUE)  # fmt: skip
         told.append(f"{gpus} + {gpus} GPUs: {got:.1f} GB/s of {most:g}, {got / gpus:.1f} for each pair")
+    first, *_, many = rates
+    alone = rates[first] / first / 1e9
+    for place, gpus in enumerate(rates):  # what there would be if nothing were shared
+        if place:
+            ax.plot([place - 0.37, place + 0.37], [gpus * alone] * 2, color=INK, linewidth=1.8, zorder=3)
+    ax.text(len(rates) - 1, many * alone + 3, f"if nothing were\nshared: {many * alone:.0f}", fontsize=SMALLEST,
+            ha="center", va="bottom")  # fmt: skip
+    told.append(f"black lines: if nothing were shared, each pair would get {alone:.1f} GB/s, as one alone does, and "
+                f"{many} pairs {many * alone:.0f}")  # fmt: skip
     ax.axhline(port / 1e9, color=LIMIT, linewidth=1.4, linestyle="--", zorder=3)
     last = len(rates) - 1
     ax.text(last + 0.42, port / 1e9 + 4, f"dashed: one\nport, {port / 1e9:g} GB/s", fontsize=SMALLEST, weight="bold",
@@ -65,6 +74,7 @@ def times_between_nodes(ways: Mapping[str, tuple[str, float]], ax: Axes | None =
         ax.text(times + (-0.01 if inside else 0.01) * most, row, f"{times:.2g}, {who}", va="center", weight="bold",
                 ha="right" if inside else "left", fontsize=SMALLEST, color="white" if inside else INK)  # fmt: skip
     ax.axvline(1, color=INK, linewidth=1, linestyle=":")
+    ax.text(most, len(ways) - 1.0, "orange: ill\nblue: healthy", fontsize=SMALLEST, ha="right", va="center")
     ax.set_yticks(range(len(ways)), ways)
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.02 * most), ylim=(len(ways) - 0.5, -0.5))

@@ -14,7 +14,6 @@ from course_lib.plots.canvas import (
     INK,
     LIMIT,
     SENT,
-    SERIES,
     SMALLEST,
     TITLE,
     WIDTH,
@@ -119,6 +118,10 @@ def rings_and_ports(ax: Axes | None = None) -> Axes:
         ax.text(0.3, y, f"{name}: each arrow carries {each:g} S", fontsize=SMALLEST, weight="bold", va="center")
         for ring, order in enumerate(ROUNDS[:rings]):
             _strip(ax, y - 2.6 - 3.1 * ring, order)
+        for node, (left, right) in enumerate(((0.0, 3), (4, 7))):
+            ends = 0.2 + 3.9 * left + 1.6 * node, 2.8 + 3.9 * right + 1.6 * node
+            low = y - 2.9 - 3.1 * (rings - 1)
+            ax.add_patch(Rectangle((ends[0], low), ends[1] - ends[0], y - 0.6 - low, facecolor=PALE, zorder=0))
         ports = " and ".join(f"{order[-1]}" for order in ROUNDS[:rings])
         sums = f"{rings} · {each:g} S = 1.75 S" if rings > 1 else f"{each:g} S"
         ax.text(34.4, y - 1.75 - 1.55 * (rings - 1), f"leaves node 0:\n{sums}\nby port{'s' * (rings > 1)} {ports}",
@@ -143,6 +146,9 @@ def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
         leaves = place == 3
         arrow(ax, (x + 2.3, y + 0.85), (xs[place + 1] - 0.1, y + 0.85), colour=LIMIT if leaves else COLLECTIVE,
               line=3.4 if leaves else 1.8)  # fmt: skip
+        if leaves:
+            ax.text((x + 2.2 + xs[place + 1]) / 2, y + 1.5, f"port {gpu}", fontsize=SMALLEST, ha="center",
+                    color=LIMIT)  # fmt: skip
     low, first, last = y - 0.55, xs[0] + 1.1, xs[7] + 1.1
     ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8)
     arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
@@ -168,13 +174,14 @@ def rails(ax: Axes | None = None) -> Axes:
             ax.plot([x, x], [y + 1.7, bar] if not node else [bar + 1.2, y], color=COMPUTE, linewidth=5)
             box(ax, x - 1.4, y, 2.8, 1.7, "white", f"{4 * node + place}")
     for place, x in enumerate(xs):
-        ax.plot([x, x], [upper, lower + 1.7], color=SERIES[place], linewidth=3, zorder=0.8)
+        ax.plot([x, x], [upper, lower + 1.7], color=LIMIT, linewidth=3, zorder=0.8)
         box(ax, x - 2.5, 13.2, 5.0, 1.5, SWITCH, "leaf switch")
         ax.text(x + 0.4, 15.5, f"rail {place}", fontsize=SMALLEST, va="center")
     ax.text(33.9, upper + 0.85, "1 and 3: inside,\nover NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
             weight="bold")  # fmt: skip
-    ax.text(33.9, 13.95, "2: across, each\nby its own port", fontsize=SMALLEST, va="center", weight="bold")
-    ax.text(0.3, 6.3, "steps, one after another, on 8 nodes of 8", fontsize=SMALLEST, weight="bold", va="center")
+    ax.text(33.9, 13.95, "2: across, each\nby its own port", fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)
+    ax.text(0.3, 6.3, "steps, one after another, on 8 nodes of 8, as NCCL's table counts", fontsize=SMALLEST,
+            weight="bold", va="center")  # fmt: skip
     told = []
     for row, (name, inside, across) in enumerate(STEPS):
         y, long = 3.7 - 2.4 * row, 22.0 / sum(STEPS[0][1:])
