@@ -23,8 +23,8 @@ MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
 STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.57}, "two levels": {8: 0.17, 64: 0.23, 256: 0.4}}
 TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
-A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
-OTHERS = {"8 MiB": {1: 5.7e9, 2: 10e9}, "32 MiB": {1: 5.8e9, 2: 5.9e9}}
+A100_RATES = {"8 MiB": {1: 5.7e9, 2: 10.2e9, 4: 16.3e9, 8: 7.2e9},
+              "64 MiB": {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
@@ -37,7 +37,6 @@ DRAWN = {
     "two_trees, more": lambda: plots.two_trees(16),
     "times_between_nodes": lambda: plots.times_between_nodes(TIMES),
     "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
-    "rates_below_ports, more sizes": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, OTHERS),
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.53, "H100s; Llama-3-8B"),
@@ -136,20 +135,12 @@ def test_the_two_trees_are_those_of_nccl():
 def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
     ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth)
     bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
-    assert bars == pytest.approx([25, 5.87, 50, 11.86, 100, 22.4, 200, 17.5])
-    assert {"5.9 of 25", "17.5 of 200", "dashed: one\nport, 25 GB/s"} <= set(texts(ax))
-    under = [label.get_text().split("\n")[1] for label in ax.get_xticklabels()]
-    assert under == [f"{rate} for each pair" for rate in (5.9, 5.9, 5.6, 2.2)]
+    assert bars == pytest.approx([25, 5.7, 5.87, 50, 10.2, 11.86, 62, 16.3, 22.4, 62, 7.2, 17.5])
+    assert {"25", "50", "100 ↑", "200 ↑", "5.7", "17.5", "8 times what\none pair gets: 47"} <= set(texts(ax))
     assert ax.get_title("left") == "The ports could carry 200 GB/s; the GPUs got 22 at best, less than one port"
-    more = plots.rates_below_ports({1: 20e9, 2: 40e9}, DGX_A100.nic.bandwidth).get_title("left")
+    assert "8 + 8 GPUs: 7.2 GB/s with 8 MiB, 17.5 GB/s with 64 MiB, of 200" in words_of(ax.figure)
+    more = plots.rates_below_ports({"1 MiB": {1: 20e9, 2: 40e9}}, DGX_A100.nic.bandwidth).get_title("left")
     assert more == "The ports could carry 50 GB/s; the GPUs got 40 at best"
-
-
-def test_other_sizes_are_dots_in_front_of_the_bars():
-    ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, OTHERS)
-    dots = [list(line.get_ydata()) for line in ax.lines if line.get_marker() == "o"]
-    assert dots == [[5.7, 10.0], [5.8, 5.9]] and "dots: with 8 MiB, 32 MiB" in texts(ax)
-    assert "dots, 32 MiB: 5.8 GB/s on 1 + 1, 5.9 GB/s on 2 + 2" in words_of(ax.figure)
 
 
 def test_the_bend_of_the_ring_has_its_reason():
@@ -160,13 +151,12 @@ def test_the_bend_of_the_ring_has_its_reason():
 def test_the_messages_of_a_step_stand_beside_its_computing():
     ax = plots.step_over_nodes(STEP, 0.53, "a model")
     assert {"rings\n0.57 s", "two levels\n0.40 s", "the GPUs compute: 0.53 s"} <= set(texts(ax))
-    assert ax.get_title("left") == "On 64 nodes and more, two levels take less time than rings"
+    assert ax.get_title("left") == "On 256 nodes rings take longer than the computing"
     assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
-    three = plots.step_over_nodes(STEP | {"with a tree": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model")
-    assert three.get_title("left") == ax.get_title("left") and three.lines[2].get_linestyle() == "--"
-    never = plots.step_over_nodes({"rings": STEP["two levels"], "two levels": STEP["rings"]}, 0.1, "a model")
-    assert never.get_title("left") == "On 8 nodes and more, two levels take less time than rings"
-    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.1, "a model")
+    assert "from 64 nodes on two levels are faster" in words_of(ax.figure)
+    three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
+    assert three.lines[2].get_linestyle() == "--" and "with half the tokens: 0.27 s" in texts(three)
+    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
     assert alone.get_title("left") == "The messages of a step"
 
 

@@ -17,7 +17,7 @@ def step_over_nodes(
 ) -> Axes:  # fmt: skip
     """Draw `ways[name][nodes]`, the seconds of a step's messages, and a line for the seconds of its `computing`.
 
-    The first way is compared with the second: the title says from how many nodes on that is faster. A third is dashed.
+    The title says on how many nodes the first way takes longer than the computing. A third way is dashed.
     `half`: the seconds of computing with half the tokens, for a second line.
     """
     ax = new_axes(ax, 3.4)
@@ -48,9 +48,13 @@ def step_over_nodes(
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
     ax.set_ylabel("seconds in each step", fontsize=SMALLEST)
-    title = "The messages of a step"
+    title, late = "The messages of a step", next((count for count in nodes if first[count] > computing), None)
+    if late:
+        title = f"On {late} nodes {next(iter(ways))} take longer than the computing"
+        ax.plot([late], [first[late]], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5,
+                clip_on=False)  # fmt: skip
+        told.append(title)
     if faster:
-        title = f"On {faster} nodes and more, {list(ways)[1]} take less time than {next(iter(ways))}"
         told.append(f"from {faster} nodes on {list(ways)[1]} are faster")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))

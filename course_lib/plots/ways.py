@@ -84,7 +84,7 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
                                                                              port)  # fmt: skip
     for way in (((beside[0], 12.3), (beside[1], 12.3), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
         ax.plot(*zip(*way, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
-    box(ax, memory, 7.5, 5.8, 2.4, "white", "a detour by the\nCPU's memory")
+    box(ax, memory, 7.5, 5.8, 2.4, "white", "a detour through\nCPU memory")
     box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, f"NVSwitch for {node.gpus} GPUs (2 are drawn)")
     for x in (first, second):
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
@@ -128,6 +128,9 @@ def rings_and_ports(ax: Axes | None = None) -> Axes:
                 fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)  # fmt: skip
         told.append(f"{name}: every arrow carries {each:g} S, so {sums} leaves node 0 by port {ports}")
     orders = "; ".join(" ".join(str(one) for one in _round(order)) for order in ROUNDS)
+    for x, colour, words in ((8.0, NODES[0], "node 0"), (25.5, NODES[1], "node 1")):
+        ax.add_patch(Rectangle((x - 1.6, 0.1), 1.2, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
+        ax.text(x, 0.6, words, fontsize=SMALLEST, va="center")
     say(ax, "\n".join([f"the rings pass the GPUs {orders}, and go back to their first", *told]))
     return ax
 
@@ -151,6 +154,8 @@ def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
                     color=LIMIT)  # fmt: skip
     low, first, last = y - 0.55, xs[0] + 1.1, xs[7] + 1.1
     ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8)
+    ax.text((xs[3] + 2.2 + xs[4]) / 2, low + 0.1, f"port {order[0]}", fontsize=SMALLEST, ha="center", va="bottom",
+            color=LIMIT)  # fmt: skip
     arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
 
 
@@ -161,7 +166,7 @@ def rails(ax: Axes | None = None) -> Axes:
     """Draw the rails of two nodes of four GPUs, and below how many steps one after another a sum takes on 8 x 8."""
     high, upper, lower = 21.6, 17.0, 9.6  # the lowest line of the boxes of each node
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("A rail joins the GPUs at one place of all nodes; two levels need fewer steps", fontsize=TITLE,
+    ax.set_title("Rail r joins GPU r of every node; two levels need fewer steps", fontsize=TITLE,
                  loc="left")  # fmt: skip
     xs = [9.5 + 6.6 * place for place in range(4)]
     for node, y in enumerate((upper, lower)):
