@@ -84,7 +84,7 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
                                                                              port)  # fmt: skip
     for way in (((beside[0], 12.3), (beside[1], 12.3), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
         ax.plot(*zip(*way, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
-    box(ax, memory, 7.5, 5.8, 2.4, "white", "a detour through\nCPU memory")
+    box(ax, memory, 7.5, 5.8, 2.4, "white", "detour through\nCPU memory")
     box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, f"NVSwitch for {node.gpus} GPUs (2 are drawn)")
     for x in (first, second):
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
