@@ -23,11 +23,13 @@ MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
 STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.57}, "two levels": {8: 0.17, 64: 0.23, 256: 0.4}}
 TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
-A100_RATES = {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}
+A100_RATES = {"8 MiB": {1: 5.7e9, 2: 10.2e9, 4: 16.3e9, 8: 7.2e9},
+              "64 MiB": {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}}
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
     "rails": plots.rails,
+    "rings_and_ports": plots.rings_and_ports,
     "switch_adds": plots.switch_adds,
     "protocol_flags": plots.protocol_flags,
     "protocol_lines": lambda: plots.protocol_lines(MEASURED),
@@ -68,11 +70,12 @@ def test_a_wider_piece_of_the_way_is_drawn_thicker():
     assert max(widths) / min(widths) >= 9
 
 
-def test_with_one_ring_two_ports_of_four_stand_idle_and_with_two_none():
-    ports = [patch for patch in plots.rails().patches if type(patch) is Rectangle]
-    idle = [patch for patch in ports if matplotlib.colors.to_hex(patch.get_facecolor()).upper() == plots.WAITING]
-    assert len(ports) == 24 and len(idle) == 4
-    assert all(patch.get_x() < 13 for patch in idle)
+def test_two_rings_send_what_one_does_by_two_ports():
+    said = texts(plots.rings_and_ports())
+    assert "one ring sums the whole tensor: each arrow carries 1.75 S" in said
+    assert "two rings sum a half each, at the same time: each arrow carries 0.875 S" in said
+    assert {"leaves node 0:\n1.75 S\nby port 3", "leaves node 0:\n2 · 0.875 S = 1.75 S\nby ports 3 and 1"} <= set(said)
+    assert "0 1 2 3 7 6 5 4; 2 3 0 1 5 4 7 6" in words_of(plots.rings_and_ports().figure)
 
 
 def test_two_rings_pass_all_gpus_and_share_no_port():
@@ -132,12 +135,11 @@ def test_the_two_trees_are_those_of_nccl():
 def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
     ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth)
     bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
-    assert bars == pytest.approx([25, 5.87, 50, 11.86, 100, 22.4, 200, 17.5])
-    assert {"5.9 of 25", "17.5 of 200", "dashed: one\nport, 25 GB/s"} <= set(texts(ax))
-    under = [label.get_text().split("\n")[1] for label in ax.get_xticklabels()]
-    assert under == [f"{rate} for each pair" for rate in (5.9, 5.9, 5.6, 2.2)]
+    assert bars == pytest.approx([25, 5.7, 5.87, 50, 10.2, 11.86, 62, 16.3, 22.4, 62, 7.2, 17.5])
+    assert {"25", "50", "100 ↑", "200 ↑", "5.7", "17.5", "8 times what\none pair gets: 47"} <= set(texts(ax))
     assert ax.get_title("left") == "The ports could carry 200 GB/s; the GPUs got 22 at best, less than one port"
-    more = plots.rates_below_ports({1: 20e9, 2: 40e9}, DGX_A100.nic.bandwidth).get_title("left")
+    assert "8 + 8 GPUs: 7.2 GB/s with 8 MiB, 17.5 GB/s with 64 MiB, of 200" in words_of(ax.figure)
+    more = plots.rates_below_ports({"1 MiB": {1: 20e9, 2: 40e9}}, DGX_A100.nic.bandwidth).get_title("left")
     assert more == "The ports could carry 50 GB/s; the GPUs got 40 at best"
 
 
@@ -149,13 +151,12 @@ def test_the_bend_of_the_ring_has_its_reason():
 def test_the_messages_of_a_step_stand_beside_its_computing():
     ax = plots.step_over_nodes(STEP, 0.53, "a model")
     assert {"rings\n0.57 s", "two levels\n0.40 s", "the GPUs compute: 0.53 s"} <= set(texts(ax))
-    assert ax.get_title("left") == "On 64 nodes and more, two levels take less time than rings"
+    assert ax.get_title("left") == "On 256 nodes rings take longer than the computing"
     assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
-    three = plots.step_over_nodes(STEP | {"with a tree": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model")
-    assert three.get_title("left") == ax.get_title("left") and three.lines[2].get_linestyle() == "--"
-    never = plots.step_over_nodes({"rings": STEP["two levels"], "two levels": STEP["rings"]}, 0.1, "a model")
-    assert never.get_title("left") == "On 8 nodes and more, two levels take less time than rings"
-    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.1, "a model")
+    assert "from 64 nodes on two levels are faster" in words_of(ax.figure)
+    three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
+    assert three.lines[2].get_linestyle() == "--" and "with half the tokens: 0.27 s" in texts(three)
+    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
     assert alone.get_title("left") == "The messages of a step"
 
 
@@ -176,8 +177,14 @@ def test_the_winner_changes_where_nccl_says():
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():
     said = texts(plots.rails())
-    assert {"in", "out", "ports 1, 2\nare idle", "leaf\nswitch", "one ring", "two rings"} <= set(said)
+    assert said.count("leaf switch") == 4 and said.count("NVSwitch") == 2
     assert {f"rail {place}" for place in range(4)} <= set(said)
+    assert {"112 inside + 14 across = 126", "14 inside + 14 across = 28"} <= set(said)
+
+
+def test_the_steps_on_rails_are_drawn_to_one_scale():
+    bars = [patch.get_width() for patch in plots.rails().patches if type(patch) is Rectangle]
+    assert [bar / bars[1] for bar in bars] == pytest.approx([8, 1, 1, 1])
 
 
 def test_a_place_in_a_measured_curve_can_be_named():

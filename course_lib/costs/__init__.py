@@ -48,7 +48,7 @@ from course_lib.costs.interruptions import (
     spares_for,
     young_interval,
 )
-from course_lib.costs.nccl import nccl_seconds
+from course_lib.costs.nccl import nccl_seconds, rail_protocol
 from course_lib.costs.protocols import fastest_protocol, one_shot_seconds, protocol_changes, protocol_seconds
 from course_lib.costs.rails import rails_seconds
 from course_lib.costs.two_trees import best_chunks, pipelined_tree_seconds
@@ -89,6 +89,7 @@ __all__ = [
     "pipelined_tree_seconds",
     "protocol_changes",
     "protocol_seconds",
+    "rail_protocol",
     "rails_seconds",
     "ridge_point",
     "roofline_flops",

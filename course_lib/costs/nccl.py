@@ -8,7 +8,7 @@ are in `course_lib.measured`.
 
 from __future__ import annotations
 
-from course_lib.hardware import Node
+from course_lib.hardware import Node, Protocol
 from course_lib.models import check_choice, check_whole
 
 PROTOCOLS = ("LL", "LL128", "Simple")
@@ -56,6 +56,21 @@ def nccl_seconds(
     if generation in NVLS_EFFICIENCY and per_node > 1 and (nodes == 1 or kind == "all_reduce"):
         found["NVLS" if nodes == 1 else "NVLSTree", "Simple"] = _nvls(node, nodes, per_node, size, kind)
     return {which: micro / 1e6 for which, micro in found.items()}
+
+
+def rail_protocol(node: Node, nodes: int, name: str) -> Protocol:
+    """Return what a ring on a rail pays by a protocol: seconds of a start and of a step, and bytes/s of a port.
+
+    A rail has one GPU of each of `nodes` nodes. `name`: "LL" or "LL128" (for Simple, NCCL's latency depends on the
+    size). A step costs more here than in a ring through all GPUs, which mostly stays inside the nodes. Raises
+    ValueError for another name, and for what is no whole number of nodes.
+    """
+    check_whole(nodes=nodes)
+    check_choice("name", name, ("LL", "LL128"))
+    place = PROTOCOLS.index(name)
+    port = _bus(node, max(nodes, 2), 1)
+    bandwidth = (min(_ll_at_most(node, max(nodes, 2)), port / 2), 0.92 * port)[place]
+    return Protocol(name, BETWEEN["Tree"][place] / 1e6, bandwidth * 1e9, START["Ring"][place] / 1e6)
 
 
 def _generation(node: Node) -> int:

@@ -121,7 +121,7 @@ from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
 from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.units import peaks
 from course_lib.plots.waiting import batch_gain, longest_gap, stall
-from course_lib.plots.ways import rails, switch_adds, way_between_gpus
+from course_lib.plots.ways import rails, rings_and_ports, switch_adds, way_between_gpus
 from course_lib.plots.winners import seconds_over_nodes
 
 __all__ = [
@@ -261,6 +261,7 @@ __all__ = [
     "ring_of_keys",
     "ring_pieces",
     "ring_step",
+    "rings_and_ports",
     "roofline",
     "round_trip",
     "rows_of_steps",

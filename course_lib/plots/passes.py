@@ -12,11 +12,13 @@ from course_lib.plots.protocols import PALE
 
 
 def step_over_nodes(
-    ways: Mapping[str, Mapping[int, float]], computing: float, model: str, ax: Axes | None = None
-) -> Axes:
+    ways: Mapping[str, Mapping[int, float]], computing: float, model: str, ax: Axes | None = None,
+    half: float | None = None,
+) -> Axes:  # fmt: skip
     """Draw `ways[name][nodes]`, the seconds of a step's messages, and a line for the seconds of its `computing`.
 
-    The first way is compared with the second: the title says from how many nodes on that is faster. A third is dashed.
+    The title says on how many nodes the first way takes longer than the computing. A third way is dashed.
+    `half`: the seconds of computing with half the tokens, for a second line.
     """
     ax = new_axes(ax, 3.4)
     told = [f"computing: {computing:.2f} s"]
@@ -32,6 +34,11 @@ def step_over_nodes(
     ax.axhline(computing, color=COMPUTE, linewidth=2)
     ax.text(nodes[0], computing * 1.03, f"the GPUs compute: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
             color=COMPUTE, va="bottom")  # fmt: skip
+    if half:
+        ax.axhline(half, color=COMPUTE, linewidth=1.4, linestyle=(0, (4, 3)))
+        ax.text(nodes[0], half + 0.03 * computing, f"with half the tokens: {half:.2f} s", fontsize=SMALLEST,
+                color=COMPUTE, va="bottom")  # fmt: skip
+        told.append(f"computing with half the tokens: {half:.2f} s")
     first, second = [*ways.values()][0], [*ways.values()][min(1, len(ways) - 1)]
     faster = next((count for count in nodes if second[count] < first[count]), None)
     longest = max(max(taken.values()) for taken in ways.values())
@@ -41,9 +48,13 @@ def step_over_nodes(
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
     ax.set_ylabel("seconds in each step", fontsize=SMALLEST)
-    title = "The messages of a step"
+    title, late = "The messages of a step", next((count for count in nodes if first[count] > computing), None)
+    if late:
+        title = f"On {late} nodes {next(iter(ways))} take longer than the computing"
+        ax.plot([late], [first[late]], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5,
+                clip_on=False)  # fmt: skip
+        told.append(title)
     if faster:
-        title = f"On {faster} nodes and more, {list(ways)[1]} take less time than {next(iter(ways))}"
         told.append(f"from {faster} nodes on {list(ways)[1]} are faster")
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))

@@ -39,7 +39,7 @@ FULL = 0.74  # of the picture's width, for the longest step of a panel
 
 
 def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
-    """Draw one step of a ring by each protocol for a small and a large tensor: waiting, data and flags, to scale."""
+    """Draw one step of a ring by each protocol for a small and a large tensor: latency, data and flags, to scale."""
     ax = new_axes(ax, 3.9)
     told, y = [], 0.0
     for words, size in STEPS_OF.items():
@@ -63,18 +63,17 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             ax.text(-0.01, y + row, name, fontsize=SMALLEST, va="center", ha="right")
             ax.text(left + 0.01, y + row, total + best, fontsize=SMALLEST, va="center",
                     weight="bold" if best else "normal")  # fmt: skip
-            told.append(f"{words}, {name}: waits {waits:.1f} µs, sends for {sends:.3g} µs, of which flags {flags:.3g} "
-                        f"and NCCL's cap {rest:.3g}"
-                        f"{best}")  # fmt: skip
+            told.append(f"{words}, {name}: latency {waits:.1f} µs, sends for {sends:.3g} µs, of which flags "
+                        f"{flags:.3g} and NCCL's cap {rest:.3g}{best}")  # fmt: skip
         y += 4.4
-    for x, colour, words in ((0, WAITING, "waiting"), (0.14, SENT, "data"), (0.25, LIMIT, "flags"),
+    for x, colour, words in ((0, WAITING, "latency"), (0.14, SENT, "data"), (0.25, LIMIT, "flags"),
                              (0.37, REST, "a cap in NCCL")):  # fmt: skip
         ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
         ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)
     ax.text(0.57, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
     ax.set(xlim=(-0.09, 1.0), ylim=(y + 0.5, -0.6))
     ax.axis("off")
-    ax.set_title("Small sums pay for waiting, large ones for bytes", fontsize=TITLE, loc="left")
+    ax.set_title("Small sums pay for latency, large ones for bytes", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
 

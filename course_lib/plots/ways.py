@@ -14,10 +14,8 @@ from course_lib.plots.canvas import (
     INK,
     LIMIT,
     SENT,
-    SERIES,
     SMALLEST,
     TITLE,
-    WAITING,
     WIDTH,
     arrow,
     box,
@@ -86,7 +84,7 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
                                                                              port)  # fmt: skip
     for way in (((beside[0], 12.3), (beside[1], 12.3), (beside[1], 9.9)), ((beside[2], 8.6), (beside[3], 8.6))):
         ax.plot(*zip(*way, strict=True), color=LIMIT, linewidth=1.5, linestyle=(0, (3, 2)), zorder=0.5)
-    box(ax, memory, 7.5, 5.8, 2.4, "white", "a detour by the\nCPU's memory")
+    box(ax, memory, 7.5, 5.8, 2.4, "white", "detour through\nCPU memory")
     box(ax, left + 0.8, 15.0, 13.0, 1.6, SWITCH, f"NVSwitch for {node.gpus} GPUs (2 are drawn)")
     for x in (first, second):
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
@@ -105,85 +103,103 @@ def _cable(ax: Axes, points: list[tuple[float, float]], carries: float, widest: 
     ax.plot(xs, ys, color=colour, linewidth=max(1.5, 15 * carries / widest), solid_capstyle="butt", zorder=0.5)
 
 
-RAILS = (  # of each panel: its name, and what to see in it
-    ("one ring", "uses port 3 out, port 0 in"),
-    ("two rings", "leave by different ports"),
-    ("a ring on every rail", "black: NVLink inside a node"),
-)
 ROUNDS = ((0, 1, 2, 3), (2, 3, 0, 1))  # in which order two rings pass the GPUs of node 0; those of node 1 backwards
+NODES = FACES[0], FACES[1]  # of two nodes' GPUs
 
 
-def rails(ax: Axes | None = None) -> Axes:
-    """Draw two nodes of four GPUs three times: one ring through all, two rings, and a ring on every rail."""
-    high, upper, lower = 19.4, 11.9, 3.4  # the lowest line of the boxes of each node
+def rings_and_ports(ax: Axes | None = None) -> Axes:
+    """Draw one ring through two nodes of four GPUs as a strip, and two rings of half a tensor: what leaves a node."""
+    high = 15.4
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("One ring leaves by one port; several rings, or rails, use them all", fontsize=TITLE, loc="left")
-    for panel, (name, words) in enumerate(RAILS):
-        left = 0.3 + 13.75 * panel
-        xs = [left + 1.65 + 3.05 * place for place in range(4)]
-        ax.text(left, 18.2, name, fontsize=SMALLEST, weight="bold")
-        ax.text(left, 17.1, words, fontsize=SMALLEST)
-        for node, y in enumerate((upper, lower)):
-            ax.add_patch(FancyBboxPatch((left, y - (0.5, 3.0)[node]), 12.8, 5.2,
-                                        boxstyle="round,pad=0,rounding_size=0.3", facecolor=PALE, edgecolor=INK,
-                                        linewidth=1))  # fmt: skip
-            ax.text(left + 0.3, y + (4.0, -2.3)[node], f"node {node}", fontsize=SMALLEST, va="center")
-            for place, x in enumerate(xs):
-                box(ax, x - 1.0, y, 2.0, 1.7, "white", f"{4 * node + place}")
-        (_on_rails if panel == 2 else _in_rings)(ax, xs, upper, lower, 1 + panel)
-    say(ax, "three panels with two nodes of four GPUs, each GPU with a port of its own. Left: one ring through all "
-            "GPUs leaves node 0 by port 3 and comes back by port 0; ports 1 and 2 stand idle. Middle: a second "
-            "ring passes the GPUs of node 0 in the order 2, 3, 0, 1, leaves by port 1 and comes back by port 2, so no "
-            "port is idle. Right: NVLink joins the GPUs of a node, a rail those at one place of all nodes, and a ring "
-            "goes round each rail by a leaf switch of its own, so that every port carries a part")  # fmt: skip
+    ax.set_title("Two rings send as many bytes out of a node as one, but by two ports", fontsize=TITLE, loc="left")
+    told = []
+    for name, y, rings, each in (("one ring sums the whole tensor", 13.4, 1, 1.75),
+                                 ("two rings sum a half each, at the same time", 7.8, 2, 0.875)):  # fmt: skip
+        ax.text(0.3, y, f"{name}: each arrow carries {each:g} S", fontsize=SMALLEST, weight="bold", va="center")
+        for ring, order in enumerate(ROUNDS[:rings]):
+            _strip(ax, y - 2.6 - 3.1 * ring, order)
+        for node, (left, right) in enumerate(((0.0, 3), (4, 7))):
+            ends = 0.2 + 3.9 * left + 1.6 * node, 2.8 + 3.9 * right + 1.6 * node
+            low = y - 2.9 - 3.1 * (rings - 1)
+            ax.add_patch(Rectangle((ends[0], low), ends[1] - ends[0], y - 0.6 - low, facecolor=PALE, zorder=0))
+        ports = " and ".join(f"{order[-1]}" for order in ROUNDS[:rings])
+        sums = f"{rings} · {each:g} S = 1.75 S" if rings > 1 else f"{each:g} S"
+        ax.text(34.4, y - 1.75 - 1.55 * (rings - 1), f"leaves node 0:\n{sums}\nby port{'s' * (rings > 1)} {ports}",
+                fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)  # fmt: skip
+        told.append(f"{name}: every arrow carries {each:g} S, so {sums} leaves node 0 by port {ports}")
+    orders = "; ".join(" ".join(str(one) for one in _round(order)) for order in ROUNDS)
+    for x, colour, words in ((8.0, NODES[0], "node 0"), (25.5, NODES[1], "node 1")):
+        ax.add_patch(Rectangle((x - 1.6, 0.1), 1.2, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
+        ax.text(x, 0.6, words, fontsize=SMALLEST, va="center")
+    say(ax, "\n".join([f"the rings pass the GPUs {orders}, and go back to their first", *told]))
     return ax
 
 
-def _in_rings(ax: Axes, xs: list[float], upper: float, lower: float, rings: int) -> None:
-    """Draw the first rings of ROUNDS: along the boxes of a node or, if it is the second, on a line beside them."""
-    colours = dict.fromkeys(range(4), WAITING)
-    for ring, order in enumerate(ROUNDS[:rings]):
-        colour = (COLLECTIVE, SERIES[0])[ring]
-        first, last = order[0], order[-1]
-        colours |= {first: colour, last: colour}
-        for start, end in zip(order, order[1:], strict=False):
-            for node, y in enumerate((upper, lower)):
-                here, there = (start, end) if not node else (end, start)
-                if ring == 0:
-                    side = 1.0 if there > here else -1.0
-                    arrow(ax, (xs[here] + side, y + 0.85), (xs[there] - side, y + 0.85), colour=colour, line=2)
-                    continue
-                back = abs(end - start) > 1  # over all others
-                edge, turn = y + (1.75, -0.05)[node], y + (1.75, -0.05)[node] + (1, -1)[node] * (1.4 if back else 0.9)
-                inset = (0.4 if there > here else -0.4) * (-1 if back else 1)
-                ax.plot([xs[here] + inset] * 2 + [xs[there] - inset], [edge, turn, turn], color=colour, linewidth=2)
-                arrow(ax, (xs[there] - inset, turn), (xs[there] - inset, edge), colour=colour, line=2)
-        for place, goes_out in ((last, True), (first, False)):
-            ends = (xs[place], upper - 1.3), (xs[place], lower + 3.0)
-            arrow(ax, *(ends if goes_out else ends[::-1]), colour=colour, line=2)
-            ax.text(xs[place] + (0.3 if place < 2 else -0.3), 8.5, "out" if goes_out else "in", fontsize=SMALLEST,
-                    ha="left" if place < 2 else "right", va="center")  # fmt: skip
-    for place, colour in colours.items():
-        _port(ax, xs[place], upper, lower, colour)
-    if rings == 1:
-        ax.text((xs[1] + xs[2]) / 2, 8.5, "ports 1, 2\nare idle", ha="center", va="center", fontsize=SMALLEST)
+def _round(order: tuple[int, ...]) -> tuple[int, ...]:
+    return order + tuple(4 + place for place in order[::-1])
 
 
-def _on_rails(ax: Axes, xs: list[float], upper: float, lower: float, _: int) -> None:
+def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
+    """Draw a ring as eight boxes in its order, the arrows that leave a node in orange, and the way back below."""
+    xs = [0.4 + 3.9 * place + 1.6 * (place > 3) for place in range(8)]
+    for place, (x, gpu) in enumerate(zip(xs, _round(order), strict=True)):
+        box(ax, x, y, 2.2, 1.7, NODES[gpu > 3], f"{gpu}")
+        if place == 7:
+            break
+        leaves = place == 3
+        arrow(ax, (x + 2.3, y + 0.85), (xs[place + 1] - 0.1, y + 0.85), colour=LIMIT if leaves else COLLECTIVE,
+              line=3.4 if leaves else 1.8)  # fmt: skip
+        if leaves:
+            ax.text((x + 2.2 + xs[place + 1]) / 2, y + 1.5, f"port {gpu}", fontsize=SMALLEST, ha="center",
+                    color=LIMIT)  # fmt: skip
+    low, first, last = y - 0.55, xs[0] + 1.1, xs[7] + 1.1
+    ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8)
+    ax.text((xs[3] + 2.2 + xs[4]) / 2, low + 0.1, f"port {order[0]}", fontsize=SMALLEST, ha="center", va="bottom",
+            color=LIMIT)  # fmt: skip
+    arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
+
+
+STEPS = (("a ring through all 64 GPUs", 112, 14), ("two levels", 14, 14))  # inside a node, between nodes: 8 nodes of 8
+
+
+def rails(ax: Axes | None = None) -> Axes:
+    """Draw the rails of two nodes of four GPUs, and below how many steps one after another a sum takes on 8 x 8."""
+    high, upper, lower = 21.6, 17.0, 9.6  # the lowest line of the boxes of each node
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title("Rail r joins GPU r of every node; two levels need fewer steps", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    xs = [9.5 + 6.6 * place for place in range(4)]
+    for node, y in enumerate((upper, lower)):
+        ax.add_patch(FancyBboxPatch((5.6, y - (0.5, 2.0)[node]), 27.6, 4.2, boxstyle="round,pad=0,rounding_size=0.3",
+                                    facecolor=PALE, edgecolor=INK, linewidth=1))  # fmt: skip
+        ax.text(5.1, y + 0.85, f"node {node}", fontsize=SMALLEST, va="center", ha="right", weight="bold")
+        bar = y + (2.2, -1.6)[node]
+        box(ax, xs[0] - 1.6, bar, xs[3] - xs[0] + 3.2, 1.2, SWITCH, "NVSwitch")
+        for place, x in enumerate(xs):
+            ax.plot([x, x], [y + 1.7, bar] if not node else [bar + 1.2, y], color=COMPUTE, linewidth=5)
+            box(ax, x - 1.4, y, 2.8, 1.7, "white", f"{4 * node + place}")
     for place, x in enumerate(xs):
-        if place < 3:  # NVLink, over which the pieces are shared out and gathered
-            for y in (upper, lower):
-                ax.plot([x + 1.0, xs[place + 1] - 1.0], [y + 0.85] * 2, color=INK, linewidth=3)
-        _port(ax, x, upper, lower, SERIES[place])
-        box(ax, x - 1.35, 7.5, 2.7, 2.0, SWITCH, "leaf\nswitch")
-        for start, end in ((upper - 1.3, 9.6), (7.4, lower + 3.0)):
-            ax.plot([x, x], [start, end], color=SERIES[place], linewidth=3)
-        ax.text(x, upper + 2.5, f"rail {place}", fontsize=SMALLEST, va="center", ha="center")
-
-
-def _port(ax: Axes, x: float, upper: float, lower: float, colour: str) -> None:
-    for y in (upper - 1.2, lower + 2.3):
-        ax.add_patch(Rectangle((x - 0.7, y), 1.4, 0.6, facecolor=colour, edgecolor=INK, linewidth=0.8))
+        ax.plot([x, x], [upper, lower + 1.7], color=LIMIT, linewidth=3, zorder=0.8)
+        box(ax, x - 2.5, 13.2, 5.0, 1.5, SWITCH, "leaf switch")
+        ax.text(x + 0.4, 15.5, f"rail {place}", fontsize=SMALLEST, va="center")
+    ax.text(33.9, upper + 0.85, "1 and 3: inside,\nover NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
+            weight="bold")  # fmt: skip
+    ax.text(33.9, 13.95, "2: across, each\nby its own port", fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)
+    ax.text(0.3, 6.3, "steps, one after another, on 8 nodes of 8, as NCCL's table counts", fontsize=SMALLEST,
+            weight="bold", va="center")  # fmt: skip
+    told = []
+    for row, (name, inside, across) in enumerate(STEPS):
+        y, long = 3.7 - 2.4 * row, 22.0 / sum(STEPS[0][1:])
+        ax.text(11.4, y + 0.7, name, fontsize=SMALLEST, ha="right", va="center")
+        ax.add_patch(Rectangle((11.8, y), inside * long, 1.4, facecolor=COMPUTE))
+        ax.add_patch(Rectangle((11.8 + inside * long, y), across * long, 1.4, facecolor=LIMIT))
+        words = f"{inside} inside + {across} across = {inside + across}"
+        ax.text(12.2 + (inside + across) * long, y + 0.7, words, fontsize=SMALLEST, va="center", weight="bold")
+        told.append(f"{name}: {words} steps one after another")
+    say(ax, "\n".join(["two nodes of four GPUs: NVSwitch joins the GPUs of a node, rail 0 joins GPUs 0 and 4 by their "
+                       "ports and a leaf switch, rail 1 GPUs 1 and 5, and so on. Phases 1 and 3 go over NVLink, "
+                       "phase 2 over the rails", *told]))  # fmt: skip
+    return ax
 
 
 def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
