@@ -7,6 +7,7 @@ import statistics
 
 import pytest
 import torch
+from course_lib.plots.pairs import pairs_of, ratio_of
 
 from course_lib import Cluster, planning, run
 from course_lib.hardware import DGX_H100
@@ -18,7 +19,6 @@ from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
 from course_lib.planning.step import _step, carried, scatters_of
 from course_lib.plots.layouts import KINDS, kind_of
-from course_lib.plots.pairs import pairs_of, ratio_of
 from exercises_tests import ch12_mesh_and_plan as checks
 from solutions import ch12_mesh_and_plan as solutions
 

@@ -9,6 +9,7 @@ import pytest
 
 matplotlib.use("Agg")
 
+from course_lib.plots.pairs import pairs_of, ratio_of
 from legible import assert_legible
 
 from course_lib import plots
@@ -18,7 +19,6 @@ from course_lib.planning import Layout, plan, published_runs, step_seconds
 from course_lib.plots import words_of
 from course_lib.plots.layouts import KINDS, kind_of
 from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR
-from course_lib.plots.pairs import pairs_of, ratio_of
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
