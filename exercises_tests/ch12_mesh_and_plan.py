@@ -686,13 +686,13 @@ def check_step_seconds(answer: Any, part: Any) -> str:
 
 # rank_memory
 
-SIZED = (  # weights, activations, tp, cp, pp, chunks, micro-batches, ZeRO; in GB
-    (812, 537, 8, 1, 16, 8, 16, 2),
-    (120, 200, 2, 1, 4, 2, 8, 2),
-    (140, 96, 4, 2, 4, 2, 4, 1),
-    (812, 537, 4, 4, 16, 8, 32, 1),
-    (64, 80, 1, 2, 2, 3, 3, 1),  # more micro-batches than ranks, and all of them under way
-    (90, 300, 3, 5, 6, 4, 18, 2),
+SIZED = (  # weights, activations, tp, cp, pp, chunks, micro-batches, ZeRO
+    (812e9, 537e9, 8, 1, 16, 8, 16, 2),
+    (120, 200, 2, 1, 4, 2, 8, 2),  # so few that a byte more counts
+    (140e9, 96e9, 4, 2, 4, 2, 4, 1),
+    (812e9, 537e9, 4, 4, 16, 8, 32, 1),
+    (64e9, 80e9, 1, 2, 2, 3, 2, 1),
+    (90e9, 300e9, 3, 5, 6, 4, 18, 2),
 )
 
 
@@ -700,9 +700,9 @@ SIZED = (  # weights, activations, tp, cp, pp, chunks, micro-batches, ZeRO; in G
 def check_rank_memory(answer: Any, part: Any) -> str:
     own = drawn("rank_memory")
     pp = own.randint(2, 9)
-    drawn_case = (own.randint(50, 900), own.randint(50, 900), own.choice((2, 4, 8)), own.choice((1, 2, 4)), pp,
-                  own.randint(2, 9), pp * own.randint(1, 4), own.choice((1, 2)))  # fmt: skip
-    whole = [(weights * 1e9, size * 1e9, *rest) for weights, size, *rest in (*SIZED, drawn_case)]
+    drawn_case = (own.randint(50, 900) * 1e9, own.randint(50, 900) * 1e9, own.choice((2, 4, 8)), own.choice((1, 2, 4)),
+                  pp, own.randint(2, 9), pp * own.randint(1, 4), own.choice((1, 2)))  # fmt: skip
+    whole = [*SIZED, drawn_case]
     states = [(weights, 0.0, *rest) for weights, _, *rest in whole]
     found = asked(answer, [(case, {}) for case in states + whole])
     names = ("weights", "activations", "tp", "cp", "pp", "chunks", "microbatches", "zero")
