@@ -145,6 +145,10 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
                for one in (META, HALFWAY, bolder)]  # fmt: skip
     assert [round(one / 1e9, 1) for one in eighths] == [79.3, 59.6, 57.2] and max(eighths) < limit
     assert [replace(one, dp=one.dp // 8).ranks for one in (META, HALFWAY, bolder)] == [2048] * 3
+    seconds = [[planning.step_seconds(LLAMA, replace(one, dp=one.dp // 8), DGX_H100, 256, 8192, recipe).seconds
+                for recipe in (planning.Recipe(), planning.Recipe(overlap_tp=True))]
+               for one in (META, HALFWAY, bolder)]  # fmt: skip
+    assert seconds[2][0] < seconds[1][0] < seconds[0][0] and seconds[1][1] < seconds[0][1] < seconds[2][1]
     assert round(planning.step_seconds(LLAMA, bolder, DGX_H100, 2048, 8192).seconds, 2) == 6.26
     sizes = {copies: planning.layout_memory(LLAMA, replace(META, dp=copies), 16 * copies, 8192).total
              for copies in (2, 4, 8, 16, 32)}  # fmt: skip
