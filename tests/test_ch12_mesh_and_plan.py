@@ -21,12 +21,19 @@ from course_lib.planning.step import _step, carried, scatters_of
 from course_lib.plots.late_runs import rows_of, took
 from course_lib.plots.layouts import KINDS, kind_of
 from exercises_tests import ch12_mesh_and_plan as checks
+from exercises_tests.tools.chapters import find
 from solutions import ch12_mesh_and_plan as solutions
 
 LLAMA = MODELS["Llama-3-405B"]
 META = planning.Layout(tp=8, pp=16, dp=128, chunks=8, zero=2)
 HALFWAY = planning.Layout(tp=8, cp=2, pp=16, dp=64, chunks=8, zero=1)
 BOLD = planning.Layout(tp=4, cp=4, pp=16, dp=64, chunks=8, zero=1)
+
+
+def shown(words: str) -> bool:
+    """Whether the chapter's text says this."""
+    cells = find("ch12").notebook.cells
+    return any(words in " ".join(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
 
 
 def test_two_axes_train_as_one_device_by_hand_and_by_torch():
@@ -112,8 +119,7 @@ def test_one_flag_turns_the_order_around():
 
     hidden = [seconds(one, overlap_tp=True) for one in (META, HALFWAY, BOLD)]
     assert [round(one, 2) for one in hidden] == [5.99, 5.83, 5.87]
-    by_hand = [solutions.step_seconds(m, 16, 8, 5.22 / m, 0, 0.25) for m in (16, 32, 32)]
-    assert [round(one, 2) for one in by_hand] == [5.86, 5.67, 5.67] and by_hand[1] == by_hand[2]
+    assert max(hidden) / min(hidden) < 1.03 and shown("Now all three lie within 3 %, and \"halfway\" is first")
     lead = seconds(META) - seconds(BOLD)
     messages = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192).tensor for one in (META, BOLD)]
     assert (round(lead, 2), round(messages[0] - messages[1], 2)) == (0.53, 0.37)
@@ -130,8 +136,9 @@ def test_what_the_formula_leaves_out():
     assert sum(one > max(map(took, without)) for one, _, without in late) == 10
     metas, *others = sorted(late, key=lambda one: one[1].recipe.dtype)
     assert metas[1].layout.cp == 16 and {run.recipe.dtype for _, run, _ in others} == {"fp8"}
-    short = [one for one, run, _ in late if run.sequence == 8192]
-    assert len(short) == 4 and (round(100 * min(short)), round(100 * max(short))) == (109, 118)
+    nearest = {run.layout.tp: one for one, run, _ in late if run.sequence == 8192 and run.shape.name.endswith("405B")}
+    assert {tp: round(100 * one) for tp, one in nearest.items()} == {8: 114, 4: 109}
+    assert shown("with 8 tensor ranks on H100s and with 4 on B200s, and it took 14 % and 9 % longer than predicted")
     assert {run.node.name for _, run, _ in late if run.sequence > 8192} == {"DGX H100", "H100 HBM2e"}
 
 
@@ -140,16 +147,11 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     room = planning.layout_memory(LLAMA, replace(META, dp=1), 16, 8192)
     assert round(room.total / 1e9, 1) == 125.6 > limit / 1e9
     assert (round(room.gradients / 1e9, 1), round(room.optimizer / 1e9, 1)) == (12.8, 38.3)
-    bolder = replace(BOLD, zero=2)
-    eighths = [planning.layout_memory(LLAMA, replace(one, dp=one.dp // 8), 256, 8192).total
-               for one in (META, HALFWAY, bolder)]  # fmt: skip
-    assert [round(one / 1e9, 1) for one in eighths] == [79.3, 59.6, 57.2] and max(eighths) < limit
-    assert [replace(one, dp=one.dp // 8).ranks for one in (META, HALFWAY, bolder)] == [2048] * 3
-    seconds = [[planning.step_seconds(LLAMA, replace(one, dp=one.dp // 8), DGX_H100, 256, 8192, recipe).seconds
-                for recipe in (planning.Recipe(), planning.Recipe(overlap_tp=True))]
-               for one in (META, HALFWAY, bolder)]  # fmt: skip
-    assert seconds[2][0] < seconds[1][0] < seconds[0][0] and seconds[1][1] < seconds[0][1] < seconds[2][1]
-    assert round(planning.step_seconds(LLAMA, bolder, DGX_H100, 2048, 8192).seconds, 2) == 6.26
+    bets = META, HALFWAY, BOLD
+    eighths = [planning.layout_memory(LLAMA, replace(one, dp=one.dp // 8), 256, 8192).total for one in bets]
+    assert [round(one / 1e9, 1) for one in eighths] == [79.3, 59.6, 78.7] and max(eighths) < limit
+    assert [replace(one, dp=one.dp // 8).ranks for one in bets] == [2048] * 3
+    assert round((eighths[0] - eighths[1]) / 1e9) == 20 and shown("It needs 20 GB less")
     sizes = {copies: planning.layout_memory(LLAMA, replace(META, dp=copies), 16 * copies, 8192).total
              for copies in (2, 4, 8, 16, 32)}  # fmt: skip
     assert [copies for copies, size in sizes.items() if size <= limit] == [16, 32]  # paper problem 2
@@ -157,10 +159,26 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     assert round(rest / 1e9, 1) == 76.2 and round(76.2 + 51.1 / 16, 1) == 79.4 and round(51.1 / 4.2, 1) == 12.2
 
 
-def test_the_first_of_many_estimates_is_flattered():
+def test_the_first_of_many_estimates_is_flattered_and_not_the_fastest():
+    found = planning.plan(LLAMA, DGX_H100, 16384, 2048, 8192, memory=81_559 * 2**20).fitting
+    true = 60 * torch.tensor([one.seconds / found[0].seconds for one in found])
     torch.manual_seed(12)
-    promised = [60 + 3 * torch.randn(10_000, tried).amin(1).mean().item() for tried in (1, 30, 3774)]
-    assert [round(one) for one in promised] == [60, 54, 49] and round(promised[0], 1) == 60
+    promised, place = (true * (1 + 0.05 * torch.randn(2000, len(true)))).min(1)
+    assert (round(promised.mean().item(), 1), round(true[place].mean().item(), 1)) == (55.5, 62.3)
+    assert shown("The first of the list promises 55.5 days and then takes 62.3")
+
+
+def test_recomputing_makes_it_fit_and_takes_longer():
+    layout = planning.Layout(tp=8, pp=2, dp=1024, chunks=63, zero=2, recompute="full")
+    room, step = (f(LLAMA, layout, *more) for f, more in ((planning.layout_memory, (2048, 8192)),
+                                                          (planning.step_seconds, (DGX_H100, 2048, 8192))))  # fmt: skip
+    assert (round(room.total / 1e9, 1), round(step.seconds, 2)) == (57.5, 7.97)
+    assert shown("Then 2 pipeline ranks of 8 tensor ranks fit into 57.5 GB, but a step takes 7.97 s")
+
+
+def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens():
+    tokens = 2 * 128 * 2 / 50e9 / (0.5 * 4 * 128 * 16 / (0.52 * 989e12))
+    assert round(tokens, -1) == 1290 and shown("The two are equal at about 1,290 tokens")
 
 
 def test_stages_hold_fewer_weights_and_as_many_activations():

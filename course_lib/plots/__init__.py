@@ -105,13 +105,13 @@ from course_lib.plots.recorders import recorder_dumps
 from course_lib.plots.replicas import replicas
 from course_lib.plots.resharding import resharded
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
-from course_lib.plots.rivals import bold_on_nodes, slices
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
 from course_lib.plots.rows import rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
+from course_lib.plots.slices import slices
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
@@ -323,7 +323,6 @@ __all__ = [
     "who_talks",
     "who_to_whom",
     "words_of",
-    "bold_on_nodes",
     "flattered",
     "hidden_rounds",
     "late_runs",

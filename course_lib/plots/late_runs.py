@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from course_lib.planning import Published
-from course_lib.plots.canvas import BLUE, INK, SMALLEST, TITLE, legend_below, new_axes, say
+from course_lib.plots.canvas import BLUE, GREY, INK, SMALLEST, TITLE, legend_below, new_axes, say
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
@@ -49,8 +49,8 @@ def late_runs(runs: Sequence[Published], ax: Axes | None = None) -> Axes:
     for row, top in zip(order, heights, strict=True):
         without, with_them = ([*sorted(found, key=took)] for found in rows[row])
         ax.axhline(top, color=INK, linewidth=0.4, alpha=0.3, zorder=1)
-        ax.scatter([took(run) for run in without], [top] * len(without), s=60, facecolor=BLUE, edgecolor="white",
-                   linewidths=0.8, zorder=3)  # fmt: skip
+        ax.scatter([took(run) for run in without], [top] * len(without), s=60, edgecolor="white", linewidths=0.8,
+                   facecolor=[GREY if run.calibrates else BLUE for run in without], zorder=3)  # fmt: skip
         for place, run in enumerate(with_them):
             x, y = took(run), top + 0.42 * (place + 1)
             ax.scatter([x], [y], s=60, facecolor="white", edgecolor=CONTEXT, linewidths=1.8, zorder=3)
@@ -65,9 +65,10 @@ def late_runs(runs: Sequence[Published], ax: Axes | None = None) -> Axes:
     ax.spines["left"].set_visible(False)
     ax.set(ylim=(edge - 0.2, -0.45), xlim=(0.9, 1.95))
     ax.set_xlabel("measured / predicted (a run at 1.1 took 10 % longer than predicted)", fontsize=SMALLEST)
-    marks = ((BLUE, "white", "without context ranks"), ("white", CONTEXT, "with context ranks: model, tokens, ranks"))
+    marks = ((BLUE, "white", "without context ranks"), (GREY, "white", "used to set a number"),
+             ("white", CONTEXT, "with context ranks: model, tokens, ranks"))  # fmt: skip
     legend_below(ax, [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=line,
-                             markeredgewidth=1.6, label=name) for face, line, name in marks], 2)  # fmt: skip
+                             markeredgewidth=1.6, label=name) for face, line, name in marks], 3)  # fmt: skip
     ax.set_title("Every run with context ranks took longer than predicted", fontsize=TITLE, loc="left", x=-0.19)
     say(ax, "\n".join(told))
     return ax
