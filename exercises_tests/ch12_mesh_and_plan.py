@@ -434,10 +434,13 @@ def _two_axes(answer: Any, tp: int, dp: int, part: Any, what: str, **more: Any) 
     trace = case.run(trained, answer, tp, dp, each(cut), each(rows[0]), each(rows[1]))
     for rank, (got, after) in enumerate(trace):
         own = one_device(weights, rows[0][rank], rows[1][rank])
+        alone_with = one_device(cut[rank], x, targets)[0]  # its own halves of the matrices only
         if what == "loss":
             case.expect(is_number(got), f"rank {rank} returned {shown(got)}: return the loss as a number", "form")
             case.same(float(got), loss, f"the loss on rank {rank}",
                 Mistake("own-loss", own[0], "is that of the rank's own samples: average it over the data ranks"),
+                Mistake("not-reduced", alone_with, "is that of a model with this rank's columns of w1 and rows of w2 "
+                        "only: inner @ w2 is a summand of the output, so sum it over the tensor ranks by reduce_from"),
                 Mistake("summed-loss", loss * dp, "is the sum over the data ranks: divide by their number"),
                 tolerance=EXACT,
             )  # fmt: skip
@@ -679,3 +682,67 @@ def check_step_seconds(answer: Any, part: Any) -> str:
             says="should be", tolerance=1e-9 * want,
         )  # fmt: skip
     return "fills and drains · chunks shorten the bubble · gradients hide behind one backward"
+
+
+# rank_memory
+
+SIZED = (  # weights, activations, tp, cp, pp, chunks, micro-batches, ZeRO
+    (812e9, 537e9, 8, 1, 16, 8, 16, 2),
+    (120, 200, 2, 1, 4, 2, 8, 2),  # so few that a byte more counts
+    (140e9, 96e9, 4, 2, 4, 2, 4, 1),
+    (812e9, 537e9, 4, 4, 16, 8, 32, 1),
+    (64e9, 80e9, 1, 2, 2, 3, 2, 1),
+    (90e9, 300e9, 3, 5, 6, 4, 18, 2),
+)
+
+
+@check(weights=2, activations=2)
+def check_rank_memory(answer: Any, part: Any) -> str:
+    own = drawn("rank_memory")
+    pp = own.randint(2, 9)
+    drawn_case = (own.randint(50, 900) * 1e9, own.randint(50, 900) * 1e9, own.choice((2, 4, 8)), own.choice((1, 2, 4)),
+                  pp, own.randint(2, 9), pp * own.randint(1, 4), own.choice((1, 2)))  # fmt: skip
+    whole = [*SIZED, drawn_case]
+    states = [(weights, 0.0, *rest) for weights, _, *rest in whole]
+    found = asked(answer, [(case, {}) for case in states + whole])
+    names = ("weights", "activations", "tp", "cp", "pp", "chunks", "microbatches", "zero")
+    for place, (case_of, one) in enumerate(zip(states + whole, found, strict=True)):
+        if place in (0, len(states)):
+            part("weights" if place == 0 else "activations")
+        weights, activations, tp, cp, pp, chunks, micro, zero = case_of
+        told = ", ".join(f"{name} = {value:g}" for name, value in zip(names, case_of, strict=True))
+        case = Case(label=f"for {told}", see=f"rank_memory{case_of}")
+        got = value_of(case, one)
+        case.expect(is_number(got), f"it returned {shown(got)}: return bytes", "form")
+        gradients = 2 * weights * (zero == 1)
+        share, piece = (weights + gradients) / (tp * pp), activations / (tp * cp * pp)
+        most = pp + (pp - 1) / chunks
+        under_way = min(micro, most)
+        case.same(float(got), share + under_way * piece, "it",
+            Mistake("no-gradients", weights / (tp * pp) + under_way * piece, "leaves the gradients out: with ZeRO-1 "
+                    "they stay whole, 4 bytes for each weight"),
+            Mistake("whole-gradients", 3 * weights / (tp * pp) + under_way * piece, "counts whole gradients with "
+                    "ZeRO-2: there the data ranks share them, and they count 0"),
+            Mistake("gradients-of-2", 2 * weights / (tp * pp) + under_way * piece, "counts gradients of 2 bytes: they "
+                    "have 4, twice as many as a weight"),
+            Mistake("weights-by-cp", share / cp + under_way * piece, "divides the weights by the context ranks, too: "
+                    "they hold the same weights"),
+            Mistake("weights-by-tp", share * pp + under_way * piece, "doesn't divide the weights by the pipeline "
+                    "ranks: each holds a pp-th of the layers"),
+            Mistake("all-under-way", share + micro * piece, f"has all {micro} micro-batches under way: the first comes "
+                    f"back when pp + (pp - 1) / chunks = {most:g} of them are"),
+            Mistake("no-minimum", share + most * piece, f"has {most:g} micro-batches under way: there are only {micro} "
+                    "of them"),
+            Mistake("full-only", share + min(micro, pp) * piece, f"has {pp} micro-batches under way: before the first "
+                    f"comes back, the rank starts pp - 1 chunks more, so {most:g} are"),
+            Mistake("not-in-chunks", share + min(micro, 2 * pp - 1) * piece, f"has {min(micro, 2 * pp - 1)} "
+                    "micro-batches under way: what the rank starts before the first comes back are pp - 1 chunks, "
+                    f"each only a part of its layers, so {most:g} are"),
+            Mistake("one-under-way", share + piece, "holds the activations of one micro-batch: several are under way"),
+            Mistake("layers-whole", share + under_way * piece * pp, "doesn't divide the activations by the pipeline "
+                    "ranks: each has a pp-th of the layers"),
+            Mistake("whole-sequence", share + under_way * piece * cp, "doesn't divide the activations by the context "
+                    "ranks: each has a cp-th of the tokens"),
+            says="should be", tolerance=1e-9 * (share + under_way * piece),
+        )  # fmt: skip
+    return "weights and gradients, by ZeRO-1 and ZeRO-2 · as many activations as there are micro-batches under way"

@@ -130,3 +130,10 @@ def step_seconds(microbatches, pp, chunks, compute, tensor, gradients):
     """The pipeline takes m + (p - 1) / v micro-batches; gradients hide behind two thirds of the last one."""
     pipeline = (microbatches + (pp - 1) / chunks) * (compute + tensor)
     return pipeline + max(0.0, gradients - 2 / 3 * (compute + tensor))
+
+
+def rank_memory(weights, activations, tp, cp, pp, chunks, microbatches, zero):
+    """Tensor and pipeline ranks share all three parts, context ranks the activations of what is under way, too."""
+    under_way = min(microbatches, pp + (pp - 1) / chunks)
+    gradients = 2 * weights if zero == 1 else 0
+    return (weights + gradients) / (tp * pp) + under_way * activations / (tp * cp * pp)

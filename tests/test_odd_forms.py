@@ -41,7 +41,7 @@ def test_whatever_an_answer_returns_is_refused_in_a_sentence(chapter, exercise):
 def test_an_answer_with_other_parameters_is_told_so(chapter, exercise):
     check = getattr(import_module(f"exercises_tests.{chapter}"), f"check_{exercise}")
 
-    def answer(one, two, three, four, five, six, seven, eight):
+    def answer(one, two, three, four, five, six, seven, eight, nine):
         return None
 
     with one_process():

@@ -27,7 +27,7 @@ PLAIN = {
     "ch10": "fit_alpha_beta choose_protocol rails_seconds collective_seconds crossover_bytes in_network_seconds "
             "congested diagnose",
     "ch11": "balance_bias node_limited_routing all_to_all_bytes which_layout",
-    "ch12": "mesh_groups place_axes zigzag step_seconds",
+    "ch12": "mesh_groups place_axes zigzag rank_memory step_seconds",
     "ch13": "best_checkpoint_interval find_culprit find_straggler goodput spare_nodes",
 }
 """The exercises whose answers take plain data and return it: the only ones that a table of copied values can answer.

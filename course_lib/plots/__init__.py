@@ -56,6 +56,7 @@ from course_lib.plots.drift import drift
 from course_lib.plots.experts import expert_layer
 from course_lib.plots.failures import failing_day, goodput_over_interval, interruptions
 from course_lib.plots.fits import activation_growth, store_serve_train
+from course_lib.plots.flattered import flattered
 from course_lib.plots.float_bits import float_bits
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
@@ -64,12 +65,19 @@ from course_lib.plots.kernel_traces import kernel_traces, trace_of
 from course_lib.plots.kv_cache import block_tables, token_passes
 from course_lib.plots.lanes import gradients_leave, hook_lanes, lanes
 from course_lib.plots.late_rank import four_ranks, late_barrier, late_rank, slow_rank
+from course_lib.plots.late_runs import late_runs
 from course_lib.plots.launches import launch_order
 from course_lib.plots.layer import layer_matrices
 from course_lib.plots.layouts import predicted_and_measured, step_parts, under_way
 from course_lib.plots.lifetimes import lifetimes
 from course_lib.plots.loads import load_maps, seats
-from course_lib.plots.long_sequences import causal_work, ring_of_keys, shrinking_sum
+from course_lib.plots.long_sequences import (
+    causal_work,
+    hidden_rounds,
+    ring_of_keys,
+    shrinking_sum,
+    zigzag_blocks,
+)
 from course_lib.plots.losses import fault_losses, smoothed_losses
 from course_lib.plots.marks import mark_idle, mark_put_off, mark_span, mark_stairs, mark_way
 from course_lib.plots.measured_step import memory_timeline, memory_timelines
@@ -82,7 +90,6 @@ from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
-from course_lib.plots.pairs import context_pairs
 from course_lib.plots.passes import step_over_nodes
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
@@ -104,6 +111,7 @@ from course_lib.plots.rows import rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
+from course_lib.plots.slices import slices
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
@@ -175,7 +183,6 @@ __all__ = [
     "chunk_journey",
     "chunk_strips",
     "comb",
-    "context_pairs",
     "copies_on_gpus",
     "count_waiting",
     "crash_points",
@@ -317,4 +324,9 @@ __all__ = [
     "who_talks",
     "who_to_whom",
     "words_of",
+    "flattered",
+    "hidden_rounds",
+    "late_runs",
+    "slices",
+    "zigzag_blocks",
 ]

@@ -64,9 +64,11 @@ def under_way(
         ax.barh(place, rest, 0.5, held, color=WEIGHTS, edgecolor="white", linewidth=1.2)
         edge = held + rest + (4 if held + rest < usable else 0)  # past the line
         ax.text(edge, place, f" {held + rest:.0f} GB", va="center", fontsize=SMALLEST, weight="bold")
-        ax.text(0, place - 0.29, f"{layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}: {held:.0f} GB",
+        ax.text(1.2, place - 0.29, f"{layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}: {held:.0f} GB",
                 va="bottom", fontsize=SMALLEST)  # fmt: skip
-        ax.text(held + rest - 1.5, place, f"{rest:.0f}", ha="right", va="center", fontsize=SMALLEST, color="white")
+        unit = " GB" if rest > 20 else ""  # of the smallest the number only has room
+        ax.text(held + rest - 1.5, place, f"{rest:.0f}{unit}", ha="right", va="center", fontsize=SMALLEST,
+                color="white")  # fmt: skip
         head = f"{pp} stage{'s' if pp > 1 else ''}"
         told.append(f"{head}: {layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}, {held:.0f} GB of activations "
                     f"and {rest:.0f} GB of weights, gradients, optimizer and logits")  # fmt: skip
@@ -101,7 +103,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left = 0.0
         for part in used:
-            wide, name = parts[part], f"{part.replace('gradients and the', 'gradients,')} " * on_top
+            wide, name = parts[part], f"{part.replace('gradients and the rest', 'gradients, new weights')} " * on_top
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
             if wide > (0.015 * len(f"{name}{wide:.2f}") if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
@@ -115,6 +117,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
         ax.text(left, place, f" {whole:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
     heads = [f"{name}\nstep {step.seconds:.2f} s" if on_top else name for name, step in steps.items()]
     ax.set_yticks(range(len(steps)), heads)
+    ax.tick_params(axis="y", length=0, pad=6)
     ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, 1.13 * most))
     ax.set_xlabel(f"seconds on top of {drawn[0]['computing']:.2f} s of computing" if on_top else "seconds of a step",
                   fontsize=SMALLEST)  # fmt: skip
@@ -203,7 +206,7 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
                       markeredgewidth=1.6, label=name) for face, edge, mark, name in marks]  # fmt: skip
     handles.append(Patch(facecolor=SKY, alpha=0.25, label=f"half of the {count} others"))
     legend_below(ax, handles, 4)
-    title = f"{len(rows)} published runs: half of the predictions are off by more than {middle // 1:.0f} %"
+    title = f"Of {count} predicted runs, half are off by more than {middle // 1:.0f} %"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join([f"worst: {worst.shape.name}, {_percent(worst.error)}", *told]))
     return ax

@@ -25,7 +25,7 @@ from course_lib.plots.canvas import (
     say,
     sheet,
 )
-from course_lib.plots.mesh import CONTEXT
+from course_lib.plots.mesh import CONTEXT, LLAMA
 
 
 def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
@@ -115,33 +115,59 @@ def _shares(ax: Axes, work: Sequence[float]) -> None:
     ax.text(5.3, 1, "times the mean work", va="center", fontsize=SMALLEST)
 
 
-def _one_round(ax: Axes) -> None:
+def zigzag_blocks(ax: Axes | None = None) -> Axes:
     """Draw what a rank's early and late queries see of the keys that come from a lower and from a higher rank."""
-    ax.text(0, 1, "zigzag, after round 0:\nhalf of each block\nthat arrives is computed", va="center",
-            fontsize=SMALLEST, weight="bold")  # fmt: skip
-    for left, who, seen in ((11.4, "lower", ((0, 0), (1, 0))), (17.6, "higher", ((1, 0), (1, 1)))):
-        ax.text(left + 2, -0.75, f"keys of a {who} rank", ha="center", va="center", fontsize=SMALLEST)
+    ax = sheet(1.75, 29.5, 4, ax)
+    for left, who, seen in ((3.9, "lower", ((0, 0), (1, 0))), (13.4, "higher", ((1, 0), (1, 1)))):
+        ax.text(left + 3, -0.4, f"keys of a {who} rank", ha="center", va="center", fontsize=SMALLEST, weight="bold")
         for row in range(2):
             for column in range(2):
                 face = COMPUTE if (row, column) in seen else WAITING
-                ax.add_patch(Rectangle((left + 2 * column, row), 2, 1, facecolor=face, edgecolor="white",
+                ax.add_patch(Rectangle((left + 3 * column, row), 3, 1, facecolor=face, edgecolor="white",
                                        linewidth=1.5))  # fmt: skip
         for place, piece in enumerate(("early", "late")):
-            ax.text(left + 2 * place + 1, 2.35, piece, ha="center", va="center", fontsize=SMALLEST)
+            ax.text(left + 3 * place + 1.5, 2.3, piece, ha="center", va="center", fontsize=SMALLEST)
     for place, piece in enumerate(("early", "late")):
-        ax.text(11.2, place + 0.5, f"{piece} queries", ha="right", va="center", fontsize=SMALLEST)
-    for y, face, words in ((0.1, COMPUTE, "computed"), (1.1, WAITING, "future: skipped")):
-        ax.add_patch(Rectangle((23.2, y), 0.8, 0.6, facecolor=face))
-        ax.text(24.3, y + 0.3, words, va="center", fontsize=SMALLEST)
-    ax.set(xlim=(0, 29.5), ylim=(2.8, -1.2))
-    ax.axis("off")
+        ax.text(3.7, place + 0.5, f"{piece} queries", ha="right", va="center", fontsize=SMALLEST)
+    for y, face, words in ((0.2, COMPUTE, "computed"), (1.2, WAITING, "future: skipped")):
+        ax.add_patch(Rectangle((21.5, y), 0.9, 0.6, facecolor=face))
+        ax.text(22.8, y + 0.3, words, va="center", fontsize=SMALLEST)
+    ax.set(xlim=(0, 29.5), ylim=(2.7, -0.8))
+    ax.set_title("Of each block of keys that arrives, a rank computes one half", fontsize=TITLE, loc="left")
+    say(ax, "all queries see the early keys of a lower rank and none its late ones; of a higher rank only the late "
+        "queries see keys, but both pieces")  # fmt: skip
+    return ax
+
+
+def hidden_rounds(
+    rounds: Sequence[tuple[int, int]] = ((8192, 8), (2048, 4), (1024, 8)), reached: float = 0.52 * 989e12,
+    port: float = 50e9, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """Draw, for (tokens on a rank, tensor ranks), a round's message and the half block of scores above it."""
+    ax = new_axes(ax, 1.2 + 0.75 * len(rounds))
+    told, longest = [], 0.0
+    for place, (tokens, tp) in enumerate(rounds):
+        message = 1e6 * tokens * 2 * LLAMA.kv_heads / tp * LLAMA.head_size * 2 / port
+        half = 1e6 * 2 * tokens**2 * LLAMA.head_size * LLAMA.heads / tp / reached
+        for up, size, colour, name in ((-0.17, half, COMPUTE, "half a block"), (0.17, message, CONTEXT, "message")):
+            ax.barh(place + up, size, 0.3, color=colour, edgecolor="white")
+            ax.text(size, place + up, f" {name} {size:.0f} µs", va="center", fontsize=SMALLEST)
+            longest = max(longest, size)
+        told.append(f"{tokens:,} tokens, {tp} tensor ranks: message {message:.0f} µs, half a block {half:.0f} µs")
+    ax.set_yticks(range(len(rounds)), [f"{tokens:,} tokens,\n{tp} tensor ranks" for tokens, tp in rounds],
+                  fontsize=SMALLEST)  # fmt: skip
+    ax.tick_params(axis="y", length=0, pad=6)
+    ax.set(xlim=(0, 1.3 * longest), ylim=(len(rounds) - 0.5, -0.5))
+    ax.set_xlabel("µs of one round of the ring", fontsize=SMALLEST)
+    ax.set_title("The shorter the pieces, the less work there is to hide a message", fontsize=TITLE, loc="left",
+                 x=-0.15)  # fmt: skip
+    say(ax, "\n".join(told))
+    return ax
 
 
 def causal_work(ranks: int = 8) -> list[Axes]:
-    """Draw the scores below the diagonal, coloured by the rank that computes them, and a round of zigzag beneath."""
-    figure = plt.figure(figsize=(WIDTH, 5.6), layout="constrained", FigureClass=Picture)
-    drawn = figure.subplot_mosaic([["left", "right"], ["round", "round"]], height_ratios=(4.2, 1.3))
-    axes = [drawn["left"], drawn["right"]]
+    """Draw the scores below the diagonal, coloured by the rank that computes them, dealt out in two ways."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.3), layout="constrained", FigureClass=Picture)
     deals = {"contiguous": [[2 * rank, 2 * rank + 1] for rank in range(ranks)],
              "zigzag": [[rank, 2 * ranks - 1 - rank] for rank in range(ranks)]}  # fmt: skip
     side = 2 * ranks
@@ -170,10 +196,7 @@ def causal_work(ranks: int = 8) -> list[Axes]:
         if ranks > 4 and name == "zigzag":
             ax.text(side, 1.2, "hatched:\nranks 4 to 7", ha="right", va="center", fontsize=SMALLEST)
         shares = ", ".join(f"rank {rank}: {amount / sum(work):.1%}" for rank, amount in enumerate(work))
-        say(ax, f"chunks of each rank: {deal}; share of the work: {shares}"
-            + ("" if ratio > 1.01 else "; after round 0 all queries see the early keys of a lower rank and none its "
-               "late ones, and of a higher rank only the late queries see keys, but both pieces"))  # fmt: skip
-    _one_round(drawn["round"])
+        say(ax, f"chunks of each rank: {deal}; share of the work: {shares}")
     figure.suptitle("Late queries see more keys. Zigzag gives every rank early and late ones", fontsize=TITLE, x=0.01,
                     ha="left")  # fmt: skip
-    return [*axes, drawn["round"]]
+    return list(axes)

@@ -68,11 +68,12 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
         x, y = 61.8 + place % 4 * 8.4, 28.4 - place // 4 * 6.8
         mine = place == inner
         box(ax, x, y, 7.2, 5.6, FACES[5], str(place), weight="bold" if mine else "normal", line=2.6 if mine else 1)
-    ax.text(78, 18.9, "8 GPUs, each an 8th of every layer", ha="center", va="center", fontsize=SMALLEST)
+    held = layout.chunks - (node in (0, layout.pp - 1))  # the embedding and the head count as a layer each
+    ax.text(78, 18.9, f"each an 8th of the node's {held} layers", ha="center", va="center", fontsize=SMALLEST)
     heads = (
         (LEFT, 35.2, "pipeline group: its row", f"GPU {inner} of {layout.pp} nodes, ports of 50 GB/s", PIPELINE),
-        (60, 42.4, "tensor group: its node", f"{layout.tp} GPUs, NVLink of 450 GB/s", TENSOR),
-        (60, 10.4, "data group: its column", f"the same GPU of {layout.dp} copies, ports again", DATA),
+        (60, 42.4, "tensor group: its node", f"{layout.tp} GPUs, NVLink, about 370 GB/s", TENSOR),
+        (60, 10.4, "data group: its column", f"the same GPU of {layout.dp} copies, ports of 50 GB/s", DATA),
     )
     for x, y, name, link, colour in heads:
         ax.plot([x, x], [y - 4.2, y + 1.6], color=colour, linewidth=5, solid_capstyle="butt")
@@ -83,7 +84,7 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
     ax.set_title(f"Rank {rank:,} has a place in three groups: its node, its row and its column", fontsize=TITLE,
                  loc="left")  # fmt: skip
     say(ax, f"{layout.tp} x {layout.pp} x {layout.dp} = {layout.ranks:,} ranks. Rank {rank:,} = {told}. Its tensor "
-        f"group are the {layout.tp} GPUs of its node, joined by NVLink of 450 GB/s; its pipeline group are "
-        f"GPU {inner} of {layout.pp} nodes in a row, its data group the same GPU in {layout.dp} copies of the model; "
-        "both use ports of 50 GB/s")  # fmt: skip
+        f"group are the {layout.tp} GPUs of its node, joined by NVLink, which carries about 370 GB/s; its "
+        f"pipeline group are GPU {inner} of {layout.pp} nodes in a row, its data group the same GPU in {layout.dp} "
+        "copies of the model; both use ports of 50 GB/s")  # fmt: skip
     return ax

@@ -500,7 +500,7 @@ def step_without_copy_to(dist, groups, layers, x, targets, rate):
     return stepped(dist, groups, layers, x, targets, rate, forward=forward)
 
 
-@wrong("train_step_2d", "value", "the loss on rank", earned=0)
+@wrong("train_step_2d", "not-reduced", "the loss on rank", "by reduce_from", earned=0)
 def step_without_reduce(dist, groups, layers, x, targets, rate):
     def forward(dist, groups, layers, x):
         for w1, w2 in layers:
@@ -844,3 +844,92 @@ def step_hidden_behind_compute(microbatches, pp, chunks, compute, tensor, gradie
     """Gradients travel behind two thirds of the computing, and not while a backward waits for tensor messages."""
     pipeline = (microbatches + (pp - 1) / chunks) * (compute + tensor)
     return pipeline + max(0.0, gradients - 2 / 3 * compute)
+
+
+# rank_memory
+
+
+@right("rank_memory")
+def right_memory_in_chunks(weights, activations, tp, cp, pp, chunks, microbatches, zero):
+    """Right: counts chunks under way, and what one chunk of one micro-batch leaves."""
+    visits = min(microbatches * chunks, pp * chunks + pp - 1)
+    one = activations / pp / chunks / tp / cp
+    held = weights / tp / pp
+    return held * (3 if zero < 2 else 1) + visits * one
+
+
+def sized(weights, activations, tp, cp, pp, chunks, microbatches, zero, *, gradient=2.0, under_way=None):
+    """Return the sum of the three parts, with other gradients or another number of micro-batches under way."""
+    most = min(microbatches, pp + (pp - 1) / chunks) if under_way is None else under_way
+    return (1 + gradient * (zero == 1)) * weights / (tp * pp) + most * activations / (tp * cp * pp)
+
+
+@wrong("rank_memory", "no-gradients", "leaves the gradients out", earned=0)
+def memory_without_gradients(*case):
+    return sized(*case, gradient=0)
+
+
+@wrong("rank_memory", "gradients-of-2", "they have 4", earned=0)
+def memory_with_gradients_of_2_bytes(*case):
+    return sized(*case, gradient=1)
+
+
+@wrong("rank_memory", "whole-gradients", "the data ranks share them", earned=0)
+def memory_with_whole_gradients(*case):
+    return sized(*case[:-1], 1)
+
+
+@wrong("rank_memory", "whole-gradients", "they count 0", earned=0)
+def memory_with_zero_turned(*case):
+    return sized(*case[:-1], 3 - case[-1])
+
+
+@wrong("rank_memory", "weights-by-cp", "they hold the same weights", earned=0)
+def memory_divided_by_all(weights, activations, tp, cp, pp, chunks, microbatches, zero):
+    """Divides the weights by the context ranks, too."""
+    return sized(weights / cp, activations, tp, cp, pp, chunks, microbatches, zero)
+
+
+@wrong("rank_memory", "weights-by-tp", "a pp-th of the layers", earned=0)
+def memory_of_whole_stages(weights, activations, tp, cp, pp, chunks, microbatches, zero):
+    return sized(weights * pp, activations, tp, cp, pp, chunks, microbatches, zero)
+
+
+@wrong("rank_memory", "all-under-way", "has all 8 micro-batches under way", "= 5.5", earned=2)
+def memory_of_all_micro_batches(*case):
+    return sized(*case, under_way=case[6])
+
+
+@wrong("rank_memory", "no-minimum", "there are only 16", earned=2)
+def memory_without_a_minimum(*case):
+    return sized(*case, under_way=case[4] + (case[4] - 1) / case[5])
+
+
+@wrong("rank_memory", "full-only", "starts pp - 1 chunks more", earned=2)
+def memory_of_a_full_pipeline(*case):
+    return sized(*case, under_way=min(case[6], case[4]))
+
+
+@wrong("rank_memory", "not-in-chunks", "pp - 1 chunks", "so 5.5 are", earned=2)
+def memory_with_whole_micro_batches_ahead(*case):
+    return sized(*case, under_way=min(case[6], 2 * case[4] - 1))
+
+
+@wrong("rank_memory", "one-under-way", "several are under way", earned=2)
+def memory_of_one_micro_batch(*case):
+    return sized(*case, under_way=1)
+
+
+@wrong("rank_memory", "layers-whole", "each has a pp-th of the layers", earned=2)
+def memory_of_all_layers(weights, activations, tp, cp, pp, chunks, microbatches, zero):
+    return sized(weights, activations * pp, tp, cp, pp, chunks, microbatches, zero)
+
+
+@wrong("rank_memory", "whole-sequence", "each has a cp-th of the tokens", earned=2)
+def memory_of_whole_sequences(weights, activations, tp, cp, pp, chunks, microbatches, zero):
+    return sized(weights, activations * cp, tp, cp, pp, chunks, microbatches, zero)
+
+
+@wrong("rank_memory", "form", "return bytes", earned=0)
+def memory_as_text(*case):
+    return f"{sized(*case) / 1e9:.1f} GB"
