@@ -43,6 +43,10 @@ def test_in_jupyterlab_a_picture_is_seen_whole_beside_the_list_of_files():
     assert "@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0" in axes().figure._repr_html_()
 
 
+def test_in_jupyterlab_what_is_drawn_in_letters_keeps_its_columns():
+    assert ":is(pre, pre code) { white-space: pre; overflow-x: auto; }" in axes().figure._repr_html_()
+
+
 def test_in_jupyterlabs_dark_theme_its_twin_is_seen_and_has_the_same_words():
     ax = axes()
     ax.set_title("title")

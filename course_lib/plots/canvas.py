@@ -21,13 +21,14 @@ TITLE = 12  # points
 # How JupyterLab shows a chapter, brought by a picture. In the dark theme its twin is seen, on dark paper in the same
 # colours. Beside the list of files, on a small screen or an enlarged page, a picture is seen whole; on a phone it
 # scrolls. What is in a fold stands to the right of its line. After a fold there is a gap, but none between closed
-# hints. A table without a header has no rule where that would be.
+# hints. What is drawn in letters keeps its columns. A table without a header has no rule where that would be.
 LOOKS = """<style>
 body:not([data-jp-theme-light="false"]) .course-dark, [data-jp-theme-light="false"] .course-light { display: none; }
 @media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0 !important; } }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details:is([open], :not(:has(+ details))) { margin-bottom: 1em; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details > :not(summary) { margin-left: 1.2em; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details pre { background: var(--jp-layout-color2); padding: .5em .8em; }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon :is(pre, pre code) { white-space: pre; overflow-x: auto; }
 .jp-RenderedMarkdown thead:not(:has(th:not(:empty))) { display: none; }
 </style>"""
 

@@ -320,6 +320,25 @@ def test_no_letter_of_a_result_or_a_picture_is_small_on_a_phone(ring):
         ring.sidebar(True)
 
 
+@pytest.mark.parametrize("screen", ["1024", "phone"])
+def test_on_a_narrow_screen_names_and_scores_stay_inside_their_card_and_on_their_lines(ring, screen):
+    try:
+        ring.screen(*SCREENS[screen])
+        ring.sidebar(screen != "phone")
+        ring.page.wait_for_timeout(1000)
+        rows = ring.find("how_far").locator(".course-card:has(.course-bar) tr")
+        told = rows.evaluate_all("""all => all.map(row => {
+            const cells = [...row.children].filter(one => one.checkVisibility());
+            const right = Math.max(...cells.map(one => one.getBoundingClientRect().right));
+            const high = Math.max(...cells.map(one => one.getBoundingClientRect().height));
+            return [right - row.closest(".course-card").getBoundingClientRect().right, high];
+        })""")
+        assert told and max(over for over, _ in told) <= 0 and max(high for _, high in told) < 36
+    finally:
+        ring.screen(*PROJECTOR.values())
+        ring.sidebar(True)
+
+
 def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
     for name, hang in (("guess_different", HANG), ("guess_crossover", f"def forever(dist):\n{indented(HANG)}\n\n\n"
                                                                      "run(forever, ranks=2)")):
