@@ -87,9 +87,19 @@ def test_lines_hatches_and_what_comes_in_collections_are_drawn_too():
 
 def test_the_file_of_a_dark_picture_is_as_large_as_that_of_the_light_one():
     figure = new_axes(None, 2).figure
-    light, dark = (Image.open(io.BytesIO(png(figure, dark))) for dark in (False, True))
-    assert light.size == dark.size and light.getpixel((0, 0))[:3] == (255, 255, 255)
-    assert is_near(np.array(dark.convert("RGB").getpixel((0, 0))) / 255, (PAPER,) * 3)
+    light, dark = (Image.open(io.BytesIO(png(figure, dark))).convert("RGB") for dark in (False, True))
+    assert light.size == dark.size and light.getpixel((0, 0)) == (255, 255, 255)
+    assert dark.getpixel((0, 0)) == (17, 17, 17)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_in_few_colours_a_pale_ground_can_still_be_told_from_the_paper(dark):
+    ax = sheet(1, 10, 10)
+    box(ax, 5, 0, 5, 10, "#F4F4F4")
+    seen = np.asarray(Image.open(io.BytesIO(png(ax.figure, dark))).convert("RGB")) / 255
+    middle, half = seen.shape[0] // 2, seen.shape[1] // 2
+    paper, pale = ("white", "#F4F4F4") if not dark else ((PAPER,) * 3, swapped("#F4F4F4")[:3])
+    assert is_near(seen[middle, half // 2], paper) and np.abs(seen[middle, half // 2 * 3] - to_rgb(pale)).max() < 0.005
 
 
 def test_white_letters_on_ink_become_dark_ones_on_what_is_light_then():
