@@ -49,8 +49,8 @@ def compare(
     known = f"{_number(measured)}{unit}"
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
-    elif isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
-        _show_guess(f"{guess!r} is not a number", "", None, by, known, measured)
+    elif refused := _refused(guess, measured):
+        _show_guess(refused, "", None, by, known, measured)
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured)
         reasons = _reasons(because) if isinstance(because, str) else because
@@ -68,16 +68,26 @@ def _show_guess(
     line = "   ".join(filter(None, [f"{head} {said}".strip(), f"{by} {known}", judged]))
 
     def html() -> str:
-        rows = [(head, guess, said), (by, measured, known)]
+        refused = "" if said or head == "no guess" else head
+        rows = [(by, measured, known)] if refused else [(head, guess, said), (by, measured, known)]
         longest = max(abs(measured), abs(guess or 0))
         bars = guess is not None and longest > 0 and guess >= 0 and measured >= 0
         cells = [[escape(name), *([cards.bar(value / longest)] if bars else []), f"<b>{escape(text)}</b>"]
                  for name, value, text in rows]
         told = [cards.paragraph(text) for text in (judged, reason) if text]
         kind = cards.RIGHT if judged in ("exact", "right") else cards.OPEN if not judged else cards.TOLD
-        return cards.card(kind, cards.table(cells), *told)
+        return cards.card(kind, refused and cards.paragraph(refused), cards.table(cells), *told)
 
     cards.show("\n".join(filter(None, [line, reason])), html)
+
+
+def _refused(guess: object, measured: float) -> str:
+    """Return why a guess cannot be taken, "" where it can."""
+    if isinstance(guess, tuple) and guess and all(type(part) is int for part in guess):
+        return f"{guess!r} is not one number, for a comma parts two in Python: write 1.5 for 1,5 and 1500 for 1,500"
+    if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
+        return f"{guess!r} is not a number"
+    return f"{guess:,} is less than nothing, and the answer is not" if guess < 0 <= measured else ""
 
 
 def _reasons(name: str) -> dict[float, str]:

@@ -567,10 +567,10 @@ def test_the_message_of_a_picture_is_text_above_it_and_no_longer_in_it(docs):
     captions = docs("captions")
     ax = canvas.new_axes(None, 2)
     ax.set_title("All is well")
-    title, words, image = captions.pulled_apart(ax.figure)
+    title, words, image, dark = captions.pulled_apart(ax.figure)
     assert title == "All is well" and words.startswith("All is well") and ax.get_title() == "All is well"
     ax.set_title("")
-    assert image == captions.pulled_apart(ax.figure)[2]
+    assert (image, dark) == captions.pulled_apart(ax.figure)[2:] and image != dark
 
 
 # The workflow

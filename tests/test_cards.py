@@ -67,7 +67,7 @@ def test_a_wrong_answer_has_a_card_and_in_a_terminal_its_text(notebook):
     assert words(failed.value.card()) == words(str(failed.value)) == words(failed.value._render_traceback_()[0])
 
 
-@pytest.mark.parametrize(("guess", "bars"), [(4, 2), (6.0, 2), (None, 0), ("<b>", 0), (-1, 0)])
+@pytest.mark.parametrize(("guess", "bars"), [(4, 2), (6.0, 2), (None, 0), ("<b>", 0), (-1, 0), ((1, 5), 0)])
 def test_a_guess_is_a_card_with_the_words_of_the_text(notebook, guess, bars):
     compare(guess, 6.0, "s", because={4.0: "You counted <one> way only."})
     (shown,) = notebook

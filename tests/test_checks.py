@@ -340,7 +340,9 @@ def test_solution_shows_the_source():
         (6144, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (6144.0, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (0, "guess 0 bytes   measured 6,144 bytes   too low"),
-        (-6144, "guess -6,144 bytes   measured 6,144 bytes   too low"),
+        (-3, "-3 is less than nothing, and the answer is not   measured 6,144 bytes"),
+        ((1, 5), "(1, 5) is not one number, for a comma parts two in Python: write 1.5 for 1,5 and 1500 for 1,500"
+                 "   measured 6,144 bytes"),
         (math.nan, "nan is not a number   measured 6,144 bytes"),
         (True, "True is not a number   measured 6,144 bytes"),
         ("many", "'many' is not a number   measured 6,144 bytes"),

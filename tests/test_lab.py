@@ -50,6 +50,7 @@ def test_the_courses_defaults_are_read_before_those_of_the_machine(course):
     defaults = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
     assert first == str(lab.SETTINGS) and second == "/etc/elsewhere"
     assert defaults["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]["markdown"] == "Markdown Preview"
+    assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True  # none is cut
 
 
 def test_root_is_told_what_to_type(course, monkeypatch):

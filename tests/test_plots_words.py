@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import re
 from types import SimpleNamespace
 
 import matplotlib
@@ -42,9 +43,17 @@ def test_in_jupyterlab_a_picture_is_seen_whole_beside_the_list_of_files():
     assert "@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0" in axes().figure._repr_html_()
 
 
-def test_in_jupyterlabs_dark_theme_its_paper_is_grey():
-    shown = axes().figure._repr_html_()
-    assert 'class="course-drawn"' in shown and 'body[data-jp-theme-light="false"] .course-drawn' in shown
+def test_in_jupyterlab_what_is_drawn_in_letters_keeps_its_columns():
+    assert ":is(pre, pre code) { white-space: pre; overflow-x: auto; }" in axes().figure._repr_html_()
+
+
+def test_in_jupyterlabs_dark_theme_its_twin_is_seen_and_has_the_same_words():
+    ax = axes()
+    ax.set_title("title")
+    shown = ax.figure._repr_html_()
+    assert [alt == "title" for alt in re.findall(r'alt="([^"]*)"', shown)] == [True, True]
+    assert 'class="course-drawn course-light"' in shown and 'class="course-drawn course-dark"' in shown
+    assert '[data-jp-theme-light="false"] .course-light { display: none; }' in shown
 
 
 def test_the_image_is_the_one_that_is_given():

@@ -249,6 +249,18 @@ def test_the_widget_draws_the_frame_that_is_wanted():
     assert told["key"] == "5" and told["words"].startswith("5 small") and image.startswith(b"\x89PNG")
 
 
+def test_on_a_dark_page_the_frame_is_drawn_for_it_and_the_first_one_is_there_for_both():
+    pytest.importorskip("anywidget")
+    some = panel(step=(0, 6))
+    data, first = slider_widget.first_frame(some)
+    assert first.image != first.dark and {"src", "dark"} <= set(data["frames"]["3"])
+    widget, sent = slider_widget.widget(some, data), []
+    widget.send = lambda told, buffers: sent.append((told["dark"], buffers[0]))
+    for dark in (False, True):
+        widget._handle_custom_msg({"want": "3", "dark": dark}, [])
+    assert sent == [(False, first.image), (True, first.dark)]
+
+
 def test_a_frame_wanted_ahead_is_drawn_a_step_a_message_and_a_touched_one_comes_between():
     pytest.importorskip("anywidget")
     some = panel(step=(0, 6))
@@ -276,7 +288,7 @@ def test_for_a_book_all_frames_are_in_the_page(shown, monkeypatch):
     (bundle,) = shown
     assert WIDGET not in bundle
     assert set(bundle[sliders.FRAMES]["frames"]) == {"0", "1", "2", "3"}
-    assert bundle["text/html"].count("data:image/png;base64,") == 5  # and the first once more, where scripts are off
+    assert bundle["text/html"].count("data:image/png;base64,") == 9  # light, dark; one where scripts are off
 
 
 def test_a_page_is_not_broken_by_what_a_learner_wrote():
@@ -289,8 +301,8 @@ def test_a_page_is_not_broken_by_what_a_learner_wrote():
 
 def test_the_images_of_a_page_may_be_files():
     data = panel(step=(0, 1)).data()
-    html = slider_widget.player(data, {"0": "a.png", "1": "b.png"})
-    assert "data:image" not in html and html.count("a.png") == 2 and html.count("b.png") == 1
+    html = slider_widget.player(data, {"0": {"src": "a.png", "dark": "c.png"}, "1": {"src": "b.png", "dark": "d.png"}})
+    assert "data:image" not in html and html.count("a.png") == 2 and html.count("b.png") == 1 and "c.png" in html
 
 
 # What the chapters give

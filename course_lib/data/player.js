@@ -3,7 +3,8 @@
 //
 // root: an empty element. data: {controls, start, frames, look}. ask(key): asks whoever draws for one frame, who calls
 // player.got(key, frame), or player.begun() where it was asked for ahead and only a step of it is drawn; absent on a page,
-// which has all its frames. A key is the places of the values: "2,0".
+// which has all its frames. A key is the places of the values: "2,0". A frame is drawn twice, for light pages (src) and for
+// dark ones (dark), which a style sheet tells by --course-night on the body.
 function coursePlayer(root, data, ask) {
   const make = (tag, looks, text) => {
     const made = document.createElement(tag);
@@ -16,6 +17,12 @@ function coursePlayer(root, data, ask) {
   let touched = -1, asked = null, shown = null, playing = null, seen = !ask, wide = 0, high = 0, lines = 0;
   const player = {place: at, ready: false, lastShown: null};
   const keyOf = (places) => places.join(",");
+  const isNight = () => getComputedStyle(document.body).getPropertyValue("--course-night").trim() === "1";
+  let night = isNight();
+  const has = (key) => {
+    const frame = frames.get(key);
+    return Boolean(frame) && Boolean(!ask || frame[night ? "dark" : "src"] || !(frame.src || frame.dark));
+  };
 
   root.classList.add("course-player");
   root.setAttribute("role", "group");
@@ -92,7 +99,7 @@ function coursePlayer(root, data, ask) {
       const beat = () => {
         const next = [...at];
         next[place] += 1;
-        if (frames.has(keyOf(next))) to(next[place]);
+        if (has(keyOf(next))) to(next[place]);
         else need();
         if (at[place] === last) stop();
       };
@@ -132,8 +139,9 @@ function coursePlayer(root, data, ask) {
   }
   function show() {
     const key = keyOf(at), frame = frames.get(key);
-    root.classList.toggle("course-late", !frame);
-    if (!frame) return need();
+    root.classList.toggle("course-late", !has(key));
+    if (!has(key)) need();
+    if (!frame) return;
     const put = (picture) => {
       if (keyOf(at) !== key) return;  // the hand is further on
       box.replaceChildren(...(picture ? [picture] : []));
@@ -145,15 +153,16 @@ function coursePlayer(root, data, ask) {
       player.lastShown = key;
       root.dataset.shown = key;
     };
-    if (!frame.src) return put(null);
+    if (!frame.src && !frame.dark) return put(null);
     const picture = image(key, frame);
     picture.complete && picture.naturalWidth ? put(picture) : picture.decode().then(() => put(picture), () => put(picture));
   }
   function image(key, frame) {
+    const src = (night ? frame.dark : frame.src) || frame.src || frame.dark;
     let picture = images.get(key);
-    if (!picture) {
+    if (picture?.getAttribute("src") !== src) {
       picture = new Image(frame.width, frame.height);
-      Object.assign(picture, {alt: frame.words, src: frame.src, draggable: false});
+      Object.assign(picture, {alt: frame.words, src, draggable: false});
       picture.style.minWidth = Math.min(frame.width, READABLE) + "px";  // on a phone it is scrolled, not read with a lens
       images.set(key, picture);
     }
@@ -169,7 +178,7 @@ function coursePlayer(root, data, ask) {
   // Frames that are not there yet -------------------------------------------------------------------------------------
   function missing() {
     const key = keyOf(at);
-    if (!frames.has(key)) return key;
+    if (!has(key)) return key;
     if (!seen || document.hidden) return null;  // nobody looks: draw nothing ahead
     const reach = Math.max(...data.controls.map((control) => control.texts.length));
     const order = data.controls.map((_, place) => place).sort((a, b) => (b === touched) - (a === touched));
@@ -179,7 +188,7 @@ function coursePlayer(root, data, ask) {
         if (value < 0 || value >= data.controls[place].texts.length || left-- <= 0) continue;
         const other = [...at];
         other[place] = value;
-        if (!frames.has(keyOf(other))) return keyOf(other);
+        if (!has(keyOf(other))) return keyOf(other);
       }
       return null;
     };
@@ -196,7 +205,7 @@ function coursePlayer(root, data, ask) {
   }
   function nearest() {
     const far = (places) => places.reduce((sum, value, place) => sum + Math.abs(value - at[place]), 0);
-    const left = all.filter((places) => !frames.has(keyOf(places)));
+    const left = all.filter((places) => !has(keyOf(places)));
     return left.length ? keyOf(left.reduce((a, b) => (far(b) < far(a) ? b : a))) : null;
   }
   function need() {
@@ -204,7 +213,7 @@ function coursePlayer(root, data, ask) {
     asked = missing();
     player.ready = asked === null;
     root.dataset.ready = String(player.ready);
-    if (asked !== null) ask(asked, asked !== keyOf(at));
+    if (asked !== null) ask(asked, asked !== keyOf(at), night);
   }
   const ahead = need, all = every();
   player.begun = () => { asked = null; need(); };  // a step of a frame that was asked for ahead: the hand may want another
@@ -213,8 +222,8 @@ function coursePlayer(root, data, ask) {
       const [oldest] = frames.keys();
       if (oldest !== shown) { frames.delete(oldest); images.delete(oldest); }
     }
-    frames.set(key, frame);
-    if (frame.src) image(key, frame).decode().catch(() => {});
+    frames.set(key, {...frames.get(key), ...frame});
+    if (frame.src || frame.dark) image(key, frames.get(key)).decode().catch(() => {});
     if (asked === key) asked = null;
     if (key === keyOf(at)) show();
     need();
@@ -224,10 +233,18 @@ function coursePlayer(root, data, ask) {
     document.addEventListener("visibilitychange", need);
   } else {
     root.dataset.ready = "true";
-    const still = () => frames.forEach((frame, key) => frame.src && image(key, frame));
+    const still = () => frames.forEach((frame, key) => (frame.src || frame.dark) && image(key, frame));
     "requestIdleCallback" in window ? requestIdleCallback(still) : setTimeout(still, 500);
   }
-  player.stop = stop;
+  const turned = () => { if (night !== isNight()) { night = !night; show(); need(); } };
+  const watched = new MutationObserver(turned), media = ["(prefers-color-scheme: dark)", "print"].map((one) => matchMedia(one));
+  watched.observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light", "data-theme"]});
+  media.forEach((one) => one.addEventListener("change", turned));
+  player.stop = () => {
+    stop();
+    watched.disconnect();
+    media.forEach((one) => one.removeEventListener("change", turned));
+  };
   tellAll();
   show();
   need();

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -12,23 +11,24 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import FuncFormatter
 
+from course_lib.plots.dark import exchanged
+from course_lib.plots.png_files import png
+
 WIDTH = 8.2  # inches of 100 pixels: with a margin as wide as a notebook cell on a projector of 1280 pixels
-SHARP = 200  # pixels an inch that are drawn; a page shows half as many, so letters stay sharp when it is enlarged
 SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is drawn
 TITLE = 12  # points
 
-# How JupyterLab shows a chapter, brought by a picture. In the dark theme a picture is grey paper with a margin. A
-# negative would be darker still, but there blue and sky change places, yellow turns brown, and what the text
-# calls black is white. Beside the list of files, on a small screen or an enlarged page, a picture is seen whole; on a
-# phone it scrolls. What is in a fold stands to the right of its line. After a fold there is a gap, but none between
-# closed hints. A table without a header has no rule where that would be.
+# How JupyterLab shows a chapter, brought by a picture. In the dark theme its twin is seen, on dark paper in the same
+# colours. Beside the list of files, on a small screen or an enlarged page, a picture is seen whole; on a phone it
+# scrolls. What is in a fold stands to the right of its line. After a fold there is a gap, but none between closed
+# hints. What is drawn in letters keeps its columns. A table without a header has no rule where that would be.
 LOOKS = """<style>
-body[data-jp-theme-light="false"] .course-drawn { filter: brightness(.8); border-radius: 8px; padding: 6px;
-  background: #fff; box-sizing: content-box; max-width: calc(100% - 12px) !important; }
+body:not([data-jp-theme-light="false"]) .course-dark, [data-jp-theme-light="false"] .course-light { display: none; }
 @media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0 !important; } }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details:is([open], :not(:has(+ details))) { margin-bottom: 1em; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details > :not(summary) { margin-left: 1.2em; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details pre { background: var(--jp-layout-color2); padding: .5em .8em; }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon :is(pre, pre code) { white-space: pre; overflow-x: auto; }
 .jp-RenderedMarkdown thead:not(:has(th:not(:empty))) { display: none; }
 </style>"""
 
@@ -118,25 +118,29 @@ class Picture(Figure):
     """A figure that a notebook shows as an image with alternative text."""
 
     def _repr_html_(self) -> str:
-        return as_html(png(self), words_of(self))
+        return as_html(png(self), words_of(self), png(self, dark=True))
 
 
-def png(figure: Figure) -> bytes:
-    """Return a figure as a PNG file of SHARP pixels an inch."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=SHARP, bbox_inches="tight")
-    return buffer.getvalue()
-
-
-def as_html(image: bytes, words: str) -> str:
-    """Return a PNG image at half of its pixels, with its alternative text.
+def as_html(image: bytes, words: str, dark: bytes = b"") -> str:
+    """Return a PNG image at half of its pixels, with its alternative text; `dark` takes its place on a dark page.
 
     It shrinks with the page as long as its letters can be read; on a phone its output scrolls sideways, see LOOKS.
     """
     width = int.from_bytes(image[16:20], "big") // 2  # of the file's header
     looks = f'width="{width}" style="max-width: 100%; min-width: {min(width, READABLE)}px"'
-    source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-    return f'<img alt="{html.escape(words)}" {looks} class="course-drawn" src="{source}">{LOOKS}'
+    kind = "course-drawn course-light" if dark else "course-drawn"
+    light = f'<img alt="{html.escape(words)}" {looks} class="{kind}" src="{embedded(image)}">'
+    if not dark:
+        return light + LOOKS
+    # The slides are light: they look for `alt` before `src`, and pass this one by.
+    other = html.escape(exchanged(words))
+    night = f'<img class="course-drawn course-dark" src="{embedded(dark)}" {looks} alt="{other}">'
+    return light + night + LOOKS
+
+
+def embedded(image: bytes) -> str:
+    """Return a PNG image as an address, "" where there is none."""
+    return f"data:image/png;base64,{base64.b64encode(image).decode()}" if image else ""
 
 
 def say(ax: Axes, words: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gc
 import io
@@ -14,12 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
 
-from course_lib.plots.canvas import SHARP, words_of
+from course_lib.plots.canvas import embedded, words_of
+from course_lib.plots.png_files import drawn, in_few_colours
 
 FEW = 24  # frames of which all keep the same axes, unless the chapter says otherwise
 
@@ -60,10 +57,13 @@ class Frame:
     words: str = ""
     said: str = ""
     failed: str = ""
+    dark: bytes = b""
+    """The picture drawn for a dark page."""
 
     def told(self) -> dict[str, Any]:
-        """Return all but the image as plain data; a page shows half as many pixels as there are."""
-        width, height = (int.from_bytes(self.image[place : place + 4], "big") // 2 for place in (16, 20))
+        """Return all but the images as plain data; a page shows half as many pixels as there are."""
+        image = self.image or self.dark
+        width, height = (int.from_bytes(image[place : place + 4], "big") // 2 for place in (16, 20))
         return {"words": self.words, "said": self.said, "failed": self.failed, "width": width, "height": height}
 
 
@@ -107,18 +107,26 @@ class Panel:
             except StopIteration as end:
                 return end.value
 
-    def drawing(self, key: Key, strict: bool = False) -> Generator[None, None, Frame]:
-        """Draw one frame in three steps of about the same length, so that something more urgent can come between."""
+    def drawing(
+        self, key: Key, strict: bool = False, dark: Sequence[bool] = (False, True)
+    ) -> Generator[None, None, Frame]:  # fmt: skip
+        """Draw one frame, for a light page, a dark one or both.
+
+        It is done in steps of about the same length, so that something more urgent can come between.
+        """
         try:
             with _only_new_rubbish():
                 figure, said = self._figure(key)
             if figure is None:
                 return Frame(said=said)
-            yield
-            with _only_new_rubbish():
-                drawn = _drawn(figure)
-            yield
-            return Frame(_png(drawn), words_of(figure), said)
+            images = {}
+            for night in dark:
+                yield
+                with _only_new_rubbish():
+                    image = drawn(figure, night)
+                yield
+                images[night] = in_few_colours(image)
+            return Frame(images.get(False, b""), words_of(figure), said, dark=images.get(True, b""))
         except Exception as error:
             if strict:
                 raise
@@ -229,9 +237,8 @@ def as_text(values: dict[str, Any]) -> str:
 
 
 def as_data(frame: Frame) -> dict[str, Any]:
-    """Return a frame as plain data, its image inside."""
-    inside = f"data:image/png;base64,{base64.b64encode(frame.image).decode()}" if frame.image else ""
-    return frame.told() | {"src": inside}
+    """Return a frame as plain data, its images inside."""
+    return frame.told() | {"src": embedded(frame.image), "dark": embedded(frame.dark)}
 
 
 def _name(key: Key) -> str:
@@ -279,37 +286,3 @@ def _only_new_rubbish() -> Iterator[None]:
     finally:
         if ours:
             gc.unfreeze()
-
-
-def _drawn(figure: Figure) -> Image.Image:
-    """Return a figure as an image, as large as it is, whatever stands in it: frames must not jump."""
-    if figure.get_layout_engine() is not None:  # all that it holds is inside it
-        figure.set_dpi(SHARP)
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        return Image.fromarray(np.asarray(canvas.buffer_rgba()))
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=SHARP, bbox_inches="tight")
-    return Image.open(buffer).convert("RGBA")
-
-
-def _png(drawn: Image.Image) -> bytes:
-    """Return a PNG file in 256 colours, of which pictures need fewer: a third of the bytes, and sooner written."""
-    small = io.BytesIO()
-    white = Image.new("RGB", drawn.size, "white")
-    white.paste(drawn, mask=drawn.getchannel("A"))
-    few = white.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    few.putpalette(_exact(few, white))
-    few.save(small, format="png", dpi=(SHARP, SHARP))
-    return small.getvalue()
-
-
-def _exact(few: Image.Image, many: Image.Image) -> list[int]:
-    """Return the palette of `few` with the commonest colour of each entry in place of their mean: white stays white."""
-    places = np.asarray(few)[::4, ::4].ravel().astype(np.int64)
-    seen = np.asarray(many)[::4, ::4].reshape(-1, 3).astype(np.int64)
-    pairs, counts = np.unique(places * 2**24 + seen @ [2**16, 2**8, 1], return_counts=True)
-    pairs = pairs[np.argsort(counts)]  # of one place the commonest comes last, and stays
-    palette = np.array(few.getpalette()).reshape(-1, 3)
-    palette[pairs >> 24] = np.stack([pairs >> 16 & 255, pairs >> 8 & 255, pairs & 255], axis=1)
-    return palette.ravel().tolist()

@@ -19,12 +19,13 @@ export default {
   render({model, el}) {
     const data = players.get(model) || structuredClone(model.get("data"));
     players.set(model, data);
-    const player = coursePlayer(el, data, (key, ahead) => model.send({want: key, ahead}));
+    const player = coursePlayer(el, data, (key, ahead, dark) => model.send({want: key, ahead, dark}));
     const got = (told, buffers) => {
-      const {key, ...frame} = told;
+      const {key, dark, ...frame} = told;
       if (frame.begun) return player.begun();
-      if (buffers.length) frame.src = URL.createObjectURL(new Blob([buffers[0]], {type: "image/png"}));
-      data.frames[key] = frame;
+      const kind = dark ? "dark" : "src";
+      if (buffers.length) frame[kind] = URL.createObjectURL(new Blob([buffers[0]], {type: "image/png"}));
+      data.frames[key] = {...data.frames[key], ...frame};
       player.got(key, frame);
     };
     model.on("msg:custom", got);
@@ -60,19 +61,20 @@ def widget(panel: Panel, data: dict[str, Any]) -> Any:
         _esm, _css = script() + WIDGET, looks()
         data = traitlets.Dict().tag(sync=True)
 
-    begun: dict[str, Any] = {}
+    begun: dict[tuple[str, bool], Any] = {}
 
     def wanted(shown: Any, message: dict[str, Any], _: list) -> None:
-        key = message["want"]
-        drawing = begun.pop(key, None) or panel.drawing(tuple(map(int, key.split(","))))
+        key, dark = message["want"], bool(message.get("dark"))
+        drawing = begun.pop((key, dark), None) or panel.drawing(tuple(map(int, key.split(","))), dark=[dark])
         try:
             next(drawing)
             while not message.get("ahead"):
                 next(drawing)
         except StopIteration as end:
-            shown.send({"key": key, **end.value.told()}, [end.value.image] if end.value.image else [])
+            image = end.value.dark if dark else end.value.image
+            shown.send({"key": key, "dark": dark, **end.value.told()}, [image] if image else [])
         else:
-            begun[key] = drawing
+            begun[key, dark] = drawing
             while len(begun) > BEGUN:
                 begun.pop(next(iter(begun)))
             shown.send({"key": key, "begun": True})
@@ -88,14 +90,14 @@ def page(panel: Panel) -> tuple[str, dict[str, Any]]:
     return player(data), data
 
 
-def player(data: dict[str, Any], files: dict[str, str] | None = None) -> str:
+def player(data: dict[str, Any], files: dict[str, dict[str, str]] | None = None) -> str:
     """Return HTML that plays the frames in `data`, as Panel.data returns it; without scripts it shows the first one.
 
-    `files` has the address of each frame by its key, where the images are not to stand in the page itself.
+    `files` has the addresses of each frame by its key, for "src" and "dark", where the images are not to stand in the
+    page itself.
     """
     if files:
-        frames = {key: frame | {"src": files[key]} for key, frame in data["frames"].items()}
-        data = data | {"frames": frames}
+        data = data | {"frames": {key: frame | files[key] for key, frame in data["frames"].items()}}
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # which cannot end the script
     name = "course-" + hashlib.sha256(text.encode()).hexdigest()[:12]
     first = data["frames"][",".join(map(str, data["start"]))]

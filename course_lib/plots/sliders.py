@@ -46,7 +46,8 @@ def bundle(panel: Panel, most: int = 0) -> dict[str, Any]:
     values = as_text(panel.values(panel.start))
     forms: dict[str, Any] = {"text/plain": "\n".join(filter(None, [values, first.said])) if first.image else first.said}
     if first.image:
-        forms |= {"image/png": base64.b64encode(first.image).decode(), "text/html": as_html(first.image, first.words)}
+        forms |= {"image/png": base64.b64encode(first.image).decode()}
+        forms |= {"text/html": as_html(first.image, first.words, first.dark)}
     if most:
         forms["text/html"], forms[FRAMES] = slider_widget.page(panel.thinned(most))
     elif (made := slider_widget.widget(panel, data)) is not None:

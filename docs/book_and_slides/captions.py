@@ -30,9 +30,9 @@ def install() -> None:
 
 def figure_html(figure: Figure) -> str:
     """Return a figure as HTML: its message as a caption, and the image with alternative text."""
-    title, words, image = pulled_apart(figure)
+    title, words, image, dark = pulled_apart(figure)
     caption = f"<figcaption>{html.escape(title)}</figcaption>" if title else ""
-    return f'<figure class="picture">{caption}{canvas.as_html(image, words)}</figure>'
+    return f'<figure class="picture">{caption}{canvas.as_html(image, words, dark)}</figure>'
 
 
 def lower(figure: Figure, include=None, exclude=None) -> dict[str, str]:
@@ -72,8 +72,8 @@ def touching(texts: list) -> set:
     return {(one, other) for (one, a), (other, b) in combinations(texts, 2) if a.overlaps(b)}
 
 
-def pulled_apart(figure: Figure) -> tuple[str, str, bytes]:
-    """Return a figure's message, the figure in words, and its image; the message is then not in the image."""
+def pulled_apart(figure: Figure) -> tuple[str, str, bytes, bytes]:
+    """Return a figure's message, the figure in words, and its light and dark images, without the message."""
     words = canvas.words_of(figure)
     seen = [ax for ax in figure.axes if ax.get_visible()]
     if figure.get_suptitle():
@@ -85,9 +85,9 @@ def pulled_apart(figure: Figure) -> tuple[str, str, bytes]:
         titles = []
     said = [title.get_text() for title in titles]
     if len(said) != 1 or "$" in said[0]:
-        return "", words, canvas.png(figure)
+        return "", words, canvas.png(figure), canvas.png(figure, dark=True)
     titles[0].set_text("")
     try:
-        return " ".join(said[0].split()), words, canvas.png(figure)
+        return " ".join(said[0].split()), words, canvas.png(figure), canvas.png(figure, dark=True)
     finally:
         titles[0].set_text(said[0])

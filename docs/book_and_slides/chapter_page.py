@@ -382,8 +382,11 @@ def size(png: bytes) -> tuple[int, int]:
 
 def panel(drawn: dict, book: Book) -> str:
     """Return a picture under controls, as the notebook shows it, its frames kept as files."""
-    images = {key: frame["src"].partition(",")[2] for key, frame in drawn["frames"].items()}
-    return player(drawn, {key: book.keep(base64.b64decode(png)) if png else "" for key, png in images.items()})
+    def kept(address: str) -> str:
+        return book.keep(base64.b64decode(address.partition(",")[2])) if address else ""
+
+    return player(drawn, {key: {kind: kept(frame.get(kind, "")) for kind in ("src", "dark")}
+                          for key, frame in drawn["frames"].items()})  # fmt: skip
 
 
 def unguessed(said: str) -> str:

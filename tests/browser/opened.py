@@ -39,7 +39,8 @@ SMALL = """root => {
     }
     for (const image of root.querySelectorAll("img")) {
         const size = 10 / 72 * 200 * image.clientWidth / image.naturalWidth;
-        if (image.naturalWidth > 1000 && size < 11.95) small.push(`${size.toFixed(1)} in ${image.alt.slice(0, 40)}`);
+        const seen = image.clientWidth && image.naturalWidth > 1000;  // its twin for the other theme is not
+        if (seen && size < 11.95) small.push(`${size.toFixed(1)} in ${image.alt.slice(0, 40)}`);
     }
     return small;
 }"""
@@ -101,7 +102,7 @@ class Opened:
 
     def pictures(self, name: str) -> list[dict]:
         """Return the pictures below a cell, once they are loaded: their alt text, drawn width and own width."""
-        images = self.find(name).locator(".jp-OutputArea-output img")
+        images = self.find(name).locator(".jp-OutputArea-output img:visible")  # each has a twin for the other theme
         images.first.wait_for()
         self.page.wait_for_function(
             "id => [...document.querySelectorAll(`[data-course='${id}'] .jp-OutputArea-output img`)]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -11,8 +12,10 @@ from statistics import median
 
 import pytest
 from opened import PROJECTOR, RUN_SECONDS, SEEN, SMALL, Opened, data, outputs, plain
+from PIL import Image
 
-from course_lib.plots.canvas import SHARP, SMALLEST
+from course_lib.plots.canvas import SMALLEST
+from course_lib.plots.png_files import SHARP
 from exercises_tests.tools.chapters import chapters, solutions, solved, tags
 from exercises_tests.tools.copies import write
 
@@ -257,14 +260,21 @@ def test_the_picture_follows_the_hand_and_nothing_below_it_moves(ring):
     assert len(follow(ring, "ring_picture")["step"]["followed after ms"]) == 8  # and back to where it started
 
 
-@pytest.mark.parametrize(("name", "drawn"), [("crossover", ".course-drawn"), ("ring_picture", ".course-picture")])
-def test_the_paper_of_a_picture_is_grey_in_the_dark_theme_only(ring, name, drawn):
+@pytest.mark.parametrize("name", ["crossover", "ring_picture"])
+def test_in_the_dark_theme_a_picture_has_dark_paper_and_the_same_colours(ring, name):
     seen = {}
     for theme, title in THEMES.items():
         ring.theme(title)
-        seen[theme] = ring.find(name).locator(drawn).first.evaluate("node => getComputedStyle(node).filter")
+        picture = ring.find(name).locator(".jp-Cell-outputWrapper img:visible")
+        assert picture.count() == 1
+        ring.page.wait_for_function("name => !document.querySelector(`[data-course='${name}'] .course-late`)", arg=name)
+        ring.page.wait_for_timeout(300)
+        shown = Image.open(io.BytesIO(picture.screenshot())).convert("RGB")
+        counts = sorted(shown.getcolors(1 << 24), reverse=True)
+        seen[theme] = [colour for _, colour in counts if max(colour) - min(colour) > 60][0], counts[0][1]
     ring.theme(THEMES["light"])
-    assert seen == {"light": "none", "dark": "brightness(0.8)"}
+    assert seen["light"][0] == seen["dark"][0]
+    assert seen["light"][1] == (255, 255, 255) and seen["dark"][1] == (17, 17, 17)
 
 
 def test_steps_play_by_themselves_and_stop_at_the_end(ring):
@@ -305,6 +315,25 @@ def test_no_letter_of_a_result_or_a_picture_is_small_on_a_phone(ring):
             shown = ring.find(name).locator(".jp-Cell-outputWrapper")
             ring.page.wait_for_timeout(300)
             assert shown.evaluate(SMALL) == [], name
+    finally:
+        ring.screen(*PROJECTOR.values())
+        ring.sidebar(True)
+
+
+@pytest.mark.parametrize("screen", ["1024", "phone"])
+def test_on_a_narrow_screen_names_and_scores_stay_inside_their_card_and_on_their_lines(ring, screen):
+    try:
+        ring.screen(*SCREENS[screen])
+        ring.sidebar(screen != "phone")
+        ring.page.wait_for_timeout(1000)
+        rows = ring.find("how_far").locator(".course-card:has(.course-bar) tr")
+        told = rows.evaluate_all("""all => all.map(row => {
+            const cells = [...row.children].filter(one => one.checkVisibility());
+            const right = Math.max(...cells.map(one => one.getBoundingClientRect().right));
+            const high = Math.max(...cells.map(one => one.getBoundingClientRect().height));
+            return [right - row.closest(".course-card").getBoundingClientRect().right, high];
+        })""")
+        assert told and max(over for over, _ in told) <= 0 and max(high for _, high in told) < 36
     finally:
         ring.screen(*PROJECTOR.values())
         ring.sidebar(True)
