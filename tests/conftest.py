@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 os.environ["COURSE_PROGRESS"] = "off"
+os.environ["COURSE_DARK"] = "off"  # each picture once; test_plots_dark.py draws the twins
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers on two cores: more threads wait for each other, and spin
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background

@@ -47,7 +47,8 @@ def test_in_jupyterlab_what_is_drawn_in_letters_keeps_its_columns():
     assert ":is(pre, pre code) { white-space: pre; overflow-x: auto; }" in axes().figure._repr_html_()
 
 
-def test_in_jupyterlabs_dark_theme_its_twin_is_seen_and_has_the_same_words():
+def test_in_jupyterlabs_dark_theme_its_twin_is_seen_and_has_the_same_words(monkeypatch):
+    monkeypatch.setenv("COURSE_DARK", "on")
     ax = axes()
     ax.set_title("title")
     shown = ax.figure._repr_html_()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -115,10 +116,14 @@ def arrow(
 
 
 class Picture(Figure):
-    """A figure that a notebook shows as an image with alternative text."""
+    """A figure that a notebook shows as an image with alternative text.
+
+    COURSE_DARK=off leaves out its twin for dark pages, which takes as long again: for who runs chapters unseen.
+    """
 
     def _repr_html_(self) -> str:
-        return as_html(png(self), words_of(self), png(self, dark=True))
+        twin = b"" if os.environ.get("COURSE_DARK") == "off" else png(self, dark=True)
+        return as_html(png(self), words_of(self), twin)
 
 
 def as_html(image: bytes, words: str, dark: bytes = b"") -> str:
