@@ -17,6 +17,8 @@ from hypothesis import settings
 os.environ["COURSE_PROGRESS"] = "off"
 os.environ["COURSE_DARK"] = "off"  # each picture once; test_plots_dark.py draws the twins
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each kernel, rank and judge compiles the whole course again
+sys.dont_write_bytecode = False
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers on two cores: more threads wait for each other, and spin
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)

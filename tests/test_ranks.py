@@ -874,3 +874,19 @@ def test_submodules_that_a_function_reaches_are_those_that_cloudpickle_finds(fun
     found = {module.__name__ for module in packing.submodules(function.__code__, values)}
     assert found == {module.__name__ for module in theirs._find_imported_submodules(function.__code__, values)}
     assert function is not functional or "torch.nn.functional" in found
+
+
+def trains(dist):
+    weight = torch.nn.Parameter(torch.ones(1))
+    torch.optim.SGD([weight]).step()
+
+
+def test_what_training_needs_is_imported_before_the_ranks_are_forked_and_asked_for_once(monkeypatch):
+    asked, one = [], launcher.Launcher()
+    monkeypatch.setattr(one, "_ask", asked.append)
+    for fn, known in ((total, 0), (trains, 1), (trains, 1)):
+        one._foresee({"call": packing.pack_call(fn, ())})
+        assert asked == [{"import": ["torch._dynamo"]}] * known
+    one._foreseen = False
+    one._foresee({"calls": [packing.pack_call(trains, ())], "call": None})
+    assert len(asked) == 2

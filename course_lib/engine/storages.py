@@ -41,12 +41,12 @@ def storages_of(*things: Any) -> dict[int, int]:
     seen: set[int] = set()
 
     def visit(thing: Any) -> None:
-        if id(thing) in seen:
+        if isinstance(thing, (int, float)) or id(thing) in seen:
             return
         seen.add(id(thing))
         if isinstance(thing, torch.Tensor):
             mine = getattr(thing, "_local_tensor", thing)  # a DTensor's own storage is one in name only
-            if mine.layout is torch.strided and mine.device.type != "meta":
+            if mine.layout is torch.strided and not mine.is_meta:
                 storage = mine.untyped_storage()
                 storages[storage._cdata] = storage.nbytes()
             if thing.is_leaf and thing.grad is not None:
@@ -88,15 +88,17 @@ class Alive(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for tensor in () if self._away else tree_leaves(out):
-            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and tensor.device.type != "meta":
+            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_meta:
                 watched = Watched(tensor)
                 self._seen.setdefault(watched.number, watched)
         return out
 
     def bytes(self, *things: Any) -> int:
         """Return the bytes that are alive now, together with those of `things` (as in `bytes_held`), each once."""
-        self._seen = {number: watched for number, watched in self._seen.items() if watched.nbytes is not None}
-        alive = {number: watched.nbytes for number, watched in self._seen.items()}
+        sizes = {number: watched.nbytes for number, watched in self._seen.items()}
+        alive = {number: size for number, size in sizes.items() if size is not None}
+        if len(alive) < len(sizes):
+            self._seen = {number: self._seen[number] for number in alive}
         return sum((alive | storages_of(*things)).values())
 
 

@@ -19,7 +19,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from course_lib import Cluster, Results, bytes_held, run, text, work
+from course_lib import Cluster, Event, bytes_held, run, text, work
+from course_lib.engine import current
 from course_lib.gpt import next_token_loss
 from course_lib.models import TINY_GPT
 from course_lib.results import duration
@@ -116,11 +117,14 @@ def _is_weight(tensor: torch.Tensor) -> bool:
 
 
 def train_a_little(dist: Any, strategy: Callable, steps: int, shape: tuple[int, int]) -> dict[str, Any]:
-    """On one rank: set up a strategy, train `steps` steps, and tell what the rank holds."""
+    """On one rank: set up a strategy, train `steps` steps, and tell what it holds, and when the first step was over."""
     saved = Saved()
     with Computing(), saved.hooks:
         step, module, optimizer, *gradients = strategy(dist, new_model())
-        losses = [step(*text.batch(number, *shape)) for number in range(steps)]
+        losses, ends = [], []
+        for number in range(steps):
+            losses.append(step(*text.batch(number, *shape)))
+            ends.append(current.rank().now())
     parameters = list(module.parameters())
     return {
         "weights": bytes_held([parameter.detach() for parameter in parameters]),
@@ -128,6 +132,7 @@ def train_a_little(dist: Any, strategy: Callable, steps: int, shape: tuple[int, 
         "optimizer": bytes_held(optimizer),
         "activations": saved.most,
         "losses": [None if loss is None else float(loss) for loss in losses],
+        "first": ends[0],
     }
 
 
@@ -136,18 +141,18 @@ def measure(
 ) -> Row:
     """Return the row of a strategy on `ranks` simulated ranks of one of the CLUSTERS.
 
-    Setting up is left out: what three steps cost and one does not, halved, is the cost of a step.
+    Setting up is left out: what comes after the first of three steps, halved, is the cost of a step.
     """
     on, tokens = CLUSTERS[cluster], batch * length
-    one, three = (run(train_a_little, strategy, steps, (batch, length), ranks=ranks, on=on) for steps in (1, STEPS))
+    trace = run(train_a_little, strategy, STEPS, (batch, length), ranks=ranks, on=on)
     more = STEPS - 1
-    seconds = (three.seconds - one.seconds) / more
-    spent = [_spent(trace) for trace in (one, three)]
-    computing, communicating = ((after - before) / more / ranks for before, after in zip(*spent, strict=True))
-    held = {part: max(rank[part] for rank in three) for part in ("weights", "gradients", "optimizer", "activations")}
-    sent = max(after - before for before, after in zip(one.bytes_sent, three.bytes_sent, strict=True))
-    calls = max(len(after) - len(before) for before, after in zip(one.collectives, three.collectives, strict=True))
-    losses = [rank["losses"][-1] for rank in three if rank["losses"][-1] is not None]
+    seconds = (trace.seconds - max(rank["first"] for rank in trace)) / more
+    later = [[event for event in trace.of(rank) if event.posted >= told["first"]] for rank, told in enumerate(trace)]
+    computing, communicating = (spent / more / ranks for spent in _spent(later))
+    held = {part: max(rank[part] for rank in trace) for part in ("weights", "gradients", "optimizer", "activations")}
+    sent = max(sum(event.sent for event in events) for events in later)
+    calls = max(sum(event.charged for event in events) for events in later)
+    losses = [rank["losses"][-1] for rank in trace if rank["losses"][-1] is not None]
     return Row(
         name, cluster, ranks, **held, sent=sent // more, collectives_per_layer=calls / more / TINY_GPT.layers,
         seconds=seconds, tokens_per_second=tokens / seconds, communicating=communicating / seconds,
@@ -155,12 +160,12 @@ def measure(
     )  # fmt: skip
 
 
-def _spent(trace: Results) -> tuple[float, float]:
+def _spent(ranks: Iterable[list[Event]]) -> tuple[float, float]:
     """Return the seconds of all ranks in which they compute, and in which messages of theirs are on the way."""
     computing = communicating = 0.0
-    for rank in range(len(trace)):
+    for events in ranks:
         reach = 0.0
-        for event in trace.of(rank):
+        for event in events:
             if event.kind == "work":
                 computing += event.end - event.start
             elif event.end > reach:

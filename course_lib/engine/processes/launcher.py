@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -34,6 +35,9 @@ if os.path.exists("/sys/kernel/mm/transparent_hugepage"):
     # torch's own switch: memory of new tensors comes 2 MiB at a time, not 4 KiB, so a fresh buffer costs fewer page
     # faults. It buys a quarter: a ring of 64 MiB on 2 ranks moves 1.12 to 1.20 GB/s, without it 0.90 (make bench).
     ENVIRON["THP_MEM_ALLOC_ENABLE"] = "1"
+TRAINS = re.compile(rb"train|optim|DistributedDataParallel|fully_shard")
+"""What the code of a call names when torch will import torch._dynamo: over 1 s of processor time, on every rank."""
+MOST_NAMES = 100_000  # bytes at the beginning of a call, in which its code is: tensors come after it
 
 
 class Launcher:
@@ -55,6 +59,8 @@ class Launcher:
         self._owner = 0
         self._ready = False
         self._heard = b""
+        self._foreseen = False
+        """Whether this fork server was asked to import what training needs."""
         self._runs = 0
         self._sharing = 0
         """Depth of nested `sharing` blocks."""
@@ -88,7 +94,8 @@ class Launcher:
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
-        self._control, self._owner, self._ready, self._heard = ours, os.getpid(), False, b""
+        self._control, self._owner, self._heard = ours, os.getpid(), b""
+        self._ready = self._foreseen = False
 
     def command(self, fd: str) -> list[str]:
         """Return the command that starts the fork server; it reads its requests from descriptor `fd`."""
@@ -164,6 +171,8 @@ class Launcher:
             self._start(interrupts)  # first: a new fork server knows nothing of a process that an earlier one has kept
             if self._kept and jobs[0].get("shared"):
                 children, self._kept = [self._kept.renewed()], None
+            else:
+                self._foresee(jobs[0])
             self._runs += 1
             if meet:
                 port = self._listen(len(jobs))
@@ -225,6 +234,13 @@ class Launcher:
         if wanted:
             with contextlib.suppress(Unavailable):
                 self._ask({"import": wanted})
+
+    def _foresee(self, job: dict[str, Any]) -> None:
+        """Before ranks that will train are forked, have the fork server import what each of them would import."""
+        call = job.get("call") or job.get("calls", [b""])[0]
+        if not self._foreseen and TRAINS.search(call, 0, MOST_NAMES):
+            self._foreseen = True
+            self._ask({"import": ["torch._dynamo"]})
 
     def _listen(self, ranks: int) -> int:
         self._ask({"listen": ranks})
