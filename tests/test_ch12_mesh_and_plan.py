@@ -105,6 +105,7 @@ def test_what_each_bet_costs():
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 197], [322, 282, 0, 260]]
     alone = [at for at in found.fitting if at.layout.cp == 1]
     assert alone[0].layout == META  # "the fastest of all that fit"
+    assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("all 61 before it have some")
     assert [at.layout.cp for at in found.fitting[:2]] == [8, 8]
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
@@ -138,6 +139,10 @@ def test_what_the_formula_leaves_out():
     assert metas[1].layout.cp == 16 and {run.recipe.dtype for _, run, _ in others} == {"fp8"}
     nearest = {run.layout.tp: one for one, run, _ in late if run.sequence == 8192 and run.shape.name.endswith("405B")}
     assert {tp: round(100 * one) for tp, one in nearest.items()} == {8: 114, 4: 109}
+    assert all(run.recipe.overlap_tp for _, run, _ in late if run.shape.name.endswith("405B") and run.sequence == 8192)
+    hidden = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).seconds
+              for one in (META, HALFWAY, BOLD)]  # fmt: skip
+    assert [round(100 * (hidden[0] / one - 1)) for one in hidden[1:]] == [3, 2] and shown("by 3 and 2 %")
     assert shown("with 8 tensor ranks on H100s and with 4 on B200s, and it took 14 % and 9 % longer than predicted")
     assert {run.node.name for _, run, _ in late if run.sequence > 8192} == {"DGX H100", "H100 HBM2e"}
 
@@ -173,7 +178,7 @@ def test_recomputing_makes_it_fit_and_takes_longer():
     room, step = (f(LLAMA, layout, *more) for f, more in ((planning.layout_memory, (2048, 8192)),
                                                           (planning.step_seconds, (DGX_H100, 2048, 8192))))  # fmt: skip
     assert (round(room.total / 1e9, 1), round(step.seconds, 2)) == (57.5, 7.97)
-    assert shown("Then 2 pipeline ranks of 8 tensor ranks fit into 57.5 GB, but a step takes 7.97 s")
+    assert shown("fit into 57.5 GB, but even with 63 chunks a step takes 7.97 s")
 
 
 def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens():
