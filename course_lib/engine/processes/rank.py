@@ -85,6 +85,8 @@ def _settle(job: dict[str, Any]) -> None:
 
 def _real(job: dict[str, Any], port: int | None, packs: Any) -> Outcome:
     rank, ranks, backend = job["rank"], job["ranks"], job["backend"]
+    if hasattr(os, "sched_setscheduler"):  # whom a message wakes pushes nobody aside: an all-reduce costs half
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     try:
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), COURSE_RANK=str(rank))
         os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
