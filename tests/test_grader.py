@@ -68,7 +68,7 @@ UNUSUAL["what acts, when it is called"] = "from course_lib.notebook import compa
 )
 WHY_NOT = sandbox.why_not(str(Path(grader.__file__).parents[2]))
 needs_sandbox = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-SECONDS = 4  # that one run may take; a right answer needs a small part of one, also on a busy machine
+SECONDS = 6  # that one run may take; a right answer needs a small part of one, also on a busy machine
 FILES = {
     "a chapter that is a list": json.dumps(
         {"cells": [], "metadata": {"course": {"chapter": []}}, "nbformat": 4, "nbformat_minor": 5}
