@@ -62,15 +62,14 @@ def rail_protocol(node: Node, nodes: int, name: str) -> Protocol:
     """Return what a ring on a rail pays by a protocol: seconds of a start and of a step, and bytes/s of a port.
 
     A rail has one GPU of each of `nodes` nodes. `name`: "LL" or "LL128" (for Simple, NCCL's latency depends on the
-    size). A step costs more here than in a ring through all GPUs, which mostly stays inside the nodes. Raises
-    ValueError for another name, and for what is no whole number of nodes.
+    size). A step costs more here than in a ring through all GPUs: with one GPU in a node, NCCL takes its latencies as
+    fully exposed. Raises ValueError for another name, and for what is no whole number of nodes.
     """
     check_whole(nodes=nodes)
     check_choice("name", name, ("LL", "LL128"))
     place = PROTOCOLS.index(name)
-    port = _bus(node, max(nodes, 2), 1)
-    bandwidth = (min(_ll_at_most(node, max(nodes, 2)), port / 2), 0.92 * port)[place]
-    return Protocol(name, BETWEEN["Tree"][place] / 1e6, bandwidth * 1e9, START["Ring"][place] / 1e6)
+    port = _ring_bus(node, max(nodes, 2), 1, place)  # also of a rail that has a single GPU yet
+    return Protocol(name, BETWEEN["Tree"][place] / 1e6, port * 1e9, START["Ring"][place] / 1e6)
 
 
 def _generation(node: Node) -> int:
@@ -94,11 +93,15 @@ def _ll_at_most(node: Node, nodes: int) -> float:
     return LL_INSIDE[_generation(node)] if nodes == 1 else LL_BETWEEN[CPU.get(node.name, "Intel")][nodes > 2]
 
 
+def _ring_bus(node: Node, nodes: int, per_node: int, place: int) -> float:
+    bus = _bus(node, nodes, per_node)
+    return (min(_ll_at_most(node, nodes), bus / 2), 0.92 * bus, bus)[place]
+
+
 def _ring(node: Node, nodes: int, per_node: int, size: float, kind: str, place: int) -> float:
     ranks, both = nodes * per_node, 2 if kind == "all_reduce" else 1
     steps, crossing = both * (ranks - 1), both * (nodes - 1) if nodes > 1 else 0
-    bus = _bus(node, nodes, per_node)
-    bus = (min(_ll_at_most(node, nodes), bus / 2), 0.92 * bus, bus)[place]
+    bus = _ring_bus(node, nodes, per_node, place)
     overhead = OVERHEAD[CPU.get(node.name, "Intel")] * (3 if PROTOCOLS[place] == "Simple" else 1) if nodes > 1 else 0.0
     between = BETWEEN["Tree" if per_node == 1 else "Ring"][place]
     latency = START["Ring"][place]

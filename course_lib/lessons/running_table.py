@@ -121,10 +121,9 @@ def train_a_little(dist: Any, strategy: Callable, steps: int, shape: tuple[int, 
     saved = Saved()
     with Computing(), saved.hooks:
         step, module, optimizer, *gradients = strategy(dist, new_model())
-        losses, ends = [], []
-        for number in range(steps):
-            losses.append(step(*text.batch(number, *shape)))
-            ends.append(current.rank().now())
+        losses = [step(*text.batch(0, *shape))]
+        first = current.rank().now()
+        losses += [step(*text.batch(number, *shape)) for number in range(1, steps)]
     parameters = list(module.parameters())
     return {
         "weights": bytes_held([parameter.detach() for parameter in parameters]),
@@ -132,7 +131,7 @@ def train_a_little(dist: Any, strategy: Callable, steps: int, shape: tuple[int, 
         "optimizer": bytes_held(optimizer),
         "activations": saved.most,
         "losses": [None if loss is None else float(loss) for loss in losses],
-        "first": ends[0],
+        "first": first,
     }
 
 
