@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib
 import pytest
+from matplotlib.colors import same_color
 from matplotlib.patches import Rectangle
 
 matplotlib.use("Agg")
@@ -11,7 +12,7 @@ matplotlib.use("Agg")
 from legible import assert_legible
 
 from course_lib import plots
-from course_lib.costs import protocol_changes
+from course_lib.costs import nccl, protocol_changes
 from course_lib.hardware import DGX_A100, DGX_H100, H100
 from course_lib.measured import all_reduce_dgx, all_reduce_h100
 from course_lib.plots import words_of
@@ -31,12 +32,15 @@ DRAWN = {
     "rails": plots.rails,
     "rings_and_ports": plots.rings_and_ports,
     "switch_adds": plots.switch_adds,
+    "flags_beside_data": plots.flags_beside_data,
     "protocol_flags": plots.protocol_flags,
     "protocol_lines": lambda: plots.protocol_lines(MEASURED),
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
     "times_between_nodes": lambda: plots.times_between_nodes(TIMES),
     "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
+    "rates_below_ports, limits": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True),
+    "walk_round_nodes": plots.walk_round_nodes,
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
     "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.53, "H100s; Llama-3-8B"),
@@ -136,11 +140,40 @@ def test_what_was_measured_stands_in_front_of_what_the_ports_could_carry():
     ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth)
     bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
     assert bars == pytest.approx([25, 5.7, 5.87, 50, 10.2, 11.86, 62, 16.3, 22.4, 62, 7.2, 17.5])
-    assert {"25", "50", "100 ↑", "200 ↑", "5.7", "17.5", "8 times what\none pair gets: 47"} <= set(texts(ax))
-    assert ax.get_title("left") == "The ports could carry 200 GB/s; the GPUs got 22 at best, less than one port"
+    assert {"25", "50", "100 ↑", "200 ↑", "5.7", "17.5", "MiB"} <= set(texts(ax)) and not ax.lines
+    assert texts(ax).count("8") == texts(ax).count("64") == 4  # a size below each bar
+    assert ax.get_title("left") == "No bar comes near what its ports could carry"
     assert "8 + 8 GPUs: 7.2 GB/s with 8 MiB, 17.5 GB/s with 64 MiB, of 200" in words_of(ax.figure)
-    more = plots.rates_below_ports({"1 MiB": {1: 20e9, 2: 40e9}}, DGX_A100.nic.bandwidth).get_title("left")
-    assert more == "The ports could carry 50 GB/s; the GPUs got 40 at best"
+
+
+def test_the_two_limits_are_drawn_once_they_have_been_guessed():
+    ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
+    assert {"dashed: one\nport, 25", "own way: as many\npairs times 5.9"} <= set(texts(ax)) and "17.5" not in texts(ax)
+    assert [line.get_ydata()[0] for line in ax.lines] == pytest.approx([5.87, 11.74, 23.48, 46.96, 25])
+    assert "the best rate is 22.4" in words_of(ax.figure) and "at the right 47" in words_of(ax.figure)
+
+
+def test_a_piece_walks_through_each_node_and_then_to_the_next():
+    ax = plots.walk_round_nodes()
+    assert ax.get_title("left") == "Round 256 nodes a piece takes 2,047 steps: 1,792 inside nodes, 255 between"
+    said = texts(ax)
+    assert said.count("7 short steps") == 3 and {"one long step", "7 · 1.9 + 4.0 = 17.3 µs", "5.9 ms"} <= set(said)
+    assert {"steps inside\n3.4 ms", "between\n1.0 ms", "bytes\n1.5 ms"} <= set(said)
+    seven, one = ([line.get_width() for line in ax.patches if line.get_height() == 1.3][place] for place in (0, 7))
+    assert one / seven == pytest.approx(4.0 / 1.9)
+    assert (nccl.INSIDE["Ring"][1], nccl.BETWEEN["Ring"][1]) == (1.9, 4.0)
+
+
+def test_a_flag_beside_the_data_takes_room_and_lets_the_receiver_read_at_once():
+    ax = plots.flags_beside_data()
+    strips = [patch for patch in ax.patches if patch.get_height() == 1.5]
+    data, flags = (sum(strip.get_width() for strip in strips if same_color(strip.get_facecolor(), colour))
+                   for colour in (plots.SENT, plots.LIMIT))  # fmt: skip
+    byte = data / 360
+    assert flags == pytest.approx((120 + 8) * byte + 1.2)  # LL, LL128, and one flag of Simple
+    marks = [line for line in ax.lines if line.get_marker() == "^"]
+    assert len(marks) == 30 + 1 + 1 + 1  # and the one that is explained
+    assert "30 words of 8 bytes:\n240 bytes to send" in texts(ax) and "1 line: 128 bytes" in texts(ax)
 
 
 def test_the_bend_of_the_ring_has_its_reason():
@@ -155,7 +188,8 @@ def test_the_messages_of_a_step_stand_beside_its_computing():
     assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
     assert "from 64 nodes on two levels are faster" in words_of(ax.figure)
     three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
-    assert three.lines[2].get_linestyle() == "--" and "with half the tokens: 0.27 s" in texts(three)
+    assert [line.get_linestyle() for line in three.lines[:3]] == ["-", "-", "--"]
+    assert "with half the tokens: 0.27 s" in texts(three)
     alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
     assert alone.get_title("left") == "The messages of a step"
 
@@ -179,12 +213,16 @@ def test_the_words_of_the_text_are_in_the_picture_of_rails():
     said = texts(plots.rails())
     assert said.count("leaf switch") == 4 and said.count("NVSwitch") == 2
     assert {f"rail {place}" for place in range(4)} <= set(said)
-    assert {"112 inside + 14 across = 126", "14 inside + 14 across = 28"} <= set(said)
+    assert {"112 inside + 14 across\n= 126 steps: 150 µs", "14 inside + 14 across\n= 28 steps: 78 µs"} <= set(said)
 
 
-def test_the_steps_on_rails_are_drawn_to_one_scale():
+def test_the_steps_on_rails_are_drawn_in_turn_on_one_axis_of_time():
     bars = [patch.get_width() for patch in plots.rails().patches if type(patch) is Rectangle]
-    assert [bar / bars[1] for bar in bars] == pytest.approx([8, 1, 1, 1])
+    ring, levels = bars[:28], bars[28:]
+    assert sum(levels) / sum(ring) == pytest.approx(78.4 / 149.8)
+    assert ring[:2] == pytest.approx([8 * ring[1] / 2.7, ring[1]]) and levels[1] / levels[0] == pytest.approx(70 / 4.2)
+    ll = [steps[0] for steps in (nccl.INSIDE["Ring"], nccl.BETWEEN["Ring"], nccl.BETWEEN["Tree"])]
+    assert (*ll, nccl.OVERHEAD["Intel"]) == (0.6, 2.7, 5.0, 1.0)
 
 
 def test_a_place_in_a_measured_curve_can_be_named():

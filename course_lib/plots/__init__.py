@@ -90,13 +90,13 @@ from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
-from course_lib.plots.passes import step_over_nodes
+from course_lib.plots.passes import step_over_nodes, walk_round_nodes
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
 from course_lib.plots.port_rates import rates_below_ports, times_between_nodes
 from course_lib.plots.promises import promised_blocks
-from course_lib.plots.protocols import one_shot_times, protocol_flags, protocol_lines
+from course_lib.plots.protocols import flags_beside_data, one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
 from course_lib.plots.race import race
 from course_lib.plots.ranks import many_copies, one_model, separate_memories, who_to_whom
@@ -198,6 +198,7 @@ __all__ = [
     "explore",
     "failing_day",
     "fault_losses",
+    "flags_beside_data",
     "flattered",
     "float_bits",
     "four_ranks",
@@ -323,6 +324,7 @@ __all__ = [
     "two_trees",
     "under_way",
     "uneven_pieces",
+    "walk_round_nodes",
     "way_between_gpus",
     "ways_to_cut",
     "who_talks",

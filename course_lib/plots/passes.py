@@ -1,14 +1,103 @@
-"""What the messages of one training step take by each way over the number of nodes, beside its computing."""
+"""A piece's walk round a ring of many nodes, and what the messages of a step take by each way, beside its computing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from course_lib.plots.canvas import BLUE, COMPUTE, INK, ORANGE, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import (
+    BLUE,
+    COMPUTE,
+    FACES,
+    INK,
+    LIMIT,
+    ORANGE,
+    SENT,
+    SMALLEST,
+    TITLE,
+    WIDTH,
+    arrow,
+    box,
+    new_axes,
+    say,
+    sheet,
+)
 from course_lib.plots.protocols import PALE
+
+INCH = 5.0  # units of a sheet
+NODE = "#F4F4F4"
+
+
+def walk_round_nodes(
+    nodes: int = 256, per_node: int = 8, inside: float = 1.9e-6, between: float = 4.0e-6, sends: float = 1.5e-3,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """Draw how a piece walks from GPU to GPU round a ring of `nodes` nodes, and below what its steps take, on one axis.
+
+    `inside` and `between` are the seconds that a step waits in a node and between nodes, `sends` those of all bytes.
+    """
+    high, short, long = 16.6, nodes * (per_node - 1), nodes - 1
+    ax = sheet(high / INCH, WIDTH * INCH, high, ax)
+    ax.set_title(f"Round {nodes} nodes a piece takes {short + long:,} steps: {short:,} inside nodes, {long} between",
+                 fontsize=TITLE, loc="left")  # fmt: skip
+    side, step, y = 1.15, 1.38, 11.4
+    wide = per_node * step + 0.15
+    lefts = 0.2, wide + 2.3, 2 * wide + 7.2
+    for left, name in zip(lefts, ("node 0", "node 1", f"node {nodes - 1}"), strict=True):
+        ax.add_patch(FancyBboxPatch((left, y - 0.5), wide, 4.2, boxstyle="round,pad=0,rounding_size=0.3",
+                                    facecolor=NODE, edgecolor=INK, linewidth=1, zorder=0))  # fmt: skip
+        ax.text(left + 0.3, y + 2.95, name, fontsize=SMALLEST, weight="bold", va="center")
+        for gpu in range(per_node):
+            x = left + 0.2 + step * gpu
+            box(ax, x, y, side, 1.2, FACES[0], f"{gpu}")
+            if gpu < per_node - 1:
+                arrow(ax, (x + 0.6, y + 1.25), (x + step + 0.55, y + 1.25), colour=COMPUTE, line=1.8, bend=-0.75)
+        ax.text(left + wide - 0.3, y + 2.95, f"{per_node - 1} short steps", fontsize=SMALLEST, color=COMPUTE,
+                weight="bold", va="center", ha="right")  # fmt: skip
+    ends = (lefts[0] + wide, lefts[1]), (lefts[1] + wide, lefts[1] + wide + 2.0), (lefts[2] - 2.0, lefts[2])
+    for start, end in ends:
+        arrow(ax, (start + 0.05, y + 0.6), (end - 0.05, y + 0.6), colour=LIMIT, line=3.2)
+    ax.text((ends[1][1] + ends[2][0]) / 2, y + 0.6, "…", fontsize=TITLE, weight="bold", ha="center", va="center")
+    ax.add_patch(Rectangle((lefts[0] + 0.45, y - 2.0), 0.75, 0.75, facecolor=SENT))
+    ax.text(lefts[0] + 1.5, y - 1.65, "a piece starts here", fontsize=SMALLEST, va="center")
+    ax.text((ends[0][0] + ends[0][1]) / 2, y - 1.65, "one long step", fontsize=SMALLEST, color=LIMIT, weight="bold",
+            va="center", ha="center")  # fmt: skip
+    ax.text(lefts[2] + wide, y - 1.65, "and every GPU has it", fontsize=SMALLEST, va="center", ha="right")
+    told = _bars(ax, nodes, per_node, inside, between, sends)
+    say(ax, "\n".join([f"node 0 to node {nodes - 1} in a row, each with {per_node} GPUs: a piece takes {per_node - 1} "
+                       "short steps through a node, one long step to the next node, and so on to the last GPU", *told]))
+    return ax
+
+
+def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, sends: float) -> list[str]:
+    """Draw the steps of one node and the next, to their own scale, and the whole walk as three sums."""
+    left, full, y = 9.6, 22.5, 6.6
+    node = (per_node - 1) * inside + between
+    ax.text(left - 0.4, y + 0.65, "through one node", fontsize=SMALLEST, ha="right", va="center")
+    x, unit = left, 0.66 * full / node
+    for place in range(per_node):
+        colour, seconds = (COMPUTE, inside) if place < per_node - 1 else (LIMIT, between)
+        ax.add_patch(Rectangle((x, y), seconds * unit, 1.3, facecolor=colour, edgecolor="white", linewidth=1))
+        x += seconds * unit
+    one = f"{per_node - 1} · {1e6 * inside:.1f} + {1e6 * between:.1f} = {1e6 * node:.1f} µs"
+    ax.text(x + 0.4, y + 0.65, one, fontsize=SMALLEST, weight="bold", va="center")
+    y, x = 3.6, left
+    parts = ((nodes * (per_node - 1) * inside, COMPUTE, "steps inside"), ((nodes - 1) * between, LIMIT, "between"),
+             (sends, SENT, "bytes"))  # fmt: skip
+    total = sum(seconds for seconds, *_ in parts)
+    ax.text(left - 0.4, y + 0.65, f"through all {nodes}", fontsize=SMALLEST, ha="right", va="center")
+    for seconds, colour, words in parts:
+        ax.add_patch(Rectangle((x, y), full * seconds / total, 1.3, facecolor=colour))
+        ax.text(x + full * seconds / total / 2, y - 0.9, f"{words}\n{1e3 * seconds:.1f} ms", fontsize=SMALLEST,
+                ha="center", va="center")  # fmt: skip
+        x += full * seconds / total
+    ax.text(x + 0.4, y + 0.65, f"{1e3 * total:.1f} ms", fontsize=SMALLEST, weight="bold", va="center")
+    ax.text(left, 0.4, "each bar to a scale of its own; latencies of NCCL's table", fontsize=SMALLEST, va="center")
+    sums = ", ".join(f"{words} {1e3 * seconds:.1f} ms" for seconds, _, words in parts)
+    return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
 
 def step_over_nodes(
@@ -17,7 +106,8 @@ def step_over_nodes(
 ) -> Axes:  # fmt: skip
     """Draw `ways[name][nodes]`, the seconds of a step's messages, and a line for the seconds of its `computing`.
 
-    The title says on how many nodes the first way takes longer than the computing. A third way is dashed.
+    The title says on how many nodes the first way takes longer than the computing. A third way is dashed, a fourth
+    dotted.
     `half`: the seconds of computing with half the tokens, for a second line.
     """
     ax = new_axes(ax, 3.4)
@@ -25,8 +115,8 @@ def step_over_nodes(
     for place, (name, taken) in enumerate(ways.items()):
         ends, seconds = list(taken), list(taken.values())
         colour = ORANGE if place else BLUE
-        ax.plot(ends, seconds, "o--" if place > 1 else "o-", color=colour, linewidth=2.4, markersize=5)
-        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (8, 0), textcoords="offset points",
+        ax.plot(ends, seconds, ("o-", "o-", "o--", "o:")[place], color=colour, linewidth=2.4, markersize=5)
+        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0), textcoords="offset points",
                     fontsize=SMALLEST, weight="bold", color=INK if place else colour, va="center",
                     annotation_clip=False, bbox=PALE if place else None)  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {nodes}" for nodes, one in taken.items()))

@@ -25,6 +25,7 @@ from course_lib.plots.canvas import (
     Picture,
     new_axes,
     say,
+    sheet,
 )
 from course_lib.plots.collectives import bytes_text
 
@@ -35,7 +36,63 @@ COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True
 FLAGS = {"LL": 4 / 4, "LL128": 8 / 120, "Simple": 0.0}  # for each byte of data; Simple's one flag can't be seen
 REST = "#B9D3E8"  # what else makes a protocol's bytes slow, as a cap in NCCL's source
 STEPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
+DATA = 120  # bytes, as many as a line of LL128 carries
 FULL = 0.74  # of the picture's width, for the longest step of a panel
+
+
+def flags_beside_data(ax: Axes | None = None) -> Axes:
+    """Draw what each protocol writes to send the same data, in order, and from when on the receiver may read."""
+    high, left, unit = 15.6, 5.0, 23.0 / (2 * DATA)  # sheet units of a byte: LL's strip is the longest
+    ax = sheet(high / 5, WIDTH * 5, high, ax)
+    ax.set_title(f"To send {DATA} bytes: a flag beside the data needs no fence, but it takes room", fontsize=TITLE,
+                 loc="left")  # fmt: skip
+    tall, small = 1.5, 1.2  # of a strip; wide, of Simple's flag
+    rows = (("LL", 11.2, 4, 4), ("LL128", 7.0, 120, 8), ("Simple", 2.8, DATA, 0))
+    told = []
+    for name, y, data, flag in rows:
+        ax.text(left - 0.4, y + tall / 2, name, fontsize=SMALLEST, weight="bold", ha="right", va="center")
+        x = left
+        for _ in range(DATA // data):
+            ax.add_patch(Rectangle((x, y), data * unit, tall, facecolor=SENT))
+            x += data * unit
+            if not flag:
+                continue
+            ax.add_patch(Rectangle((x, y), flag * unit, tall, facecolor=LIMIT))
+            x += flag * unit
+            ax.add_patch(Rectangle((x - (data + flag) * unit, y), (data + flag) * unit, tall, facecolor="none",
+                                   edgecolor=INK, linewidth=1))  # fmt: skip
+            _may_read(ax, x, y)
+        if not flag:
+            ax.add_patch(Rectangle((left, y), data * unit, tall, facecolor="none", edgecolor=INK, linewidth=1))
+            ax.add_patch(Rectangle((x, y), 9.0, tall, facecolor=WAITING, edgecolor=INK, linewidth=1, linestyle="--"))
+            ax.text(x + 4.5, y + tall / 2, "fence: wait", fontsize=SMALLEST, ha="center", va="center")
+            x += 9.0
+            ax.add_patch(Rectangle((x, y), small, tall, facecolor=LIMIT, edgecolor=INK, linewidth=1))
+            x += small
+            _may_read(ax, x, y)
+        beside = {"LL": f"{DATA // 4} words of 8 bytes:\n{2 * DATA} bytes to send",
+                  "LL128": f"1 line: {DATA + 8} bytes",
+                  "Simple": f"{DATA} bytes, then\na fence and one flag"}[name]  # fmt: skip
+        ax.text(x + 0.6, y + tall / 2, beside, fontsize=SMALLEST, va="center")
+        told.append(f"{name}: {' '.join(beside.split())}")
+    x = left
+    for colour, words, wide in ((SENT, "data", 3.6), (LIMIT, "flag", 3.6), (WAITING, "waiting", 5.0)):
+        ax.add_patch(Rectangle((x, 14.2), 0.9, 0.9, facecolor=colour))
+        ax.text(x + 1.2, 14.65, words, fontsize=SMALLEST, va="center")
+        x += wide
+    ax.plot([x + 0.3], [14.65], "^", color=INK, markersize=7)
+    ax.text(x + 1.0, 14.65, "from here on the receiver may read what stands before it", fontsize=SMALLEST, va="center")
+    ax.text(left, 0.3, "bytes to scale; the fence is a time; real blocks of Simple are far larger", fontsize=SMALLEST,
+            va="center")  # fmt: skip
+    say(ax, "\n".join(["LL: 4 bytes of data and 4 of flag in turn; the receiver may read after each 8",
+                       "LL128: 120 bytes of data, then 8 of flag; the receiver may read after each 128",
+                       "Simple: a block of data, a fence to wait at, one flag; only then may the receiver read",
+                       *told]))  # fmt: skip
+    return ax
+
+
+def _may_read(ax: Axes, x: float, y: float) -> None:
+    ax.plot([x], [y - 0.6], "^", color=INK, markersize=4 if y > 10 else 7)
 
 
 def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:

@@ -159,12 +159,15 @@ def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
     arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
 
 
-STEPS = (("a ring through all 64 GPUs", 112, 14), ("two levels", 14, 14))  # inside a node, between nodes: 8 nodes of 8
+# What the steps of a small sum take on 8 nodes of 8, in turn, in µs by NCCL's table (LL): how many, seconds, and where.
+RING_STEPS = 14 * ((8, 1.0, COMPUTE), (1, 2.7, LIMIT))
+LEVEL_STEPS = (7, 0.6, COMPUTE), (14, 5.0, LIMIT), (7, 0.6, COMPUTE)
+TURNS = ("a ring through all 64 GPUs", RING_STEPS), ("two levels", LEVEL_STEPS)
 
 
 def rails(ax: Axes | None = None) -> Axes:
-    """Draw the rails of two nodes of four GPUs, and below how many steps one after another a sum takes on 8 x 8."""
-    high, upper, lower = 21.6, 17.0, 9.6  # the lowest line of the boxes of each node
+    """Draw the rails of two nodes of four GPUs, and below, on one axis, the steps of a small sum on 8 x 8 in turn."""
+    high, upper, lower = 22.4, 17.8, 10.4  # the lowest line of the boxes of each node
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title("Rail r joins GPU r of every node; two levels need fewer steps", fontsize=TITLE,
                  loc="left")  # fmt: skip
@@ -180,22 +183,31 @@ def rails(ax: Axes | None = None) -> Axes:
             box(ax, x - 1.4, y, 2.8, 1.7, "white", f"{4 * node + place}")
     for place, x in enumerate(xs):
         ax.plot([x, x], [upper, lower + 1.7], color=LIMIT, linewidth=3, zorder=0.8)
-        box(ax, x - 2.5, 13.2, 5.0, 1.5, SWITCH, "leaf switch")
-        ax.text(x + 0.4, 15.5, f"rail {place}", fontsize=SMALLEST, va="center")
+        box(ax, x - 2.5, 14.0, 5.0, 1.5, SWITCH, "leaf switch")
+        ax.text(x + 0.4, 16.3, f"rail {place}", fontsize=SMALLEST, va="center")
     ax.text(33.9, upper + 0.85, "1 and 3: inside,\nover NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
             weight="bold")  # fmt: skip
-    ax.text(33.9, 13.95, "2: across, each\nby its own port", fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)
-    ax.text(0.3, 6.3, "steps, one after another, on 8 nodes of 8, as NCCL's table counts", fontsize=SMALLEST,
-            weight="bold", va="center")  # fmt: skip
-    told = []
-    for row, (name, inside, across) in enumerate(STEPS):
-        y, long = 3.7 - 2.4 * row, 22.0 / sum(STEPS[0][1:])
+    ax.text(33.9, 14.75, "2: across, each\nby its own port", fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)
+    ax.text(0.3, 7.1, "the steps of a small sum on 8 nodes of 8, one after another: latencies by NCCL's table",
+            fontsize=SMALLEST, weight="bold", va="center")  # fmt: skip
+    told, unit = [], 18.0 / sum(count * micro for count, micro, _ in RING_STEPS)
+    for row, (name, turns) in enumerate(TURNS):
+        y, x = 4.5 - 2.5 * row, 11.8
         ax.text(11.4, y + 0.7, name, fontsize=SMALLEST, ha="right", va="center")
-        ax.add_patch(Rectangle((11.8, y), inside * long, 1.4, facecolor=COMPUTE))
-        ax.add_patch(Rectangle((11.8 + inside * long, y), across * long, 1.4, facecolor=LIMIT))
-        words = f"{inside} inside + {across} across = {inside + across}"
-        ax.text(12.2 + (inside + across) * long, y + 0.7, words, fontsize=SMALLEST, va="center", weight="bold")
-        told.append(f"{name}: {words} steps one after another")
+        for phase, (count, micro, colour) in enumerate(turns, start=1):
+            ax.add_patch(Rectangle((x, y), count * micro * unit, 1.4, facecolor=colour))
+            for _ in range(count):  # a fine line at the end of each step, where there is room for it
+                x += micro * unit
+                if colour == LIMIT:
+                    ax.plot([x, x], [y, y + 1.4], color="white", linewidth=0.8)
+            if len(turns) == 3:
+                ax.text(x - count * micro * unit / 2, y - 0.9, f"{phase}", fontsize=SMALLEST, ha="center", va="center")
+        inside, across = (sum(count for count, _, one in turns if one == colour) for colour in (COMPUTE, LIMIT))
+        micros = sum(count * micro for count, micro, _ in turns)
+        words = f"{inside} inside + {across} across"
+        ax.text(x + 0.4, y + 0.7, f"{words}\n= {inside + across} steps: {micros:.0f} µs", fontsize=SMALLEST,
+                va="center", weight="bold")  # fmt: skip
+        told.append(f"{name}: {words} = {inside + across} steps one after another, {micros:.0f} µs")
     say(ax, "\n".join(["two nodes of four GPUs: NVSwitch joins the GPUs of a node, rail 0 joins GPUs 0 and 4 by their "
                        "ports and a leaf switch, rail 1 GPUs 1 and 5, and so on. Phases 1 and 3 go over NVLink, "
                        "phase 2 over the rails", *told]))  # fmt: skip
