@@ -147,7 +147,7 @@ def test_four_pairs_take_less_time_and_no_more_than_a_port_carries():
     more = [four / one for four, one in zip(rates[4], rates[1], strict=True)]
     assert min(more) > 2.8 and max(more) < 4 and shown("They got about three to four times as much")
     assert round(8 * rates[1][-1]) == 47
-    assert shown("eight pairs would get 8 · 5.9 = 47 GB/s. They never got more than 17.5")
+    assert shown("eight pairs would get 8 · 5.9 = 47 GB/s") and shown("They never got more than 17.5")
     table = costs.nccl_seconds(DGX_A100, 2, 8, 2**26)
     assert min(table, key=table.get)[0] == "Ring" and shown("Did NCCL take rings here?")
     tree = [2**26 / all_reduce_dgx("a100_dgx", 2 * pairs, pairs)[-1].seconds / 1e9 for pairs in (1, 2, 4, 8)]
@@ -210,6 +210,7 @@ def test_on_many_nodes_two_levels_hide_where_rings_do_not():
     computing = costs.step_flops(model, 1, 4096) / (0.4 * H100.peak("bf16"))
     assert round(computing, 2) == 0.53 and shown("a training step computes for 0.53 s")
     assert round(rings(256), 2) == 0.57 and shown("your two levels are far faster, 0.34 s against 0.57")
+    assert shown("So the messages take 0.57 s, longer than the computing")
     assert round(levels(256), 2) == 0.34 and rings(256) > computing
     assert round(rings(128), 2) == 0.35 and shown("Up to 128 nodes the rings take at most 0.35 s")
     assert round(computing / 2, 2) == 0.27 and rings(64) < computing / 2 < rings(128)
@@ -219,9 +220,9 @@ def test_on_many_nodes_two_levels_hide_where_rings_do_not():
         assert levels(nodes) == pytest.approx(32 * (3 * inside + by_table), rel=0.01)
     assert levels(32) > rings(32) and levels(64) < rings(64)
     assert {round(best(nodes), 2) for nodes in (8, 16, 32, 64, 128, 256)} == {0.12}
-    assert shown("only the 96 passes inside the nodes can be seen: 0.12 s on any number of nodes")
+    assert shown("the 96 passes inside the nodes: 0.12 s on any number of nodes")
     tree = min(costs.nccl_seconds(DGX_H100, 256, 1, layer / 8).values())
-    assert round(32 * (3 * inside + tree), 2) == 0.23 and shown("Trees on the rails bring the 256 nodes to 0.23 s")
+    assert round(32 * (3 * inside + tree), 2) == 0.23 and shown("On 256 nodes trees on the rails need only 0.23 s")
     assert (round(levels(8), 2), round(rings(8), 2)) == (0.2, 0.15) and shown("But on 8 nodes the rings are faster")
     assert costs.rail_protocol(DGX_H100, 256, "LL128").latency == 8.5e-6
     assert shown("NCCL counts 8.5 µs for a step on a rail and not 4.0")
