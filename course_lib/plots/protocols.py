@@ -59,11 +59,9 @@ def flags_beside_data(ax: Axes | None = None) -> Axes:
                 continue
             ax.add_patch(Rectangle((x, y), flag * unit, tall, facecolor=LIMIT))
             x += flag * unit
-            ax.add_patch(Rectangle((x - (data + flag) * unit, y), (data + flag) * unit, tall, facecolor="none",
-                                   edgecolor=INK, linewidth=1))  # fmt: skip
             _may_read(ax, x, y)
+        ax.add_patch(Rectangle((left, y), x - left, tall, facecolor="none", edgecolor=INK, linewidth=1))
         if not flag:
-            ax.add_patch(Rectangle((left, y), data * unit, tall, facecolor="none", edgecolor=INK, linewidth=1))
             ax.add_patch(Rectangle((x, y), 9.0, tall, facecolor=WAITING, edgecolor=INK, linewidth=1, linestyle="--"))
             ax.text(x + 4.5, y + tall / 2, "fence: wait", fontsize=SMALLEST, ha="center", va="center")
             x += 9.0
