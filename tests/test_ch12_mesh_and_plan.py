@@ -18,8 +18,8 @@ from course_lib.models import MODELS
 from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
 from course_lib.planning.step import _step, carried, scatters_of
-from course_lib.plots.late_runs import rows_of, took
-from course_lib.plots.layouts import KINDS, kind_of
+from course_lib.plots.late_runs import rows_of
+from course_lib.plots.layouts import KINDS, kind_of, took
 from exercises_tests import ch12_mesh_and_plan as checks
 from exercises_tests.tools.chapters import find
 from solutions import ch12_mesh_and_plan as solutions
