@@ -33,6 +33,7 @@ def flattered(promised: Sequence[float], taken: Sequence[float], best: float, un
     axes[0].text(float(best) + 0.2, 0.98, f"the fastest of all takes {float(best):g}", color=LIMIT, va="top",
                  transform=axes[0].get_xaxis_transform(), fontsize=SMALLEST)  # fmt: skip
     axes[1].set_xlabel(unit, fontsize=SMALLEST)
-    title = f"The first of the list promises too little, and isn't the fastest ({len(rows['the run then\ntakes']):,} lists)"
+    lists = f"{len(rows[name]):,} lists"
+    title = f"The first of the list promises too little, and isn't the fastest ({lists})"
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes)

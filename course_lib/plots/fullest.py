@@ -63,7 +63,7 @@ def fullest_moment(pp: int = 4, microbatches: int = 8, ax: Axes | None = None) -
     title = f"While micro-batch 0 comes back, the first rank starts {more} chunks more"
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.055)
     names = ", ".join(f"micro-batch {micro} chunk {chunk}" for micro, chunk in held)
+    counts = " + ".join(str(stop - start) for start, stop in zip(ends, ends[1:], strict=False))
     say(ax, f"{pp} ranks with {chunks} chunks each. Before its first backward, at {back:g}, rank 0 has started "
-        f"{names}: {' + '.join(str(stop - start) for start, stop in zip(ends, ends[1:], strict=False))} = {len(held)} chunks, "
-        f"{len(held) / chunks:g} micro-batches")  # fmt: skip
+        f"{names}: {counts} = {len(held)} chunks, {len(held) / chunks:g} micro-batches")  # fmt: skip
     return ax
