@@ -131,7 +131,7 @@ def test_one_flag_turns_the_order_around():
     assert (round(lead, 2), round(messages[0] - messages[1], 2)) == (0.53, 0.37)
     assert (round(meta.bubble - bold.bubble, 2), round(rest, 1)) == (0.37, 0.2)
     assert shown("from the bubble and the tensor messages, 0.37 s each.") and shown("take 0.2 s back")
-    assert shown("promised steps that are 25 % shorter, and 5 % was measured")
+    assert shown("the formula promised steps that are 25 % shorter, and 5 % was measured")
     plain, async_tp = (row for row in planning.published_runs() if row.layout.micro == 16)
     assert (plain.recipe.overlap_tp, async_tp.recipe.overlap_tp, plain.shape.name) == (False, True, "Llama-3-70B")
     assert round(100 * (1 - async_tp.predicted.seconds / plain.predicted.seconds)) == 25

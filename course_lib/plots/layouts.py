@@ -175,20 +175,21 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     told = []
     for kind in KINDS:
         mine = sorted((row for row in rows if kind_of(row) == kind), key=took)
-        for row in mine:
-            face, edge = (GREY if row.calibrates else BLUE, "white") if row.layout.cp == 1 else ("white", CONTEXT)
-            ax.scatter([took(row)], [_height(row, rows)], s=60, linewidths=1.8 if row.layout.cp > 1 else 0.8, zorder=3,
-                       facecolor=face, edgecolor=edge)  # fmt: skip
+        looks = [("white", CONTEXT, 1.8) if row.layout.cp > 1 else (GREY if row.calibrates else BLUE, "white", 0.8)
+                 for row in mine]  # fmt: skip
+        faces, edges, lines = zip(*looks, strict=True)
+        ax.scatter([took(row) for row in mine], [_height(row, rows) for row in mine], s=60, linewidths=lines, zorder=3,
+                   facecolor=faces, edgecolor=edges)  # fmt: skip
         ratios = ", ".join(f"{took(row):.2f}{' with context ranks' if row.layout.cp > 1 else ''}" for row in mine)
         told.append(f"{kind}: {ratios}")
     line = _line(rows)
     ax.plot([took(row) for row in line], [_height(row, rows) for row in line], color=CONTEXT, zorder=2)
     meta, long = (next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == cp) for cp in (1, 16))
     worst = max(rows, key=took)
-    for row, words, there in ((meta, f"Meta: {took(meta):.2f}", (0.83, 0.58)),
-                              (long, f"Meta, CP 16: {took(long):.2f}", (1.04, 0.58)),
+    ax.text(took(meta), 0.58, f"Meta: {took(meta):.2f}", fontsize=SMALLEST, ha="right", va="center")
+    for row, words, there in ((long, f"Meta, CP 16: {took(long):.2f}", (1.04, 0.58)),
                               (worst, f"{worst.shape.name}: {took(worst):.1f}", (2.1, 4.72))):  # fmt: skip
-        begin = (0.1, 0) if row is long else (0.9, 0) if row is meta else (1, 0.5)  # of the line, in the words
+        begin = (0.1, 0) if row is long else (1, 0.5)  # of the line, in the words
         ax.annotate(words, (took(row), _height(row, rows)), there, fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": begin})  # fmt: skip
     ranks = ", ".join(f"{row.layout.cp}" for row in line)
