@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 import numpy as np
 from legible import assert_legible
 
-from course_lib import plots
+from course_lib import plots, schedules
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
 from course_lib.planning import Layout, plan, published_runs, step_seconds
@@ -33,6 +33,11 @@ def estimates():
     return found.min(1), true[found.argmin(1)]
 
 
+def two_chunks(pp, microbatches):
+    """Return an interleaved step as the chapter plays it."""
+    return schedules.play(schedules.interleaved(pp, microbatches, 2), 1, 1, 1)
+
+
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
     "ring_of_keys": plots.ring_of_keys,
@@ -41,7 +46,7 @@ DRAWN = {
     "zigzag_blocks": plots.zigzag_blocks,
     "hidden_rounds": plots.hidden_rounds,
     "slices": plots.slices,
-    "fullest_moment": plots.fullest_moment,
+    "fullest_moment": lambda: plots.fullest_moment(two_chunks(4, 8)),
     "late_runs": lambda: plots.late_runs(published_runs()),
     "flattered": lambda: plots.flattered(*estimates(), 60)[0],
     "under_way": plots.under_way,
@@ -195,13 +200,13 @@ def test_a_short_piece_does_not_hide_its_message():
 
 
 def test_at_the_fullest_moment_the_first_rank_has_eleven_chunks_under_way():
-    ax = plots.fullest_moment()
+    ax = plots.fullest_moment(two_chunks(4, 8))
     said = texts(ax)
     assert (said.count("4 chunks"), said.count("3 chunks")) == (2, 1)
     assert "11 chunks under way:\n5.5 micro-batches of 2 chunks" in said and 4 + 3 / 2 == 5.5
     assert "4 + 4 + 3 = 11 chunks" in words_of(ax.figure)
     assert "starts 3 chunks more" in ax.get_title("left")
-    assert "8 chunks under way:\n4 micro-batches of 2 chunks" in texts(plots.fullest_moment(3, 6))
+    assert "8 chunks under way:\n4 micro-batches of 2 chunks" in texts(plots.fullest_moment(two_chunks(3, 6)))
 
 
 def test_a_promise_lies_below_the_fastest_and_what_is_taken_above():

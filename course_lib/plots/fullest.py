@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib import schedules
 from course_lib.plots.canvas import (
     BACKWARD,
     FORWARD,
@@ -23,10 +24,13 @@ from course_lib.plots.canvas import (
 PALE = tuple((1 + part) / 2 for part in to_rgb(FORWARD))  # the second chunk, half as strong
 
 
-def fullest_moment(pp: int = 4, microbatches: int = 8, ax: Axes | None = None) -> Axes:
-    """Draw 2 chunks' forwards until micro-batch 0 is back on the first rank, and count what is under way there."""
-    chunks = 2
-    played = schedules.play(schedules.interleaved(pp, microbatches, chunks), 1, 1, 1)  # a backward is twice a forward
+def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
+    """Draw a played schedule with 2 chunks a rank until micro-batch 0 is back on the first rank.
+
+    Above that rank the chunks are counted that it has started by then; a forward takes 1, a backward 2.
+    """
+    pp = 1 + max(event.rank for event in played.events)
+    chunks = 1 + max(event.action.chunk for event in played.events)
     back = min(event.start for event in played.events if event.rank == 0 and event.kind.startswith("B"))
     end = min(event.end for event in played.events if event.rank == 0 and event.start == back)
     ax = new_axes(ax, 1.6 + 0.42 * pp)
