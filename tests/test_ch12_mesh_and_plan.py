@@ -18,8 +18,8 @@ from course_lib.models import MODELS
 from course_lib.planning.room import parameters
 from course_lib.planning.search import layouts
 from course_lib.planning.step import _step, carried, scatters_of
-from course_lib.plots.late_runs import rows_of, took
-from course_lib.plots.layouts import KINDS, kind_of
+from course_lib.plots.late_runs import rows_of
+from course_lib.plots.layouts import KINDS, kind_of, took
 from exercises_tests import ch12_mesh_and_plan as checks
 from exercises_tests.tools.chapters import find
 from solutions import ch12_mesh_and_plan as solutions
@@ -105,8 +105,11 @@ def test_what_each_bet_costs():
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 197], [322, 282, 0, 260]]
     alone = [at for at in found.fitting if at.layout.cp == 1]
     assert alone[0].layout == META  # "the fastest of all that fit"
-    assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("all 61 before it have some")
+    assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("all 61 before it have context ranks")
     assert [at.layout.cp for at in found.fitting[:2]] == [8, 8]
+    first = found.fitting[0]
+    assert (first.layout.tp, 8192 // first.layout.cp) == (4, 1024) and first.step.context > 0.01  # its ring sticks out
+    assert shown("Number 1 has 8 of them with 1,024 tokens each")
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
@@ -123,7 +126,12 @@ def test_one_flag_turns_the_order_around():
     assert max(hidden) / min(hidden) < 1.03 and shown("Now all three lie within 3 %, and \"halfway\" is first")
     lead = seconds(META) - seconds(BOLD)
     messages = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192).tensor for one in (META, BOLD)]
+    meta, bold = (planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192) for one in (META, BOLD))
+    rest = sum(getattr(bold, part) - getattr(meta, part) for part in ("pipeline", "data", "optimizer", "context"))
     assert (round(lead, 2), round(messages[0] - messages[1], 2)) == (0.53, 0.37)
+    assert (round(meta.bubble - bold.bubble, 2), round(rest, 1)) == (0.37, 0.2)
+    assert shown("from the bubble and the tensor messages, 0.37 s each.") and shown("take 0.2 s back")
+    assert shown("the formula promised steps that are 25 % shorter, and 5 % was measured")
     plain, async_tp = (row for row in planning.published_runs() if row.layout.micro == 16)
     assert (plain.recipe.overlap_tp, async_tp.recipe.overlap_tp, plain.shape.name) == (False, True, "Llama-3-70B")
     assert round(100 * (1 - async_tp.predicted.seconds / plain.predicted.seconds)) == 25
@@ -142,8 +150,9 @@ def test_what_the_formula_leaves_out():
     assert all(run.recipe.overlap_tp for _, run, _ in late if run.shape.name.endswith("405B") and run.sequence == 8192)
     hidden = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).seconds
               for one in (META, HALFWAY, BOLD)]  # fmt: skip
-    assert [round(100 * (hidden[0] / one - 1)) for one in hidden[1:]] == [3, 2] and shown("by 3 and 2 %")
-    assert shown("with 8 tensor ranks on H100s and with 4 on B200s, and it took 14 % and 9 % longer than predicted")
+    assert [round(100 * (hidden[0] / one - 1)) for one in hidden[1:]] == [3, 2] and shown("a lead of | 3 % | 2 % |")
+    assert shown("8 tensor ranks on H100s | 4 tensor ranks on B200s |")
+    assert shown("took longer than predicted by | 14 % | 9 % |")
     assert {run.node.name for _, run, _ in late if run.sequence > 8192} == {"DGX H100", "H100 HBM2e"}
 
 
@@ -178,15 +187,15 @@ def test_recomputing_makes_it_fit_and_takes_longer():
     room, step = (f(LLAMA, layout, *more) for f, more in ((planning.layout_memory, (2048, 8192)),
                                                           (planning.step_seconds, (DGX_H100, 2048, 8192))))  # fmt: skip
     assert (round(room.total / 1e9, 1), round(step.seconds, 2)) == (57.5, 7.97)
-    assert shown("fit into 57.5 GB, but even with 63 chunks a step takes 7.97 s")
+    assert shown("| recompute, 2 pipeline ranks | 57.5 | 7.97 s | each forward is computed twice |")
 
 
 def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens():
     tokens = 2 * 128 * 2 / 50e9 / (0.5 * 4 * 128 * 16 / (0.52 * 989e12))
-    assert round(tokens, -1) == 1290 and shown("The two are equal at about 1,290 tokens")
+    assert round(tokens, -1) == 1290 and shown("They cross at about 1,290 tokens")
 
 
-def test_stages_hold_fewer_weights_and_as_many_activations():
+def test_more_pipeline_ranks_hold_fewer_weights_and_as_many_activations():
     numbers = 4 * 16384 + 2 * 16384 + 2 * 1024 + 3 * 53248  # of one token in one layer, as the text's table has them
     layer = 2 * numbers / 8 * 8192
     assert numbers == 260_096 and round(2 * numbers / 8 / 1e3) == 65 and round(layer / 1e9, 3) == 0.533
@@ -244,7 +253,9 @@ def test_the_whiteboards_formula_is_the_planners_within_a_few_percent():
         assert (round(mine, 1), round(room.total / 1e9, 1)) == (said, planned)
         assert mine * 1e9 == pytest.approx(room.total, rel=0.06)
     assert (round(812 / 128, 1), round(537 / 128, 1)) == (6.3, 4.2)
-    assert (round(2436 / 64, 1), round(537 / 16 * 17.875 / 16, 1)) == (38.1, 37.5) and round(38.1 / (812 / 128)) == 6
+    assert (round(812 / 64, 1), round(1624 / 64, 1), round(537 / 16 * 17.875 / 16, 1)) == (12.7, 25.4, 37.5)
+    assert round(16 * 537 / 128, 1) == 67.1 and shown("| 537 | tp · cp · pp | 67.1 | 37.5 |")
+    assert shown("| 6.3 | 12.7 |") and shown("| nearly 0 | 25.4 |")
     assert planning.layout_memory(LLAMA, META, 2048, 8192).working / 1e9 == pytest.approx(1.6, abs=0.05)
     assert scatters_of(replace(BOLD, zero=2), 32) == 2
     two = planning.Layout(4, 2, 16, 128, chunks=8, zero=2)  # paper problem 3
@@ -267,6 +278,7 @@ def test_zero_3_without_a_pipeline_fits_and_does_not_hide_its_gathers():
     layout = planning.Layout(tp=8, dp=2048, zero=3)
     step = planning.step_seconds(LLAMA, layout, DGX_H100, 2048, 8192)
     assert round(planning.layout_memory(LLAMA, layout, 2048, 8192).total / 1e9, 1) == 71.9
+    assert shown("| ZeRO-3, no pipeline | 71.9 | 8.15 s |") and shown("16 pipeline ranks | 76.6 | 6.62 s |")
     assert round(step.seconds, 2) == 8.15
     assert (round(405.9 / 8, 1), round(405.9 / 8 * (2 + 2 + 4)), round(406 / 50, 1)) == (50.7, 406, 8.1)
     assert round(step.products + step.attention + step.memory + step.tensor, 1) == 5.8

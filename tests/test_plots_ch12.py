@@ -12,13 +12,13 @@ matplotlib.use("Agg")
 import numpy as np
 from legible import assert_legible
 
-from course_lib import plots
+from course_lib import plots, schedules
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
 from course_lib.planning import Layout, plan, published_runs, step_seconds
 from course_lib.plots import words_of
-from course_lib.plots.late_runs import rows_of, took
-from course_lib.plots.layouts import KINDS, kind_of
+from course_lib.plots.late_runs import rows_of
+from course_lib.plots.layouts import KINDS, kind_of, took
 from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
@@ -33,6 +33,11 @@ def estimates():
     return found.min(1), true[found.argmin(1)]
 
 
+def two_chunks(pp, microbatches):
+    """Return an interleaved step as the chapter plays it."""
+    return schedules.play(schedules.interleaved(pp, microbatches, 2), 1, 1, 1)
+
+
 DRAWN = {
     "mesh_of_ranks": plots.mesh_of_ranks,
     "ring_of_keys": plots.ring_of_keys,
@@ -41,6 +46,7 @@ DRAWN = {
     "zigzag_blocks": plots.zigzag_blocks,
     "hidden_rounds": plots.hidden_rounds,
     "slices": plots.slices,
+    "fullest_moment": lambda: plots.fullest_moment(two_chunks(4, 8)),
     "late_runs": lambda: plots.late_runs(published_runs()),
     "flattered": lambda: plots.flattered(*estimates(), 60)[0],
     "under_way": plots.under_way,
@@ -113,7 +119,7 @@ def test_on_top_of_computing_the_parts_have_their_names_in_the_bars():
     ax = plots.step_parts({"Meta's": step}, "on top", on_top=True)
     drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
     assert drawn == pytest.approx(step.seconds - step.products - step.attention - step.memory, abs=0.01)
-    assert {"tensor 0.65", "bubble 0.69", "gradients, new weights 0.07", " 1.41 s"} <= set(texts(ax))
+    assert {"tensor 0.65", "bubble 0.69", "gradients and the rest 0.07", " 1.41 s"} <= set(texts(ax))
     assert "5.22" not in texts(ax) and [one.get_text() for one in ax.get_yticklabels()] == ["Meta's\nstep 6.62 s"]
     assert ax.get_xlim()[1] < 1.2 * drawn  # no empty quarter
     assert ax.get_xlabel() == "seconds on top of 5.22 s of computing"
@@ -124,7 +130,7 @@ def test_the_published_runs_name_the_worst():
     ax = plots.predicted_and_measured(published_runs())
     words = words_of(ax.figure)
     assert ax.get_title("left") == "Of 58 predicted runs, half are off by more than 10 %"
-    assert "worst: Qwen3-30B-A3B, −69 %" in words
+    assert "worst: Qwen3-30B-A3B, 3.2 times as long as predicted" in words
 
 
 def test_what_is_too_narrow_for_its_number_has_it_above():
@@ -145,14 +151,14 @@ def test_every_published_run_has_its_strip():
     assert sum(len(found.get_offsets()) for found in points) >= len(rows) == 61
 
 
-def test_more_stages_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
+def test_more_pipeline_ranks_have_fewer_layers_and_more_micro_batches_on_as_many_gb():
     ax = plots.under_way()
     wide = [[bar.get_width() for bar in bars] for bars in ax.containers]
     assert [len(bars) for bars in wide] == [1, 1, 4, 1, 16, 1]  # micro-batches, then the rest
     assert [round(sum(bars)) for bars in wide] == [67, 105, 68, 32, 68, 8]
     words = words_of(ax.figure)
-    assert "1 stage: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights, gradients" in words
-    assert "16 stages: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights, gradients" in words
+    assert "1 pipeline rank: 126 layers × 1 micro-batch, 67 GB of activations and 105 GB of weights, gradients" in words
+    assert "16 pipeline ranks: 8 layers × 16 micro-batches, 68 GB of activations and 8 GB of weights" in words
     assert "80.4 GB can be used" in texts(ax)
 
 
@@ -184,9 +190,23 @@ def test_slices_are_half_as_wide_and_so_is_the_waiting():
 
 
 def test_a_short_piece_does_not_hide_its_message():
-    said = [text.strip() for text in texts(plots.hidden_rounds())]
-    assert said == ["half a block 534 µs", "message 84 µs", "half a block 67 µs", "message 42 µs", "half a block 8 µs",
-                    "message 10 µs"]  # fmt: skip
+    ax = plots.hidden_rounds()
+    words = words_of(ax.figure)
+    assert "1,024 tokens: message 10 µs, half a block 8 µs" in words
+    assert "8,192 tokens: message 84 µs, half a block 534 µs" in words and "equal at 1,286 tokens" in words
+    half, message = (line.get_ydata() for line in ax.lines[:2])
+    assert half[1] == pytest.approx(4 * half[0]) and message[1] == pytest.approx(2 * message[0])  # as the title says
+    assert half[0] < message[0] and half[1] > message[1]
+
+
+def test_at_the_fullest_moment_the_first_rank_has_eleven_chunks_under_way():
+    ax = plots.fullest_moment(two_chunks(4, 8))
+    said = texts(ax)
+    assert (said.count("4 chunks"), said.count("3 chunks")) == (2, 1)
+    assert "11 chunks under way:\n5.5 micro-batches of 2 chunks" in said and 4 + 3 / 2 == 5.5
+    assert "4 + 4 + 3 = 11 chunks" in words_of(ax.figure)
+    assert "starts 3 chunks more" in ax.get_title("left")
+    assert "8 chunks under way:\n4 micro-batches of 2 chunks" in texts(plots.fullest_moment(two_chunks(3, 6)))
 
 
 def test_a_promise_lies_below_the_fastest_and_what_is_taken_above():
@@ -194,11 +214,11 @@ def test_a_promise_lies_below_the_fastest_and_what_is_taken_above():
     above, below = plots.flattered(promised, taken, 60)
     means = [float(text.split()[1]) for ax in (above, below) for text in texts(ax) if text.startswith("mean")]
     assert means == pytest.approx([promised.mean(), taken.mean()], abs=0.05) and means[0] < 60 < means[1]
-    assert "the smallest estimate:" in words_of(above.figure) and "that layout takes:" in words_of(above.figure)
+    assert "the formula promises:" in words_of(above.figure) and "the run then takes:" in words_of(above.figure)
 
 
 def test_the_line_joins_one_model_on_more_and_more_context_ranks():
     ax = plots.predicted_and_measured(published_runs())
     line = max(ax.lines, key=lambda one: len(one.get_xdata()))
-    assert [round(x) for x in line.get_xdata()] == [-24, -37, -38, -47] and len(set(line.get_ydata())) == 1
-    assert "405B, context ranks 8, 4, 2, 1" in texts(ax)
+    assert [round(x, 2) for x in line.get_xdata()] == [1.32, 1.6, 1.61, 1.87] and len(set(line.get_ydata())) == 1
+    assert "405B, context ranks 1, 2, 4, 8" in texts(ax)

@@ -58,6 +58,7 @@ from course_lib.plots.failures import failing_day, goodput_over_interval, interr
 from course_lib.plots.fits import activation_growth, store_serve_train
 from course_lib.plots.flattered import flattered
 from course_lib.plots.float_bits import float_bits
+from course_lib.plots.fullest import fullest_moment
 from course_lib.plots.fused_cuts import cut_gate_and_up, cut_heads, saved_by_a_layer, shared_heads
 from course_lib.plots.goodput import goodput_over_rate
 from course_lib.plots.kept_tensors import kept_tensors
@@ -202,6 +203,7 @@ __all__ = [
     "flattered",
     "float_bits",
     "four_ranks",
+    "fullest_moment",
     "gather_use_free",
     "goodput_over_interval",
     "goodput_over_rate",

@@ -8,18 +8,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import BLUE, INK, LIMIT, SMALLEST, TITLE, WAITING, WIDTH, Picture, new_axes, say
+from course_lib.plots.canvas import BLUE, INK, LIMIT, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 
 
 def flattered(promised: Sequence[float], taken: Sequence[float], best: float, unit: str = "days") -> list[Axes]:
     """Draw what the smallest estimates of many lists promise, above what those layouts take; `best` could be had."""
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 2.9), sharex=True, layout="constrained", FigureClass=Picture)
-    rows = {"the smallest\nestimate": np.asarray(promised), "that layout\ntakes": np.asarray(taken)}
+    rows = {"the formula\npromises": np.asarray(promised), "the run then\ntakes": np.asarray(taken)}
     low, high = (edge(float(edge(found)) for found in rows.values()) for edge in (min, max))
     bins = np.arange(np.floor(low), np.ceil(high) + 0.5, 0.5)
-    for ax, (name, found), colour in zip(axes, rows.items(), (BLUE, WAITING), strict=True):
+    for ax, (name, found) in zip(axes, rows.items(), strict=True):
         new_axes(ax, 0)
-        counts, *_ = ax.hist(found, bins, color=colour, edgecolor="white", linewidth=0.6)
+        counts, *_ = ax.hist(found, bins, color=BLUE, edgecolor="white", linewidth=0.6)
         ax.axvline(float(best), color=LIMIT, linestyle="--", linewidth=1.6)
         ax.axvline(found.mean(), color=INK, linewidth=1.4)
         left = found.mean() < best
@@ -33,6 +33,7 @@ def flattered(promised: Sequence[float], taken: Sequence[float], best: float, un
     axes[0].text(float(best) + 0.2, 0.98, f"the fastest of all takes {float(best):g}", color=LIMIT, va="top",
                  transform=axes[0].get_xaxis_transform(), fontsize=SMALLEST)  # fmt: skip
     axes[1].set_xlabel(unit, fontsize=SMALLEST)
-    figure.suptitle("The first of the list promises too little, and isn't the fastest", fontsize=TITLE, x=0.01,
-                    ha="left")  # fmt: skip
+    lists = f"{len(rows[name]):,} lists"
+    title = f"The first of the list promises too little, and isn't the fastest ({lists})"
+    figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes)

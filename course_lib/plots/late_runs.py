@@ -9,7 +9,8 @@ from matplotlib.lines import Line2D
 
 from course_lib.planning import Published
 from course_lib.plots.canvas import BLUE, GREY, INK, SMALLEST, TITLE, legend_below, new_axes, say
-from course_lib.plots.mesh import CONTEXT
+from course_lib.plots.layouts import took
+from course_lib.plots.mesh import CONTEXT, LLAMA
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
 Row = tuple[str, str, str]  # software, GPU, and the number format of the layers' products
@@ -26,17 +27,15 @@ def rows_of(runs: Sequence[Published]) -> dict[Row, tuple[list[Published], list[
     return {row: both for row, both in found.items() if both[1]}
 
 
-def took(run: Published) -> float:
-    """Return how many times as long as predicted a run took."""
-    return run.measured / run.predicted.seconds
-
-
 def _named(run: Published) -> str:
     return f"{run.shape.name.removeprefix('Llama-3-')}, {run.sequence // 1024}k, CP {run.layout.cp}"
 
 
 def late_runs(runs: Sequence[Published], ax: Axes | None = None) -> Axes:
-    """Draw every run of the sources that have some with context ranks, a row for each source, and name those."""
+    """Draw every run of the sources that have some with context ranks, a row for each source, and name those.
+
+    Llama 3 405B with sequences of 8k tokens, which is nearest to the chapter's layouts, stands in bold letters.
+    """
     rows = rows_of(runs)
     order = sorted(rows, key=lambda row: ([*SOFTWARE.values()].index(row[0]), -len(rows[row][1])))
     heights, edge = [], 0.0
@@ -56,7 +55,8 @@ def late_runs(runs: Sequence[Published], ax: Axes | None = None) -> Axes:
             ax.scatter([x], [y], s=60, facecolor="white", edgecolor=CONTEXT, linewidths=1.8, zorder=3)
             right = x < 1.55
             ax.text(x + (0.018 if right else -0.018), y, f"{_named(run)}: {x:.2f}", ha="left" if right else "right",
-                    va="center", fontsize=SMALLEST)  # fmt: skip
+                    va="center", fontsize=SMALLEST,
+                    weight="bold" if run.shape is LLAMA and run.sequence == 8192 else "normal")  # fmt: skip
         none, some = (", ".join(f"{took(run):.2f}" for run in found) for found in (without, with_them))
         names = ", ".join(f"{_named(run)}: {took(run):.2f}" for run in with_them)
         told.append(f"{row[0]}, {row[1]}, {row[2]}: without context ranks {none}; with them {names or some}")

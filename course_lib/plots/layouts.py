@@ -8,6 +8,7 @@ from statistics import median
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
 
 from course_lib.models import ModelShape
 from course_lib.planning import Layout, Published, Step, layout_memory
@@ -47,14 +48,14 @@ PARTS = {  # of a step: the fields of a `Step` that are drawn as one
 
 
 def under_way(
-    shape: ModelShape = LLAMA, stages: Sequence[int] = (1, 4, 16), batch: int = 2048, sequence: int = 8192,
+    shape: ModelShape = LLAMA, ranks: Sequence[int] = (1, 4, 16), batch: int = 2048, sequence: int = 8192,
     ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
-    """Draw what a rank holds with more and more stages: a bar of GB, its activations cut into micro-batches."""
-    ax = new_axes(ax, 1.5 + 0.75 * len(stages))
+    """Draw what one of more and more pipeline ranks holds: a bar of GB, its activations cut into micro-batches."""
+    ax = new_axes(ax, 1.5 + 0.75 * len(ranks))
     told, most = [], 0.0
     usable = SHOWN / 1e9 * (1 - KEPT_FREE)
-    for place, pp in enumerate(stages):  # all with as many micro-batches as stages
+    for place, pp in enumerate(ranks):  # all with as many micro-batches as pipeline ranks
         chunks = 8 if pp > 1 else 1
         room = layout_memory(shape, Layout(tp=8, pp=pp, dp=batch // pp, chunks=chunks, zero=2), batch, sequence)
         layers = layers_on_rank(shape.layers, pp, chunks)
@@ -69,21 +70,21 @@ def under_way(
         unit = " GB" if rest > 20 else ""  # of the smallest the number only has room
         ax.text(held + rest - 1.5, place, f"{rest:.0f}{unit}", ha="right", va="center", fontsize=SMALLEST,
                 color="white")  # fmt: skip
-        head = f"{pp} stage{'s' if pp > 1 else ''}"
+        head = f"{pp} pipeline rank{'s' if pp > 1 else ''}"
         told.append(f"{head}: {layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}, {held:.0f} GB of activations "
                     f"and {rest:.0f} GB of weights, gradients, optimizer and logits")  # fmt: skip
         most = max(most, held + rest)
     ax.axvline(usable, color=LIMIT, linestyle="--", linewidth=1.6)
-    ax.text(usable + 1.5, len(stages) - 0.62, f"{usable:.1f} GB can be used", color=LIMIT, fontsize=SMALLEST,
+    ax.text(usable + 1.5, len(ranks) - 0.62, f"{usable:.1f} GB can be used", color=LIMIT, fontsize=SMALLEST,
             va="center")  # fmt: skip
-    ax.set_yticks(range(len(stages)), [f"{pp} stage{'s' if pp > 1 else ''}" for pp in stages])
+    ax.set_yticks(range(len(ranks)), [f"{pp} pipeline\nrank{'s' if pp > 1 else ''}" for pp in ranks])
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.12 * most), ylim=(len(stages) - 0.4, -0.75))
+    ax.set(xlim=(0, 1.12 * most), ylim=(len(ranks) - 0.4, -0.75))
     ax.set_xlabel("GB on a rank", fontsize=SMALLEST)
     marks = ((ACTIVATIONS, "activations, one piece a micro-batch under way"),
              (WEIGHTS, "weights, gradients, optimizer, logits"))  # fmt: skip
     legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 2)
-    title = "More stages shrink everything but the activations"
+    title = "More pipeline ranks shrink everything but the activations"
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.1)
     say(ax, "\n".join(told))
     return ax
@@ -103,7 +104,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left = 0.0
         for part in used:
-            wide, name = parts[part], f"{part.replace('gradients and the rest', 'gradients, new weights')} " * on_top
+            wide, name = parts[part], f"{part} " * on_top
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
             if wide > (0.015 * len(f"{name}{wide:.2f}") if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
@@ -159,54 +160,58 @@ def _height(row: Published, rows: Sequence[Published]) -> float:
     return place + (number % 3 - 1) * 0.17 + (0.08 if kind_of(row) == "torchtitan, fp8" else 0)
 
 
-def _percent(error: float) -> str:
-    return f"{100 * error:+.0f} %".replace("-", "−")
+def took(row: Published) -> float:
+    """Return how many times as long as predicted a run took."""
+    return row.measured / row.predicted.seconds
 
 
 def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) -> Axes:
-    """Draw how far off the prediction of each published run is, a strip for each kind of run."""
+    """Draw how many times as long as predicted each published run took, a strip for each kind of run."""
     ax = new_axes(ax, 4.5)
-    middle = 100 * median(abs(row.error) for row in rows if not row.calibrates)
-    count = sum(not row.calibrates for row in rows)
-    ax.axvspan(-middle, middle, color=SKY, alpha=0.25, linewidth=0)
-    ax.axvline(0, color=INK, linewidth=0.8)
+    others = [row for row in rows if not row.calibrates]
+    middle = median(abs(row.error) for row in others)
+    ax.axvspan(1 / (1 + middle), 1 / (1 - middle), color=SKY, alpha=0.25, linewidth=0)
+    ax.axvline(1, color=INK, linewidth=0.9)
     told = []
     for kind in KINDS:
-        mine = sorted((row for row in rows if kind_of(row) == kind), key=lambda row: row.error)
-        for row in mine:
-            y = _height(row, rows)
-            face, edge = ("white", CONTEXT) if row.layout.cp > 1 else (GREY, GREY) if row.calibrates else (BLUE, BLUE)
-            ax.scatter([100 * row.error], [y], s=46, marker="D" if row.calibrates else "o", linewidths=1.6, zorder=3,
-                       facecolor=face, edgecolor=edge)  # fmt: skip
-        errors = ", ".join(f"{_percent(row.error)}{' with context ranks' if row.layout.cp > 1 else ''}" for row in mine)
-        told.append(f"{kind}: {errors}")
+        mine = sorted((row for row in rows if kind_of(row) == kind), key=took)
+        looks = [("white", CONTEXT, 1.8) if row.layout.cp > 1 else (GREY if row.calibrates else BLUE, "white", 0.8)
+                 for row in mine]  # fmt: skip
+        faces, edges, lines = zip(*looks, strict=True)
+        ax.scatter([took(row) for row in mine], [_height(row, rows) for row in mine], s=60, linewidths=lines, zorder=3,
+                   facecolor=faces, edgecolor=edges)  # fmt: skip
+        ratios = ", ".join(f"{took(row):.2f}{' with context ranks' if row.layout.cp > 1 else ''}" for row in mine)
+        told.append(f"{kind}: {ratios}")
     line = _line(rows)
-    ax.plot([100 * row.error for row in line], [_height(row, rows) for row in line], color=CONTEXT, zorder=2)
+    ax.plot([took(row) for row in line], [_height(row, rows) for row in line], color=CONTEXT, zorder=2)
     meta, long = (next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == cp) for cp in (1, 16))
-    worst = max(rows, key=lambda row: abs(row.error))
-    for row, words, there in ((meta, f"Meta, no context ranks: {_percent(meta.error)}", (5.5, 0.62)),
-                              (long, f"Meta, 16 context ranks: {_percent(long.error)}", (-43.5, 0.62)),
-                              (worst, f"worst: {worst.shape.name}", (-66, 4.75))):  # fmt: skip
-        y = _height(row, rows)
-        begin = (0.97, 0) if row is long else (0, 0.5) if row is meta else (0.5, 0.5)  # of the line, in the words
-        ax.annotate(words, (100 * row.error, y), there, fontsize=SMALLEST, va="center",
+    worst = max(rows, key=took)
+    ax.text(took(meta), 0.58, f"Meta: {took(meta):.2f}", fontsize=SMALLEST, ha="right", va="center")
+    for row, words, there in ((long, f"Meta, CP 16: {took(long):.2f}", (1.04, 0.58)),
+                              (worst, f"{worst.shape.name}: {took(worst):.1f}", (2.1, 4.72))):  # fmt: skip
+        begin = (0.1, 0) if row is long else (1, 0.5)  # of the line, in the words
+        ax.annotate(words, (took(row), _height(row, rows)), there, fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": begin})  # fmt: skip
-    ranks = ", ".join(f"{row.layout.cp}" for row in reversed(line))
-    ax.text(-48, 3.33, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
-    told.append("the line joins Llama 3 405B: " + ", ".join(f"{row.layout.cp} context ranks {_percent(row.error)}"
+    ranks = ", ".join(f"{row.layout.cp}" for row in line)
+    ax.text(1.3, 3.33, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
+    told.append("the line joins Llama 3 405B: " + ", ".join(f"{row.layout.cp} context ranks {took(row):.2f}"
                                                              for row in line))  # fmt: skip
     counts = [sum(kind_of(row) == kind for row in rows) for kind in KINDS]
     ax.set_yticks(range(len(KINDS)), [f"{kind} ({count})" for kind, count in zip(KINDS, counts, strict=True)])
-    ax.set(xlim=(-74, 44), ylim=(len(KINDS) - 0.5, -0.5))
-    ax.xaxis.set_major_formatter(lambda value, _: _percent(value / 100) if value else "exact")
-    ax.set_xlabel("predicted / measured − 1 (a run at −50 % took twice as long as predicted)", fontsize=SMALLEST)
-    marks = ((BLUE, BLUE, "o", "no context ranks"), ("white", CONTEXT, "o", "context ranks"),
-             (GREY, GREY, "D", "used to set a number"))  # fmt: skip
-    handles = [Line2D([], [], marker=mark, linestyle="", markersize=7, markerfacecolor=face, markeredgecolor=edge,
-                      markeredgewidth=1.6, label=name) for face, edge, mark, name in marks]  # fmt: skip
-    handles.append(Patch(facecolor=SKY, alpha=0.25, label=f"half of the {count} others"))
+    ax.tick_params(axis="y", length=0)
+    ax.set_xscale("log")
+    ticks = (0.8, 1, 1.25, 1.5, 2, 2.5, 3)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set(xlim=(0.75, 3.5), ylim=(len(KINDS) - 0.5, -0.5))
+    ax.set_xlabel("measured / predicted (a run at 2 took twice as long as predicted)", fontsize=SMALLEST)
+    marks = ((BLUE, "white", "without context ranks"), (GREY, "white", "used to set a number"),
+             ("white", CONTEXT, "with context ranks"))  # fmt: skip
+    handles = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=edge,
+                      markeredgewidth=1.6, label=name) for face, edge, name in marks]  # fmt: skip
+    handles.append(Patch(facecolor=SKY, alpha=0.25, label=f"half of the {len(others)} others"))
     legend_below(ax, handles, 4)
-    title = f"Of {count} predicted runs, half are off by more than {middle // 1:.0f} %"
-    ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "\n".join([f"worst: {worst.shape.name}, {_percent(worst.error)}", *told]))
+    title = f"Of {len(others)} predicted runs, half are off by more than {100 * middle // 1:.0f} %"
+    ax.set_title(title, fontsize=TITLE, loc="left", x=-0.2)
+    say(ax, "\n".join([f"worst: {worst.shape.name}, {took(worst):.1f} times as long as predicted", *told]))
     return ax

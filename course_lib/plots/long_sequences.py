@@ -140,28 +140,38 @@ def zigzag_blocks(ax: Axes | None = None) -> Axes:
 
 
 def hidden_rounds(
-    rounds: Sequence[tuple[int, int]] = ((8192, 8), (2048, 4), (1024, 8)), reached: float = 0.52 * 989e12,
-    port: float = 50e9, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw, for (tokens on a rank, tensor ranks), a round's message and the half block of scores above it."""
-    ax = new_axes(ax, 1.2 + 0.75 * len(rounds))
-    told, longest = [], 0.0
-    for place, (tokens, tp) in enumerate(rounds):
-        message = 1e6 * tokens * 2 * LLAMA.kv_heads / tp * LLAMA.head_size * 2 / port
-        half = 1e6 * 2 * tokens**2 * LLAMA.head_size * LLAMA.heads / tp / reached
-        for up, size, colour, name in ((-0.17, half, COMPUTE, "half a block"), (0.17, message, CONTEXT, "message")):
-            ax.barh(place + up, size, 0.3, color=colour, edgecolor="white")
-            ax.text(size, place + up, f" {name} {size:.0f} µs", va="center", fontsize=SMALLEST)
-            longest = max(longest, size)
-        told.append(f"{tokens:,} tokens, {tp} tensor ranks: message {message:.0f} µs, half a block {half:.0f} µs")
-    ax.set_yticks(range(len(rounds)), [f"{tokens:,} tokens,\n{tp} tensor ranks" for tokens, tp in rounds],
-                  fontsize=SMALLEST)  # fmt: skip
-    ax.tick_params(axis="y", length=0, pad=6)
-    ax.set(xlim=(0, 1.3 * longest), ylim=(len(rounds) - 0.5, -0.5))
-    ax.set_xlabel("µs of one round of the ring", fontsize=SMALLEST)
-    ax.set_title("The shorter the pieces, the less work there is to hide a message", fontsize=TITLE, loc="left",
-                 x=-0.15)  # fmt: skip
-    say(ax, "\n".join(told))
+    tokens: Sequence[int] = (1024, 2048, 4096, 8192), tp: int = 8, reached: float = 0.52 * 989e12, port: float = 50e9,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a round's message and the half block of scores that should hide it, over the tokens on a rank."""
+    ax = new_axes(ax, 3.4)
+    message = [1e6 * count * 2 * LLAMA.kv_heads / tp * LLAMA.head_size * 2 / port for count in tokens]
+    half = [1e6 * 2 * count**2 * LLAMA.head_size * LLAMA.heads / tp / reached for count in tokens]
+    equal = tokens[0] * message[0] / half[0]
+    lines = ((half, COMPUTE, "computing half a block", True), (message, CONTEXT, "message", False))
+    for sizes, colour, name, up in lines:
+        ax.plot(tokens, sizes, color=colour, linewidth=2.6, marker="o", markersize=7)
+        for count, size in zip(tokens, sizes, strict=True):
+            above = up == (count > equal)
+            ax.annotate(f"{size:.0f}", (count, size), (0, 8 if above else -8), textcoords="offset points", ha="center",
+                        va="bottom" if above else "top", fontsize=SMALLEST)  # fmt: skip
+        ax.annotate(name, (tokens[-2] * 1.42, sizes[-2] * (2 if up else 1.42)), (-10 if up else 0, 16 if up else -14),
+                    textcoords="offset points", ha="right" if up else "left", va="center", fontsize=SMALLEST,
+                    weight="bold", color=colour)  # fmt: skip
+    ax.axvline(equal, color=LIMIT, linestyle="--", linewidth=1.6)
+    ax.text(equal * 0.97, half[-1] * 1.1, "the message\ntakes longer", color=LIMIT, ha="right", va="top",
+            fontsize=SMALLEST)  # fmt: skip
+    ax.text(equal * 1.03, half[-1] * 1.1, "the message hides", color=LIMIT, va="top", fontsize=SMALLEST)
+    ax.set(xscale="log", yscale="log", xlim=(tokens[0] / 1.25, tokens[-1] * 1.25), ylim=(4, 1200))
+    ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
+    ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
+    ax.minorticks_off()
+    ax.set_xlabel(f"tokens on a rank (with {tp} tensor ranks)", fontsize=SMALLEST)
+    ax.set_ylabel("µs of one round", fontsize=SMALLEST)
+    ax.set_title("Half the tokens: half the message, but only a quarter of the work", fontsize=TITLE, loc="left")
+    told = (f"{count:,} tokens: message {one:.0f} µs, half a block {other:.0f} µs"
+            for count, one, other in zip(tokens, message, half, strict=True))  # fmt: skip
+    say(ax, "\n".join([*told, f"equal at {equal:,.0f} tokens, whatever the number of tensor ranks"]))
     return ax
 
 
