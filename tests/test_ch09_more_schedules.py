@@ -50,7 +50,7 @@ def test_the_formula_of_zb_h1_holds_for_w_no_longer_than_f_and_i(forward, backwa
     seconds = play(schedules.zb_h1(4, 8), forward, backward, weight).seconds
     formula = 8 * (forward + backward + weight) + 3 * (forward + backward - weight)
     assert (seconds == pytest.approx(formula)) == (weight <= min(forward, backward))
-    assert "as long as a W takes no longer than an F or an I" in text_of_the_chapter()
+    assert "as long as a W takes no longer than an F and no longer than an I" in text_of_the_chapter()
 
 
 def test_micro_batch_7_comes_back_as_the_text_follows_it():
