@@ -55,16 +55,16 @@ def test_the_formula_of_zb_h1_holds_for_w_no_longer_than_f_and_i(forward, backwa
 
 def test_micro_batch_7_comes_back_as_the_text_follows_it():
     """When rank 3 sends it back, when it is done with its Is, and when the step ends."""
-    order = schedules.zb_h1(4, 8)
+    order, told = schedules.zb_h1(4, 8), text_of_the_chapter()
     slow, fast = play(schedules.one_f_one_b(4, 8)), play(order)
 
     def ends(done, rank, kind):
         return next(e.end for e in done.events if (e.rank, e.action.kind, e.action.microbatch) == (rank, kind, 7))
 
-    assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "so it sends micro-batch 7 back at 27 s" in text_of_the_chapter()
-    assert (ends(fast, 3, "I"), ends(fast, 0, "I"), fast.seconds) == (23, 26, 27) and "at 23 s" in text_of_the_chapter()
-    left = [action.kind for action in order.actions[3]][::-1].index("I")
-    assert left == 4 and "four of its Ws have not run" in text_of_the_chapter()
+    assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "so it sends micro-batch 7 back at 27 s" in told
+    assert (ends(fast, 3, "I"), ends(fast, 0, "I"), fast.seconds) == (23, 26, 27) and "at 23 s" in told
+    last = [action.kind for action in order.actions[3]][::-1].index("I")
+    assert last == 4 and "four of its Ws have not run" in told
 
 
 def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
@@ -75,7 +75,8 @@ def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
             paused.append((event.start - clock, event.action.kind, event.action.microbatch))
         clock = event.end
     assert paused == [(3, "I", 0)] and "in ZB-H1 rank 0 still pauses for 3 s" in text_of_the_chapter()
-    assert max(play(schedules.zb_h2(4, 8)).peak_memory) == 2 * 4 - 1 and "this room, 2p − 1 micro-batches" in text_of_the_chapter()
+    most = max(play(schedules.zb_h2(4, 8)).peak_memory)
+    assert most == 2 * 4 - 1 and "this room, 2p − 1 micro-batches" in text_of_the_chapter()
 
 
 def test_zb_h2_and_zb_v_are_equal_at_messages_of_0_15_f():
