@@ -101,13 +101,14 @@ def _in_strings(tree: ast.Module) -> Iterator[str]:
 
     f"package.{name}" stands for all names that the file's own strings make of it; if they make none, for the chapters.
     """
-    calls = {ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    nodes = list(ast.walk(tree))
+    calls = {getattr(node.func, "attr", getattr(node.func, "id", "")) for node in nodes if isinstance(node, ast.Call)}
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     if "import_module" not in calls and "-m" not in texts:
         return
     yield from (text.partition(":")[0] for text in texts if re.fullmatch(r"\w+(\.\w+)+(:\w+)?", text))
     known = files()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
             start = node.values[0].value
             made = [start + text for text in texts if start + text in known and not text.startswith("_")]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
+
+import warm
 
 AS_LEARNERS_HAVE_IT = ("-p", "no:hypothesispytest")
 """Without the plugin of a package that learners have not: to import it takes pytest half of its start."""
@@ -28,12 +29,12 @@ class Judged:
 def judge(notebook: Path, *options: str, seconds: float = 600) -> dict[str, Judged]:
     """Return the result of each code cell by its name, after running the notebook in its own folder."""
     results = notebook.parent / "results.xml"
-    done = subprocess.run(
+    printed = warm.run(
         [sys.executable, "-m", "pytest", "--nbval-lax", notebook.name, "-q", "-p", "no:cacheprovider",
          *AS_LEARNERS_HAVE_IT, f"--junitxml={results}", *options],
-        cwd=notebook.parent, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
+        cwd=notebook.parent, timeout=seconds,
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")})
-    assert results.exists(), done.stdout + done.stderr
+    assert results.exists(), printed
     return {case.get("name"): judged(case) for case in ElementTree.parse(results).iter("testcase")}
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ import torch
 
 from course_lib import Cluster, RankFailed, each, run, work
 from course_lib.engine import failures, packing, runs
-from course_lib.engine.processes import launcher, watch
+from course_lib.engine.processes import fork_server, launcher, watch
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = 300  # seconds after which something counts as hung
@@ -323,18 +324,30 @@ def test_a_death_is_named_though_the_other_rank_that_noticed_it_is_heard_first(m
         dist.barrier()
 
     def go_on(answer):
-        os.kill(fork_server, signal.SIGCONT)
+        os.kill(server, signal.SIGCONT)
         return failures.is_victim(answer)
 
     run(total, ranks=2)
-    fork_server = launcher.LAUNCHER._fork_server.pid
+    server = launcher.LAUNCHER._fork_server.pid
     monkeypatch.setattr(watch, "is_victim", go_on)
-    at_last = threading.Timer(LONG, os.kill, (fork_server, signal.SIGCONT))
+    at_last = threading.Timer(LONG, os.kill, (server, signal.SIGCONT))
     at_last.daemon = True
     at_last.start()
     with pytest.raises(RankFailed, match="rank 1 ended its process with exit code 3"):
         run(die, ranks=2)
     at_last.cancel()
+
+
+def test_pages_become_huge_once_forty_forks_have_paid_for_it_but_not_within_a_run(monkeypatch):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        server, noted = fork_server.ForkServer(theirs), []
+        monkeypatch.setattr(server, "new_process", lambda: 1)
+        monkeypatch.setattr(fork_server, "use_huge_pages", lambda: noted.append("huge"))
+        for number in range(150):
+            server.carry_out({"run": number // 3}, [])
+            noted.append(number)
+    assert (noted.index("huge"), noted.count("huge")) == (42, 1)
 
 
 def reduce_what_differs(dist):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import select
@@ -30,6 +31,7 @@ class Keeper(fork_server.ForkServer):
     """The first process of a place: forks the judge, and for the judge each process of an answer."""
 
     later = on_demand = ()
+    small_forks = math.inf  # main() has made the pages huge
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__(control)
