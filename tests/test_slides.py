@@ -140,6 +140,16 @@ def test_a_tall_picture_is_not_cut(docs, root):
     assert image.size == Image.open(io.BytesIO(base64.b64decode(png(8)))).size
 
 
+def test_a_picture_brings_its_twin_on_dark_paper(docs, root):
+    from course_lib.plots import canvas
+
+    figure = canvas.new_axes(None, 1).figure
+    page = canvas.as_html(canvas.png(figure), "lines", canvas.png(figure, dark=True))
+    slide = cut(docs, root, new_code_cell("draw()", id="drawn", outputs=[
+        new_output("display_data", data={"text/html": page})]))[-1]
+    assert re.findall(r'<img alt="(.*?)" class="(.*?)"', slide.body) == [("lines", "day"), ("", "night")]
+
+
 def sheet_of(texts: int):
     from course_lib.plots import canvas
 
@@ -151,7 +161,8 @@ def sheet_of(texts: int):
 
 def lowered(docs, figure) -> float:
     """Return how high the picture for a slide is, as a part of its width."""
-    (image,) = docs("captions").lower(figure).values()
+    image, dark = docs("captions").lower(figure).values()
+    assert base64.b64decode(dark)[16:24] == base64.b64decode(image)[16:24] and dark != image
     wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
     return high / wide
 

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from captions import LOWER
+from captions import LOWER, LOWER_DARK
 from chapter_page import FENCE, IN_A_NOTEBOOK, kept_picture, together, unguessed
 from formulas import shown
 from nbformat import NotebookNode
+from PIL import Image
 from reference_pages import defined
 
 from course_lib.plots.sliders import FRAMES
@@ -55,6 +56,7 @@ CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b
 HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it)\b|\bNow run\b", re.IGNORECASE)
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
+NIGHT = re.compile(r'<img class="[^"]*course-dark" src="data:image/png;base64,([^"]+)"')  # a picture's twin
 
 
 def as_html(text: str) -> str:
@@ -500,28 +502,34 @@ class Deck:
             said, title = "", ""
             if FRAMES in data:
                 self.panel(data[FRAMES], code)
-            for alt, png, caption in PICTURE.findall(data.get("text/html", "")) if FRAMES not in data else []:
+            page = data.get("text/html", "") if FRAMES not in data else ""
+            night = iter(NIGHT.findall(page))
+            for alt, png, caption in PICTURE.findall(page):
                 title = caption or title
-                png = png and data.get(LOWER, png)
                 if png:
-                    self.picture(title, [(alt, png)], code)
+                    dark = data.get(LOWER_DARK, next(night, ""))
+                    self.picture(title, [(alt, data.get(LOWER, png), dark)], code)
         self.printed(said, code)
 
-    def picture(self, title: str, drawn: list[tuple[str, str]], code: str) -> None:
-        """Make a slide of a picture, or of the steps of one."""
-        first, *steps = [self.image(alt, base64.b64decode(png)) for alt, png in drawn]
+    def picture(self, title: str, drawn: list[tuple[str, str, str]], code: str) -> None:
+        """Make a slide of a picture, or of the steps of one: words, the image, and its twin on dark paper if any."""
+        first, *steps = [self.image(alt, day, "day" * bool(night)) + (night and self.image("", night, "night"))
+                         for alt, day, night in drawn]
         self.add(Slide("picture", title or self.heading, first, code, steps=steps))
 
-    def image(self, alt: str, png: bytes) -> str:
-        image = base64.b64encode(kept_picture(png, self.pictures).read_bytes()).decode()
-        return f'<img alt="{alt}" src="data:image/webp;base64,{image}">'
+    def image(self, alt: str, png: str, seen: str) -> str:
+        path = kept_picture(base64.b64decode(png), self.pictures)
+        wide, high = Image.open(path).size
+        return (f'<img alt="{alt}" class="{seen}" width="{wide}" height="{high}" '
+                f'src="data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}">')
 
     def panel(self, drawn: dict, code: str) -> None:
         """Make a slide of a panel: all its steps in turn if they are few, else the frame that it begins with."""
         frames = list(drawn["frames"].values())
         if len(drawn["controls"]) > 1 or len(frames) > STEPS:
             frames = [drawn["frames"][",".join(map(str, drawn["start"]))]]
-        images = [(html.escape(frame["words"]), frame["src"].partition(",")[2]) for frame in frames if frame["src"]]
+        images = [(html.escape(frame["words"]), *(frame.get(kind, "").partition(",")[2] for kind in ("src", "dark")))
+                  for frame in frames if frame["src"]]
         if images:
             self.picture("", images, code)
 

@@ -194,11 +194,33 @@ def test_the_speaker_sees_the_next_picture_and_the_step(opened):
     assert popup.value.locator("#next").inner_text() == "step 3"
 
 
-def test_a_key_makes_the_slides_dark(opened):
-    page = opened(("text", "One", "A sentence."))
-    page.keyboard.press("d")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
-    assert page.locator(".present p").evaluate("one => getComputedStyle(one).color") == "rgb(228, 230, 234)"
+KINDS = ("title", "section", "text", "said", "rule", "guess", "answer", "printed", "formula", "exercise", "summary")
+SEEN = """() => {
+    const parse = (colour) => colour.match(/[\\d.]+/g).map(Number), slide = document.querySelector("section.present");
+    const bright = (colour) => parse(colour).slice(0, 3).reduce((sum, part) => sum + part) / 3;
+    const paper = getComputedStyle(slide).backgroundColor, number = document.querySelector(".slide-number");
+    return [parse(paper)[3] ?? 1, bright(paper), bright(getComputedStyle(number).color)];
+}"""
+
+
+def test_every_kind_of_slide_has_its_own_paper_in_light_and_in_dark(opened):
+    page = opened(*((kind, "One", "A sentence.") for kind in KINDS))
+    for dark in (False, True):
+        page.keyboard.press("d") if dark else None
+        for place, kind in enumerate(KINDS):
+            page.evaluate(f"Reveal.slide({place})")
+            opaque, paper, number = page.evaluate(SEEN)
+            assert opaque == 1 and (paper < 80) == (dark or kind == "section"), (kind, dark, paper)
+            assert abs(number - paper) > 90, f"the page number cannot be read: {kind}, dark {dark}"
+    assert not page.locator(".backgrounds").is_visible()
+
+
+def test_in_the_dark_a_picture_gives_way_to_its_twin(opened):
+    page = opened(("picture", "One", '<img alt="a" class="day"><img alt="" class="night">'))
+    for key in ("", "d"):
+        page.keyboard.press(key) if key else None
+        shown = page.locator("img").evaluate_all("all => all.map(one => getComputedStyle(one).display != 'none')")
+        assert shown == [not key, bool(key)]
 
 
 def test_a_title_of_two_lines_leaves_no_word_alone(opened):
