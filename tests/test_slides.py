@@ -347,12 +347,14 @@ def test_no_note_asks_the_question_of_the_next_slide_or_speaks_of_imports(docs, 
     said = cut(docs, root, text, ASK, FIELD)
     assert "imports" not in "".join(slide.spoken for slide in said) and "It is so." in said[-3].spoken + said[-2].spoken
     assert docs("talk").without("It grows. How many apples?", ["Four pick. How many apples?"]) == "It grows."
+    assert docs("talk").without("- Four.\n- Five.", ["How many apples?"]) == "- Four.\n- Five."
 
 
 def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
     for lines, folded in ((6, False), (7, True)):
         body = cut(docs, root, printed("a line\n" * lines))[-1].body
         assert body.startswith('<details class="output">') == folded
+    assert "<details" in cut(docs, root, printed(f"{'wide ' * 20}\n" * 3))[-1].body
 
 
 def test_text_after_a_picture_keeps_it_in_sight_until_a_heading_or_a_guess(docs, root):

@@ -47,7 +47,7 @@ LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
-LINES = 6  # of what was printed, on a slide: more are folded
+LINES, WIDE = 6, 78  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
 ANSWER = "The answer"
 NOTEBOOK = "The whole task stands in your notebook."
 HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
@@ -587,9 +587,10 @@ class Deck:
             self.choices = {}
             slide.kind, slide.title, slide.over = "answer", html.escape(number[0].upper() + number[1:]), self.question
             self.question = self.heading  # what else is compared answers no guess
-        lines = [f"<span>{html.escape(line) or ' '}</span>" for line in narrow(unguessed(said).rstrip().splitlines())]
-        slide.body = f'<pre class="lines">{"".join(lines)}</pre>' if lines else ""
-        if len(lines) > LINES:
+        lines = narrow(unguessed(said).rstrip().splitlines())
+        spans = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in lines)
+        slide.body = f'<pre class="lines">{spans}</pre>' if lines else ""
+        if len(lines) > LINES or len(lines) > 2 and max(map(len, lines)) > WIDE:
             slide.body = f'<details class="output"><summary>output</summary>{slide.body}</details>'
         self.add(slide)
         self.bare = slide if known else None

@@ -131,8 +131,9 @@ def about(minutes: float) -> str:
 
 def without(note: str, asked: list[str]) -> str:
     """Return a note without the sentences that the next slide asks."""
-    asks = {sentence for one in asked for sentence in re.split(r"(?<=[.?!])\s+", one) if sentence.endswith("?")}
-    return " ".join(one for one in re.split(r"(?<=[.?!])\s+", note) if one not in asks) if asks else note
+    for sentence in re.split(r"(?<=[.?!])\s+", " ".join(asked)):
+        note = note.replace(sentence, "").strip() if sentence.endswith("?") else note
+    return note
 
 
 # Guesses and exercises

@@ -106,7 +106,7 @@ function overview() {
   all.id = "overview";
   const slides = [...document.querySelectorAll(".slides > section")], full = every.length ? every : slides;
   all.insertAdjacentHTML("beforeend", `<p>${full.length} slides, ${minutes(full)} min with the exercises; `
-      + `the short path (key Q, in bold): ${full.filter(brief).length} slides, ${minutes(full.filter(brief))} min</p>`);
+      + `the short path (key Q, marked \u2022): ${full.filter(brief).length} slides, ${minutes(full.filter(brief))} min</p>`);
   slides.forEach((slide, place) => {
     const part = slide.matches(".title, .section, .summary") || !place ? document.createElement("div") : all.lastChild;
     const link = document.createElement("a");
