@@ -28,7 +28,7 @@ BRIEF = ("title", "picture", "answer", "summary")  # the kinds of the short path
 BESIDE = ("said", "formula", "text", "rule")  # the kinds that keep the picture before them in sight
 ENDS = ("section", "part", "guess", "exercise", "summary")  # and those that end that
 POINTS = 5  # of what was learned, on a slide
-SHARED = 60  # words that stand beside a picture
+SHARED = 80  # words that stand beside a picture
 SOME = 0.25  # minute of a slide without notes
 OPTION = re.compile(r"(?<![\w.])(\d+) (?!to\b|or\b|for\b)([a-z][^,]*)")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
@@ -113,7 +113,8 @@ def first(slide: Slide, chapter: Chapter) -> list[str]:
     """Return what stands above a slide's notes, in Markdown: how to ask, when to stop, what to reply."""
     if slide.over == YOURS:
         told = [f"**Write it down, then hands up.** {about(slide.minutes)}."]
-        return told + [f"- Who says **{guess}**: {words}" for guess, words in slide.replies.items()]
+        return told + [f"- Who says **{slide.choices.get(guess, guess)}**: {words}"
+                       for guess, words in slide.replies.items()]
     if slide.kind != "exercise":
         return []
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)

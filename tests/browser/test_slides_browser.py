@@ -97,7 +97,7 @@ def test_a_picture_stays_beside_what_is_said_of_it_and_its_words_stay_large(open
     for words in ("A sentence.", "A sentence of some more words. " * 5, LIST[:90]):
         page = opened(("picture", "One", PICTURE), ("said", "Two", words, {"beside": True}))
         page.keyboard.press("ArrowRight")
-        assert page.locator(".present img").evaluate(SHAPE) >= 480
+        assert page.locator(".present img").evaluate(SHAPE) >= 560
         assert page.locator(".present .body").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") >= 28
         assert page.locator(".slides").evaluate_all(CUT) == []
 
@@ -122,6 +122,15 @@ def test_a_key_takes_the_short_path_and_back(opened):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("q")
     assert page.locator(".present h2").inner_text() == "Three" and page.evaluate("Reveal.getTotalSlides()") == 3
+
+
+def test_the_list_of_keys_has_the_slides_own_and_goes_away(opened):
+    page = opened(("text", "One", "a"))
+    page.keyboard.press("Shift+Slash")
+    for key in ("short path", "countdown", "Dark"):
+        assert page.locator(".r-overlay, .overlay").get_by_text(key).count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".r-overlay, .overlay, #overview").count() == 0
 
 
 def test_the_overview_counts_all_slides_and_those_of_the_short_path(opened):

@@ -6,7 +6,7 @@
 const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 48, part: 44, summary: 40, exercise: 40, text: 40,
                picture: 32, rule: 36};
 const SMALL = 28, PRINTED = 20, PHONE = 36, WITH_A_PICTURE = 34;
-const LEAST = 480, ENOUGH = 720;  // pixels across: with less room a picture is left out, or words get smaller for it
+const LEAST = 560, ENOUGH = 720;  // pixels across: with less room a picture is left out, or words get smaller for it
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
 document.documentElement.classList.toggle("phone", phone);
@@ -223,7 +223,7 @@ document.fonts.load('30px "STIX Two Math"').then(() => {
                      overview: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
   ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
   Reveal.addKeyBinding({keyCode: 79, key: "O, Esc", description: "All slides by section"}, overview);
-  Reveal.addKeyBinding(27, () => document.querySelector(".r-overlay, .overlay") ? Reveal.closeOverlay() : overview());
+  Reveal.addKeyBinding(27, () => document.querySelector(".r-overlay, .overlay") ? Reveal.toggleHelp(false) : overview());
   Reveal.addKeyBinding({keyCode: 68, key: "D", description: "Dark, for a dark room"},
                        () => document.documentElement.classList.toggle("dark"));
   Reveal.addKeyBinding({keyCode: 81, key: "Q", description: "The short path: question, pictures, guesses, results"}, shorten);
