@@ -1,19 +1,17 @@
-"""Writes the agendas of docs/instructor.md from the minutes of the exercises: python docs/agenda.py"""
+"""Writes the agendas of docs/instructor.md from the timetable: python docs/agenda.py"""
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
-from contents import minutes
+from timetable import CATCHING_UP, block
 
 from exercises_tests.tools.chapters import ROOT, Chapter, chapters
 
 PAGE = ROOT / "docs" / "instructor.md"
-WORDS_A_MINUTE = 200  # of the text in sight; the minutes of an exercise begin when its text has been read
-CATCHING_UP = 5  # minutes
 BREAK, LUNCH = 10, 60
+TALK = 3  # minutes that have a row of their own
 BEGIN = 9 * 60
 LUNCH_FROM = 11 * 60 + 40  # the first block that ends after this is followed by lunch
 
@@ -35,22 +33,27 @@ def number(chapter: Chapter) -> int:
     return int(chapter.name[2:4])
 
 
-def reading(chapter: Chapter) -> int:
-    """Return the minutes that a chapter's text takes, without what is folded; whole fives."""
-    text = " ".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
-    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    return 5 * math.ceil(len(re.findall(r"\w\S*", in_sight)) / WORDS_A_MINUTE / 5)
+def rows(chapter: Chapter) -> list[Part]:
+    """Return a chapter's block: a row begins where more than a few words are said before the next core exercise."""
+    found: list[Part] = []
+    for stretch in block(chapter):
+        said = f"`{stretch.exercise}` {stretch.minutes}" if stretch.exercise else f"talk {stretch.minutes}"
+        if not found:
+            found = [Part(stretch.minutes, said.replace("talk", "introduction"), chapter)]
+        elif stretch.exercise or stretch.minutes < TALK:
+            text = f"{found[-1].text}, {said}" if stretch.minutes else found[-1].text
+            found[-1] = Part(found[-1].minutes + stretch.minutes, text, chapter)
+        else:
+            found.append(Part(stretch.minutes, said, chapter))
+    return [*found, Part(CATCHING_UP, f"`make catch-up CHAPTER={chapter.name[:4]}`, run on to the end", chapter)]
 
 
 def day(wanted: list[Chapter], lunch: bool) -> list[Part]:
     """Return a day's parts: a block for each chapter, and between two blocks a break or lunch."""
     parts, spent = [], 0
     for chapter in wanted:
-        core = ", ".join(f"`{e.id}` {e.minutes}" for e in chapter.exercises if e.level == "core")
-        block = [Part(reading(chapter), "introduction, reading", chapter), Part(minutes(chapter), core, chapter),
-                 Part(CATCHING_UP, f"`make catch-up CHAPTER={chapter.name[:4]}`, run on to the end", chapter)]
-        parts += block
-        spent += sum(part.minutes for part in block)
+        parts += rows(chapter)
+        spent += sum(part.minutes for part in rows(chapter))
         if chapter is not wanted[-1]:
             eat = lunch and BEGIN + spent >= LUNCH_FROM
             lunch = lunch and not eat
@@ -61,12 +64,12 @@ def day(wanted: list[Chapter], lunch: bool) -> list[Part]:
 
 def table(parts: list[Part]) -> str:
     """Return a day's parts with the time at which each begins."""
-    rows, now = ["| time | chapter | core exercises and their minutes (estimated) |", "|---|---|---|"], BEGIN
+    lines, now = ["| time | chapter | talk and core exercises, in minutes (estimated) |", "|---|---|---|"], BEGIN
     for part in parts:
         title = f"{number(part.chapter)} {part.chapter.title}" if part.chapter else ""
-        rows.append(f"| {clock(now)} | {title} | {part.text} |")
+        lines.append(f"| {clock(now)} | {title} | {part.text} |")
         now += part.minutes
-    return "\n".join([*rows, f"| {clock(now)} | | end |"])
+    return "\n".join([*lines, f"| {clock(now)} | | end |"])
 
 
 def clock(minute: int) -> str:

@@ -15,7 +15,7 @@ from exercises_tests.tools.chapters import ROOT
 def agenda(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     yield importlib.import_module("agenda")
-    for name in ("agenda", "contents"):
+    for name in ("agenda", "timetable"):
         sys.modules.pop(name, None)
 
 
@@ -33,6 +33,16 @@ def test_every_day_has_its_blocks_ends_in_time_and_has_a_lunch(agenda):
         assert int(hours) * 60 + int(minutes) <= (13 * 60 if name == "Half a day" else 17 * 60), name
         assert table.count("lunch") == (name != "Half a day" and table.count("make catch-up") > 2) or "day 4" in name
         assert table.count("introduction") == table.count("make catch-up") >= (1 if "day 4" in name else 2)
+
+
+def test_a_block_takes_as_long_as_its_text_and_its_core_exercises_and_catching_up(agenda):
+    timetable = sys.modules["timetable"]
+    for chapter in agenda.chapters():
+        core = [exercise.minutes for exercise in chapter.exercises if exercise.level == "core"]
+        block = timetable.block(chapter)
+        assert [part.minutes for part in block if part.exercise] == core
+        assert sum(part.minutes for part in block if not part.exercise) == timetable.reading(chapter)
+        assert sum(part.minutes for part in agenda.rows(chapter)) == timetable.whole(chapter)
 
 
 def test_every_core_exercise_is_in_the_four_days(agenda):

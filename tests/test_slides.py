@@ -140,6 +140,16 @@ def test_a_tall_picture_is_not_cut(docs, root):
     assert image.size == Image.open(io.BytesIO(base64.b64decode(png(8)))).size
 
 
+def test_a_picture_brings_its_twin_on_dark_paper(docs, root):
+    from course_lib.plots import canvas
+
+    figure = canvas.new_axes(None, 1).figure
+    page = canvas.as_html(canvas.png(figure), "lines", canvas.png(figure, dark=True))
+    slide = cut(docs, root, new_code_cell("draw()", id="drawn", outputs=[
+        new_output("display_data", data={"text/html": page})]))[-1]
+    assert re.findall(r'<img alt="(.*?)" class="(.*?)"', slide.body) == [("lines", "day"), ("", "night")]
+
+
 def sheet_of(texts: int):
     from course_lib.plots import canvas
 
@@ -151,7 +161,8 @@ def sheet_of(texts: int):
 
 def lowered(docs, figure) -> float:
     """Return how high the picture for a slide is, as a part of its width."""
-    (image,) = docs("captions").lower(figure).values()
+    image, dark = docs("captions").lower(figure).values()
+    assert base64.b64decode(dark)[16:24] == base64.b64decode(image)[16:24] and dark != image
     wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
     return high / wide
 
@@ -269,18 +280,127 @@ def exercise(docs, root):
     return cut(docs, root, new_markdown_cell(EXERCISE, id="text"), stub, new_markdown_cell(fold, id="hints"))
 
 
-def test_an_exercise_shows_its_whole_task_in_its_form(docs, root):
+def test_an_exercise_shows_in_few_words_what_it_asks_for_and_the_whole_task_is_spoken(docs, root):
     (slide,) = [slide for slide in exercise(docs, root) if slide.kind == "exercise"]
-    assert slide.title == "Exercise: <code>total</code>" and "10 min" in slide.body
-    assert re.findall(r"<(ul|li|table|tbody)", slide.body) == ["ul", "li", "li", "table", "tbody"]
-    places = [slide.body.index(part) for part in ("10 min", '<pre class="signature">def total(', "Return the sum")]
-    assert places == sorted(places)
+    assert slide.title == "Exercise: <code>total</code>" and slide.exercise == "total"
+    parts = ("10 min", '<pre class="signature">def total(', "The whole task stands in your notebook.")
+    places = [slide.body.index(part) for part in parts]
+    assert places == sorted(places) and "Return the sum" not in slide.body
+    assert re.findall(r"<(ul|li|table|tbody)", slide.spoken) == ["ul", "li", "li", "table", "tbody"]
+
+
+def test_an_exercise_shows_what_its_docstring_promises_and_a_small_example(docs):
+    talk = docs("talk")
+    assert talk.promised('def total(dist):\n    """Return the sum. On\n    every rank."""\n') == "Return the sum."
+    assert talk.example(["It is long.", "| `a` | for example |", "On 8 ranks it might be `3`. More."]
+                        ) == "On 8 ranks it might be `3`."
+
+
+def test_the_notes_of_an_exercise_say_when_to_stop_and_its_first_hint(docs, root):
+    (slide,) = [slide for slide in exercise(docs, root) if slide.kind == "exercise"]
+    assert slide.hint == "secret" and "First hint" in slide.spoken
+    core = docs("talk").first(docs("deck").Slide("exercise", "", exercise="even_to_odd"), chapters()[0])
+    assert core[0].startswith("**10 minutes, then stop**") and "make catch-up CHAPTER=ch00" in core[0]
 
 
 def test_no_slide_shows_a_hint_or_an_answer(docs, root):
     text = docs("slides").as_page(find("ch98", root), exercise(docs, root))
     page = text.partition("<body>")[2].partition("<script>")[0]
-    assert "the answer" not in page and "secret" not in page and "It goes on." in page
+    seen = re.sub(r'<aside class="notes">.*?</aside>', "", page, flags=re.DOTALL)
+    assert "return &#39;" not in page and "secret" not in seen and "It goes on." in seen
+
+
+GUESSED = new_code_cell("guess = None  # your choice: 1 own way, 2 shared", id="guess",
+                        metadata={"tags": ["prediction"]})
+
+
+def test_a_choice_has_its_words_on_the_slide_of_the_guess_and_in_the_answer(docs, root):
+    guess, answer = cut(docs, root, ASK, GUESSED, printed("no guess   these rates fit 2\n"))[-2:]
+    assert guess.choices == {"1": "own way", "2": "shared"} and answer.title == "These rates fit: shared"
+    page = docs("slides").as_page(find("ch98", root), [guess])
+    assert '<li value="1">own way</li><li value="2">shared</li>' in page and "Write it down, then hands up." in page
+
+
+def test_numbers_that_are_no_choice_have_no_list(docs):
+    options = docs("talk").options
+    for told in ("your number: 0 to 3 for a rank, 4 for the network", "your number: 1, 2, 3, 4 or 5", "your number"):
+        assert options(f"guess = None  # {told}") == {}
+
+
+def test_a_guess_that_needs_the_table_before_it_shows_it_once_more(docs, root):
+    table = new_markdown_cell("Rates:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n**Predict.** Which is it?", id="ask")
+    assert "<table>" in cut(docs, root, table, FIELD)[-1].body
+
+
+def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, monkeypatch):
+    talk = docs("talk")
+    slide = docs("deck").Slide("guess", "", over=talk.YOURS, replies={"45": "Bytes alone."}, minutes=2.2)
+    assert talk.first(slide, chapters()[0]) == ["**Write it down, then hands up.** About 2 minutes.",
+                                                "- Who says **45**: Bytes alone."]
+    slide.choices = {"45": "both"}
+    assert talk.first(slide, chapters()[0])[1] == "- Who says **both**: Bytes alone."
+    found = talk.replies(next(chapter.notebook for chapter in chapters() if chapter.name.startswith("ch03")))
+    assert set(found) == {f"guess_{name}" for name in ("growth", "bytes", "norms", "different", "crossover")}
+    assert all(all(words.values()) and words for words in found.values())
+
+
+def test_no_note_asks_the_question_of_the_next_slide_or_speaks_of_imports(docs, root):
+    text = new_markdown_cell("It begins.\n\nThe next cell imports what is needed. It is so.", id="text")
+    said = cut(docs, root, text, ASK, FIELD)
+    assert "imports" not in "".join(slide.spoken for slide in said) and "It is so." in said[-3].spoken + said[-2].spoken
+    assert docs("talk").without("It grows. How many apples?", ["Four pick. How many apples?"]) == "It grows."
+    assert docs("talk").without("- Four.\n- Five.", ["How many apples?"]) == "- Four.\n- Five."
+
+
+def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
+    for lines, folded in ((6, False), (7, True)):
+        body = cut(docs, root, printed("a line\n" * lines))[-1].body
+        assert body.startswith('<details class="output">') == folded
+    assert "<details" in cut(docs, root, printed(f"{'wide ' * 20}\n" * 3))[-1].body
+
+
+def test_text_after_a_picture_keeps_it_in_sight_until_a_heading_or_a_guess(docs, root):
+    after = own("Long.", "## One\n\nFirst.\n---\n## Two\n\nSecond.")
+    later = new_markdown_cell("## Later\n\n$$x$$", id="later")
+    beside = [(slide.kind, slide.beside) for slide in cut(docs, root, drawn(), after, ASK, FIELD, later)]
+    begun = beside.index(("picture", False))
+    assert beside[begun:] == [("picture", False), ("said", True), ("said", True), ("text", True), ("guess", False),
+                              ("section", False), ("formula", False)]
+
+
+def test_the_words_below_a_picture_go_to_the_next_slide_that_shows_it(docs, root):
+    seen = new_markdown_cell("The sum is right.", id="seen")
+    picture, after = cut(docs, root, drawn(), own("Long.", "... All wait.\n---\n## One\n\nFirst."), seen)[-2:]
+    assert "All wait." not in picture.body and after.body == "<p>All wait.</p>\n<p>First.</p>\n"
+
+
+def test_only_a_section_has_the_full_colour(docs, root):
+    text = new_markdown_cell("## 1 · Whole\n\nIt begins.\n\n### A part\n\nIt goes on.\n\n### Empty", id="text")
+    kinds = [(slide.kind, slide.title) for slide in cut(docs, root, text, drawn())[-3:]]
+    assert kinds == [("section", "1 · Whole"), ("part", "A part"), ("picture", "Empty")]
+
+
+def test_a_slide_of_what_was_learned_has_five_points_at_most_each_a_sentence(docs, root):
+    points = "\n".join(f"- Point {place}. And more of it." for place in range(8))
+    end = new_markdown_cell(f"## What we learned\n\nYou know:\n\n{points}", id="end")
+    first, second = cut(docs, root, end)[-2:]
+    assert [slide.body.count("<li>") for slide in (first, second)] == [4, 4] and first.kind == second.kind == "summary"
+    assert "more of it" not in first.body + second.body and "more of it" in first.spoken
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_slides_take_the_minutes_of_the_timetable(docs, chapter, tmp_path):
+    slides = docs("deck").as_slides(chapter, chapter.notebook, tmp_path)
+    assert sum(slide.minutes for slide in slides) == pytest.approx(sys.modules["timetable"].whole(chapter))
+    core = {exercise.id: exercise.minutes for exercise in chapter.exercises if exercise.level == "core"}
+    assert all(slide.minutes >= core.get(slide.exercise, 0) for slide in slides)
+
+
+def test_the_short_path_has_the_question_pictures_guesses_and_results(docs, root):
+    slides = cut(docs, root, ASK, FIELD, printed(MEASURED), drawn(), own("Long.", "## More\n\nOf it."))
+    begun = next(place for place, slide in enumerate(slides) if slide.kind == "section")
+    assert all(slide.brief for slide in slides[:begun])
+    assert [slide.kind for slide in slides[begun:] if slide.brief] == ["guess", "answer", "picture"]
 
 
 def test_the_first_slide_asks_the_chapters_question_and_each_section_has_one(docs, root):
@@ -489,7 +609,7 @@ def test_an_author_keeps_parts_of_an_output_and_writes_between_them(docs, root):
     assert kinds == [("answer", "Seven", "How many apples?"), ("picture", "All of it", "")]
 
 
-def test_an_exercise_stands_whole_on_its_slide_whatever_an_author_wrote_for_its_cell(docs, root):
+def test_an_exercise_keeps_its_slide_whatever_an_author_wrote_for_its_cell(docs, root):
     stub = new_code_cell("def total(dist):\n    ...", id="total", metadata={"tags": ["exercise"]})
     said, task = cut(docs, root, own(f"A long story.\n\n{EXERCISE}", "A story."), stub)[-2:]
     assert said.body == "<p>A story.</p>\n" and "A long story." in said.spoken

@@ -139,7 +139,7 @@ def as_html(image: bytes, words: str, dark: bytes = b"") -> str:
     light = f'<img alt="{html.escape(words)}" {looks} class="{kind}" src="{embedded(image)}">'
     if not dark:
         return light + LOOKS
-    # The slides are light: they look for `alt` before `src`, and pass this one by.
+    # The slides' maker looks for `alt` before `src`, so that it takes this one for no picture of its own (deck.py).
     other = html.escape(exchanged(words))
     night = f'<img class="course-drawn course-dark" src="{embedded(dark)}" {looks} alt="{other}">'
     return light + night + LOOKS

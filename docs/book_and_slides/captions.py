@@ -18,6 +18,7 @@ from matplotlib_inline.config import InlineBackend
 from course_lib.plots import canvas
 
 LOWER = "application/vnd.course.lower+png"
+LOWER_DARK = "application/vnd.course.lower-dark+png"
 LOW = 4.1  # inches: a picture of canvas.WIDTH that is no higher can be as wide as a slide
 STEP = 0.3  # inches more, where letters would touch
 
@@ -36,7 +37,7 @@ def figure_html(figure: Figure) -> str:
 
 
 def lower(figure: Figure, include=None, exclude=None) -> dict[str, str]:
-    """Return a high figure's image as low as it can be read, for slides; nothing where that is its own height."""
+    """Return a high figure's images as low as they can be read, for slides; nothing where that is its own height."""
     height, width = figure.get_figheight(), figure.get_figwidth()
     if height <= LOW or width < canvas.WIDTH - 0.1:
         return {}
@@ -45,7 +46,8 @@ def lower(figure: Figure, include=None, exclude=None) -> dict[str, str]:
         while tried < height:
             figure.set_figheight(tried)
             if places(figure) == read:
-                return {LOWER: base64.b64encode(pulled_apart(figure)[2]).decode()}
+                *_, light, dark = pulled_apart(figure)
+                return {LOWER: base64.b64encode(light).decode(), LOWER_DARK: base64.b64encode(dark).decode()}
             tried += STEP
     finally:
         figure.set_figheight(height)

@@ -2,10 +2,11 @@
 
 A title is never torn from the text. It is the title that the picture has, the question of a guess, a sentence in bold,
 or else the section's heading. What a speaker shows is kept: pictures, guesses and then their answers, formulas, tables
-and lists with the sentences that lead to them, whole exercises, the summary. Of the other text a slide has what a room
-needs: how the chapter and each section begin, each sentence that defines a term (the glossary's rule), a question that
-the next picture answers. The rest becomes notes, those of the next slide from where the text points to a cell.
-What follows the summary stays in the book. What is too long for one slide goes on on the next: look/slides.js.
+and lists with the sentences that lead to them, what an exercise asks for, the summary's points. Of the other text a
+slide has what a room needs: how the chapter and each section begin, each sentence that defines a term (the glossary's
+rule), a question that the next picture answers. The rest becomes notes, those of the next slide from where the text
+points to a cell. What follows the summary stays in the book. What is too long for one slide goes on on the next:
+look/slides.js. What a speaker needs beside the slides is added last: talk.py.
 
 Where this cut fails, the chapter's author writes a cell's slides in its metadata (CONTRIBUTING.md).
 """
@@ -20,11 +21,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from captions import LOWER
+from captions import LOWER, LOWER_DARK
 from chapter_page import FENCE, IN_A_NOTEBOOK, kept_picture, together, unguessed
 from formulas import shown
 from nbformat import NotebookNode
+from PIL import Image
 from reference_pages import defined
+from talk import YOURS, example, options, promised, ready, replies
 
 from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tags
@@ -36,6 +39,7 @@ LEAD = 400  # letters of the sentences that lead to a formula, a table, a list o
 WORDS = 60  # that a slide of sentences has, if they are more than one paragraph's
 FEW = 28  # words that have no slide of their own where they fit on the one before or after
 FULL = 100  # words that such a slide has with them
+FEW_OF_ITS_OWN = 13  # words of a guess that needs the table before it
 BRIEF = 80  # letters of a definition that needs the sentence after it
 SEEN = 240  # letters of those that say what was printed
 REASON = 140  # letters of an answer's reason, where the author of the slides gives none
@@ -43,18 +47,23 @@ LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
+LINES, WIDE = 6, 78  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
 ANSWER = "The answer"
+NOTEBOOK = "The whole task stands in your notebook."
+HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)\]")  # what of a cell's output an author keeps, and its title
-JOINED = ("said", "formula", "text", "printed", "section")  # the kinds below which a few words can stand
+JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
 BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
 HEADING = re.compile(r"(#{1,6}) (.*)")
 UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
 CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
-HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it)\b|\bNow run\b", re.IGNORECASE)
+HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it)\b|\bNow run\b"
+                   r"|\bcells?\b.*\bimports?\b", re.IGNORECASE)
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
+NIGHT = re.compile(r'<img class="[^"]*course-dark" src="data:image/png;base64,([^"]+)"')  # a picture's twin
 
 
 def as_html(text: str) -> str:
@@ -190,18 +199,29 @@ class Slide:
     over: str = ""  # in small letters above the title
     steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
     notes: list[str] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)  # what stands above the notes
+    exercise: str = ""  # the name of what is to be written
+    hint: str = ""
+    choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers
+    replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
+    minutes: float = 0  # of the timetable
+    brief: bool = False  # whether it is on the short path
+    beside: bool = False  # whether the picture before it stays in sight
 
     @property
     def spoken(self) -> str:
-        return as_html("\n\n".join(filter(None, map(without_hands, self.notes))))
+        return as_html("\n\n".join(filter(None, map(without_hands, [*self.first, *self.notes]))))
 
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
     """Return the slides of a chapter that has run; `pictures` is a folder in which small pictures are kept."""
     deck = Deck(pictures, question(chapter))
+    deck.replies = replies(notebook)
     stubs = {cell.get("id"): cell.source for cell in chapter.notebook.cells if "exercise" in tags(cell)}
     for cell in notebook.cells:
         said = authored(cell)
+        if cell.cell_type == "markdown":
+            deck.hint(cell.source)
         if cell.cell_type == "markdown" and said is None:
             deck.text(cell.source)
         elif said is not None:
@@ -210,7 +230,7 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
             if exercise:  # whoever says it in fewer words leaves out a promise
                 deck.text(exercise + task)
         elif "prediction" in tags(cell):
-            deck.guess()
+            deck.guess(cell.source)
         elif cell.get("id") in stubs:
             deck.stub(stubs[cell["id"]])
         elif cell.cell_type == "code" and not {"imports", "check"} & set(tags(cell)):
@@ -218,8 +238,9 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
         if deck.heading == SUMMARY:
             break
     deck.slides[-1].notes += deck.waiting
-    told_apart(deck.slides)
-    return deck.slides
+    slides = ready(deck.slides, chapter)
+    told_apart(slides)
+    return slides
 
 
 def told_apart(slides: list[Slide]) -> None:
@@ -251,6 +272,8 @@ class Deck:
         self.since = ""  # what was said of no slide since the last one
         self.asked = False  # whether the guess that comes has its slide already
         self.posed = ""  # a question that the next slide answers
+        self.replies: dict[str, dict[str, str]] = {}  # to wrong guesses, by the name of the guess
+        self.choices: dict[str, str] = {}  # of the last guess, until it is answered
         self.bare: Slide | None = None  # an answer without its reason
         self.whole: Slide | None = None  # an exercise or the summary: all of its text is on the slide
         self.explained = True  # whether the text says already what was printed
@@ -261,7 +284,7 @@ class Deck:
         slide.notes += self.waiting
         self.waiting, self.before, self.since, self.whole, self.explained = [], "", "", None, True
         self.bare = self.bare if slide.kind in ("picture", "printed") else None
-        if slide.kind == "section":
+        if slide.kind in ("section", "part"):
             self.posed = ""
         elif self.posed and slide.kind not in ("guess", "exercise"):
             self.answers(slide)
@@ -288,7 +311,8 @@ class Deck:
                 room = WORDS if words > FEW else FULL
             else:
                 joins = words <= FEW and last and last.kind in JOINED
-                room = (WORDS if last.kind == "section" else FULL * (last.title == self.heading)) if joins else 0
+                begins = joins and last.kind in ("section", "part")
+                room = WORDS if begins else FULL * (last.title == self.heading) if joins else 0
             if last and length(last.body) + words <= room:
                 last.body += as_html(said)
                 last.notes += notes
@@ -310,6 +334,12 @@ class Deck:
                 self.headed(len(heading[1]), heading[2])
             elif block.startswith("<details"):
                 continue
+            elif self.whole and self.whole.kind == "exercise" and self.whole.body:
+                self.whole.notes.append(block)  # below the line that says how long it takes
+            elif self.whole and self.whole.kind == "summary" and block.startswith("- "):
+                points = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
+                self.whole.body += as_html("\n".join(f"- {sentences(point)[0]}" for point in points))
+                self.whole.notes.append(block)
             elif self.whole:
                 self.whole.body += as_html(block)
             elif asked := PREDICT.match(block):
@@ -389,15 +419,15 @@ class Deck:
         else:
             self.pay()
             self.heading = inline(re.sub(r"^\d+ · ", "", heading))
-            added = self.add(Slide("section", inline(heading)))
+            added = self.add(Slide("section" if level < 3 else "part", inline(heading)))
             self.whole = added if heading == SUMMARY else None
-            added.kind = "summary" if self.whole else "section"
+            added.kind = "summary" if self.whole else added.kind
             self.explained = False  # how it begins stands below its heading
 
     def said(self, block: str, leads: bool) -> None:
         """Put a paragraph into the notes, except what says what was seen, how a section begins, what a term means."""
         last, shown, block = self.slides[-1], self.bare or self.slides[-1], " ".join(block.split())
-        told = self.explained and not self.bare or leads and last.kind == "section"
+        told = self.explained and not self.bare or leads and last.kind in ("section", "part")
         said, self.bare = "" if told else seen(block), None
         shown.body += as_html(said)
         self.opening = self.opening and not re.fullmatch(r"\*\*[^*]+\?\*\*", block)
@@ -446,21 +476,28 @@ class Deck:
 
     # Guesses
 
-    def guess(self) -> None:
-        """Make the slide of a guess, unless the text has said that it is one."""
+    def guess(self, source: str) -> None:
+        """Make the slide of a guess, unless the text has said that it is one, with its choices and what to reply."""
         if not self.asked:
             self.before = ""
             self.ask(self.asking)
         self.asked = False
+        slide = next(one for one in reversed(self.slides) if one.kind == "guess")
+        slide.choices = self.choices = options(source)
+        slide.replies = self.replies.get(source.partition("=")[0].strip(), {})
 
     def ask(self, asked: str) -> None:
         """Make the slide of a guess, with what was said directly before it, if there is room."""
         if before := " ".join(one for one in sentences(lead(self.before, LEAD)) if one and not CELLS.search(one)):
             self.stands(before)
             self.owed.append((before, []))
-        self.question, self.posed = self.put("Your guess", asked).title, ""
-        self.slides[-1].notes.append(asked)
-        self.asked = True
+        slide = self.put(YOURS, asked)
+        self.question, self.posed, self.asked = slide.title, "", True
+        slide.notes.append(asked)
+        before = self.slides[-2]  # what the guess needs, if that says nothing or little of its own
+        listed = re.search(r"<table|<pre", before.body) and len(slide.body.split()) < FEW_OF_ITS_OWN
+        if before.kind in ("section", "part", "said", "formula", "text", "guess") and (listed or not slide.body):
+            slide.body = before.body + slide.body
 
     def put(self, over: str, asked: str) -> Slide:
         """Make a slide that asks: the last question is its title, and what leads to it in its own text below."""
@@ -474,12 +511,19 @@ class Deck:
     # Code and what it puts out
 
     def stub(self, source: str) -> None:
-        """Put the signature of an exercise on its slide, below the line that says how long it takes."""
-        name = re.search(r"^(?:def|class) (\w+).*?:$", source, re.MULTILINE | re.DOTALL)
-        slide = self.whole or self.add(Slide("exercise", inline(f"Exercise: `{name[1]}`"), as_html(self.asking)))
-        facts, end, task = slide.body.partition("</p>\n")
-        slide.body = f'{facts}{end}<pre class="signature">{html.escape(name[0])}</pre>{task}'
-        self.whole = None
+        """Show of an exercise how long it takes, its signature, what it promises and an example; the rest is spoken."""
+        signature = re.search(r"^(?:def|class) (\w+).*?:$", source, re.MULTILINE | re.DOTALL)
+        name = signature[1]
+        slide = self.whole or self.add(Slide("exercise", inline(f"Exercise: `{name}`"), notes=[self.asking]))
+        said = "\n\n".join(filter(None, [promised(source), example(slide.notes)]))
+        slide.body += (f'<pre class="signature">{html.escape(signature[0])}</pre>{as_html(said)}'
+                       f'<p class="whole">{NOTEBOOK}</p>')
+        slide.exercise, self.whole = name, None
+
+    def hint(self, source: str) -> None:
+        """Keep the first hint of the exercise before, for whoever speaks."""
+        if self.slides and (slide := self.slides[-1]).exercise and not slide.hint and (hint := HINT.search(source)):
+            slide.hint = " ".join(hint[1].split())
 
     def outputs(self, cell: NotebookNode) -> None:
         """Make slides of what a cell put out."""
@@ -500,28 +544,34 @@ class Deck:
             said, title = "", ""
             if FRAMES in data:
                 self.panel(data[FRAMES], code)
-            for alt, png, caption in PICTURE.findall(data.get("text/html", "")) if FRAMES not in data else []:
+            page = data.get("text/html", "") if FRAMES not in data else ""
+            night = iter(NIGHT.findall(page))
+            for alt, png, caption in PICTURE.findall(page):
                 title = caption or title
-                png = png and data.get(LOWER, png)
                 if png:
-                    self.picture(title, [(alt, png)], code)
+                    dark = data.get(LOWER_DARK, next(night, ""))
+                    self.picture(title, [(alt, data.get(LOWER, png), dark)], code)
         self.printed(said, code)
 
-    def picture(self, title: str, drawn: list[tuple[str, str]], code: str) -> None:
-        """Make a slide of a picture, or of the steps of one."""
-        first, *steps = [self.image(alt, base64.b64decode(png)) for alt, png in drawn]
+    def picture(self, title: str, drawn: list[tuple[str, str, str]], code: str) -> None:
+        """Make a slide of a picture, or of the steps of one: words, the image, and its twin on dark paper if any."""
+        first, *steps = [self.image(alt, day, "day" * bool(night)) + (night and self.image("", night, "night"))
+                         for alt, day, night in drawn]
         self.add(Slide("picture", title or self.heading, first, code, steps=steps))
 
-    def image(self, alt: str, png: bytes) -> str:
-        image = base64.b64encode(kept_picture(png, self.pictures).read_bytes()).decode()
-        return f'<img alt="{alt}" src="data:image/webp;base64,{image}">'
+    def image(self, alt: str, png: str, seen: str) -> str:
+        path = kept_picture(base64.b64decode(png), self.pictures)
+        wide, high = Image.open(path).size
+        return (f'<img alt="{alt}" class="{seen}" width="{wide}" height="{high}" '
+                f'src="data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}">')
 
     def panel(self, drawn: dict, code: str) -> None:
         """Make a slide of a panel: all its steps in turn if they are few, else the frame that it begins with."""
         frames = list(drawn["frames"].values())
         if len(drawn["controls"]) > 1 or len(frames) > STEPS:
             frames = [drawn["frames"][",".join(map(str, drawn["start"]))]]
-        images = [(html.escape(frame["words"]), frame["src"].partition(",")[2]) for frame in frames if frame["src"]]
+        images = [(html.escape(frame["words"]), *(frame.get(kind, "").partition(",")[2] for kind in ("src", "dark")))
+                  for frame in frames if frame["src"]]
         if images:
             self.picture("", images, code)
 
@@ -533,10 +583,15 @@ class Deck:
         if known := re.search(r"^no guess +(.*)\n?", said, re.MULTILINE):
             said = said.replace(known[0], "", 1)
             number = ROUGH.sub(aloud, re.sub(r"^([^\d:]*\w) (?=-?[\d.])", r"\1: ", known[1]))
+            number = re.sub(r"(?<=: )\d+$", lambda found: self.choices.get(found[0], found[0]), number)
+            self.choices = {}
             slide.kind, slide.title, slide.over = "answer", html.escape(number[0].upper() + number[1:]), self.question
             self.question = self.heading  # what else is compared answers no guess
-        lines = [f"<span>{html.escape(line) or ' '}</span>" for line in narrow(unguessed(said).rstrip().splitlines())]
-        slide.body = f'<pre class="lines">{"".join(lines)}</pre>' if lines else ""
+        lines = narrow(unguessed(said).rstrip().splitlines())
+        spans = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in lines)
+        slide.body = f'<pre class="lines">{spans}</pre>' if lines else ""
+        if len(lines) > LINES or len(lines) > 2 and max(map(len, lines)) > WIDE:
+            slide.body = f'<details class="output"><summary>output</summary>{slide.body}</details>'
         self.add(slide)
         self.bare = slide if known else None
         self.explained = False

@@ -3,7 +3,7 @@
 A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
 printed, a guess to make, an exercise, what a term means (deck.py). The other text becomes the speaker's notes (key S),
 and code is folded, in small letters. No other letter of a text is smaller than 28 pixels of a slide of 1280 x 720, and
-none that was printed, or is of a task, smaller than 20; what does not fit goes on on the next slide (look/slides.js).
+none that was printed smaller than 20; what does not fit goes on on the next slide (look/slides.js).
 With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """
 
@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     print(f"Slides: {target}. Arrow keys move, S opens the speaker's notes, F fills the screen, D makes it dark, "
-          "O lists all.")
+          "Q takes the short path, T counts down an exercise, O lists all.")
     return 0
 
 

@@ -27,14 +27,15 @@ CUT = """pages => pages.flatMap((page, place) => {
 
 @pytest.fixture
 def opened(page, tmp_path, monkeypatch):
-    """Opens slides, each a kind, a title and a body."""
+    """Opens slides, each a kind, a title, a body and what else is known of it."""
     monkeypatch.syspath_prepend(str(MAKERS))
     deck, slides = importlib.import_module("deck"), importlib.import_module("slides")
 
-    def open_slides(*made: tuple[str, str, str], steps: int = 0, how: str = "", code: str = "",
+    def open_slides(*made: tuple, steps: int = 0, how: str = "", code: str = "",
                     notes: list[str] | None = None):
         path = tmp_path / "slides.html"
-        every = [deck.Slide(kind, title, deck.as_html(body)) for kind, title, body in made]
+        every = [deck.Slide(kind, title, deck.as_html(body), **more[0] if more else {})
+                 for kind, title, body, *more in made]
         every[0].code, every[0].notes = code, notes or []
         every[-1].steps = ['<img alt="">'] * steps
         path.write_text(slides.as_page(chapters()[0], every), encoding="utf-8")
@@ -83,13 +84,71 @@ def test_a_table_with_long_code_stays_on_its_slide(opened):
     assert page.locator("table").evaluate("one => one.getBoundingClientRect().right") <= 1280 - 40
 
 
-def test_a_task_stays_on_one_slide_where_it_can(opened):
-    rows = "\n".join(TABLE.splitlines()[:13])
-    for body in (rows, "\n".join(LIST.splitlines()[:26])):
-        page = opened(("exercise", "Task", f"*10 min*\n\n{body}"))
-        size = page.locator(":is(td, li):visible").first.evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
-        assert page.locator("section").count() == 1 and size >= 20
-        assert page.locator(".body").evaluate("one => one.scrollWidth - one.clientWidth") <= 1
+PICTURE = ('<img alt="a line" class="day" width="1660" height="800" '
+           'src="data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 1660 800%22/%3E">')
+SHAPE = "one => { const box = one.getBoundingClientRect(); return Math.min(box.width, box.height * 1660 / 800); }"
+
+
+def test_a_picture_fills_its_slide(opened):
+    assert opened(("picture", "One", PICTURE)).locator("img").evaluate(SHAPE) >= 0.95 * 1280
+
+
+def test_a_picture_stays_beside_what_is_said_of_it_and_its_words_stay_large(opened):
+    for words in ("A sentence.", "A sentence of some more words. " * 5, LIST[:90]):
+        page = opened(("picture", "One", PICTURE), ("said", "Two", words, {"beside": True}))
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".present img").evaluate(SHAPE) >= 560
+        assert page.locator(".present .body").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") >= 28
+        assert page.locator(".slides").evaluate_all(CUT) == []
+
+
+def test_where_a_picture_would_be_too_small_the_words_stand_alone(opened):
+    page = opened(("picture", "One", PICTURE), ("text", "Two", TABLE, {"beside": True}))
+    assert page.locator("img").count() == 1
+
+
+def test_a_single_sentence_stands_near_its_title(opened):
+    page = opened(("said", "One", "A sentence."))
+    title, said = page.locator("h2").bounding_box(), page.locator(".body p").bounding_box()
+    assert said["y"] - title["y"] - title["height"] < 40
+    assert page.locator(".body").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 48
+
+
+def test_a_key_takes_the_short_path_and_back(opened):
+    page = opened(("text", "One", "a", {"brief": True}), ("text", "Two", "b"), ("text", "Three", "c", {"brief": True}))
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("q")
+    assert page.locator(".present h2").inner_text() == "One" and page.evaluate("Reveal.getTotalSlides()") == 2
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("q")
+    assert page.locator(".present h2").inner_text() == "Three" and page.evaluate("Reveal.getTotalSlides()") == 3
+
+
+def test_the_list_of_keys_has_the_slides_own_and_goes_away(opened):
+    page = opened(("text", "One", "a"))
+    page.keyboard.press("Shift+Slash")
+    for key in ("short path", "countdown", "Dark"):
+        assert page.locator(".r-overlay, .overlay").get_by_text(key).count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".r-overlay, .overlay, #overview").count() == 0
+
+
+def test_the_overview_counts_all_slides_and_those_of_the_short_path(opened):
+    page = opened(("text", "One", "a", {"brief": True, "minutes": 3}), ("text", "Two", "b", {"minutes": 10}),
+                  ("text", "Three", "c", {"brief": True, "minutes": 1}))
+    page.keyboard.press("o")
+    assert page.locator("#overview p").inner_text() == (
+        "3 slides, 14 min with the exercises; the short path (key Q, marked •): 2 slides, 4 min")
+
+
+def test_a_key_begins_the_countdown_of_an_exercise_and_begins_it_anew(opened):
+    page = opened(("exercise", "Task", "*core · 10 min*", {"exercise": "total"}))
+    button = page.locator(".countdown")
+    assert button.inner_text() == "▶ 10:00"
+    page.keyboard.press("t")
+    page.get_by_text("9:58").wait_for()
+    button.click()
+    assert button.inner_text() == "▶ 10:00"
 
 
 def test_no_letter_gets_smaller_than_28_pixels(opened):
@@ -120,7 +179,8 @@ def test_what_goes_on_leaves_no_row_alone(opened):
 
 
 def test_printed_columns_get_smaller_before_they_break(opened):
-    page = opened(("printed", "Printed", f'<pre class="lines"><span>{"12345  " * 13}</span></pre>'))
+    lines = f"<span>{'12345  ' * 13}</span>" * 3
+    page = opened(("printed", "Printed", f'<pre class="lines">{lines}</pre>'))
     size = page.locator(".lines").evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
     assert 20 <= size < 28 and page.locator(".wrapped").count() == 0
 
@@ -143,10 +203,11 @@ def test_a_speaker_without_notes_reads_what_the_slide_says_and_shows(opened):
 
 
 def test_the_speaker_sees_the_minutes_that_were_planned_until_here(opened):
-    page = opened(("exercise", "One", "*core · 10 min*"), ("exercise", "Two", "*extra · 15 min*"), ("text", "End", "a"))
+    page = opened(("exercise", "One", "", {"minutes": 10}), ("text", "Two", TABLE, {"minutes": 15}),
+                  ("text", "End", "a"))
     with page.expect_popup() as popup:
         page.keyboard.press("s")
-    for minutes in (0, 10, 25):
+    for minutes in (0, 10, 25, 25, 25):  # a slide that goes on has no minutes more
         popup.value.get_by_text(f"(planned {minutes} min)").wait_for()
         page.keyboard.press("ArrowRight")
 
@@ -194,11 +255,33 @@ def test_the_speaker_sees_the_next_picture_and_the_step(opened):
     assert popup.value.locator("#next").inner_text() == "step 3"
 
 
-def test_a_key_makes_the_slides_dark(opened):
-    page = opened(("text", "One", "A sentence."))
-    page.keyboard.press("d")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
-    assert page.locator(".present p").evaluate("one => getComputedStyle(one).color") == "rgb(228, 230, 234)"
+KINDS = ("title", "section", "text", "said", "rule", "guess", "answer", "printed", "formula", "exercise", "summary")
+SEEN = """() => {
+    const parse = (colour) => colour.match(/[\\d.]+/g).map(Number), slide = document.querySelector("section.present");
+    const bright = (colour) => parse(colour).slice(0, 3).reduce((sum, part) => sum + part) / 3;
+    const paper = getComputedStyle(slide).backgroundColor, number = document.querySelector(".slide-number");
+    return [parse(paper)[3] ?? 1, bright(paper), bright(getComputedStyle(number).color)];
+}"""
+
+
+def test_every_kind_of_slide_has_its_own_paper_in_light_and_in_dark(opened):
+    page = opened(*((kind, "One", "A sentence.") for kind in KINDS))
+    for dark in (False, True):
+        page.keyboard.press("d") if dark else None
+        for place, kind in enumerate(KINDS):
+            page.evaluate(f"Reveal.slide({place})")
+            opaque, paper, number = page.evaluate(SEEN)
+            assert opaque == 1 and (paper < 80) == (dark or kind == "section"), (kind, dark, paper)
+            assert abs(number - paper) > 90, f"the page number cannot be read: {kind}, dark {dark}"
+    assert not page.locator(".backgrounds").is_visible()
+
+
+def test_in_the_dark_a_picture_gives_way_to_its_twin(opened):
+    page = opened(("picture", "One", '<img alt="a" class="day"><img alt="" class="night">'))
+    for key in ("", "d"):
+        page.keyboard.press(key) if key else None
+        shown = page.locator("img").evaluate_all("all => all.map(one => getComputedStyle(one).display != 'none')")
+        assert shown == [not key, bool(key)]
 
 
 def test_a_title_of_two_lines_leaves_no_word_alone(opened):

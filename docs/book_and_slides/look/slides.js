@@ -1,18 +1,19 @@
 "use strict";
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
-// get smaller than that before they break, because a column that breaks cannot be read at all. A task does, too, or
-// stands in two columns, because half of a task is of no use to those who work on it.
-const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 40, summary: 34, exercise: 32, text: 40};
-const SPOKEN = 130;  // words a minute
-const SMALL = 28, PRINTED = 20, TASK = 20, PHONE = 36;
+// get smaller than that before they break, because a column that breaks cannot be read at all. A picture is above the
+// words of its slide or left of them, wherever it is larger.
+const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 48, part: 44, summary: 40, exercise: 40, text: 40,
+               picture: 32, rule: 36};
+const SMALL = 28, PRINTED = 20, PHONE = 36, WITH_A_PICTURE = 34;
+const LEAST = 560, ENOUGH = 720;  // pixels across: with less room a picture is left out, or words get smaller for it
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
 document.documentElement.classList.toggle("phone", phone);
 document.documentElement.style.cssText = `--wide: ${across}px; --high: ${down}px`;
-const PIECES = ":scope > :not(ul, ol, table, .lines, .signature), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
+const PIECES = ":scope > :not(ul, ol, table, .lines, .signature, img, .fragment), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
     + ":scope > .lines > span";
-const high = (body) => body.scrollHeight > body.clientHeight + 1;
+const high = (body) => body.scrollHeight > body.clientHeight + 8;  // a formula's ink reaches a little below its line
 const wide = (body) => body.scrollWidth > body.clientWidth + 1;
 const pieces = (slide) => [...slide.querySelector(".body").querySelectorAll(PIECES)];
 const leads = (piece) => piece.matches("p") && /[:a-z]$/.test(piece.textContent.trim());
@@ -22,12 +23,10 @@ function fit(slide) {
   for (const cell of body.querySelectorAll("tr > :first-child")) {
     cell.classList.toggle("short", cell.textContent.length < 24);  // a line of its own for one more word is a waste
   }
-  if (sized(slide)) return;
+  const few = [...body.querySelectorAll(".lines")].every((lines) => lines.children.length <= 2);
+  if (few) body.classList.add("wrapped");  // no columns
+  if (pictured(slide) || sized(slide)) return;
   body.classList.add("tight");
-  if (slide.matches(".exercise") && !phone) {
-    if (sized(slide, TASK, ["", "columns"])) return;
-    body.style.fontSize = `${SMALL}px`;
-  }
   for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
     for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
   }
@@ -35,16 +34,43 @@ function fit(slide) {
   if (high(body)) go_on(slide);
 }
 
-function sized(slide, least = SMALL, layouts = [""]) {
-  const body = slide.querySelector(".body"), kind = slide.classList[0];
-  for (let size = phone ? Math.min(PHONE, LARGE[kind]) : LARGE[kind]; size >= least; size -= 2) {
-    body.style.fontSize = `${size}px`;
-    for (const layout of layouts) {
-      body.classList.toggle("columns", layout === "columns");
-      if (!high(body) && !wide(body)) return true;
-    }
+// Keeps the picture of the slides before beside what is said of it. Returns whether a picture stands with the words.
+function pictured(slide) {
+  const body = slide.querySelector(".body");
+  if (slide.matches(".beside") && !phone) {
+    let from = slide.previousElementSibling;
+    while (from && !from.matches(".picture")) from = from.previousElementSibling;
+    const steps = from ? [from.querySelector(".body"), ...from.querySelectorAll(".fragment")] : [];
+    const images = steps.length ? [...steps.at(-1).querySelectorAll(":scope > img")] : [];
+    body.prepend(...images.map((image) => image.cloneNode()));
   }
-  body.classList.remove("columns");
+  const image = body.querySelector(":scope > img");
+  if (!image || phone) return slide.matches(".picture");
+  if (pieces(slide).length === 0) return true;
+  const shape = (image.getAttribute("width") || 2) / (image.getAttribute("height") || 1);
+  const across = ([layout, large]) => {
+    body.classList.toggle("left", layout === "left");
+    const fits = sized(slide, large), room = image.getBoundingClientRect();
+    return fits ? Math.min(room.width, room.height * shape) : 0;
+  };
+  const ways = [["above", WITH_A_PICTURE], ["left", WITH_A_PICTURE], ["above", SMALL], ["left", SMALL]];
+  const widths = ways.map(across), widest = Math.max(...widths);
+  if (widest >= LEAST || slide.matches(".picture")) {
+    across(ways[widths.findIndex((width) => width >= Math.min(widest, ENOUGH))]);
+    return true;
+  }
+  body.classList.remove("left");
+  body.querySelectorAll(":scope > img").forEach((one) => one.remove());
+  slide.classList.remove("beside");
+  return false;
+}
+
+function sized(slide, large = LARGE[slide.classList[0]]) {
+  const body = slide.querySelector(".body");
+  for (let size = phone ? Math.min(PHONE, large) : large; size >= SMALL; size -= 2) {
+    body.style.fontSize = `${size}px`;
+    if (!high(body) && !wide(body)) return true;
+  }
   return false;
 }
 
@@ -58,6 +84,7 @@ function go_on(slide) {
   if (kept === here.length) return;
   while (kept > 1 && (rest + tall[kept - 1] <= all / 2 || leads(here[kept - 1]))) take();
   there.slice(0, kept).forEach(remove);
+  next.dataset.minutes = 0;
   next.querySelector("h2").append(slide.matches(".goes-on") ? "" : " (continued)");
   next.classList.add("goes-on");
   slide.after(next);
@@ -77,11 +104,15 @@ function overview() {
   if (shown) return shown.remove();
   const all = document.body.appendChild(document.createElement("nav"));
   all.id = "overview";
-  document.querySelectorAll(".slides > section").forEach((slide, place) => {
+  const slides = [...document.querySelectorAll(".slides > section")], full = every.length ? every : slides;
+  all.insertAdjacentHTML("beforeend", `<p>${full.length} slides, ${minutes(full)} min with the exercises; `
+      + `the short path (key Q, marked \u2022): ${full.filter(brief).length} slides, ${minutes(full.filter(brief))} min</p>`);
+  slides.forEach((slide, place) => {
     const part = slide.matches(".title, .section, .summary") || !place ? document.createElement("div") : all.lastChild;
     const link = document.createElement("a");
     link.innerHTML = `<span>${place + 1}</span> ${slide.querySelector("h1, h2").innerHTML}`;
     link.dataset.kind = slide.classList[0];
+    link.classList.toggle("brief", brief(slide));
     if (slide === Reveal.getCurrentSlide()) link.id = "here";
     link.addEventListener("click", () => { Reveal.slide(place); overview(); });
     part.append(link);
@@ -112,22 +143,51 @@ function speak() {
 function read(slide, step) {
   const body = slide.querySelector(".body").cloneNode(true);
   body.querySelectorAll(".fragment").forEach((one, place) => { if (place !== step - 1) one.remove(); });
-  if (step) body.querySelector("img").remove();  // it is covered
+  if (step) body.querySelectorAll(":scope > img").forEach((image) => image.remove());  // it is covered
   body.querySelectorAll("img").forEach((picture) => picture.replaceWith(picture.alt));
   return body.innerHTML;
 }
 
-// The minutes that are planned until a slide: a task has its own, notes are read aloud, and a guess takes a moment.
+// The minutes of the timetable until a slide, on the path that is shown.
+const minutes = (slides) => Math.round(slides.reduce((sum, slide) => sum + Number(slide.dataset.minutes || 0), 0));
 function planned(slide) {
-  let before = 0;
-  for (let one = slide.previousElementSibling; one; one = one.previousElementSibling) before += minutes(one);
-  return Math.round(before);
+  const all = [...document.querySelectorAll(".slides > section")];
+  return minutes(all.slice(0, all.indexOf(slide)));
 }
-function minutes(slide) {
-  const task = slide.matches(".exercise") && slide.querySelector(".body").textContent.match(/(\d+) min\b/);
-  if (task) return slide.matches(".goes-on") ? 0 : Number(task[1]);
-  return slide.querySelector(".notes").textContent.split(/\s+/).length / SPOKEN + (slide.matches(".guess") ? 1 : 0.25);
+
+// Shows only the short path, or all slides again.
+let every = [];
+const brief = (slide) => slide.matches(".brief");
+function shorten() {
+  const at = Reveal.getCurrentSlide(), slides = document.querySelector(".slides");
+  const short = document.documentElement.classList.toggle("short-path");
+  if (short) every = [...slides.querySelectorAll(":scope > section")];
+  const shown = short ? every.filter(brief) : every;
+  const near = short ? every.slice(0, every.indexOf(at) + 1).reverse().find(brief) : at;
+  slides.replaceChildren(...shown);
+  Reveal.sync();
+  Reveal.slide(Math.max(0, shown.indexOf(near)));
 }
+
+// Counts down the minutes of an exercise, beginning at a click.
+function count_down(button) {
+  const section = button.closest("section"), facts = section.querySelector(".body").textContent.match(/(\d+) min\b/);
+  const full = 60 * (facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
+  let ends = 0, ticker = null;
+  const show = () => {
+    const left = ends ? Math.max(0, Math.round((ends - Date.now()) / 1000)) : full;
+    button.textContent = `${ends ? "" : "\u25b6 "}${Math.floor(left / 60)}:${two(left % 60)}`;
+    button.classList.toggle("over-time", Boolean(ends) && !left);
+  };
+  button.addEventListener("click", () => {
+    ends = ends ? 0 : Date.now() + 1000 * full;
+    clearInterval(ticker);
+    if (ends) ticker = setInterval(show, 250);
+    show();
+  });
+  show();
+}
+
 function open_speaker() {
   speaker = window.open("", "speaker", "width=900,height=700");
   if (!speaker) return;
@@ -153,6 +213,7 @@ setInterval(() => {
 
 document.fonts.load('30px "STIX Two Math"').then(() => {
   document.querySelectorAll(Object.keys(LARGE).map((kind) => `section.${kind}`).join()).forEach(fit);
+  document.querySelectorAll("button.countdown").forEach(count_down);
   document.querySelectorAll("details.code").forEach((code) => code.addEventListener("toggle", () => {
     const slide = code.closest("section");
     if (slide.matches(".printed, .answer") && !slide.querySelector(".tight")) sized(slide);
@@ -162,8 +223,11 @@ document.fonts.load('30px "STIX Two Math"').then(() => {
                      overview: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
   ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
   Reveal.addKeyBinding({keyCode: 79, key: "O, Esc", description: "All slides by section"}, overview);
-  Reveal.addKeyBinding(27, () => document.querySelector(".r-overlay, .overlay") ? Reveal.closeOverlay() : overview());
+  Reveal.addKeyBinding(27, () => document.querySelector(".r-overlay, .overlay") ? Reveal.toggleHelp(false) : overview());
   Reveal.addKeyBinding({keyCode: 68, key: "D", description: "Dark, for a dark room"},
                        () => document.documentElement.classList.toggle("dark"));
+  Reveal.addKeyBinding({keyCode: 81, key: "Q", description: "The short path: question, pictures, guesses, results"}, shorten);
+  Reveal.addKeyBinding({keyCode: 84, key: "T", description: "Begin an exercise's countdown, or begin it anew"},
+                       () => Reveal.getCurrentSlide().querySelector(".countdown")?.click());
   Reveal.addKeyBinding({keyCode: 83, key: "S", description: "Speaker's notes"}, open_speaker);
 });

@@ -1,0 +1,191 @@
+"""What slides need in a room: minutes, a short path, what to say of wrong guesses, a picture kept in sight.
+
+deck.py cuts a chapter into slides; this file goes over them once more, when all of them are known.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbformat import NotebookNode
+
+from course_lib.notebook import TEMPTING
+from exercises_tests.tools.chapters import Chapter
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from timetable import CATCHING_UP, GUESS, WORDS_A_MINUTE, block  # noqa: E402
+
+if TYPE_CHECKING:
+    from deck import Slide
+
+YOURS = "Your guess"
+BRIEF = ("title", "picture", "answer", "summary")  # the kinds of the short path, beside guesses and the opening
+BESIDE = ("said", "formula", "text", "rule")  # the kinds that keep the picture before them in sight
+ENDS = ("section", "part", "guess", "exercise", "summary")  # and those that end that
+POINTS = 5  # of what was learned, on a slide
+SHARED = 80  # words that stand beside a picture
+SOME = 0.25  # minute of a slide without notes
+OPTION = re.compile(r"(?<![\w.])(\d+) (?!to\b|or\b|for\b)([a-z][^,]*)")
+EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
+
+
+def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
+    """Return the slides with what a room needs."""
+    slides = merged(parted(slides))
+    timed(slides, chapter)
+    begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
+    for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
+        slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS
+        if after and after.kind == "guess":
+            slide.notes = [without(note, after.notes) for note in slide.notes]
+    for slide in slides:
+        slide.first = first(slide, chapter)
+    kept_in_sight(slides)
+    return slides
+
+
+def merged(slides: list[Slide]) -> list[Slide]:
+    """Return the slides without the headings that have nothing to say: what follows has them as titles."""
+    found, waiting = [], []
+    for slide in slides:
+        slide.notes, waiting = waiting + slide.notes, []
+        if slide.kind == "part" and not slide.body:
+            waiting = slide.notes
+        else:
+            found.append(slide)
+    return found
+
+
+def parted(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with the summary's points on as many as they need, the same number on each."""
+    *before, last = slides
+    points = re.findall(r"<li>.*?</li>", last.body, re.DOTALL)
+    if last.kind != "summary" or len(points) <= POINTS:
+        return slides
+    head, _, rest = last.body.partition("<ul>")
+    parts = -(-len(points) // POINTS)
+    size = -(-len(points) // parts)
+    for place in range(parts):
+        some = "\n".join(points[place * size:(place + 1) * size])
+        body = f"{head if not place else ''}<ul>{some}</ul>{rest.partition('</ul>')[2] if place == parts - 1 else ''}"
+        before.append(type(last)("summary", f'{last.title} <span class="more">· {place + 1}/{parts}</span>', body,
+                                 notes=last.notes if not place else []))
+    return before
+
+
+# Minutes
+
+
+def timed(slides: list[Slide], chapter: Chapter) -> None:
+    """Share out the minutes of the timetable: a core exercise has its own, talk is shared by words and guesses."""
+    stretches = block(chapter)
+    talks = [part.minutes for part in stretches if not part.exercise]
+    own = {part.exercise: part.minutes for part in stretches if part.exercise}
+    said: list[list[Slide]] = [[]]
+    for slide in slides:
+        if slide.exercise in own:
+            slide.minutes = own[slide.exercise]
+            said[-1] = said[-1] or [slide]
+            said.append([])
+        elif slide.kind != "exercise":  # an extra one is for who is early
+            said[-1].append(slide)
+    said[-1] = said[-1] or slides[-1:]
+    for talk, some in zip(talks, said, strict=False):
+        weights = [weight(slide) for slide in some]
+        for slide, part in zip(some, weights, strict=True):
+            slide.minutes += talk * part / sum(weights)
+    slides[-1].minutes += CATCHING_UP
+
+
+def weight(slide: Slide) -> float:
+    return len(" ".join(slide.notes).split()) / WORDS_A_MINUTE + (GUESS if slide.over == YOURS else SOME)
+
+
+# What a speaker says first
+
+
+def first(slide: Slide, chapter: Chapter) -> list[str]:
+    """Return what stands above a slide's notes, in Markdown: how to ask, when to stop, what to reply."""
+    if slide.over == YOURS:
+        told = [f"**Write it down, then hands up.** {about(slide.minutes)}."]
+        return told + [f"- Who says **{slide.choices.get(guess, guess)}**: {words}"
+                       for guess, words in slide.replies.items()]
+    if slide.kind != "exercise":
+        return []
+    known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)
+    if known and known.level == "core":
+        told = [f"**{known.minutes} minutes, then stop**, whoever is done: `make catch-up CHAPTER={chapter.name[:4]}` "
+                "borrows what is missing. T starts the countdown."]
+    else:
+        told = ["**For who is early**: it has no minutes of the block. T starts the countdown."]
+    return told + [f"**First hint**: {slide.hint}"] * bool(slide.hint)
+
+
+def about(minutes: float) -> str:
+    return f"About {max(1, round(minutes))} minute" + ("s" if round(minutes) > 1 else "")
+
+
+def without(note: str, asked: list[str]) -> str:
+    """Return a note without the sentences that the next slide asks."""
+    for sentence in re.split(r"(?<=[.?!])\s+", " ".join(asked)):
+        note = note.replace(sentence, "").strip() if sentence.endswith("?") else note
+    return note
+
+
+# Guesses and exercises
+
+
+def replies(notebook: NotebookNode) -> dict[str, dict[str, str]]:
+    """Return, by the name of each guess, the wrong numbers that tempt and what to say of them."""
+    known = tomllib.loads(TEMPTING.read_text(encoding="utf-8"))
+    found = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            for name, chapter, guess in re.findall(r'compare\((\w+),.*?because="(\w+)\.(\w+)"', cell.source, re.DOTALL):
+                found[name] = known.get(chapter, {}).get(guess, {})
+    return found
+
+
+def options(source: str) -> dict[str, str]:
+    """Return the choices that a guess's comment names, by their numbers: `# your choice: 1 own way, 2 shared`."""
+    found = dict(OPTION.findall(source.partition("#")[2].partition("\n")[0]))
+    return found if len(found) > 1 else {}
+
+
+def promised(stub: str) -> str:
+    """Return the first sentence of a stub's docstring."""
+    said = next((ast.get_docstring(node) for node in ast.parse(stub).body
+                 if isinstance(node, ast.FunctionDef | ast.ClassDef)), "") or ""
+    return re.split(r"(?<=[.])\s", " ".join(said.split()))[0]
+
+
+def example(task: list[str]) -> str:
+    """Return the sentence of a task that gives a small example, or nothing."""
+    for paragraph in task:
+        for sentence in re.split(r"(?<=[.?!])\s+", paragraph) if not re.match(r"\||```|[-*] ", paragraph) else []:
+            if EXAMPLE.search(sentence) and "`" in sentence and len(sentence) < 240:
+                return sentence
+    return ""
+
+
+# A picture beside what is said of it
+
+
+def kept_in_sight(slides: list[Slide]) -> None:
+    """Note which slides show the picture before them. Its words go to the first of these, so that it fills its own."""
+    picture = None
+    for place, slide in enumerate(slides):
+        if slide.kind == "picture" or slide.kind in ENDS:
+            picture = slide if slide.kind == "picture" else None
+        elif picture and slide.kind in BESIDE:
+            slide.beside = True
+            words = re.search(r"(?:<p>(?:(?!<img).)*)$", picture.body, re.DOTALL)
+            said = len(re.sub("<.*?>", " ", slide.body + (words[0] if words else "")).split())
+            if words and slides[place - 1] is picture and said <= SHARED and slide.kind == "said":
+                picture.body = picture.body[:words.start()]
+                slide.body = words[0] + slide.body

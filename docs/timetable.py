@@ -1,0 +1,67 @@
+"""How long each part of a chapter takes in a class: talk and core exercises in the notebook's order, then catching up.
+
+It is the only source of minutes: docs/agenda.py writes the instructor's tables from it, and slides count by it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where the course is not installed
+
+from exercises_tests.tools.chapters import Chapter, tags  # noqa: E402
+
+WORDS_A_MINUTE = 200  # of the text in sight; the minutes of an exercise begin when its text has been read
+GUESS = 1  # minute more that a room needs to write a guess down, and to put hands up
+CATCHING_UP = 5  # minutes
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Minutes of talk, or of the core exercise that is named."""
+
+    minutes: int
+    exercise: str = ""
+
+
+def words(text: str) -> int:
+    """Return the words of a text that are in sight."""
+    return len(re.findall(r"\w\S*", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)))
+
+
+def reading(chapter: Chapter) -> int:
+    """Return the minutes that a chapter's text takes, without what is folded; whole fives."""
+    text = " ".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
+    return 5 * math.ceil(words(text) / WORDS_A_MINUTE / 5)
+
+
+def block(chapter: Chapter) -> list[Stretch]:
+    """Return a chapter's parts in turn: talk, a core exercise, talk and so on; talk takes as long as reading all of it.
+
+    What follows "Going further" is nobody's talk. The talk before an exercise has its share by its words and guesses.
+    """
+    core = {exercise.id: exercise.minutes for exercise in chapter.exercises if exercise.level == "core"}
+    shares, names, talked = [], [], 0.0
+    for cell in chapter.notebook.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("## Going further"):
+            break
+        if cell.cell_type == "markdown":
+            talked += words(cell.source) / WORDS_A_MINUTE
+        elif "prediction" in tags(cell):
+            talked += GUESS
+        elif cell.get("id") in core:
+            shares.append(talked)
+            names.append(cell["id"])
+    ends = [round(reading(chapter) * share / (talked or 1)) for share in [0, *shares, talked]]
+    talks = [Stretch(end - begin) for begin, end in zip(ends, ends[1:], strict=False)]
+    tasks = [Stretch(core[name], name) for name in names]
+    return [part for pair in zip(talks, [*tasks, None], strict=True) for part in pair if part]
+
+
+def whole(chapter: Chapter) -> int:
+    """Return the minutes of a chapter's block, with catching up."""
+    return sum(stretch.minutes for stretch in block(chapter)) + CATCHING_UP
