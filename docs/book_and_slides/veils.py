@@ -15,7 +15,8 @@ from nbformat.v4 import new_markdown_cell
 
 from course_lib.notebook import TEMPTING
 
-VEIL = '<details class="veil" open data-guess="{}"{}><summary>Guess first, or <u>show what follows</u></summary>'
+VEIL = ('<details class="veil" open data-guess="{}"{}><summary><span>Guess first, or <u>show what follows</u></span>'
+        "<i>hide again</i></summary>")
 HEADING = re.compile(r"^(?:\([^)\n]+\)=\n+)+#{1,6} ", re.MULTILINE)  # chapter_page.py puts a label before each
 SPAN = re.compile(r"(\d) to (\d)(?: for a (\w+))?(?:, (\d) for (.+))?")
 FEW = 6  # numbers of which one is chosen by a button

@@ -113,7 +113,11 @@ function guesses() {
     }
     fold.querySelector("summary").addEventListener("click", () => stored.set(opened, fold.open ? "" : "yes"));
     fold.addEventListener("toggle", () => fold.open && tell());
-    return {fold, hide: () => { fold.open = Boolean(stored.get(EVERYWHERE) || stored.get(opened)); }};
+    const hide = () => {
+      fold.open = Boolean(stored.get(EVERYWHERE) || stored.get(opened));
+      if (fold.open) tell();
+    };
+    return {fold, hide};
   });
   const hide = () => {
     document.body.classList.toggle("answers-shown", Boolean(stored.get(EVERYWHERE)));
@@ -125,7 +129,7 @@ function guesses() {
     return target || null;
   };
   hide();
-  reveal()?.scrollIntoView();
+  reveal();
   addEventListener("hashchange", reveal);
   addEventListener("DOMContentLoaded", () => setTimeout(() => {  // the search has marked its words
     const found = location.hash && reveal()?.closest("section");
@@ -164,13 +168,15 @@ function wider() {
       if (box) mark(box);
     }
   });
-  const scaled = new ResizeObserver((seen) => {  // a picture is whole on a phone, too, and its letters are small there
-    for (const {target} of seen) {
-      const image = [...target.querySelectorAll("img")].find((one) => one.clientWidth);
-      target.classList.toggle("smaller", Boolean(image) && image.clientWidth < .6 * image.getAttribute("width"));
-    }
-  });
-  for (const picture of document.querySelectorAll(PICTURES)) scaled.observe(picture);
+  const scale = (picture) => {  // a picture is whole on a phone, too, and its letters are small there
+    const image = [...picture.querySelectorAll("img")].find((one) => one.clientWidth);
+    picture.classList.toggle("smaller", Boolean(image) && image.clientWidth < .6 * image.getAttribute("width"));
+  };
+  const scaled = new ResizeObserver((seen) => seen.forEach(({target}) => scale(target)));
+  for (const picture of document.querySelectorAll(PICTURES)) {
+    scale(picture);
+    scaled.observe(picture);
+  }
   const boxes = document.querySelectorAll(BOXES);
   boxes.forEach(mark);  // before the page is at the place that its address names: a mark has a height
   for (const box of boxes) {
@@ -256,6 +262,9 @@ function place() {
   map.scrollLeft += box.left + box.width / 2 - room.left - room.width / 2;
 }
 
+// What has been folded and marked has moved the place that the address names.
+const arrive = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+
 guesses();
 names();
 place();
@@ -263,3 +272,4 @@ columns();
 wider();
 whole();
 terms();
+arrive();
