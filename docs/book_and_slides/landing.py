@@ -238,7 +238,7 @@ def slides_page(chapters: list[Chapter]) -> str:
     rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a> '
             f'<span class="many" id="{chapter.name[:4]}-many"></span>' for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
-                      "F fills the screen, O lists all. Minutes are those of speaking, without exercises.", "",
+                      "F fills the screen, O lists all. Minutes are of speaking, one and a half a slide.", "",
                       *rows, ""])
 
 

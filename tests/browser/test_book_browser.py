@@ -347,6 +347,17 @@ def test_on_paper_a_rule_and_the_word_answer_part_a_question_from_what_was_measu
     assert rule.evaluate("one => getComputedStyle(one).borderTopWidth") == "1px"
 
 
+def test_a_hit_of_the_search_behind_a_veil_is_seen(opened):
+    page = opened("search.html")
+    page.goto(page.url + "?q=Ethernet")
+    link = page.locator('p.context a[href="ch10_the_network.html#ch10-at-answer-text-0"]')
+    link.wait_for()
+    with page.expect_navigation():
+        link.click()
+    page.locator("details.veil[open] .highlighted").first.wait_for()
+    assert page.locator("details.veil:not([open])").count() > 3
+
+
 def test_no_punctuation_after_a_formula_begins_a_line(opened):
     page = opened("ch03_ring_all_reduce.html")
     assert page.locator(".together").count() > 5
