@@ -134,7 +134,7 @@ function guesses() {
   addEventListener("DOMContentLoaded", () => setTimeout(() => {  // the search has marked its words
     const found = location.hash && reveal()?.closest("section");
     for (const {fold} of veils) if (found && fold.closest("section") === found && fold.querySelector(".highlighted")) fold.open = true;
-  }));
+  }, 100));
   addEventListener("beforeprint", () => veils.forEach(({fold}) => { fold.open = true; }));
   addEventListener("afterprint", hide);
   if (veils.length) setting(hide);
