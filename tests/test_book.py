@@ -116,35 +116,91 @@ def test_the_book_of_a_small_course(docs, small, capfd):
     assert text.count('href="ch99_more.html#ch99"') == 2
     assert "<math" in text and "<msub>" in text and "sum_i" not in text
     assert re.search(r"<pre>(?:<span></span>)?done\n", text)  # and not what the progress bar wrote before
-    assert '<input autocomplete="off" placeholder=" " name="guess_sum"> <span>apples</span>' in text
-    assert re.search(r"<pre>(?:<span></span>)?measured 7\n", text) and "Open when you have guessed" in text
+    assert '<input autocomplete="off" placeholder=" " name="guess_sum"></label> <span>apples</span>' in text
+    assert re.search(r"<pre>(?:<span></span>)?measured 7\n", text) and "show what follows" in text
     more = (folder / "ch99_more.html").read_text()
     assert f'href="{NAME}.html#ch98-total"' in more and f'href="{NAME}.html#ch98"' in more
     assert f'href="{NAME}.html"' in (folder / "index.html").read_text()
 
 
-def test_what_was_measured_and_the_paragraph_that_tells_it_are_folded_until_there_is_a_guess(made):
+def test_all_that_follows_a_guess_is_in_a_veil_that_stands_open_without_scripts(made):
     soup = BeautifulSoup((made / f"{NAME}.html").read_text(), "html.parser")
-    (fold,) = soup.select("details.measured")
-    assert not fold.has_attr("open") and "compare(" not in fold.text
-    assert "measured 7" in fold.text and "Seven, because" in fold.text and "So much for apples" not in fold.text
-    fold.extract()
-    assert "Seven, because" not in soup.text and "So much for apples" in soup.text and "compare(" in soup.text
+    (veil,) = soup.select("details.veil")
+    assert veil.has_attr("open") and veil["data-guess"] == "guess_sum" and veil["data-known"] == "7"
+    for told in ("compare(", "measured 7", "Seven, because", "So much for apples"):
+        assert told in veil.text
+    assert not veil.select(".guess") and veil.find_previous(class_="guess")
+    (fold,) = [fold for fold in veil.select("details.hide") if "compare(" in fold.text]
+    assert not fold.has_attr("open") and "measured 7" not in fold.text
 
 
-@pytest.mark.parametrize("said, first", [
-    ("(here)=\nIn neither.\n\nMore.", "(here)=\nIn neither."),
-    ("(here)=\nIt takes\n\n$$T = S$$\n\nwhich is much.\n\nMore.", "(here)=\nIt takes\n\n$$T = S$$\n\nwhich is much."),
-    ("(here)=\n(there)=\n## A heading\n\nMore.", ""),
-    ("(here)=\n**Predict.** How many?\n\nMore.", ""),
-    ("(here)=\nNo.\n\nSo.\n\nIn the lower picture it ends.\n\nMore.",
-     "(here)=\nNo.\n\nSo.\n\nIn the lower picture it ends."),
-    ("(here)=\nNo.\n\n(there)=\n## A heading\n\nMore. The picture shows it.", "(here)=\nNo."),
+def guessed(docs, *texts):
+    """Return the cells of a page in which these texts follow a guess."""
+    made = docs("veils").Veils()
+    made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # your number, in GB"])
+    for place, said in enumerate(texts):
+        made.text(said, f"text-{place}")
+    made.end()
+    return [cell.source for cell in made.cells]
+
+
+def test_a_veil_ends_before_the_next_heading_and_its_labels(docs):
+    _, veil, first, rest, end, heading = guessed(docs, "One.", "(here)=\nTwo.\n\n(a)=\n(b)=\n## Three\n\nFour.")
+    assert veil.startswith('<details class="veil" open data-guess="guess_a">') and first == "One."
+    assert (rest, end, heading) == ("(here)=\nTwo.\n\n", "</details>", "(a)=\n(b)=\n## Three\n\nFour.")
+
+
+def test_a_guess_that_a_heading_follows_at_once_has_no_veil(docs):
+    assert guessed(docs, "(here)=\n(there)=\n### Three")[1:] == ["(here)=\n(there)=\n### Three"]
+
+
+def test_a_guess_that_is_answered_after_a_heading_is_veiled_there(docs):
+    made = docs("veils").Veils()
+    made.ask(new_code_cell("x", id="asked"), ["guess_a = None"])
+    made.text("(b)=\n## Meanwhile", "text")
+    told = new_code_cell("compare(guess_a, 3)", outputs=[new_output("stream", text="no guess   counted 3")])
+    made.answer(told, {"guess_a"})
+    made.add(told)
+    assert [cell.source for cell in made.cells][2:] == [
+        docs("veils").VEIL.format("guess_a", ' data-known="3"'), "compare(guess_a, 3)"]
+
+
+@pytest.mark.parametrize("comment, options", [
+    ("your choice: 1 own way, 2 shared, 3 both", [("1", "own way"), ("2", "shared"), ("3", "both")]),
+    ("your choice: \"Meta's\", \"halfway\" or \"bold\"", [(one, one) for one in ("Meta's", "halfway", "bold")]),
+    ("your number: 1, 2 or 3", [("1", "1"), ("2", "2"), ("3", "3")]),
+    ("your number: the suspect, 1 to 2", [("1", "1"), ("2", "2")]),
+    ("your number: 0 to 1 for a rank, 2 for the network", [("0", "rank 0"), ("1", "rank 1"), ("2", "the network")]),
+    ("your number, of 15", []), ("your number, in seconds for 8 micro-batches", []), ("your number, a ratio", []),
 ])
-def test_the_paragraph_that_tells_the_answer_ends_with_a_sentence_and_is_no_heading(docs, said, first):
+def test_a_guess_among_few_choices_is_made_by_buttons_with_their_words(docs, comment, options):
+    field = BeautifulSoup(docs("veils").guess(f"guess_a = None  # {comment}"), "html.parser")
+    buttons = [(one["value"], one.parent.text.strip()) for one in field.select('input[type="radio"][name="guess_a"]')]
+    assert buttons == options and len(field.select("input")) == max(1, len(options))
+
+
+def test_a_choice_is_answered_in_its_words(docs):
+    made, page = docs("veils").Veils(), "<table><tr><th>no guess</th><td></td></tr><tr><td><b>2</b></td></tr></table>"
+    made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # your choice: 1 own way, 2 shared"])
+    told = new_code_cell("compare(guess_a, 2, choice=True)", outputs=[
+        new_output("display_data", data={"text/html": page, "text/plain": "no guess   it is 2"})])
+    made.answer(told, {"guess_a"})
+    assert "<b>shared</b>" in told.outputs[0].data["text/html"] and 'data-known="2"' in made.cells[1].source
+
+
+def test_a_bet_inside_of_other_code_becomes_a_guess_and_leaves_the_code(docs):
     chapter_page = docs("chapter_page")
-    assert chapter_page.told_at_once(said)[0] == first
-    assert "More." in chapter_page.told_at_once(said)[1]
+    chapter = next(one for one in CHAPTERS if any("  # your choice: " in cell.source and "prediction" not in
+                   cell.metadata.get("tags", []) for cell in one.notebook.cells))
+    made = chapter_page.page(chapter, copy.deepcopy(chapter.notebook), chapter_page.Book(CHAPTERS, Path("nowhere")))
+    text = "\n".join(cell.source for cell in made.cells)
+    assert 'type="radio" name="bet"' in text and "bet = None" not in text
+
+
+def test_where_a_question_is_about_the_next_cell_its_code_stands_before_the_veil(docs):
+    cell = new_code_cell("notes = []\n\n# look\ncompare(guess_a, len(notes))\nprint(notes)", id="told")
+    shown = docs("chapter_page").before(cell, {"guess_a"})
+    assert shown.source.startswith("notes = []") and cell.source == "compare(guess_a, len(notes))\nprint(notes)"
 
 
 def test_what_a_question_says_of_the_picture_that_answers_it_waits_for_the_picture(docs):
@@ -162,30 +218,57 @@ def test_an_answer_stands_below_the_hints(docs):
     assert first == sorted(first) and text.count("<summary>An answer") == len(CHAPTERS[0].exercises)
 
 
-@pytest.mark.parametrize("source, drawn, only", [
-    ("from course_lib.plots import race\n\nrace();", True, True),
-    ("race()", False, False),
-    ("steps = 4\nrace(steps)", True, False),
-])
-def test_code_that_only_draws_is_folded(docs, source, drawn, only):
-    picture = [new_output("display_data", data={"text/html": "<figure><img></figure>"})] * drawn
-    assert docs("chapter_page").only_draws(new_code_cell(source, outputs=picture)) is only
-
-
-@pytest.mark.parametrize("source, long", [
-    ("compare(guess, {\n" + "1: 2,\n" * 8 + "})", True),
+@pytest.mark.parametrize("source, folded", [
+    ("from course_lib.plots import race\n\nrace();", True),
+    ("plots.rings(4);", True),
+    ("print(total)", True),
+    ("steps = 4\nrace(steps)", False),
+    ("run(total, ranks=4)", False),
+    ("first = {\n" + "1: 2,\n" * 8 + "}\nprint(first)", True),
     ("def f():\n" + "    pass\n" * 9, False),
-    ("compare(guess, 3)", False),
+    ("def f():\n" + "    pass\n" * 30, True),
 ])
-def test_long_code_that_defines_nothing_and_only_compares_is_folded(docs, source, long):
-    assert docs("chapter_page").only_long(new_code_cell(source), asked=True) is long
+def test_code_that_only_shows_or_is_long_is_folded(docs, source, folded):
+    cell = new_code_cell(source, outputs=[new_output("stream", text="4")])
+    assert docs("chapter_page").only_shows(cell, {"race"}) is folded
+    cell.metadata["tags"] = ["exercise"]
+    assert not docs("chapter_page").only_shows(cell, {"race"})
 
 
-def test_the_first_page_has_one_list_of_the_chapters_and_says_once_that_minutes_are_estimated(docs):
+def test_the_first_page_has_the_map_before_the_chapters_and_says_once_that_minutes_are_estimated(docs):
     landing = docs("landing")
     text = landing.landing(docs("chapter_page").Book(CHAPTERS, Path("nowhere")), "T", slides=True)
-    assert text.index('class="cards"') < text.index('<details class="needs-map">') < text.index("<svg")
+    assert text.index("<svg") < text.index('class="tracks"') < text.index('class="cards"') and "<details" not in text
     assert text.count("estimated") == 1
+
+
+def test_a_track_is_one_line_with_all_that_its_last_chapter_needs(docs):
+    book = docs("chapter_page").Book(CHAPTERS, Path("nowhere"))
+    rows = [one.text for one in BeautifulSoup(docs("landing").tracks(book), "html.parser").select("li")]
+    assert "Half a day: 0 → 3, 3 hours" in rows and any(row.startswith("Only serving: 0 → 1 → 2 ") for row in rows)
+    few = docs("chapter_page").Book(CHAPTERS[:4], Path("nowhere"))
+    assert len(BeautifulSoup(docs("landing").tracks(few), "html.parser").select("li")) == 1
+
+
+def test_the_page_of_slides_says_how_many_there_are_and_how_long_they_take(docs):
+    landing = docs("landing")
+    page = landing.counted(landing.slides_page(CHAPTERS[:1]), {CHAPTERS[0].name: 60})
+    assert f'id="{CHAPTERS[0].name[:4]}-many">60 slides, about 90 minutes<' in page
+
+
+def test_the_list_of_exercises_has_the_first_sentence_of_each_docstring(docs):
+    reference_pages = docs("reference_pages")
+    for chapter in CHAPTERS:
+        for exercise in chapter.exercises:
+            said = reference_pages.sentence(chapter, exercise)
+            assert said[-1] in ".?!" and f"<br>{said} |" in reference_pages.table([chapter])
+
+
+def test_a_fence_without_a_language_is_plain_text(made, docs):
+    text = (MAKERS / "look" / "conf.py").read_text()
+    assert 'highlight_language = "none"' in text
+    assert "highlight-ipython3" in (made / f"{NAME}.html").read_text() or "highlight-python" in (
+        made / f"{NAME}.html").read_text()
 
 
 @pytest.mark.parametrize("said, source, known", [
@@ -196,13 +279,13 @@ def test_the_first_page_has_one_list_of_the_chapters_and_says_once_that_minutes_
 ])
 def test_a_fold_knows_the_number_that_was_measured(docs, said, source, known):
     cell = new_code_cell(source, outputs=[new_output("stream", text=said)])
-    assert docs("chapter_page").answer(cell) == known
+    assert docs("veils").measured(cell).strip() == known
 
 
 def test_a_fold_knows_why_one_would_think_of_a_wrong_number(docs):
     cell = new_code_cell('compare(guess_notes, n, because="ch00.notes")', outputs=[
         new_output("stream", text="no guess   measured 1")])
-    (fold,) = BeautifulSoup(f"<details {docs('chapter_page').answer(cell)}>", "html.parser").find_all("details")
+    (fold,) = BeautifulSoup(f"<details{docs('veils').measured(cell)}>", "html.parser").find_all("details")
     assert json.loads(fold["data-reasons"])["8"].startswith("Four lines in each of two runs")
 
 
@@ -236,7 +319,7 @@ def test_the_search_has_the_text_of_each_section_and_no_folded_answer(made):
     texts = json.loads(written.removeprefix("const courseTexts = ").removesuffix(";\n"))
     (words,) = [one for one in texts[NAME] if one[1] == "Words"]
     assert words[2].startswith("A total is the sum of what all ranks bring") and words[0] == "ch98-at-title-1"
-    assert "get_world_size" not in written and "measured 7" not in written and "Seven, because" not in written
+    assert "get_world_size" not in written and "measured 7" not in written and "So much for apples" in written
     assert "texts.js" in (made / "search.html").read_text()
     assert "texts.js" not in (made / "index.html").read_text()
 
@@ -311,10 +394,28 @@ def test_a_page_leads_to_its_notebook_exercises_slides_and_words(made):
 def test_a_line_of_the_map_past_a_column_runs_through_a_gap_between_its_boxes(docs):
     landing = docs("landing")
     step = landing.BOX + landing.GAP
-    boxes = [(0, 0), (step, 0), (step, landing.ROW), (2 * step, 0)]
-    levels = re.findall(rf"{step:g} (-?[\d.]+) H", landing.way(boxes[0], boxes[-1], boxes))
+    spots = {0: (0, 0), 1: (step, 0), 2: (step, landing.ROW), 3: (2 * step, 0)}
+    line = landing.Lines(spots, {3: [0]}).line(0, 3, 0)
     gap = (landing.ROW - landing.HIGH) / 2
-    assert [float(level) for level in levels] in ([-gap], [landing.HIGH + gap])
+    level = float(re.search(rf"V(-?[\d.]+) H{step + landing.BOX:g}\b", line)[1])
+    assert level in (-gap, landing.HIGH + gap) and 'class="head"' in line
+
+
+def test_no_two_chapters_have_a_line_of_the_map_in_one_place(docs):
+    drawn = BeautifulSoup(docs("landing").chapter_map(docs("chapter_page").Book(CHAPTERS, Path("x"))), "html.parser")
+    pieces = {}  # of whose lines, by where they run
+    for group in drawn.select(".needs > g"):
+        start, *moves = re.findall(r"[MHV][-\d. ]+", group.path["d"])
+        x, y = map(float, start[1:].split())
+        source = (x, y)
+        for move in moves:
+            to = float(move[1:])
+            along, across, low, high = ("V", x, y, to) if move[0] == "V" else ("H", y, x, to)
+            pieces.setdefault((along, across), []).append((*sorted((low, high)), source))
+            x, y = (x, to) if move[0] == "V" else (to, y)
+    for runs in pieces.values():
+        for low, high, source in runs:
+            assert not [one for one in runs if one[2] != source and one[0] < high and low < one[1]]
 
 
 def test_a_term_in_bold_that_a_sentence_defines_is_in_the_glossary_and_a_stressed_word_is_not(docs, small):

@@ -20,7 +20,7 @@ from pathlib import Path
 import nbformat
 from chapter_page import PICTURES, Book, page
 from executed import KEPT, complaints, fresh, kept
-from landing import SHOWN, advertised, landing, nearby, slides_page
+from landing import SHOWN, advertised, counted, landing, nearby, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
 from reference_pages import definitions, exercises, exercises_of, glossary, linked_to_glossary
@@ -78,8 +78,9 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
     write(made / "_static" / "texts.js", search_texts(made))
     write(made / "_static" / "terms.js", term_texts(made))
     mirrored(made, folder)
-    for chapter in whole:
-        write_slides(chapter, run[chapter.name], folder, source / PICTURES)
+    decks = {chapter.name: write_slides(chapter, run[chapter.name], folder, source / PICTURES) for chapter in whole}
+    slides = {name: path.read_text(encoding="utf-8").count("<section") for name, path in decks.items()}
+    write(folder / "slides.html", counted((folder / "slides.html").read_text(encoding="utf-8"), slides))
     return failed
 
 

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import ast
 import base64
-import copy
 import hashlib
 import html
 import io
-import json
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from PIL import Image
+from veils import Veils
 
-from course_lib.notebook import TEMPTING
 from course_lib.plots.slider_widget import player
 from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tagged, tags
@@ -33,22 +30,25 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 PICTURES = "_static/pictures"  # beside the pages
 FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
-FOLD = '<details class="measured" {}><summary>Open when you have guessed: what was measured</summary>'
 CHECKED = "What the check says of a right answer"
-DRAWN = "The code that draws this"
 CODE = "The code"
-LONG = 8  # lines of code that a reader scrolls past
+LONG, LONGEST = 8, 15  # lines of code that a reader scrolls past: of a cell, and of one that defines something
+SHOWS = {"print", "compare", "explore", "display", "progress"}  # with what course_lib.plots has, calls that only show
+BET = re.compile(r"^\w+ = None  # your choice: .*\n+", re.MULTILINE)
+ABOVE = re.compile(r"\bnext cell\b|\bcell below\b")
 OF_A_PICTURE = re.compile(r"\b[Tt]he (?:lower |upper |right )?picture\b|\b[Dd]otted\b|\b[Hh]atched\b")
-SHORT = 240  # letters of code that only draws: more says something of its own
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
 IN_A_NOTEBOOK = re.compile(r" +# (?:not found\? .*%pip install .*|Shift\+Enter .*)$", re.MULTILINE)
+NEEDED = re.compile(r" \((?:The|This) cell (?:below )?needs [^()]*\)")
 REWORDED = {  # what tells how to work in a notebook, and how it is on a page
     "Run the cells from top to bottom with Shift+Enter. Three kinds of cells want something from you:":
         "Three things here want something from you:",
     "- **A guess**, written `guess_... = None`. Put your number in the place of `None`. The next cell tells you":
-        "- **A guess**: a box for your number. Press Enter in it, and you are told",
+        "- **A guess**: a box for your number. Press Enter in it, or Compare beside it, and you are told",
     "Where a cell says `guess_... = None`, put in your own number before you run the next cell.":
         "Where there is a box for a guess, put in your own number before you open what was measured.",
+    "Write your bet into the next cell. The one below it prices all three by":
+        "Place your bet. Then see their prices by",
 }
 
 
@@ -97,44 +97,49 @@ def label(chapter: Chapter, name: str) -> str:
 def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = True) -> NotebookNode:
     """Return a chapter that has run as a page."""
     stubs = {cell["id"]: cell.source for cell in tagged(chapter.notebook, "exercise")}
-    cells: list[NotebookNode] = []
-    asked, fold = asking(notebook), False  # whether the fold of what was measured is open
-    later = ""  # what a text says of a picture that is folded
+    made = Veils()
+    asked, plots = asking(notebook), plot_names(notebook)
+    said = later = ""  # the last text, and what it says of a picture that is folded
     questions = {cell["id"] for cell, field in pairwise(notebook.cells)
                  if cell.cell_type == "markdown" and "prediction" in tags(field)}
     kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source.strip() == "progress()":  # of the answers, not of a reader
             continue
-        known = answer(cell) if cell["id"] in asked else ""
-        said = text(cell.source, chapter, book, cell["id"]) if cell.cell_type == "markdown" else ""
-        if cell["id"] in questions:
-            said, later = told_later(said)
-        if fold:  # the text that follows begins with the answer
-            first, said = told_at_once(said)
-            cells += [new_markdown_cell(part, id=f"{cell['id']}-{place}")
-                      for place, part in enumerate([first, "</details>"]) if part]
-            fold = False
+        if cell.cell_type == "markdown":
+            said = text(cell.source, chapter, book, cell["id"])
+            if cell["id"] in questions:
+                said, later = told_later(said)
+            rest = said
+            if kept:
+                hints, rest = hints_first(said)
+                made.add(*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)), *kept)
+                kept = []
+            made.text(rest, cell["id"])
+            continue
         if kept and "check" not in tags(cell):
-            hints, said = hints_first(said)
-            cells += [*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)), *kept]
+            made.add(*kept)
             kept = []
-        if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in made.source for made in cells):
+        if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in one.source for one in made.cells):
             to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
-            cells.append(new_markdown_cell(to, id=f"{cell['id']}-here"))
-        if said:
-            cells.append(new_markdown_cell(said, id=cell["id"]))
-        elif cell.cell_type == "code":
-            if cell["id"] in stubs and answers:
-                kept = [new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer")]
-            cells += code(cell, stubs.get(cell["id"]), book, draws=cell["id"] not in asked and only_draws(cell),
-                          long=only_long(cell, cell["id"] in asked))
-            if fold := cell["id"] in asked and bool(cell.outputs):
-                cells += [new_markdown_cell(FOLD.format(known) + f"\n\n{later}" * bool(later), id=f"{cell['id']}-fold"),
-                          below(cells[-1])]
-                later = ""
-    cells += [new_markdown_cell("</details>", id="fold-end")] * fold + kept
-    return NotebookNode(nbformat=4, nbformat_minor=5, cells=cells, metadata={
+            made.add(new_markdown_cell(to, id=f"{cell['id']}-here"))
+        if "prediction" in tags(cell):
+            made.ask(cell, [line for line in cell.source.splitlines() if re.match(r"\w+\s*=", line)], later)
+            later = ""
+            continue
+        if cell["id"] in stubs and answers:
+            kept = [new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer")]
+        elif bet := BET.search(cell.source):
+            made.ask(cell, [bet[0].strip()])
+            cell["source"] = BET.sub("", cell.source)
+        if names := asked.get(cell["id"]):
+            if "**Predict" in said and ABOVE.search(said.rpartition("**Predict")[2]):  # the question is about this code
+                made.cells.append(before(cell, names))
+            made.answer(cell, names)
+        made.add(code(cell, stubs.get(cell["id"]), book, fold=bool(names) or only_shows(cell, plots)))
+    made.add(*kept)
+    made.end()
+    return NotebookNode(nbformat=4, nbformat_minor=5, cells=made.cells, metadata={
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
         "language_info": {"name": "python"}})
 
@@ -146,6 +151,7 @@ def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
     """Return a text with links to chapters and exercises, and with a label before each heading."""
     for words, instead in REWORDED.items():
         source = source.replace(words, instead)
+    source = NEEDED.sub("", source)
     parts, here = FENCE.split(source), 0
     for place in range(0, len(parts), 2):  # what is between fenced code
         lines = []
@@ -208,38 +214,48 @@ def linked(prose: str, chapter: Chapter, book: Book) -> str:
 # Code and what it puts out
 
 
-def only_draws(cell: NotebookNode) -> bool:
-    """Return whether a cell only imports and calls, and a picture comes of it: who reads wants the picture."""
-    if not pictured(cell) or "exercise" in tags(cell):
+def only_shows(cell: NotebookNode, plots: set[str]) -> bool:
+    """Return whether a cell is not worth a reader's eyes before what it puts out: it only shows, or is long."""
+    if "exercise" in tags(cell) or not cell.outputs:
         return False
-    return len(cell.source) < SHORT and all(isinstance(line, ast.Import | ast.ImportFrom | ast.Expr)
-                                            for line in ast.parse(cell.source).body)
+    body, lines = ast.parse(cell.source).body, cell.source.count("\n") + 1
+    if any(isinstance(part, ast.FunctionDef | ast.ClassDef) for part in body):
+        return lines > LONGEST
+    return lines >= LONG or all(isinstance(part, ast.Import | ast.ImportFrom) or shows(part, plots) for part in body)
 
 
-def only_long(cell: NotebookNode, asked: bool) -> bool:
-    """Return whether a cell has many lines that define nothing, and only draw or compare with a guess."""
-    if cell.source.count("\n") < LONG or "exercise" in tags(cell) or not (asked or pictured(cell)):
+def shows(part: ast.stmt, plots: set[str]) -> bool:
+    """Return whether a statement is a call that prints, compares or draws."""
+    if not isinstance(part, ast.Expr) or not isinstance(part.value, ast.Call):
         return False
-    return all(isinstance(line, ast.Import | ast.ImportFrom | ast.Expr | ast.Assign)
-               for line in ast.parse(cell.source).body)
+    called = ast.unparse(part.value.func)
+    return called in SHOWS | plots or called.startswith("plots.")
 
 
-def pictured(cell: NotebookNode) -> bool:
-    return any({"image/png", FRAMES}.intersection(output.get("data", {}))
-               or "<img" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+def plot_names(notebook: NotebookNode) -> set[str]:
+    """Return what a chapter imports from the pictures."""
+    parts = [part for cell in notebook.cells if cell.cell_type == "code" for part in ast.parse(cell.source).body]
+    return {name.asname or name.name for part in parts if isinstance(part, ast.ImportFrom)
+            and (part.module or "").startswith("course_lib.plots") for name in part.names}
 
 
-def code(cell: NotebookNode, stub: str | None, book: Book, draws: bool, long: bool = False) -> list[NotebookNode]:
-    """Return the cells of a page for one cell of code."""
+def before(cell: NotebookNode, names: set[str]) -> NotebookNode:
+    """Take from a cell its code before it compares with a guess, and return that as a cell of its own."""
+    first = next(part.lineno for part in ast.parse(cell.source).body
+                 if any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(part)))
+    lines = cell.source.split("\n")
+    cell["source"] = "\n".join(lines[first - 1:])
+    return new_code_cell("\n".join(lines[:first - 1]).strip(), id=f"{cell['id']}-asked")
+
+
+def code(cell: NotebookNode, stub: str | None, book: Book, fold: bool) -> NotebookNode:
+    """Return a cell of code as a page shows it."""
     cell["outputs"] = [shown(output, book) for output in together(cell.outputs)]
     cell["execution_count"] = None
     cell["source"] = IN_A_NOTEBOOK.sub("", cell.source)
-    if "prediction" in tags(cell):
-        return [new_markdown_cell(guess(line), id=f"{cell['id']}-{place}")
-                for place, line in enumerate(cell.source.splitlines()) if re.match(r"\w+\s*=", line)]
     if stub is not None:
         cell["source"] = stub
-        return [cell]
+        return cell
     marks = [tag for tag in tags(cell) if tag != "raises-exception"]
     if "imports" in marks:
         cell.metadata["tags"] = [*marks, "hide-input"]
@@ -247,48 +263,20 @@ def code(cell: NotebookNode, stub: str | None, book: Book, draws: bool, long: bo
     elif "check" in marks:  # the stub stands above, but the answer was run
         cell.metadata["tags"] = [*marks, "hide-output"]
         cell.metadata["mystnb"] = {"code_prompt_show": CHECKED, "code_prompt_hide": CHECKED}
-    elif draws or long:
-        said = DRAWN if draws else CODE
+    elif fold:
         cell.metadata["tags"] = [*marks, "hide-input"]
-        cell.metadata["mystnb"] = {"code_prompt_show": said, "code_prompt_hide": said}
-    return [cell]
+        cell.metadata["mystnb"] = {"code_prompt_show": CODE, "code_prompt_hide": CODE}
+    return cell
 
 
-def asking(notebook: NotebookNode) -> set[str]:
-    """Return the ids of the cells that compare with a guess, and so tell what was to be guessed."""
+def asking(notebook: NotebookNode) -> dict[str, set[str]]:
+    """Return the guesses that cells compare with, by the cells' ids: these tell what was to be guessed."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code" and "exercise" not in tags(cell)]
     names = {name for cell in cells if "prediction" in tags(cell)
              for name in re.findall(r"^(\w+)\s*=", cell.source, re.MULTILINE)}
-    return {cell["id"] for cell in cells if "prediction" not in tags(cell)
-            and names.intersection(re.findall(r"\w+", cell.source))}
-
-
-def answer(cell: NotebookNode) -> str:
-    """Return the attributes by which book.js answers a guess: the measured number, and why one thinks of others.
-
-    `compare` has said the number after the words "no guess".
-    """
-    told = "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
-    said = re.search(r"^no guess\s+(.*)", told, re.MULTILINE)
-    if not said:
-        return ""
-    number = re.search(r"(?<!\S)-?\d[\d,.]*(?:e[-+]?\d+)?(?!\S)", said[1])
-    known = {"known": number[0].replace(",", "") if number else said[1].split()[-1]}
-    if name := re.search(r'because="(\w+)\.(\w+)"', cell.source):
-        tempting = tomllib.loads(TEMPTING.read_text(encoding="utf-8"))
-        known["reasons"] = json.dumps(tempting.get(name[1], {}).get(name[2], {}), ensure_ascii=False)
-    if "choice=True" in cell.source:
-        known["choice"] = "yes"
-    return " ".join(f'data-{key}="{html.escape(value)}"' for key, value in known.items())
-
-
-def below(cell: NotebookNode) -> NotebookNode:
-    """Take what a cell put out from it, and return it as a cell of its own."""
-    alone = copy.deepcopy(cell)
-    alone["id"] = f"{cell['id']}-below"
-    alone.metadata["tags"] = [*tags(cell), "remove-input"]
-    cell["outputs"] = []
-    return alone
+    found = {cell["id"]: names.intersection(re.findall(r"\w+", cell.source)) for cell in cells
+             if "prediction" not in tags(cell)}
+    return {name: guesses for name, guesses in found.items() if guesses}
 
 
 def told_later(said: str) -> tuple[str, str]:
@@ -305,29 +293,6 @@ def hints_first(said: str) -> tuple[str, str]:
         return "", said
     hints, end, rest = said.rpartition("</details>")
     return hints + end, rest.strip()
-
-
-def told_at_once(said: str) -> tuple[str, str]:
-    """Return a text's first paragraph, with what it leads to and up to what speaks of the picture, and the rest."""
-    if not re.match(r"\s*\(.*\)=\n(?![(#<|`]|\*\*Predict)", said):
-        return "", said
-    parts = said.strip().split("\n\n")
-    end = next((place for place, part in enumerate(parts) if re.search(r"[.?!][*)]*$", part)), 0) + 1
-    for place, part in enumerate(parts[end:], end):
-        if re.match(r"\(.*\)=\n|\*\*Predict", part):
-            break
-        if OF_A_PICTURE.search(part):
-            end = place + 1
-    return "\n\n".join(parts[:end]), "\n\n".join(parts[end:])
-
-
-def guess(line: str) -> str:
-    """Return a field for a guess, in place of the line of code that holds it in the notebook."""
-    name, _, told = line.partition("=")
-    what = re.sub(r"^your (?:number[,:]?\s*)?|, in quotes", "", told.partition("#")[2].strip())
-    return (f'<label class="guess"><span>Your guess</span> <input autocomplete="off" '
-            f'placeholder=" " name="{name.strip()}"> '
-            f"<span>{html.escape(what)}</span></label>")
 
 
 def folded(title: str, source: str, kind: str = "") -> str:

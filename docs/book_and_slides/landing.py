@@ -1,6 +1,6 @@
 """Writes the first page of the book: for whom, the map of the chapters, and how to begin.
 
-The map is drawn from the chapters: a line leads from each chapter to those that say, in their first text, that they
+The map is drawn from the chapters: an arrow leads from each chapter to those that say, in their first text, that they
 need it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from textwrap import wrap
 
 from chapter_page import Book
@@ -17,10 +17,17 @@ from nbformat import NotebookNode
 from exercises_tests.tools.chapters import Chapter
 from exercises_tests.tools.course_map import minutes, needs, number, question, reading
 
-BOX, HIGH, GAP, ROW = 103, 82, 18, 98  # of the map, in pixels; six columns are as wide as a page of a small screen
-LARGER = 1.2  # the most by which the map grows with its place: with few chapters, boxes stay boxes
+BOX, HIGH, GAP, ROW = 94, 82, 30, 104  # of the map, in pixels; six columns are as wide as a page of a small screen
+LARGER = 1.15  # the most by which the map grows with its place: with few chapters, boxes stay boxes
 SHOWN = 3  # the chapter whose first picture stands on the first page
-LETTERS = 13  # of a line in a box
+SAYS = ("Four ranks sum their tensors. Above, rank 0 collects them all and sends back the sum, while the others wait; "
+        "below, quarters of the tensors go round a ring, and all four send all the time.")
+A_SLIDE = 1.5  # minutes that a slide takes to say, without the exercises
+LETTERS = 12  # of a line in a box
+LANE, PORT, HEAD = 4, 13, 7  # of the map, in pixels: between lines, between their ends at a box, and of an arrowhead
+COLOURS = 6  # of lines and cards
+TRACKS = {"Half a day": (0, 3), "Data parallel and FSDP": 7, "Only pipelines": 9, "Only serving": 8, "The network": 10}
+"""Chapters to read in a row, or the last one, with all that it needs."""
 
 
 def lines_of(chapters: list[Chapter]) -> dict[int, list[int]]:
@@ -57,17 +64,21 @@ def chapter_map(book: Book) -> str:
     tallest = max(rows.values(), default=1)
     for place, (x, row) in spots.items():  # each column stands in the middle
         spots[place] = (x, (row + (tallest - rows[placed[place]]) / 2) * ROW)
-    drawn, lines, boxes = lines_of(book.chapters), [], []
+    needed, lines, boxes = lines_of(book.chapters), [], []
+    drawn = Lines(spots, needed)
     for chapter in book.chapters:
-        x, y = spots[number(chapter)]
-        for other in drawn[number(chapter)]:
-            lines.append(way(spots[other], (x, y), spots.values()))
+        place = number(chapter)
+        x, y = spots[place]
+        others = sorted(needed[place], key=lambda other: (spots[other][1], other))
+        for port, other in enumerate(others):
+            lines.append(drawn.line(other, place, (port - (len(others) - 1) / 2) * PORT))
         titles = "".join(
-            f'<text x="{x + 8:g}" y="{y + 19 + 16 * place:g}" class="name">{html.escape(line)}</text>'
-            for place, line in enumerate(wrap(f"{number(chapter)} · {chapter.title}", LETTERS, max_lines=3)))
+            f'<text x="{x + 9:g}" y="{y + 19 + 16 * line:g}" class="name">{html.escape(words)}</text>'
+            for line, words in enumerate(wrap(f"{place} · {chapter.title}", LETTERS, max_lines=3)))
         boxes.append(
-            f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="8"/>'
-            f'{titles}<text x="{x + 8:g}" y="{y + 72:g}">{reading(chapter) + minutes(chapter)} min</text></a>')
+            f'<a href="{chapter.name}.html"><rect x="{x:g}" y="{y:g}" width="{BOX}" height="{HIGH}" rx="6"/>'
+            f'<rect class="edge from-{place % COLOURS}" x="{x:g}" y="{y:g}" width="5" height="{HIGH}" rx="2"/>'
+            f'{titles}<text x="{x + 9:g}" y="{y + 72:g}">{reading(chapter) + minutes(chapter)} min</text></a>')
     wide = max((x for x, _ in spots.values()), default=0) + BOX
     names = ", ".join(f"{number(chapter)} needs {' and '.join(map(str, needs(chapter))) or 'nothing'}"
                       for chapter in book.chapters)
@@ -78,23 +89,58 @@ def chapter_map(book: Book) -> str:
             f'{"".join(boxes)}</svg></figure>')
 
 
-def way(start: tuple[float, float], end: tuple[float, float], boxes: Iterable[tuple[float, float]]) -> str:
-    """Return a line from one box to another; past the columns between, it runs through the gaps between boxes."""
-    x, y = start[0] + BOX, start[1] + HIGH / 2
-    last, to_y = end[0], end[1] + HIGH / 2
-    drawn = f"M{x:g} {y:g}"
-    for column in sorted({box[0] for box in boxes if start[0] < box[0] < end[0]}):
-        tops = [box[1] for box in boxes if box[0] == column]
+@dataclass
+class Lines:
+    """The lines between boxes: each chapter's have a colour and a lane, and none runs on another's."""
+
+    spots: dict[int, tuple[float, float]]
+    needed: dict[int, list[int]]
+    _levels: dict[tuple[float, float], list[int]] = field(default_factory=dict)  # whose lines pass a column, and where
+
+    def line(self, start: int, end: int, port: float) -> str:
+        """Return a line with an arrowhead at `port` pixels below the middle of the box where it ends."""
+        (x, top), (last, to) = self.spots[start], self.spots[end]
+        y, to_y = top + HIGH / 2, to + HIGH / 2 + port
+        drawn = f"M{x + BOX:g} {y:g}"
+        for column in sorted({x, *(spot[0] for spot in self.spots.values() if x < spot[0] < last)}):
+            beyond = column + BOX + GAP
+            level = to_y if beyond == last else self._level(beyond, (y + to_y) / 2, start)
+            if level != y:
+                drawn += f" H{column + BOX + LANE * (self._lanes(column).index(start) + 1.5):g} V{level:g}"
+            drawn += f" H{beyond:g}" if beyond == last else f" H{beyond + BOX:g}"
+            y = level
+        return (f'<g class="from-{start % COLOURS}"><path d="{drawn}"/>'
+                f'<path class="head" d="M{last:g} {y:g} l-{HEAD} -4 v8 z"/></g>')
+
+    def _lanes(self, column: float) -> list[int]:
+        """Return whose lines run through the gap right of a column: first those that come from further left."""
+        through = {start for end, others in self.needed.items() for start in others
+                   if self.spots[start][0] <= column < self.spots[end][0]}
+        return sorted(through, key=lambda start: (self.spots[start][0], start))
+
+    def _level(self, column: float, wanted: float, start: int) -> float:
+        """Return where a line passes a column: through a gap between its boxes, beside other lines that pass there."""
+        tops = [top for x, top in self.spots.values() if x == column]
         gaps = {top - (ROW - HIGH) / 2 for top in tops} | {top + (ROW + HIGH) / 2 for top in tops}
-        level = min(gaps, key=lambda gap: (abs(gap - (y + to_y) / 2), gap))
-        drawn += curve(x, y, column, level) + f" H{column + BOX:g}"
-        x, y = column + BOX, level
-    return f'<path d="{drawn}{curve(x, y, last, to_y)}"/>'
+        gap = min(gaps, key=lambda one: (abs(one - wanted), one))
+        passing = self._levels.setdefault((column, gap), [])
+        passing += [start] * (start not in passing)
+        return gap + LANE * passing.index(start)
 
 
-def curve(x: float, y: float, to_x: float, to_y: float) -> str:
-    middle = (x + to_x) / 2
-    return f" C{middle:g} {y:g} {middle:g} {to_y:g} {to_x:g} {to_y:g}"
+def tracks(book: Book) -> str:
+    """Return a line for each way through a part of the course that this book has whole."""
+    known, rows = book.numbered, []
+    for name, wanted in TRACKS.items():
+        places = set(wanted) if isinstance(wanted, tuple) else {wanted}
+        while not isinstance(wanted, tuple) and places <= set(known) and (
+                more := {other for place in places for other in needs(known[place])} - places):
+            places |= more
+        if places <= set(known):
+            row = " → ".join(f'<a href="{known[place].name}.html">{place}</a>' for place in sorted(places))
+            spent = duration(sum(reading(known[place]) + minutes(known[place]) for place in places))
+            rows.append(f"<li><b>{name}:</b> {row}, {spent}</li>")
+    return f'<ul class="tracks">{"".join(rows)}</ul>' if rows else ""
 
 
 def cards(book: Book) -> str:
@@ -104,7 +150,8 @@ def cards(book: Book) -> str:
         extras = sum(exercise.level != "core" for exercise in chapter.exercises)
         more = f", {extras} extra" if extras else ""
         made.append(
-            f'<a class="card" href="{chapter.name}.html"><b>{number(chapter)} · {html.escape(chapter.title)}</b>'
+            f'<a class="card from-{number(chapter) % COLOURS}" href="{chapter.name}.html">'
+            f"<b>{number(chapter)} · {html.escape(chapter.title)}</b>"
             f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
             f"<small>{reading(chapter)} min of reading, {minutes(chapter)} min for {len(chapter.exercises) - extras} "
             f"core exercises{more}</small>"
@@ -122,11 +169,17 @@ def landing(book: Book, title: str, slides: bool, picture: str = "") -> str:
     more = "exercises\nglossary" + "\nslides" * slides
     return f"""# {title}
 
-You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
-served. In each chapter you guess a number, run real processes that really talk to each other, write the function that
-makes them faster, and are told in one sentence whether it is right. A laptop with two cores and no GPU is enough.
+You know some PyTorch, and want to know what happens between the GPUs when a large language model is trained or served.
+In each chapter you guess a number, run real processes that talk to each other, write the function that makes them
+faster, and are told in a sentence whether it is right. A laptop with two cores and no GPU is enough.
 
 {begin}<a href="exercises.html">All {len(exercises)} exercises</a> <a href="glossary.html">Glossary</a></p>
+
+{chapter_map(book)}
+
+An arrow leads from each chapter to those that build on it; the minutes are of reading and exercises.
+
+{tracks(book)}
 
 **Read here, write there.** These pages hold the whole course: the text, the pictures, the numbers that were measured
 when the pages were made, and the answers, folded. Guess before you unfold. What follows an exercise was measured with a
@@ -141,15 +194,6 @@ The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and
 {duration(sum(map(minutes, book.chapters)))} (all minutes are estimated).
 
 {cards(book)}
-
-<details class="needs-map"><summary>The map: which chapter builds on which</summary>
-
-A line leads from each chapter to those that build on it. A chapter that no line leads to can be read at any time. A box
-has the minutes of reading and exercises.
-
-{chapter_map(book)}
-
-</details>
 
 ```{{toctree}}
 :caption: Chapters
@@ -171,7 +215,8 @@ def advertised(page: NotebookNode, chapter: Chapter) -> str:
     """Return the first picture of a chapter's page, with a link to the chapter."""
     told = (output.get("data", {}).get("text/html", "") for cell in page.cells for output in cell.get("outputs", []))
     picture = next((one for one in told if "<figure" in one), "")
-    link = f'<p>The first picture of <a href="{chapter.name}.html">chapter {number(chapter)}</a>:</p>'
+    link = (f'<p>The first picture of <a href="{chapter.name}.html">chapter {number(chapter)}</a>. '
+            f"{html.escape(SAYS)}</p>")
     return f'{link}\n<div class="cell_output">{picture}</div>' if picture else ""
 
 
@@ -189,8 +234,17 @@ def duration(minutes: int) -> str:
 
 
 def slides_page(chapters: list[Chapter]) -> str:
-    """Return the page that leads to the slides of each chapter."""
-    rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a>'
-            for chapter in chapters]
+    """Return the page that leads to the slides of each chapter; `counted` adds how many there are."""
+    rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a> '
+            f'<span class="many" id="{chapter.name[:4]}-many"></span>' for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
-                      "F fills the screen, O lists all.", "", *rows, ""])
+                      "F fills the screen, O lists all. Minutes are of speaking, one and a half a slide.", "",
+                      *rows, ""])
+
+
+def counted(page: str, slides: dict[str, int]) -> str:
+    """Return the page of slides with how many each chapter has, and the minutes that they take."""
+    for name, many in slides.items():
+        place = f'id="{name[:4]}-many">'
+        page = page.replace(place, f"{place}{many} slides, about {5 * round(many * A_SLIDE / 5)} minutes")
+    return page

@@ -6,6 +6,7 @@ says what it is. Where this sentence needs its neighbours, or there is none, glo
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -83,11 +84,19 @@ def texts(chapter: Chapter, exercise: Exercise) -> tuple[str, str, str]:
 
 
 def table(chapters: list[Chapter]) -> str:
-    """Return the exercises of these chapters as a table."""
+    """Return the exercises of these chapters as a table, each with the first sentence of its docstring."""
     rows = ["| exercise | level | points | minutes |", "|---|---|---|---|"]
-    rows += [f"| [`{e.id}`](#{label(chapter, e.id)}) | {e.level} | {e.points} | {e.minutes} |"
+    rows += [f"| [`{e.id}`](#{label(chapter, e.id)})<br>{sentence(chapter, e)} | {e.level} | {e.points} | {e.minutes} |"
              for chapter in chapters for e in chapter.exercises]
     return "\n".join(rows)
+
+
+def sentence(chapter: Chapter, exercise: Exercise) -> str:
+    """Return the first sentence of an exercise's docstring; none where its stub has no docstring."""
+    body = ast.parse(texts(chapter, exercise)[1]).body
+    told = next((ast.get_docstring(part) for part in body if isinstance(part, ast.FunctionDef | ast.ClassDef)), None)
+    first = re.split(r"(?<=[.?!])\s", " ".join((told or "").split()), maxsplit=1)[0]
+    return re.sub(r"([\\|*_$<\[])", r"\\\1", first)
 
 
 def exercises(book: Book) -> str:

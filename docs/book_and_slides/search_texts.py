@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 BLOCKS = ["dt", "dd", "li", "p", "td", "th", "tr", "figcaption"]  # the next one begins a new word
-OUTSIDE = "script, style, svg, details, .guess, .nearby, .headerlink, .formula, .toctree-wrapper"  # answers stay folded
+# Answers stay folded; behind a veil only the text is found, and not what was measured.
+OUTSIDE = ("script, style, svg, details:not(.veil), .veil > summary, .veil .cell_output, .guess, .nearby, .headerlink, "
+           ".formula, .toctree-wrapper")
 
 
 def search_texts(made: Path) -> str:

@@ -1,16 +1,16 @@
-// A guess that is written down is answered beside what was measured, once that is unfolded; a box that is wider than
+// What follows a guess is folded until there is one, which is then answered; a box that is wider than
 // its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
-const BOXES = ".map, figure.picture, .course-picture, .formula, .table-wrapper, .columns";
+const BOXES = ".map, .formula, .table-wrapper, .columns", PICTURES = "figure.picture, .course-page";
 
 const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
   ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
 const stored = {  // in this browser, until a reader takes it away; some allow nothing to be kept
-  name: (what) => `${location.pathname.split("/").pop()} ${what}`,
-  get(what) { try { return localStorage.getItem(this.name(what)) || ""; } catch { return ""; } },
-  set(what, said) { try { localStorage.setItem(this.name(what), said); } catch { /* it is not kept */ } },
+  get(name) { try { return localStorage.getItem(name) || ""; } catch { return ""; } },
+  set(name, said) { try { localStorage.setItem(name, said); } catch { /* it is not kept */ } },
 };
+const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", PLACE = "course last chapter";
 
 // Why a guess cannot be taken, or nothing where it can.
 function refusal(said, known) {
@@ -44,48 +44,110 @@ function verdict(said, {known, reasons = "{}", choice}) {
   return [judged, why?.[1]];
 }
 
+// A field for a guess, or buttons for its choices: what is in it, and why that cannot be taken.
+class Guess {
+  constructor(box) {
+    this.box = box;
+    this.fields = [...box.querySelectorAll("input")];
+    this.name = this.fields[0].name;
+    this.said = stored.get(`${PAGE} ${this.name}`);
+    const button = box.appendChild(document.createElement("button"));
+    Object.assign(button, {type: "button", textContent: "Compare"});
+    button.addEventListener("click", () => this.compared());
+    for (const field of this.fields) {
+      field.addEventListener("change", () => stored.set(`${PAGE} ${this.name}`, this.said));
+      field.addEventListener("keydown", ({key}) => key === "Enter" && this.compared());
+    }
+  }
+  get chosen() { return this.fields[0].type === "radio"; }
+  get said() {
+    const field = this.chosen ? this.fields.find((one) => one.checked) : this.fields[0];
+    return field ? field.value.trim() : "";
+  }
+  set said(said) {
+    if (this.chosen) for (const field of this.fields) field.checked = field.value === said;
+    else this.fields[0].value = said;
+  }
+  get words() {
+    return this.chosen ? this.fields.find((one) => one.checked).parentElement.textContent.trim() : this.said;
+  }
+  refused(known) {
+    const why = this.said ? !this.chosen && refusal(this.said, known)
+      : this.chosen ? "Choose one first." : "Write a guess first.";
+    this.box.querySelector(".refused")?.remove();
+    if (why) {
+      const line = this.box.appendChild(document.createElement("span"));
+      line.className = "refused";
+      line.setAttribute("role", "status");
+      line.textContent = why;
+    }
+    return why;
+  }
+  compared() { this.box.dispatchEvent(new Event("compared")); }
+}
+
+// What follows a guess is folded until the guess is compared, or a reader asks for it, here or on every page.
 function guesses() {
-  const names = [...document.querySelectorAll(".guess input")];
-  for (const fold of document.querySelectorAll("details.measured")) {
-    const code = fold.previousElementSibling;
-    const asked = names.filter((field) => code.textContent.includes(field.name));
-    const taken = (field) => {
-      const box = field.closest(".guess"), said = field.value.trim();
-      const refused = said && refusal(said, fold.dataset.known);
-      box.querySelector(".refused")?.remove();
-      if (refused) {
-        const line = box.appendChild(document.createElement("span"));
-        line.className = "refused";
-        line.setAttribute("role", "status");
-        line.textContent = refused;
-      }
-      return said && !refused;
-    };
+  const known = new Map([...document.querySelectorAll(".guess")].map((box) => new Guess(box)).map((one) => [one.name, one]));
+  const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
+    const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
     const tell = () => {
-      fold.querySelectorAll(".guessed").forEach((line) => line.remove());
-      for (const field of asked.filter(taken)) {
-        const line = document.createElement("p"), first = document.createElement("b"), said = field.value.trim();
-        const [judged, why] = verdict(said, fold.dataset);
+      fold.querySelectorAll(":scope > .guessed").forEach((line) => line.remove());
+      for (const one of asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known))) {
+        const line = document.createElement("p"), first = document.createElement("b");
+        const [judged, why] = verdict(one.said, fold.dataset);
         line.className = "guessed";
-        first.textContent = `Your guess: ${said}${judged ? `, ${judged}` : ""}.`;
+        line.setAttribute("role", "status");
+        first.textContent = `Your guess: ${one.words}${judged ? `, ${judged}` : ""}.`;
         line.append(first, why ? ` ${why}` : "");
         fold.querySelector("summary").after(line);
       }
     };
-    for (const field of asked) field.value = stored.get(field.name);
-    fold.open = asked.some((field) => stored.get(`${field.name} opened`));
-    fold.addEventListener("toggle", () => {
-      for (const field of asked) stored.set(`${field.name} opened`, fold.open ? "yes" : "");
-      tell();
-    });
-    for (const field of asked) {
-      field.addEventListener("change", () => stored.set(field.name, field.value));
-      field.addEventListener("change", tell);
-      field.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" && taken(field)) fold.open = true;
+    for (const one of asked) {
+      one.box.addEventListener("compared", () => {
+        if (asked.some((guess) => guess.refused(fold.dataset.known))) return;
+        stored.set(opened, "yes");
+        fold.open = true;
+        tell();
       });
     }
-  }
+    fold.querySelector("summary").addEventListener("click", () => stored.set(opened, fold.open ? "" : "yes"));
+    fold.addEventListener("toggle", () => fold.open && tell());
+    const hide = () => {
+      fold.open = Boolean(stored.get(EVERYWHERE) || stored.get(opened));
+      if (fold.open) tell();
+    };
+    return {fold, hide};
+  });
+  const hide = () => {
+    document.body.classList.toggle("answers-shown", Boolean(stored.get(EVERYWHERE)));
+    veils.forEach((veil) => veil.hide());
+  };
+  const reveal = () => {  // a link leads to what is folded
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (const {fold} of veils) if (target && fold.contains(target)) fold.open = true;
+    return target || null;
+  };
+  hide();
+  reveal();
+  addEventListener("hashchange", reveal);
+  addEventListener("DOMContentLoaded", () => setTimeout(() => {  // the search has marked its words
+    const found = location.hash && reveal()?.closest("section");
+    for (const {fold} of veils) if (found && fold.closest("section") === found && fold.querySelector(".highlighted")) fold.open = true;
+  }, 100));
+  addEventListener("beforeprint", () => veils.forEach(({fold}) => { fold.open = true; }));
+  addEventListener("afterprint", hide);
+  if (veils.length) setting(hide);
+}
+
+// For those who only read: nothing is folded on any page.
+function setting(changed) {
+  const label = document.createElement("label"), box = label.appendChild(document.createElement("input"));
+  label.className = "setting";
+  Object.assign(box, {type: "checkbox", checked: !stored.get(EVERYWHERE)});
+  label.append(" Hide answers until I guess");
+  box.addEventListener("change", () => { stored.set(EVERYWHERE, box.checked ? "" : "yes"); changed(); });
+  document.querySelector(".nearby")?.after(label);
 }
 
 // Output in columns is not wrapped.
@@ -106,6 +168,15 @@ function wider() {
       if (box) mark(box);
     }
   });
+  const scale = (picture) => {  // a picture is whole on a phone, too, and its letters are small there
+    const image = [...picture.querySelectorAll("img")].find((one) => one.clientWidth);
+    picture.classList.toggle("smaller", Boolean(image) && image.clientWidth < .6 * image.getAttribute("width"));
+  };
+  const scaled = new ResizeObserver((seen) => seen.forEach(({target}) => scale(target)));
+  for (const picture of document.querySelectorAll(PICTURES)) {
+    scale(picture);
+    scaled.observe(picture);
+  }
   const boxes = document.querySelectorAll(BOXES);
   boxes.forEach(mark);  // before the page is at the place that its address names: a mark has a height
   for (const box of boxes) {
@@ -173,8 +244,32 @@ function terms() {
   document.addEventListener("scroll", hide, {passive: true});
 }
 
+// A long name in the list beside the page is broken after an underscore.
+function names() {
+  for (const name of document.querySelectorAll(".toc-tree code .pre, .sidebar-tree code .pre")) {
+    name.replaceChildren(...name.textContent.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
+  }
+}
+
+// On a narrow screen the map opens on the chapter that was read last.
+function place() {
+  const [, chapter] = PAGE.match(/^(ch\d\d\w*?)(?:_exercises)?\.html$/) || [];
+  if (chapter) stored.set(PLACE, chapter);
+  const map = document.querySelector(".map"), here = map?.querySelector(`a[href="${stored.get(PLACE)}.html"]`);
+  if (!here) return;
+  here.classList.add("here");
+  const box = here.getBoundingClientRect(), room = map.getBoundingClientRect();
+  map.scrollLeft += box.left + box.width / 2 - room.left - room.width / 2;
+}
+
+// What has been folded and marked has moved the place that the address names.
+const arrive = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+
 guesses();
+names();
+place();
 columns();
 wider();
 whole();
 terms();
+arrive();

@@ -1,6 +1,7 @@
 """Sphinx's settings for the book. book.py copies this file beside the pages that it writes, and runs Sphinx."""
 
 import os
+import re
 import sys
 
 sys.path.insert(0, os.environ["COURSE_DOCS"])
@@ -29,8 +30,19 @@ html_show_copyright = False
 html_show_search_summary = False  # it is fetched, and a page opened from disk may fetch nothing: search.js shows one
 pygments_style = "friendly"
 pygments_dark_style = "native"
-highlight_language = "python"
+highlight_language = "none"  # of a fence that names none; cells of code are Python
 suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure", "myst.xref_ambiguous"]
+
+
+def keep_together(app, doctree):
+    """Give a formula in a line the punctuation that follows it, which would else begin the next line alone."""
+    from docutils import nodes
+
+    for node in doctree.findall(nodes.math):
+        after = node.next_node(descend=False, siblings=True)
+        if isinstance(after, nodes.Text) and (mark := re.match(r"[.,;:?!)’”]+", after)):
+            node["after"] = mark[0]
+            after.parent.replace(after, nodes.Text(after[mark.end():]))
 
 
 def formula(self, node):
@@ -42,6 +54,8 @@ def formula(self, node):
         written = mathml(node.astext(), display)
     except ValueError as error:
         raise SystemExit(str(error)) from None
+    if after := node.get("after", ""):
+        written = f'<span class="together">{written}{after}</span>'
     self.body.append(f'<div class="formula">{written}</div>' if display else written)
     raise nodes.SkipNode
 
@@ -54,4 +68,5 @@ def on_search(app, page, template, context, tree):
 
 def setup(app):
     app.connect("html-page-context", on_search)
+    app.connect("doctree-read", keep_together)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))

@@ -1,0 +1,144 @@
+"""Folds what follows a guess, up to the next heading, so that nothing on the page tells the answer before the guess.
+
+A veil is a fold that stands open in the page: book.js closes it until there is a guess, so without scripts all is seen.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import tomllib
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from course_lib.notebook import TEMPTING
+
+VEIL = ('<details class="veil" open data-guess="{}"{}><summary><span>Guess first, or <u>show what follows</u></span>'
+        "<i>hide again</i></summary>")
+HEADING = re.compile(r"^(?:\([^)\n]+\)=\n+)+#{1,6} ", re.MULTILINE)  # chapter_page.py puts a label before each
+SPAN = re.compile(r"(\d) to (\d)(?: for a (\w+))?(?:, (\d) for (.+))?")
+FEW = 6  # numbers of which one is chosen by a button
+
+
+class Veils:
+    """The cells of a page, and the veils that are open at its end."""
+
+    def __init__(self) -> None:
+        self.cells: list[NotebookNode] = []
+        self._open: list[tuple[list[str], NotebookNode]] = []
+        self._asked: list[str] = []  # guesses after which nothing has come yet
+        self._later = ""
+        self._words: dict[str, dict[str, str]] = {}  # of the choices of each guess
+
+    def ask(self, cell: NotebookNode, lines: list[str], later: str = "") -> None:
+        """Add fields for guesses; what comes after them is veiled, and begins with `later`."""
+        for place, line in enumerate(lines):
+            self.cells.append(new_markdown_cell(guess(line), id=f"{cell['id']}-guess-{place}"))
+            name, _, told = line.partition("=")
+            self._asked.append(name.strip())
+            self._words[name.strip()] = dict(choices(asked_for(told)))
+        self._later = later
+        if later:
+            self._begin()
+
+    def add(self, *cells: NotebookNode) -> None:
+        """Add cells without a heading."""
+        if cells and self._asked:
+            self._begin()
+        self.cells += cells
+
+    def answer(self, cell: NotebookNode, names: set[str]) -> None:
+        """Tell the veil of these guesses what `cell` has measured; where none of them is veiled any more, begin one."""
+        if not any(names.intersection(guesses) for guesses in [self._asked, *(guesses for guesses, _ in self._open)]):
+            self._asked = sorted(names)
+        if self._asked:
+            self._begin()
+        for guesses, veil in self._open:
+            if names.intersection(guesses) and "data-known" not in veil.source:
+                veil["source"] = VEIL.format(" ".join(guesses), measured(cell))
+        for name in names if "choice=True" in cell.source else ():
+            in_words(cell, self._words.get(name, {}))
+
+    def text(self, said: str, name: str) -> None:
+        """Add a text; a heading in it ends every veil."""
+        heading = HEADING.search(said)
+        before, rest = (said[:heading.start()], said[heading.start():]) if heading else (said, "")
+        if before.strip():
+            self.add(new_markdown_cell(before, id=name if not rest else f"{name}-before"))
+        if rest:
+            self.end()
+            self.cells.append(new_markdown_cell(rest, id=name))
+
+    def end(self) -> None:
+        """End the veils that are open."""
+        self._asked = []
+        while self._open:
+            _, veil = self._open.pop()
+            self.cells.append(new_markdown_cell("</details>", id=f"{veil['id']}-end"))
+
+    def _begin(self) -> None:
+        guesses, self._asked = self._asked, []
+        veil = new_markdown_cell(VEIL.format(" ".join(guesses), ""), id=f"veil-{len(self.cells)}")
+        self._open.append((guesses, veil))
+        self.cells.append(veil)
+        if self._later:
+            self.cells.append(new_markdown_cell(self._later, id=f"{veil['id']}-later"))
+            self._later = ""
+
+
+def in_words(cell: NotebookNode, words: dict[str, str]) -> None:
+    """Let a cell's comparison with a choice say its words in place of its number."""
+    for output in cell.outputs:
+        page = output.get("data", {}).get("text/html", "")
+        if "no guess" in page:
+            output.data["text/html"] = re.sub(r"(?<=<b>)\d(?=</b>)", lambda one: words.get(one[0], one[0]), page)
+
+
+def measured(cell: NotebookNode) -> str:
+    """Return the attributes by which book.js answers a guess: the measured number, and why one thinks of others.
+
+    `compare` has said the number after the words "no guess".
+    """
+    told = "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+    said = re.search(r"^no guess\s+(.*)", told, re.MULTILINE)
+    if not said:
+        return ""
+    number = re.search(r"(?<!\S)-?\d[\d,.]*(?:e[-+]?\d+)?(?!\S)", said[1])
+    known = {"known": number[0].replace(",", "") if number else said[1].split()[-1]}
+    if name := re.search(r'because="(\w+)\.(\w+)"', cell.source):
+        tempting = tomllib.loads(TEMPTING.read_text(encoding="utf-8"))
+        known["reasons"] = json.dumps(tempting.get(name[1], {}).get(name[2], {}), ensure_ascii=False)
+    if "choice=True" in cell.source:
+        known["choice"] = "yes"
+    return "".join(f' data-{key}="{html.escape(value)}"' for key, value in known.items())
+
+
+def guess(line: str) -> str:
+    """Return a field for a guess, or a button for each choice, in place of the line of code that holds it."""
+    name, _, told = line.partition("=")
+    name, what = name.strip(), asked_for(told)
+    if options := choices(what):
+        buttons = "".join(f'<label><input type="radio" name="{name}" value="{html.escape(value)}"> '
+                          f"<span>{html.escape(words)}</span></label>" for value, words in options)
+        return f'<fieldset class="guess"><legend>Your guess</legend>{buttons}</fieldset>'
+    return (f'<div class="guess"><label><span>Your guess</span> <input autocomplete="off" placeholder=" " '
+            f'name="{name}"></label> <span>{html.escape(what)}</span></div>')
+
+
+def asked_for(told: str) -> str:
+    """Return what a guess's comment asks for."""
+    return re.sub(r"^your (?:number|choice|\w+)?[,:]?\s*|, in quotes", "", told.partition("#")[2].strip())
+
+
+def choices(what: str) -> list[tuple[str, str]]:
+    """Return the choices that a guess's comment names, each as its value and its words; none where it asks freely."""
+    parts = re.split(r", or | or |, ", what)
+    if len(parts) > 1 and all(re.fullmatch(r'"[^"]+"', part) for part in parts):
+        return [(part[1:-1], part[1:-1]) for part in parts]
+    if (span := SPAN.fullmatch(re.sub(r"^the \w+, ", "", what))) and int(span[2]) - int(span[1]) < FEW:
+        named = [(str(one), f"{span[3] or ''} {one}".strip()) for one in range(int(span[1]), int(span[2]) + 1)]
+        return named + [(span[4], span[5])] * bool(span[4])
+    numbered = len(parts) > 1 and all(re.fullmatch(r"\d( .+)?", part) for part in parts)
+    return [(part[0], part[2:] or part) for part in parts] if numbered else []
