@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import wrap
 
 from chapter_page import Book
@@ -17,12 +19,14 @@ from nbformat import NotebookNode
 from exercises_tests.tools.chapters import Chapter
 from exercises_tests.tools.course_map import minutes, needs, number, question, reading
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from timetable import whole  # noqa: E402
+
 BOX, HIGH, GAP, ROW = 94, 82, 30, 104  # of the map, in pixels; six columns are as wide as a page of a small screen
 LARGER = 1.15  # the most by which the map grows with its place: with few chapters, boxes stay boxes
 SHOWN = 3  # the chapter whose first picture stands on the first page
 SAYS = ("Four ranks sum their tensors. Above, rank 0 collects them all and sends back the sum, while the others wait; "
         "below, quarters of the tensors go round a ring, and all four send all the time.")
-A_SLIDE = 1.5  # minutes that a slide takes to say, without the exercises
 LETTERS = 12  # of a line in a box
 LANE, PORT, HEAD = 4, 13, 7  # of the map, in pixels: between lines, between their ends at a box, and of an arrowhead
 COLOURS = 6  # of lines and cards
@@ -236,15 +240,16 @@ def duration(minutes: int) -> str:
 def slides_page(chapters: list[Chapter]) -> str:
     """Return the page that leads to the slides of each chapter; `counted` adds how many there are."""
     rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a> '
-            f'<span class="many" id="{chapter.name[:4]}-many"></span>' for chapter in chapters]
+            f'<span class="many" id="{chapter.name[:4]}-many"></span> {whole(chapter)} minutes' for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
-                      "F fills the screen, O lists all. Minutes are of speaking, one and a half a slide.", "",
+                      "F fills the screen, O lists all, D is dark, Q takes the short path. Minutes are the "
+                      "timetable's: talk, core exercises and catching up.", "",
                       *rows, ""])
 
 
 def counted(page: str, slides: dict[str, int]) -> str:
-    """Return the page of slides with how many each chapter has, and the minutes that they take."""
+    """Return the page of slides with how many each chapter has."""
     for name, many in slides.items():
         place = f'id="{name[:4]}-many">'
-        page = page.replace(place, f"{place}{many} slides, about {5 * round(many * A_SLIDE / 5)} minutes")
+        page = page.replace(place, f"{place}{many} slides,")
     return page
