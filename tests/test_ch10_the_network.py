@@ -197,7 +197,8 @@ def test_the_sum_of_a_token_is_that_of_the_table():
     assert round(160e3 * measured, 1) == 3.0
     bytes_alone = 1.75 * 2**14 / H100.link.bandwidth
     assert round(1e6 * bytes_alone, 2) == 0.06 and shown("NVLink carries these bytes in 0.06 µs")
-    assert round(measured / bytes_alone, -2) == 300 and shown("That is about 300 times as long as NVLink needs")
+    assert round(measured / bytes_alone, -2) == 300
+    assert shown("These 19 µs are about 300 times what NVLink needs for the bytes")
     assert near[0] == abs(ll - measured) and shown("the measured 19 µs are nearest to its line")
     assert round(H100.link.protocol("LL").bandwidth / 1e9) == 141
     assert shown("LL sends as many bytes of flags as of data")
@@ -236,8 +237,10 @@ def test_on_many_nodes_two_levels_hide_where_rings_do_not():
     assert {round(best(nodes), 2) for nodes in (8, 16, 32, 64, 128, 256)} == {0.12}
     assert shown("the 96 passes inside the nodes: 0.12 s on any number of nodes")
     tree = min(costs.nccl_seconds(DGX_H100, 256, 1, layer / 8).values())
-    assert round(32 * (3 * inside + tree), 2) == 0.23 and shown("Trees on the rails improve this: only 0.23 s on 256 nodes")
-    assert (round(levels(8), 2), round(rings(8), 2)) == (0.2, 0.15) and shown("On 8 nodes your two levels are slower than the rings")
+    assert round(32 * (3 * inside + tree), 2) == 0.23
+    assert shown("Trees on the rails improve this: only 0.23 s on 256 nodes")
+    assert (round(levels(8), 2), round(rings(8), 2)) == (0.2, 0.15)
+    assert shown("On 8 nodes your two levels are slower than the rings")
     assert costs.rail_protocol(DGX_H100, 256, "LL128").latency == 8.5e-6
     assert shown("On a rail NCCL's table takes 8.5 µs for each and not 4.0")
     table = costs.nccl_seconds(DGX_H100, 256, 8, layer, "all_gather")
@@ -286,7 +289,8 @@ def test_two_healthy_nodes_take_hardly_longer_than_one():
     assert round(two / one, 1) == round(240 / 200 * 1.875 / 1.75, 1) == 1.3
     assert shown(r"\frac{240}{200} \cdot \frac{1.875}{1.75} = 1.3")
     assert A100_BUS_BANDWIDTHS == {8: 232.5e9, 16: 192e9}
-    assert shown("very large tensors, [232.5]") and shown("[192](https://github.com/NVIDIA/nccl/issues/812) on two, say 1.3")
+    assert shown("very large tensors, [232.5]")
+    assert shown("[192](https://github.com/NVIDIA/nccl/issues/812) on two, say 1.3")
     assert DGX_A100.gpu.link.bandwidth == 300e9 and 8 * DGX_A100.nic.bandwidth == 200e9
     assert round(DGX_A100.gpu.link.protocol("Simple").bandwidth / 1e9) == 240
     assert shown("with 8 · 25 = 200. That would make 1.5. But NCCL expects only 240 of NVLink's 300 GB/s")

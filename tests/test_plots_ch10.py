@@ -96,7 +96,8 @@ def test_the_fence_decides_a_small_step_and_the_bytes_a_large_one():
     ax = plots.protocol_flags()
     said = texts(ax)
     assert [one for one in said if "+" in one] == [
-        "0.6 + 0.015 = 0.6 µs, the fastest", "1.9 + 0.006 = 1.9 µs", "3.4 + 0.0055 = 3.4 µs", "0.6 + 59.5 = 60.1 µs", "1.9 + 24.6 = 26.5 µs", "3.4 + 22.6 = 26.0 µs, the fastest"]
+        "0.6 + 0.015 = 0.6 µs, the fastest", "1.9 + 0.006 = 1.9 µs", "3.4 + 0.0055 = 3.4 µs",
+        "0.6 + 59.5 = 60.1 µs", "1.9 + 24.6 = 26.5 µs", "3.4 + 22.6 = 26.0 µs, the fastest"]  # fmt: skip
     bars = [patch.get_width() for patch in ax.patches if patch.get_height() == pytest.approx(0.7)]
     assert [sum(bars[row : row + 4]) for row in (8, 12)] == pytest.approx([0.74, 0.74], rel=1e-6)  # each half's longest
     assert bars[13] == pytest.approx(bars[14]) and bars[15] > 0.1  # LL's data, its flags, and what NCCL caps
@@ -146,8 +147,8 @@ def test_what_was_measured_is_drawn_as_a_share_of_what_the_ports_could_carry():
 
 def test_what_each_suspect_would_leave_is_drawn_once_it_has_been_guessed():
     ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
-    names = {"1 · detour: 5.9\nGB/s a pair", "2 · one card for all: 24 GB/s together", "3 · bad cable: 2.2,\nand all wait",
-             "4 · uplink:\nhalf of the ports"}  # fmt: skip
+    names = {"1 · detour: 5.9\nGB/s a pair", "2 · one card for all: 24 GB/s together",
+             "3 · bad cable: 2.2,\nand all wait", "4 · uplink:\nhalf of the ports"}  # fmt: skip
     assert names <= set(texts(ax)) and "17.5" not in texts(ax)
     drawn = [line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] != 100]
     assert drawn == pytest.approx([23.48, 96, 48, 24, 12, 8.8, 50])
@@ -223,7 +224,8 @@ def test_the_steps_on_rails_are_drawn_in_turn_on_one_axis_of_time():
     bars = [patch.get_width() for patch in plots.rails().patches if type(patch) is Rectangle]
     ring, levels = bars[:28], bars[28:]
     assert sum(levels) / sum(ring) == pytest.approx(145.6 / 268.8)
-    assert ring[:2] == pytest.approx([8 * 1.9 * ring[1] / 4, ring[1]]) and levels[1] / levels[0] == pytest.approx(119 / 13.3)
+    assert ring[:2] == pytest.approx([8 * 1.9 * ring[1] / 4, ring[1]])
+    assert levels[1] / levels[0] == pytest.approx(119 / 13.3)
     assert [steps[1] for steps in (nccl.INSIDE["Ring"], nccl.BETWEEN["Ring"], nccl.BETWEEN["Tree"])] == [1.9, 4.0, 8.5]
     assert {"phase 1", "phase 2", "phase 3"} <= set(texts(plots.rails()))
 

@@ -81,8 +81,8 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
     ax.text(left, y + 2.3, f"through one node and on to the next: {one}; through all {nodes}:", fontsize=SMALLEST,
             va="center")  # fmt: skip
     x = left
-    parts = ((nodes * (per_node - 1) * inside, COMPUTE, "steps inside nodes"), ((nodes - 1) * between, LIMIT, "between"),
-             (sends, SENT, "bytes"))  # fmt: skip
+    parts = ((nodes * (per_node - 1) * inside, COMPUTE, "steps inside nodes"),
+             ((nodes - 1) * between, LIMIT, "between"), (sends, SENT, "bytes"))  # fmt: skip
     total = sum(seconds for seconds, *_ in parts)
     for seconds, colour, words in parts:
         ax.add_patch(Rectangle((x, y), full * seconds / total, 1.3, facecolor=colour))

@@ -40,7 +40,7 @@ def rates_below_ports(
     best = max(row[gpus] / gpus / port for row in rates.values() for gpus in columns)
     title = f"No bar comes near what its ports could carry: {100 * best:.0f} % at best"
     if limits:
-        title = "What each suspect would leave: only 1 and 3 together fit all four groups"
+        title = "What each suspect would leave: only 1 and 3 together fit all groups at 64 MiB"
         told += _suspects(ax, columns, alone, port)
     else:
         for y, colour, words in ((84, INK, "line: what the ports could carry"),
@@ -65,12 +65,12 @@ def _suspects(ax: Axes, columns: list[int], alone: float, port: float) -> list[s
     for place, share in enumerate(shared):
         ax.plot([place - 0.46, place + 0.46], [share, share], color=LIMIT, linewidth=2, linestyle="--", zorder=3)
     for share in (slow, uplink):
-        ax.plot([end - 0.98, end - 0.06], [share, share], color=INK, linewidth=2, linestyle="-" if share == slow else ":",
-                zorder=3)  # fmt: skip
-    names = ((uplink, INK, "4 · uplink:\nhalf of the ports"), (own + 9, INK, f"1 · detour: {alone / 1e9:.1f}\nGB/s a pair"),
-             (slow + 1, INK, f"3 · bad cable: {SLOW_PORT / 1e9:g},\nand all wait"))  # fmt: skip
-    for y, colour, words in names:
-        ax.text(end, y, words, fontsize=SMALLEST, weight="bold", color=colour, va="center")
+        line = "-" if share == slow else ":"
+        ax.plot([end - 0.98, end - 0.06], [share, share], color=INK, linewidth=2, linestyle=line, zorder=3)
+    names = ((uplink, "4 · uplink:\nhalf of the ports"), (own + 9, f"1 · detour: {alone / 1e9:.1f}\nGB/s a pair"),
+             (slow + 1, f"3 · bad cable: {SLOW_PORT / 1e9:g},\nand all wait"))  # fmt: skip
+    for y, words in names:
+        ax.text(end, y, words, fontsize=SMALLEST, weight="bold", va="center")
     ax.text(0.52, 84, f"2 · one card for all: {HEALTHY * port / 1e9:g} GB/s together", fontsize=SMALLEST, weight="bold",
             color=LIMIT, va="center")  # fmt: skip
     return [f"1, a detour: {own:.1f} % with any number of pairs",

@@ -103,7 +103,7 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
                  for name in COLOURS}  # fmt: skip
         longest, quickest = (end(steps, key=lambda name: sum(steps[name])) for end in (max, min))
         scale = FULL / sum(steps[longest])
-        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]}",
+        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]} (latency + bytes)",
                 fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
         for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
             data = 1e6 * piece / link.protocol("Simple").bandwidth

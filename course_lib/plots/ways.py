@@ -188,7 +188,8 @@ def rails(ax: Axes | None = None) -> Axes:
         ax.text(x + 0.4, 16.3, f"rail {place}", fontsize=SMALLEST, va="center")
     ax.text(33.9, upper + 0.85, "phases 1 and 3:\ninside, by NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
             weight="bold")  # fmt: skip
-    ax.text(33.9, 14.75, "phase 2: across,\neach by its port", fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)
+    ax.text(33.9, 14.75, "phase 2: across,\neach by its port", fontsize=SMALLEST, va="center", color=LIMIT,
+            weight="bold")  # fmt: skip
     ax.text(0.3, 7.1, "the steps of a sum on 8 nodes of 8, one after another: latencies of LL128 by NCCL's table",
             fontsize=SMALLEST, weight="bold", va="center")  # fmt: skip
     told, unit = [], 18.0 / sum(count * micro for count, micro, _ in RING_STEPS)
@@ -202,7 +203,8 @@ def rails(ax: Axes | None = None) -> Axes:
                 if colour == LIMIT:
                     ax.plot([x, x], [y, y + 1.4], color="white", linewidth=0.8)
             if len(turns) == 3:
-                ax.text(x - count * micro * unit / 2, y - 0.9, f"phase {phase}", fontsize=SMALLEST, ha="center", va="center")
+                ax.text(x - count * micro * unit / 2, y - 0.9, f"phase {phase}", fontsize=SMALLEST, ha="center",
+                        va="center")  # fmt: skip
         inside, across = (sum(count for count, _, one in turns if one == colour) for colour in (COMPUTE, LIMIT))
         micros = sum(count * micro for count, micro, _ in turns)
         words = f"{inside} inside + {across} across"
