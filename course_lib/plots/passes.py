@@ -10,6 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.plots.canvas import (
     BLUE,
+    COLLECTIVE,
     COMPUTE,
     FACES,
     INK,
@@ -39,11 +40,11 @@ def walk_round_nodes(
 
     `inside` and `between` are the seconds that a step waits in a node and between nodes, `sends` those of all bytes.
     """
-    high, short, long = 16.6, nodes * (per_node - 1), nodes - 1
+    high, short, long = 14.4, nodes * (per_node - 1), nodes - 1
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
     ax.set_title(f"Round {nodes} nodes a piece takes {short + long:,} steps: {short:,} inside nodes, {long} between",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    side, step, y = 1.15, 1.38, 11.4
+    side, step, y = 1.15, 1.38, 10.0
     wide = per_node * step + 0.15
     lefts = 0.2, wide + 2.3, 2 * wide + 7.2
     for left, name in zip(lefts, ("node 0", "node 1", f"node {nodes - 1}"), strict=True):
@@ -73,29 +74,23 @@ def walk_round_nodes(
 
 
 def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, sends: float) -> list[str]:
-    """Draw the steps of one node and the next, to their own scale, and the whole walk as three sums."""
-    left, full, y = 9.6, 22.5, 6.6
+    """Draw the whole walk as three sums, to scale, and say what one node and the way to the next take."""
+    left, full, y = 4.6, 27.5, 4.4
     node = (per_node - 1) * inside + between
-    ax.text(left - 0.4, y + 0.65, "through one node", fontsize=SMALLEST, ha="right", va="center")
-    x, unit = left, 0.66 * full / node
-    for place in range(per_node):
-        colour, seconds = (COMPUTE, inside) if place < per_node - 1 else (LIMIT, between)
-        ax.add_patch(Rectangle((x, y), seconds * unit, 1.3, facecolor=colour, edgecolor="white", linewidth=1))
-        x += seconds * unit
     one = f"{per_node - 1} · {1e6 * inside:.1f} + {1e6 * between:.1f} = {1e6 * node:.1f} µs"
-    ax.text(x + 0.4, y + 0.65, one, fontsize=SMALLEST, weight="bold", va="center")
-    y, x = 3.6, left
-    parts = ((nodes * (per_node - 1) * inside, COMPUTE, "steps inside"), ((nodes - 1) * between, LIMIT, "between"),
-             (sends, SENT, "bytes"))  # fmt: skip
+    ax.text(left, y + 2.3, f"through one node and on to the next: {one}; through all {nodes}:", fontsize=SMALLEST,
+            va="center")  # fmt: skip
+    x = left
+    parts = ((nodes * (per_node - 1) * inside, COMPUTE, "steps inside nodes"),
+             ((nodes - 1) * between, LIMIT, "between"), (sends, SENT, "bytes"))  # fmt: skip
     total = sum(seconds for seconds, *_ in parts)
-    ax.text(left - 0.4, y + 0.65, f"through all {nodes}", fontsize=SMALLEST, ha="right", va="center")
     for seconds, colour, words in parts:
         ax.add_patch(Rectangle((x, y), full * seconds / total, 1.3, facecolor=colour))
-        ax.text(x + full * seconds / total / 2, y - 0.9, f"{words}\n{1e3 * seconds:.1f} ms", fontsize=SMALLEST,
+        ax.text(x + full * seconds / total / 2, y - 1.1, f"{words}\n{1e3 * seconds:.1f} ms", fontsize=SMALLEST,
                 ha="center", va="center")  # fmt: skip
         x += full * seconds / total
     ax.text(x + 0.4, y + 0.65, f"{1e3 * total:.1f} ms", fontsize=SMALLEST, weight="bold", va="center")
-    ax.text(left, 0.4, "each bar to a scale of its own; latencies of NCCL's table", fontsize=SMALLEST, va="center")
+    ax.text(left, 1.0, "a pass over one layer of 0.5 GB, by NCCL's table for LL128", fontsize=SMALLEST, va="center")
     sums = ", ".join(f"{words} {1e3 * seconds:.1f} ms" for seconds, _, words in parts)
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
@@ -107,18 +102,18 @@ def step_over_nodes(
     """Draw `ways[name][nodes]`, the seconds of a step's messages, and a line for the seconds of its `computing`.
 
     The title says on how many nodes the first way takes longer than the computing. A third way is dashed, a fourth
-    dotted.
+    dotted; a circle marks where the second way becomes the faster one.
     `half`: the seconds of computing with half the tokens, for a second line.
     """
     ax = new_axes(ax, 3.4)
-    told = [f"computing: {computing:.2f} s"]
+    told, looks = [f"computing: {computing:.2f} s"], ((BLUE, "o-"), (ORANGE, "s-"), (COLLECTIVE, "^--"), (INK, "D:"))
     for place, (name, taken) in enumerate(ways.items()):
         ends, seconds = list(taken), list(taken.values())
-        colour = ORANGE if place else BLUE
-        ax.plot(ends, seconds, ("o-", "o-", "o--", "o:")[place], color=colour, linewidth=2.4, markersize=5)
+        colour, line = looks[place]
+        ax.plot(ends, seconds, line, color=colour, linewidth=2.4, markersize=5)
         ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0), textcoords="offset points",
-                    fontsize=SMALLEST, weight="bold", color=INK if place else colour, va="center",
-                    annotation_clip=False, bbox=PALE if place else None)  # fmt: skip
+                    fontsize=SMALLEST, weight="bold", color=INK if colour == ORANGE else colour, va="center",
+                    annotation_clip=False, bbox=PALE if colour == ORANGE else None)  # fmt: skip
         told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {nodes}" for nodes, one in taken.items()))
     nodes = list(next(iter(ways.values())))
     ax.axhline(computing, color=COMPUTE, linewidth=2)
@@ -146,6 +141,14 @@ def step_over_nodes(
         told.append(title)
     if faster:
         told.append(f"from {faster} nodes on {list(ways)[1]} are faster")
+    if faster and faster != nodes[0]:
+        before = nodes[nodes.index(faster) - 1]
+        gaps = [first[count] - second[count] for count in (before, faster)]
+        share = gaps[0] / (gaps[0] - gaps[1])  # of the way between both, where the lines cross
+        x, y = before * (faster / before) ** share, first[before] + share * (first[faster] - first[before])
+        ax.plot([x], [y], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5)
+        ax.annotate(f"{list(ways)[1]}\nwin from here", (x, y), (x, 0.02 * computing), ha="center", va="bottom",
+                    fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 7})  # fmt: skip
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax

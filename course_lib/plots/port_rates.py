@@ -6,60 +6,77 @@ from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import BLUE, INK, LIMIT, SMALLEST, TITLE, WAITING, new_axes, say
+from course_lib.plots.canvas import BLUE, INK, LIMIT, SMALLEST, TITLE, new_axes, say
 
-HIGHEST = 62  # GB/s: what the ports could carry above this is cut off, and told
+HEALTHY = 0.96  # of a port, by what NVIDIA's engineers expect of one
+SLOW_PORT = 2.2e9  # bytes/s of the bad cable that would make eight pairs as slow as they were
 
 
 def rates_below_ports(
     rates: Mapping[str, Mapping[int, float]], port: float, ax: Axes | None = None, *, limits: bool = False
 ) -> Axes:
-    """Draw `rates[size][GPUs in each of two nodes]`, bytes per second, in front of what their `port`s carry.
+    """Draw `rates[size][GPUs in each of two nodes]`, bytes per second, as per cent of what their `port`s carry.
 
-    `limits` draws two more lines: what one port carries, and as many times what one pair gets as there are pairs.
+    `limits` draws what each of four suspects would leave: each pair's own way, one card for all, one bad cable at the
+    last port, and an uplink with half of the ports' rate.
     """
-    ax = new_axes(ax, 3.6)
-    told, rows = [], {size: {gpus: rate / 1e9 for gpus, rate in row.items()} for size, row in rates.items()}
-    columns, last = list(next(iter(rows.values()))), list(rows)[-1]
-    wide, alone = 0.8 / len(rows), rows[last][columns[0]]
-    sizes = [size.split()[0] for size in rows]
+    ax = new_axes(ax, 3.7)
+    told, columns, last = [], list(next(iter(rates.values()))), list(rates)[-1]
+    wide, alone = 0.8 / len(rates), rates[last][columns[0]]
+    sizes = [size.split()[0] for size in rates]
     for place, gpus in enumerate(columns):
-        most = gpus * port / 1e9
-        ax.bar([place], [min(most, HIGHEST)], width=0.92, color=WAITING)
-        ax.text(place, min(most, HIGHEST) - 1, f"{most:g}{' ↑' if most > HIGHEST else ''}", ha="center", va="top",
-                fontsize=SMALLEST, weight="bold")  # fmt: skip
-        for step, row in enumerate(rows.values()):
-            x = place + wide * (step - (len(rows) - 1) / 2)
-            ax.bar([x], [row[gpus]], width=0.9 * wide, color=BLUE)
+        most = gpus * port
+        ax.plot([place - 0.46, place + 0.46], [100, 100], color=INK, linewidth=1.6)
+        ax.text(place, 102, f"{most / 1e9:g} GB/s", ha="center", va="bottom", fontsize=SMALLEST, weight="bold")
+        for step, row in enumerate(rates.values()):
+            x, share = place + wide * (step - (len(rates) - 1) / 2), 100 * row[gpus] / most
+            ax.bar([x], [share], width=0.9 * wide, color=BLUE)
             if not limits:  # whose lines would cross the numbers
-                ax.text(x, row[gpus] + 0.9, f"{row[gpus]:.1f}", ha="center", va="bottom", fontsize=SMALLEST)
-            ax.text(x, -1.2, sizes[step], ha="center", va="top", fontsize=SMALLEST)
-        each = ", ".join(f"{row[gpus]:.1f} GB/s with {size}" for size, row in rows.items())
-        told.append(f"{gpus} + {gpus} GPUs: {each}, of {most:g}")
-        if limits:
-            ax.plot([place - 0.46, place + 0.46], [min(gpus * alone, HIGHEST)] * 2, color=INK, linewidth=1.8, zorder=3)
-    ax.text(len(columns) - 0.48, -1.2, last.split()[-1], va="top", fontsize=SMALLEST)
-    for high, colour, words in ((0.92, INK, "grey: what their ports could carry"),
-                                (0.82, BLUE, f"blue: measured, {next(iter(rows))} to {last}")):  # fmt: skip
-        ax.text(-0.44, high * HIGHEST, words, fontsize=SMALLEST, weight="bold", color=colour)
-    best = max(max(row.values()) for row in rows.values())
-    title = "No bar comes near what its ports could carry"
+                ax.text(x, share + 1, f"{row[gpus] / 1e9:.1f}", ha="center", va="bottom", fontsize=SMALLEST)
+            ax.text(x, -2, sizes[step], ha="center", va="top", fontsize=SMALLEST)
+        each = ", ".join(f"{row[gpus] / 1e9:.1f} GB/s with {size}" for size, row in rates.items())
+        told.append(f"{gpus} + {gpus} GPUs: {each}, of {most / 1e9:g}")
+    ax.text(len(columns) - 0.48, -2, last.split()[-1], va="top", fontsize=SMALLEST)
+    best = max(row[gpus] / gpus / port for row in rates.values() for gpus in columns)
+    title = f"No bar comes near what its ports could carry: {100 * best:.0f} % at best"
     if limits:
-        title = "Two limits: each pair's own way, and something that all pairs share"
-        ax.plot([-0.5, len(columns) - 0.54], [port / 1e9] * 2, color=LIMIT, linewidth=1.4, linestyle="--", zorder=3)
-        for y, colour, words in ((port / 1e9, LIMIT, f"dashed: one\nport, {port / 1e9:g}"),
-                                 (columns[-1] * alone, INK, f"own way: as many\npairs times {alone:.1f}")):  # fmt: skip
-            ax.text(len(columns) - 0.48, y, words, fontsize=SMALLEST, weight="bold", color=colour, va="center")
-        told += [f"a dashed line: one port, {port / 1e9:g} GB/s; the best rate is {best:.1f}",
-                 f"a black line in each group: as many times what one pair gets as there are pairs, at the right "
-                 f"{columns[-1] * alone:.0f}"]  # fmt: skip
+        title = "What each suspect would leave: only 1 and 3 together fit all groups at 64 MiB"
+        told += _suspects(ax, columns, alone, port)
+    else:
+        for y, colour, words in ((84, INK, "line: what the ports could carry"),
+                                 (74, BLUE, f"bars: measured GB/s, {next(iter(rates))} to {last}")):  # fmt: skip
+            ax.text(-0.44, y, words, fontsize=SMALLEST, weight="bold", color=colour, va="center")
     ax.set_xticks(range(len(columns)), [f"{gpus} + {gpus} GPUs" for gpus in columns])
+    ax.set_yticks([0, 25, 50, 75, 100], ["0", "25 %", "50 %", "75 %", "100 %"])
     ax.tick_params(axis="x", length=0, pad=16)
-    ax.set(xlim=(-0.5, len(columns) + (0.4 if limits else -0.15)), ylim=(0, HIGHEST))
-    ax.set_ylabel("GB/s between two nodes", fontsize=SMALLEST)
+    ax.set(xlim=(-0.5, len(columns) + (0.55 if limits else -0.15)), ylim=(0, 112))
+    ax.set_ylabel("of what the ports could carry", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
+
+
+def _suspects(ax: Axes, columns: list[int], alone: float, port: float) -> list[str]:
+    """Draw four limits as shares of the ports, a line for each, and name them at the right."""
+    most, end = columns[-1], len(columns) - 0.48
+    own, slow, uplink = 100 * alone / port, 100 * SLOW_PORT / port, 50
+    shared = [100 * HEALTHY / gpus for gpus in columns]
+    ax.plot([-0.46, end - 0.06], [own, own], color=INK, linewidth=2, zorder=3)
+    for place, share in enumerate(shared):
+        ax.plot([place - 0.46, place + 0.46], [share, share], color=LIMIT, linewidth=2, linestyle="--", zorder=3)
+    for share in (slow, uplink):
+        line = "-" if share == slow else ":"
+        ax.plot([end - 0.98, end - 0.06], [share, share], color=INK, linewidth=2, linestyle=line, zorder=3)
+    names = ((uplink, "4 · uplink:\nhalf of the ports"), (own + 9, f"1 · detour: {alone / 1e9:.1f}\nGB/s a pair"),
+             (slow + 1, f"3 · bad cable: {SLOW_PORT / 1e9:g},\nand all wait"))  # fmt: skip
+    for y, words in names:
+        ax.text(end, y, words, fontsize=SMALLEST, weight="bold", va="center")
+    ax.text(0.52, 84, f"2 · one card for all: {HEALTHY * port / 1e9:g} GB/s together", fontsize=SMALLEST, weight="bold",
+            color=LIMIT, va="center")  # fmt: skip
+    return [f"1, a detour: {own:.1f} % with any number of pairs",
+            "2, one card for all: " + ", ".join(f"{share:.0f} %" for share in shared),
+            f"3, a bad cable at the last port, {SLOW_PORT / 1e9:g} GB/s: {slow:.1f} % with {most} pairs, which is "
+            f"{most * SLOW_PORT / 1e9:.1f} GB/s", f"4, an uplink: {uplink} % with {most} pairs"]  # fmt: skip
 
 
 def times_between_nodes(ways: Mapping[str, tuple[str, float]], size: str = "64 MiB", ax: Axes | None = None) -> Axes:

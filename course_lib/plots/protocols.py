@@ -103,7 +103,7 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
                  for name in COLOURS}  # fmt: skip
         longest, quickest = (end(steps, key=lambda name: sum(steps[name])) for end in (max, min))
         scale = FULL / sum(steps[longest])
-        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]}",
+        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]} (latency + bytes)",
                 fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
         for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
             data = 1e6 * piece / link.protocol("Simple").bandwidth
@@ -112,20 +112,21 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             for long, colour in ((waits, WAITING), (data, SENT), (flags, LIMIT), (rest, REST)):
                 ax.barh(y + row, long * scale, 0.7, left, color=colour)
                 left += long * scale
-            total = f"{waits:.1f} + {sends:.1f} = " if sends > 1 else ""
-            total += f"{waits + sends:.1f} µs"
+            total = f"{waits:.1f} + {sends:.1f} = {waits + sends:.1f} µs"
+            if sends < 0.1:  # too short to be seen as a part of the bar
+                total = f"{waits:.1f} + {sends:.2g} = {waits + sends:.1f} µs"
             best = ", the fastest" if name == quickest else ""
             ax.text(-0.01, y + row, name, fontsize=SMALLEST, va="center", ha="right")
             ax.text(left + 0.01, y + row, total + best, fontsize=SMALLEST, va="center",
                     weight="bold" if best else "normal")  # fmt: skip
             told.append(f"{words}, {name}: latency {waits:.1f} µs, sends for {sends:.3g} µs, of which flags "
-                        f"{flags:.3g} and NCCL's cap {rest:.3g}{best}")  # fmt: skip
+                        f"{flags:.3g} and held back by NCCL {rest:.3g}{best}")  # fmt: skip
         y += 4.4
     for x, colour, words in ((0, WAITING, "latency"), (0.14, SENT, "data"), (0.25, LIMIT, "flags"),
-                             (0.37, REST, "a cap in NCCL")):  # fmt: skip
+                             (0.37, REST, "held back by NCCL")):  # fmt: skip
         ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
         ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)
-    ax.text(0.57, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
+    ax.text(0.62, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
     ax.set(xlim=(-0.09, 1.0), ylim=(y + 0.5, -0.6))
     ax.axis("off")
     ax.set_title("Small sums pay for latency, large ones for bytes", fontsize=TITLE, loc="left")

@@ -131,6 +131,7 @@ def rings_and_ports(ax: Axes | None = None) -> Axes:
     for x, colour, words in ((8.0, NODES[0], "node 0"), (25.5, NODES[1], "node 1")):
         ax.add_patch(Rectangle((x - 1.6, 0.1), 1.2, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
         ax.text(x, 0.6, words, fontsize=SMALLEST, va="center")
+    ax.text(34.4, 0.6, "out, in: ports of node 0", fontsize=SMALLEST, va="center", color=LIMIT, ha="center")
     say(ax, "\n".join([f"the rings pass the GPUs {orders}, and go back to their first", *told]))
     return ax
 
@@ -150,18 +151,18 @@ def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
         arrow(ax, (x + 2.3, y + 0.85), (xs[place + 1] - 0.1, y + 0.85), colour=LIMIT if leaves else COLLECTIVE,
               line=3.4 if leaves else 1.8)  # fmt: skip
         if leaves:
-            ax.text((x + 2.2 + xs[place + 1]) / 2, y + 1.5, f"port {gpu}", fontsize=SMALLEST, ha="center",
+            ax.text((x + 2.2 + xs[place + 1]) / 2, y + 1.5, f"out: {gpu}", fontsize=SMALLEST, ha="center",
                     color=LIMIT)  # fmt: skip
     low, first, last = y - 0.55, xs[0] + 1.1, xs[7] + 1.1
     ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8)
-    ax.text((xs[3] + 2.2 + xs[4]) / 2, low + 0.1, f"port {order[0]}", fontsize=SMALLEST, ha="center", va="bottom",
+    ax.text((xs[3] + 2.2 + xs[4]) / 2, low + 0.1, f"in: {order[0]}", fontsize=SMALLEST, ha="center", va="bottom",
             color=LIMIT)  # fmt: skip
     arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
 
 
-# What the steps of a small sum take on 8 nodes of 8, in turn, in µs by NCCL's table (LL): how many, seconds, and where.
-RING_STEPS = 14 * ((8, 1.0, COMPUTE), (1, 2.7, LIMIT))
-LEVEL_STEPS = (7, 0.6, COMPUTE), (14, 5.0, LIMIT), (7, 0.6, COMPUTE)
+# What the steps of a sum take on 8 nodes of 8, in turn, in µs by NCCL's table (LL128): how many, seconds, and where.
+RING_STEPS = 14 * ((8, 1.9, COMPUTE), (1, 4.0, LIMIT))
+LEVEL_STEPS = (7, 1.9, COMPUTE), (14, 8.5, LIMIT), (7, 1.9, COMPUTE)
 TURNS = ("a ring through all 64 GPUs", RING_STEPS), ("two levels", LEVEL_STEPS)
 
 
@@ -185,10 +186,11 @@ def rails(ax: Axes | None = None) -> Axes:
         ax.plot([x, x], [upper, lower + 1.7], color=LIMIT, linewidth=3, zorder=0.8)
         box(ax, x - 2.5, 14.0, 5.0, 1.5, SWITCH, "leaf switch")
         ax.text(x + 0.4, 16.3, f"rail {place}", fontsize=SMALLEST, va="center")
-    ax.text(33.9, upper + 0.85, "1 and 3: inside,\nover NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
+    ax.text(33.9, upper + 0.85, "phases 1 and 3:\ninside, by NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
             weight="bold")  # fmt: skip
-    ax.text(33.9, 14.75, "2: across, each\nby its own port", fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)
-    ax.text(0.3, 7.1, "the steps of a small sum on 8 nodes of 8, one after another: latencies by NCCL's table",
+    ax.text(33.9, 14.75, "phase 2: across,\neach by its port", fontsize=SMALLEST, va="center", color=LIMIT,
+            weight="bold")  # fmt: skip
+    ax.text(0.3, 7.1, "the steps of a sum on 8 nodes of 8, one after another: latencies of LL128 by NCCL's table",
             fontsize=SMALLEST, weight="bold", va="center")  # fmt: skip
     told, unit = [], 18.0 / sum(count * micro for count, micro, _ in RING_STEPS)
     for row, (name, turns) in enumerate(TURNS):
@@ -201,7 +203,8 @@ def rails(ax: Axes | None = None) -> Axes:
                 if colour == LIMIT:
                     ax.plot([x, x], [y, y + 1.4], color="white", linewidth=0.8)
             if len(turns) == 3:
-                ax.text(x - count * micro * unit / 2, y - 0.9, f"{phase}", fontsize=SMALLEST, ha="center", va="center")
+                ax.text(x - count * micro * unit / 2, y - 0.9, f"phase {phase}", fontsize=SMALLEST, ha="center",
+                        va="center")  # fmt: skip
         inside, across = (sum(count for count, _, one in turns if one == colour) for colour in (COMPUTE, LIMIT))
         micros = sum(count * micro for count, micro, _ in turns)
         words = f"{inside} inside + {across} across"
