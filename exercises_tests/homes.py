@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import re
 import symtable
 import sys
@@ -13,6 +14,9 @@ from typing import Any
 from course_lib.engine import packing
 
 IMPORTS = "imports"  # the cell of a chapter that is run where answers are graded, beside the exercises'
+
+
+LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
 @dataclass
@@ -123,7 +127,10 @@ def _used(answer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    """Yield the names that code looks up by themselves; what stands behind a dot, as count in x.count, is none."""
+    for step in dis.get_instructions(code):
+        if step.opname in LOADS:
+            yield step.argval
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from _names(part)
