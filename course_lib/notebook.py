@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
@@ -125,6 +126,13 @@ def _distance(guess: float, measured: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def forget_guesses(result: Any) -> None:
+    """Forget the guesses of a cell that failed: an older one is not what the learner thinks. IPython calls this."""
+    if not result.success and result.info is not None:
+        for name in re.findall(r"^(guess_\w+) *=", result.info.raw_cell, re.MULTILINE):
+            sys.modules["IPython"].get_ipython().user_ns[name] = None
 
 
 # Solutions
@@ -281,4 +289,5 @@ STATES = {
 """By the state of an exercise: its mark, its words, and its colour."""
 
 
-short_errors.install()
+if short_errors.install():
+    sys.modules["IPython"].get_ipython().events.register("post_run_cell", forget_guesses)

@@ -48,12 +48,13 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return words and f": {words}"
 
 
-def install() -> None:
-    """Let the notebook that runs this, if any, show short errors."""
+def install() -> bool:
+    """Let the notebook that runs this, if any, show short errors; return whether there is one."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None:
         shell.set_custom_exc(KINDS, _show)
+    return shell is not None
 
 
 def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: Any = None) -> list[str]:

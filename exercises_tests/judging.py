@@ -376,9 +376,11 @@ def check(**points: int) -> Callable:
                     raise
                 raise Interrupted(f"check_{exercise} was interrupted") from None
             _record(judge.__module__.rsplit(".", 1)[-1], found)
+            found.note = HOMES.old(exercise)
             if not found.borrowed and not found.unwritten:
                 known = {value.exercise for value in judge.__globals__.values() if hasattr(value, "exercise")}
-                found.note = "".join(HOMES.warning(answer, exercise, known) for answer in answers[:1])
+                warned = "".join(HOMES.warning(answer, exercise, known) for answer in answers[:1])
+                found.note = warned or found.note
             if found.code:
                 raise CheckFailed(found)
             cards.show(str(found), found.card)

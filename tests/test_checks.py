@@ -89,7 +89,7 @@ def test_an_answer_that_is_not_written_has_no_wrong_part():
 
 
 def test_an_answer_whose_cell_does_not_compile_is_not_judged(monkeypatch):
-    monkeypatch.setitem(judging.HOMES.broken, "double", 7)
+    monkeypatch.setitem(judging.HOMES.broken, "double", ("double", 7))
     with pytest.raises(CheckFailed, match=r"cell \[7\].* syntax error") as failed:
         check_double(double)
     assert failed.value.outcome.code == "syntax" and not Path(notebook.PROGRESS).exists()
