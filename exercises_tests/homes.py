@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dis
 import re
-import symtable
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 from typing import Any
 
+from course_lib.chapter_names import binds
 from course_lib.engine import packing
 
 IMPORTS = "imports"  # the cell of a chapter that is run where answers are graded, beside the exercises'
@@ -46,7 +46,7 @@ class Homes:
 
     def note(self, cell: str, number: int, source: str) -> None:
         self.cell = cell
-        bound = _binds(source)
+        bound = binds(source)
         if bound is None:
             self.broken |= dict.fromkeys(_BEGINS.findall(source), (cell, number))
             return
@@ -62,8 +62,8 @@ class Homes:
         if exercise not in self.broken:
             return ""
         return (
-            f"cell [{self.broken[exercise][1]}], where you write it, has a syntax error, so nothing new was judged: mend "
-            "the line that is named under that cell, run the cell, then run this one again"
+            f"cell [{self.broken[exercise][1]}], where you write it, has a syntax error, so nothing new was judged: "
+            "mend the line that is named under that cell, run the cell, then run this one again"
         )
 
     def old(self, exercise: str) -> str:
@@ -118,15 +118,6 @@ def watch() -> None:
 
 
 _BEGINS = re.compile(r"^(?:def +|class +|(?=\w+ *=))(\w+)", re.MULTILINE)  # in what does not parse: lines that bind
-
-
-def _binds(source: str) -> set[str] | None:
-    """Return the names that a cell gives a value at top level; None where it does not parse."""
-    try:
-        symbols = symtable.symtable(source, "cell", "exec").get_symbols()
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
 
 
 def _used(answer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:

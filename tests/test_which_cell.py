@@ -1,4 +1,4 @@
-"""Which run of a cell a check judges and a guess comes from, in a kernel that is told the cells' ids as in JupyterLab."""
+"""Which run of a cell a check judges and a guess comes from, in a kernel that is told the cells' ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from kernel import kernel
 
 IMPORTS = """import torch
-from course_lib import compare
+from course_lib import compare, run
 from exercises_tests.ch00_start_here import check_even_to_odd
 """
 ANSWER = "def even_to_odd(dist, number):\n    return number"
@@ -53,6 +53,26 @@ def test_a_cell_that_defines_another_name_by_now_is_named(run):
     assert f"Its cell no longer defines even_to_odd: judged is what cell [{number}] defined" in said
     written(run, ANSWER)
     assert "no longer" not in checked(run)
+
+
+@pytest.mark.parametrize(("source", "cell"), [
+    ("print(numbers)", "fails"), ("print(sum(numbers for _ in [1]))", ""), ("run(lambda dist: numbers, ranks=1)", ""),
+])  # fmt: skip
+def test_a_name_that_an_earlier_cell_makes_is_said_to_come_from_there(run, source, cell):
+    said = run(source, cell)
+    assert "`numbers` is made in an earlier cell: Run > Run All Above Selected Cell" in said
+    assert "Traceback" not in said and said.count("line 1") == 1
+
+
+def test_a_name_that_is_made_below_or_missing_in_an_answer_is_not_said_to_be_made_above(run):
+    assert "earlier" not in run("print(numbers)", "guess_float")
+    assert "earlier" not in run("print(numbers)", "exchange")
+
+
+def test_after_the_first_picture_a_missing_import_is_told_already(tmp_path):
+    with kernel(tmp_path) as opened:
+        opened.run("import course_lib.plots")
+        assert "`Cluster` is made in an earlier cell" in opened.run("Cluster()", "growth")
 
 
 @pytest.mark.parametrize("failing", ["guess_x = six", "guess_x = 6 MB", "guess_x = 1,5; 1 / 0"])
