@@ -67,6 +67,8 @@ def _watched(base: type) -> type:
 
         def draw_path(self, gc, path, transform, rgbFace=None):  # noqa: N803
             what, colour = ("stroke", gc.get_rgb()) if rgbFace is None else ("face", rgbFace)
+            if rgbFace is not None and min(to_rgba(rgbFace)) > 0.97:
+                what, colour = "frame", gc.get_rgb()  # of a box that is as white as the page
             self._note(what, colour, lambda: super(Watched, self).draw_path(gc, path, transform, rgbFace))
 
         def draw_text(self, gc, x, y, s, *more, **named):
@@ -131,9 +133,9 @@ def seen(figure: Figure, dark: bool) -> list[Seen | None]:
         figure.set_canvas(before)
 
 
-def lost(figure: Figure, clear: float = 0.3, share: float = 0.4) -> list[str]:
+def lost(figure: Figure, clear: float = 0.3, least: float = 0.145) -> list[str]:
     """Return what is clear in the light picture and lost in the dark one, with its place in pixels."""
     pairs = zip(seen(figure, dark=False), seen(figure, dark=True), strict=True)
     both = [pair for pair in pairs if None not in pair and pair[0].contrast > clear and pair[0].pixels > 6]
     return [f"{light.what} at {light.place}: {light.contrast:.2f}, dark {dark.contrast:.2f}"
-            for light, dark in both if dark.contrast < share * min(light.contrast, 0.6)]
+            for light, dark in both if dark.contrast < least]

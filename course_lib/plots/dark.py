@@ -31,6 +31,10 @@ def _is_grey(colour: Any) -> bool:
     return max(rgb) - min(rgb) <= NEUTRAL
 
 
+def _is_ink(colour: Any) -> bool:
+    return _is_grey(colour) and _bright(np.array(to_rgba(colour)[:3])) < BRIGHT
+
+
 def swapped(colour: Any) -> tuple[float, ...]:
     """Return a grey as dark as it was bright, ink and paper included, and any colour unchanged."""
     *rgb, alpha = to_rgba(colour)
@@ -60,6 +64,7 @@ class DarkRenderer(RendererAgg):
     def _update_methods(self) -> None:
         super()._update_methods()
         markers, collection = self._renderer.draw_markers, self._renderer.draw_path_collection
+        image = self._renderer.draw_image
 
         def draw_markers(gc, marker, marker_transform, path, transform, face=None):
             reach = np.abs(marker.transformed(marker_transform).vertices).max(initial=0) + gc.get_linewidth() / 2
@@ -75,14 +80,20 @@ class DarkRenderer(RendererAgg):
             _hatch(turned, gc, len(given[5]) > 0 and _is_filled(given[5][:, :3]).mean() > 0.5)
             collection(turned, *given, **named)
 
-        self.draw_markers, self.draw_path_collection = draw_markers, draw_path_collection
+        def draw_image(gc, x, y, pixels):
+            pixels = np.array(pixels)
+            pixels[(pixels[..., :3] == 255).all(axis=-1), :3] = round(255 * PAPER)  # where no value is shown
+            image(gc, x, y, pixels)
+
+        self.draw_markers, self.draw_path_collection, self.draw_image = draw_markers, draw_path_collection, draw_image
 
     def draw_path(self, gc, path, transform, rgbFace=None) -> None:  # noqa: N803 - matplotlib's name
         points = path.transformed(transform)
         line = points.interpolated(8).vertices if len(points) < 50 else points.vertices
         below = self._below(_around(line, gc.get_linewidth() / 2 + BESIDE))
         turned = self._turned(gc, below)
-        if rgbFace is None and _is_grey(gc.get_rgb()) and len(below) and 0.4 < _is_filled(below).mean() <= WHOLLY:
+        crosses = len(below) > 0 and 0.4 < _is_filled(below).mean() <= WHOLLY
+        if crosses and rgbFace is None and _is_ink(gc.get_rgb()):
             self._draw_parted(gc, turned, path, transform, line)
             return
         if rgbFace is not None:
@@ -92,12 +103,6 @@ class DarkRenderer(RendererAgg):
             rgbFace = self._on(inside, rgbFace, WHOLLY if small else 0.5)
             _hatch(turned, gc, bool(_is_filled(np.array([rgbFace[:3]]))[0]))
         super().draw_path(turned, path, transform, rgbFace)
-
-    def draw_image(self, gc, x, y, im, transform=None) -> None:
-        """Draw an image with paper where it is quite white: no value is shown there."""
-        im = np.array(im)
-        im[(im[..., :3] == 255).all(axis=-1), :3] = round(255 * PAPER)
-        super().draw_image(gc, x, y, im, *filter(None, [transform]))
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None) -> None:
         wide, high, _ = self.get_text_width_height_descent(s, prop, ismath)
