@@ -95,6 +95,6 @@ def test_cells_without_a_value_are_paper():
     from course_lib.plots.png_files import drawn
 
     ax = new_axes(None, 2)
-    ax.imshow([[0.0]], cmap=plt.get_cmap("viridis").with_extremes(under="white"), vmin=1)
+    ax.imshow([[0.0]], cmap=plt.get_cmap("viridis").with_extremes(under="white"), vmin=1, vmax=2)
     seen = np.asarray(drawn(ax.figure, dark=True).convert("RGB"))
     assert isinstance(ax.figure, Picture) and tuple(seen[seen.shape[0] // 2, seen.shape[1] // 2]) == (17, 17, 17)
