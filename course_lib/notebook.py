@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
@@ -39,24 +40,26 @@ def compare(
     number that somebody might well think of, said when the guess is within 2 % of it: why one would think so, and what
     is missed. A text such as "ch03.seconds" names such sentences in course_lib/data/tempting.toml, where nobody reads
     them before the guess; LookupError if they are not there. A guess is exact when it is the number; for a number that
-    is not whole, when it is the number rounded to the three or more digits that were typed, or to the four shown.
+    is not whole, when it is the number rounded to the three or more digits that were typed, or to those shown: three
+    where it was measured, else four.
 
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
     """
     if not hasattr(measured, "__float__"):
         raise TypeError(f"compare your guess with a number, not with {measured!r}: compare(guess, measured)")
     unit = f" {unit}" if unit else ""
-    known = f"{_number(measured)}{unit}"
+    digits = 3 if by == "measured" else 4
+    known = f"{_number(measured, digits)}{unit}"
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
     elif refused := _refused(guess, measured):
         _show_guess(refused, "", None, by, known, measured)
     else:
-        judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured)
+        judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured, digits)
         reasons = _reasons(because) if isinstance(because, str) else because
         close = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]
         reason = reasons[min(close, key=lambda number: abs(guess - number))] if close else ""
-        reason = "" if _exact(guess, measured) else reason
+        reason = "" if _exact(guess, measured, digits) else reason
         drawn = None if choice else guess
         _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
 
@@ -84,10 +87,12 @@ def _show_guess(
 def _refused(guess: object, measured: float) -> str:
     """Return why a guess cannot be taken, "" where it can."""
     if isinstance(guess, tuple) and guess and all(type(part) is int for part in guess):
-        return f"{guess!r} is not one number, for a comma parts two in Python: write 1.5 for 1,5 and 1500 for 1,500"
+        return f"{guess!r} is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for 1,500"
+    if isinstance(guess, str) and re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", guess):
+        return f"{guess!r} is a text: write {guess.strip()} without quotes"
     if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         return f"{guess!r} is not a number"
-    return f"{guess:,} is less than nothing, and the answer is not" if guess < 0 <= measured else ""
+    return f"{guess:,} is negative, and the answer cannot be" if guess < 0 <= measured else ""
 
 
 def _reasons(name: str) -> dict[float, str]:
@@ -99,17 +104,17 @@ def _reasons(name: str) -> dict[float, str]:
     return {float(number): words for number, words in known.get(chapter, {}).get(guess, {}).items()}
 
 
-def _exact(guess: float, measured: float) -> bool:
-    if isinstance(measured, int):
+def _exact(guess: float, measured: float, shown: int) -> bool:
+    if isinstance(measured, int) or shown == 3 and measured == round(measured):
         return guess == measured
     typed = len(f"{guess:.15g}".partition("e")[0].replace("-", "").replace(".", "").strip("0"))
-    digits = typed if typed >= 3 else 4
+    digits = typed if typed >= 3 else shown
     return math.isclose(guess, float(f"{measured:.{digits}g}"), rel_tol=1e-9)
 
 
-def _distance(guess: float, measured: float) -> str:
+def _distance(guess: float, measured: float, digits: int) -> str:
     """Return in words how far a guess is from the number: exact, 4 % too low, or 12.6 million times too high."""
-    if _exact(guess, measured):
+    if _exact(guess, measured, digits):
         return "exact"
     if guess * measured <= 0:
         return "too low" if guess < measured else "too high"
@@ -123,8 +128,19 @@ def _distance(guess: float, measured: float) -> str:
     return f"{ratio:,.0f} times too {way}" if ratio >= 100 else f"{ratio:.3g} times too {way}"
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+def _number(value: float, digits: int = 4) -> str:
+    """Return a number with few digits; a whole one with all."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    few = digits == 3 and math.isfinite(value) and value != round(value)
+    return f"{float(f'{value:.3g}'):,.15g}" if few else f"{value:,.4g}"
+
+
+def forget_guesses(result: Any) -> None:
+    """Forget the guesses of a cell that failed: an older one is not what the learner thinks. IPython calls this."""
+    if not result.success and result.info is not None:
+        for name in re.findall(r"^(guess_\w+) *=", result.info.raw_cell, re.MULTILINE):
+            sys.modules["IPython"].get_ipython().user_ns[name] = None
 
 
 # Solutions
@@ -281,4 +297,5 @@ STATES = {
 """By the state of an exercise: its mark, its words, and its colour."""
 
 
-short_errors.install()
+if short_errors.install():
+    sys.modules["IPython"].get_ipython().events.register("post_run_cell", forget_guesses)

@@ -18,15 +18,17 @@ from difflib import get_close_matches
 from types import FrameType, ModuleType
 from typing import Any
 
+from course_lib import chapter_names
 from course_lib.cards import Told, in_notebook
 from course_lib.engine import packing
-from course_lib.results import line_of, short
+from course_lib.results import RankFailed, line_of, short
 
 KINDS = (NotImplementedError, TypeError, AttributeError, NameError, LookupError, ImportError, ValueError, RuntimeError,
-         Told)  # fmt: skip
+         RankFailed, Told)  # fmt: skip
 OURS = ("course_lib", "exercises_tests")
 FEW = 12  # names that are listed
 LONG = 100  # letters of a signature
+ABOVE = "`{}` is made in an earlier cell: Run > Run All Above Selected Cell"
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
 _KEYWORD = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
@@ -48,12 +50,13 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return words and f": {words}"
 
 
-def install() -> None:
-    """Let the notebook that runs this, if any, show short errors."""
+def install() -> bool:
+    """Let the notebook that runs this, if any, show short errors; return whether there is one."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None:
         shell.set_custom_exc(KINDS, _show)
+    return shell is not None
 
 
 def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: Any = None) -> list[str]:
@@ -64,7 +67,12 @@ def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: A
         display({"text/plain": str(error), "text/html": error.card()}, raw=True)
         shell._last_traceback = error._render_traceback_()  # the reply says that the cell has failed, and why
         return []
-    said = None if hasattr(error, "_render_traceback_") else sentence(error, shell.user_ns)
+    if isinstance(error, RankFailed) and error.error == "NameError":
+        missing = re.search(r"name '(\w+)' is not defined", error.message)
+        if missing and chapter_names.made_before(missing[1], _cell(shell)):
+            shell._showtraceback(kind, error, [f"{error._render_traceback_()[0]}\n{ABOVE.format(missing[1])}"])
+            return []
+    said = None if hasattr(error, "_render_traceback_") else sentence(error, shell.user_ns, _cell(shell))
     if said is None:
         shell.showtraceback((kind, error, stack), tb_offset=tb_offset)
         return []
@@ -72,8 +80,17 @@ def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: A
     return []
 
 
-def sentence(error: BaseException, names: dict[str, Any]) -> str | None:
-    """Return an error in short, or None where the learner needs the traceback: it is in their own code."""
+def _cell(shell: Any) -> str:
+    """Return the id of the cell that runs, where the notebook's program tells it."""
+    parent = shell.kernel.get_parent() if getattr(shell, "kernel", None) else None
+    return ((parent or {}).get("metadata") or {}).get("cellId") or ""
+
+
+def sentence(error: BaseException, names: dict[str, Any], cell: str = "") -> str | None:
+    """Return an error in short, or None where the learner needs the traceback: it is in their own code.
+
+    `names` are the learner's; `cell` is the id of the cell that runs.
+    """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     own = [place for place, frame in enumerate(frames) if not packing.is_library(frame.f_code.co_filename)]
     if isinstance(error, NotImplementedError):
@@ -83,7 +100,7 @@ def sentence(error: BaseException, names: dict[str, Any]) -> str | None:
     if not own:
         return None
     last, inner = frames[own[-1]], frames[own[-1] + 1 :]
-    said = _misspelt(error, names) or _misfit(error, names, last) or (_refused(error, inner) if inner else None)
+    said = _misspelt(error, names, cell) or _misfit(error, names, last) or (_refused(error, inner) if inner else None)
     return said and f"{type(error).__name__}: {said}{_lines(error, own)}"
 
 
@@ -101,13 +118,16 @@ def raiser(error: BaseException) -> str:
 def _lines(error: BaseException, own: Sequence[int]) -> str:
     stack = list(traceback.walk_tb(error.__traceback__))
     shown = [(stack[place][0].f_code.co_filename, stack[place][1], stack[place][0].f_code.co_name) for place in own]
-    return "".join(f"\n    {line_of(*frame)}" for frame in shown[-3:])
+    last = {frame[:2]: frame for frame in reversed(shown)}  # of a line and the loop inside it, the line
+    return "".join(f"\n    {line_of(*frame)}" for frame in [*reversed(last.values())][-3:])
 
 
-def _misspelt(error: BaseException, names: dict[str, Any]) -> str | None:
+def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | None:
     """Return what a name was meant to be that is not there."""
     if isinstance(error, NameError):
         name = getattr(error, "name", None) or ""
+        if f"check_{name}" not in names and chapter_names.made_before(name, cell):
+            return ABOVE.format(name)
         if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
         if f"check_{name}" in names:

@@ -18,7 +18,8 @@ from exercises_tests.tools.chapters import ROOT, ChapterError
 FILES = (
     "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml", "postBuild", ".gitignore",
     ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.json",
-    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/race.png", "docs/hub/*",
+    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/race.png", "docs/notebook.png",
+    "docs/hub/*",
 )
 FIRST = """\
 *This is a learner's copy: it has no answers in it. So the last hint of an exercise, `borrow`, and `make catch-up` say

@@ -167,6 +167,7 @@ def _summed(
         alone = f"returned {_text(got)}: rank 0 has the total, and every other rank has to return it too"
         kind = str(got.dtype)[6:] if isinstance(got, torch.Tensor) else ""
         widened = kind not in ("", dtype) and equal(got, total.to(got.dtype))
+        silent = ". No rank has sent anything" * (ranks > 1 and not any(trace.messages_sent))
         lost = f"returned what {versus(got, 'the total is', total)}. Digits were lost on the way: send and sum in the "
         lost += f"dtype of `value`, {dtype}"
         mistakes = [
@@ -177,7 +178,7 @@ def _summed(
             *(Mistake("not-complete", some, partly) for some in partial[:-1]),
             Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
             Mistake("not-on-every-rank", got is None and trace[0] is not None, alone),
-            Mistake("value", True, told),
+            Mistake("value", True, told + silent),
         ]
         case.same(got, total, f"rank {rank}", *mistakes)
     case.no_builtin(trace)

@@ -70,6 +70,14 @@ def _percent(part: float) -> str:
     return f"{float(f'{100 * part:.2g}'):,.9g} %"
 
 
+def _far(got: float, want: float) -> str:
+    """Return how far off a number is: a factor, where percents would be many."""
+    ratio = got / want
+    if 1 / 3 < ratio < 3 or ratio <= 0:
+        return f"{_percent(abs(ratio - 1))} off"
+    return f"{float(f'{max(ratio, 1 / ratio):.2g}'):,.9g} times too {'large' if ratio > 1 else 'small'}"
+
+
 def _fits(answer: Any, alpha: float, beta: float, seconds: list, sizes: list, within: float, told: str) -> None:
     case = Case(label=f"{told} (alpha = {alpha:g} s, beta = {beta:.3g} s/byte)")
     got = answer(list(sizes), list(seconds))
@@ -83,8 +91,8 @@ def _fits(answer: Any, alpha: float, beta: float, seconds: list, sizes: list, wi
         "bandwidth",
     )
     off_a, off_b = abs(a / alpha - 1), abs(b / beta - 1)
-    told_a = f"alpha came out as {a:.6g} s, {_percent(off_a)} off"
-    told_b = f"beta came out as {b:.6g} s/byte, {_percent(off_b)} off"
+    told_a = f"alpha came out as {a:.6g} s, {_far(a, alpha)}"
+    told_b = f"beta came out as {b:.6g} s/byte, {_far(b, beta)}"
     case.expect(
         close(a, alpha, within) or sizes == sorted(sizes) or not close(a, seconds[0], 0.05),
         f"{told_a}: it is the first of the times, and the sizes are not sorted",

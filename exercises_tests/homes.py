@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dis
 import re
-import symtable
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 from typing import Any
 
+from course_lib.chapter_names import binds
 from course_lib.engine import packing
 
 IMPORTS = "imports"  # the cell of a chapter that is run where answers are graded, beside the exercises'
+
+
+LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
 @dataclass
@@ -24,8 +28,12 @@ class Homes:
     last: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By name the id and the number of the cell that bound it last."""
     all: dict[str, set[str]] = field(default_factory=dict)
-    broken: dict[str, int] = field(default_factory=dict)
-    """By name the number of the cell that was to bind it last and does not compile."""
+    broken: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By name the id and the number of the cell that was to bind it last and does not compile."""
+    left: set[str] = field(default_factory=set)
+    """The ids of cells that did not bind their own id as a name when they ran last: an exercise's cell is to do so."""
+    judged: dict[str, int] = field(default_factory=dict)
+    """By exercise the number of the cell whose answer a check has judged last."""
 
     def before(self, info: Any) -> None:
         """Note a cell; IPython calls this before it runs."""
@@ -34,14 +42,17 @@ class Homes:
             source = shell.transform_cell(info.raw_cell)
         except SyntaxError:  # IPython could not even read it
             source = info.raw_cell
-        self.note(getattr(info, "cell_id", None) or "", shell.execution_count, source)
+        self.note(getattr(info, "cell_id", None) or "", len(shell.user_ns["In"]), source)  # it is not in there yet
 
     def note(self, cell: str, number: int, source: str) -> None:
         self.cell = cell
-        bound = _binds(source)
+        bound = binds(source)
         if bound is None:
-            self.broken |= dict.fromkeys(_BEGINS.findall(source), number)
-        for name in bound or ():
+            self.broken |= dict.fromkeys(_BEGINS.findall(source), (cell, number))
+            return
+        self.broken = {name: place for name, place in self.broken.items() if not cell or place[0] != cell}
+        self.left = self.left - {cell} if cell in bound else self.left | {cell}
+        for name in bound:
             self.broken.pop(name, None)
             self.last[name] = cell, number
             self.all.setdefault(name, set()).add(cell)
@@ -51,9 +62,21 @@ class Homes:
         if exercise not in self.broken:
             return ""
         return (
-            f"cell [{self.broken[exercise]}], where you write it, has a syntax error, so nothing new was judged: mend "
-            "the line that is named under that cell, run the cell, then run this one again"
+            f"cell [{self.broken[exercise][1]}], where you write it, has a syntax error, so nothing new was judged: "
+            "mend the line that is named under that cell, run the cell, then run this one again"
         )
+
+    def old(self, exercise: str) -> str:
+        """Return which cell's answer is judged, where a learner may well believe that it is a newer one; or nothing."""
+        if exercise not in self.last:
+            return ""
+        number, before = self.last[exercise][1], self.judged.get(exercise)
+        self.judged[exercise] = number
+        if exercise in self.left:
+            return f"Its cell no longer defines {exercise}: judged is what cell [{number}] defined."
+        if number == before:
+            return f"Judged again: what cell [{number}] defined. If you have changed it since, run its cell first."
+        return ""
 
     def warning(self, answer: Any, exercise: str, exercises: set[str]) -> str:
         """Return what is not graded although it passes here: the answer itself, or what it uses; or nothing."""
@@ -90,20 +113,11 @@ def watch() -> None:
         return
     shell.events.register("pre_run_cell", HOMES.before)
     parent = shell.kernel.get_parent() or {}
-    source = shell.user_ns.get("In", [""])[-1]
-    HOMES.note((parent.get("metadata") or {}).get("cellId") or "", shell.execution_count, source)
+    cells = shell.user_ns["In"]
+    HOMES.note((parent.get("metadata") or {}).get("cellId") or "", len(cells) - 1, cells[-1])
 
 
 _BEGINS = re.compile(r"^(?:def +|class +|(?=\w+ *=))(\w+)", re.MULTILINE)  # in what does not parse: lines that bind
-
-
-def _binds(source: str) -> set[str] | None:
-    """Return the names that a cell gives a value at top level; None where it does not parse."""
-    try:
-        symbols = symtable.symtable(source, "cell", "exec").get_symbols()
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
 
 
 def _used(answer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
@@ -123,7 +137,10 @@ def _used(answer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    """Yield the names that code looks up by themselves; what stands behind a dot, as count in x.count, is none."""
+    for step in dis.get_instructions(code):
+        if step.opname in LOADS:
+            yield step.argval
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from _names(part)

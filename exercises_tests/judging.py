@@ -6,13 +6,15 @@ calling the answer, judge only plain data that came back, and write every compar
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
 import re
 import textwrap
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, NamedTuple, NoReturn
@@ -242,7 +244,8 @@ class Case:
         expect(condition, f"{self} {sentence}".strip(), code, self.see if see is None else see, self.trail)
 
     def refuse(self, sentence: str, code: str, see: str | None = None) -> NoReturn:
-        raise Refused(f"{self} {sentence}".strip(), code, self.see if see is None else see, self.trail)
+        comma = "," if re.match(r"rank \d+ raised", sentence) and re.search(r"ranks?$", str(self)) else ""
+        raise Refused(f"{self}{comma} {sentence}".strip(), code, self.see if see is None else see, self.trail)
 
     def same(
         self,
@@ -369,16 +372,18 @@ def check(**points: int) -> Callable:
             if unread:
                 raise CheckFailed(Outcome(exercise, worth, sentence=unread, code=SYNTAX))
             try:
-                with of_the_learner():
+                with of_the_learner(), told_when_slow():
                     found = outcome(*answers)
             except KeyboardInterrupt as error:
                 if isinstance(error, Interrupted):
                     raise
                 raise Interrupted(f"check_{exercise} was interrupted") from None
             _record(judge.__module__.rsplit(".", 1)[-1], found)
+            found.note = HOMES.old(exercise)
             if not found.borrowed and not found.unwritten:
                 known = {value.exercise for value in judge.__globals__.values() if hasattr(value, "exercise")}
-                found.note = "".join(HOMES.warning(answer, exercise, known) for answer in answers[:1])
+                warned = "".join(HOMES.warning(answer, exercise, known) for answer in answers[:1])
+                found.note = warned or found.note
             if found.code:
                 raise CheckFailed(found)
             cards.show(str(found), found.card)
@@ -387,6 +392,20 @@ def check(**points: int) -> Callable:
         return checked
 
     return wrap
+
+
+@contextlib.contextmanager
+def told_when_slow(after: float = 8.0) -> Iterator[None]:
+    """In a notebook, say after a while how long an answer that hangs may take."""
+    said = f"still running: a run that takes longer than {SECONDS} s is stopped"
+    timer = threading.Timer(after, print, [said], {"flush": True})
+    timer.daemon = True
+    if cards.in_notebook():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _record(chapter: str, found: Outcome) -> None:

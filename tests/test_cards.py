@@ -144,6 +144,7 @@ def test_an_answer_in_another_cell_is_warned_of():
     {"answer": "def answer(x):\n    return math.sqrt(x)", "later": "import math"},
     {"answer": SOURCES["answer"] + "\n" + SOURCES["helper"]},
     {"helper": "", "other_exercise": SOURCES["helper"]},
+    {"answer": "def answer(x):\n    return [y.helper() for y in x]"},
 ])  # fmt: skip
 def test_what_is_graded_as_it_runs_here_is_not_warned_of(more):
     known, names = homes(**more)

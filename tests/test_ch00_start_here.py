@@ -51,6 +51,11 @@ def test_another_seed_changes_no_verdict(exercise, monkeypatch):
                 assert judged(exercise, wrong.answer).code == wrong.code, wrong.answer.__name__
 
 
+def test_a_sum_that_was_only_multiplied_is_said_to_have_sent_nothing():
+    said = judged("sum_on_every_rank", lambda dist, value: value * dist.get_world_size()).sentence
+    assert said.endswith("No rank has sent anything")
+
+
 def test_an_answer_that_knows_the_numbers_of_one_seed_fails_on_another(monkeypatch):
     monkeypatch.setenv("COURSE_SEED", "1")
     one = [tensor.item() for tensor in checks.different(7, ())]

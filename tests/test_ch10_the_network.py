@@ -353,3 +353,10 @@ def test_a_ring_on_a_rail_is_priced_as_the_table_prices_it():
 
 def test_the_cap_of_ll_is_that_of_the_source():
     assert nccl.LL_INSIDE[4] == 141 < 371 / 2
+
+
+def test_a_latency_that_is_far_off_is_told_as_a_factor():
+    from exercises_tests.ch10_the_network import _far
+
+    assert (_far(3e-2, 1e-6), _far(1e-6, 5e-6)) == ("30,000 times too large", "5 times too small")
+    assert (_far(1.5, 1), _far(-1, 1)) == ("50 % off", "200 % off")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def test_an_answer_that_is_not_written_has_no_wrong_part():
 
 
 def test_an_answer_whose_cell_does_not_compile_is_not_judged(monkeypatch):
-    monkeypatch.setitem(judging.HOMES.broken, "double", 7)
+    monkeypatch.setitem(judging.HOMES.broken, "double", ("double", 7))
     with pytest.raises(CheckFailed, match=r"cell \[7\].* syntax error") as failed:
         check_double(double)
     assert failed.value.outcome.code == "syntax" and not Path(notebook.PROGRESS).exists()
@@ -273,6 +274,20 @@ def test_progress_says_what_the_last_check_found(then, state, capsys):
     assert re.search(f"{state} double +0 of 3", capsys.readouterr().out)
 
 
+def test_a_notebook_says_of_a_slow_answer_when_it_is_stopped(monkeypatch, capsys):
+    monkeypatch.setattr(judging.cards, "in_notebook", lambda: True)
+    with judging.told_when_slow(after=0.05):
+        time.sleep(0.3)
+    assert capsys.readouterr().out == "still running: a run that takes longer than 20 s is stopped\n"
+    with judging.told_when_slow(after=0.05):
+        pass
+    assert not capsys.readouterr().out
+
+
+def test_a_failed_run_is_told_with_a_comma_between_the_case_and_the_rank():
+    assert check_on_ranks.outcome(lambda number: 1 / 0).sentence.startswith("on 2 ranks, rank 0 raised Zero")
+
+
 def test_progress_without_any_check_says_so(capsys):
     notebook.progress()
     assert capsys.readouterr().out == "no check has run in this folder yet\n"
@@ -340,9 +355,10 @@ def test_solution_shows_the_source():
         (6144, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (6144.0, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (0, "guess 0 bytes   measured 6,144 bytes   too low"),
-        (-3, "-3 is less than nothing, and the answer is not   measured 6,144 bytes"),
-        ((1, 5), "(1, 5) is not one number, for a comma parts two in Python: write 1.5 for 1,5 and 1500 for 1,500"
+        (-3, "-3 is negative, and the answer cannot be   measured 6,144 bytes"),
+        ((1, 5), "(1, 5) is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for 1,500"
                  "   measured 6,144 bytes"),
+        ("3", "'3' is a text: write 3 without quotes   measured 6,144 bytes"),
         (math.nan, "nan is not a number   measured 6,144 bytes"),
         (True, "True is not a number   measured 6,144 bytes"),
         ("many", "'many' is not a number   measured 6,144 bytes"),
@@ -351,6 +367,15 @@ def test_solution_shows_the_source():
 def test_compare_prints_guess_measured_and_how_far_off(guess, shown, capsys):
     compare(guess, 6144, "bytes")
     assert capsys.readouterr().out == shown + "\n"
+
+
+@pytest.mark.parametrize(("measured", "by", "shown"), [
+    (5.2394, "measured", "5.24"), (18.981, "measured", "19"), (12345.6, "measured", "12,300"),
+    (3001.0, "measured", "3,001"), (758.51, "simulated", "758.5"),
+])  # fmt: skip
+def test_a_measured_number_is_shown_with_three_digits_and_a_whole_one_with_all(measured, by, shown, capsys):
+    compare(None, measured, "ms", by=by)
+    assert capsys.readouterr().out == f"no guess   {by} {shown} ms\n"
 
 
 def test_compare_calls_nothing_guessed_and_nothing_measured_exact(capsys):

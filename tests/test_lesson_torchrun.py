@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from course_lib.lessons import torchrun as lesson
 from course_lib.lessons.torchrun import torchrun
+from course_lib.results import Interrupted
 
 
 def test_each_ranks_line_comes_with_its_seconds_also_when_two_meet(capsys):
@@ -20,3 +22,12 @@ def test_each_ranks_line_comes_with_its_seconds_also_when_two_meet(capsys):
 def test_a_script_that_fails_says_so():
     with pytest.raises(RuntimeError, match="(?s)nproc-per-node=1 plain.py failed.*no such thing"):
         torchrun("raise SystemExit('no such thing')", ranks=1)
+
+
+def test_an_interrupted_run_is_one_sentence(monkeypatch):
+    def interrupted(pipe):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lesson, "_lines", interrupted)
+    with pytest.raises(Interrupted, match="plain.py was interrupted after 0 s, and its ranks end"):
+        torchrun("", ranks=1)

@@ -34,13 +34,18 @@ def test_a_notebook_gets_an_image_with_words():
 def test_an_image_is_shown_at_half_of_its_pixels_and_shrinks_only_as_long_as_its_letters_can_be_read():
     figure = axes().figure
     width = int.from_bytes(png(figure)[16:20], "big")
-    looks = f'width="{width // 2}" style="max-width: 100%; min-width: {min(width // 2, READABLE)}px"'
+    least = f"min-width: {min(width // 2, READABLE)}px; --own: {width // 2}px"
+    looks = f'width="{width // 2}" style="max-width: 100%; {least}"'
     assert looks in figure._repr_html_()
     assert width > 1.5 * 100 * figure.get_figwidth()
 
 
-def test_in_jupyterlab_a_picture_is_seen_whole_beside_the_list_of_files():
-    assert "@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0" in axes().figure._repr_html_()
+def test_in_jupyterlab_a_picture_is_seen_whole_beside_the_list_of_files_as_long_as_it_can_be_read():
+    assert "{ .jp-OutputArea .course-drawn { min-width: min(600px, var(--own)) " in axes().figure._repr_html_()
+
+
+def test_in_jupyterlab_code_in_a_hint_stands_on_one_ground():
+    assert "details pre code { background: none; }" in axes().figure._repr_html_()
 
 
 def test_in_jupyterlab_what_is_drawn_in_letters_keeps_its_columns():

@@ -163,6 +163,7 @@ function coursePlayer(root, data, ask) {
     if (picture?.getAttribute("src") !== src) {
       picture = new Image(frame.width, frame.height);
       Object.assign(picture, {alt: frame.words, src, draggable: false});
+      picture.style.setProperty("--own", frame.width + "px");
       picture.style.minWidth = Math.min(frame.width, READABLE) + "px";  // on a phone it is scrolled, not read with a lens
       images.set(key, picture);
     }
@@ -170,6 +171,7 @@ function coursePlayer(root, data, ask) {
       wide = Math.max(wide, frame.width);
       high = Math.max(high, frame.height);
       const least = high * Math.min(1, READABLE / wide) + 12;  // and a bar to scroll with
+      box.style.setProperty("--least", high * Math.min(1, 600 / wide) + 12 + "px");  // beside JupyterLab's list of files
       Object.assign(box.style, {width: wide + "px", aspectRatio: wide + " / " + high, minHeight: least + "px"});
     }
     return picture;

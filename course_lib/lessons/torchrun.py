@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_lib.results import Interrupted
+
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # stay on this machine, as run does
 
 
@@ -43,6 +45,8 @@ def torchrun(script: str, ranks: int = 2, name: str = "plain.py") -> None:
                 for told in re.findall(r"rank \d.*?(?=rank \d|$)", line):  # what two ranks say may meet on one line
                     print(f"{time.time() - begun:5.1f} s   {told}", flush=True)
             process.wait()
+        except KeyboardInterrupt:
+            raise Interrupted(f"{said} was interrupted after {time.time() - begun:.0f} s, and its ranks end") from None
         finally:  # also when interrupted: torchrun and its ranks are one group
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Pictures: each function takes a result or plain data, draws it, and returns the matplotlib Axes."""
 
+from course_lib import short_errors
 from course_lib.plots.active import layer_by_width, rates_by_length, total_and_active
 from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
@@ -334,3 +335,5 @@ __all__ = [
     "words_of",
     "zigzag_blocks",
 ]
+
+short_errors.install()  # a chapter begins with a picture

@@ -20,15 +20,19 @@ SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is dra
 TITLE = 12  # points
 
 # How JupyterLab shows a chapter, brought by a picture. In the dark theme its twin is seen, on dark paper in the same
-# colours. Beside the list of files, on a small screen or an enlarged page, a picture is seen whole; on a phone it
-# scrolls. What is in a fold stands to the right of its line. After a fold there is a gap, but none between closed
-# hints. What is drawn in letters keeps its columns. A table without a header has no rule where that would be.
+# colours. Beside the list of files a picture is seen whole down to 600 pixels, below which it scrolls; on a phone it
+# scrolls sooner. What is in a fold stands to the right of its line. After a fold there is a gap, but none between
+# closed hints. Code in a hint has one ground, and what is drawn in letters keeps its columns. What is printed breaks
+# between words. A table without a header has no rule where that would be.
 LOOKS = """<style>
 body:not([data-jp-theme-light="false"]) .course-dark, [data-jp-theme-light="false"] .course-light { display: none; }
-@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: 0 !important; } }
+@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: min(600px, var(--own)) !important; } }
+.jp-OutputArea-output:has(> .course-drawn) { overflow-x: auto; }
+.jp-OutputArea .jp-OutputArea-output pre { word-break: normal; overflow-wrap: break-word; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details:is([open], :not(:has(+ details))) { margin-bottom: 1em; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details > :not(summary) { margin-left: 1.2em; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details pre { background: var(--jp-layout-color2); padding: .5em .8em; }
+.jp-RenderedMarkdown.jp-RenderedHTMLCommon details pre code { background: none; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon :is(pre, pre code) { white-space: pre; overflow-x: auto; }
 .jp-RenderedMarkdown thead:not(:has(th:not(:empty))) { display: none; }
 </style>"""
@@ -134,7 +138,7 @@ def as_html(image: bytes, words: str, dark: bytes = b"") -> str:
     It shrinks with the page as long as its letters can be read; on a phone its output scrolls sideways, see LOOKS.
     """
     width = int.from_bytes(image[16:20], "big") // 2  # of the file's header
-    looks = f'width="{width}" style="max-width: 100%; min-width: {min(width, READABLE)}px"'
+    looks = f'width="{width}" style="max-width: 100%; min-width: {min(width, READABLE)}px; --own: {width}px"'
     kind = "course-drawn course-light" if dark else "course-drawn"
     light = f'<img alt="{html.escape(words)}" {looks} class="{kind}" src="{embedded(image)}">'
     if not dark:

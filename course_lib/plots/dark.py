@@ -1,7 +1,8 @@
 """Draws a figure for a dark page: paper, ink and greys change places, and colours stay, because the text names them.
 
-It is the same drawing with the same layout, done by another renderer. For each piece that is drawn the renderer looks
-at what already lies below: ink on dark paper becomes light, ink on a coloured box stays dark.
+It is the same drawing with the same layout, done by another renderer. Strokes, marks and frames become light, and so do
+letters on dark paper. For each piece the renderer looks at what already lies below and beside it: only what stands
+wholly on a bright or strong fill stays as it is, where that can be seen better.
 """
 
 from __future__ import annotations
@@ -13,17 +14,31 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from PIL import Image, ImageFilter
 
 PAPER = 17 / 255  # JupyterLab's own dark ground, #111111
 NEUTRAL = 0.07  # how far apart red, green and blue of a grey may be
-COLOURED, BRIGHT = 0.25, 0.5  # from here on what lies below is a fill, and keeps what stands on it
+COLOURED, BRIGHT, STRONG = 0.25, 0.5, 0.55  # from here on what lies below is a fill, and may keep what stands on it
+BESIDE = 8  # pixels away from a stroke, where it must be seen
+WHOLLY = 0.9  # of what is below and beside it
+SMALL = 40  # pixels
+NOTHING = np.zeros((0, 3))
 READABLE = 0.5  # of letters in colour on dark paper
+
+
+def _is_grey(colour: Any) -> bool:
+    rgb = to_rgba(colour)[:3]
+    return max(rgb) - min(rgb) <= NEUTRAL
+
+
+def _is_ink(colour: Any) -> bool:
+    return _is_grey(colour) and _bright(np.array(to_rgba(colour)[:3])) < BRIGHT
 
 
 def swapped(colour: Any) -> tuple[float, ...]:
     """Return a grey as dark as it was bright, ink and paper included, and any colour unchanged."""
     *rgb, alpha = to_rgba(colour)
-    if max(rgb) - min(rgb) > NEUTRAL:
+    if not _is_grey(rgb):
         return (*rgb, alpha)
     return (*[min(1.0, PAPER + (1 - value) * 0.96) for value in rgb], alpha)
 
@@ -49,50 +64,57 @@ class DarkRenderer(RendererAgg):
     def _update_methods(self) -> None:
         super()._update_methods()
         markers, collection = self._renderer.draw_markers, self._renderer.draw_path_collection
+        image = self._renderer.draw_image
 
         def draw_markers(gc, marker, marker_transform, path, transform, face=None):
-            lit = self._lit(path.transformed(transform).vertices)
-            markers(self._turned(gc, lit), marker, marker_transform, path, transform, self._face(face, lit))
+            reach = np.abs(marker.transformed(marker_transform).vertices).max(initial=0) + gc.get_linewidth() / 2
+            below = self._below(_around(path.transformed(transform).vertices, reach + BESIDE))
+            face = None if face is None else self._on(below, face)
+            markers(self._turned(gc, below), marker, marker_transform, path, transform, face)
 
         def draw_path_collection(gc, *given, **named):
             given = list(given)
             for place in (5, 6):  # the colours of faces and of edges
                 given[place] = np.array([swapped(colour) for colour in given[place]]).reshape(-1, 4)
-            lit = len(given[5]) > 0 and _is_lit(given[5][:, :3])
-            turned = self._turned(gc, False)
-            _hatch(turned, gc, lit)
+            turned = self._turned(gc, NOTHING)
+            _hatch(turned, gc, len(given[5]) > 0 and _is_filled(given[5][:, :3]).mean() > 0.5)
             collection(turned, *given, **named)
 
-        self.draw_markers, self.draw_path_collection = draw_markers, draw_path_collection
+        def draw_image(gc, x, y, pixels):
+            pixels = np.array(pixels)
+            pixels[(pixels[..., :3] == 255).all(axis=-1), :3] = round(255 * PAPER)  # where no value is shown
+            image(gc, x, y, pixels)
+
+        self.draw_markers, self.draw_path_collection, self.draw_image = draw_markers, draw_path_collection, draw_image
 
     def draw_path(self, gc, path, transform, rgbFace=None) -> None:  # noqa: N803 - matplotlib's name
         points = path.transformed(transform)
-        if rgbFace is None:
-            lit = self._lit(points.interpolated(8).vertices if len(points) < 50 else points.vertices)
-        else:
+        line = points.interpolated(8).vertices if len(points) < 50 else points.vertices
+        below = self._below(_around(line, gc.get_linewidth() / 2 + BESIDE))
+        turned = self._turned(gc, below)
+        crosses = len(below) > 0 and 0.4 < _is_filled(below).mean() <= WHOLLY
+        if crosses and rgbFace is None and _is_ink(gc.get_rgb()):
+            self._draw_parted(gc, turned, path, transform, line)
+            return
+        if rgbFace is not None:
             (left, low), (right, high) = points.get_extents().get_points()
-            lit = self._lit(_grid(left, low, right, high))
-        face = self._face(rgbFace, lit)
-        turned = self._turned(gc, lit)
-        if face is not None and _is_lit(np.array([face[:3]])):
-            _hatch(turned, gc, True)
-        super().draw_path(turned, path, transform, face)
+            small = min(right - left, high - low) < SMALL  # as the head of an arrow, which lies on its line
+            inside = self._below(_around(line, BESIDE) if small else _grid(left, low, right, high))
+            rgbFace = self._on(inside, rgbFace, WHOLLY if small else 0.5)
+            _hatch(turned, gc, bool(_is_filled(np.array([rgbFace[:3]]))[0]))
+        super().draw_path(turned, path, transform, rgbFace)
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None) -> None:
         wide, high, _ = self.get_text_width_height_descent(s, prop, ismath)
         y_up = self.height - y
         corner = (x - high, y_up, x, y_up + wide) if 45 < angle % 180 < 135 else (x, y_up, x + wide, y_up + high)
         below = self._below(_grid(*corner))
-        colour, lit = to_rgba(gc.get_rgb()), _is_lit(below)
-        if not lit or not _coloured(below).mean() > 0.5:  # on paper or on a grey: whichever is farther from that
-            ground = _bright(below).mean() if len(below) else PAPER
-            colour = max(colour, swapped(colour), key=lambda one: abs(_bright(np.array(one[:3])) - ground))
-        turned = self._turned(gc, lit)
-        turned.set_foreground(colour if lit else readable(colour), isRGBA=True)
+        colour = _farther(to_rgba(gc.get_rgb()), below)
+        turned = self.new_gc()
+        turned.copy_properties(gc)
+        on_fill = len(below) > 0 and _is_filled(below).mean() > 0.5
+        turned.set_foreground(colour if on_fill else readable(colour), isRGBA=True)
         super().draw_text(turned, x, y, exchanged(s), prop, angle, ismath, mtext)
-
-    def _lit(self, points: np.ndarray) -> bool:
-        return _is_lit(self._below(points))
 
     def _below(self, points: np.ndarray) -> np.ndarray:
         """Return the colours that are already drawn at these points, whose y goes upwards."""
@@ -104,17 +126,44 @@ class DarkRenderer(RendererAgg):
         below = seen[rows, columns] / 255
         return below[:, :3] * below[:, 3:]
 
-    def _turned(self, gc, lit: bool):
+    def _turned(self, gc, below: np.ndarray):
+        """Return how a stroke is drawn with these colours below and beside it."""
         turned = self.new_gc()
         turned.copy_properties(gc)
-        if not lit:
-            turned.set_foreground(swapped(gc.get_rgb()), isRGBA=True)
-            _hatch(turned, gc, False)
+        turned.set_foreground(self._on(below, to_rgba(gc.get_rgb())), isRGBA=True)
+        _hatch(turned, gc, False)
         return turned
 
+    def _draw_parted(self, gc, turned, path, transform, line) -> None:
+        """Draw a stroke that crosses fills: as it is well inside them, and turned everywhere else."""
+        seen, line = np.asarray(self._renderer), line[np.isfinite(line).all(axis=1)]
+        reach = gc.get_linewidth() + 2 * BESIDE  # so that what is beside it is in the part, too
+        (left, low), (right, high) = line.min(axis=0) - reach, line.max(axis=0) + reach
+        rows = slice(max(0, int(self.height - high)), max(0, int(self.height - low)))
+        part = seen[rows, max(0, int(left)) : max(0, int(right))]
+        before = part.copy()
+        super().draw_path(gc, path, transform, None)
+        kept = part.copy()
+        part[:] = before
+        super().draw_path(turned, path, transform, None)
+        filled = _is_filled(before[..., :3].reshape(-1, 3) / 255).reshape(before.shape[:2])
+        if filled.size:
+            closed = Image.fromarray(filled).convert("L").filter(ImageFilter.MaxFilter(7))  # over lines on the fill
+            inside = closed.filter(ImageFilter.MinFilter(2 * BESIDE + 7))
+            part[:] = np.where(np.asarray(inside)[..., None] > 0, kept, part)
+
     @staticmethod
-    def _face(face, lit: bool):
-        return face if face is None or lit else swapped(face)
+    def _on(below: np.ndarray, colour, most: float = WHOLLY) -> tuple[float, ...]:
+        """Return a colour for what has these colours below and beside it: light ink, unless that is all fill."""
+        if len(below) == 0 or _is_filled(below).mean() <= most:
+            return swapped(colour)
+        return _farther(to_rgba(colour), below)
+
+
+def _farther(colour: tuple[float, ...], below: np.ndarray) -> tuple[float, ...]:
+    """Return the colour or what it is swapped to, whichever stands out more from these colours."""
+    ground = _bright(below).mean() if len(below) else PAPER
+    return max(colour, swapped(colour), key=lambda one: abs(_bright(np.array(one[:3])) - ground))
 
 
 def _hatch(turned, gc, lit: bool) -> None:
@@ -127,13 +176,17 @@ def _grid(left: float, low: float, right: float, high: float) -> np.ndarray:
     return np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
 
 
-def _coloured(rgb: np.ndarray) -> np.ndarray:
-    return rgb.max(axis=1, initial=0) - rgb.min(axis=1, initial=1) > COLOURED
+def _around(points: np.ndarray, reach: float) -> np.ndarray:
+    """Return points this far away from each of these, in eight directions."""
+    turns = np.linspace(0, 2 * np.pi, 9)[:-1]
+    circle = reach * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    return (points[:, None] + circle).reshape(-1, 2)
 
 
-def _is_lit(rgb: np.ndarray) -> bool:
-    """Return whether most of these colours are those of a fill, coloured or bright."""
-    return len(rgb) > 0 and bool((_coloured(rgb) | (_bright(rgb) > BRIGHT)).mean() > 0.5)
+def _is_filled(rgb: np.ndarray) -> np.ndarray:
+    """Return of each of these colours whether it is that of an opaque fill: bright, or strong and coloured."""
+    most = rgb.max(axis=1, initial=0)
+    return (_bright(rgb) > BRIGHT) | ((most > STRONG) & (most - rgb.min(axis=1, initial=1) > COLOURED))
 
 
 class DarkCanvas(FigureCanvasAgg):

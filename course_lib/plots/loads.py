@@ -57,7 +57,8 @@ def load_maps(runs: Mapping[str, Any], every: int = 10) -> list[Axes]:
         squeeze=False,
     )  # fmt: skip
     image, full = None, plt.get_cmap("magma_r")
-    shades = ListedColormap([full(0.13 + 0.87 * place / 255) for place in range(256)]).with_extremes(under="white")
+    # Neither so pale nor so dark as paper is: the darkest, too, is to be told from an empty cell of a dark page.
+    shades = ListedColormap([full(0.13 + 0.64 * place / 255) for place in range(256)]).with_extremes(under="white")
     for ax, (name, run) in zip(axes.flat, runs.items(), strict=True):
         shares = [[load * len(loads) / sum(loads) for load in loads] for loads in run.loads]
         by_expert = list(zip(*shares, strict=True))

@@ -186,7 +186,7 @@ def _train(ax: Axes, x: float, y: float, width: float, height: float, parts: Col
 def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
     """Draw what each chunk on each rank holds after a step; what came in is framed, with where it came from.
 
-    A chunk that holds every rank's part is complete and has a thick black frame.
+    A chunk that holds every rank's part is complete and has a thick frame.
 
     `steps[step][rank][chunk]` are the ranks whose part is in it (a text where that is not known), as `ring_steps` and
     `steps_of` of `course_lib.lessons.ring` return them. All steps are drawn in one size.
@@ -195,8 +195,11 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
     held, before = steps[step], steps[max(step - 1, 0)]
     ranks, chunks = len(held), len(held[0])
     wide, high, left = 3.0, 1.7, 1.6
-    ax = sheet(1.15 + 0.56 * ranks, left + wide * chunks, high * ranks + 1.4)
-    ax.add_patch(Rectangle((0, 0), left + wide * chunks, high * ranks + 1.4, facecolor="none"))  # keeps the size
+    ax = sheet(1.35 + 0.56 * ranks, left + wide * chunks, high * ranks + 1.4)
+    ax.set_ylim(-0.6, high * ranks + 1.4)
+    ax.add_patch(Rectangle((0, -0.6), left + wide * chunks, high * ranks + 2, facecolor="none"))  # keeps the size
+    if ranks > 1:
+        ax.text(left, -0.3, "thick frame: the sum is complete", va="center", fontsize=SMALLEST)
     for chunk in range(chunks):
         ax.text(left + wide * chunk + 1.1, high * ranks + 0.55, f"chunk {chunk}", ha="center", fontsize=SMALLEST)
     told, done = [], set()

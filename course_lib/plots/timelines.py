@@ -51,7 +51,8 @@ def timelines(
         if faster < 0.5:
             gain = f", {1 / faster:.2f} times as long"
         idle = f", {result.bubble_share:.0%} of it idle" if hasattr(result, "bubble_share") else ""
-        ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", fontsize=TITLE, loc="left")
+        look = {"fontsize": SMALLEST, "weight": "bold"} if title else {"fontsize": TITLE}
+        ax.set_title(f"{name}: {result.seconds * factor:.3g} {unit}{idle}{gain}", loc="left", **look)
         words = clock or f"{'virtual' if getattr(result, 'simulated', False) else 'wall'} time in {unit}"
         ax.set_xlabel(words if place == len(results) - 1 else "", fontsize=SMALLEST)
         _hatch(ax, latency * factor)
@@ -72,7 +73,7 @@ def timelines(
     late = [Patch(facecolor="white", edgecolor=INK, hatch=HATCH, label="latency")] if latency else []
     legend_below(axes[0, 0], keys + late)
     if title:
-        figure.suptitle(f"{title}\n", fontsize=TITLE, weight="bold", x=0.01, ha="left", linespacing=0.4)
+        figure.suptitle(f"{title}\n", fontsize=TITLE, x=0.01, ha="left", linespacing=0.4)
     return list(axes.flat)
 
 

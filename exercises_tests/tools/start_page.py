@@ -124,17 +124,18 @@ does it better, and are told in one sentence whether it is right. Your laptop is
 <p>{lead(ahead, where, found)}</p>
 <p>{so_far(known, found)}</p>
 
-**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The blue
-mark shows which chapter comes next; a chapter that needs no other can be read at any time. To see here what you have
-passed, reload this page in the browser; `progress()` at the end of a chapter tells it at once.
+**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The card
+with ▶ and a blue edge is the chapter that comes next. Each card says which chapters you should have done before it;
+where it names none, you can begin there. To see here what you have passed, reload this page in the browser;
+`progress()` at the end of a chapter shows it at once. Where a chapter does not find `course_lib`, run `%pip install -e
+..` in a cell of its own, then restart the kernel.
 
 <div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px;
 margin-bottom: 16px">
 {cards}
 </div>
 
-Nothing overwrites your copies: `make update` in a terminal brings newer chapters and keeps your answers. Where a
-chapter does not find `course_lib`, run `%pip install -e ..` in a cell of its own, then restart the kernel.
+Nothing overwrites your copies: `make update` in a terminal brings newer chapters and keeps your answers.
 """
     return MARK.format(digest(text)) + text
 

@@ -1,0 +1,58 @@
+"""Which names the cells of a chapter make, for a learner who runs one cell before another."""
+
+from __future__ import annotations
+
+import json
+import re
+import symtable
+import sys
+from functools import cache
+from pathlib import Path
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+
+
+def binds(source: str) -> set[str] | None:
+    """Return the names that a cell gives a value at top level; None where it does not parse."""
+    try:
+        symbols = symtable.symtable(source, "cell", "exec").get_symbols()
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+
+
+def made_before(name: str, cell: str) -> bool:
+    """Return whether a cell above this one makes the name, in the chapter that is open; false in an exercise's cell.
+
+    `cell` is an id; without one, or with one that the learner has added, every cell counts.
+    """
+    chapters = [chapter for chapter in _chapters() if _is_open(chapter)] or _chapters()
+    for chapter in chapters:
+        cells = _cells(chapter)
+        ids = [one for one, _, _ in cells]
+        place = ids.index(cell) if cell in ids else len(cells)
+        if place < len(cells) and cells[place][1]:
+            continue
+        if (cell in ids or len(chapters) == 1) and any(name in made for _, _, made in cells[:place]):
+            return True
+    return False
+
+
+def _chapters() -> list[Path]:
+    return sorted(NOTEBOOKS.glob("ch*.ipynb"))
+
+
+def _is_open(chapter: Path) -> bool:
+    """Return whether the cell that imports a chapter's checks has run here."""
+    return f"exercises_tests.{chapter.stem}" in sys.modules
+
+
+@cache
+def _cells(chapter: Path) -> list[tuple[str, bool, frozenset[str]]]:
+    """Return of each cell of code its id, whether it is an exercise, and the names that it makes."""
+    cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
+    return [
+        (cell.get("id", ""), "exercise" in cell["metadata"].get("tags", []),
+         frozenset(binds(re.sub(r"^[%!].*", "", "".join(cell["source"]), flags=re.MULTILINE)) or ()))
+        for cell in cells if cell["cell_type"] == "code"
+    ]  # fmt: skip

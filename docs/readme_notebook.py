@@ -1,0 +1,92 @@
+"""Takes the README's picture of a notebook again, in chromium: python docs/readme_notebook.py
+
+A guess and what it is told, an answer and its check, as JupyterLab shows them in a copy of the course.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / "tests" / "browser")]
+
+from handout import write_handout  # noqa: E402
+from opened import Opened  # noqa: E402
+from PIL import Image  # noqa: E402
+from playwright.sync_api import sync_playwright  # noqa: E402
+
+SIZE = {"width": 1000, "height": 900}
+GUESS = "guess_million = 1000  # your number: how many times as long 4,000,000 bytes take as 4 bytes"
+ANSWER = '''\
+def sum_on_every_rank(dist, value):
+    """Return the sum of all ranks' values on every rank, by messages to and from rank 0."""
+    if dist.get_rank() != 0:
+        dist.send(value, 0)
+        return None
+    total, arrived = value.clone(), torch.empty_like(value)
+    for other in range(1, dist.get_world_size()):
+        dist.recv(arrived, other)
+        total += arrived
+    return total'''
+
+
+def pictures(page, address: str, token: str) -> list[Image.Image]:
+    """Run the cells of chapter 0 that the picture shows; return one picture of each."""
+    opened = Opened(page, (address, token), "ch00_start_here.ipynb")
+    opened.sidebar(False)
+    opened.run("room")
+    opened.run("imports")
+    opened.type_into("guess_million", GUESS)
+    opened.type_into("sum_on_every_rank", ANSWER)
+    cells = ["guess_million", "ping_pong_times", "sum_on_every_rank", "check_sum_on_every_rank"]
+    for name in cells:
+        opened.run(name)
+    opened.find("real_sum")  # no cell of the picture is the active one
+    taken = [page.locator(f'[data-course="{name}"]').screenshot() for name in cells]
+    opened.close()
+    return [Image.open(io.BytesIO(image)).convert("RGB") for image in taken]
+
+
+def below_each_other(parts: list[Image.Image]) -> Image.Image:
+    whole = Image.new("RGB", (max(part.width for part in parts), sum(part.height for part in parts)), "white")
+    for place, part in enumerate(parts):
+        whole.paste(part, (0, sum(above.height for above in parts[:place])))
+    return whole.quantize(64, dither=Image.Dither.NONE)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        course, home = Path(folder, "course"), Path(folder, "home")
+        write_handout(course)
+        runtime = home / "runtime"
+        environment = os.environ | {"HOME": str(home), "JUPYTER_RUNTIME_DIR": str(runtime), "PYTHONPATH": str(course)}
+        runtime.mkdir(parents=True)
+        options = ["--no-browser", "--port=0", "--IdentityProvider.token=picture", "--allow-root",
+                   "--LabApp.expose_app_in_browser=True"]  # fmt: skip
+        server = subprocess.Popen([sys.executable, "-m", "exercises_tests", "lab", *options], cwd=course,
+                                  env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while not (found := [path for path in runtime.glob("jpserver-*.json") if path.stat().st_size]):
+                time.sleep(0.2)
+            address = json.loads(found[0].read_text())["url"]
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+                page = browser.new_context(viewport=SIZE, device_scale_factor=2).new_page()
+                picture = below_each_other(pictures(page, address, "picture"))
+                browser.close()
+        finally:
+            server.terminate()
+            server.wait(30)
+    picture.save(ROOT / "docs" / "notebook.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Which run of a cell a check judges and a guess comes from, in a kernel that is told the cells' ids."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from kernel import kernel
+
+IMPORTS = """import torch
+from course_lib import compare, run
+from exercises_tests.ch00_start_here import check_even_to_odd
+"""
+ANSWER = "def even_to_odd(dist, number):\n    return number"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Run a cell in one kernel for all; return its words on one line."""
+    with kernel(tmp_path_factory.mktemp("work")) as opened:
+        opened.run(IMPORTS, "imports")
+        yield lambda source, cell="": re.sub(r"\s+", " ", opened.run(source, cell))
+
+
+def written(run, source: str) -> str:
+    """Run the exercise's cell and return its number, as the notebook shows it."""
+    run(source, "even_to_odd")
+    return run("print(max(n for n, cell in enumerate(In) if 'def even_to_od' in cell and 'print' not in cell))").strip()
+
+
+def checked(run) -> str:
+    return run("check_even_to_odd(even_to_odd)", "check_even_to_odd")
+
+
+def test_a_syntax_error_is_said_of_the_cell_that_has_it(run):
+    written(run, ANSWER)
+    number = written(run, ANSWER.replace("):", ")"))
+    assert f"cell [{number}], where you write it, has a syntax error" in checked(run)
+
+
+def test_an_answer_that_has_not_been_run_again_is_said_to_be_judged_again(run):
+    number = written(run, ANSWER)
+    assert "judged" not in checked(run).lower()
+    assert f"Judged again: what cell [{number}] defined. If you have changed it since, run its cell" in checked(run)
+    written(run, ANSWER)
+    assert "Judged again" not in checked(run)
+
+
+def test_a_cell_that_defines_another_name_by_now_is_named(run):
+    number = written(run, ANSWER)
+    written(run, ANSWER.replace("to_odd", "to_od"))
+    said = checked(run)
+    assert f"Its cell no longer defines even_to_odd: judged is what cell [{number}] defined" in said
+    written(run, ANSWER)
+    assert "no longer" not in checked(run)
+
+
+@pytest.mark.parametrize(("source", "cell"), [
+    ("print(numbers)", "fails"), ("print(sum(numbers for _ in [1]))", ""), ("run(lambda dist: numbers, ranks=1)", ""),
+])  # fmt: skip
+def test_a_name_that_an_earlier_cell_makes_is_said_to_come_from_there(run, source, cell):
+    said = run(source, cell)
+    assert "`numbers` is made in an earlier cell: Run > Run All Above Selected Cell" in said
+    assert "Traceback" not in said and said.count("line 1") == 1
+
+
+def test_a_name_that_is_made_below_or_missing_in_an_answer_is_not_said_to_be_made_above(run):
+    assert "earlier" not in run("print(numbers)", "guess_float")
+    assert "earlier" not in run("print(numbers)", "exchange")
+
+
+def test_after_the_first_picture_a_missing_import_is_told_already(tmp_path):
+    with kernel(tmp_path) as opened:
+        opened.run("import course_lib.plots")
+        assert "`Cluster` is made in an earlier cell" in opened.run("Cluster()", "growth")
+
+
+@pytest.mark.parametrize("failing", ["guess_x = six", "guess_x = 6 MB", "guess_x = 1,5; 1 / 0"])
+def test_a_guess_is_forgotten_when_its_cell_fails(run, failing):
+    run("guess_x = 5", "guess_x")
+    assert "guess 5" in run("compare(guess_x, 6)")
+    run(failing, "guess_x")
+    assert run("compare(guess_x, 6)").strip() == "no guess measured 6"
