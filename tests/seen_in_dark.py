@@ -92,10 +92,12 @@ def _watched(base: type) -> type:
 
 
 def _seen(what: str, before: np.ndarray, after: np.ndarray) -> Seen:
-    rows, columns = np.nonzero((before.view(np.uint32) != after.view(np.uint32))[..., 0])
+    other = (before.view(np.uint32) != after.view(np.uint32))[..., 0]
+    rows = np.flatnonzero(other.any(axis=1))
     if not len(rows):
         return Seen(what, (0, 0, 0, 0), 0.0, 0)
-    top, bottom, left, right = rows.min(), rows.max(), columns.min(), columns.max()
+    top, bottom = rows[0], rows[-1]
+    left, *_, right = np.flatnonzero(other[top : bottom + 1].any(axis=0)).repeat(2)
     part = np.s_[max(0, top - 5) : bottom + 6, max(0, left - 5) : right + 6]
     was, now = _brightness(before[part]), _brightness(after[part])
     changed = np.abs(now - was)
@@ -123,10 +125,11 @@ def seen(figure: Figure, dark: bool) -> list[Seen | None]:
     try:
         figure.set_dpi(DPI)
         canvas = Canvas(figure)
-        canvas.draw()
         renderer = canvas.get_renderer()
+        renderer.inner = 1  # the first drawing only puts things in their places
+        canvas.draw()
+        renderer.inner = 0
         renderer.clear()
-        renderer.seen.clear()
         figure.draw(renderer)
         return renderer.seen
     finally:
