@@ -165,7 +165,8 @@ def hidden_rounds(
     ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
     ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
     ax.minorticks_off()
-    ax.set_xlabel(f"tokens on a context rank (times for {tp} tensor ranks; any other number crosses at the same place)", fontsize=SMALLEST)
+    ax.set_xlabel(f"tokens on a context rank (times for {tp} tensor ranks; any other number crosses at the same place)",
+                  fontsize=SMALLEST)  # fmt: skip
     ax.set_ylabel("µs of one round (logarithmic)", fontsize=SMALLEST)
     ax.set_title("Half the tokens: half the message, but only a quarter of the work", fontsize=TITLE, loc="left")
     told = (f"{count:,} tokens: message {one:.0f} µs, half a block {other:.0f} µs"
