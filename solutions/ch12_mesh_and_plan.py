@@ -42,18 +42,19 @@ def place_axes(sizes, traffic, per_node):
 
 def ring_attention(dist, q, k, v):
     """Keys and values go round; each block corrects the maximum, the sum and the output of those before."""
-    rank, ranks, share = dist.get_rank(), dist.get_world_size(), len(q) // len(k)
-    most, total, out = q.new_full(q.shape[:2], -math.inf), q.new_zeros(q.shape[:2]), torch.zeros_like(q)
-    block = torch.stack([k, v])
+    rank, ranks, block = dist.get_rank(), dist.get_world_size(), torch.stack([k, v])
+    mine = q.reshape(len(k), -1, q.shape[2])  # the query heads that share keys, one below the other
+    most, total, out = mine.new_full(mine.shape[:2], -math.inf), mine.new_zeros(mine.shape[:2]), torch.zeros_like(mine)
     for step in range(ranks):
         source = (rank - step) % ranks
         if step < ranks - 1:
             sending, arriving = dist.isend(block, (rank + 1) % ranks), torch.empty_like(block)
         if source <= rank:
-            keys, values = block.repeat_interleave(share, dim=1)
-            scores = q @ keys.transpose(1, 2) / q.shape[2] ** 0.5
+            keys, values = block
+            scores = mine @ keys.transpose(1, 2) / q.shape[2] ** 0.5
             if source == rank:
-                scores += torch.full_like(scores[0], -math.inf).triu(1)
+                future = q.new_full((q.shape[1], q.shape[1]), -math.inf).triu(1)
+                scores += future.repeat(len(q) // len(k), 1)
             highest = torch.maximum(most, scores.amax(2))
             weights, shrink = (scores - highest[..., None]).exp(), (most - highest).exp()
             total, out = total * shrink + weights.sum(2), out * shrink[..., None] + weights @ values
@@ -62,7 +63,7 @@ def ring_attention(dist, q, k, v):
             dist.recv(arriving, (rank - 1) % ranks)
             sending.wait()
             block = arriving
-    return out / total[..., None]
+    return (out / total[..., None]).reshape(q.shape)
 
 
 def train_step_2d(dist, groups, layers, x, targets, rate):

@@ -46,6 +46,7 @@ DRAWN = {
     "zigzag_blocks": plots.zigzag_blocks,
     "hidden_rounds": plots.hidden_rounds,
     "slices": plots.slices,
+    "nodes_of_a_sequence": plots.nodes_of_a_sequence,
     "fullest_moment": lambda: plots.fullest_moment(two_chunks(4, 8)),
     "late_runs": lambda: plots.late_runs(published_runs()),
     "flattered": lambda: plots.flattered(*estimates(), 60)[0],
@@ -70,8 +71,8 @@ def test_the_mesh_says_one_ranks_digits_and_its_links():
     said, words = " ".join(texts(ax)), words_of(ax.figure)
     assert "8 x 16 x 128 = 16,384 ranks" in words and "NVLink, about 370 GB/s" in said and "ports of 50 GB/s" in said
     assert "GPU 2 + 8 · (node 15 + 16 · copy 9)" in said and 2 + 8 * (15 + 16 * 9) == 1274
-    assert "each an 8th of the node's 7 layers" in said  # the last node has a layer less
-    assert "each an 8th of the node's 8 layers" in " ".join(texts(plots.mesh_of_ranks(rank=1266)))
+    assert "1/8 of each of the node's 7 layers" in said  # the last node has a layer less
+    assert "1/8 of each of the node's 8 layers" in " ".join(texts(plots.mesh_of_ranks(rank=1266)))
     groups = plots.mesh_of_ranks(rank=16383)
     assert "GPU 7 + 8 · (node 15 + 16 · copy 127)" in " ".join(texts(groups))
 
@@ -94,7 +95,7 @@ def test_zigzag_makes_the_work_the_same():
     assert "rank 0: 6.2%, rank 1: 18.8%, rank 2: 31.2%, rank 3: 43.8%" in words_of(left.figure)
     left, right = plots.causal_work()
     below = plots.zigzag_blocks()
-    assert {"0.125", "1.875"} <= set(texts(left)) and texts(right).count("rank 0") == 2
+    assert {"0.125", "1.875"} <= set(texts(left)) and all(texts(right).count(f"rank {rank}") == 2 for rank in range(7))
     assert "hatched:\nranks 4 to 7" in texts(right) and "hatched:\nranks 4 to 7" not in texts(left)
     assert texts(below).count("early queries") == 1 and {"keys of a lower rank", "future: skipped"} <= set(texts(below))
     seen = "all queries see the early keys of a lower rank and none its late ones"
@@ -114,16 +115,17 @@ def test_the_parts_of_a_step_add_up_to_it():
     assert drawn == pytest.approx(SMALL.best.seconds, abs=0.05)
 
 
-def test_on_top_of_computing_the_parts_have_their_names_in_the_bars():
+def test_on_top_of_computing_the_whole_step_stands_beside_its_bar():
     step = BIG
     ax = plots.step_parts({"Meta's": step}, "on top", on_top=True)
     drawn = sum(bar.get_width() for bars in ax.containers for bar in bars)
     assert drawn == pytest.approx(step.seconds - step.products - step.attention - step.memory, abs=0.01)
-    assert {"tensor 0.65", "bubble 0.69", "gradients and the rest 0.07", " 1.41 s"} <= set(texts(ax))
-    assert "5.22" not in texts(ax) and [one.get_text() for one in ax.get_yticklabels()] == ["Meta's\nstep 6.62 s"]
-    assert ax.get_xlim()[1] < 1.2 * drawn  # no empty quarter
-    assert ax.get_xlabel() == "seconds on top of 5.22 s of computing"
-    assert not ax.figure.legends
+    assert {"0.65", "0.69", "0.07", " 5.22 + 1.41 = 6.62 s"} <= set(texts(ax))
+    assert "5.22" not in texts(ax) and [one.get_text() for one in ax.get_yticklabels()] == ["Meta's"]
+    assert ax.get_xlim()[1] < 1.4 * drawn  # with room for the sum
+    assert ax.get_xlabel() == "seconds on top of the computing, 5.22 s"
+    named = [one.get_text() for one in ax.figure.legends[0].get_texts()]
+    assert named == ["tensor", "bubble", "gradients and the rest"]
 
 
 def test_the_published_runs_name_the_worst():
@@ -171,7 +173,13 @@ def test_every_run_with_context_ranks_stands_beside_those_of_its_source():
         assert len({run.source for run in without + with_them}) == 1 and all(run.layout.cp == 1 for run in without)
     ax = plots.late_runs(runs)
     said = texts(ax)
-    assert len(said) == 11 and {"405B, 128k, CP 16: 1.02", "405B, 8k, CP 2: 1.09", "8B, 8k, CP 2: 1.18"} <= set(said)
+    assert len(said) == 7
+    assert {"405B, bf16, 128k tokens, CP 16: 1.02", "8B, fp8, 8k tokens, CP 2: 1.18"} <= set(said)
+    near = {text.get_text() for text in ax.texts if text.get_weight() == "bold"}
+    assert near == {f"nearest to {name}: 405B, fp8, 8k tokens, CP 2: {late}"
+                    for name, late in (("8 x 2", "1.14"), ("4 x 4", "1.09"))}
+    assert "8B and 405B, fp8, 64k to 256k tokens, CP 2 to 8: 1.31 to 1.88" in said  # six rings on one line
+    assert "the strip: late by up to 3 %, as much as the leads" in said
     assert "NeMo, H100, fp8: without context ranks 0.96, 1.08" in words_of(ax.figure)
     grey = [run for without, _ in rows.values() for run in without if run.calibrates]
     assert {run.node.gpu.name.split()[0] for run in grey} == {"H100", "B200"}
@@ -189,6 +197,14 @@ def test_slices_are_half_as_wide_and_so_is_the_waiting():
     assert {" waits 0.69 s", " waits 0.34 s"} <= set(texts(ax))
 
 
+def test_a_node_of_8_holds_two_groups_of_4_tensor_ranks_and_keys_go_round_two_nodes():
+    ax = plots.nodes_of_a_sequence()
+    said, words = texts(ax), words_of(ax.figure)
+    assert {"node 0", "node 1", *(f"context {rank}" for rank in range(4)), *map(str, range(16))} <= set(said)
+    assert "node 2" not in said and "GPUs 12 to 15, in node 1, are context rank 3" in words
+    assert "a node holds 2 groups of 4 tensor ranks" in ax.get_title("left")
+
+
 def test_a_short_piece_does_not_hide_its_message():
     ax = plots.hidden_rounds()
     words = words_of(ax.figure)
@@ -203,10 +219,10 @@ def test_at_the_fullest_moment_the_first_rank_has_eleven_chunks_under_way():
     ax = plots.fullest_moment(two_chunks(4, 8))
     said = texts(ax)
     assert (said.count("4 chunks"), said.count("3 chunks")) == (2, 1)
-    assert "11 chunks under way:\n5.5 micro-batches of 2 chunks" in said and 4 + 3 / 2 == 5.5
+    assert "= 11 chunks, or 5.5 micro-batches" in said and "waits for 0" in said and 4 + 3 / 2 == 5.5
     assert "4 + 4 + 3 = 11 chunks" in words_of(ax.figure)
     assert "starts 3 chunks more" in ax.get_title("left")
-    assert "8 chunks under way:\n4 micro-batches of 2 chunks" in texts(plots.fullest_moment(two_chunks(3, 6)))
+    assert "= 8 chunks, or 4 micro-batches" in texts(plots.fullest_moment(two_chunks(3, 6)))
 
 
 def test_a_promise_lies_below_the_fastest_and_what_is_taken_above():
@@ -214,11 +230,13 @@ def test_a_promise_lies_below_the_fastest_and_what_is_taken_above():
     above, below = plots.flattered(promised, taken, 60)
     means = [float(text.split()[1]) for ax in (above, below) for text in texts(ax) if text.startswith("mean")]
     assert means == pytest.approx([promised.mean(), taken.mean()], abs=0.05) and means[0] < 60 < means[1]
-    assert "the formula promises:" in words_of(above.figure) and "the run then takes:" in words_of(above.figure)
+    words = words_of(above.figure)
+    assert "what the formula promises:" in words and "what the run then takes:" in words
 
 
 def test_the_line_joins_one_model_on_more_and_more_context_ranks():
     ax = plots.predicted_and_measured(published_runs())
     line = max(ax.lines, key=lambda one: len(one.get_xdata()))
-    assert [round(x, 2) for x in line.get_xdata()] == [1.32, 1.6, 1.61, 1.87] and len(set(line.get_ydata())) == 1
+    assert [round(x, 2) for x in line.get_xdata()] == [1.32, 1.6, 1.61, 1.87]
+    assert line.get_ydata()[2] > line.get_ydata()[1]  # the two rings do not touch
     assert "405B, context ranks 1, 2, 4, 8" in texts(ax)

@@ -89,6 +89,7 @@ from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
 from course_lib.plots.nodes import node_groups, two_levels
+from course_lib.plots.nodes_of_a_sequence import nodes_of_a_sequence
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
@@ -245,6 +246,7 @@ __all__ = [
     "mixed_step",
     "new_axes",
     "node_groups",
+    "nodes_of_a_sequence",
     "number_formats",
     "on_one_axis",
     "once_per_node",

@@ -93,7 +93,7 @@ def under_way(
 def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *, on_top: bool = False) -> Axes:
     """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see.
 
-    With `on_top`, only what comes on top of computing, which should be the same for all, with names in the bars.
+    With `on_top`, only what comes on top of computing, which should be the same for all, and the whole step beside it.
     """
     ax = new_axes(ax, 1.3 + 0.72 * len(steps))
     drawn = [{part: sum(getattr(step, field) for field in fields) for part, (_, fields) in PARTS.items()}
@@ -104,26 +104,24 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left = 0.0
         for part in used:
-            wide, name = parts[part], f"{part} " * on_top
+            wide = parts[part]
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
-            if wide > (0.015 * len(f"{name}{wide:.2f}") if on_top else 0.045) * most:
+            if wide > (0.06 if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
-                ax.text(left + wide / 2, place, f"{name}{wide:.2f}", ha="center", va="center", fontsize=SMALLEST,
+                ax.text(left + wide / 2, place, f"{wide:.2f}", ha="center", va="center", fontsize=SMALLEST,
                         color=ink)  # fmt: skip
             elif wide >= 0.005:  # too narrow for its number, which stands above it
-                ax.text(left + wide / 2, place - 0.28, f"{name}{wide:.2f}", ha="center", va="bottom",
+                ax.text(left + wide / 2, place - 0.28, f"{wide:.2f}", ha="center", va="bottom",
                         fontsize=SMALLEST)  # fmt: skip
             left += wide
-        whole = left if on_top else step.seconds
-        ax.text(left, place, f" {whole:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
-    heads = [f"{name}\nstep {step.seconds:.2f} s" if on_top else name for name, step in steps.items()]
-    ax.set_yticks(range(len(steps)), heads)
+        computing = f"{parts['computing']:.2f} + {left:.2f} = " if on_top else ""
+        ax.text(left, place, f" {computing}{step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
+    ax.set_yticks(range(len(steps)), list(steps))
     ax.tick_params(axis="y", length=0, pad=6)
-    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, 1.13 * most))
-    ax.set_xlabel(f"seconds on top of {drawn[0]['computing']:.2f} s of computing" if on_top else "seconds of a step",
+    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.3 if on_top else 1.13) * most))
+    ax.set_xlabel(f"seconds on top of the computing, {drawn[0]['computing']:.2f} s" if on_top else "seconds of a step",
                   fontsize=SMALLEST)  # fmt: skip
-    if not on_top:
-        legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
+    legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {parts[part]:.2f} s" for part in used)
                       for name, parts in zip(steps, drawn, strict=True)))  # fmt: skip
@@ -154,7 +152,7 @@ def _height(row: Published, rows: Sequence[Published]) -> float:
     """Return how high a run's dot stands: in its strip, among the others in turn, or on the line above them."""
     place, line = KINDS.index(kind_of(row)), _line(rows)
     if row in line:
-        return place - 0.34
+        return place - 0.36 + 0.2 * (row is line[2])  # the second and the third would touch
     others = [one for one in rows if kind_of(one) == kind_of(row) and one not in line]
     number = sorted(others, key=lambda one: one.error).index(row)
     return place + (number % 3 - 1) * 0.17 + (0.08 if kind_of(row) == "torchtitan, fp8" else 0)
@@ -193,7 +191,7 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
         ax.annotate(words, (took(row), _height(row, rows)), there, fontsize=SMALLEST, va="center",
                     arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": begin})  # fmt: skip
     ranks = ", ".join(f"{row.layout.cp}" for row in line)
-    ax.text(1.3, 3.33, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
+    ax.text(1.3, 3.27, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
     told.append("the line joins Llama 3 405B: " + ", ".join(f"{row.layout.cp} context ranks {took(row):.2f}"
                                                              for row in line))  # fmt: skip
     counts = [sum(kind_of(row) == kind for row in rows) for kind in KINDS]

@@ -59,9 +59,8 @@ def ring_of_keys(ranks: int = 4, ax: Axes | None = None) -> Axes:
         if step < ranks - 1:  # once round: out on the right, in on the left
             arrow(ax, (left[-1] + wide - 1, y - 0.2), (left[-1] + wide + 3.5, y - 6.1), colour=CONTEXT, line=1.6)
             arrow(ax, (left[0] - 4.5, y - 0.2), (left[0] + 1, y - 6.1), colour=CONTEXT, line=1.6)
-            if not step:
-                ax.text(left[-1] + wide + 3.7, y + 2, "to\nrank 0", ha="center", va="center", fontsize=SMALLEST)
-                ax.text(left[0] - 5, y - 3.6, f"from\nrank {ranks - 1}", ha="right", va="center", fontsize=SMALLEST)
+            ax.text(left[-1] + wide + 3.7, y + 2, "to\nrank 0", ha="center", va="center", fontsize=SMALLEST)
+            ax.text(left[0] - 5, y - 3.6, f"from\nrank {ranks - 1}", ha="right", va="center", fontsize=SMALLEST)
         told.append(f"round {step}: {'; '.join(words)}")
     ax.set_title("Keys and values go round, queries stay; grey keys lie in the future of the rank's queries",
                  fontsize=TITLE, loc="left")  # fmt: skip
@@ -166,8 +165,9 @@ def hidden_rounds(
     ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
     ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
     ax.minorticks_off()
-    ax.set_xlabel(f"tokens on a rank (with {tp} tensor ranks)", fontsize=SMALLEST)
-    ax.set_ylabel("µs of one round", fontsize=SMALLEST)
+    ax.set_xlabel(f"tokens on a context rank (times for {tp} tensor ranks; any other number crosses at the same place)",
+                  fontsize=SMALLEST)  # fmt: skip
+    ax.set_ylabel("µs of one round (logarithmic)", fontsize=SMALLEST)
     ax.set_title("Half the tokens: half the message, but only a quarter of the work", fontsize=TITLE, loc="left")
     told = (f"{count:,} tokens: message {one:.0f} µs, half a block {other:.0f} µs"
             for count, one, other in zip(tokens, message, half, strict=True))  # fmt: skip
@@ -189,7 +189,7 @@ def causal_work(ranks: int = 8) -> list[Axes]:
                 ax.add_patch(Polygon(corners, facecolor=FACES[rank % 4], hatch=_hatch(rank), edgecolor="white",
                                      linewidth=0))  # fmt: skip
             named = [sum(chunks) / 2] if chunks[1] == chunks[0] + 1 else chunks  # two neighbours have one name
-            for row in named if len(named) == 1 or rank % 2 == 0 else []:  # of single rows every second
+            for row in named:
                 ax.text(-0.3, row + 0.5, f"rank {rank}", ha="right", va="center", fontsize=SMALLEST)
             work.append(sum(row + 0.5 for row in chunks))
         mean = sum(work) / ranks

@@ -69,7 +69,7 @@ def mesh_of_ranks(layout: Layout = META, rank: int = ONE, ax: Axes | None = None
         mine = place == inner
         box(ax, x, y, 7.2, 5.6, FACES[5], str(place), weight="bold" if mine else "normal", line=2.6 if mine else 1)
     held = layout.chunks - (node in (0, layout.pp - 1))  # the embedding and the head count as a layer each
-    ax.text(78, 18.9, f"each an 8th of the node's {held} layers", ha="center", va="center", fontsize=SMALLEST)
+    ax.text(78, 18.9, f"1/{layout.tp} of each of the node's {held} layers", ha="center", va="center", fontsize=SMALLEST)
     heads = (
         (LEFT, 35.2, "pipeline group: its row", f"GPU {inner} of {layout.pp} nodes, ports of 50 GB/s", PIPELINE),
         (60, 42.4, "tensor group: its node", f"{layout.tp} GPUs, NVLink, about 370 GB/s", TENSOR),
