@@ -443,6 +443,11 @@ def test_a_bold_word_is_in_the_glossary_only_where_the_sentence_says_what_it_is(
     assert docs("reference_pages").defines(sentence, term) is is_one
 
 
+def test_between_two_sentences_in_bold_there_is_no_word(docs):
+    text = "**A pair has only one port, and so its sum took longer** **It needn't be so, where all eight ports are used**"
+    assert docs("reference_pages").TERM.findall(text) == []
+
+
 def test_every_entry_of_the_glossary_stands_alone(docs):
     openings = re.compile(r"(?:So|Then|Its|But|This|It|Others|Each|Here|These|All their)\b")
     assert [one.sentence for one in docs("reference_pages").definitions(CHAPTERS) if openings.match(one.sentence)] == []

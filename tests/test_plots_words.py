@@ -41,7 +41,7 @@ def test_an_image_is_shown_at_half_of_its_pixels_and_shrinks_only_as_long_as_its
 
 
 def test_in_jupyterlab_a_picture_is_seen_whole_beside_the_list_of_files_as_long_as_it_can_be_read():
-    assert "{ .jp-OutputArea .course-drawn { min-width: min(600px, var(--own)) " in axes().figure._repr_html_()
+    assert "{ .jp-OutputArea .course-drawn { min-width: min(550px, var(--own)) " in axes().figure._repr_html_()
 
 
 def test_in_jupyterlab_code_in_a_hint_stands_on_one_ground():

@@ -20,13 +20,13 @@ SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is dra
 TITLE = 12  # points
 
 # How JupyterLab shows a chapter, brought by a picture. In the dark theme its twin is seen, on dark paper in the same
-# colours. Beside the list of files a picture is seen whole down to 600 pixels, below which it scrolls; on a phone it
+# colours. Beside the list of files a picture is seen whole down to 550 pixels, below which it scrolls; on a phone it
 # scrolls sooner. What is in a fold stands to the right of its line. After a fold there is a gap, but none between
 # closed hints. Code in a hint has one ground, and what is drawn in letters keeps its columns. What is printed breaks
 # between words. A table without a header has no rule where that would be.
 LOOKS = """<style>
 body:not([data-jp-theme-light="false"]) .course-dark, [data-jp-theme-light="false"] .course-light { display: none; }
-@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: min(600px, var(--own)) !important; } }
+@media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: min(550px, var(--own)) !important; } }
 .jp-OutputArea-output:has(> .course-drawn) { overflow-x: auto; }
 .jp-OutputArea .jp-OutputArea-output pre { word-break: normal; overflow-wrap: break-word; }
 .jp-RenderedMarkdown.jp-RenderedHTMLCommon details:is([open], :not(:has(+ details))) { margin-bottom: 1em; }

@@ -20,7 +20,7 @@ from exercises_tests.tools.chapters import Chapter, Exercise, tags
 from exercises_tests.tools.course_map import minutes, number, question
 
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
-TERM = re.compile(r"\*\*(`?[^*\n`]{1,40}`?)\*\*")
+TERM = re.compile(r"\*\*(?! )(`?[^*\n`]{1,40}`?)\*\*")  # two sentences in bold have a blank between their stars
 # Words that chapters stress, and that name nothing.
 STRESSED = {
     "a", "active", "after", "all", "also", "average", "before", "each", "everybody", "forward", "backward",
