@@ -16,6 +16,7 @@ from course_lib.costs import nccl, protocol_changes
 from course_lib.hardware import DGX_A100, DGX_H100, H100
 from course_lib.measured import all_reduce_dgx, all_reduce_h100
 from course_lib.plots import words_of
+from course_lib.plots.canvas import INK
 from course_lib.plots.twin_trees import parents
 from course_lib.plots.ways import ROUNDS
 from course_lib.plots.winners import ring_and_trees
@@ -80,6 +81,11 @@ def test_two_rings_send_what_one_does_by_two_ports():
     assert "two rings sum a half each, at the same time: each arrow carries 0.875 S" in said
     assert {"leaves node 0:\n1.75 S\nby port 3", "leaves node 0:\n2 · 0.875 S = 1.75 S\nby ports 3 and 1"} <= set(said)
     assert "0 1 2 3 7 6 5 4; 2 3 0 1 5 4 7 6" in words_of(plots.rings_and_ports().figure)
+
+
+def test_a_cable_joins_ports_of_the_same_number():
+    said = texts(plots.rings_and_ports())
+    assert [said.count(str(port)) for port in range(4)] == [3 + 4, 3 + 2, 3 + 2, 3 + 4]  # GPUs, and ends of cables
 
 
 def test_two_rings_pass_all_gpus_and_share_no_port():
@@ -149,9 +155,11 @@ def test_what_each_suspect_would_leave_is_drawn_once_it_has_been_guessed():
     ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
     names = {"1 · detour: 5.9\nGB/s a pair", "2 · one card for all: 24 GB/s together",
              "3 · bad cable: 2.2,\nand all wait", "4 · uplink:\nhalf of the ports"}  # fmt: skip
-    assert names <= set(texts(ax)) and "17.5" not in texts(ax)
+    assert names <= set(texts(ax)) and {"5.9", "11.9", "22.4", "17.5"} <= set(texts(ax))
+    assert "8" not in texts(ax)  # only the last size
     drawn = [line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] != 100]
     assert drawn == pytest.approx([23.48, 96, 48, 24, 12, 8.8, 50])
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines} - {(INK, "-")}) == 3  # one look each
     assert "8.8 % with 8 pairs, which is 17.6 GB/s" in words_of(ax.figure)
 
 
@@ -189,10 +197,11 @@ def test_the_messages_of_a_step_stand_beside_its_computing():
     assert {"rings\n0.57 s", "two levels\n0.40 s", "the GPUs compute: 0.53 s"} <= set(texts(ax))
     assert ax.get_title("left") == "On 256 nodes rings take longer than the computing"
     assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
-    assert "from 64 nodes on two levels are faster" in words_of(ax.figure)
+    assert "from 64 nodes on two levels are faster than rings" in words_of(ax.figure)
     three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
     assert [line.get_linestyle() for line in three.lines[:3]] == ["-", "-", "--"]
-    assert len({line.get_color() for line in three.lines[:3]}) == 3 and "two levels\nwin from here" in texts(three)
+    assert len({line.get_color() for line in three.lines[:3]}) == 3
+    assert "two levels beat\nblue from here" in texts(three)
     assert "with half the tokens: 0.27 s" in texts(three)
     alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
     assert alone.get_title("left") == "The messages of a step"
@@ -228,6 +237,7 @@ def test_the_steps_on_rails_are_drawn_in_turn_on_one_axis_of_time():
     assert levels[1] / levels[0] == pytest.approx(119 / 13.3)
     assert [steps[1] for steps in (nccl.INSIDE["Ring"], nccl.BETWEEN["Ring"], nccl.BETWEEN["Tree"])] == [1.9, 4.0, 8.5]
     assert {"phase 1", "phase 2", "phase 3"} <= set(texts(plots.rails()))
+    assert "drawn: 2 nodes of 4\nGPUs; counted below:\n8 nodes of 8" in texts(plots.rails())
 
 
 def test_a_place_in_a_measured_curve_can_be_named():

@@ -140,14 +140,14 @@ def step_over_nodes(
                 clip_on=False)  # fmt: skip
         told.append(title)
     if faster:
-        told.append(f"from {faster} nodes on {list(ways)[1]} are faster")
+        told.append(f"from {faster} nodes on {list(ways)[1]} are faster than {next(iter(ways))}")
     if faster and faster != nodes[0]:
         before = nodes[nodes.index(faster) - 1]
         gaps = [first[count] - second[count] for count in (before, faster)]
         share = gaps[0] / (gaps[0] - gaps[1])  # of the way between both, where the lines cross
         x, y = before * (faster / before) ** share, first[before] + share * (first[faster] - first[before])
         ax.plot([x], [y], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5)
-        ax.annotate(f"{list(ways)[1]}\nwin from here", (x, y), (x, 0.02 * computing), ha="center", va="bottom",
+        ax.annotate(f"{list(ways)[1]} beat\nblue from here", (x, y), (x, 0.02 * computing), ha="center", va="bottom",
                     fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 7})  # fmt: skip
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))

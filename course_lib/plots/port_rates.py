@@ -17,12 +17,14 @@ def rates_below_ports(
 ) -> Axes:
     """Draw `rates[size][GPUs in each of two nodes]`, bytes per second, as per cent of what their `port`s carry.
 
-    `limits` draws what each of four suspects would leave: each pair's own way, one card for all, one bad cable at the
-    last port, and an uplink with half of the ports' rate.
+    `limits` draws only the last size, and what each of four suspects would leave: each pair's own way, one card for
+    all, one bad cable at the last port, and an uplink with half of the ports' rate.
     """
     ax = new_axes(ax, 3.7)
+    if limits:
+        rates = dict([list(rates.items())[-1]])
     told, columns, last = [], list(next(iter(rates.values()))), list(rates)[-1]
-    wide, alone = 0.8 / len(rates), rates[last][columns[0]]
+    wide, alone = (0.5 if limits else 0.8) / len(rates), rates[last][columns[0]]
     sizes = [size.split()[0] for size in rates]
     for place, gpus in enumerate(columns):
         most = gpus * port
@@ -31,7 +33,10 @@ def rates_below_ports(
         for step, row in enumerate(rates.values()):
             x, share = place + wide * (step - (len(rates) - 1) / 2), 100 * row[gpus] / most
             ax.bar([x], [share], width=0.9 * wide, color=BLUE)
-            if not limits:  # whose lines would cross the numbers
+            if limits:  # inside the bar, where no line crosses it
+                ax.text(x, share / 2, f"{row[gpus] / 1e9:.1f}", ha="center", va="center", fontsize=SMALLEST,
+                        weight="bold", color="white")  # fmt: skip
+            else:
                 ax.text(x, share + 1, f"{row[gpus] / 1e9:.1f}", ha="center", va="bottom", fontsize=SMALLEST)
             ax.text(x, -2, sizes[step], ha="center", va="top", fontsize=SMALLEST)
         each = ", ".join(f"{row[gpus] / 1e9:.1f} GB/s with {size}" for size, row in rates.items())
@@ -64,15 +69,14 @@ def _suspects(ax: Axes, columns: list[int], alone: float, port: float) -> list[s
     ax.plot([-0.46, end - 0.06], [own, own], color=INK, linewidth=2, zorder=3)
     for place, share in enumerate(shared):
         ax.plot([place - 0.46, place + 0.46], [share, share], color=LIMIT, linewidth=2, linestyle="--", zorder=3)
-    for share in (slow, uplink):
-        line = "-" if share == slow else ":"
+    for share, line in ((slow, "-."), (uplink, ":")):
         ax.plot([end - 0.98, end - 0.06], [share, share], color=INK, linewidth=2, linestyle=line, zorder=3)
-    names = ((uplink, "4 · uplink:\nhalf of the ports"), (own + 9, f"1 · detour: {alone / 1e9:.1f}\nGB/s a pair"),
-             (slow + 1, f"3 · bad cable: {SLOW_PORT / 1e9:g},\nand all wait"))  # fmt: skip
+    names = ((uplink, "4 · uplink:\nhalf of the ports"), (own, f"1 · detour: {alone / 1e9:.1f}\nGB/s a pair"),
+             (slow, f"3 · bad cable: {SLOW_PORT / 1e9:g},\nand all wait"))  # fmt: skip
     for y, words in names:
         ax.text(end, y, words, fontsize=SMALLEST, weight="bold", va="center")
-    ax.text(0.52, 84, f"2 · one card for all: {HEALTHY * port / 1e9:g} GB/s together", fontsize=SMALLEST, weight="bold",
-            color=LIMIT, va="center")  # fmt: skip
+    ax.text(0.54, shared[1] + 5, f"2 · one card for all: {HEALTHY * port / 1e9:g} GB/s together", fontsize=SMALLEST,
+            weight="bold", color=LIMIT, va="center")  # fmt: skip
     return [f"1, a detour: {own:.1f} % with any number of pairs",
             "2, one card for all: " + ", ".join(f"{share:.0f} %" for share in shared),
             f"3, a bad cable at the last port, {SLOW_PORT / 1e9:g} GB/s: {slow:.1f} % with {most} pairs, which is "

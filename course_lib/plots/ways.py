@@ -128,10 +128,11 @@ def rings_and_ports(ax: Axes | None = None) -> Axes:
                 fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)  # fmt: skip
         told.append(f"{name}: every arrow carries {each:g} S, so {sums} leaves node 0 by port {ports}")
     orders = "; ".join(" ".join(str(one) for one in _round(order)) for order in ROUNDS)
-    for x, colour, words in ((8.0, NODES[0], "node 0"), (25.5, NODES[1], "node 1")):
+    for x, colour, words in ((2.0, NODES[0], "node 0"), (7.0, NODES[1], "node 1")):
         ax.add_patch(Rectangle((x - 1.6, 0.1), 1.2, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
         ax.text(x, 0.6, words, fontsize=SMALLEST, va="center")
-    ax.text(34.4, 0.6, "out, in: ports of node 0", fontsize=SMALLEST, va="center", color=LIMIT, ha="center")
+    ax.text(11.4, 0.6, "grey: ports. Node 1 runs backwards, so that equal ports are joined", fontsize=SMALLEST,
+            va="center")  # fmt: skip
     say(ax, "\n".join([f"the rings pass the GPUs {orders}, and go back to their first", *told]))
     return ax
 
@@ -148,15 +149,14 @@ def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
         if place == 7:
             break
         leaves = place == 3
-        arrow(ax, (x + 2.3, y + 0.85), (xs[place + 1] - 0.1, y + 0.85), colour=LIMIT if leaves else COLLECTIVE,
-              line=3.4 if leaves else 1.8)  # fmt: skip
-        if leaves:
-            ax.text((x + 2.2 + xs[place + 1]) / 2, y + 1.5, f"out: {gpu}", fontsize=SMALLEST, ha="center",
-                    color=LIMIT)  # fmt: skip
+        ports = 1.05 * leaves  # room for one at each end of the arrow
+        arrow(ax, (x + 2.3 + ports, y + 0.85), (xs[place + 1] - 0.1 - ports, y + 0.85),
+              colour=LIMIT if leaves else COLLECTIVE, line=3.4 if leaves else 1.8)  # fmt: skip
     low, first, last = y - 0.55, xs[0] + 1.1, xs[7] + 1.1
-    ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8)
-    ax.text((xs[3] + 2.2 + xs[4]) / 2, low + 0.1, f"in: {order[0]}", fontsize=SMALLEST, ha="center", va="bottom",
-            color=LIMIT)  # fmt: skip
+    ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8, zorder=0.8)
+    for middle, port in ((y + 0.85, order[3]), (low, order[0])):  # the same number at both ends of a cable
+        for left in (xs[3] + 2.3, xs[4] - 1.1):
+            box(ax, left, middle - 0.5, 1.0, 1.0, SWITCH, f"{port}")
     arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
 
 
@@ -190,7 +190,9 @@ def rails(ax: Axes | None = None) -> Axes:
             weight="bold")  # fmt: skip
     ax.text(33.9, 14.75, "phase 2: across,\neach by its port", fontsize=SMALLEST, va="center", color=LIMIT,
             weight="bold")  # fmt: skip
-    ax.text(0.3, 7.1, "the steps of a sum on 8 nodes of 8, one after another: latencies of LL128 by NCCL's table",
+    ax.text(33.9, lower + 0.1, "drawn: 2 nodes of 4\nGPUs; counted below:\n8 nodes of 8", fontsize=SMALLEST,
+            va="center")  # fmt: skip
+    ax.text(0.3, 7.1, "one step after another on 8 nodes of 8, by NCCL's table (LL128); starts and bytes come on top",
             fontsize=SMALLEST, weight="bold", va="center")  # fmt: skip
     told, unit = [], 18.0 / sum(count * micro for count, micro, _ in RING_STEPS)
     for row, (name, turns) in enumerate(TURNS):
