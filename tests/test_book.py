@@ -444,7 +444,7 @@ def test_a_bold_word_is_in_the_glossary_only_where_the_sentence_says_what_it_is(
 
 
 def test_between_two_sentences_in_bold_there_is_no_word(docs):
-    text = "**A pair has only one port, and so its sum took longer** **It needn't be so, where all eight ports are used**"
+    text = "**A pair has only one port, and so it took far longer** **It needn't be so, where all eight are used**"
     assert docs("reference_pages").TERM.findall(text) == []
 
 
