@@ -32,6 +32,11 @@ def checked(run) -> str:
     return run("check_even_to_odd(even_to_odd)", "check_even_to_odd")
 
 
+def test_an_answer_that_is_a_number_is_told_so(run):
+    run("even_to_odd = 3", "even_to_odd")
+    assert "even_to_odd is 3, not a function" in checked(run)
+
+
 def test_a_syntax_error_is_said_of_the_cell_that_has_it(run):
     written(run, ANSWER)
     number = written(run, ANSWER.replace("):", ")"))

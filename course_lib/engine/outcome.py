@@ -124,6 +124,8 @@ def failed(error: BaseException, rank: int | None) -> Failed:
         frames.append((error.filename, error.lineno or 0, ""))
     other = getattr(error, "other", None)
     said = str(error).strip() + _meant(error)
+    if said.startswith("Default process group has not been initialized"):  # and advises to make one
+        said = "torch.distributed knows no ranks here: call dist, the argument of your function"
     return Failed(type(error).__name__, said, frames, rank, time.monotonic(), _behind(error), other)
 
 
