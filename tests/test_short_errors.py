@@ -54,7 +54,7 @@ SHORT = {
     "run(total, ranks=2, on=Cluster()).valus": ["Results has no 'valus': it has bytes_charged, bytes_received, "],
     "run(lambda dist: dist.sent(mine, 0), ranks=2)": ["has no attribute 'sent'; did you mean send?"],
     "run(lambda dist: dist.sent(mine, 0), ranks=2, on=Cluster())": ["has no sent; did you mean send?"],
-    "run(lambda dist: torch.distributed.barrier(), ranks=2, on=Cluster())": ["call dist, the argument of your function"],
+    "run(lambda dist: torch.distributed.barrier(), ranks=2, on=Cluster())": ["call dist, the argument of your func"],
     "run(lambda dist: mine.clne(), ranks=1)": ["'Tensor' object has no attribute 'clne'; did you mean clone?"],
     "explore(lambda a: None, a=(3, 1))": ["ValueError: a=(3, 1) holds no value"],
 }  # fmt: skip
