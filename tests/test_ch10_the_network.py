@@ -138,7 +138,7 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     assert sixteen[2**25] < sixteen[2**24] and shown("twice the bytes took *less* time")
     tables = [costs.nccl_seconds(DGX_A100, 2, 8, 2**power) for power in (23, 24, 25)]
     assert [min(table, key=table.get) for table in tables] == [("Tree", "LL128"), ("Ring", "LL128"), ("Ring", "LL128")]
-    assert shown("changes from a tree to a ring below 16 MiB, so the drop above stays unexplained")
+    assert shown("the change from a tree to a ring comes at a smaller size")
 
 
 def test_four_pairs_take_less_time_and_only_two_suspects_together_fit_the_rates():
@@ -236,7 +236,7 @@ def test_on_many_nodes_two_levels_hide_where_rings_do_not():
         assert levels(nodes) == pytest.approx(32 * (3 * inside + by_table), rel=0.01)
     assert levels(32) > rings(32) and levels(64) < rings(64)
     assert {round(best(nodes), 2) for nodes in (8, 16, 32, 64, 128, 256)} == {0.12}
-    assert shown("both levels at once they take 0.12 s on any number of nodes")
+    assert shown("both levels at work at once, they take 0.12 s on 8 nodes and on 256")
     units = [1e3 * 96 / unit * min(costs.nccl_seconds(DGX_H100, 256, 8, unit * layer, "all_gather").values())
              for unit in (1, 2, 4, 8)]  # fmt: skip
     assert [round(one) for one in units] == [567, 354, 248, 194] and shown("ms | 567 | 354 | 248 | 194 |")
@@ -265,7 +265,7 @@ def test_on_many_nodes_two_levels_hide_where_rings_do_not():
     assert shown("That is most of a pass's 5.9 ms")
     assert round(1e3 * layer / 341e9, 1) == 1.5 and 1e3 * layer / 341e9 == pytest.approx(1.5, rel=0.02)  # as drawn
     assert 8 * port.bandwidth == 400e9 and round(H100.link.protocol("LL128").bandwidth / 1e9) == 341
-    assert shown("carry 400 GB/s, of which NCCL's LL128 gets 341")
+    assert shown("The ports carry 400 GB/s, but the rings pass NVLink, too, and there NCCL's LL128 gets 341")
     assert round(96 * 1.5e-3, 2) == round(96 * layer / 341e9, 2) == 0.14 and shown("96 · 1.5 ms = 0.14 s")
     assert round(16 * parameter_count(model) / 8 / 1e9) == 16
     assert shown("16 GB of weights, gradients and AdamW's numbers on each of its eight GPUs")
