@@ -167,7 +167,7 @@ def test_what_the_formula_leaves_out():
     assert [grey[tp].dot.shape.name for tp in (8, 4)] == ["Llama-3-70B", "Llama-3-8B"]
     assert all(pair.ring.shape is LLAMA and pair.ring.sequence == 8192 and pair.ring.recipe.overlap_tp
                for pair in grey.values())  # fmt: skip
-    assert shown("They were 17 % and 8 % later, but than a 70B and an 8B model")
+    assert shown("They were 17 % and 8 % later, but later than a 70B and an 8B model")
     h100, b200 = (grey[tp].ring for tp in (8, 4))
     assert all((run.recipe.dtype, run.recipe.gradient_bytes, run.layout.pp, run.layout.cp) == ("fp8", 2, 8, 2)
                for run in (h100, b200))  # fmt: skip
