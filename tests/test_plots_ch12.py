@@ -17,7 +17,7 @@ from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
 from course_lib.planning import Layout, plan, published_runs, step_seconds
 from course_lib.plots import words_of
-from course_lib.plots.late_runs import rows_of
+from course_lib.plots.late_runs import pairs_of, rows_of
 from course_lib.plots.layouts import KINDS, kind_of, took
 from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR
 
@@ -173,28 +173,27 @@ def test_every_run_with_context_ranks_stands_beside_those_of_its_source():
         assert len({run.source for run in without + with_them}) == 1 and all(run.layout.cp == 1 for run in without)
     ax = plots.late_runs(runs)
     said = texts(ax)
-    assert len(said) == 7
-    assert {"405B, bf16, 128k tokens, CP 16: 1.02", "8B, fp8, 8k tokens, CP 2: 1.18"} <= set(said)
-    near = {text.get_text() for text in ax.texts if text.get_weight() == "bold"}
-    assert near == {f"nearest to {name}: 405B, fp8, 8k tokens, CP 2: {late}"
-                    for name, late in (("8 x 2", "1.14"), ("4 x 4", "1.09"))}
-    assert "8B and 405B, fp8, 64k to 256k tokens, CP 2 to 8: 1.31 to 1.88" in said  # six rings on one line
-    assert "the strip: late by up to 3 %, as much as the leads" in said
-    assert "NeMo, H100, fp8: without context ranks 0.96, 1.08" in words_of(ax.figure)
-    grey = [run for without, _ in rows.values() for run in without if run.calibrates]
-    assert {run.node.gpu.name.split()[0] for run in grey} == {"H100", "B200"}
-    drawn = sum(len(dots.get_offsets()) for dots in ax.collections)
-    assert drawn == 11 + sum(len(without) for without, _ in rows.values())
+    pairs = pairs_of(runs)
+    assert len(said) == 12 and len(pairs) == 11
+    assert {"1.12 / 1.11 = 1.01, beside 70B 4k", "1.14 / 0.97 = 1.17, beside 70B 8k"} <= set(said)
+    assert "the strip: later by up to 3 %, as much as the leads" in said
+    assert "Meta, 405B 128k, CP 16 (H100, bf16), beside 405B 8k without context ranks: 1.02" in words_of(ax.figure)
+    assert ax.get_title("left") == "9 of 11 runs with context ranks were later by more than the leads"
+    assert all(pair.ring.layout.cp > 1 == pair.dot.layout.cp and pair.ring.node == pair.dot.node for pair in pairs)
+    assert sum(len(dots.get_offsets()) for dots in ax.collections) == 11
 
 
 def test_slices_are_half_as_wide_and_so_is_the_waiting():
     ax = plots.slices()
     wide = [[bar.get_width() for bar in bars] for bars in ax.containers]
-    assert [len(bars) for bars in wide] == [16, 1, 32, 1] and sum(wide[0]) == pytest.approx(sum(wide[2]))
-    assert wide[1][0] == pytest.approx(2 * wide[3][0]) and wide[1][0] == pytest.approx(BIG.bubble, abs=0.005)
-    busy = BIG.products + BIG.attention + BIG.memory + BIG.tensor
-    assert sum(wide[0]) == pytest.approx(busy, abs=0.005)
-    assert {" waits 0.69 s", " waits 0.34 s"} <= set(texts(ax))
+    thick, thin = wide[:8], wide[8:]  # for each rank its waiting, then its slices
+    assert [len(bars) for bars in thick + thin] == 4 * [2, 4] + 4 * [2, 8]
+    assert all(sum(bars) == pytest.approx(1) for bars in thick[1::2] + thin[1::2])
+    assert all(sum(bars) == pytest.approx(3 / 4) for bars in thick[::2])
+    assert all(sum(bars) == pytest.approx(3 / 8) for bars in thin[::2])
+    words = "16 slices of 0.367 s, so a rank waits 0.69 s", "32 slices of 0.183 s, so a rank waits 0.34 s"
+    assert all(any(one in said for said in texts(ax)) and one in words_of(ax.figure) for one in words)
+    assert BIG.bubble == pytest.approx(0.69, abs=0.005)
 
 
 def test_a_node_of_8_holds_two_groups_of_4_tensor_ranks_and_keys_go_round_two_nodes():
@@ -202,7 +201,7 @@ def test_a_node_of_8_holds_two_groups_of_4_tensor_ranks_and_keys_go_round_two_no
     said, words = texts(ax), words_of(ax.figure)
     assert {"node 0", "node 1", *(f"context {rank}" for rank in range(4)), *map(str, range(16))} <= set(said)
     assert "node 2" not in said and "GPUs 12 to 15, in node 1, are context rank 3" in words
-    assert "a node holds 2 groups of 4 tensor ranks" in ax.get_title("left")
+    assert "each of 16 pipeline ranks takes 2 nodes, with 2 tensor groups in each" in ax.get_title("left")
 
 
 def test_a_short_piece_does_not_hide_its_message():

@@ -1,20 +1,40 @@
-"""How much longer than predicted published runs took: those with context ranks beside those without, by source."""
+"""How much later published runs with context ranks were than their sources' nearest runs without them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from course_lib.planning import Published
-from course_lib.plots.canvas import BLUE, GREY, INK, SKY, SMALLEST, TITLE, legend_below, new_axes, say
+from course_lib.planning.room import parameters
+from course_lib.plots.canvas import GREY, INK, SKY, SMALLEST, TITLE, legend_below, new_axes, say
 from course_lib.plots.layouts import took
-from course_lib.plots.mesh import CONTEXT, LLAMA
+from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
-TOGETHER = 4  # so many rings of one source stand on one line, under one name
 Row = tuple[str, str, str]  # software, GPU, and the number format of the layers' products
+
+
+class Pair(NamedTuple):
+    """A run with context ranks, and the nearest one without of the same source, GPU and number format."""
+
+    row: Row
+    ring: Published
+    dot: Published
+
+    @property
+    def late(self) -> float:
+        """Return how many times as late the run with context ranks was as the one without."""
+        return took(self.ring) / took(self.dot)
+
+    @property
+    def near(self) -> bool:
+        """Whether both models have about the same size."""
+        return _apart(self.ring, self.dot) < math.log(1.5)
 
 
 def rows_of(runs: Sequence[Published]) -> dict[Row, tuple[list[Published], list[Published]]]:
@@ -28,68 +48,60 @@ def rows_of(runs: Sequence[Published]) -> dict[Row, tuple[list[Published], list[
     return {row: both for row, both in found.items() if both[1]}
 
 
+def _apart(one: Published, other: Published) -> float:
+    sizes = [sum(parameters(run.shape, 1, 1, 1, 1)) for run in (one, other)]
+    return abs(math.log(sizes[0] / sizes[1]))
+
+
+def pairs_of(runs: Sequence[Published]) -> list[Pair]:
+    """Return each run with context ranks beside its source's nearest: first in size, then in tokens, then in GPUs."""
+    found = []
+    for row, (without, with_them) in rows_of(runs).items():
+        for ring in with_them:
+            dot = min(without, key=lambda one: (round(_apart(ring, one), 1),  # noqa: B023
+                                                abs(math.log(one.sequence / ring.sequence)),  # noqa: B023
+                                                abs(math.log(one.layout.ranks / ring.layout.ranks))))  # noqa: B023  # fmt: skip
+            found.append(Pair(row, ring, dot))
+    return found
+
+
 def _named(run: Published) -> str:
-    size = run.shape.name.removeprefix("Llama-3-")
-    return f"{size}, {run.recipe.dtype}, {run.sequence // 1024}k tokens, CP {run.layout.cp}"
-
-
-def _names(runs: Sequence[Published]) -> str:
-    """Return one name for many runs: their models, and from where to where tokens and context ranks go."""
-    models = " and ".join(sorted({run.shape.name.removeprefix("Llama-3-") for run in runs}, reverse=True))
-    tokens, ranks = (sorted({*found}) for found in zip(*((run.sequence // 1024, run.layout.cp) for run in runs),
-                                                       strict=True))  # fmt: skip
-    told = f"{tokens[0]}k to {tokens[-1]}k tokens, CP {ranks[0]} to {ranks[-1]}"
-    return f"{models}, {runs[0].recipe.dtype}, {told}"
+    return f"{run.shape.name.split('-')[-1]} {run.sequence // 1024}k"
 
 
 def late_runs(runs: Sequence[Published], lead: float = 0.03, ax: Axes | None = None) -> Axes:
-    """Draw every run of the sources that have some with context ranks, a row for each source, and name those.
+    """Draw for each run with context ranks how late it was beside its source's nearest run without them.
 
-    Llama 3 405B with sequences of 8k tokens, which is nearest to the chapter's layouts, stands in bold letters. A strip
-    shows by how much a run may be late before a `lead` is gone.
+    A strip shows by how much a run may be later before a `lead` is gone.
     """
-    rows = rows_of(runs)
-    order = sorted(rows, key=lambda row: ([*SOFTWARE.values()].index(row[0]), -len(rows[row][1])))
-    heights, edge = [], 0.0
-    for row in order:  # a line of letters for each name
-        heights.append(edge)
-        edge += 0.58 + 0.42 * (len(rows[row][1]) if len(rows[row][1]) < TOGETHER else 2)
-    ax = new_axes(ax, 1.2 + 0.52 * edge)
+    pairs = sorted(pairs_of(runs), key=lambda pair: (not pair.near, pair.late))
+    ax = new_axes(ax, 1.5 + 0.3 * len(pairs))
     ax.axvspan(1, 1 + lead, color=SKY, alpha=0.35, linewidth=0)
     ax.axvline(1, color=INK, linewidth=0.9, zorder=1)
-    ax.text(1.045, -0.32, f"the strip: late by up to {100 * lead:.0f} %, as much as the leads", va="center",
+    ax.text(1 + lead + 0.01, -0.95, f"the strip: later by up to {100 * lead:.0f} %, as much as the leads", va="center",
             fontsize=SMALLEST)  # fmt: skip
-    told = []
-    for row, top in zip(order, heights, strict=True):
-        without, with_them = ([*sorted(found, key=took)] for found in rows[row])
-        ax.axhline(top, color=INK, linewidth=0.4, alpha=0.3, zorder=1)
-        ax.scatter([took(run) for run in without], [top] * len(without), s=60, edgecolor="white", linewidths=0.8,
-                   facecolor=[GREY if run.calibrates else BLUE for run in without], zorder=3)  # fmt: skip
-        many = len(with_them) >= TOGETHER  # on one line, with one name
-        for place, run in enumerate(with_them):
-            x, y = took(run), top + 0.42 * (1 if many else place + 1)
-            ax.scatter([x], [y], s=60, facecolor="white", edgecolor=CONTEXT, linewidths=1.8, zorder=3)
-            if not many:
-                near = run.shape is LLAMA and run.sequence == 8192
-                like = f"nearest to {run.layout.tp} x {8 // run.layout.tp * 2}: " if near else ""
-                ax.text(x + 0.018, y, f"{like}{_named(run)}: {x:.2f}", va="center", fontsize=SMALLEST,
-                        weight="bold" if near else "normal")  # fmt: skip
-        if many:
-            ends = f"{took(with_them[0]):.2f} to {took(with_them[-1]):.2f}"
-            ax.text(took(with_them[-1]), top + 0.84, f"{_names(with_them)}: {ends}", ha="right", va="center",
-                    fontsize=SMALLEST)  # fmt: skip
-        none, some = (", ".join(f"{took(run):.2f}" for run in found) for found in (without, with_them))
-        names = ", ".join(f"{_named(run)}: {took(run):.2f}" for run in with_them)
-        told.append(f"{row[0]}, {row[1]}, {row[2]}: without context ranks {none}; with them {names or some}")
-    ax.set_yticks(heights, [f"{software}\n{gpu}, {dtype}" for software, gpu, dtype in order], fontsize=SMALLEST)
+    told, names = [], []
+    for y, pair in enumerate(pairs):
+        ring, dot, colour = took(pair.ring), took(pair.dot), CONTEXT if pair.near else GREY
+        ax.plot([1, pair.late], [y, y], color=colour, linewidth=1.6, zorder=2)
+        ax.scatter([pair.late], [y], s=60, facecolor="white", edgecolor=colour, linewidths=1.8, zorder=3)
+        words = f"{ring:.2f} / {dot:.2f} = {pair.late:.2f}"
+        ax.text(max(1, pair.late) + 0.018, y, f"{words}, beside {_named(pair.dot)}", va="center", fontsize=SMALLEST)
+        software, gpu, dtype = pair.row
+        at = f", {gpu}" if gpu != "H100" else ""
+        names.append(f"{software}{at}, {_named(pair.ring)}, CP {pair.ring.layout.cp}")
+        told.append(f"{names[-1]} ({gpu}, {dtype}), beside {_named(pair.dot)} without context ranks: {words}")
+    ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0, pad=6)
     ax.spines["left"].set_visible(False)
-    ax.set(ylim=(edge - 0.2, -0.6), xlim=(0.9, 1.95))
-    ax.set_xlabel("measured / predicted (a run at 1.1 took 10 % longer than predicted)", fontsize=SMALLEST)
-    marks = ((BLUE, "white", "without context ranks"), (GREY, "white", "used to set a number"),
-             ("white", CONTEXT, "with context ranks (CP)"))  # fmt: skip
-    legend_below(ax, [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=line,
-                             markeredgewidth=1.6, label=name) for face, line, name in marks], 3)  # fmt: skip
-    ax.set_title("Every run with context ranks took longer than predicted", fontsize=TITLE, loc="left", x=-0.19)
+    ax.set(ylim=(len(pairs) - 0.4, -1.4), xlim=(0.94, 1.82))
+    ax.set_xlabel("how late it was / how late the run beside it was (both: measured / predicted)", fontsize=SMALLEST)
+    marks = (CONTEXT, "beside a model of its size"), (GREY, "beside a smaller model only")
+    rings = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor="white", markeredgecolor=colour,
+                    markeredgewidth=1.6, label=name) for colour, name in marks]  # fmt: skip
+    legend_below(ax, rings, 2)
+    gone = sum(pair.late > 1 + lead for pair in pairs)
+    ax.set_title(f"{gone} of {len(pairs)} runs with context ranks were later by more than the leads", fontsize=TITLE,
+                 loc="left", x=-0.3)  # fmt: skip
     say(ax, "\n".join(told))
     return ax

@@ -40,7 +40,7 @@ def nodes_of_a_sequence(tp: int = 4, cp: int = 4, per_node: int = 8, ax: Axes | 
     for x, colour, words in ((20, TENSOR, "tensor group: NVLink"), (59, CONTEXT, "the way of the keys")):
         ax.plot([x - 3.2, x - 0.8], [28.8] * 2, color=colour, linewidth=3.5)
         ax.text(x, 28.8, words, va="center", fontsize=SMALLEST)
-    title = f"{tp} x {cp}: a node holds {rows} groups of {tp} tensor ranks, and a sequence takes {nodes} nodes"
+    title = f"tp{tp}-cp{cp}: each of 16 pipeline ranks takes {nodes} nodes, with {rows} tensor groups in each"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "; ".join(told) + f". The {tp} GPUs of a row are a tensor group and use NVLink. Keys go round from row to "
         "row: inside a node by NVLink, from node to node by ports")  # fmt: skip

@@ -34,7 +34,7 @@ CHECKED = "What the check says of a right answer"
 CODE = "The code"
 LONG, LONGEST = 8, 15  # lines of code that a reader scrolls past: of a cell, and of one that defines something
 SHOWS = {"print", "compare", "explore", "display", "progress"}  # with what course_lib.plots has, calls that only show
-BET = re.compile(r"^\w+ = None  # your choice: .*\n+", re.MULTILINE)
+BET = re.compile(r"^\w+ = None  # your choice: .*(?:\n+|\Z)", re.MULTILINE)
 ABOVE = re.compile(r"\bnext cell\b|\bcell below\b")
 OF_A_PICTURE = re.compile(r"\b[Tt]he (?:lower |upper |right )?picture\b|\b[Dd]otted\b|\b[Hh]atched\b")
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
@@ -132,6 +132,8 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
         elif bet := BET.search(cell.source):
             made.ask(cell, [bet[0].strip()])
             cell["source"] = BET.sub("", cell.source)
+            if not cell.source:
+                continue
         if names := asked.get(cell["id"]):
             if "**Predict" in said and ABOVE.search(said.rpartition("**Predict")[2]):  # the question is about this code
                 made.cells.append(before(cell, names))
