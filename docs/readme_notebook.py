@@ -75,6 +75,8 @@ def main() -> None:
                                   env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             while not (found := [path for path in runtime.glob("jpserver-*.json") if path.stat().st_size]):
+                if server.poll() is not None:
+                    raise SystemExit(f"JupyterLab ended with exit code {server.returncode} before it answered")
                 time.sleep(0.2)
             address = json.loads(found[0].read_text())["url"]
             with sync_playwright() as playwright:

@@ -201,7 +201,7 @@ def test_the_messages_of_a_step_stand_beside_its_computing():
     three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
     assert [line.get_linestyle() for line in three.lines[:3]] == ["-", "-", "--"]
     assert len({line.get_color() for line in three.lines[:3]}) == 3
-    assert "two levels beat\nblue from here" in texts(three)
+    assert "from here on two levels\nbeat rings" in texts(three)
     assert "with half the tokens: 0.27 s" in texts(three)
     alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
     assert alone.get_title("left") == "The messages of a step"

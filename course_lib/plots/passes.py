@@ -147,8 +147,9 @@ def step_over_nodes(
         share = gaps[0] / (gaps[0] - gaps[1])  # of the way between both, where the lines cross
         x, y = before * (faster / before) ** share, first[before] + share * (first[faster] - first[before])
         ax.plot([x], [y], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5)
-        ax.annotate(f"{list(ways)[1]} beat\nblue from here", (x, y), (x, 0.02 * computing), ha="center", va="bottom",
-                    fontsize=SMALLEST, arrowprops={"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 7})  # fmt: skip
+        ax.annotate(f"from here on {list(ways)[1]}\nbeat {list(ways)[0]}", (x, y), (x, 0.02 * computing),
+                    ha="center", va="bottom", fontsize=SMALLEST,
+                    arrowprops={"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 7})  # fmt: skip
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
