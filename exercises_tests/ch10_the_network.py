@@ -173,18 +173,18 @@ def check_fit_alpha_beta(answer: Any, part: Any) -> str:
 NCCL_RING = {"LL": (6.6e-6, 0.6e-6, 141e9), "LL128": (14e-6, 1.9e-6, 341e9), "Simple": (8.4e-6, 3.4e-6, 371e9)}
 POST = {"telegram": (2e-4, 2e-4, 3e3), "letter": (0.1, 0.1, 1.5e5), "parcel": (0.4, 0.4, 4.5e8), "never": (1, 1, 1e8)}
 RINGS = (  # what a ring of P may be taken for: a code, the steps, the bytes in a row as a share, and what is missed
-    ("for-eight", lambda ranks: (14, 1.75), "on eight ranks it would be. Here a ring has {steps} steps, and each "
+    ("for-eight", lambda ranks: (14, 1.75), "on eight ranks it would be. Here a ring has {steps} hops, and each "
      "sends bytes / {ranks}"),
     ("one-lap", lambda ranks: (ranks - 1, (ranks - 1) / ranks), "in one lap it would be. An all-reduce goes round the "
-     "ring twice, so there are {steps} steps"),
-    ("p-steps", lambda ranks: (2 * ranks, 2), "it would be with P steps in a lap. A ring of P has P - 1, so there are "
+     "ring twice, so there are {steps} hops"),
+    ("p-steps", lambda ranks: (2 * ranks, 2), "it would be with P hops in a lap. A ring of P has P - 1, so there are "
      "{steps} in all"),
-    ("whole-tensor", lambda ranks: (2 * (ranks - 1), 2 * (ranks - 1)), "it would be if each step sent the whole "
-     "tensor. A step sends bytes / {ranks}"),
+    ("whole-tensor", lambda ranks: (2 * (ranks - 1), 2 * (ranks - 1)), "it would be if each hop sent the whole "
+     "tensor. A hop sends bytes / {ranks}"),
     ("bytes-once", lambda ranks: (2 * (ranks - 1), 1), "it would be if a link carried the tensor once. Each of {steps} "
-     "steps sends bytes / {ranks}"),
+     "hops sends bytes / {ranks}"),
     ("no-steps", lambda ranks: (0, 2 * (ranks - 1) / ranks), "it would be if only the start cost time. Each of {steps} "
-     "steps costs its seconds"),
+     "hops costs its seconds"),
 )  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def _chosen(answer: Any, size: float, ranks: int, protocols: dict, label: str = 
         return
     widest = max(protocols, key=lambda one: protocols[one][2])
     quickest = min(protocols, key=lambda one: protocols[one][0])
-    why = ". It has the most bandwidth, but its start and its steps cost more than that saves" if got == widest else ""
+    why = ". It has the most bandwidth, but its start and its hops cost more than that saves" if got == widest else ""
     why = ". It starts first, but its bytes take longer" if got == quickest else why
     code = "by-bandwidth" if got == widest else "by-latency" if got == quickest else "value"
     for known, counted, words in RINGS:
@@ -344,8 +344,8 @@ def _link(latency: float, bandwidth: float) -> Link:
 NDR, NVLINK = _link(14e-6, 50e9), _link(3.4e-6, 450e9)
 FREE = (0.0, math.inf)
 PROBES = (
-    ("latency of `fast`", "steps inside a node", (1.0, math.inf), FREE),
-    ("latency of `slow`", "steps from node to node", FREE, (1.0, math.inf)),
+    ("latency of `fast`", "hops inside a node", (1.0, math.inf), FREE),
+    ("latency of `slow`", "hops from node to node", FREE, (1.0, math.inf)),
     ("bytes over `fast`", "bytes in a row inside a node", (0.0, 1.0), FREE),
     ("bytes over `slow`", "bytes in a row through one port", FREE, (0.0, 1.0)),
 )
@@ -382,14 +382,14 @@ def _why(got: float, nodes: int, per_node: int, size: int, fast: tuple, slow: tu
         return "nothing-to-send", f": {'one GPU in each node sends' if inside else 'one node sends'} nothing there"
     known = [
         ("one-way", (ranks - 1) * each, "twice: a reduce-scatter before and an all-gather after"),
-        ("p-steps", 2 * ranks * each, "a ring of P has P - 1 steps each way, not P"),
+        ("p-steps", 2 * ranks * each, "a ring of P has P - 1 hops each way, not P"),
         ("flat", 2 * (nodes * per_node - 1) * (size / nodes / per_node if counts_bytes else 1), "that is one ring "
          "through all ranks; here a ring goes through the ranks of a node, and one through a place in all nodes"),
         ("left-out", 0.0, "this level is left out"),
     ]  # fmt: skip
     if counts_bytes:
         whole = 2 * (ranks - 1) * size / (1 if inside else nodes)
-        known += [("whole-tensor", 2 * (ranks - 1) * size, "a step carries a piece, not the whole tensor")]
+        known += [("whole-tensor", 2 * (ranks - 1) * size, "a hop carries a piece, not the whole tensor")]
         if not inside:
             known.insert(0, ("one-port", whole, "each rank brings the piece that the reduce-scatter left it, "
                              "S / per_node, and each rail has a port of its own"))  # fmt: skip
