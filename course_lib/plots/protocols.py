@@ -35,9 +35,9 @@ PALE = {"facecolor": ORANGE, "alpha": 0.35, "edgecolor": "none", "pad": 1.5}  # 
 COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
 FLAGS = {"LL": 4 / 4, "LL128": 8 / 120, "Simple": 0.0}  # for each byte of data; Simple's one flag can't be seen
 REST = "#B9D3E8"  # what else makes a protocol's bytes slow, as a cap in NCCL's source
-STEPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
+HOPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
 DATA = 120  # bytes, as many as a line of LL128 carries
-FULL = 0.74  # of the picture's width, for the longest step of a panel
+FULL = 0.74  # of the picture's width, for the longest hop of a panel
 
 
 def flags_beside_data(ax: Axes | None = None) -> Axes:
@@ -94,18 +94,18 @@ def _may_read(ax: Axes, x: float, y: float) -> None:
 
 
 def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
-    """Draw one step of a ring by each protocol for a small and a large tensor: latency, data and flags, to scale."""
+    """Draw one hop of a ring by each protocol for a small and a large tensor: latency, data and flags, to scale."""
     ax = new_axes(ax, 3.9)
     told, y = [], 0.0
-    for words, size in STEPS_OF.items():
+    for words, size in HOPS_OF.items():
         piece, unit = size / ranks, 2**20 if size >= 2**20 else 2**10
-        steps = {name: (1e6 * link.protocol(name).latency, 1e6 * piece / link.protocol(name).bandwidth)
+        hops = {name: (1e6 * link.protocol(name).latency, 1e6 * piece / link.protocol(name).bandwidth)
                  for name in COLOURS}  # fmt: skip
-        longest, quickest = (end(steps, key=lambda name: sum(steps[name])) for end in (max, min))
-        scale = FULL / sum(steps[longest])
-        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]} (latency + bytes)",
+        longest, quickest = (end(hops, key=lambda name: sum(hops[name])) for end in (max, min))
+        scale = FULL / sum(hops[longest])
+        ax.text(0, y, f"An all-reduce of {words}: one hop sends {piece / unit:g} {words[-3:]} (latency + bytes)",
                 fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
-        for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
+        for row, (name, (waits, sends)) in enumerate(hops.items(), start=1):
             data = 1e6 * piece / link.protocol("Simple").bandwidth
             left, flags = 0.0, data * FLAGS[name]
             rest = max(0.0, sends - data - flags)
@@ -238,7 +238,7 @@ def one_shot_times(
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylabel("time, µs (measured)", fontsize=SMALLEST)
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
-    ax.set_title(f"One step takes {1e6 * one_shot[mark]:.0f} µs where NCCL, with its launch, takes "
+    ax.set_title(f"One-shot takes {1e6 * one_shot[mark]:.0f} µs where NCCL, with its launch, takes "
                  f"{1e6 * nccl[mark]:.0f} (eight H100s)", fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax
