@@ -29,7 +29,7 @@ from course_lib.plots.protocols import PALE
 
 INCH = 5.0  # units of a sheet
 NODE = "#F4F4F4"
-PRODUCTION = {"both levels at once": "both levels at once:\nHSDP as torch runs it"}  # names, with where they run
+PRODUCTION = {"both levels at once": ["HSDP as torch runs it"]}  # what is known by another name, too
 
 
 def walk_round_nodes(
@@ -112,12 +112,13 @@ def step_over_nodes(
     told, looks = [f"computing: {computing:.2f} s"], ((INK, "o-"), (ORANGE, "s-"), (INK, "^--"), (ORANGE, "D:"))
     for place, (name, taken) in enumerate(ways.items()):
         ends, seconds = list(taken), list(taken.values())
-        colour, line = looks[place]
+        (colour, line), names = looks[place], [name, *PRODUCTION.get(name, [])]
         ax.plot(ends, seconds, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
-        ax.annotate(f"{PRODUCTION.get(name, name)}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0),
+        ax.annotate(",\n".join(names) + f"\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False,
                     bbox=PALE if colour == ORANGE else None)  # fmt: skip
-        told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {nodes}" for nodes, one in taken.items()))
+        each = ", ".join(f"{one:.2f} s on {count}" for count, one in taken.items())
+        told.append(f"{', '.join(names)}: {each}")
     nodes = list(next(iter(ways.values())))
     ax.axhline(computing, color=COMPUTE, linewidth=2)
     ax.text(nodes[0], computing * 1.03, f"computing: {computing:.2f} s", fontsize=SMALLEST, weight="bold",

@@ -97,8 +97,8 @@ def _suspects(size: str, measured: Mapping[int, float], port: float) -> Axes:
     key.axis("off")
     left, dots = axes[0, 0].lines[:2]
     each = ", ".join(f"{rate / 1e9:.1f}" for rate in measured.values())
-    key.legend([dots, left], [f"measured with {size}:\n{each} GB/s", "what this suspect\nwould leave"], loc="center left",
-               fontsize=SMALLEST, frameon=False, labelspacing=1.2)  # fmt: skip
+    key.legend([dots, left], [f"measured with {size}:\n{each} GB/s", "what this suspect\nwould leave"],
+               loc="center left", fontsize=SMALLEST, frameon=False, labelspacing=1.2)  # fmt: skip
     say(key, f"measured with {size}: " + ", ".join(f"{rate / 1e9:.1f} GB/s by {pairs}"
                                                    for pairs, rate in measured.items()))  # fmt: skip
     return axes[0, 0]
@@ -109,7 +109,7 @@ def _verdict(left: Mapping[int, float], measured: Mapping[int, float]) -> tuple[
     off = {pairs: max(left[pairs] / rate, rate / left[pairs]) for pairs, rate in measured.items()}
     worst = max(off, key=off.get)
     if off[worst] < 1 + FITS:
-        return 0, f"all {len(measured)} fit"
+        return 0, f"fits all {len(measured)} groups"
     pairs = f"{worst} pairs" if worst > 1 else "1 pair"
     return worst, f"{pairs}: {left[worst] / 1e9:.0f} where\n{measured[worst] / 1e9:.1f} was measured"
 
