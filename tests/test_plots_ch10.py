@@ -198,7 +198,7 @@ def test_a_flag_beside_the_data_takes_room_and_lets_the_receiver_read_at_once():
     ax = plots.flags_beside_data()
     strips = [patch for patch in ax.patches if patch.get_height() == 1.5]
     data, flags = (sum(strip.get_width() for strip in strips if same_color(strip.get_facecolor(), colour))
-                   for colour in (plots.SENT, plots.LIMIT))  # fmt: skip
+                   for colour in (NVLINK, plots.LIMIT))  # fmt: skip
     byte = data / 360
     assert flags == pytest.approx((120 + 8) * byte + 1.2)  # LL, LL128, and one flag of Simple
     marks = [line for line in ax.lines if line.get_marker() == "^"]

@@ -16,8 +16,8 @@ from course_lib.plots.canvas import (
     GREEN,
     INK,
     LIMIT,
+    NVLINK,
     ORANGE,
-    SENT,
     SMALLEST,
     TITLE,
     WAITING,
@@ -53,7 +53,7 @@ def flags_beside_data(ax: Axes | None = None) -> Axes:
         ax.text(left - 0.4, y + tall / 2, name, fontsize=SMALLEST, weight="bold", ha="right", va="center")
         x = left
         for _ in range(DATA // data):
-            ax.add_patch(Rectangle((x, y), data * unit, tall, facecolor=SENT))
+            ax.add_patch(Rectangle((x, y), data * unit, tall, facecolor=NVLINK))
             x += data * unit
             if not flag:
                 continue
@@ -74,7 +74,7 @@ def flags_beside_data(ax: Axes | None = None) -> Axes:
         ax.text(x + 0.6, y + tall / 2, beside, fontsize=SMALLEST, va="center")
         told.append(f"{name}: {' '.join(beside.split())}")
     x = left
-    for colour, words, wide in ((SENT, "data", 3.6), (LIMIT, "flag", 3.6), (WAITING, "waiting", 5.0)):
+    for colour, words, wide in ((NVLINK, "data", 3.6), (LIMIT, "flag", 3.6), (WAITING, "waiting", 5.0)):
         ax.add_patch(Rectangle((x, 14.2), 0.9, 0.9, facecolor=colour))
         ax.text(x + 1.2, 14.65, words, fontsize=SMALLEST, va="center")
         x += wide
@@ -109,7 +109,7 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             data = 1e6 * piece / link.protocol("Simple").bandwidth
             left, flags = 0.0, data * FLAGS[name]
             rest = max(0.0, sends - data - flags)
-            for long, colour in ((waits, WAITING), (data, SENT), (flags, LIMIT), (rest, REST)):
+            for long, colour in ((waits, WAITING), (data, NVLINK), (flags, LIMIT), (rest, REST)):
                 ax.barh(y + row, long * scale, 0.7, left, color=colour)
                 left += long * scale
             total = f"{waits:.1f} + {sends:.1f} = {waits + sends:.1f} µs"
@@ -122,7 +122,7 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             told.append(f"{words}, {name}: latency {waits:.1f} µs, sends for {sends:.3g} µs, of which flags "
                         f"{flags:.3g} and held back by NCCL {rest:.3g}{best}")  # fmt: skip
         y += 4.4
-    for x, colour, words in ((0, WAITING, "latency"), (0.14, SENT, "data"), (0.25, LIMIT, "flags"),
+    for x, colour, words in ((0, WAITING, "latency"), (0.14, NVLINK, "data"), (0.25, LIMIT, "flags"),
                              (0.37, REST, "held back by NCCL")):  # fmt: skip
         ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
         ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)

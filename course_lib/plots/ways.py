@@ -116,8 +116,8 @@ def rings_and_ports(ax: Axes | None = None) -> Axes:
     told = []
     for left, name, order in ((3.5, "ring A", ROUNDS[0]), (23.0, "ring B", ROUNDS[1])):
         out, back = order[-1], order[0]
-        half = "one" if order == ROUNDS[0] else "the other"
-        ax.text(left, 19.0, f"{name} sums {half} half of the tensor", fontsize=SMALLEST, weight="bold", va="center")
+        sums = "sums half of the tensor" if order == ROUNDS[0] else "sums the rest, on the same GPUs"
+        ax.text(left, 19.0, f"{name} {sums}", fontsize=SMALLEST, weight="bold", va="center")
         ax.text(left, 17.7, f"out by port {out}, back by port {back}", fontsize=SMALLEST, weight="bold", va="center",
                 color=NETWORK)  # fmt: skip
         _ring(ax, left, order)
