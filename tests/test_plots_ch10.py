@@ -16,7 +16,7 @@ from course_lib.costs import nccl, protocol_changes
 from course_lib.hardware import DGX_A100, DGX_H100, H100
 from course_lib.measured import all_reduce_dgx, all_reduce_h100
 from course_lib.plots import words_of
-from course_lib.plots.canvas import INK
+from course_lib.plots.canvas import NETWORK, NVLINK
 from course_lib.plots.twin_trees import parents
 from course_lib.plots.ways import ROUNDS
 from course_lib.plots.winners import ring_and_trees
@@ -75,17 +75,26 @@ def test_a_wider_piece_of_the_way_is_drawn_thicker():
     assert max(widths) / min(widths) >= 9
 
 
+def test_a_link_has_one_colour_in_all_pictures_of_a_way():
+    for draw in (plots.way_between_gpus, plots.rings_and_ports, plots.rails, plots.walk_round_nodes, plots.two_levels):
+        ax = draw()
+        pieces = [line.get_color() for line in ax.lines] + [text.get_color() for text in ax.texts]
+        pieces += [text.arrow_patch.get_edgecolor() for text in ax.texts if getattr(text, "arrow_patch", None)]
+        assert all(any(same_color(piece, colour) for piece in pieces) for colour in (NVLINK, NETWORK)), draw
+
+
 def test_two_rings_send_what_one_does_by_two_ports():
     said = texts(plots.rings_and_ports())
-    assert "one ring sums the whole tensor: each arrow carries 1.75 S" in said
-    assert "two rings sum a half each, at the same time: each arrow carries 0.875 S" in said
-    assert {"leaves node 0:\n1.75 S\nby port 3", "leaves node 0:\n2 · 0.875 S = 1.75 S\nby ports 3 and 1"} <= set(said)
-    assert "0 1 2 3 7 6 5 4; 2 3 0 1 5 4 7 6" in words_of(plots.rings_and_ports().figure)
+    assert {"out by port 3, back by port 0", "out by port 1, back by port 2"} <= set(said)
+    assert "Each arrow carries 0.875 S, so 2 · 0.875 S = 1.75 S leave node 0, by ports 3 and 1." in said
+    told = words_of(plots.rings_and_ports().figure)
+    assert "ring A passes the GPUs 0 1 2 3 7 6 5 4" in told and "ring B passes the GPUs 2 3 0 1 5 4 7 6" in told
 
 
-def test_a_cable_joins_ports_of_the_same_number():
-    said = texts(plots.rings_and_ports())
-    assert [said.count(str(port)) for port in range(4)] == [3 + 4, 3 + 2, 3 + 2, 3 + 4]  # GPUs, and ends of cables
+def test_each_ring_crosses_at_two_ports_that_are_marked_at_both_ends():
+    ax = plots.rings_and_ports()
+    marked = [patch for patch in ax.patches if same_color(patch.get_edgecolor(), NETWORK)]
+    assert len(marked) == 2 * 2 * 2 and all(texts(ax).count(f"port {place}") == 2 * 2 for place in range(4))
 
 
 def test_two_rings_pass_all_gpus_and_share_no_port():
@@ -151,25 +160,35 @@ def test_what_was_measured_is_drawn_as_a_share_of_what_the_ports_could_carry():
     assert "8 + 8 GPUs: 7.2 GB/s with 8 MiB, 17.5 GB/s with 64 MiB, of 200" in words_of(ax.figure)
 
 
-def test_what_each_suspect_would_leave_is_drawn_once_it_has_been_guessed():
-    ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
-    names = {"1 · detour: 5.9\nGB/s a pair", "2 · one card for all: 24 GB/s together",
-             "3 · bad cable: 2.2,\nand all wait", "4 · uplink:\nhalf of the ports"}  # fmt: skip
-    assert names <= set(texts(ax)) and {"5.9", "11.9", "22.4", "17.5"} <= set(texts(ax))
-    assert "8" not in texts(ax)  # only the last size
-    drawn = [line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] != 100]
-    assert drawn == pytest.approx([23.48, 96, 48, 24, 12, 8.8, 50])
-    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines} - {(INK, "-")}) == 3  # one look each
-    assert "8.8 % with 8 pairs, which is 17.6 GB/s" in words_of(ax.figure)
+def test_each_suspect_stands_beside_what_was_measured_once_it_has_been_guessed():
+    first = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
+    panels = first.figure.axes[:5]
+    names = ["1 · detour", "2 · one card for all", "3 · bad cable", "4 · uplink", "1 and 3 together"]
+    assert [ax.get_title("left").split("\n")[0] for ax in panels] == names
+    would = [list(ax.lines[0].get_ydata()) for ax in panels]
+    assert would[0] == pytest.approx([5.9, 11.8, 23.6, 47.2]) and would[1] == pytest.approx([24] * 4)
+    assert would[2] == pytest.approx([24, 48, 96, 17.6]) and would[3] == pytest.approx([24, 48, 96, 100])
+    assert would[4] == pytest.approx([5.9, 11.8, 23.6, 17.6])
+    assert all(list(ax.lines[1].get_ydata()) == pytest.approx([5.87, 11.86, 22.4, 17.5]) for ax in panels)
+
+
+def test_a_panel_says_by_how_much_its_suspect_misses_and_which_pair_of_them_fits():
+    first = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
+    said = [text for ax in first.figure.axes for text in texts(ax)]
+    assert said == ["8 pairs: 47 where\n17.5 was measured", "1 pair: 24 where\n5.9 was measured",
+                    "4 pairs: 96 where\n22.4 was measured", "8 pairs: 100 where\n17.5 was measured",
+                    "fits all 4 groups"]  # fmt: skip
+    assert "would get 5.9, 11.8, 23.6, 17.6 GB/s; fits all 4 groups" in words_of(first.figure)
 
 
 def test_a_piece_walks_through_each_node_and_then_to_the_next():
     ax = plots.walk_round_nodes()
-    assert ax.get_title("left") == "Round 256 nodes a piece takes 2,047 steps: 1,792 inside nodes, 255 between"
+    assert ax.get_title("left") == "Round 256 nodes a piece takes 2,047 hops: 1,792 inside nodes, 255 between"
     said = texts(ax)
-    assert said.count("7 short steps") == 3 and {"one long step", "5.9 ms"} <= set(said)
+    assert said.count("7 short hops") == 3 and {"one long hop", "5.9 ms"} <= set(said)
+    assert "All 2,048 GPUs do this at the same time, each with a piece of its own." in said
     assert any("7 · 1.9 + 4.0 = 17.3 µs" in one for one in said)
-    assert {"steps inside nodes\n3.4 ms", "between\n1.0 ms", "bytes\n1.5 ms"} <= set(said)
+    assert {"hops inside nodes\n3.4 ms", "between\n1.0 ms", "bytes\n1.5 ms"} <= set(said)
     bars = [patch.get_width() for patch in ax.patches if patch.get_height() == 1.3]
     assert len(bars) == 3 and bars[0] / bars[1] == pytest.approx(1792 * 1.9 / (255 * 4.0))  # to one scale
     assert (nccl.INSIDE["Ring"][1], nccl.BETWEEN["Ring"][1]) == (1.9, 4.0)
@@ -179,7 +198,7 @@ def test_a_flag_beside_the_data_takes_room_and_lets_the_receiver_read_at_once():
     ax = plots.flags_beside_data()
     strips = [patch for patch in ax.patches if patch.get_height() == 1.5]
     data, flags = (sum(strip.get_width() for strip in strips if same_color(strip.get_facecolor(), colour))
-                   for colour in (plots.SENT, plots.LIMIT))  # fmt: skip
+                   for colour in (NVLINK, plots.LIMIT))  # fmt: skip
     byte = data / 360
     assert flags == pytest.approx((120 + 8) * byte + 1.2)  # LL, LL128, and one flag of Simple
     marks = [line for line in ax.lines if line.get_marker() == "^"]
@@ -194,17 +213,19 @@ def test_the_bend_of_the_ring_has_its_reason():
 
 def test_the_messages_of_a_step_stand_beside_its_computing():
     ax = plots.step_over_nodes(STEP, 0.53, "a model")
-    assert {"rings\n0.57 s", "two levels\n0.40 s", "the GPUs compute: 0.53 s"} <= set(texts(ax))
+    assert {"rings\n0.57 s", "two levels\n0.40 s", "computing: 0.53 s"} <= set(texts(ax))
     assert ax.get_title("left") == "On 256 nodes rings take longer than the computing"
     assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
     assert "from 64 nodes on two levels are faster than rings" in words_of(ax.figure)
     three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
     assert [line.get_linestyle() for line in three.lines[:3]] == ["-", "-", "--"]
-    assert len({line.get_color() for line in three.lines[:3]}) == 3
+    assert three.lines[0].get_color() == three.lines[2].get_color() != three.lines[1].get_color()
     assert "from here on two levels\nbeat rings" in texts(three)
-    assert "with half the tokens: 0.27 s" in texts(three)
+    assert "computing with half the tokens: 0.27 s" in texts(three)
+    torch_runs = plots.step_over_nodes(STEP | {"both levels at once": {8: 0.1, 64: 0.1, 256: 0.12}}, 0.53, "a model")
+    assert "both levels at once,\nHSDP as torch runs it\n0.12 s" in texts(torch_runs)
     alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
-    assert alone.get_title("left") == "The messages of a step"
+    assert alone.get_title("left") == "The messages of a training step"
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():
@@ -224,20 +245,23 @@ def test_the_winner_changes_where_nccl_says():
 
 def test_the_words_of_the_text_are_in_the_picture_of_rails():
     said = texts(plots.rails())
-    assert said.count("leaf switch") == 4 and said.count("NVSwitch") == 2
-    assert {f"rail {place}" for place in range(4)} <= set(said)
-    assert {"112 inside + 14 across\n= 126 steps: 269 µs", "14 inside + 14 across\n= 28 steps: 146 µs"} <= set(said)
+    assert "grey: leaf switches" in said and {f"rail {place}" for place in range(8)} <= set(said)
+    assert {"112 inside + 14 across\n= 126 hops: 269 µs", "14 inside + 14 across\n= 28 hops: 146 µs"} <= set(said)
 
 
-def test_the_steps_on_rails_are_drawn_in_turn_on_one_axis_of_time():
+def test_the_hops_on_rails_are_drawn_in_turn_on_one_axis_of_time():
     bars = [patch.get_width() for patch in plots.rails().patches if type(patch) is Rectangle]
     ring, levels = bars[:28], bars[28:]
     assert sum(levels) / sum(ring) == pytest.approx(145.6 / 268.8)
     assert ring[:2] == pytest.approx([8 * 1.9 * ring[1] / 4, ring[1]])
     assert levels[1] / levels[0] == pytest.approx(119 / 13.3)
-    assert [steps[1] for steps in (nccl.INSIDE["Ring"], nccl.BETWEEN["Ring"], nccl.BETWEEN["Tree"])] == [1.9, 4.0, 8.5]
+    assert [hops[1] for hops in (nccl.INSIDE["Ring"], nccl.BETWEEN["Ring"], nccl.BETWEEN["Tree"])] == [1.9, 4.0, 8.5]
     assert {"phase 1", "phase 2", "phase 3"} <= set(texts(plots.rails()))
-    assert "drawn: 2 nodes of 4\nGPUs; counted below:\n8 nodes of 8" in texts(plots.rails())
+
+
+def test_the_nodes_that_are_drawn_with_rails_are_those_that_are_counted():
+    said = texts(plots.rails())
+    assert {"node 0", "node 1", "node 7", "0", "8", "63", "8 nodes of 8 GPUs;\nthree are drawn"} <= set(said)
 
 
 def test_a_place_in_a_measured_curve_can_be_named():

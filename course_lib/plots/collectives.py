@@ -12,6 +12,8 @@ from course_lib.plots.canvas import (
     FACES,
     GREY,
     INK,
+    NETWORK,
+    NVLINK,
     SERIES,
     SMALLEST,
     TITLE,
@@ -21,6 +23,8 @@ from course_lib.plots.canvas import (
     say,
 )
 from course_lib.plots.time import time_unit
+
+LINKS = {"inside one node": NVLINK, "between two nodes": NETWORK}  # measured points whose way has a colour of its own
 
 
 def before_after(
@@ -150,7 +154,7 @@ def seconds_over_size(
     exact = [min(sizes) * (max(sizes) / min(sizes)) ** (step / 100) for step in range(101)]
     for (name, series), colour, marker in zip(points.items(), SERIES, "os^Dv*X", strict=False):
         kept = sorted(size for size in series if size > 0 and series[size] > 0)
-        ax.plot(kept, [series[size] for size in kept], marker, color=colour, markersize=6, label=name,
+        ax.plot(kept, [series[size] for size in kept], marker, color=LINKS.get(name, colour), markersize=6, label=name,
                 zorder=3 - 0.1 * len(ax.lines))  # the first lies on top
     dashes = ["-", "--", "-.", ":"] * 4
     for (name, model), colour, dash in zip(lines.items(), SERIES * 2, dashes, strict=False):

@@ -6,7 +6,22 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from course_lib.hardware import DGX_H100, H100
-from course_lib.plots.canvas import COLLECTIVE, FACES, GREY, INK, SERIES, SMALLEST, TITLE, WIDTH, arrow, box, say, sheet
+from course_lib.plots.canvas import (
+    COLLECTIVE,
+    FACES,
+    GREY,
+    INK,
+    NETWORK,
+    NVLINK,
+    SERIES,
+    SMALLEST,
+    TITLE,
+    WIDTH,
+    arrow,
+    box,
+    say,
+    sheet,
+)
 
 INCH = 5.0
 PALE = "#F4F4F4"
@@ -57,21 +72,22 @@ def node_groups(nodes: int = 2, per_node: int = 4, ax: Axes | None = None) -> Ax
 
 def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
     """Draw an all-reduce on two nodes: what ranks hold at first, and after each of three phases."""
-    ax = sheet(3.0, WIDTH * INCH, 3.0 * INCH, ax)
-    ax.set_title("Only sums of a whole node cross the network, and every port carries its part", fontsize=TITLE,
-                 loc="left")  # fmt: skip
+    ax = sheet(3.3, WIDTH * INCH, 3.3 * INCH, ax)
+    ax.set_title(f"On 2 nodes of {per_node}: only sums of a whole node cross, 1/{per_node} by each port",
+                 fontsize=TITLE, loc="left")  # fmt: skip
     panels = (
-        ("before", "a whole tensor\non every rank"),
-        ("1 · reduce-scatter", "hatched: a piece of\nthis node's sum"),
-        ("2 · all-reduce across", f"solid: its sum over both;\n1/{per_node} through each port"),
-        ("3 · all-gather", "all pieces, on\nevery rank"),
+        ("before", "", INK, "a whole tensor\non every GPU"),
+        ("phase 1: inside", "reduce-scatter", NVLINK, "hatched: a piece of\nthis node's sum"),
+        ("phase 2: on the rails", "all-reduce", NETWORK, "solid: this piece\nof the whole sum"),
+        ("phase 3: inside", "all-gather", NVLINK, "all pieces, on\nevery GPU"),
     )
     side, gap, tall = 1.8, 0.3, 2.5
     wide = per_node * (side + gap) - gap
-    for phase, (name, words) in enumerate(panels):
+    for phase, (name, call, colour, words) in enumerate(panels):
         left = 2.5 + 9.8 * phase
         middle = left + wide / 2
-        ax.text(middle, 13.2, name, ha="center", fontsize=SMALLEST, color=INK, weight="bold")
+        ax.text(middle, 14.8, name, ha="center", fontsize=SMALLEST, color=colour, weight="bold")
+        ax.text(middle, 13.6, call, ha="center", fontsize=SMALLEST, color=INK)
         ax.text(middle, 0.0, words, ha="center", fontsize=SMALLEST, color=INK)
         for node, y in enumerate((8.9, 3.2)):
             if phase == 0:
@@ -84,12 +100,13 @@ def two_levels(per_node: int = 4, ax: Axes | None = None) -> Axes:
                         fontsize=SMALLEST, color=INK)  # fmt: skip
             if phase in (1, 3):
                 y_arrow = y + (-0.6 if node == 0 else tall + 0.6)
-                arrow(ax, (left, y_arrow), (left + wide, y_arrow), "<|-|>", colour=INK, line=1.6)
+                arrow(ax, (left, y_arrow), (left + wide, y_arrow), "<|-|>", colour=NVLINK, line=2.6)
         if phase == 2:
             for place in range(per_node):
                 x = left + (side + gap) * place + side / 2
-                arrow(ax, (x, 8.8), (x, 5.8), "<|-|>", colour=COLLECTIVE, line=2.6)
-    phases = "\n".join(f"{name}: {' '.join(words.split())}" for name, words in panels)
+                arrow(ax, (x, 8.8), (x, 5.8), "<|-|>", colour=NETWORK, line=2.6)
+    phases = "\n".join(f"{name}, {call}: {' '.join(words.split())}" if call else f"{name}: {' '.join(words.split())}"
+                       for name, call, _, words in panels)  # fmt: skip
     pairs = ", ".join(f"{place} and {per_node + place}" for place in range(per_node))
     say(ax, f"{phases}\nThe pairs that talk across are {pairs}")
     return ax

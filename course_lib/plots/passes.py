@@ -1,4 +1,4 @@
-"""A piece's walk round a ring of many nodes, and what the messages of a step take by each way, beside its computing."""
+"""A piece's walk round a ring of many nodes, and a training step's messages by each way beside its computing."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.plots.canvas import (
-    BLUE,
-    COLLECTIVE,
     COMPUTE,
     FACES,
     INK,
-    LIMIT,
+    NETWORK,
+    NVLINK,
     ORANGE,
-    SENT,
     SMALLEST,
     TITLE,
     WIDTH,
+    YELLOW,
     arrow,
     box,
     new_axes,
@@ -30,21 +29,22 @@ from course_lib.plots.protocols import PALE
 
 INCH = 5.0  # units of a sheet
 NODE = "#F4F4F4"
+PRODUCTION = {"both levels at once": ["HSDP as torch runs it"]}  # what is known by another name, too
 
 
 def walk_round_nodes(
     nodes: int = 256, per_node: int = 8, inside: float = 1.9e-6, between: float = 4.0e-6, sends: float = 1.5e-3,
     ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
-    """Draw how a piece walks from GPU to GPU round a ring of `nodes` nodes, and below what its steps take, on one axis.
+    """Draw how a piece walks from GPU to GPU round a ring of `nodes` nodes, and below what its hops take, on one axis.
 
-    `inside` and `between` are the seconds that a step waits in a node and between nodes, `sends` those of all bytes.
+    `inside` and `between` are the seconds that a hop waits in a node and between nodes, `sends` those of all bytes.
     """
-    high, short, long = 14.4, nodes * (per_node - 1), nodes - 1
+    high, short, long = 15.6, nodes * (per_node - 1), nodes - 1
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title(f"Round {nodes} nodes a piece takes {short + long:,} steps: {short:,} inside nodes, {long} between",
+    ax.set_title(f"Round {nodes} nodes a piece takes {short + long:,} hops: {short:,} inside nodes, {long} between",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    side, step, y = 1.15, 1.38, 10.0
+    side, step, y = 1.15, 1.38, 11.2
     wide = per_node * step + 0.15
     lefts = 0.2, wide + 2.3, 2 * wide + 7.2
     for left, name in zip(lefts, ("node 0", "node 1", f"node {nodes - 1}"), strict=True):
@@ -55,34 +55,37 @@ def walk_round_nodes(
             x = left + 0.2 + step * gpu
             box(ax, x, y, side, 1.2, FACES[0], f"{gpu}")
             if gpu < per_node - 1:
-                arrow(ax, (x + 0.6, y + 1.25), (x + step + 0.55, y + 1.25), colour=COMPUTE, line=1.8, bend=-0.75)
-        ax.text(left + wide - 0.3, y + 2.95, f"{per_node - 1} short steps", fontsize=SMALLEST, color=COMPUTE,
+                arrow(ax, (x + 0.6, y + 1.25), (x + step + 0.55, y + 1.25), colour=NVLINK, line=1.8, bend=-0.75)
+        ax.text(left + wide - 0.3, y + 2.95, f"{per_node - 1} short hops", fontsize=SMALLEST, color=NVLINK,
                 weight="bold", va="center", ha="right")  # fmt: skip
     ends = (lefts[0] + wide, lefts[1]), (lefts[1] + wide, lefts[1] + wide + 2.0), (lefts[2] - 2.0, lefts[2])
     for start, end in ends:
-        arrow(ax, (start + 0.05, y + 0.6), (end - 0.05, y + 0.6), colour=LIMIT, line=3.2)
+        arrow(ax, (start + 0.05, y + 0.6), (end - 0.05, y + 0.6), colour=NETWORK, line=3.2)
     ax.text((ends[1][1] + ends[2][0]) / 2, y + 0.6, "…", fontsize=TITLE, weight="bold", ha="center", va="center")
-    ax.add_patch(Rectangle((lefts[0] + 0.45, y - 2.0), 0.75, 0.75, facecolor=SENT))
-    ax.text(lefts[0] + 1.5, y - 1.65, "a piece starts here", fontsize=SMALLEST, va="center")
-    ax.text((ends[0][0] + ends[0][1]) / 2, y - 1.65, "one long step", fontsize=SMALLEST, color=LIMIT, weight="bold",
+    ax.add_patch(Rectangle((lefts[0] + 0.45, y - 2.0), 0.75, 0.75, facecolor=YELLOW, edgecolor=INK, linewidth=0.8))
+    ax.text(lefts[0] + 1.5, y - 1.65, "one piece starts here", fontsize=SMALLEST, va="center")
+    ax.text((ends[0][0] + ends[0][1]) / 2, y - 1.65, "one long hop", fontsize=SMALLEST, color=NETWORK, weight="bold",
             va="center", ha="center")  # fmt: skip
     ax.text(lefts[2] + wide, y - 1.65, "and every GPU has it", fontsize=SMALLEST, va="center", ha="right")
+    ax.text(0.3, y - 3.4, f"All {nodes * per_node:,} GPUs do this at the same time, each with a piece of its own.",
+            fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
     told = _bars(ax, nodes, per_node, inside, between, sends)
     say(ax, "\n".join([f"node 0 to node {nodes - 1} in a row, each with {per_node} GPUs: a piece takes {per_node - 1} "
-                       "short steps through a node, one long step to the next node, and so on to the last GPU", *told]))
+                       "short hops through a node, one long hop to the next node, and so on to the last GPU; all GPUs "
+                       "send at the same time, each a piece of its own", *told]))
     return ax
 
 
 def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, sends: float) -> list[str]:
     """Draw the whole walk as three sums, to scale, and say what one node and the way to the next take."""
-    left, full, y = 4.6, 27.5, 4.4
+    left, full, y = 4.6, 27.5, 3.7
     node = (per_node - 1) * inside + between
     one = f"{per_node - 1} · {1e6 * inside:.1f} + {1e6 * between:.1f} = {1e6 * node:.1f} µs"
     ax.text(left, y + 2.3, f"through one node and on to the next: {one}; through all {nodes}:", fontsize=SMALLEST,
             va="center")  # fmt: skip
     x = left
-    parts = ((nodes * (per_node - 1) * inside, COMPUTE, "steps inside nodes"),
-             ((nodes - 1) * between, LIMIT, "between"), (sends, SENT, "bytes"))  # fmt: skip
+    parts = ((nodes * (per_node - 1) * inside, NVLINK, "hops inside nodes"),
+             ((nodes - 1) * between, NETWORK, "between"), (sends, YELLOW, "bytes"))  # fmt: skip
     total = sum(seconds for seconds, *_ in parts)
     for seconds, colour, words in parts:
         ax.add_patch(Rectangle((x, y), full * seconds / total, 1.3, facecolor=colour))
@@ -90,7 +93,7 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
                 ha="center", va="center")  # fmt: skip
         x += full * seconds / total
     ax.text(x + 0.4, y + 0.65, f"{1e3 * total:.1f} ms", fontsize=SMALLEST, weight="bold", va="center")
-    ax.text(left, 1.0, "a pass over one layer of 0.5 GB, by NCCL's table for LL128", fontsize=SMALLEST, va="center")
+    ax.text(left, 0.5, "a pass over one layer of 0.5 GB, by NCCL's table for LL128", fontsize=SMALLEST, va="center")
     sums = ", ".join(f"{words} {1e3 * seconds:.1f} ms" for seconds, _, words in parts)
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
@@ -99,29 +102,30 @@ def step_over_nodes(
     ways: Mapping[str, Mapping[int, float]], computing: float, model: str, ax: Axes | None = None,
     half: float | None = None,
 ) -> Axes:  # fmt: skip
-    """Draw `ways[name][nodes]`, the seconds of a step's messages, and a line for the seconds of its `computing`.
+    """Draw `ways[name][nodes]`, the seconds of a training step's messages, and a line for its `computing`.
 
-    The title says on how many nodes the first way takes longer than the computing. A third way is dashed, a fourth
-    dotted; a circle marks where the second way becomes the faster one.
+    The title says on how many nodes the first way takes longer than the computing. A third way looks like the first,
+    dashed, a fourth like the second, dotted; a circle marks where the second becomes the faster one.
     `half`: the seconds of computing with half the tokens, for a second line.
     """
-    ax = new_axes(ax, 3.4)
-    told, looks = [f"computing: {computing:.2f} s"], ((BLUE, "o-"), (ORANGE, "s-"), (COLLECTIVE, "^--"), (INK, "D:"))
+    ax = new_axes(ax, 3.7)
+    told, looks = [f"computing: {computing:.2f} s"], ((INK, "o-"), (ORANGE, "s-"), (INK, "^--"), (ORANGE, "D:"))
     for place, (name, taken) in enumerate(ways.items()):
         ends, seconds = list(taken), list(taken.values())
-        colour, line = looks[place]
-        ax.plot(ends, seconds, line, color=colour, linewidth=2.4, markersize=5)
-        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0), textcoords="offset points",
-                    fontsize=SMALLEST, weight="bold", color=INK if colour == ORANGE else colour, va="center",
-                    annotation_clip=False, bbox=PALE if colour == ORANGE else None)  # fmt: skip
-        told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {nodes}" for nodes, one in taken.items()))
+        (colour, line), names = looks[place], [name, *PRODUCTION.get(name, [])]
+        ax.plot(ends, seconds, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
+        ax.annotate(",\n".join(names) + f"\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0),
+                    textcoords="offset points", fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False,
+                    bbox=PALE if colour == ORANGE else None)  # fmt: skip
+        each = ", ".join(f"{one:.2f} s on {count}" for count, one in taken.items())
+        told.append(f"{', '.join(names)}: {each}")
     nodes = list(next(iter(ways.values())))
     ax.axhline(computing, color=COMPUTE, linewidth=2)
-    ax.text(nodes[0], computing * 1.03, f"the GPUs compute: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
+    ax.text(nodes[0], computing * 1.03, f"computing: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
             color=COMPUTE, va="bottom")  # fmt: skip
     if half:
         ax.axhline(half, color=COMPUTE, linewidth=1.4, linestyle=(0, (4, 3)))
-        ax.text(nodes[0], half + 0.03 * computing, f"with half the tokens: {half:.2f} s", fontsize=SMALLEST,
+        ax.text(nodes[0], half + 0.03 * computing, f"computing with half the tokens: {half:.2f} s", fontsize=SMALLEST,
                 color=COMPUTE, va="bottom")  # fmt: skip
         told.append(f"computing with half the tokens: {half:.2f} s")
     first, second = [*ways.values()][0], [*ways.values()][min(1, len(ways) - 1)]
@@ -132,8 +136,8 @@ def step_over_nodes(
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
-    ax.set_ylabel("seconds in each step", fontsize=SMALLEST)
-    title, late = "The messages of a step", next((count for count in nodes if first[count] > computing), None)
+    ax.set_ylabel("seconds in each training step", fontsize=SMALLEST)
+    title, late = "The messages of a training step", next((count for count in nodes if first[count] > computing), None)
     if late:
         title = f"On {late} nodes {next(iter(ways))} take longer than the computing"
         ax.plot([late], [first[late]], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5,

@@ -16,8 +16,8 @@ from course_lib.plots.canvas import (
     GREEN,
     INK,
     LIMIT,
+    NVLINK,
     ORANGE,
-    SENT,
     SMALLEST,
     TITLE,
     WAITING,
@@ -35,9 +35,9 @@ PALE = {"facecolor": ORANGE, "alpha": 0.35, "edgecolor": "none", "pad": 1.5}  # 
 COLOURS = dict(zip(("LL", "LL128", "Simple"), (ORANGE, GREEN, BLUE), strict=True))
 FLAGS = {"LL": 4 / 4, "LL128": 8 / 120, "Simple": 0.0}  # for each byte of data; Simple's one flag can't be seen
 REST = "#B9D3E8"  # what else makes a protocol's bytes slow, as a cap in NCCL's source
-STEPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
+HOPS_OF = {"16 KiB": 2**14, "64 MiB": 2**26}
 DATA = 120  # bytes, as many as a line of LL128 carries
-FULL = 0.74  # of the picture's width, for the longest step of a panel
+FULL = 0.74  # of the picture's width, for the longest hop of a panel
 
 
 def flags_beside_data(ax: Axes | None = None) -> Axes:
@@ -53,7 +53,7 @@ def flags_beside_data(ax: Axes | None = None) -> Axes:
         ax.text(left - 0.4, y + tall / 2, name, fontsize=SMALLEST, weight="bold", ha="right", va="center")
         x = left
         for _ in range(DATA // data):
-            ax.add_patch(Rectangle((x, y), data * unit, tall, facecolor=SENT))
+            ax.add_patch(Rectangle((x, y), data * unit, tall, facecolor=NVLINK))
             x += data * unit
             if not flag:
                 continue
@@ -74,7 +74,7 @@ def flags_beside_data(ax: Axes | None = None) -> Axes:
         ax.text(x + 0.6, y + tall / 2, beside, fontsize=SMALLEST, va="center")
         told.append(f"{name}: {' '.join(beside.split())}")
     x = left
-    for colour, words, wide in ((SENT, "data", 3.6), (LIMIT, "flag", 3.6), (WAITING, "waiting", 5.0)):
+    for colour, words, wide in ((NVLINK, "data", 3.6), (LIMIT, "flag", 3.6), (WAITING, "waiting", 5.0)):
         ax.add_patch(Rectangle((x, 14.2), 0.9, 0.9, facecolor=colour))
         ax.text(x + 1.2, 14.65, words, fontsize=SMALLEST, va="center")
         x += wide
@@ -94,22 +94,22 @@ def _may_read(ax: Axes, x: float, y: float) -> None:
 
 
 def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = None) -> Axes:
-    """Draw one step of a ring by each protocol for a small and a large tensor: latency, data and flags, to scale."""
+    """Draw one hop of a ring by each protocol for a small and a large tensor: latency, data and flags, to scale."""
     ax = new_axes(ax, 3.9)
     told, y = [], 0.0
-    for words, size in STEPS_OF.items():
+    for words, size in HOPS_OF.items():
         piece, unit = size / ranks, 2**20 if size >= 2**20 else 2**10
-        steps = {name: (1e6 * link.protocol(name).latency, 1e6 * piece / link.protocol(name).bandwidth)
+        hops = {name: (1e6 * link.protocol(name).latency, 1e6 * piece / link.protocol(name).bandwidth)
                  for name in COLOURS}  # fmt: skip
-        longest, quickest = (end(steps, key=lambda name: sum(steps[name])) for end in (max, min))
-        scale = FULL / sum(steps[longest])
-        ax.text(0, y, f"An all-reduce of {words}: one step sends {piece / unit:g} {words[-3:]} (latency + bytes)",
+        longest, quickest = (end(hops, key=lambda name: sum(hops[name])) for end in (max, min))
+        scale = FULL / sum(hops[longest])
+        ax.text(0, y, f"An all-reduce of {words}: one hop sends {piece / unit:g} {words[-3:]} (latency + bytes)",
                 fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
-        for row, (name, (waits, sends)) in enumerate(steps.items(), start=1):
+        for row, (name, (waits, sends)) in enumerate(hops.items(), start=1):
             data = 1e6 * piece / link.protocol("Simple").bandwidth
             left, flags = 0.0, data * FLAGS[name]
             rest = max(0.0, sends - data - flags)
-            for long, colour in ((waits, WAITING), (data, SENT), (flags, LIMIT), (rest, REST)):
+            for long, colour in ((waits, WAITING), (data, NVLINK), (flags, LIMIT), (rest, REST)):
                 ax.barh(y + row, long * scale, 0.7, left, color=colour)
                 left += long * scale
             total = f"{waits:.1f} + {sends:.1f} = {waits + sends:.1f} µs"
@@ -122,7 +122,7 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             told.append(f"{words}, {name}: latency {waits:.1f} µs, sends for {sends:.3g} µs, of which flags "
                         f"{flags:.3g} and held back by NCCL {rest:.3g}{best}")  # fmt: skip
         y += 4.4
-    for x, colour, words in ((0, WAITING, "latency"), (0.14, SENT, "data"), (0.25, LIMIT, "flags"),
+    for x, colour, words in ((0, WAITING, "latency"), (0.14, NVLINK, "data"), (0.25, LIMIT, "flags"),
                              (0.37, REST, "held back by NCCL")):  # fmt: skip
         ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
         ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)
@@ -238,7 +238,7 @@ def one_shot_times(
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylabel("time, µs (measured)", fontsize=SMALLEST)
     ax.set_xlabel("size of the tensor", fontsize=SMALLEST)
-    ax.set_title(f"One step takes {1e6 * one_shot[mark]:.0f} µs where NCCL, with its launch, takes "
+    ax.set_title(f"One-shot takes {1e6 * one_shot[mark]:.0f} µs where NCCL, with its launch, takes "
                  f"{1e6 * nccl[mark]:.0f} (eight H100s)", fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(told))
     return ax

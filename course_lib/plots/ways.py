@@ -7,13 +7,12 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from course_lib.hardware import DGX_A100, L40S, Node
 from course_lib.plots.canvas import (
-    COLLECTIVE,
-    COMPUTE,
     FACES,
     GREY,
     INK,
     LIMIT,
-    SENT,
+    NETWORK,
+    NVLINK,
     SMALLEST,
     TITLE,
     WIDTH,
@@ -43,15 +42,15 @@ def way_between_gpus(
     ax.set_title(f"Between two nodes the same sum takes {far / near:.0f} times as long", fontsize=TITLE, loc="left")
     for left, number in ((0.3, 0), (25.7, 1)):
         _node(ax, left, number, node)
-    _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, LIMIT)
+    _cable(ax, [(14.4, 9.1), (17.2, 9.1), (20.3, 12.2), (23.4, 9.1), (26.2, 9.1)], port, wide, NETWORK)
     for x, words in ((16.1, "leaf\nswitch"), (21.9, "leaf\nswitch")):
         box(ax, x, 8.0, 2.6, 2.2, SWITCH, words)
     box(ax, 18.9, 11.4, 2.8, 2.2, SWITCH, "spine\nswitch")
-    ax.text(20.3, 7.0, f"by one port: {port:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=LIMIT,
-            weight="bold")  # fmt: skip
+    ax.text(20.3, 7.0, f"by one port: {port:g} GB/s", ha="center", va="center", fontsize=SMALLEST,
+            color=NETWORK, weight="bold")  # fmt: skip
     ax.text(20.3, 15.6, "the network", ha="center", va="center", fontsize=SMALLEST)
     longest = max(near, far)
-    rows = ((3.4, near, COMPUTE, "two GPUs of one node"), (1.2, far, LIMIT, "one GPU of each of two nodes"))
+    rows = ((3.4, near, NVLINK, "two GPUs of one node"), (1.2, far, NETWORK, "one GPU of each of two nodes"))
     for y, taken, colour, words in rows:
         ax.text(11.4, y + 0.65, words, ha="right", va="center", fontsize=SMALLEST)
         ax.add_patch(Rectangle((11.8, y), 17 * taken / longest, 1.3, facecolor=colour))
@@ -76,8 +75,8 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
     inner = left + (10.0 if number else 1.2)
     first, second = (inner, outer + 0.2) if not number else (outer + 0.2, inner)
     for x in (first + 1.7, second + 1.7):
-        _cable(ax, [(x, 13.0), (x, 15.6)], wide, wide, COMPUTE)
-    _cable(ax, [(outer + 1.9, 9.6), (outer + 1.9, 11.6)], pcie, wide, LIMIT)
+        _cable(ax, [(x, 13.0), (x, 15.6)], wide, wide, NVLINK)
+    _cable(ax, [(outer + 1.9, 9.6), (outer + 1.9, 11.6)], pcie, wide, NETWORK)
     port = outer - (0 if number else 0.6)
     memory = left + (7.4 if number else 1.4)
     beside = (outer + 3.6, memory + 1.8, memory, port + 4.4) if number else (outer + 0.2, memory + 4.0, memory + 5.8,
@@ -90,7 +89,7 @@ def _node(ax: Axes, left: float, number: int, node: Node) -> None:
         box(ax, x, 11.5, 3.4, 1.6, FACES[0], "GPU")
     box(ax, port, 7.5, 4.4, 2.4, SWITCH, f"port, one\nof {node.nics}")
     middle = left + 7.3
-    ax.text(middle, 14.0, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=COMPUTE,
+    ax.text(middle, 14.0, f"NVLink: {wide:g} GB/s", ha="center", va="center", fontsize=SMALLEST, color=NVLINK,
             weight="bold")  # fmt: skip
     ax.text(outer + (2.2 if number else 1.6), 10.7, f"PCIe: {pcie:g} GB/s", ha="left" if number else "right",
             va="center", fontsize=SMALLEST)  # fmt: skip
@@ -108,32 +107,27 @@ NODES = FACES[0], FACES[1]  # of two nodes' GPUs
 
 
 def rings_and_ports(ax: Axes | None = None) -> Axes:
-    """Draw one ring through two nodes of four GPUs as a strip, and two rings of half a tensor: what leaves a node."""
-    high = 15.4
+    """Draw two rings of half a tensor each, through two nodes of four GPUs, and by which port each leaves a node."""
+    high = 19.8
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("Two rings send as many bytes out of a node as one, but by two ports", fontsize=TITLE, loc="left")
+    ax.set_title("Each ring leaves by another port, and all GPUs send at the same time", fontsize=TITLE, loc="left")
+    for node, y in enumerate((14.0, 5.0)):
+        ax.text(3.0, y, f"node {node}", fontsize=SMALLEST, weight="bold", ha="right", va="center")
     told = []
-    for name, y, rings, each in (("one ring sums the whole tensor", 13.4, 1, 1.75),
-                                 ("two rings sum a half each, at the same time", 7.8, 2, 0.875)):  # fmt: skip
-        ax.text(0.3, y, f"{name}: each arrow carries {each:g} S", fontsize=SMALLEST, weight="bold", va="center")
-        for ring, order in enumerate(ROUNDS[:rings]):
-            _strip(ax, y - 2.6 - 3.1 * ring, order)
-        for node, (left, right) in enumerate(((0.0, 3), (4, 7))):
-            ends = 0.2 + 3.9 * left + 1.6 * node, 2.8 + 3.9 * right + 1.6 * node
-            low = y - 2.9 - 3.1 * (rings - 1)
-            ax.add_patch(Rectangle((ends[0], low), ends[1] - ends[0], y - 0.6 - low, facecolor=PALE, zorder=0))
-        ports = " and ".join(f"{order[-1]}" for order in ROUNDS[:rings])
-        sums = f"{rings} · {each:g} S = 1.75 S" if rings > 1 else f"{each:g} S"
-        ax.text(34.4, y - 1.75 - 1.55 * (rings - 1), f"leaves node 0:\n{sums}\nby port{'s' * (rings > 1)} {ports}",
-                fontsize=SMALLEST, va="center", weight="bold", color=LIMIT)  # fmt: skip
-        told.append(f"{name}: every arrow carries {each:g} S, so {sums} leaves node 0 by port {ports}")
-    orders = "; ".join(" ".join(str(one) for one in _round(order)) for order in ROUNDS)
-    for x, colour, words in ((2.0, NODES[0], "node 0"), (7.0, NODES[1], "node 1")):
-        ax.add_patch(Rectangle((x - 1.6, 0.1), 1.2, 1.0, facecolor=colour, edgecolor=INK, linewidth=0.8))
-        ax.text(x, 0.6, words, fontsize=SMALLEST, va="center")
-    ax.text(11.4, 0.6, "grey: ports. Node 1 runs backwards, so that equal ports are joined", fontsize=SMALLEST,
+    for left, name, order in ((3.5, "ring A", ROUNDS[0]), (23.0, "ring B", ROUNDS[1])):
+        out, back = order[-1], order[0]
+        sums = "sums half of the tensor" if order == ROUNDS[0] else "sums the rest, on the same GPUs"
+        ax.text(left, 19.0, f"{name} {sums}", fontsize=SMALLEST, weight="bold", va="center")
+        ax.text(left, 17.7, f"out by port {out}, back by port {back}", fontsize=SMALLEST, weight="bold", va="center",
+                color=NETWORK)  # fmt: skip
+        _ring(ax, left, order)
+        told.append(f"{name} passes the GPUs {' '.join(str(one) for one in _round(order))} and goes back to its first: "
+                    f"out of node 0 by port {out} and back by port {back}, and every arrow carries 0.875 S")
+    ax.text(3.5, 1.4, "Each arrow carries 0.875 S, so 2 · 0.875 S = 1.75 S leave node 0, by ports 3 and 1.",
+            fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
+    ax.text(3.5, 0.2, "A single ring would sum all of S and send 1.75 S too, but by port 3 alone.", fontsize=SMALLEST,
             va="center")  # fmt: skip
-    say(ax, "\n".join([f"the rings pass the GPUs {orders}, and go back to their first", *told]))
+    say(ax, "\n".join([*told, "so 1.75 S leave node 0 by ports 3 and 1; a single ring would send as much by port 3"]))
     return ax
 
 
@@ -141,81 +135,90 @@ def _round(order: tuple[int, ...]) -> tuple[int, ...]:
     return order + tuple(4 + place for place in order[::-1])
 
 
-def _strip(ax: Axes, y: float, order: tuple[int, ...]) -> None:
-    """Draw a ring as eight boxes in its order, the arrows that leave a node in orange, and the way back below."""
-    xs = [0.4 + 3.9 * place + 1.6 * (place > 3) for place in range(8)]
-    for place, (x, gpu) in enumerate(zip(xs, _round(order), strict=True)):
-        box(ax, x, y, 2.2, 1.7, NODES[gpu > 3], f"{gpu}")
-        if place == 7:
-            break
-        leaves = place == 3
-        ports = 1.05 * leaves  # room for one at each end of the arrow
-        arrow(ax, (x + 2.3 + ports, y + 0.85), (xs[place + 1] - 0.1 - ports, y + 0.85),
-              colour=LIMIT if leaves else COLLECTIVE, line=3.4 if leaves else 1.8)  # fmt: skip
-    low, first, last = y - 0.55, xs[0] + 1.1, xs[7] + 1.1
-    ax.plot([last, last, first], [y, low, low], color=LIMIT, linewidth=1.8, zorder=0.8)
-    for middle, port in ((y + 0.85, order[3]), (low, order[0])):  # the same number at both ends of a cable
-        for left in (xs[3] + 2.3, xs[4] - 1.1):
-            box(ax, left, middle - 0.5, 1.0, 1.0, SWITCH, f"{port}")
-    arrow(ax, (first, low), (first, y), colour=LIMIT, line=1.8)
+def _ring(ax: Axes, left: float, order: tuple[int, ...]) -> None:
+    """Draw a ring through both nodes: GPUs and ports in their places, and arrows in the order of the ring."""
+    xs = [left + 2.2 + 4.3 * place for place in range(4)]
+    gpus, ports = (13.2, 4.2), (11.2, 6.6)  # the lowest lines of their boxes in both nodes
+    for node, bottom in enumerate((11.8, 2.4)):
+        ax.add_patch(FancyBboxPatch((left, bottom), 17.3, 4.8, boxstyle="round,pad=0,rounding_size=0.4",
+                                    facecolor=PALE, edgecolor=INK, linewidth=1, zorder=0))  # fmt: skip
+        for place, x in enumerate(xs):
+            box(ax, x - 1.3, gpus[node], 2.6, 1.6, NODES[node], str(4 * node + place))
+            used = place in (order[0], order[-1])
+            box(ax, x - 1.5, ports[node], 3.0, 1.2, "white" if used else SWITCH, f"port {place}",
+                edge=NETWORK if used else GREY, line=2.0 if used else 0.8)  # fmt: skip
+    for node, way in enumerate((order, order[::-1])):
+        y, up = gpus[node], 1 - 2 * node
+        for here, there in zip(way, way[1:], strict=False):
+            if abs(here - there) == 1:
+                side = 1.4 if there > here else -1.4
+                arrow(ax, (xs[here] + side, y + 0.8), (xs[there] - side, y + 0.8), colour=NVLINK, line=2.2)
+            else:  # over or under the others
+                edge = y + (1.6 if not node else 0)
+                high = edge + 0.9 * up
+                ax.plot([xs[here]] * 2 + [xs[there]], [edge, high, high], color=NVLINK, linewidth=2.2, zorder=0.8)
+                arrow(ax, (xs[there], high), (xs[there], edge), colour=NVLINK, line=2.2)
+    for place, (start, end) in ((order[-1], (11.1, 7.8)), (order[0], (7.9, 11.2))):
+        arrow(ax, (xs[place], start), (xs[place], end), colour=NETWORK, line=4)
+        for low, top in ((12.4, 13.2), (5.8, 6.6)):
+            ax.plot([xs[place]] * 2, [low, top], color=NETWORK, linewidth=4, solid_capstyle="butt", zorder=0.8)
 
 
-# What the steps of a sum take on 8 nodes of 8, in turn, in µs by NCCL's table (LL128): how many, seconds, and where.
-RING_STEPS = 14 * ((8, 1.9, COMPUTE), (1, 4.0, LIMIT))
-LEVEL_STEPS = (7, 1.9, COMPUTE), (14, 8.5, LIMIT), (7, 1.9, COMPUTE)
-TURNS = ("a ring through all 64 GPUs", RING_STEPS), ("two levels", LEVEL_STEPS)
+# What the hops of a sum take on 8 nodes of 8, in turn, in µs by NCCL's table (LL128): how many, seconds, and where.
+RING_HOPS = 14 * ((8, 1.9, NVLINK), (1, 4.0, NETWORK))
+LEVEL_HOPS = (7, 1.9, NVLINK), (14, 8.5, NETWORK), (7, 1.9, NVLINK)
+TURNS = ("a ring through all 64 GPUs", RING_HOPS), ("two levels", LEVEL_HOPS)
 
 
 def rails(ax: Axes | None = None) -> Axes:
-    """Draw the rails of two nodes of four GPUs, and below, on one axis, the steps of a small sum on 8 x 8 in turn."""
-    high, upper, lower = 22.4, 17.8, 10.4  # the lowest line of the boxes of each node
+    """Draw 8 nodes of 8 GPUs with their rails, and below, on one axis, the hops of a small sum in turn."""
+    high, rows = 24.0, {0: 17.9, 1: 14.0, 7: 8.7}  # the lowest line of each node that is drawn
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("Rail r joins GPU r of every node; two levels need fewer steps", fontsize=TITLE,
-                 loc="left")  # fmt: skip
-    xs = [9.5 + 6.6 * place for place in range(4)]
-    for node, y in enumerate((upper, lower)):
-        ax.add_patch(FancyBboxPatch((5.6, y - (0.5, 2.0)[node]), 27.6, 4.2, boxstyle="round,pad=0,rounding_size=0.3",
-                                    facecolor=PALE, edgecolor=INK, linewidth=1))  # fmt: skip
-        ax.text(5.1, y + 0.85, f"node {node}", fontsize=SMALLEST, va="center", ha="right", weight="bold")
-        bar = y + (2.2, -1.6)[node]
-        box(ax, xs[0] - 1.6, bar, xs[3] - xs[0] + 3.2, 1.2, SWITCH, "NVSwitch")
+    ax.set_title("Rail r joins GPU r of every node; two levels need fewer hops", fontsize=TITLE, loc="left")
+    xs = [5.8 + 3.3 * place for place in range(8)]
+    for x, place in zip(xs, range(8), strict=True):
+        box(ax, x - 1.45, 22.2, 2.9, 1.3, SWITCH, f"rail {place}")
+        for top, low, dashes in ((22.2, 13.6, "-"), (13.6, 12.0, ":"), (12.0, rows[7] + 1, "-")):
+            ax.plot([x, x], [top, low], color=NETWORK, linewidth=2.6, linestyle=dashes, zorder=0.6)
+    for node, y in rows.items():
+        ax.add_patch(FancyBboxPatch((xs[0] - 1.8, y), xs[-1] - xs[0] + 3.6, 3.1, facecolor=PALE, edgecolor=INK,
+                                    boxstyle="round,pad=0,rounding_size=0.3", linewidth=1, zorder=0.5))  # fmt: skip
+        ax.text(xs[0] - 2.2, y + 1.9, f"node {node}", fontsize=SMALLEST, va="center", ha="right", weight="bold")
+        ax.plot([xs[0], xs[-1]], [y + 0.55] * 2, color=NVLINK, linewidth=5, zorder=0.7)
         for place, x in enumerate(xs):
-            ax.plot([x, x], [y + 1.7, bar] if not node else [bar + 1.2, y], color=COMPUTE, linewidth=5)
-            box(ax, x - 1.4, y, 2.8, 1.7, "white", f"{4 * node + place}")
-    for place, x in enumerate(xs):
-        ax.plot([x, x], [upper, lower + 1.7], color=LIMIT, linewidth=3, zorder=0.8)
-        box(ax, x - 2.5, 14.0, 5.0, 1.5, SWITCH, "leaf switch")
-        ax.text(x + 0.4, 16.3, f"rail {place}", fontsize=SMALLEST, va="center")
-    ax.text(33.9, upper + 0.85, "phases 1 and 3:\ninside, by NVLink", fontsize=SMALLEST, va="center", color=COMPUTE,
-            weight="bold")  # fmt: skip
-    ax.text(33.9, 14.75, "phase 2: across,\neach by its port", fontsize=SMALLEST, va="center", color=LIMIT,
-            weight="bold")  # fmt: skip
-    ax.text(33.9, lower + 0.1, "drawn: 2 nodes of 4\nGPUs; counted below:\n8 nodes of 8", fontsize=SMALLEST,
-            va="center")  # fmt: skip
-    ax.text(0.3, 7.1, "one step after another on 8 nodes of 8, by NCCL's table (LL128); starts and bytes come on top",
+            ax.plot([x, x], [y + 0.55, y + 1.2], color=NVLINK, linewidth=5, zorder=0.7)
+            box(ax, x - 1.0, y + 1.15, 2.0, 1.5, "white", f"{8 * node + place}")
+    beside = xs[-1] + 2.4
+    for y, words, colour in ((22.85, "grey: leaf switches", INK),
+                             (19.4, "phases 1 and 3: inside\neach node, by NVLink", NVLINK),
+                             (15.5, "phase 2: on each rail,\neach GPU by its port", NETWORK),
+                             (10.2, "8 nodes of 8 GPUs;\nthree are drawn", INK)):  # fmt: skip
+        ax.text(beside, y, words, fontsize=SMALLEST, va="center", color=colour,
+                weight="normal" if colour == INK else "bold")  # fmt: skip
+    ax.text(0.3, 7.0, "one hop after another, by NCCL's table (LL128); starts and bytes come on top",
             fontsize=SMALLEST, weight="bold", va="center")  # fmt: skip
-    told, unit = [], 18.0 / sum(count * micro for count, micro, _ in RING_STEPS)
+    told, unit = [], 18.0 / sum(count * micro for count, micro, _ in RING_HOPS)
     for row, (name, turns) in enumerate(TURNS):
         y, x = 4.5 - 2.5 * row, 11.8
         ax.text(11.4, y + 0.7, name, fontsize=SMALLEST, ha="right", va="center")
         for phase, (count, micro, colour) in enumerate(turns, start=1):
             ax.add_patch(Rectangle((x, y), count * micro * unit, 1.4, facecolor=colour))
-            for _ in range(count):  # a fine line at the end of each step, where there is room for it
+            for _ in range(count):  # a fine line at the end of each hop, where there is room for it
                 x += micro * unit
-                if colour == LIMIT:
+                if colour == NETWORK:
                     ax.plot([x, x], [y, y + 1.4], color="white", linewidth=0.8)
             if len(turns) == 3:
                 ax.text(x - count * micro * unit / 2, y - 0.9, f"phase {phase}", fontsize=SMALLEST, ha="center",
-                        va="center")  # fmt: skip
-        inside, across = (sum(count for count, _, one in turns if one == colour) for colour in (COMPUTE, LIMIT))
+                        va="center", color=colour, weight="bold")  # fmt: skip
+        inside, across = (sum(count for count, _, one in turns if one == colour) for colour in (NVLINK, NETWORK))
         micros = sum(count * micro for count, micro, _ in turns)
         words = f"{inside} inside + {across} across"
-        ax.text(x + 0.4, y + 0.7, f"{words}\n= {inside + across} steps: {micros:.0f} µs", fontsize=SMALLEST,
+        ax.text(x + 0.4, y + 0.7, f"{words}\n= {inside + across} hops: {micros:.0f} µs", fontsize=SMALLEST,
                 va="center", weight="bold")  # fmt: skip
-        told.append(f"{name}: {words} = {inside + across} steps one after another, {micros:.0f} µs")
-    say(ax, "\n".join(["two nodes of four GPUs: NVSwitch joins the GPUs of a node, rail 0 joins GPUs 0 and 4 by their "
-                       "ports and a leaf switch, rail 1 GPUs 1 and 5, and so on. Phases 1 and 3 go over NVLink, "
-                       "phase 2 over the rails", *told]))  # fmt: skip
+        told.append(f"{name}: {words} = {inside + across} hops one after another, {micros:.0f} µs")
+    say(ax, "\n".join(["eight nodes of eight GPUs: NVLink joins the GPUs of a node, rail 0 joins GPUs 0, 8 and so on "
+                       "to 56 by their ports and a leaf switch, rail 1 GPUs 1, 9 to 57, and so on. Phases 1 and 3 go "
+                       "over NVLink, phase 2 over the rails", *told]))  # fmt: skip
     return ax
 
 
@@ -228,29 +231,30 @@ def switch_adds(ranks: int = 4, ax: Axes | None = None) -> Axes:
     for left, adds in ((0.0, False), (21.4, True)):
         name = "the switch adds" if adds else "the GPUs add: a ring"
         ax.text(left + 0.4, 10.2, name, fontsize=SMALLEST, weight="bold")
-        box(ax, left + 0.8, 6.4, 17.8, 3.2, FACES[5] if adds else SWITCH,
+        box(ax, left + 0.8, 6.4, 17.8, 3.2, FACES[6] if adds else SWITCH,
             "switch:  a + b + c + d" if adds else "switch: passes each message on")  # fmt: skip
         for place, x in enumerate(xs):
             box(ax, left + x - 1.2, 1.7, 3.8, 1.7, FACES[place], f"GPU {place}: {'abcd'[place]}")
             if adds:
-                arrow(ax, (left + x + 0.1, 3.5), (left + x + 0.1, 6.3), colour=SENT, line=2.2)
-                arrow(ax, (left + x + 1.1, 6.3), (left + x + 1.1, 3.5), colour=COMPUTE, line=2.2)
+                arrow(ax, (left + x + 0.1, 3.5), (left + x + 0.1, 6.3), colour=NVLINK, line=2.2)
+                arrow(ax, (left + x + 1.1, 6.3), (left + x + 1.1, 3.5), colour=NVLINK, line=2.2)
                 for beside, side in ((-0.2, "right"), (1.4, "left")):
                     ax.text(left + x + beside, 4.9, "S", ha=side, va="center", fontsize=SMALLEST)
             else:
                 goes, comes = left + x + 1.1, left + x + 0.1
-                arrow(ax, (goes, 3.5), (goes, 6.3), colour=SENT, line=2.2)
-                arrow(ax, (comes, 6.3), (comes, 3.5), colour=SENT, line=2.2)
+                arrow(ax, (goes, 3.5), (goes, 6.3), colour=NVLINK, line=2.2)
+                arrow(ax, (comes, 6.3), (comes, 3.5), colour=NVLINK, line=2.2)
                 ax.text(goes + 0.3, 4.9, f"{2 * (ranks - 1)} · S/{ranks}", va="center", fontsize=SMALLEST)
                 if place < ranks - 1:  # through the switch to the neighbour
-                    ax.plot([goes, goes, goes + 3.4, goes + 3.4], [6.3, 6.8, 6.8, 6.3], color=SENT, linewidth=2.2)
+                    ax.plot([goes, goes, goes + 3.4, goes + 3.4], [6.3, 6.8, 6.8, 6.3], color=NVLINK, linewidth=2.2)
                 else:
-                    ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [6.3, 7.2, 7.2, 6.3], color=SENT,
+                    ax.plot([goes, goes, left + xs[0] + 0.1, left + xs[0] + 0.1], [6.3, 7.2, 7.2, 6.3], color=NVLINK,
                             linewidth=2.2)  # fmt: skip
-        words = "pink: S goes up; green: the sum comes down" if adds else "3 steps add, 3 hand on the sums: S/4 in each"
+        words = ("S goes up, and the sum comes down at the same time" if adds
+                 else f"{ranks - 1} hops add, {ranks - 1} hand on the sums: S/{ranks} in each")  # fmt: skip
         ax.text(left + 0.8, 0.5, words, fontsize=SMALLEST)
     ax.plot([20.4, 20.4], [0.3, 10.2], color=GREY, linewidth=0.8)
     say(ax, f"left, a ring: the switch only passes messages on, the GPUs add, and each of {ranks} GPUs sends "
-            f"S/{ranks} in each of {2 * (ranks - 1)} steps. Right, the switch adds: each GPU sends its "
+            f"S/{ranks} in each of {2 * (ranks - 1)} hops. Right, the switch adds: each GPU sends its "
             "tensor S up once, and the sum of all comes down at the same time")
     return ax

@@ -7,7 +7,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.costs import collective_seconds, nccl_seconds
 from course_lib.hardware import DGX_H100, Node
-from course_lib.plots.canvas import BLUE, GREEN, INK, ORANGE, SMALLEST, TITLE, new_axes, say
+from course_lib.plots.canvas import GREEN, INK, ORANGE, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.protocols import PALE
 
 MARKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -33,7 +33,7 @@ def seconds_over_nodes(size: float = 64e6, most: int = 1024, node: Node = DGX_H1
     counts = sorted(count for count in counts if count >= FIRST)
     rows = [ring_and_trees(count, size, node) for count in counts]
     ax = new_axes(ax, 3.6)
-    names = (("ring", BLUE), ("tree of whole tensors", ORANGE), ("two trees, in chunks", GREEN))
+    names = (("ring", INK), ("tree of whole tensors", ORANGE), ("two trees, in chunks", GREEN))
     told = []
     for place, (name, colour) in enumerate(names):
         taken = [1e3 * row[place] for row in rows]
