@@ -175,3 +175,10 @@ def test_fresh_gradients_train_as_the_loop_without_copies_does():
         next_token_loss(model(tokens), targets).backward()
         optimizer.step()
     assert staleness.stale_loss(0, steps=3) == pytest.approx(training.held_out_loss(model), rel=1e-6)
+
+
+def test_when_backward_ends_38_of_the_53_all_reduces_in_hooks_have_not_begun():
+    trace = overlap.traced_step(solutions.all_reduce_per_parameter)
+    backward = max(event.end for event in trace.of(0, "backward"))
+    begun = [event.start < backward for event in trace.of(0, "all_reduce")]
+    assert (len(begun), begun.count(False)) == (53, 38)

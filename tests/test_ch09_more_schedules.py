@@ -61,7 +61,7 @@ def test_micro_batch_7_comes_back_as_the_text_follows_it():
     def ends(done, rank, kind):
         return next(e.end for e in done.events if (e.rank, e.action.kind, e.action.microbatch) == (rank, kind, 7))
 
-    assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "so it sends micro-batch 7 back at 27 s" in told
+    assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "back, at 3 + 24 = 27 s" in told
     assert (ends(fast, 3, "I"), ends(fast, 0, "I"), fast.seconds) == (23, 26, 27) and "at 23 s" in told
     last = [action.kind for action in order.actions[3]][::-1].index("I")
     assert last == 4 and "four of its Ws have not run" in told

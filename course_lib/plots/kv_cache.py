@@ -66,7 +66,8 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
         top.text(-0.4, row + 0.4, names[row], ha="right", va="center", fontsize=SMALLEST, weight="bold")
     top.set_xlim(-1, longest)
     top.set_ylim(len(answers), -0.1)
-    top.set_title(f"Reserved for the longest answer: {used / (longest * len(answers)):.0%} is used, grey is empty",
+    reserved = longest * len(answers)
+    top.set_title(f"Reserved for the longest answer: {reserved - used} of {reserved} places are taken but empty",
                   fontsize=TITLE, loc="left")
 
     needs = [-(-tokens // size) for tokens in answers]
@@ -82,8 +83,8 @@ def block_tables(answers: Sequence[int] = (19, 7, 12), size: int = 4, longest: i
     low.set_ylim(4.9, -0.55)
     written = "    ".join(f"{names[row]}: {', '.join(map(str, table))}" for row, table in enumerate(tables))
     _tables(low, tables)
-    low.set_title(f"The same {total * size} places in blocks of {size}: {used / (size * sum(needs)):.0%} of what "
-                  f"is handed out is used, {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
+    low.set_title(f"The same {total * size} places in blocks of {size}: {size * sum(needs) - used} are taken but "
+                  f"empty, {total - sum(needs)} blocks are free", fontsize=TITLE, loc="left")
     for ax in (top, low):
         ax.axis("off")
     say(top, ", ".join(f"request {names[row]} uses {tokens} of {longest} places"
