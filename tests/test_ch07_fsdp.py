@@ -230,13 +230,13 @@ def test_the_units_decide_what_is_whole_at_once(capsys):
 
 
 def test_the_1_200_tokens_that_hide_a_gather_are_derived():
-    """Section 5 works them out for Llama-3-8B in words, before it asks for Llama-3-70B."""
+    """Section 5 works them out for Llama-3-70B in words, before it asks for Llama-3-8B."""
     text = next(cell.source for cell in find("ch07").notebook.cells if cell.id == "ratio_why").partition("Take the")[2]
     small, large = (layer_weights(MODELS[name]) for name in ("Llama-3-8B", "Llama-3-70B"))
-    gather = 31 / 32 * 2 * small / (8 * DGX_H100.nic.bandwidth)
-    token = 2 * small / (DGX_H100.gpu.peak() / 2)
+    gather = 31 / 32 * 2 * large / (8 * DGX_H100.nic.bandwidth)
+    token = 2 * large / (DGX_H100.gpu.peak() / 2)
     assert DGX_H100.nics == 8
-    told = [f"{2 * small / 1e9:.2f} GB", f"{DGX_H100.nic.bandwidth / 1e9:.0f} GB/s", f"{gather * 1e3:.2f} ms",
+    told = [f"{2 * large / 1e9:.1f} GB", f"{DGX_H100.nic.bandwidth / 1e9:.0f} GB/s", f"{gather * 1e3:.2f} ms",
             f"{token * 1e6:.2f} µs", f"{round(gather / token, -2):,.0f} tokens",
             f"{large / small:.1f} times"]  # fmt: skip
     assert [words for words in told if words not in text] == []

@@ -79,16 +79,16 @@ def test_only_columns_then_rows_has_nothing_to_send_in_the_middle():
     assert sum(text.startswith(("all-", "reduce-")) for text in said) == 7
 
 
-def test_messages_are_as_high_as_the_widths_that_they_send():
+def test_messages_are_as_high_as_they_are_large():
     ax = ways_to_cut()
     said = letters(ax)
     assert [word for word in said if ":" in word and "then" in word] == [
-        "columns, then columns: 5 widths", "rows, then columns: 9 widths", "rows, then rows: 6 widths",
-        "columns, then rows: 2 widths"]  # fmt: skip
+        "columns, then columns: 5 × y", "rows, then columns: 9 × y", "rows, then rows: 6 × y",
+        "columns, then rows: 2 × y"]  # fmt: skip
     purple = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == COLLECTIVE.lower()]
     assert [round(patch.get_height() / 0.7, 6) for patch in purple] == [4, 1, 8, 1, 4, 2, 2]
-    assert [word for word in said if word.endswith(("width", "widths")) and ":" not in word] == [
-        "4 widths", "1 width", "8 widths", "1 width", "4 widths", "2 widths", "2 widths"]  # fmt: skip
+    assert [word for word in said if word.endswith(" × y") and ":" not in word] == [
+        "4 × y", "1 × y", "8 × y", "1 × y", "4 × y", "2 × y", "2 × y"]  # fmt: skip
 
 
 def test_what_all_ranks_hold_is_white():

@@ -79,8 +79,8 @@ def _message(ax: Axes, x: float, y: float, width: float, height: float, words: s
 
 
 RANKS = 4
-A_WIDTH = 0.7  # how high a message of one width of y is drawn
-WAYS = (  # name, cut of A, (message, widths of y that it sends), cut of B, the same of the last message
+SIZE_OF_Y = 0.7  # how high a message as large as y is drawn
+WAYS = (  # name, cut of A, (message, how many times the size of y), cut of B, the same of the last message
     ("columns, then columns", "columns", ("all-gather\nxA", 4), "columns", ("all-gather y", 1)),
     ("rows, then columns", "rows", ("all-reduce\nxA", 8), "columns", ("all-gather y", 1)),
     ("rows, then rows", "rows", ("reduce-\nscatter xA", 4), "rows", ("all-reduce\ny", 2)),
@@ -91,16 +91,15 @@ WAYS = (  # name, cut of A, (message, widths of y that it sends), cut of B, the 
 def ways_to_cut(ax: Axes | None = None) -> Axes:
     """Draw an MLP whose two matrices are cut by columns or rows, all four plans.
 
-    A message is as high as what a rank sends in it, where the vector in the middle is four times as wide as y.
+    A message is as high as what is sent in it, where the vector in the middle is four times as long as y.
     """
     ax = sheet(6.4, 31.2, 24.4, ax)
-    title = "Columns, then rows sends the least: 2 widths of y (a rank sends 3/4 of each)"
-    ax.set_title(title, fontsize=TITLE, loc="left")
+    ax.set_title("Columns, then rows sends the least: 2 times the size of y", fontsize=TITLE, loc="left")
     for (name, first, middle, second, last), low in zip(WAYS, (18.9, 12.1, 6.1, 0.2), strict=True):
         line, sent = low + 2.2, last[1] + (middle[1] if middle else 0)
         if middle and middle[1] > 4:
             line += 1.1  # room below for the highest message
-        ax.text(0.1, line + 2.3, f"{name}: {sent} widths", fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
+        ax.text(0.1, line + 2.3, f"{name}: {sent} × y", fontsize=SMALLEST + 1, weight="bold", color=INK, va="center")
         _matrix(ax, 0.2, line, 1.8, 0.7, "columns" if first == "rows" else "", "x")
         ax.text(2.4, line, "×", ha="center", va="center", fontsize=TITLE, color=INK)
         _matrix(ax, 2.8, line, 4.0, 1.7, first, f"A: {first}")
@@ -128,22 +127,21 @@ def ways_to_cut(ax: Axes | None = None) -> Axes:
     # a light ground for the best plan
     ax.add_patch(Rectangle((0, -0.4), 31.2, 5.75, facecolor="#F3E6EF", edgecolor="none", zorder=-1))
     say(ax, "Columns, then columns: each rank has some columns of xA, so they all-gather the whole vector in the "
-            "middle, 4 widths, and then y, 1 width: 5.\nRows, then columns: each rank has a summand of "
-            "xA and all of it must be whole for columns of B, so an all-reduce sends 8 widths, and an all-gather of y "
+            "middle, 4 times the size of y, and then y: 5.\nRows, then columns: each rank has a summand of "
+            "xA and all of it must be whole for columns of B, so an all-reduce sends 8 times y, and an all-gather of y "
             "1: 9.\nRows, then rows: each rank has a summand of xA; a "
-            "reduce-scatter, 4 widths, gives each the finished columns that its rows of B need, and an all-reduce of "
+            "reduce-scatter, 4 times y, gives each the finished columns that its rows of B need, and an all-reduce of "
             "y sends 2: 6.\nColumns, then rows: each rank has some columns of xA, which are what its rows of B need, "
             "so there is nothing to send before the all-reduce of y: 2.")  # fmt: skip
     return ax
 
 
-def _sent(ax: Axes, x: float, middle: float, name: str, widths: int) -> None:
-    """Draw a message as high as the widths of y that a rank sends in it, which stand below."""
-    high = A_WIDTH * widths
+def _sent(ax: Axes, x: float, middle: float, name: str, times: int) -> None:
+    """Draw a message as high as it is large, in sizes of y, and write these below."""
+    high = SIZE_OF_Y * times
     _message(ax, x, middle - high / 2, 4.1, high, name)
-    said = f"{widths} width{'s' * (widths > 1)}"
     look = {"ha": "center", "va": "center", "fontsize": SMALLEST, "weight": "bold", "color": COLLECTIVE}
-    ax.text(x + 2.05, middle - high / 2 - 0.5, said, **look)
+    ax.text(x + 2.05, middle - high / 2 - 0.5, f"{times} × y", **look)
 
 
 def _matrix(ax: Axes, x: float, middle: float, width: float, height: float, cut: str, name: str) -> None:
