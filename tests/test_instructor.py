@@ -41,7 +41,7 @@ def test_a_block_takes_as_long_as_its_text_and_its_core_exercises_and_catching_u
         core = [exercise.minutes for exercise in chapter.exercises if exercise.level == "core"]
         block = timetable.block(chapter)
         assert [part.minutes for part in block if part.exercise] == core
-        assert sum(part.minutes for part in block if not part.exercise) == timetable.reading(chapter)
+        assert sum(part.minutes for part in block if not part.exercise) == timetable.at_pace(chapter, timetable.WORDS_A_MINUTE)
         assert sum(part.minutes for part in agenda.rows(chapter)) == timetable.whole(chapter)
 
 
