@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where t
 from exercises_tests.tools.chapters import Chapter, tags  # noqa: E402
 from exercises_tests.tools.course_map import at_pace, words  # noqa: E402
 
-WORDS_A_MINUTE = 200  # more than alone, because the instructor helps; the minutes of an exercise begin when its text has been read
+WORDS_A_MINUTE = 200  # more than alone: the instructor helps; an exercise's minutes begin when its text has been read
 GUESS = 1  # minute more that a room needs to write a guess down, and to put hands up
 CATCHING_UP = 5  # minutes
 
