@@ -10,7 +10,7 @@ import pytest
 
 from exercises_tests.tools.chapters import ROOT
 
-AGENDAS = (ROOT / "docs" / "agendas.md").read_text(encoding="utf-8")
+AGENDAS, INSTRUCTOR = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("agendas.md", "instructor.md"))
 
 
 @pytest.fixture
@@ -106,12 +106,34 @@ def test_the_chapters_that_share_a_week_fit_into_a_lesson_each(agenda):
             assert agenda.lesson(agenda.units(chapter)).minutes <= agenda.LESSON
 
 
-def test_every_page_that_the_instructors_page_names_is_there():
-    text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
-    assert all((ROOT / "docs" / name).exists() for name in re.findall(r"\]\(([^)]+)\)", text))
+def test_every_page_and_every_section_that_the_instructors_page_names_is_there():
+    for name, section in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", INSTRUCTOR):
+        page = ROOT / "docs" / (name or "instructor.md")
+        assert page.exists(), name
+        headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE) if section else []
+        assert not section or section in [re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in headings]
 
 
-def test_every_command_that_the_instructors_page_names_exists():
-    text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
+def test_the_first_screen_leads_to_every_part_of_the_work_in_its_order():
+    first, *parts = INSTRUCTOR.split("\n## ")
+    assert first.count("\n") <= 14
+    titles = [part.partition("\n")[0] for part in parts if "Changing" not in part]
+    assert titles == ["A week before", "The day before", "The morning", "When something fails", "After class"]
+    places = [first.index(f"(#{title.lower().replace(' ', '-')})") for title in titles]
+    assert places == sorted(places)
+
+
+def test_each_part_but_the_troubles_begins_with_a_list_to_tick_off():
+    for part in INSTRUCTOR.split("\n## ")[1:]:
+        title, _, text = part.partition("\n\n")
+        assert text.startswith("- [ ] ") or title in ("When something fails", "Changing an exercise")
+
+
+def test_a_grade_book_is_never_written_among_the_submissions():
+    for folder, out in re.findall(r'SUBMISSIONS=(\S+) ARGS="--out (\S+)"', INSTRUCTOR):
+        assert not (ROOT / out).is_relative_to(ROOT / folder)
+
+
+def test_every_command_that_the_instructors_pages_name_exists():
     targets = set(re.findall(r"^([a-z-]+): ", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z-]+)", text)) <= targets
+    assert set(re.findall(r"\bmake\s([a-z-]+)", INSTRUCTOR + AGENDAS)) <= targets
