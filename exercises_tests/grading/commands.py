@@ -86,7 +86,8 @@ def _grade(options: argparse.Namespace) -> int:
     for note in about["notes"]:
         print(note, file=sys.stderr)
     faults = sum(record.get("fault", False) for record in records)
-    print(f"{len(records)} notebooks: {out}/grades.csv, grades.json and feedback/. {about['graded with']}")
+    print(f"{len(records)} notebooks. Open {out}/class.html first; points are in grades.csv, each learner's page is in "
+          f"feedback/. {about['graded with']}")
     if faults:
         print(f"{faults} of them could not be graded, see the remarks: run the command again.", file=sys.stderr)
     return 1 if faults else 0
