@@ -38,7 +38,7 @@ class Workshop:
 WORKSHOPS = {
     "Half a day": Workshop("What a rank is, and how the ring sums a gradient.", ((0, 3),)),
     "One day": Workshop(
-        "From the first message to data parallelism in the morning, and how a language model is served.",
+        "From the first message to data parallelism, and then how a language model is served.",
         ((0, 3, 4, 8),), ("plan_buckets", "all_reduce_bucket", "all_reduce_per_bucket", "decode_lower_bound"),
     ),
     "Two days": Workshop(
