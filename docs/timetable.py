@@ -1,12 +1,11 @@
 """How long each part of a chapter takes in a class: talk and core exercises in the notebook's order, then catching up.
 
-It is the only source of minutes: docs/agenda.py writes the instructor's tables from it, and slides count by it.
+docs/agenda.py writes the agendas from it, and slides count by it. The minutes of somebody who reads alone are in
+exercises_tests/tools/course_map.py, which counts the words for both.
 """
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where the course is not installed
 
 from exercises_tests.tools.chapters import Chapter, tags  # noqa: E402
+from exercises_tests.tools.course_map import at_pace, words  # noqa: E402
 
-WORDS_A_MINUTE = 200  # of the text in sight; the minutes of an exercise begin when its text has been read
+WORDS_A_MINUTE = 200  # more than alone: the instructor helps; an exercise's minutes begin when its text has been read
 GUESS = 1  # minute more that a room needs to write a guess down, and to put hands up
 CATCHING_UP = 5  # minutes
 
@@ -28,19 +28,8 @@ class Stretch:
     exercise: str = ""
 
 
-def words(text: str) -> int:
-    """Return the words of a text that are in sight."""
-    return len(re.findall(r"\w\S*", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)))
-
-
-def reading(chapter: Chapter) -> int:
-    """Return the minutes that a chapter's text takes, without what is folded; whole fives."""
-    text = " ".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown")
-    return 5 * math.ceil(words(text) / WORDS_A_MINUTE / 5)
-
-
 def block(chapter: Chapter) -> list[Stretch]:
-    """Return a chapter's parts in turn: talk, a core exercise, talk and so on; talk takes as long as reading all of it.
+    """Return a chapter's parts in turn: talk, a core exercise, talk and so on; talk takes as long as its text does.
 
     What follows "Going further" is nobody's talk. The talk before an exercise has its share by its words and guesses.
     """
@@ -56,7 +45,7 @@ def block(chapter: Chapter) -> list[Stretch]:
         elif cell.get("id") in core:
             shares.append(talked)
             names.append(cell["id"])
-    ends = [round(reading(chapter) * share / (talked or 1)) for share in [0, *shares, talked]]
+    ends = [round(at_pace(chapter, WORDS_A_MINUTE) * share / (talked or 1)) for share in [0, *shares, talked]]
     talks = [Stretch(end - begin) for begin, end in zip(ends, ends[1:], strict=False)]
     tasks = [Stretch(core[name], name) for name in names]
     return [part for pair in zip(talks, [*tasks, None], strict=True) for part in pair if part]

@@ -71,6 +71,29 @@ def test_a_sentence_is_that_of_most_whatever_their_numbers():
     assert mistake.sentence == ""
 
 
+CIRCLE = ("on {0} ranks a deadlock: no rank can go on, and none of them ever will:\n"
+          "  rank 0 waits to receive from rank 1\n    line 3 of cell exchange, in exchange: dist.recv({1}, peer)\n"
+          "They wait in a circle: 0 -> 1 -> 0.")
+
+
+def test_a_sentence_goes_on_to_its_last_line_without_the_lines_of_somebodys_code():
+    records = class_in((3, ["mean"]))
+    for place, one in enumerate(records):
+        one["results"][0]["sentence"] = CIRCLE.format(place + 2, f"box{'x' * place}")
+    page = words(class_page.class_page(records, ABOUT))
+    assert "On 2 ranks a deadlock: no rank can go on, and none of them ever will:" in page
+    assert "rank 0 waits to receive from rank 1" in page and "They wait in a circle: 0 -> 1 -> 0." in page
+    assert "and none of them ever will”. Begin there." in page and "dist.recv(box" not in page
+
+
+def test_where_only_the_first_lines_are_alike_nothing_is_announced_that_does_not_follow():
+    records = class_in((2, ["mean"]))
+    for one, rest in zip(records, ("ranks wait", "rank 3 has returned"), strict=True):
+        one["results"][0]["sentence"] = f"a deadlock: no rank can go on:\n  {rest}"
+    (mistake,) = standing.standing(records).mistakes
+    assert mistake.sentence == "a deadlock: no rank can go on"
+
+
 def test_the_shares_are_of_what_was_handed_in():
     found = standing.standing([*class_in((1, ["", "", "", ""]), (1, ["mean", "mean", "mean", ""])), *nothing(3)])
     assert (found.shares, found.empty, len(found.learners)) == ([1.0, 3 / 18], 3, 5)
@@ -99,7 +122,7 @@ def test_where_nobody_is_at_the_same_place_it_says_so():
 def test_that_time_and_not_words_are_missing_is_said():
     records = [*class_in((4, ["mean", "not-written"]), (16, ["", "not-written"])), *nothing(2)]
     found = standing.standing(records).advice()
-    assert found[1] == ("More needs time than words: 20 of the 20 who handed in Chapter 3: ring all reduce have not "
+    assert found[1] == ("Time is missing, not words: 20 of the 20 who handed in Chapter 3: ring all reduce have not "
                         "written all_gather_ring; make catch-up CHAPTER=ch03 takes them along.")
     assert found[2] == "2 learners of 22 handed in nothing that could be graded."
 

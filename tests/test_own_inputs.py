@@ -77,6 +77,11 @@ def judged(chapter: str, name: str, seed: int, answer: Callable, monkeypatch) ->
     return getattr(importlib.import_module(f"exercises_tests.{MODULES[chapter]}"), f"check_{name}").outcome(answer)
 
 
+def test_the_page_on_grading_says_how_many_of_the_exercises_these_are():
+    page = (ROOT / "docs" / "grading.md").read_text(encoding="utf-8")
+    assert f"({len(ALL) + 1} of {sum(len(chapter.exercises) for chapter in chapters())})" in page  # with `plan`
+
+
 @pytest.mark.parametrize(("chapter", "name"), ALL, ids=[f"{chapter}-{name}" for chapter, name in ALL])
 def test_a_table_of_anothers_numbers_is_refused_and_the_answer_itself_is_not(chapter, name, monkeypatch):
     answer = getattr(importlib.import_module(f"solutions.{MODULES[chapter]}"), name)

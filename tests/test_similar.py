@@ -8,7 +8,7 @@ import random
 import made_up_answers
 import pytest
 
-from exercises_tests.grading import similar, similar_page
+from exercises_tests.grading import sheet, similar, similar_page
 from exercises_tests.grading.attempts import empty_record
 from exercises_tests.tools.chapters import chapters, find, solutions
 
@@ -160,6 +160,7 @@ def test_the_page_shows_both_texts_with_what_is_in_both_marked(tmp_path):
     similar_page.write(tmp_path / "similar.html", found, answers)
     page = (tmp_path / "similar.html").read_text()
     assert "ada, bob" in page and "plan 100%" in page and "not a verdict" in page
+    assert sheet.STYLE in page and sheet.POLICY in page  # it looks like the other pages, and loads nothing
     assert "<mark>    found, room = [], cap</mark>" in page and "<mark>    got, room = [], cap</mark>" in page
     assert "<mark>print(plan)" not in page and "print(plan)" in page
 

@@ -321,10 +321,12 @@ def test_a_choice_has_its_words_on_the_slide_of_the_guess_and_in_the_answer(docs
     assert '<li value="1">own way</li><li value="2">shared</li>' in page and "Write it down, then hands up." in page
 
 
-def test_numbers_that_are_no_choice_have_no_list(docs):
+def test_numbers_that_have_no_words_of_their_own_have_no_list(docs):
     options = docs("talk").options
-    for told in ("your number: 0 to 3 for a rank, 4 for the network", "your number: 1, 2, 3, 4 or 5", "your number"):
+    for told in ("your number: the suspect, 1 to 3", "your number: 1, 2, 3, 4 or 5", "your number"):
         assert options(f"guess = None  # {told}") == {}
+    assert options("guess = None  # your number: 0 to 1 for a rank, 2 for the network") == {
+        "0": "rank 0", "1": "rank 1", "2": "the network"}
 
 
 def test_a_guess_that_needs_the_table_before_it_shows_it_once_more(docs, root):

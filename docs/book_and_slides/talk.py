@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode
+from veils import asked_for, choices
 
 from course_lib.notebook import TEMPTING
 from exercises_tests.tools.chapters import Chapter
@@ -30,7 +31,6 @@ ENDS = ("section", "part", "guess", "exercise", "summary")  # and those that end
 POINTS = 5  # of what was learned, on a slide
 SHARED = 80  # words that stand beside a picture
 SOME = 0.25  # minute of a slide without notes
-OPTION = re.compile(r"(?<![\w.])(\d+) (?!to\b|or\b|for\b)([a-z][^,]*)")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 
@@ -152,9 +152,9 @@ def replies(notebook: NotebookNode) -> dict[str, dict[str, str]]:
 
 
 def options(source: str) -> dict[str, str]:
-    """Return the choices that a guess's comment names, by their numbers: `# your choice: 1 own way, 2 shared`."""
-    found = dict(OPTION.findall(source.partition("#")[2].partition("\n")[0]))
-    return found if len(found) > 1 else {}
+    """Return the choices that a guess's comment names and that have words of their own, by their values."""
+    comment = "#" + source.partition("#")[2].partition("\n")[0]
+    return {value: words for value, words in choices(asked_for(comment)) if words != value}
 
 
 def promised(stub: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from exercises_tests.grading import lanes
@@ -22,7 +23,11 @@ MOST_MISTAKES, MOST_SHOWN = 12, 3  # mistakes in the list; of the first of them 
 BINS = 10
 STYLE = """.lead{font-size:1.15rem}.bins{display:flex;align-items:flex-end;gap:3px;height:7rem;max-width:34rem}
 .bins span{flex:1;text-align:center;font-size:.8rem;color:var(--soft)}.bins i{display:block;background:var(--green);
-border-radius:2px 2px 0 0}td.at{white-space:nowrap;width:1%}"""
+border-radius:2px 2px 0 0}h3 code{overflow-wrap:anywhere}@media (max-width:34rem){
+.places,.places thead,.places tbody{display:block}.places tr{display:grid;grid-template-columns:1fr 3rem 6rem;
+align-items:center;margin:.35rem 0}.places td:first-child{grid-column:1/-1;overflow-wrap:anywhere}
+.places th:first-child{display:none}.places th:nth-child(n+3){text-align:right}
+.places td.wide,.places td.n{width:auto}}.places+h3{margin-top:1.2rem}"""
 
 
 def write(path: Path, records: list[dict[str, Any]], about: dict[str, Any]) -> None:
@@ -70,7 +75,8 @@ def _exercises(found: Standing) -> Iterator[str]:
         handed_in = max(len(place.states) + place.ungraded for place in own)
         yield f"<h3>{text(chapter(name))}</h3>"
         yield f'<p class="soft">{handed_in} of {len(found.learners)} handed it in; a bar is as long as the class.</p>'
-        yield "<table><thead><tr><th>exercise</th><th></th><th>stuck</th><th>mean</th></tr></thead><tbody>"
+        yield '<table class="places"><thead><tr><th>exercise</th><th></th><th>stuck</th><th>mean</th></tr></thead>'
+        yield "<tbody>"
         yield from (_row(place, len(found.learners)) for place in own)
         yield "</tbody></table>"
 
@@ -93,11 +99,19 @@ def _mistakes(found: Standing, cells: dict, names: set[str]) -> Iterator[str]:
     for place, mistake in enumerate(known[:MOST_MISTAKES]):
         yield f'<section class="card wrong"><h3>{len(mistake)} of {len(found.learners)}: '
         yield f"<code>{text(mistake.exercise, 60)}</code>, {text(mistake.code, 80)}</h3>"
-        yield f"<p>{text(without_names(mistake.sentence, names))}</p>" if mistake.sentence else ""
+        yield from _said(without_names(mistake.sentence, names))
         yield from _example(mistake, cells, names, f"m{place}") if place < MOST_SHOWN else ()
         yield "</section>"
     if alone:
         yield f'<p class="soft">{several(alone, "mistake")} more, each made by one learner only.</p>'
+
+
+def _said(sentence: str) -> Iterator[str]:
+    """Yield a sentence, and the lines below it; those that are set in are a list, of ranks or parts."""
+    sentence = sentence[:1].upper() + sentence[1:]
+    for inner, some in groupby(sentence.split("\n"), key=lambda line: line.startswith(" ")):
+        lines = "\n".join(some)
+        yield f"<pre>{text(dedent(lines))}</pre>" if inner else f"<p>{text(lines)}</p>" if lines else ""
 
 
 def _example(mistake: Mistake, cells: dict, names: set[str], name: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from exercises_tests.grading.gradebook import read_json
 from exercises_tests.grading.grader import SECONDS, Grading, empty_record, grade_class
+from exercises_tests.grading.sheet import several
 from exercises_tests.tools.chapters import ROOT, ChapterError, find
 from exercises_tests.tools.parsing import Parser
 from exercises_tests.tools.untrusted import plain
@@ -86,7 +87,8 @@ def _grade(options: argparse.Namespace) -> int:
     for note in about["notes"]:
         print(note, file=sys.stderr)
     faults = sum(record.get("fault", False) for record in records)
-    print(f"{len(records)} notebooks: {out}/grades.csv, grades.json and feedback/. {about['graded with']}")
+    print(f"{several(len(records), 'notebook')}. Open {out}/class.html first; points are in grades.csv, each "
+          f"learner's page is in feedback/. {about['graded with']}")
     if faults:
         print(f"{faults} of them could not be graded, see the remarks: run the command again.", file=sys.stderr)
     return 1 if faults else 0

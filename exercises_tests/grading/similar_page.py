@@ -14,65 +14,74 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from exercises_tests.grading.gradebook import read_json, write_whole
-from exercises_tests.grading.similar import BROKEN, MOST_TEXT, SHORT, Match, Similarity, answers_in, of_class
+from exercises_tests.grading.sheet import page
+from exercises_tests.grading.similar import BROKEN, MOST_TEXT, SHORT, Similarity, answers_in, of_class
 from exercises_tests.tools.chapters import ROOT
 from exercises_tests.tools.untrusted import plain
 
 NAME = "similar.html"
 SECONDS = 120.0  # that comparing a class may take
 MOST_SHOWN = 30  # pairs whose texts are on the page
-STYLE = """:root{color-scheme:light dark}
-body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem}
-table{border-collapse:collapse}
-td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}
-.two{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1rem}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.8rem;margin:.2rem 0}
-mark{background:#ffd54a66;color:inherit;display:block;print-color-adjust:exact}
-small{opacity:.75}section{break-inside:avoid}"""
-ABOUT = """A list to look at, not a verdict. Two answers are here because they are more alike than those of other pairs
-of this class, after names, layout, comments and everything that the course has given out are taken away. Bits say how
-much more: one bit for each halving of the pairs that are as alike, added up over exercises. Open those at the top that
-stand far above the rest; there is always a first pair, also in a class that copied nothing. People who worked together,
-or who asked the same person or the same program, are alike, too; two who copied from the course's solution are not
-found here, but in the last list. Who rewrote a copy, statement by statement, is not found at all."""
-
-
-COLUMN = "exercises, and how much of what is rare in the shorter answer is in both"
+STYLE = """body{max-width:76rem}.lead{max-width:56rem}.told ul{margin:.3rem 0;padding-left:1.2rem}
+.two{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:0 1rem}h3{margin-top:.8rem}
+.two .code{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.8rem}mark{background:#ffd54a66;color:inherit}
+.two .code>*{display:block;padding-left:4ch;text-indent:-4ch}
+td{vertical-align:top}td.n{padding-right:1.5rem}.part{line-height:1.4}td.who{white-space:nowrap;width:1%}a{color:var(--told)}
+h2,h3,.two,td{overflow-wrap:anywhere}@media (max-width:48rem){.two{grid-template-columns:minmax(0,1fr)}
+thead{display:none}tr{display:block;margin:.6rem 0}td,td.who,td.n{display:inline;white-space:normal}
+.part{white-space:normal}td.n::after{content:" bits"}td:last-child{display:block}}
+@media print{.two{break-inside:avoid}}"""
+ABOUT = """<section class="card told lead"><h3>A list to look at, not a verdict</h3><ul>
+<li>Two learners are listed where their answers are more alike than those of other pairs of this class. Names, layout,
+comments and everything that the course gives out are taken away before.</li>
+<li><strong>Bits</strong> say how much more: one bit for each halving of the pairs that are as alike, added up over the
+exercises. A per cent says how much of what is rare in the shorter answer is in both.</li>
+<li>Open those at the top that stand far above the rest. There is always a first pair, also in a class that copied
+nothing.</li>
+<li>People who worked together are alike, too, and so are two who asked the same person or the same program.</li>
+<li>Whoever copied from the course's solution is in the last list only. A copy that was rewritten, statement by
+statement, is not found.</li></ul></section>"""
 
 
 def write(path: Path, found: Similarity, answers: Mapping[str, Mapping[str, str]]) -> None:
     """Write the page: the list of pairs, then the texts of the first of them side by side. For the instructor only."""
-    body = [f"<h1>Alike</h1><p>{ABOUT}</p>"]
-    if found.pairs:
-        body.append(f"<table><tr><th>learners<th>bits<th>{COLUMN}")
-    for place, pair in enumerate(found.pairs):
-        names, alike = f"{_name(pair.first)}, {_name(pair.second)}", ", ".join(map(_told, pair.matches))
-        linked = f"<a href=#p{place}>{names}</a>" if place < MOST_SHOWN else names
-        body.append(f"<tr><td>{linked}<td>{pair.bits:.1f}<td>{alike}")
-    body.append("</table>" if found.pairs else "<p>No two answers are alike beyond what all of them share.</p>")
+    body = ["<h1>Answers that are alike</h1>", ABOUT, *_list(found)]
     for place, pair in enumerate(found.pairs[:MOST_SHOWN]):
-        body.append(f"<h2 id=p{place}>{_name(pair.first)}, {_name(pair.second)}</h2>")
+        body.append(f'<h2 id="p{place}">{_name(pair.first)}, {_name(pair.second)}</h2>')
         for one in pair.matches:
             sides = [_side(name, answers.get(name, {}).get(one.exercise, ""), lines)
                      for name, lines in zip((pair.first, pair.second), one.lines, strict=True)]  # fmt: skip
-            body.append(f"<section><h3>{_name(one.exercise)}</h3><div class=two>{''.join(sides)}</div></section>")
-    body.append("<h2>Of which nothing can be said</h2><ul>")
+            body.append(f'<section><h3><code>{_name(one.exercise)}</code></h3><div class="two">{"".join(sides)}</div>'
+                        "</section>")  # fmt: skip
+    body.append("<h2>Nothing can be said of these</h2><ul>")
     for exercise, learners in found.unsaid.items():
         for why in (SHORT, BROKEN):
             names = ", ".join(_name(learner) for learner, reason in learners.items() if reason == why)
-            body += [f"<li>{_name(exercise)}, {why}: {names}"] if names else []
-    body.append("</ul><h2>As in the course's own solution</h2><p>Its hints lead there, so many are; who graded with a "
-                "private variant of the course looks here first.</p><ul>")
+            body += [f"<li><code>{_name(exercise)}</code>, {why}: {names}</li>"] if names else []
+    body.append("</ul><h2>As in the course's own solution</h2><p>The course's hints lead there, so many are. With a "
+                "private variant of the course, look here first.</p><ul>")
     for exercise, shares in found.as_course.items():
         told = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-        body.append(f"<li>{_name(exercise)}: {', '.join(f'{_name(name)} {share:.0%}' for name, share in told)}")
-    page = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    whole = f"{page}<title>Alike</title><style>{STYLE}</style>{''.join(body)}</ul></html>\n"
-    write_whole(path, whole + _mark(answers))
+        names = ", ".join(f"{_name(name)} {share:.0%}" for name, share in told)
+        body.append(f"<li><code>{_name(exercise)}</code>: {names}</li>")
+    write_whole(path, page("Answers that are alike", [*body, "</ul>"], STYLE) + _mark(answers))
+
+
+def _list(found: Similarity) -> Iterator[str]:
+    if not found.pairs:
+        yield "<p>No two answers are alike beyond what all of them share.</p>"
+        return
+    yield "<table><thead><tr><th>learners</th><th>bits</th><th>exercises</th></tr></thead><tbody>"
+    for place, pair in enumerate(found.pairs):
+        names = f"{_name(pair.first)}, {_name(pair.second)}"
+        linked = f'<a href="#p{place}">{names}</a>' if place < MOST_SHOWN else names
+        alike = " ".join(f'<span class="part">{_name(one.exercise)} {one.share:.0%}</span>' for one in pair.matches)
+        yield f'<tr><td class="who">{linked}</td><td class="n">{pair.bits:.1f}</td><td>{alike}</td></tr>'
+    yield "</tbody></table>"
 
 
 def renew(out: Path, records: list[dict], root: Path = ROOT) -> str:
@@ -92,7 +101,8 @@ def renew(out: Path, records: list[dict], root: Path = ROOT) -> str:
 
 def _mark(answers: Mapping[str, Mapping[str, str]]) -> str:
     """Return a last line that tells the page of these answers, written by this code, from another one."""
-    code = [path.read_text(encoding="utf-8") for path in (Path(__file__), Path(__file__).with_name("similar.py"))]
+    files = (Path(__file__).with_name(name) for name in ("similar_page.py", "similar.py", "sheet.py"))
+    code = [file.read_text(encoding="utf-8") for file in files]
     told = json.dumps([code, answers], sort_keys=True)
     return f"<!-- of {hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()} -->\n"
 
@@ -108,15 +118,12 @@ def _name(text: str) -> str:
     return html.escape(plain(text, 60))
 
 
-def _told(match: Match) -> str:
-    return f"{_name(match.exercise)} {match.share:.0%}"
-
-
 def _side(name: str, text: str, lines: frozenset[int]) -> str:
     """Return a learner's text as data, with the lines marked that are in both."""
     shown = [html.escape(plain(line, 300, kept="\t")) for line in text[:MOST_TEXT].split("\n")]
-    marked = [f"<mark>{line or ' '}</mark>" if number in lines else f"{line}\n" for number, line in enumerate(shown, 1)]
-    return f"<div><small>{_name(name)}</small><pre>{''.join(marked)}</pre></div>"
+    tags = ("mark" if number in lines else "span" for number in range(1, len(shown) + 1))
+    marked = [f"<{tag}>{line or ' '}</{tag}>" for tag, line in zip(tags, shown, strict=True)]
+    return f'<div><span class="soft">{_name(name)}</span><pre class="code">{"".join(marked)}</pre></div>'
 
 
 if __name__ == "__main__":

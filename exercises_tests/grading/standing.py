@@ -15,6 +15,7 @@ from typing import Any
 from exercises_tests.grading.sheet import chapter, several
 
 UNWRITTEN = {"not-written", "missing", "needs"}  # codes of what nobody has answered
+CODE = re.compile(r"\s+line \d+ of ")  # the lines of a sentence that show where in an answer, and its code
 RAISED = re.compile(r"\b([A-Z][A-Za-z]*(?:Error|Exception))\b")
 MANY, SHARE = 5, 0.1  # learners who are a group; of a class that is worth the time of all
 TRIES, ONE_CODE, OF_THOSE = 8, 0.6, 1 / 3  # when an exercise's text may be at fault: see Place.text_may_be_at_fault
@@ -35,11 +36,18 @@ class Mistake:
 
     @property
     def sentence(self) -> str:
-        """The first line that most of them read, numbers put aside: each learner has numbers of their own."""
-        lines = [result["sentence"].partition("\n")[0] for result in self.results.values()]
-        masked = Counter(re.sub(r"\d+", "#", line) for line in lines)
-        most, count = masked.most_common(1)[0]
-        return next(line for line in lines if re.sub(r"\d+", "#", line) == most) if count > 1 else ""
+        """What most of them read, or its first line, numbers put aside: each learner has numbers of their own.
+
+        Without the lines that show a learner's code. Where only the first line is alike, nothing is announced in it.
+        """
+        read = [result["sentence"].split("\n") for result in self.results.values()]
+        whole = ["\n".join(line for line in lines if not CODE.match(line)) for lines in read]
+        for said in (whole, [lines[0].rstrip(":") for lines in read]):
+            masked = [re.sub(r"\d+", "#", one) for one in said]
+            most, count = Counter(masked).most_common(1)[0]
+            if count > 1:
+                return said[masked.index(most)]
+        return ""
 
 
 @dataclass
@@ -102,7 +110,8 @@ class Standing:
         late = max(self.places, key=lambda place: place.counts["open"], default=None)
         enough = max(2, SHARE * class_of)
         if most is not None and len(most) >= enough:
-            told = f": “{shown(most.sentence)}”" if most.sentence else ""
+            first = most.sentence.partition("\n")[0].rstrip(":")
+            told = f": “{shown(first)}”" if first else ""
             found.append(f"{len(most)} of {class_of} are at the same place, {most.exercise} in "
                          f"{chapter(most.chapter)} ({most.code}){told}. Begin there.")  # fmt: skip
             second = next((one for one in self.mistakes[1:] if len(one) >= enough), None)
@@ -112,7 +121,7 @@ class Standing:
             found.append(f"No mistake is made by {enough:.0f} or more of {class_of}: nothing needs the whole room.")
         if late is not None and late.counts["open"] >= max(enough, len(most or [])):
             stem = late.chapter.partition("_")[0]
-            found.append(f"More needs time than words: {late.counts['open']} of the {len(late.states)} who handed in "
+            found.append(f"Time is missing, not words: {late.counts['open']} of the {len(late.states)} who handed in "
                          f"{chapter(late.chapter)} have not written {late.exercise}; make catch-up CHAPTER={stem} "
                          "takes them along.")  # fmt: skip
         if faulty := [place.exercise for place in self.places if place.text_may_be_at_fault]:

@@ -12,7 +12,7 @@ import re
 from exercises_tests.tools.chapters import Chapter
 
 SAID = re.compile(r"(\d+) minutes (?:for reading|to read)|Reading\b[^.]*? about (\d+) minutes")
-WORDS_A_MINUTE = 150  # about the pace of the chapters that name their minutes
+ALONE = 150  # words a minute: about the pace of the chapters that name their minutes
 
 
 def number(chapter: Chapter) -> int:
@@ -32,12 +32,19 @@ def minutes(chapter: Chapter) -> int:
 
 
 def reading(chapter: Chapter) -> int:
-    """Return the minutes of reading that a chapter names, or else those that its text takes; whole fives."""
-    text = "\n\n".join(texts(chapter))
-    if said := SAID.search(text):
-        return int(said[1] or said[2])
-    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    return 5 * math.ceil(len(re.findall(r"\w\S*", in_sight)) / WORDS_A_MINUTE / 5)
+    """Return the minutes that a chapter names for who reads it alone, or else those that its text takes."""
+    said = SAID.search("\n\n".join(texts(chapter)))
+    return int(said[1] or said[2]) if said else at_pace(chapter, ALONE)
+
+
+def at_pace(chapter: Chapter, pace: int) -> int:
+    """Return the minutes that a chapter's text takes at so many words a minute; whole fives."""
+    return 5 * math.ceil(sum(map(words, texts(chapter))) / pace / 5)
+
+
+def words(text: str) -> int:
+    """Return the words of a text that are in sight: not those that are folded."""
+    return len(re.findall(r"\w\S*", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)))
 
 
 def builds(chapter: Chapter) -> str:

@@ -7,7 +7,7 @@ import sys
 import pytest
 from opened import PROJECTOR, SEEN
 
-from exercises_tests.grading import class_page, feedback, watch, workshop
+from exercises_tests.grading import class_page, feedback, similar, similar_page, watch, workshop
 from exercises_tests.tools.chapters import ROOT, find
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -41,8 +41,21 @@ def pages() -> dict[str, str]:
     two = record("Ann O'Neil", ["raised", "mean", "not-written", ""], chapter="ch02_collectives")
     return {
         "feedback": feedback.feedback("Ann O'Neil", [one, two], [one | {"attempt": 1}, one], ABOUT["graded with"]),
-        "class": class_page.class_page(class_of(40), ABOUT, [1, 2, 3]),
+        "class": class_page.class_page(class_of(40), ABOUT),
     }
+
+
+def alike(path) -> None:
+    """Write the page of answers that are alike, for two learners with long names and long lines among eight others."""
+    names = "Bartholomew Featherstonehaugh", "Wilhelmina_von_Hohenfels"
+    long = "\n".join(["def hierarchical_all_reduce(sizes, cap):",
+                      "    found = sum(each * 2 for each in sizes)" + " + cap" * 20, "    print(cap, found - 7)",
+                      "    return [found // one for one in range(cap)]"])
+    answers = {name: {"hierarchical_all_reduce": long} for name in names}
+    answers |= {f"other {place}": {"hierarchical_all_reduce": "def f(a):\n    while a:\n        a -= len(str(a)) + 1\n"
+                                   "    return {a: [a, a]}"} for place in range(8)}  # fmt: skip
+    similar_page.write(path, similar.compare(answers, {}), answers)
+    assert names[0] in path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +73,13 @@ def written(tmp_path_factory):
     made = pages() | {"live": watch.live_page(watched, NOW), "live_names": watch.live_page(watched, NOW, names=True)}
     for name, text in made.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    alike(folder / "similar.html")
     return folder
 
 
 @pytest.mark.parametrize("screen", [PROJECTOR, PHONE], ids=["projector", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["feedback", "class", "live", "live_names"])
+@pytest.mark.parametrize("name", ["feedback", "class", "live", "live_names", "similar"])
 def test_a_page_can_be_read_on_every_screen(browser, written, request, name, scheme, screen):
     context = browser.new_context(viewport=screen, color_scheme=scheme)
     page, faults = context.new_page(), []
@@ -82,7 +96,7 @@ def test_a_page_can_be_read_on_every_screen(browser, written, request, name, sch
     context.close()
 
 
-@pytest.mark.parametrize("name", ["feedback", "class", "live"])
+@pytest.mark.parametrize("name", ["feedback", "class", "live", "similar"])
 def test_a_page_can_be_printed_from_a_dark_screen(browser, written, request, name):
     context = browser.new_context(viewport=PROJECTOR, color_scheme="dark")
     page = context.new_page()
