@@ -29,7 +29,6 @@ from course_lib.plots.protocols import PALE
 
 INCH = 5.0  # units of a sheet
 NODE = "#F4F4F4"
-PRODUCTION = {"both levels at once": ["HSDP as torch runs it"]}  # what is known by another name, too
 
 
 def walk_round_nodes(
@@ -93,7 +92,7 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
                 ha="center", va="center")  # fmt: skip
         x += full * seconds / total
     ax.text(x + 0.4, y + 0.65, f"{1e3 * total:.1f} ms", fontsize=SMALLEST, weight="bold", va="center")
-    ax.text(left, 0.5, "a pass over one layer of 0.5 GB, by NCCL's table for LL128", fontsize=SMALLEST, va="center")
+    ax.text(left, 0.5, "one collective of a layer's 0.5 GB, by NCCL's table for LL128", fontsize=SMALLEST, va="center")
     sums = ", ".join(f"{words} {1e3 * seconds:.1f} ms" for seconds, _, words in parts)
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
@@ -112,13 +111,13 @@ def step_over_nodes(
     told, looks = [f"computing: {computing:.2f} s"], ((INK, "o-"), (ORANGE, "s-"), (INK, "^--"), (ORANGE, "D:"))
     for place, (name, taken) in enumerate(ways.items()):
         ends, seconds = list(taken), list(taken.values())
-        (colour, line), names = looks[place], [name, *PRODUCTION.get(name, [])]
+        colour, line = looks[place]
         ax.plot(ends, seconds, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
-        ax.annotate(",\n".join(names) + f"\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0),
+        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0),
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False,
                     bbox=PALE if colour == ORANGE else None)  # fmt: skip
         each = ", ".join(f"{one:.2f} s on {count}" for count, one in taken.items())
-        told.append(f"{', '.join(names)}: {each}")
+        told.append(f"{name}: {each}")
     nodes = list(next(iter(ways.values())))
     ax.axhline(computing, color=COMPUTE, linewidth=2)
     ax.text(nodes[0], computing * 1.03, f"computing: {computing:.2f} s", fontsize=SMALLEST, weight="bold",

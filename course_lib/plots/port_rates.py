@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.plots.canvas import INK, LIMIT, NETWORK, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 
@@ -87,8 +88,11 @@ def _suspects(size: str, measured: Mapping[int, float], port: float) -> Axes:
         ax.tick_params(labelbottom=True)
         say(ax, f"{', '.join(map(str, measured))} pairs would get {', '.join(f'{left[one] / 1e9:.1f}' for one in left)}"
                 f" GB/s\n{' '.join(words.split())}")  # fmt: skip
-    axes[0, 0].set(xticks=range(len(measured)), xticklabels=[f"{pairs}" for pairs in measured], ylim=(0, 150),
-                   xlim=(-0.4, len(measured) - 0.6), yticks=[0, 25, 50, 75, 100])  # fmt: skip
+    axes[0, 0].set(xticks=range(len(measured)), xticklabels=[f"{pairs}" for pairs in measured], yscale="log",
+                   ylim=(4, 400), xlim=(-0.4, len(measured) - 0.6))  # fmt: skip
+    axes[0, 0].yaxis.set_major_locator(FixedLocator([5, 10, 20, 50, 100]))
+    axes[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes[0, 0].yaxis.set_minor_locator(NullLocator())
     for ax in axes[:, 0]:
         ax.set_ylabel("GB/s out of a node", fontsize=SMALLEST)
     for ax in (*axes[1, :2], axes[0, 2]):

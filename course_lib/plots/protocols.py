@@ -112,18 +112,17 @@ def protocol_flags(link: Link = H100.link, ranks: int = 8, ax: Axes | None = Non
             for long, colour in ((waits, WAITING), (data, NVLINK), (flags, LIMIT), (rest, REST)):
                 ax.barh(y + row, long * scale, 0.7, left, color=colour)
                 left += long * scale
-            total = f"{waits:.1f} + {sends:.1f} = {waits + sends:.1f} µs"
-            if sends < 0.1:  # too short to be seen as a part of the bar
-                total = f"{waits:.1f} + {sends:.2g} = {waits + sends:.1f} µs"
+            digits = 3 if sends < 0.1 else 1  # else a short part would be nothing, or vanish in the sum
+            total = f"{waits:.1f} + {sends:.{digits}f} = {waits + sends:.{digits}f} µs"
             best = ", the fastest" if name == quickest else ""
             ax.text(-0.01, y + row, name, fontsize=SMALLEST, va="center", ha="right")
             ax.text(left + 0.01, y + row, total + best, fontsize=SMALLEST, va="center",
                     weight="bold" if best else "normal")  # fmt: skip
             told.append(f"{words}, {name}: latency {waits:.1f} µs, sends for {sends:.3g} µs, of which flags "
-                        f"{flags:.3g} and held back by NCCL {rest:.3g}{best}")  # fmt: skip
+                        f"{flags:.3g} and not reached by NCCL {rest:.3g}{best}")  # fmt: skip
         y += 4.4
     for x, colour, words in ((0, WAITING, "latency"), (0.14, NVLINK, "data"), (0.25, LIMIT, "flags"),
-                             (0.37, REST, "held back by NCCL")):  # fmt: skip
+                             (0.37, REST, "not reached by NCCL")):  # fmt: skip
         ax.add_patch(Rectangle((x, y - 0.25), 0.02, 0.5, facecolor=colour))
         ax.text(x + 0.03, y, words, va="center", fontsize=SMALLEST)
     ax.text(0.62, y, "to scale in each half; by NCCL's table", va="center", fontsize=SMALLEST)
