@@ -181,7 +181,7 @@ def test_the_sum_of_a_token_is_that_of_the_table():
     assert round(160e3 * costs.nccl_seconds(DGX_H100, 1, 8, 2**14)["NVLS", "Simple"]) == 4
     assert ll == min(costs.protocol_seconds("all_reduce", 8, 2**14, H100.link, protocol=one.name)
                      for one in H100.link.protocols)  # fmt: skip
-    assert shown("For a small tensor the latency decides, so LL is the fastest")
+    assert shown("For our small tensor the latency decides, so LL is the fastest")
     assert round(H100.link.protocol("Simple").bandwidth / 1e9) == 371
     assert H100.link.bandwidth == 450e9
     assert shown("Simple gets all of the 371 that NCCL expects of NVLink")
