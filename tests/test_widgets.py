@@ -220,13 +220,13 @@ def test_without_anywidget_the_picture_at_the_middle_is_shown(shown, monkeypatch
     assert shown[0]["text/plain"] == "step = 3"
 
 
-def test_a_page_without_widgets_finds_a_picture_and_what_it_printed_beside_the_widget(shown):
+def test_a_still_picture_with_what_it_printed_is_an_output_before_the_widget(shown):
     pytest.importorskip("anywidget")
-    assert sliders.explore(lambda step: print(f"this is {step}") or picture(step), step=(0, 6)) is None
-    (bundle,) = shown
-    assert bundle["text/plain"] == "step = 3\nthis is 3"
-    assert bundle["text/html"].startswith('<img alt="3 small')
-    assert WIDGET in bundle
+    assert sliders.explore(lambda step: print(f"this is {step} <") or picture(step), step=(0, 6)) is None
+    still, live = shown
+    assert still["text/plain"] == "step = 3\nthis is 3 <"
+    assert still["text/html"].startswith('<img alt="3 small') and "<pre>this is 3 &lt;</pre>" in still["text/html"]
+    assert slider_widget.ASLEEP in still["text/html"] and list(live) == [WIDGET]
 
 
 def test_a_picture_that_fails_at_the_start_raises_as_any_function_does(shown):

@@ -33,6 +33,12 @@ export default {
   },
 };
 """
+# A widget that runs takes the place of the still picture above it; one that is gone would be an error, and is not seen.
+STILL = """<style>
+.jp-OutputArea-child:has(.course-still):has(+ * .course-player) { display: none; }
+.jp-OutputArea-child:has(.course-still) + :not(:has(.course-player)) { display: none; }
+</style>"""
+ASLEEP = "The controls work while the notebook runs: run this cell to move them."
 
 
 def script() -> str:
@@ -82,6 +88,12 @@ def widget(panel: Panel, data: dict[str, Any]) -> Any:
     made = Player(data=data)
     made.on_msg(wanted)
     return made
+
+
+def still(picture: str, said: str) -> str:
+    """Return what stands in the place of a widget that is gone: a picture in HTML, and what was printed with it."""
+    printed = f"<pre>{html.escape(said)}</pre>" if said else ""
+    return f'{picture}{printed}<p class="course-still">{ASLEEP}</p>{STILL}'
 
 
 def page(panel: Panel) -> tuple[str, dict[str, Any]]:
