@@ -241,7 +241,7 @@ def remember(chapter: str, exercise: str, state: str, earned: int, points: int) 
     now = {"state": state, "earned": earned, "points": points}
     if known.setdefault(chapter, {}).get(exercise) == now:
         return False
-    known[chapter][exercise] = now
+    known[chapter] = known.pop(chapter) | {exercise: now}  # the chapter that was worked on last stands last
     new = path.with_name(f"{PROGRESS}.{os.getpid()}")
     try:
         new.write_text(json.dumps(known, indent=1))
