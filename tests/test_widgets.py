@@ -8,6 +8,8 @@ import io
 import json
 import math
 import re
+import threading
+from types import SimpleNamespace
 
 import matplotlib
 import pytest
@@ -280,6 +282,26 @@ def test_a_frame_that_was_begun_ahead_is_finished_at_once_where_it_is_touched():
     widget._handle_custom_msg({"want": "4", "ahead": True}, [])
     widget._handle_custom_msg({"want": "4", "ahead": False}, [])
     assert sent == ["4", "4"] and called.count(4) == 1
+
+
+def test_a_frame_that_another_thread_asks_for_is_drawn_where_cells_run(monkeypatch):
+    pytest.importorskip("anywidget")
+    import IPython
+
+    later, threads = [], []
+    loop = SimpleNamespace(add_callback=lambda act, *given: later.append((act, given)))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=SimpleNamespace(io_loop=loop)))
+    some = panel(lambda step: threads.append(threading.current_thread()) or picture(step), step=(0, 40))
+    widget, sent = slider_widget.widget(some, slider_widget.first_frame(some)[0]), []
+    widget.send = lambda told, buffers=(): sent.append(told["key"])
+    threads.clear()
+    asks = threading.Thread(target=widget._handle_custom_msg, args=({"want": "4"}, []))
+    asks.start()
+    asks.join()
+    assert (threads, sent, len(later)) == ([], [], 1)
+    ((act, given),) = later
+    act(*given)
+    assert threads == [threading.main_thread()] and sent == ["4"]
 
 
 def test_for_a_book_all_frames_are_in_the_page(shown, monkeypatch):
