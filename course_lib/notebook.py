@@ -25,6 +25,8 @@ _BORROWED: dict[Path, ModuleType] = {}
 by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
 PROGRESS, AHEAD = ".progress.json", ".next.json"  # exercises_tests/tools/start_page.py writes the second
 TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
+WAITS = ("The answer is not shown yet: mend your guess, then run its cell and this one again. "
+         "To see the answer without a guess, run this cell alone once more.")  # fmt: skip
 
 
 # Predictions
@@ -44,6 +46,8 @@ def compare(
     where it was measured, else four.
 
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
+
+    None is no guess, and the number is shown. What is no number is refused, and the number held back the first time.
     """
     if not hasattr(measured, "__float__"):
         raise TypeError(f"compare your guess with a number, not with {measured!r}: compare(guess, measured)")
@@ -53,6 +57,8 @@ def compare(
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
     elif refused := _refused(guess, measured):
+        if held_back(f"{because} {unit} {by}"):
+            return _show_waiting(refused)
         _show_guess(refused, "", None, by, known, measured)
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured, digits)
@@ -62,6 +68,20 @@ def compare(
         reason = "" if _exact(guess, measured, digits) else reason
         drawn = None if choice else guess
         _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
+
+
+def held_back(asked: str) -> bool:
+    """Return whether the answer to a guess that cannot be read waits: once, so that a slip does not end the bet."""
+    first = asked not in _HELD_BACK
+    _HELD_BACK.add(asked)
+    return first
+
+
+_HELD_BACK: set[str] = set()
+
+
+def _show_waiting(refused: str) -> None:
+    cards.show(f"{refused}\n{WAITS}", lambda: cards.card(cards.OPEN, *map(cards.paragraph, (refused, WAITS))))
 
 
 def _show_guess(
@@ -90,6 +110,8 @@ def _refused(guess: object, measured: float) -> str:
         return f"{guess!r} is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for 1,500"
     if isinstance(guess, str) and re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", guess):
         return f"{guess!r} is a text: write {guess.strip()} without quotes"
+    if isinstance(guess, Unread):
+        return "the cell of your guess stopped with an error, so there is no guess yet"
     if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         return f"{guess!r} is not a number"
     return f"{guess:,} is negative, and the answer cannot be" if guess < 0 <= measured else ""
@@ -136,11 +158,18 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.3g}'):,.15g}" if few else f"{value:,.4g}"
 
 
+class Unread:
+    """What a guess is once its cell has failed."""
+
+    def __repr__(self) -> str:
+        return "a guess whose cell failed"
+
+
 def forget_guesses(result: Any) -> None:
     """Forget the guesses of a cell that failed: an older one is not what the learner thinks. IPython calls this."""
     if not result.success and result.info is not None:
         for name in re.findall(r"^(guess_\w+) *=", result.info.raw_cell, re.MULTILINE):
-            sys.modules["IPython"].get_ipython().user_ns[name] = None
+            sys.modules["IPython"].get_ipython().user_ns[name] = Unread()
 
 
 # Solutions
@@ -212,7 +241,7 @@ def remember(chapter: str, exercise: str, state: str, earned: int, points: int) 
     now = {"state": state, "earned": earned, "points": points}
     if known.setdefault(chapter, {}).get(exercise) == now:
         return False
-    known[chapter][exercise] = now
+    known[chapter] = known.pop(chapter) | {exercise: now}  # the chapter that was worked on last stands last
     new = path.with_name(f"{PROGRESS}.{os.getpid()}")
     try:
         new.write_text(json.dumps(known, indent=1))

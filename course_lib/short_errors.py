@@ -132,6 +132,8 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
             return f"{error}: from course_lib import {name}"
         if f"check_{name}" in names:
             return f"{error}: run the cell with your {name} first"
+        if cell.startswith("guess_"):
+            return f"{error}: write a guess in digits, or a word in quotes"
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
         if not hint and name.startswith("check_"):
             hint = "run the cell with the imports first, near the top of the chapter"

@@ -17,8 +17,8 @@ from exercises_tests.tools.chapters import ROOT, ChapterError
 
 FILES = (
     "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml", "postBuild", ".gitignore",
-    ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.json",
-    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/race.png", "docs/notebook.png",
+    ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.js*",
+    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/star_and_ring*.png", "docs/notebook*.png",
     "docs/hub/*",
 )
 FIRST = """\

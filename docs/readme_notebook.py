@@ -1,4 +1,4 @@
-"""Takes the README's picture of a notebook again, in chromium: python docs/readme_notebook.py
+"""Takes the README's picture of a notebook again, in chromium, light and dark: python docs/readme_notebook.py
 
 A guess and what it is told, an answer and its check, as JupyterLab shows them in a copy of the course.
 """
@@ -38,8 +38,11 @@ def sum_on_every_rank(dist, value):
     return total'''
 
 
-def pictures(page, address: str, token: str) -> list[Image.Image]:
-    """Run the cells of chapter 0 that the picture shows; return one picture of each."""
+NAMES = {"JupyterLab Light": "notebook.png", "JupyterLab Dark": "notebook_dark.png"}
+
+
+def pictures(page, address: str, token: str) -> dict[str, list[Image.Image]]:
+    """Run the cells of chapter 0 that the picture shows; return a picture of each, by the theme."""
     opened = Opened(page, (address, token), "ch00_start_here.ipynb")
     opened.sidebar(False)
     opened.run("room")
@@ -50,13 +53,18 @@ def pictures(page, address: str, token: str) -> list[Image.Image]:
     for name in cells:
         opened.run(name)
     opened.find("real_sum")  # no cell of the picture is the active one
-    taken = [page.locator(f'[data-course="{name}"]').screenshot() for name in cells]
+    taken = {}
+    for theme in NAMES:
+        opened.theme(theme)
+        page.wait_for_timeout(500)  # for its style sheet
+        taken[theme] = [page.locator(f'[data-course="{name}"]').screenshot() for name in cells]
     opened.close()
-    return [Image.open(io.BytesIO(image)).convert("RGB") for image in taken]
+    return {theme: [Image.open(io.BytesIO(image)).convert("RGB") for image in found] for theme, found in taken.items()}
 
 
 def below_each_other(parts: list[Image.Image]) -> Image.Image:
-    whole = Image.new("RGB", (max(part.width for part in parts), sum(part.height for part in parts)), "white")
+    size = max(part.width for part in parts), sum(part.height for part in parts)
+    whole = Image.new("RGB", size, parts[0].getpixel((0, 0)))
     for place, part in enumerate(parts):
         whole.paste(part, (0, sum(above.height for above in parts[:place])))
     return whole.quantize(64, dither=Image.Dither.NONE)
@@ -82,12 +90,13 @@ def main() -> None:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
                 page = browser.new_context(viewport=SIZE, device_scale_factor=2).new_page()
-                picture = below_each_other(pictures(page, address, "picture"))
+                taken = pictures(page, address, "picture")
                 browser.close()
         finally:
             server.terminate()
             server.wait(30)
-    picture.save(ROOT / "docs" / "notebook.png", optimize=True)
+    for theme, parts in taken.items():
+        below_each_other(parts).save(ROOT / "docs" / NAMES[theme], optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draws the README's picture again: python docs/readme_pictures.py"""
+"""Draws the README's picture again, for a light page and a dark one: python docs/readme_pictures.py"""
 
 from pathlib import Path
 
@@ -6,24 +6,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import torch
+from course_lib.plots.canvas import png
+from course_lib.plots.ring import star_and_ring
 
-from course_lib import Cluster, run
-from course_lib.plots import race
-from solutions.ch00_start_here import sum_on_every_rank
-from solutions.ch03_ring_all_reduce import ring_all_reduce
-
-
-def star(dist, tensor):
-    sum_on_every_rank(dist, tensor)
-
-
-def ring(dist, tensor):
-    ring_all_reduce(dist, tensor)
-
-
-cluster = Cluster(bandwidth=50e9, latency=5e-6)
-traces = {name: run(name, torch.ones(1_000_000), ranks=8, on=cluster) for name in (star, ring)}
-names = {"Through rank 0": traces[star], "Around a ring": traces[ring]}
-axis = race(names, on=cluster, title="Eight ranks add up 4 MB: rank 0 does all the work, or everybody an eighth")
-axis.figure.savefig(Path(__file__).with_name("race.png"), dpi=110)
+figure = star_and_ring().figure
+for name, dark in (("star_and_ring.png", False), ("star_and_ring_dark.png", True)):
+    Path(__file__).with_name(name).write_bytes(png(figure, dark=dark))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,11 @@ from exercises_tests.values import all_digits, close, count, equal, integers, pl
 
 DTYPES = ("float32", "int64", "float64", "bfloat16")
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
+MISFIT = re.compile(r"(?P<raised>rank \d+) raised ValueError: rank (?P<sender>\d+) sends \w+\[(?P<sent>[\d, ]*)\], "
+                    r"but rank (?P<receiver>\d+) receives into \w+\[(?P<into>[\d, ]*)\]")
 CIRCLE = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
+UNEVEN = Hint("is invalid for input of size",
+              "The ranks do not divide the elements, so chunks differ in length: tensor.view(-1).tensor_split(ranks).")
 
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
@@ -101,7 +106,7 @@ class Ring:
         case = Case(ranks, f"with {count(math.prod(shape), 'element')}{of}", real, see=see)
         before = self.given((all_digits if digits else integers)(ranks, shape, dtype))
         want = self.wanted(before)
-        trace = case.run(in_place, self.answer, each(before), hints=[CIRCLE])
+        trace = self.run(case, before)
         for rank, (mine, right) in enumerate(zip(self.counted(trace), self.counted(want), strict=True)):
             if not equal(mine, right):
                 what = f"chunk {rank}" if self.name == "reduce_scatter_ring" else "the tensor"
@@ -109,6 +114,27 @@ class Ring:
                 case.same(mine, right, f"{what} on rank {rank}", *mistakes)
         if not real:
             case.no_builtin(trace)
+
+    def run(self, case: Case, before: list) -> Any:
+        """Run the answer; where a message does not fit its buffer, say first on which rank, and how long chunks are."""
+        try:
+            return case.run(in_place, self.answer, each(before), hints=[CIRCLE, UNEVEN])
+        except Refused as refused:
+            if not (found := MISFIT.search(str(refused))):
+                raise
+            sent, into = (math.prod(map(int, re.findall(r"\d+", found[side]))) for side in ("sent", "into"))
+            sizes = [chunk.numel() for chunk in before[0].view(-1).tensor_split(len(before))]
+            sender, receiver = f"rank {found['sender']}", f"rank {found['receiver']}"
+            if sent == into:  # their dtypes differ
+                raise
+            if into in sizes and sent not in sizes:
+                said = f"{sender} sends {count(sent, 'element')}, and {receiver} waits for {into}: send one chunk"
+            else:
+                said = f"{receiver} receives into {count(into, 'element')}, but {sender} sends it {sent}: make the "
+                said += "buffer as long as the chunk that comes, as torch.empty_like(that chunk) does"
+            said += f". Here chunks 0 to {len(sizes) - 1} have {', '.join(map(str, sizes))} elements"
+            lines = str(refused)[found.end():].partition("\n")[2]
+            case.refuse(f"{said}\n  {found['raised']} stopped\n{lines}", "wrong-length")
 
     def counted(self, tensors: Any) -> list:
         """Return what counts of each rank's tensor: all of it, or its own chunk."""
@@ -148,6 +174,9 @@ class Ring:
             for other in range(ranks):
                 part = own_chunks(before, rank - other)[other]
                 yield Mistake("not-added", part, f"{differs}. It is a single rank's part: nothing was added", picture)
+        yield Mistake("not-flattened", self.cut_into_rows(trace, want, before), f"{differs}. {self.name} gets a tensor "
+            f"of shape {tuple(before[0].shape)} here, and without view(-1) tensor_split cuts it between its rows: let "
+            f"chunk r be tensor.view(-1).tensor_split({ranks})[r]")
         if rest and self.name != "ring_all_reduce":
             cut = f"let chunk r be tensor.view(-1).tensor_split({ranks})[r]"
             yield Mistake("uneven-chunks", True, f"{differs}. {ranks} does not divide {elements}: {cut}")
@@ -157,6 +186,16 @@ class Ring:
             correct = f"chunk {', '.join(chunks)}" if chunks else "none of the chunks"
             yield Mistake("value", True, f"{differs} (correct so far: {correct})", picture)
         yield Mistake("value", True, differs, None if rest else picture)
+
+    def cut_into_rows(self, trace: list, want: list, before: list) -> bool:
+        """Return whether a tensor of several rows was cut between them, and each piece then treated as a chunk."""
+        ranks = len(before)
+        if before[0].dim() < 2 or self.name == "ring_all_reduce":
+            return False
+        if self.name == "reduce_scatter_ring":
+            return all(equal(*(one[rank].tensor_split(ranks)[rank] for one in (trace, want))) for rank in range(ranks))
+        gathered = torch.cat([tensor.tensor_split(ranks)[rank] for rank, tensor in enumerate(before)])
+        return all(equal(tensor, gathered) for tensor in trace)
 
     def mistakes_of_gathering(
         self, mine: Any, right: Any, given: Any, differs: str, ranks: int, see: str

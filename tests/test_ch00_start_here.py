@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 from wrong_answers.ch00_start_here import WRONG
 
-from course_lib import Cluster, RankFailed, one_process, run
+from course_lib import Cluster, RankFailed, notebook, one_process, run
 from course_lib.lessons.ping_pong import TIMED, WARM, ping_pong
 from course_lib.lessons.trace_quiz import LETTERS, judge_letters
 from course_lib.plots.traces import NAMES
@@ -143,6 +143,13 @@ def test_the_quiz_of_the_traces_judges_each_letter(capsys):
     for guess, said in ((None, "no guess"), ("PF", "'PF' is not five"), ("PFDTX", "'PFDTX' is not"), (5, "5 is not")):
         judge_letters(guess, names)
         assert capsys.readouterr().out.startswith(said)
+
+
+def test_letters_that_cannot_be_read_are_refused_and_the_answer_held_back_once(capsys, monkeypatch):
+    monkeypatch.setattr(notebook, "_HELD_BACK", set())
+    for shown in (False, True):
+        judge_letters("PF", NAMES)
+        assert ("it is TPDMF" in capsys.readouterr().out) is shown
 
 
 def test_the_quiz_has_a_letter_for_every_sketch_of_the_chapter(capsys):

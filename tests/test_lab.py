@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from small_course import NAME, make_course
@@ -53,6 +54,12 @@ def test_the_courses_defaults_are_read_before_those_of_the_machine(course):
     assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True  # none is cut
 
 
+def test_the_extension_that_keeps_the_start_page_fresh_is_loaded(course):
+    (option,) = [part for part in lab.prepared([], course, {}).command if "labextensions" in part]
+    (about,) = Path(option.partition("=")[2]).glob("*/package.json")
+    assert (about.parent / json.loads(about.read_text())["jupyterlab"]["_build"]["load"]).is_file()
+
+
 def test_root_is_told_what_to_type(course, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(ChapterError, match="make lab ARGS=--allow-root"):
@@ -96,6 +103,7 @@ def test_the_settings_of_a_hub_are_written_once_and_never_over_others(tmp_path):
     assert lab.write_settings(tmp_path) == lab.write_settings(tmp_path)
     path = tmp_path / "etc" / "jupyter" / "jupyter_lab_config.json"
     assert json.loads(path.read_text())["LabApp"]["default_url"] == "/lab/tree/work/start.md"
+    assert list((tmp_path / "share" / "jupyter" / "labextensions").glob("*/static/*.js"))
     path.write_text("{}")
     with pytest.raises(ChapterError, match="says something else: nothing was written"):
         lab.write_settings(tmp_path)

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
+import pytest
+
+from exercises_tests.ch03_ring_all_reduce import check_ring_all_reduce
+from exercises_tests.judging import CheckFailed
 from exercises_tests.tools.chapters import ROOT
+from solutions.ch00_start_here import sum_on_every_rank
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_table_of_chapters_is_what_the_notebooks_say():
     spec = importlib.util.spec_from_file_location("contents", ROOT / "docs" / "contents.py")
     contents = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(contents)
-    text = (ROOT / "README.md").read_text()
-    assert contents.in_place(text) == text, "run: python docs/contents.py"
+    assert contents.in_place(README) == README, "run: python docs/contents.py"
 
 
 def test_every_picture_and_page_that_the_readme_names_is_there():
-    import re
-
-    names = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    names = [one or two for one, two in re.findall(r'\]\((?!http)([^)]+)\)|src(?:set)?="([^"]+)"', README)]
     assert names
-    assert all((ROOT / name).exists() for name in names)
+    assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_every_picture_has_a_twin_for_dark_pages_and_words():
+    pictures = re.findall(r"<picture>.*?</picture>", README, re.DOTALL)
+    assert len(pictures) == README.count("<img") == 2
+    for picture in pictures:
+        assert '(prefers-color-scheme: dark)" srcset="' in picture and 'alt="' in picture
+
+
+def test_no_line_of_code_is_cut_where_the_readme_is_read():
+    code = re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert code and [line for block in code for line in block.splitlines() if len(line) > 85] == []
+
+
+def test_the_check_says_what_the_readme_shows(monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", "off")
+
+    def through_rank_0(dist, tensor):
+        tensor.copy_(sum_on_every_rank(dist, tensor))
+
+    with pytest.raises(CheckFailed) as failed:
+        check_ring_all_reduce(through_rank_0)
+    shown = README[README.index("✗ ring_all_reduce"):].partition("```")[0]
+    assert " ".join(str(failed.value).split()).startswith(" ".join(shown.split()))

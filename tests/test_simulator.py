@@ -484,6 +484,10 @@ def not_in_torch(dist):
     dist.alreduce(torch.zeros(1))
 
 
+def no_call(dist):
+    return dist.rank
+
+
 @pytest.mark.parametrize(
     "program, words",
     [
@@ -508,6 +512,7 @@ def not_in_torch(dist):
         (not_a_member, "rank 1 is not in this group"),
         (not_simulated, "dist.monitored_barrier is not simulated; run it on real ranks"),
         (not_in_torch, "torch.distributed has no alreduce"),
+        (no_call, r"torch.distributed has no rank: dist.get_rank\(\) returns it"),
     ],
 )
 def test_what_gloo_leaves_unsaid_is_refused_in_a_sentence(program, words):

@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_markdown_cell
 from small_course import NAME, cells, code, make_course, save
 
-from course_lib.notebook import progress
+from course_lib.notebook import progress, remember
 from exercises_tests import judging
 from exercises_tests.__main__ import main
 from exercises_tests.tools import start_page
@@ -81,6 +81,30 @@ def test_what_is_borrowed_leads_on_and_counts_as_borrowed(course):
     found(course, total="borrowed")
     text = start(course)
     assert "Go on with chapter 99" in text and "0 of 1 core, 0 of 1 extra passed, 1 borrowed" in text
+
+
+def test_a_chapter_with_a_borrowed_answer_has_a_mark_of_its_own(course):
+    found(course, total="borrowed")
+    text = start(course)
+    assert '◐ <a href="ch98_sums.ipynb">' in text and start_page.BORROWED in text and "✓ <a" not in text
+
+
+def test_the_chapter_that_was_begun_is_the_one_to_go_on_with(course):
+    def left(state: str) -> str:
+        (course / "work" / ".progress.json").write_text(json.dumps({LATER: {"mean": {"state": state}}}))
+        return start(course)
+
+    assert "Go on with chapter 99" in left("tried")
+    assert "Go on with chapter 98" in left("unwritten")  # Run All in a chapter is not yet work on it
+    assert "Go on with chapter 98" in left("passed")
+
+
+def test_the_chapter_worked_on_last_stands_last_in_what_was_found(course, monkeypatch):
+    monkeypatch.delenv("COURSE_PROGRESS", raising=False)
+    monkeypatch.chdir(course / "work")
+    for chapter, state in ((NAME, "tried"), (LATER, "tried"), (NAME, "passed")):
+        remember(chapter, "total", state, 0, 1)
+    assert list(json.loads((course / "work" / ".progress.json").read_text())) == [LATER, NAME]
 
 
 def test_when_all_is_done_nothing_is_next(course):

@@ -80,9 +80,15 @@ def test_after_the_first_picture_a_missing_import_is_told_already(tmp_path):
         assert "`Cluster` is made in an earlier cell" in opened.run("Cluster()", "growth")
 
 
+def test_a_guess_in_a_bare_word_is_told_how_to_write_it(run):
+    assert "name 'two' is not defined: write a guess in digits, or a word in quotes" in run("guess_x = two", "guess_x")
+
+
 @pytest.mark.parametrize("failing", ["guess_x = six", "guess_x = 6 MB", "guess_x = 1,5; 1 / 0"])
 def test_a_guess_is_forgotten_when_its_cell_fails(run, failing):
     run("guess_x = 5", "guess_x")
     assert "guess 5" in run("compare(guess_x, 6)")
     run(failing, "guess_x")
-    assert run("compare(guess_x, 6)").strip() == "no guess measured 6"
+    told, again = (run(f"compare(guess_x, 6, {failing!r})").strip() for _ in range(2))
+    assert told.startswith("the cell of your guess stopped with an error") and "measured" not in told
+    assert "measured 6" in again

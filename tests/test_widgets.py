@@ -8,6 +8,8 @@ import io
 import json
 import math
 import re
+import threading
+from types import SimpleNamespace
 
 import matplotlib
 import pytest
@@ -220,13 +222,13 @@ def test_without_anywidget_the_picture_at_the_middle_is_shown(shown, monkeypatch
     assert shown[0]["text/plain"] == "step = 3"
 
 
-def test_a_page_without_widgets_finds_a_picture_and_what_it_printed_beside_the_widget(shown):
+def test_a_still_picture_with_what_it_printed_is_an_output_before_the_widget(shown):
     pytest.importorskip("anywidget")
-    assert sliders.explore(lambda step: print(f"this is {step}") or picture(step), step=(0, 6)) is None
-    (bundle,) = shown
-    assert bundle["text/plain"] == "step = 3\nthis is 3"
-    assert bundle["text/html"].startswith('<img alt="3 small')
-    assert WIDGET in bundle
+    assert sliders.explore(lambda step: print(f"this is {step} <") or picture(step), step=(0, 6)) is None
+    still, live = shown
+    assert still["text/plain"] == "step = 3\nthis is 3 <"
+    assert still["text/html"].startswith('<img alt="3 small') and "<pre>this is 3 &lt;</pre>" in still["text/html"]
+    assert slider_widget.ASLEEP in still["text/html"] and list(live) == [WIDGET]
 
 
 def test_a_picture_that_fails_at_the_start_raises_as_any_function_does(shown):
@@ -280,6 +282,26 @@ def test_a_frame_that_was_begun_ahead_is_finished_at_once_where_it_is_touched():
     widget._handle_custom_msg({"want": "4", "ahead": True}, [])
     widget._handle_custom_msg({"want": "4", "ahead": False}, [])
     assert sent == ["4", "4"] and called.count(4) == 1
+
+
+def test_a_frame_that_another_thread_asks_for_is_drawn_where_cells_run(monkeypatch):
+    pytest.importorskip("anywidget")
+    import IPython
+
+    later, threads = [], []
+    loop = SimpleNamespace(add_callback=lambda act, *given: later.append((act, given)))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=SimpleNamespace(io_loop=loop)))
+    some = panel(lambda step: threads.append(threading.current_thread()) or picture(step), step=(0, 40))
+    widget, sent = slider_widget.widget(some, slider_widget.first_frame(some)[0]), []
+    widget.send = lambda told, buffers=(): sent.append(told["key"])
+    threads.clear()
+    asks = threading.Thread(target=widget._handle_custom_msg, args=({"want": "4"}, []))
+    asks.start()
+    asks.join()
+    assert (threads, sent, len(later)) == ([], [], 1)
+    ((act, given),) = later
+    act(*given)
+    assert threads == [threading.main_thread()] and sent == ["4"]
 
 
 def test_for_a_book_all_frames_are_in_the_page(shown, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from course_lib.notebook import WAITS, held_back
+
 LETTERS = {"D": "data parallelism", "F": "FSDP", "M": "mixture of experts", "P": "pipeline", "T": "tensor parallelism"}
 WOULD_SHOW = {
     "D": "data parallelism has no call in forward: gradients are summed (AR) in backward",
@@ -20,8 +22,9 @@ def judge_letters(guess: str | None, names: Mapping[int, str]) -> None:
     right = [next(letter for letter, name in LETTERS.items() if name == names[number]) for number in range(1, 6)]
     letters = guess.upper().replace(" ", "").replace(",", "") if isinstance(guess, str) else ""
     if len(letters) != len(right) or set(letters) - set(LETTERS):
+        waits = guess is not None and held_back("five letters")
         told = "no guess" if guess is None else f"{guess!r} is not five of the letters {', '.join(LETTERS)}"
-        print(f"{told}   it is {''.join(right)}")
+        print(f"{told}\n{WAITS}" if waits else f"{told}   it is {''.join(right)}")
         return
     for number, (letter, truth) in enumerate(zip(letters, right, strict=True), 1):
         verdict = "right" if letter == truth else f"not that one: {WOULD_SHOW[letter]}"

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.plots.canvas import FACES, INK, SENT, SMALLEST, TITLE, WIDTH, legend_below, say, sheet
 
 LEFT, HEAD, UNDER = 0.5, 0.28, 0.5  # inches: the ranks' names, the name of a row of steps, that of each step
-CELL = 0.23  # inches high
+CELL = 0.29  # inches high
 DIGITS = 0.11  # inches that a rank's part must be wide to bear its number
 
 
@@ -45,7 +45,7 @@ def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = ""
             ax.text(x, y - 0.2, f"step {step}: {how}", fontsize=SMALLEST, weight="bold", color=INK)
             for chunk in range(chunks):
                 middle = x + (wide - 0.14) / chunks * (chunk + 0.5) - 0.03
-                words = f"chunk {chunk}" if wide / chunks > 0.6 else str(chunk)
+                words = f"chunk {chunk}" if chunk == 0 and wide / chunks > 0.6 else str(chunk)
                 ax.text(middle, y - UNDER + 0.1, words, ha="center", va="center", fontsize=SMALLEST, color=INK)
             _panel(ax, x, y - UNDER, (wide - 0.14) / chunks, steps[step], steps[step - 1])
             done = sum(_complete(cell, ranks) for row in steps[step] for cell in row)
@@ -64,7 +64,7 @@ def chunk_strips(runs: Mapping[str, Sequence], per_row: int = 6, title: str = ""
 def _panel(ax: Axes, x: float, y: float, wide: float, held: Sequence, before: Sequence) -> None:
     """Draw a step with its upper left corner at (x, y): a row for each rank, a column for each chunk."""
     ranks = len(held)
-    gap, part = 0.06, (wide - 0.06) / ranks
+    gap, part = 0.08, (wide - 0.08) / ranks
     frames = []
     for rank, row in enumerate(held):
         for chunk, cell in enumerate(row):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,12 @@ export default {
   },
 };
 """
+# A widget that runs takes the place of the still picture above it; one that is gone would be an error, and is not seen.
+STILL = """<style>
+.jp-OutputArea-child:has(.course-still):has(+ * .course-player) { display: none; }
+.jp-OutputArea-child:has(.course-still) + :not(:has(.course-player)) { display: none; }
+</style>"""
+ASLEEP = "The controls work while the notebook runs: run this cell to move them."
 
 
 def script() -> str:
@@ -80,8 +89,32 @@ def widget(panel: Panel, data: dict[str, Any]) -> Any:
             shown.send({"key": key, "begun": True})
 
     made = Player(data=data)
-    made.on_msg(wanted)
+    made.on_msg(_beside_no_cell(wanted))
     return made
+
+
+def _beside_no_cell(act: Callable) -> Callable:
+    """Return `act` as it is called from any thread: on the one that runs cells, while none runs.
+
+    JupyterLab sends a widget's messages to a thread of its own, and of two pictures that are drawn at the same time
+    matplotlib puts the letters of one into the other.
+    """
+
+    def told(*given: Any) -> None:
+        ipython = sys.modules.get("IPython")
+        loop = getattr(getattr(ipython and ipython.get_ipython(), "kernel", None), "io_loop", None)
+        if loop is None or threading.current_thread() is threading.main_thread():
+            act(*given)
+        else:
+            loop.add_callback(act, *given)
+
+    return told
+
+
+def still(picture: str, said: str) -> str:
+    """Return what stands in the place of a widget that is gone: a picture in HTML, and what was printed with it."""
+    printed = f"<pre>{html.escape(said)}</pre>" if said else ""
+    return f'{picture}{printed}<p class="course-still">{ASLEEP}</p>{STILL}'
 
 
 def page(panel: Panel) -> tuple[str, dict[str, Any]]:

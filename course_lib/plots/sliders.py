@@ -33,26 +33,30 @@ def explore(
     display = _display()
     if display is None:
         return picture(**panel.values(panel.start))
-    display(bundle(panel, int(os.environ.get("COURSE_FRAMES") or 0)), raw=True)
+    for forms in bundles(panel, int(os.environ.get("COURSE_FRAMES") or 0)):
+        display(forms, raw=True)
     return None
 
 
-def bundle(panel: Panel, most: int = 0) -> dict[str, Any]:
-    """Return a panel in all forms at once: JupyterLab shows the widget, a page without widgets the picture.
+def bundles(panel: Panel, most: int = 0) -> list[dict[str, Any]]:
+    """Return what a panel displays: a still picture, and after it the widget that takes its place while a kernel runs.
 
-    With `most` it is a page's player of at most so many frames, and no widget.
+    The picture is an output of its own, because JupyterLab shows an error, and no other form of the same output, where
+    a notebook is opened again and the widget is gone. With `most` it is a page's player of at most so many frames.
     """
     data, first = slider_widget.first_frame(panel)
     values = as_text(panel.values(panel.start))
-    forms: dict[str, Any] = {"text/plain": "\n".join(filter(None, [values, first.said])) if first.image else first.said}
+    still: dict[str, Any] = {"text/plain": "\n".join(filter(None, [values, first.said])) if first.image else first.said}
     if first.image:
-        forms |= {"image/png": base64.b64encode(first.image).decode()}
-        forms |= {"text/html": as_html(first.image, first.words, first.dark)}
+        still |= {"image/png": base64.b64encode(first.image).decode()}
+        still |= {"text/html": as_html(first.image, first.words, first.dark)}
     if most:
-        forms["text/html"], forms[FRAMES] = slider_widget.page(panel.thinned(most))
+        still["text/html"], still[FRAMES] = slider_widget.page(panel.thinned(most))
     elif (made := slider_widget.widget(panel, data)) is not None:
-        forms |= {kind: form for kind, form in made._repr_mimebundle_()[0].items() if kind != "text/plain"}
-    return forms
+        still["text/html"] = slider_widget.still(still.get("text/html", ""), first.said)
+        live = {kind: form for kind, form in made._repr_mimebundle_()[0].items() if kind != "text/plain"}
+        return [still, live]
+    return [still]
 
 
 def _display() -> Callable | None:

@@ -14,7 +14,8 @@ from exercises_tests.tools.chapters import ChapterError, chapters
 from exercises_tests.tools.copies import write
 from exercises_tests.tools.start_page import NAME
 
-SETTINGS = Path(__file__).with_name("jupyter")  # its labconfig/ has defaults that a learner's own settings override
+# labconfig/ has defaults that a learner's own settings override; labextensions/, what keeps the start page fresh.
+SETTINGS = Path(__file__).with_name("jupyter")
 HUB = """\
 This is a JupyterHub, where JupyterLab runs already: open start.md in the folder work/ (right-click it, Open With,
 Markdown Preview). Where a chapter does not find course_lib, run %pip install -e .. in a cell and restart the kernel."""
@@ -56,7 +57,9 @@ def prepared(options: list[str], root: Path, environ: Mapping[str, str]) -> Star
                         if name not in environ}
     # As an option, not as a file to open: so the address that is printed leads there as well.
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={work}",
-               f"--LabApp.default_url=/lab/tree/{opening(root)}", "--log-level=ERROR", "--LabApp.log_level=ERROR"]
+               f"--LabApp.default_url=/lab/tree/{opening(root)}",
+               f"--LabApp.extra_labextensions_path={SETTINGS / 'labextensions'}",
+               "--log-level=ERROR", "--LabApp.log_level=ERROR"]
     said.append("Starting JupyterLab on the course's start page; Ctrl-C here ends it.")
     if "SSH_CONNECTION" in environ and "BROWSER" not in environ:  # an editor's terminal names one that opens over there
         said.append(REMOTE)
@@ -77,13 +80,15 @@ def can_write(folder: Path) -> bool:
 
 
 def write_settings(prefix: Path) -> list[str]:
-    """Give every JupyterLab of an installation the course's defaults and its first page; return what was written.
+    """Give every JupyterLab of an installation what `make lab` gives: settings and extension; return what was written.
 
     For the image of a hub, where the hub starts the servers. Raises ChapterError where somebody has settings there.
     """
     folder, labconfig = prefix / "etc" / "jupyter", Path("labconfig") / "default_setting_overrides.json"
     page = json.dumps({"LabApp": {"default_url": f"/lab/tree/work/{NAME}"}}, indent=2) + "\n"
     texts = {folder / labconfig: (SETTINGS / labconfig).read_text(), folder / "jupyter_lab_config.json": page}
+    for path in sorted((SETTINGS / "labextensions").rglob("*.*")):
+        texts[prefix / "share" / "jupyter" / path.relative_to(SETTINGS)] = path.read_text()
     for path, text in texts.items():
         if path.exists() and path.read_text() != text:
             raise ChapterError(f"{path} is there and says something else: nothing was written.")

@@ -3,10 +3,8 @@
 Why Markdown and not a notebook or a page of our own: JupyterLab renders it without a kernel, in its own colours and at
 any width, a link opens a chapter beside it, and no extension has to be installed. But it takes drawings out: there is
 no map, as in the book, and each card says which chapters it needs. The page is written anew by `make lab` and whenever
-a check finds something new. An open page does not follow by itself: JupyterLab reads a file again
-when the browser's page is reloaded (a button could do it, but JupyterLab first asks whether the page is trusted). So
-what comes next, and all that there is to pass, also stands in a small file, from which `progress()` at the end of a
-chapter tells it at once.
+a check finds something new, and jupyter/labextensions/ makes an open one follow. What comes next, and all that there is
+to pass, also stands in a small file, from which `progress()` at the end of a chapter tells it at once.
 """
 
 from __future__ import annotations
@@ -26,6 +24,8 @@ TITLE = "Distributed training and serving of large language models"
 PROGRESS, AHEAD = ".progress.json", ".next.json"  # beside the notebooks; course_lib.notebook writes the one, reads both
 MARK = "<!-- The course writes this page; once you have edited it, it is yours (digest {}). -->\n"
 PASSED, NEXT, OPEN = "rgb(46, 139, 87)", "rgb(31, 111, 235)", "rgba(128, 128, 128, 0.45)"
+BORROWED = "rgb(191, 135, 0)"
+BEGUN = ("passed", "borrowed", "tried")  # a check of a stub, as in Run All, has begun nothing
 # JupyterLab keeps these styles and takes others out. The greys are half transparent: they fit a light and a dark page.
 CARD = ("border: 1px solid rgba(128, 128, 128, 0.35); border-left: 5px solid {}; border-radius: 6px; "
         "padding: 10px 14px; background-color: rgba(128, 128, 128, {}); display: flex; flex-direction: column")
@@ -73,7 +73,10 @@ def file_of(chapter: Chapter, root: Path) -> str:
 
 
 def next_of(known: list[Chapter], found: dict) -> Chapter | None:
-    return next((chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))), None)
+    """Return the chapter to go on with: of those that are not done the one that was worked on last, else the first."""
+    left = {chapter.name: chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))}
+    begun = [name for name, exercises in found.items() if any(state_of(one) in BEGUN for one in exercises.values())]
+    return next((left[name] for name in (*reversed(begun), *left) if name in left), None)
 
 
 def counted(chapter: Chapter, found: dict[str, dict]) -> tuple[int, int, int, int]:
@@ -125,10 +128,10 @@ does it better, and are told in one sentence whether it is right. Your laptop is
 <p>{so_far(known, found)}</p>
 
 **How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The card
-with ▶ and a blue edge is the chapter that comes next. Each card says which chapters you should have done before it;
-where it names none, you can begin there. To see here what you have passed, reload this page in the browser;
-`progress()` at the end of a chapter shows it at once. Where a chapter does not find `course_lib`, run `%pip install -e
-..` in a cell of its own, then restart the kernel.
+with ▶ and a blue edge is the chapter to go on with; ✓ has passed; in a chapter with ◐ you have borrowed an answer. Each
+card says which chapters you should have done before it; where it names none, you can begin there. When you come back to
+this page, it shows what you have passed in the meantime; if it does not, reload it in the browser. Where a chapter does
+not find `course_lib`, run `%pip install -e ..` in a cell of its own, then restart the kernel.
 
 <div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px;
 margin-bottom: 16px">
@@ -175,8 +178,9 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     """Return a chapter's card, in lines that are all HTML: a blank one would end it."""
     passed, core, more, extra = counted(chapter, found)
     borrowed = sum(state_of(found.get(exercise.id, {})) == "borrowed" for exercise in chapter.exercises)
-    colour = NEXT if is_next else PASSED if done(chapter, found) else OPEN
-    mark = "✓ " if done(chapter, found) and core else "▶ " if is_next else ""
+    mark, colour = ("▶ ", NEXT) if is_next else ("", OPEN)
+    if core and done(chapter, found):
+        mark, colour = ("✓ ", PASSED) if passed == core else ("◐ ", BORROWED)
     needed = needs(chapter)
     facts = [f"{reading(chapter)} min of reading, {minutes(chapter)} of exercises",
              f"needs chapter{'s' * (len(needed) > 1)}&nbsp;{listed(needed)}" if needed else ""]

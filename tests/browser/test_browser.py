@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from opened import PROJECTOR, RUN_SECONDS, SEEN, SMALL, Opened, data, outputs, plain
+from opened import CURRENT, PROJECTOR, RUN_SECONDS, SEEN, SMALL, Opened, data, outputs, plain
 from PIL import Image
 
 from course_lib.plots.canvas import SMALLEST
@@ -355,6 +355,28 @@ def test_an_interrupted_cell_ends_and_the_next_one_runs(ring):
         ring.run("summed")
         assert errors(ring.cells()["summed"]) == []
         assert "10." in ring.shown("summed")
+
+
+# A panel without its kernel -------------------------------------------------------------------------------------------
+
+
+def test_a_notebook_opened_again_shows_a_still_picture_where_its_sliders_were(page, lab, course):
+    chapter = solved(CHAPTERS["ch03_ring_all_reduce"])
+    chapter.cells = [cell for cell in chapter.cells if cell["id"] in ("imports", "ring_picture")]
+    write(course / "work" / "again.ipynb", chapter)
+    with closing(Opened(page, lab, "again.ipynb")) as notebook:
+        notebook.run_all()
+        notebook.controls("ring_picture")
+        assert len(notebook.pictures("ring_picture")) == 1  # the still one makes room
+        page.evaluate(f"{CURRENT}.context.save()")
+    later = page.context.new_page()
+    with closing(Opened(later, lab, "again.ipynb")) as notebook:
+        (picture,) = notebook.pictures("ring_picture")
+        said = notebook.shown("ring_picture")
+        assert picture["alt"].startswith("step 1 of") and "run this cell to move them" in said and "rror" not in said
+        notebook.run_all()
+        notebook.controls("ring_picture")
+        assert len(notebook.pictures("ring_picture")) == 1
 
 
 # A panel that is touched while its frames are drawn -------------------------------------------------------------------

@@ -24,6 +24,38 @@ def swap(dist, going, coming, right, left):
 # reduce_scatter_ring
 
 
+def scatter_cuts(chunks, dist, buffer):
+    """Runs the right ring on these chunks; `buffer(going, coming)` makes what a chunk is received into."""
+    rank, ranks, right, left = neighbours(dist)
+    for step in range(ranks - 1):
+        going, coming = chunks[(rank - 1 - step) % ranks], chunks[(rank - 2 - step) % ranks]
+        arrived = buffer(going, coming)
+        swap(dist, going.clone(), arrived, right, left)
+        coming.add_(arrived)
+
+
+def scatter_rows(dist, tensor):
+    """Does not flatten, so that tensor_split cuts between rows."""
+    scatter_cuts(tensor.tensor_split(dist.get_world_size()), dist, lambda going, coming: torch.empty_like(coming))
+
+
+def scatter_into_the_whole(dist, tensor):
+    chunks = tensor.view(-1).tensor_split(dist.get_world_size())
+    scatter_cuts(chunks, dist, lambda going, coming: torch.empty_like(tensor))
+
+
+def scatter_into_what_it_sends(dist, tensor):
+    """Makes the buffer as long as the chunk that goes, not as the one that comes."""
+    chunks = tensor.view(-1).tensor_split(dist.get_world_size())
+    scatter_cuts(chunks, dist, lambda going, coming: torch.empty_like(going))
+
+
+def scatter_views(dist, tensor):
+    """Cuts with view, which needs chunks of one length."""
+    ranks = dist.get_world_size()
+    scatter_cuts(tensor.view(ranks, -1), dist, lambda going, coming: torch.empty_like(coming))
+
+
 def scatter_textbook(dist, tensor):
     """Starts with its own chunk, as most texts do, and so ends with the next one."""
     rank, ranks, right, left = neighbours(dist)
@@ -119,6 +151,31 @@ def scatter_batched(dist, tensor):
 
 
 # all_gather_ring
+
+
+def gather_rows(dist, tensor):
+    """Does not flatten, so that tensor_split cuts between rows."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.tensor_split(ranks)
+    for step in range(ranks - 1):
+        swap(dist, chunks[(rank - step) % ranks].clone(), chunks[(rank - step - 1) % ranks], right, left)
+
+
+def gather_one_buffer(dist, tensor):
+    """Receives every chunk into a buffer of the first one's length: rank 0's is too long, and rank 2 is told first."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    arrived = torch.empty_like(chunks[0])
+    for step in range(ranks - 1):
+        swap(dist, chunks[(rank - step) % ranks].clone(), arrived, right, left)
+        chunks[(rank - step - 1) % ranks].copy_(arrived)
+
+
+def gather_sends_all(dist, tensor):
+    """Sends the whole tensor to a neighbour who waits for a chunk."""
+    rank, ranks, right, left = neighbours(dist)
+    for step in range(ranks - 1):
+        swap(dist, tensor.clone(), tensor.view(-1).tensor_split(ranks)[(rank - step - 1) % ranks], right, left)
 
 
 def gather_adds(dist, tensor):
@@ -603,6 +660,17 @@ def by_most_messages(meters):
 
 WRONG = [
     Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("rank 0 ends with the sum of chunk 1",), 0),
+    Wrong("reduce_scatter_ring", scatter_rows, "not-flattened", ("of shape (2, 5) here, and without view(-1)",), 2),
+    Wrong("reduce_scatter_ring", scatter_into_the_whole, "wrong-length",
+          ("elements rank 1 receives into 8 elements, but rank 0 sends it 2: make the buffer as long as",), 0),
+    Wrong("reduce_scatter_ring", scatter_into_what_it_sends, "wrong-length",
+          ("elements rank 1 receives into 3 elements, but rank 0 sends it 2", "0 to 2 have 3, 2, 2 elements"), 2),
+    Wrong("reduce_scatter_ring", scatter_views, "raised", ("do not divide the elements", "tensor_split(ranks)"), 2),
+    Wrong("all_gather_ring", gather_rows, "not-flattened", ("of shape (2, 5) here, and without view(-1)",), 2),
+    Wrong("all_gather_ring", gather_one_buffer, "wrong-length",
+          ("elements rank 0 receives into 3 elements, but rank 2 sends it 2", "rank 2 stopped"), 2),
+    Wrong("all_gather_ring", gather_sends_all, "wrong-length",
+          ("elements rank 0 sends 8 elements, and rank 1 waits for 2: send one chunk",), 0),
     Wrong("reduce_scatter_ring", scatter_overwrites, "not-added", ("a single rank's part: nothing was added",), 0),
     Wrong("reduce_scatter_ring", scatter_by_all_reduce, "built-in", ("it calls dist.all_reduce",), 0),
     Wrong("reduce_scatter_ring", scatter_whole, "whole-tensor", ("You are passing the whole tensor on",), 3),

@@ -52,7 +52,9 @@ class SimulatedDist(Collectives):
     def __getattr__(self, name: str) -> Any:
         if hasattr(torch_dist, name):
             raise AttributeError(f"dist.{name} is not simulated; run it on real ranks: leave out on=Cluster(...)")
-        raise AttributeError(f"torch.distributed has no {name}", name=name, obj=torch_dist)
+        meant = f"get_{name}"
+        hint = f": dist.{meant}() returns it" if hasattr(torch_dist, meant) else ""
+        raise AttributeError(f"torch.distributed has no {name}{hint}", name=name, obj=torch_dist)
 
     # Who am I?
 
