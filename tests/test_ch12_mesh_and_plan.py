@@ -110,10 +110,9 @@ def test_what_each_bet_costs():
     first = found.fitting[0]
     assert (first.layout.tp, first.layout.cp, round(first.seconds, 2)) == (4, 8, 6.06)
     assert round(found.of(bets[2]).room.total / 1e9 - first.room.total / 1e9) == 19
-    assert shown("It is tp4-cp8, with 6.06 s and 19 GB less than tp4-cp4")
     assert round(100 * (found.of(bets[2]).seconds / first.seconds - 1), 1) == 0.5
     rings = [(one.cp - 1) * 2048 // one.dp for one in (first.layout, bets[2])]  # messages of a layer in a step
-    assert 4.5 < rings[0] / rings[1] < 5 and shown("nearly five times as many messages of half the size")
+    assert 4.5 < rings[0] / rings[1] < 5
     assert first.step.context / first.seconds < 0.01 and shown("this part is less than 1 % of a step")
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
@@ -136,15 +135,9 @@ def test_one_flag_turns_the_order_around():
     assert (round(lead, 2), round(messages[0] - messages[1], 2)) == (0.53, 0.37)
     assert (round(meta.bubble - four.bubble, 2), round(rest, 1)) == (0.37, 0.2)
     assert shown("from the bubble and the tensor messages, 0.37 s each.") and shown("take 0.2 s back")
-    assert shown("the formula leaves less than 0.1 s to each layout")
     flagged = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).tensor
                for one in (META, EIGHT_TWO, FOUR_FOUR)]  # fmt: skip
     assert max(flagged) < 0.1
-    assert shown("the formula promised steps that are 25 % shorter, and 5 % was measured")
-    plain, async_tp = (row for row in planning.published_runs() if row.layout.micro == 16)
-    assert (plain.recipe.overlap_tp, async_tp.recipe.overlap_tp, plain.shape.name) == (False, True, "Llama-3-70B")
-    assert round(100 * (1 - async_tp.predicted.seconds / plain.predicted.seconds)) == 25
-    assert round(100 * (1 - async_tp.measured / plain.measured)) == 5
 
 
 def test_what_the_formula_leaves_out():
@@ -158,7 +151,7 @@ def test_what_the_formula_leaves_out():
     assert (round(took(meta.ring), 2), round(took(meta.dot), 2), round(100 * meta.late)) == (1.02, 0.98, 105)
     half = next(run for run in rows_of(planning.published_runs())[meta.row][0] if run is not meta.dot)
     assert (meta.dot.layout.ranks, half.layout.ranks) == (16384, 8192) and meta.ring.layout.ranks == 16384
-    assert round(100 * took(meta.ring) / took(half)) == 107 and shown("So it was 5 to 7 % later.")
+    assert round(100 * took(meta.ring) / took(half)) == 107
     nemo = next(pair for pair in still if pair.row[0] == "NeMo")
     assert all((run.layout.ranks, run.layout.tp, run.layout.pp) == (64, 4, 4) for run in (nemo.ring, nemo.dot))
     assert round(nemo.late, 3) == 1.013 and nemo.dot.shape.name == "Llama-2-70B"
@@ -167,28 +160,25 @@ def test_what_the_formula_leaves_out():
     assert [grey[tp].dot.shape.name for tp in (8, 4)] == ["Llama-3-70B", "Llama-3-8B"]
     assert all(pair.ring.shape is LLAMA and pair.ring.sequence == 8192 and pair.ring.recipe.overlap_tp
                for pair in grey.values())  # fmt: skip
-    assert shown("They were 17 % and 8 % later, but later than a 70B and an 8B model")
+    assert shown("They were 17 % and 8 % later, but than smaller models")
     h100, b200 = (grey[tp].ring for tp in (8, 4))
     assert all((run.recipe.dtype, run.recipe.gradient_bytes, run.layout.pp, run.layout.cp) == ("fp8", 2, 8, 2)
                for run in (h100, b200))  # fmt: skip
-    assert (h100.batch // h100.layout.dp, b200.layout.ranks) == (192, 128) and shown("192 micro-batches for each copy")
-    assert shown("128 B200s, with 2 context ranks where tp4-cp4 has 4")
+    assert (h100.batch // h100.layout.dp, b200.layout.ranks) == (192, 128)
     titan = {size: [pair.late for pair in sorted(pairs, key=lambda pair: pair.ring.sequence)
                     if pair.row[0] == "torchtitan" and pair.ring.shape.name.endswith(size)]
              for size in ("-8B", "405B")}  # fmt: skip
     assert all(late == sorted(late) and len(late) == 3 for late in titan.values())
-    # four worlds
+    # three worlds
     plain = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192).seconds for one in (META, EIGHT_TWO, FOUR_FOUR)]
     hidden = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).seconds
               for one in (META, EIGHT_TWO, FOUR_FOUR)]  # fmt: skip
     assert [round(100 * (hidden[0] / one - 1)) for one in hidden[1:]] == [3, 2]
-    assert shown("With the flag, tp8-cp2 leads Meta's layout by 3 % and tp4-cp4 by 2 %.")
+    assert shown("With it, tp8-cp2 leads Meta's layout by 3 % and tp4-cp4 by 2 %.")
     assert [round(100 * (one / plain[2] - 1)) for one in plain] == [9, 5, 0]
-    assert round(100 * (hidden[2] / hidden[1] - 1), 1) == 0.7 and shown("differ by 0.7 %, which is a tie")
-    third = [one * late for one, late in zip(hidden, (1, 1.013, 1.013), strict=True)]
-    fourth = [one * late for one, late in zip(hidden, (1, 1.173, 1.076), strict=True)]
-    assert max(third) / min(third) < 1.014 and shown("a tie of all three, within about 1 %")
-    assert [round(100 * (one / fourth[0] - 1)) for one in fourth] == [0, 14, 6] and shown("wins by 6 % or more")
+    assert max(hidden) / min(hidden) < 1.03 and shown("tp4-cp4 wins the first world by 9 %. In the second all three")
+    third = [one * late for one, late in zip(hidden, (1, 1.173, 1.076), strict=True)]
+    assert [round(100 * (one / third[0] - 1)) for one in third] == [0, 14, 6] and shown("wins the third by 6 % or more")
     assert hidden[0] / min(hidden[1:]) < 1.03 and shown("a bias of 3 % takes the rest")
 
 
@@ -202,14 +192,13 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     assert [round(one / 1e9, 1) for one in eighths] == [79.3, 59.6, 78.7] and max(eighths) < limit
     assert [replace(one, dp=one.dp // 8).ranks for one in bets] == [2048] * 3
     assert round((eighths[0] - eighths[1]) / 1e9) == 20 and shown("It needs about 20 GB less")
-    assert shown("needs 125.6 GB on a rank") and shown("12.8 GB of gradients and 38.3 GB of Adam's numbers")
-    speed = 2 * room.weights + room.activations  # no optimizer, gradients of 2 bytes
-    assert round(speed / 1e9, 1) == 80.9 > limit / 1e9 > 7 / 8 * speed / 1e9 and shown("That makes 80.9 GB")
+    assert shown("12.8 GB of gradients and 38.3 GB of Adam's numbers")
     sizes = {copies: planning.layout_memory(LLAMA, replace(META, dp=copies), 16 * copies, 8192).total
              for copies in (2, 4, 8, 16, 32)}  # fmt: skip
     assert [copies for copies, size in sizes.items() if size <= limit] == [16, 32]  # paper problem 2
     rest = room.weights + room.activations + planning.layout_memory(LLAMA, META, 2048, 8192).working
-    assert round(rest / 1e9, 1) == 76.2 and round(76.2 + 51.1 / 16, 1) == 79.4 and round(51.1 / 4.2, 1) == 12.2
+    assert round(rest / 1e9, 1) == 76.2 and shown("chunk at work take 76.2 GB by the planner")
+    assert round(76.2 + 51.1 / 16, 1) == 79.4 and round(51.1 / 4.2, 1) == 12.2
 
 
 def test_the_first_of_many_estimates_is_flattered_and_not_the_fastest():
@@ -232,7 +221,7 @@ def test_recomputing_makes_it_fit_and_takes_longer():
     room, step = (f(LLAMA, layout, *more) for f, more in ((planning.layout_memory, (2048, 8192)),
                                                           (planning.step_seconds, (DGX_H100, 2048, 8192))))  # fmt: skip
     assert (round(room.total / 1e9, 1), round(step.seconds, 2)) == (57.5, 7.97)
-    assert shown("| recompute, 2 pipeline ranks | 57.5 | 7.97 s | each forward is computed twice |")
+    assert shown("recompute all layers with 2 pipeline ranks: 57.5 GB and 7.97 s")
 
 
 def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens():
@@ -306,11 +295,11 @@ def test_the_whiteboards_formula_is_the_planners_within_a_few_percent():
     gap = [room.activations / 1e9 - 16 * 537 / 128, room.working / 1e9, (room.gradients + room.optimizer) / 1e9]
     assert gap == pytest.approx([1.07, 1.59, 0.40], abs=0.02) and round(126 / 16, 1) == 7.9
     assert sum(gap) == pytest.approx(room.total / 1e9 - by_whiteboard(META), abs=0.05)
-    assert shown("the fullest rank has 8: 1.07 GB more. The chunk at work needs 1.59 GB") and shown("numbers 0.40 GB.")
+    assert shown("The planner also counts what your function leaves out, such as the chunk at work.")
     assert planning.layout_memory(LLAMA, META, 2048, 8192).working / 1e9 == pytest.approx(1.6, abs=0.05)
     assert scatters_of(replace(FOUR_FOUR, zero=2), 32) == 2
     two = planning.Layout(4, 2, 16, 128, chunks=8, zero=2)  # paper problem 3
-    assert round(by_whiteboard(two), 1) == 79.8
+    assert round(by_whiteboard(two), 1) == 79.8 and shown("67.1 GB of activations = 79.8 GB, just below 80.4")
     assert round(planning.layout_memory(LLAMA, two, 2048, 8192).total / 1e9, 1) == 84.5
 
 
@@ -329,7 +318,7 @@ def test_zero_3_without_a_pipeline_fits_and_does_not_hide_its_gathers():
     layout = planning.Layout(tp=8, dp=2048, zero=3)
     step = planning.step_seconds(LLAMA, layout, DGX_H100, 2048, 8192)
     assert round(planning.layout_memory(LLAMA, layout, 2048, 8192).total / 1e9, 1) == 71.9
-    assert shown("| ZeRO-3, no pipeline | 71.9 | 8.15 s |") and shown("16 pipeline ranks | 76.6 | 6.62 s |")
+    assert shown("This is ZeRO-3 without a pipeline, in 71.9 GB.")
     assert round(step.seconds, 2) == 8.15
     assert (round(405.9 / 8, 1), round(405.9 / 8 * (2 + 2 + 4)), round(406 / 50, 1)) == (50.7, 406, 8.1)
     assert round(step.products + step.attention + step.memory + step.tensor, 1) == 5.8
@@ -369,7 +358,7 @@ def test_the_step_by_hand():
     assert [round(one, 2) for one in by_hand] == [6.56, 6.35, 5.96]
     assert shown("12.8 GB / 50 GB/s = 0.25 s") and round(4 * own / 1e9, 1) == 12.8
     left = [0.25 - 2 / 3 * (5.22 + tensor) / count for tensor, count in ((0.65, 16), (0.28, 32))]
-    assert [round(one, 3) for one in left] == [0.005, 0.135] and shown("0.005 s for Meta's and 0.135 s for tp4-cp4")
+    assert [round(one, 3) for one in left] == [0.005, 0.135]
     more = [one.seconds - hand for one, hand in zip((step, eight_two, four), by_hand, strict=True)]
     assert min(more) > 0.05 and max(more) < 0.14  # what the library adds
     double = parameters(LLAMA, 4, 16, 8, 1)[0]  # of "four": on two ports of each node

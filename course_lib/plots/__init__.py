@@ -114,7 +114,7 @@ from course_lib.plots.rows import rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
-from course_lib.plots.slices import slices
+from course_lib.plots.slices import left_over, slices
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
@@ -221,6 +221,7 @@ __all__ = [
     "late_barrier",
     "late_rank",
     "late_runs",
+    "left_over",
     "latencies",
     "launch_order",
     "layer_by_width",

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from course_lib.planning import Published
 from course_lib.planning.room import parameters
 from course_lib.plots.canvas import GREY, INK, SKY, SMALLEST, TITLE, legend_below, new_axes, say
-from course_lib.plots.layouts import took
+from course_lib.plots.layouts import ratio_axis, took
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
@@ -86,7 +86,8 @@ def late_runs(runs: Sequence[Published], lead: float = 0.03, ax: Axes | None = N
         ax.plot([1, pair.late], [y, y], color=colour, linewidth=1.6, zorder=2)
         ax.scatter([pair.late], [y], s=60, facecolor="white", edgecolor=colour, linewidths=1.8, zorder=3)
         words = f"{ring:.2f} / {dot:.2f} = {pair.late:.2f}"
-        ax.text(max(1, pair.late) + 0.018, y, f"{words}, beside {_named(pair.dot)}", va="center", fontsize=SMALLEST)
+        ax.text(1.02 * max(1 + lead, pair.late), y, f"{pair.late:.2f}, beside {_named(pair.dot)}", va="center",
+                fontsize=SMALLEST)  # fmt: skip
         software, gpu, dtype = pair.row
         at = f", {gpu}" if gpu != "H100" else ""
         names.append(f"{software}{at}, {_named(pair.ring)}, CP {pair.ring.layout.cp}")
@@ -94,8 +95,9 @@ def late_runs(runs: Sequence[Published], lead: float = 0.03, ax: Axes | None = N
     ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0, pad=6)
     ax.spines["left"].set_visible(False)
-    ax.set(ylim=(len(pairs) - 0.4, -1.4), xlim=(0.94, 1.82))
-    ax.set_xlabel("how late it was / how late the run beside it was (both: measured / predicted)", fontsize=SMALLEST)
+    ratio_axis(ax)
+    ax.set(ylim=(len(pairs) - 0.4, -1.4))
+    ax.set_xlabel("times as late as the run beside it (late: measured / predicted)", fontsize=SMALLEST)
     marks = (CONTEXT, "beside a model of its size"), (GREY, "beside a smaller model only")
     rings = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor="white", markeredgecolor=colour,
                     markeredgewidth=1.6, label=name) for colour, name in marks]  # fmt: skip

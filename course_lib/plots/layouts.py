@@ -90,10 +90,18 @@ def under_way(
     return ax
 
 
+def _printed(parts: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Return the parts with two digits; the last, the rest, is what makes them add up to the step as it is printed."""
+    *named, rest = parts
+    rounded = {part: round(parts[part], 2) for part in named}
+    return rounded | {rest: abs(round(round(seconds, 2) - sum(rounded.values()), 2))}
+
+
 def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *, on_top: bool = False) -> Axes:
     """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see.
 
     With `on_top`, only what comes on top of computing, which should be the same for all, and the whole step beside it.
+    What is printed is rounded so that it adds up.
     """
     ax = new_axes(ax, 1.3 + 0.72 * len(steps))
     drawn = [{part: sum(getattr(step, field) for field in fields) for part, (_, fields) in PARTS.items()}
@@ -102,19 +110,20 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     used = [part for part in shown if max(parts[part] for parts in drawn) > 0.01]
     most = max(sum(parts[part] for part in used) for parts in drawn)
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
-        left = 0.0
+        left, printed = 0.0, _printed(parts, step.seconds)
         for part in used:
             wide = parts[part]
             ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
             if wide > (0.06 if on_top else 0.045) * most:
                 ink = "white" if part == "context" else "black"
-                ax.text(left + wide / 2, place, f"{wide:.2f}", ha="center", va="center", fontsize=SMALLEST,
-                        color=ink)  # fmt: skip
-            elif wide >= 0.005:  # too narrow for its number, which stands above it
-                ax.text(left + wide / 2, place - 0.28, f"{wide:.2f}", ha="center", va="bottom",
+                ax.text(left + wide / 2, place, f"{printed[part]:.2f}", ha="center", va="center",
+                        fontsize=SMALLEST, color=ink)  # fmt: skip
+            elif printed[part]:  # too narrow for its number, which stands above it
+                ax.text(left + wide / 2, place - 0.28, f"{printed[part]:.2f}", ha="center", va="bottom",
                         fontsize=SMALLEST)  # fmt: skip
             left += wide
-        computing = f"{parts['computing']:.2f} + {left:.2f} = " if on_top else ""
+        above = sum(printed[part] for part in used)
+        computing = f"{printed['computing']:.2f} + {above:.2f} = " if on_top else ""
         ax.text(left, place, f" {computing}{step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
     ax.set_yticks(range(len(steps)), list(steps))
     ax.tick_params(axis="y", length=0, pad=6)
@@ -123,8 +132,8 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
                   fontsize=SMALLEST)  # fmt: skip
     legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {parts[part]:.2f} s" for part in used)
-                      for name, parts in zip(steps, drawn, strict=True)))  # fmt: skip
+    say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {_printed(parts, step.seconds)[part]:.2f} s" for part in used)
+                      for (name, step), parts in zip(steps.items(), drawn, strict=True)))  # fmt: skip
     return ax
 
 
@@ -163,6 +172,18 @@ def took(row: Published) -> float:
     return row.measured / row.predicted.seconds
 
 
+RATIOS = 0.75, 2.15  # of both pictures of published runs, so that a millimetre is the same in them
+
+
+def ratio_axis(ax: Axes) -> None:
+    """Give an Axes the logarithmic axis of what took how many times as long."""
+    ticks = (0.8, 1, 1.25, 1.5, 2)
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlim(*RATIOS)
+
+
 def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) -> Axes:
     """Draw how many times as long as predicted each published run took, a strip for each kind of run."""
     ax = new_axes(ax, 4.5)
@@ -185,11 +206,12 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     meta, long = (next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == cp) for cp in (1, 16))
     worst = max(rows, key=took)
     ax.text(took(meta), 0.58, f"Meta: {took(meta):.2f}", fontsize=SMALLEST, ha="right", va="center")
-    for row, words, there in ((long, f"Meta, CP 16: {took(long):.2f}", (1.04, 0.58)),
-                              (worst, f"{worst.shape.name}: {took(worst):.1f}", (2.1, 4.72))):  # fmt: skip
-        begin = (0.1, 0) if row is long else (1, 0.5)  # of the line, in the words
-        ax.annotate(words, (took(row), _height(row, rows)), there, fontsize=SMALLEST, va="center",
-                    arrowprops={"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": begin})  # fmt: skip
+    thin = {"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": (0.1, 0)}
+    ax.annotate(f"Meta, CP 16: {took(long):.2f}", (took(long), _height(long, rows)), (1.04, 0.58), fontsize=SMALLEST,
+                va="center", arrowprops=thin)  # fmt: skip
+    y = _height(worst, rows)  # its dot is outside
+    ax.annotate(f"{worst.shape.name}: {took(worst):.1f}", (RATIOS[1], y), (1.6, y), fontsize=SMALLEST, va="center",
+                arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
     ranks = ", ".join(f"{row.layout.cp}" for row in line)
     ax.text(1.3, 3.27, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
     told.append("the line joins Llama 3 405B: " + ", ".join(f"{row.layout.cp} context ranks {took(row):.2f}"
@@ -197,11 +219,8 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     counts = [sum(kind_of(row) == kind for row in rows) for kind in KINDS]
     ax.set_yticks(range(len(KINDS)), [f"{kind} ({count})" for kind, count in zip(KINDS, counts, strict=True)])
     ax.tick_params(axis="y", length=0)
-    ax.set_xscale("log")
-    ticks = (0.8, 1, 1.25, 1.5, 2, 2.5, 3)
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set(xlim=(0.75, 3.5), ylim=(len(KINDS) - 0.5, -0.5))
+    ratio_axis(ax)
+    ax.set(ylim=(len(KINDS) - 0.5, -0.5))
     ax.set_xlabel("measured / predicted (a run at 2 took twice as long as predicted)", fontsize=SMALLEST)
     marks = ((BLUE, "white", "without context ranks"), (GREY, "white", "used to set a number"),
              ("white", CONTEXT, "with context ranks"))  # fmt: skip

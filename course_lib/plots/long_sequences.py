@@ -114,27 +114,32 @@ def _shares(ax: Axes, work: Sequence[float]) -> None:
     ax.text(5.3, 1, "times the mean work", va="center", fontsize=SMALLEST)
 
 
-def zigzag_blocks(ax: Axes | None = None) -> Axes:
-    """Draw what a rank's early and late queries see of the keys that come from a lower and from a higher rank."""
-    ax = sheet(1.75, 29.5, 4, ax)
-    for left, who, seen in ((3.9, "lower", ((0, 0), (1, 0))), (13.4, "higher", ((1, 0), (1, 1)))):
-        ax.text(left + 3, -0.4, f"keys of a {who} rank", ha="center", va="center", fontsize=SMALLEST, weight="bold")
-        for row in range(2):
-            for column in range(2):
-                face = COMPUTE if (row, column) in seen else WAITING
-                ax.add_patch(Rectangle((left + 3 * column, row), 3, 1, facecolor=face, edgecolor="white",
-                                       linewidth=1.5))  # fmt: skip
-        for place, piece in enumerate(("early", "late")):
-            ax.text(left + 3 * place + 1.5, 2.3, piece, ha="center", va="center", fontsize=SMALLEST)
-    for place, piece in enumerate(("early", "late")):
-        ax.text(3.7, place + 0.5, f"{piece} queries", ha="right", va="center", fontsize=SMALLEST)
+def zigzag_blocks(rank: int = 3, others: Sequence[int] = (1, 5), ranks: int = 8, ax: Axes | None = None) -> Axes:
+    """Draw what a rank's early and late piece of queries see of the two pieces of keys of a lower and a higher rank."""
+    ax = sheet(1.9, 29.5, 4.6, ax)
+    own, told = (rank, 2 * ranks - 1 - rank), []
+    for left, other in zip((5.4, 14.9), others, strict=True):
+        keys = other, 2 * ranks - 1 - other
+        ax.text(left + 3, -0.4, f"the keys of rank {other} arrive", ha="center", va="center", fontsize=SMALLEST,
+                weight="bold")  # fmt: skip
+        for row, mine in enumerate(own):
+            for column, piece in enumerate(keys):
+                ax.add_patch(Rectangle((left + 3 * column, row), 3, 1, facecolor=COMPUTE if piece < mine else WAITING,
+                                       edgecolor="white", linewidth=1.5))  # fmt: skip
+        for place, piece in enumerate(keys):
+            ax.text(left + 3 * place + 1.5, 2.3, f"keys {piece}", ha="center", va="center", fontsize=SMALLEST)
+        seen = ", ".join(f"queries {mine} see keys {piece}" for mine in own for piece in keys if piece < mine)
+        told.append(f"of rank {other}, with keys {keys[0]} and {keys[1]}: {seen}")
+    for place, piece in enumerate(own):
+        ax.text(5.2, place + 0.5, f"queries {piece}", ha="right", va="center", fontsize=SMALLEST)
     for y, face, words in ((0.2, COMPUTE, "computed"), (1.2, WAITING, "future: skipped")):
-        ax.add_patch(Rectangle((21.5, y), 0.9, 0.6, facecolor=face))
-        ax.text(22.8, y + 0.3, words, va="center", fontsize=SMALLEST)
-    ax.set(xlim=(0, 29.5), ylim=(2.7, -0.8))
-    ax.set_title("Of each block of keys that arrives, a rank computes one half", fontsize=TITLE, loc="left")
-    say(ax, "all queries see the early keys of a lower rank and none its late ones; of a higher rank only the late "
-        "queries see keys, but both pieces")  # fmt: skip
+        ax.add_patch(Rectangle((22.3, y), 0.9, 0.6, facecolor=face))
+        ax.text(23.5, y + 0.3, words, va="center", fontsize=SMALLEST)
+    ax.text(5.4, 3.2, f"{2 * ranks} pieces, numbered from the front: rank {rank} of {ranks} has {own[0]} and {own[1]}",
+            va="center", fontsize=SMALLEST)  # fmt: skip
+    ax.set(xlim=(0, 29.5), ylim=(3.6, -0.8))
+    ax.set_title(f"Rank {rank} computes two of four boxes, whoever sends the keys", fontsize=TITLE, loc="left")
+    say(ax, "\n".join(told))
     return ax
 
 
