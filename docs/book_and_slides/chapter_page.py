@@ -53,6 +53,12 @@ REWORDED = {  # what tells how to work in a notebook, and how it is on a page
     "Put in your guess, run both cells, and look": "Put in your guess, and look",
     "Run both cells, and look": "Look",
     "Before you run it": "Before you look",
+    "replace `guess=None` by what you expect": "decide what you expect",
+    '`"error"` or `"right"`), and run it.': '`"error"` or `"right"`), and look below it.',
+    "If your ratio is above 1.5, the computer is busy: run the cell again.":
+        "A ratio above 1.5 means that the computer was busy.",
+    "a line that you can run in a new cell to": "a line that you can run in the notebook to",
+    "writes the first cell for `torchrun`": "writes the code below for `torchrun`",
     "Write 2 for suspect 2 alone, or 14 for suspects 1 and 4.": "Tick one of them, or two.",
 }
 CELL = re.compile(r"\b([Tt])h(?:e|is) (next cells|next cell|cells(?= print)|cell)(?: (above|below))?\b")

@@ -158,7 +158,8 @@ def asked_for(told: str) -> str:
 
 def several(told: str, said: str) -> list[tuple[str, str]]:
     """Return the choices of which a guess may name more than one, as 14 for 1 and 4: the list in its text."""
-    return LISTED.findall(said) if TOGETHER.search(told) else []
+    listed = LISTED.findall(said) if TOGETHER.search(told) else []
+    return [(value, f"{value} · {words}") for value, words in listed]
 
 
 def choices(what: str) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 // its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
-const BOXES = ".map, .formula, .table-wrapper, .columns, figure.picture, .course-picture";
+const BOXES = ".map, .formula, .table-wrapper, figure.picture, .course-picture, div.highlight > pre";
 
 const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
   ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
@@ -171,7 +171,7 @@ function wider() {
   const boxes = document.querySelectorAll(BOXES);
   boxes.forEach(mark);  // before the page is at the place that its address names: a mark has a height
   for (const box of boxes) {
-    for (const one of [box, ...box.children]) watch.observe(one);
+    for (const one of box.matches("pre") ? [box] : [box, ...box.children]) watch.observe(one);
   }
 }
 
