@@ -116,6 +116,15 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
                  if cell.cell_type == "markdown" and "prediction" in tags(field)}
     kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
     checked = False  # an exercise, whose frame ends below its hints and its answer
+
+    def ended(*hints: NotebookNode) -> None:
+        nonlocal checked
+        made.add(*hints, *kept)
+        kept.clear()
+        if checked:
+            made.unframe()
+        checked = False
+
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source.strip() == "progress()":  # of the answers, not of a reader
             continue
@@ -126,19 +135,11 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             rest = said
             if kept or checked:
                 hints, rest = hints_first(said)
-                made.add(*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)), *kept)
-                kept = []
-            if checked:
-                made.unframe()
-                checked = False
+                ended(*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)))
             made.text(rest, cell["id"])
             continue
         if "check" not in tags(cell):
-            made.add(*kept)
-            kept = []
-            if checked:
-                made.unframe()
-                checked = False
+            ended()
         if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in one.source for one in made.cells):
             to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
             made.frame(cell["id"])
@@ -148,7 +149,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             later = ""
             continue
         if cell["id"] in stubs and answers:
-            kept = [new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer")]
+            kept.append(new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer"))
         elif bet := BET.search(cell.source):
             made.ask(cell, [bet[0].strip()])
             cell["source"] = BET.sub("", cell.source)
