@@ -2,7 +2,7 @@
 // its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
-const BOXES = ".map, .formula, .table-wrapper, figure.picture, .course-picture, div.highlight > pre";
+const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
 
 const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
   ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
@@ -259,6 +259,7 @@ function reading() {
     const section = document.getElementById(decodeURIComponent(link.hash.slice(1)))?.closest("section");
     if (section) parts.push({hash: link.hash, item: link.closest("li"), heading: section.querySelector("h1, h2, h3, h4")});
   }
+  if (!parts.length) return;
   let arrived = null, marked = null;
   const mark = () => {
     const tops = parts.map(({heading}) => heading.getBoundingClientRect().top), third = innerHeight / 3;
