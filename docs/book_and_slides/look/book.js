@@ -160,7 +160,7 @@ function columns() {
 
 function wider() {
   const mark = (box) => {
-    box.classList.remove("wider");  // the mark itself changes how wide some boxes are
+    if (box.matches(".table-wrapper")) box.classList.remove("wider");  // which it makes wider
     box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
   };
   const watch = new ResizeObserver((seen) => {
