@@ -179,6 +179,23 @@ def test_a_guess_among_few_choices_is_made_by_buttons_with_their_words(docs, com
     assert buttons == options and len(field.select("input")) == max(1, len(options))
 
 
+def test_a_guess_that_may_name_two_of_a_list_has_boxes_with_the_words_of_the_list(docs):
+    said = "Three suspects:\n\n1. **A detour.** Bytes go round.\n2. **A cable** is bad.\n3. **A card:** it is shared."
+    line = "guess_a = None  # your suspects: 2, or 13 for 1 and 3"
+    field = BeautifulSoup(docs("veils").guess(line, said), "html.parser")
+    boxes = [(one["value"], one.parent.text.strip()) for one in field.select('input[type="checkbox"][name="guess_a"]')]
+    assert boxes == [("1", "1 · A detour"), ("2", "2 · A cable"), ("3", "3 · A card")]
+
+
+def test_two_choices_are_answered_in_their_words(docs):
+    made = docs("veils").Veils()
+    made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # 2, or 12 for 1 and 2"], said="1. **A**\n2. **B**")
+    told = new_code_cell("compare(guess_a, 12, choice=True)", outputs=[
+        new_output("display_data", data={"text/html": "<th>no guess</th><b>12</b>", "text/plain": "no guess   12"})])
+    made.answer(told, {"guess_a"})
+    assert "<b>1 · A and 2 · B</b>" in told.outputs[0].data["text/html"]
+
+
 def test_a_choice_is_answered_in_its_words(docs):
     made, page = docs("veils").Veils(), "<table><tr><th>no guess</th><td></td></tr><tr><td><b>2</b></td></tr></table>"
     made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # your choice: 1 own way, 2 shared"])
@@ -218,6 +235,28 @@ def test_an_answer_stands_below_the_hints(docs):
     assert first == sorted(first) and text.count("<summary>An answer") == len(CHAPTERS[0].exercises)
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+def test_one_frame_holds_an_exercise_from_its_task_to_its_answer_and_nothing_else(docs, chapter):
+    chapter_page = docs("chapter_page")
+    page = chapter_page.page(chapter, copy.deepcopy(chapter.notebook), chapter_page.Book(CHAPTERS, Path("x")))
+    frames, inside = {}, None
+    for cell in page.cells:
+        if cell.source == chapter_page.FRAME:
+            assert inside is None
+            frames[cell["id"]] = inside = []
+        elif cell.source == "</div>":
+            inside = None
+        elif inside is not None:
+            inside.append(cell)
+    assert inside is None and len(frames) == len(chapter.exercises)
+    for held, exercise in zip(frames.values(), chapter.exercises, strict=True):
+        names = [cell["id"] for cell in held]
+        assert names.index(exercise.id) < names.index(f"check_{exercise.id}") < names.index(f"{exercise.id}-answer")
+        assert names[-1] == f"{exercise.id}-answer"
+        assert not any(re.search(r"^#", cell.source, re.MULTILINE) for cell in held if cell.cell_type == "markdown"
+                       and "```" not in cell.source)
+
+
 @pytest.mark.parametrize("source, folded", [
     ("from course_lib.plots import race\n\nrace();", True),
     ("plots.rings(4);", True),
@@ -240,6 +279,13 @@ def test_the_first_page_has_the_map_before_the_chapters_and_says_once_that_minut
     text = landing.landing(docs("chapter_page").Book(CHAPTERS, Path("nowhere")), "T", slides=True)
     assert text.index("<svg") < text.index('class="tracks"') < text.index('class="cards"') and "<details" not in text
     assert text.count("estimated") == 1
+
+
+def test_the_list_for_phones_has_every_chapter_with_its_minutes_and_what_it_comes_after(docs):
+    book = docs("chapter_page").Book(CHAPTERS, Path("nowhere"))
+    listed = BeautifulSoup(docs("landing").chapter_list(book), "html.parser")
+    rows = [" ".join(one.text.split()) for one in listed("li")]
+    assert len(rows) == len(CHAPTERS) and re.fullmatch(r"3 · Ring all-reduce \d+ min, after 2", rows[3])
 
 
 def test_a_track_is_one_line_with_all_that_its_last_chapter_needs(docs):
@@ -296,6 +342,21 @@ def test_a_page_has_no_words_about_working_in_a_notebook(docs):
         made = chapter_page.page(chapter, copy.deepcopy(chapter.notebook), book)
         for cell in made.cells:
             assert not re.search(r"Shift\+Enter|%pip|guess_\.\.\. = None|^progress\(\)$", cell.source), cell.source
+            if cell.cell_type == "markdown":
+                told = re.search(r"\b(?:next|last|the|this|new|both) cells?\b(?! in full)|\brun (?:it|the code)[:.]",
+                                 cell.source)
+                assert not told, cell.source
+
+
+@pytest.mark.parametrize("said, read", [
+    ("The next cell draws both. In the next cell eight ranks meet.",
+     "The code below draws both. In the code below eight ranks meet."),
+    ("The next cells do it, and the cell above did.", "The lines below do it, and the code above did."),
+    ("Count the cells in full colour. The cell's last line counts.",
+     "Count the cells in full colour. The code's last line counts."),
+])
+def test_what_a_notebook_calls_a_cell_is_the_code_on_a_page(docs, said, read):
+    assert docs("chapter_page").reworded(said) == read
 
 
 def test_a_picture_keeps_its_room_before_it_is_fetched(docs, tmp_path):

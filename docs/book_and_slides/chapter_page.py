@@ -19,7 +19,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from PIL import Image
-from veils import Veils
+from veils import FRAME, Veils
 
 from course_lib.plots.slider_widget import player
 from course_lib.plots.sliders import FRAMES
@@ -35,7 +35,7 @@ CODE = "The code"
 LONG, LONGEST = 8, 15  # lines of code that a reader scrolls past: of a cell, and of one that defines something
 SHOWS = {"print", "compare", "explore", "display", "progress"}  # with what course_lib.plots has, calls that only show
 BET = re.compile(r"^\w+ = None  # your choice: .*(?:\n+|\Z)", re.MULTILINE)
-ABOVE = re.compile(r"\bnext cell\b|\bcell below\b")
+ABOVE = re.compile(r"\bcode below\b")
 OF_A_PICTURE = re.compile(r"\b[Tt]he (?:lower |upper |right )?picture\b|\b[Dd]otted\b|\b[Hh]atched\b")
 EMBEDDED = re.compile(r'src="data:image/png;base64,([^"]+)"')
 IN_A_NOTEBOOK = re.compile(r" +# (?:not found\? .*%pip install .*|Shift\+Enter .*)$", re.MULTILINE)
@@ -49,7 +49,19 @@ REWORDED = {  # what tells how to work in a notebook, and how it is on a page
         "Where there is a box for a guess, put in your own number before you open what was measured.",
     "Write your bet into the next cell. The one below it prices all three by":
         "Place your bet. Then see their prices by",
+    "Decide, then run the cell:": "Decide, then look:",
+    "Put in your guess, run both cells, and look": "Put in your guess, and look",
+    "Run both cells, and look": "Look",
+    "Before you run it": "Before you look",
+    "replace `guess=None` by what you expect": "decide what you expect",
+    '`"error"` or `"right"`), and run it.': '`"error"` or `"right"`), and look below it.',
+    "If your ratio is above 1.5, the computer is busy: run the cell again.":
+        "A ratio above 1.5 means that the computer was busy.",
+    "a line that you can run in a new cell to": "a line that you can run in the notebook to",
+    "writes the first cell for `torchrun`": "writes the code below for `torchrun`",
+    "Write 2 for suspect 2 alone, or 14 for suspects 1 and 4.": "Tick one of them, or two.",
 }
+CELL = re.compile(r"\b([Tt])h(?:e|is) (next cells|next cell|cells(?= print)|cell)(?: (above|below))?\b")
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,16 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     questions = {cell["id"] for cell, field in pairwise(notebook.cells)
                  if cell.cell_type == "markdown" and "prediction" in tags(field)}
     kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
+    checked = False  # an exercise, whose frame ends below its hints and its answer
+
+    def ended(*hints: NotebookNode) -> None:
+        nonlocal checked
+        made.add(*hints, *kept)
+        kept.clear()
+        if checked:
+            made.unframe()
+        checked = False
+
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source.strip() == "progress()":  # of the answers, not of a reader
             continue
@@ -111,24 +133,23 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             if cell["id"] in questions:
                 said, later = told_later(said)
             rest = said
-            if kept:
+            if kept or checked:
                 hints, rest = hints_first(said)
-                made.add(*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)), *kept)
-                kept = []
+                ended(*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)))
             made.text(rest, cell["id"])
             continue
-        if kept and "check" not in tags(cell):
-            made.add(*kept)
-            kept = []
+        if "check" not in tags(cell):
+            ended()
         if cell["id"] in stubs and not any(f"({label(chapter, cell['id'])})=" in one.source for one in made.cells):
             to = f"({label(chapter, cell['id'])})=\nExercise `{cell['id']}`"  # an exercise without a heading of its own
+            made.frame(cell["id"])
             made.add(new_markdown_cell(to, id=f"{cell['id']}-here"))
         if "prediction" in tags(cell):
-            made.ask(cell, [line for line in cell.source.splitlines() if re.match(r"\w+\s*=", line)], later)
+            made.ask(cell, [line for line in cell.source.splitlines() if re.match(r"\w+\s*=", line)], later, said)
             later = ""
             continue
         if cell["id"] in stubs and answers:
-            kept = [new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer")]
+            kept.append(new_markdown_cell(folded("An answer", cell.source, "answer"), id=f"{cell['id']}-answer"))
         elif bet := BET.search(cell.source):
             made.ask(cell, [bet[0].strip()])
             cell["source"] = BET.sub("", cell.source)
@@ -139,6 +160,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
                 made.cells.append(before(cell, names))
             made.answer(cell, names)
         made.add(code(cell, stubs.get(cell["id"]), book, fold=bool(names) or only_shows(cell, plots)))
+        checked = "check" in tags(cell)
     made.add(*kept)
     made.end()
     return NotebookNode(nbformat=4, nbformat_minor=5, cells=made.cells, metadata={
@@ -151,10 +173,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
 
 def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
     """Return a text with links to chapters and exercises, and with a label before each heading."""
-    for words, instead in REWORDED.items():
-        source = source.replace(words, instead)
-    source = NEEDED.sub("", source)
-    parts, here = FENCE.split(source), 0
+    parts, here = FENCE.split(reworded(source)), 0
     for place in range(0, len(parts), 2):  # what is between fenced code
         lines = []
         for line in linked(parts[place], chapter, book).split("\n"):
@@ -163,12 +182,25 @@ def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
                 to = label(chapter, exercise[1] if exercise else f"at-{name}-{here}")
                 here += 1
                 lines.append(f"({to})=\n{line}" if heading[1] != "#" else f"({chapter.name[:4]})=\n{line}")
+                lines += [f"\n{FRAME}\n"] * bool(exercise)
             else:
                 lines.append(line)
         parts[place] = "\n".join(lines)
     whole = "".join(parts)
     hints, rest = hints_first(whole)
     return f"{hints}\n\n({label(chapter, f'in-{name}')})=\n{rest}" if rest else whole
+
+
+def reworded(source: str) -> str:
+    """Return a text for those who read and run nothing: what it calls a cell is the code or the lines below."""
+    for words, instead in REWORDED.items():
+        source = source.replace(words, instead)
+
+    def on_a_page(cell: re.Match) -> str:
+        where = "below" if "next" in cell[2] else cell[3]
+        return f"{cell[1]}he {'lines' if 'cells' in cell[2] else 'code'}{f' {where}' if where else ''}"
+
+    return CELL.sub(on_a_page, NEEDED.sub("", source))
 
 
 def linked(prose: str, chapter: Chapter, book: Book) -> str:

@@ -93,6 +93,18 @@ def chapter_map(book: Book) -> str:
             f'{"".join(boxes)}</svg></figure>')
 
 
+def chapter_list(book: Book) -> str:
+    """Return the chapters as a list, which a phone shows in place of the map."""
+    rows = []
+    for chapter in book.chapters:
+        others = lines_of(book.chapters)[number(chapter)]
+        after = f", after {' and '.join(map(str, others))}" if others else ""
+        rows.append(f'<li class="from-{number(chapter) % COLOURS}"><a href="{chapter.name}.html">'
+                    f"{number(chapter)} · {html.escape(chapter.title)}</a> "
+                    f"<small>{reading(chapter) + minutes(chapter)} min{after}</small></li>")
+    return f'<ul class="in-order">{"".join(rows)}</ul>'
+
+
 @dataclass
 class Lines:
     """The lines between boxes: each chapter's have a colour and a lane, and none runs on another's."""
@@ -180,8 +192,10 @@ faster, and are told in a sentence whether it is right. A laptop with two cores 
 {begin}<a href="exercises.html">All {len(exercises)} exercises</a> <a href="glossary.html">Glossary</a></p>
 
 {chapter_map(book)}
+{chapter_list(book)}
 
-An arrow leads from each chapter to those that build on it; the minutes are of reading and exercises.
+<p class="arrows">An arrow leads from each chapter to those that build on it; the minutes are of reading and
+exercises.</p>
 
 {tracks(book)}
 

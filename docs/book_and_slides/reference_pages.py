@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from chapter_page import FENCE, Book, folded, label, linked
+from chapter_page import FENCE, Book, folded, label, linked, reworded
+from veils import FRAME
 
 from exercises_tests.tools.chapters import Chapter, Exercise, tags
 from exercises_tests.tools.course_map import minutes, number, question
@@ -60,9 +61,9 @@ def exercises_of(chapter: Chapter, book: Book) -> str:
              "each name leads to the exercise in the chapter. Minutes are estimates."]
     for exercise in chapter.exercises:
         said, stub, hints = texts(chapter, exercise)
-        body = re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE).strip()
-        parts += [f"## [`{exercise.id}`](#{label(chapter, exercise.id)})", linked(body, chapter, book),
-                  folded("The stub", stub), linked_outside(hints, chapter, book)]
+        body = reworded(re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE)).strip()
+        parts += [f"## [`{exercise.id}`](#{label(chapter, exercise.id)})", FRAME, linked(body, chapter, book),
+                  folded("The stub", stub), linked_outside(reworded(hints), chapter, book), "</div>"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

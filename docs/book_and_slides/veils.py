@@ -20,6 +20,9 @@ VEIL = ('<details class="veil" open data-guess="{}"{}><summary><span>Guess first
 HEADING = re.compile(r"^(?:\([^)\n]+\)=\n+)+#{1,6} ", re.MULTILINE)  # chapter_page.py puts a label before each
 SPAN = re.compile(r"(\d) to (\d)(?: for a (\w+))?(?:, (\d) for (.+))?")
 FEW = 6  # numbers of which one is chosen by a button
+TOGETHER = re.compile(r"\b(\d)(\d) for \1 and \2\b")
+LISTED = re.compile(r"^(\d)\. \*\*(.+?)[.:]?\*\*", re.MULTILINE)
+FRAME = '<div class="exercise">'
 
 
 class Veils:
@@ -27,18 +30,18 @@ class Veils:
 
     def __init__(self) -> None:
         self.cells: list[NotebookNode] = []
-        self._open: list[tuple[list[str], NotebookNode]] = []
+        self._open: list[tuple[list[str], NotebookNode]] = []  # veils, and the frame of an exercise, which has no guess
         self._asked: list[str] = []  # guesses after which nothing has come yet
         self._later = ""
         self._words: dict[str, dict[str, str]] = {}  # of the choices of each guess
 
-    def ask(self, cell: NotebookNode, lines: list[str], later: str = "") -> None:
-        """Add fields for guesses; what comes after them is veiled, and begins with `later`."""
+    def ask(self, cell: NotebookNode, lines: list[str], later: str = "", said: str = "") -> None:
+        """Add fields for guesses, asked for in the text `said`; what follows is veiled, and begins with `later`."""
         for place, line in enumerate(lines):
-            self.cells.append(new_markdown_cell(guess(line), id=f"{cell['id']}-guess-{place}"))
+            self.cells.append(new_markdown_cell(guess(line, said), id=f"{cell['id']}-guess-{place}"))
             name, _, told = line.partition("=")
             self._asked.append(name.strip())
-            self._words[name.strip()] = dict(choices(asked_for(told)))
+            self._words[name.strip()] = dict(several(told, said) or choices(asked_for(told)))
         self._later = later
         if later:
             self._begin()
@@ -62,21 +65,39 @@ class Veils:
             in_words(cell, self._words.get(name, {}))
 
     def text(self, said: str, name: str) -> None:
-        """Add a text; a heading in it ends every veil."""
+        """Add a text; a heading in it ends every veil, and one of an exercise begins its frame."""
         heading = HEADING.search(said)
         before, rest = (said[:heading.start()], said[heading.start():]) if heading else (said, "")
         if before.strip():
             self.add(new_markdown_cell(before, id=name if not rest else f"{name}-before"))
         if rest:
             self.end()
-            self.cells.append(new_markdown_cell(rest, id=name))
+            title, exercise, task = rest.partition(FRAME)
+            self.cells.append(new_markdown_cell(title, id=name))
+            if exercise:
+                self.frame(name)
+                self.add(new_markdown_cell(task, id=f"{name}-task"))
+
+    def frame(self, name: str) -> None:
+        """Begin the frame around an exercise: its text, stub, check, hints and answer."""
+        self.cells.append(new_markdown_cell(FRAME, id=f"{name}-frame"))
+        self._open.append(([], self.cells[-1]))
+
+    def unframe(self) -> None:
+        """End the frame around an exercise, if one is open, and the veils in it."""
+        while any(opened.source == FRAME for _, opened in self._open):
+            self._close()
 
     def end(self) -> None:
-        """End the veils that are open."""
+        """End the veils and the frame that are open."""
         self._asked = []
         while self._open:
-            _, veil = self._open.pop()
-            self.cells.append(new_markdown_cell("</details>", id=f"{veil['id']}-end"))
+            self._close()
+
+    def _close(self) -> None:
+        _, opened = self._open.pop()
+        end = "</div>" if opened.source == FRAME else "</details>"
+        self.cells.append(new_markdown_cell(end, id=f"{opened['id']}-end"))
 
     def _begin(self) -> None:
         guesses, self._asked = self._asked, []
@@ -93,7 +114,8 @@ def in_words(cell: NotebookNode, words: dict[str, str]) -> None:
     for output in cell.outputs:
         page = output.get("data", {}).get("text/html", "")
         if "no guess" in page:
-            output.data["text/html"] = re.sub(r"(?<=<b>)\d(?=</b>)", lambda one: words.get(one[0], one[0]), page)
+            output.data["text/html"] = re.sub(r"(?<=<b>)\d+(?=</b>)", lambda found: " and ".join(
+                words[one] for one in found[0]) if set(found[0]) <= set(words) else found[0], page)
 
 
 def measured(cell: NotebookNode) -> str:
@@ -115,12 +137,14 @@ def measured(cell: NotebookNode) -> str:
     return "".join(f' data-{key}="{html.escape(value)}"' for key, value in known.items())
 
 
-def guess(line: str) -> str:
+def guess(line: str, said: str = "") -> str:
     """Return a field for a guess, or a button for each choice, in place of the line of code that holds it."""
     name, _, told = line.partition("=")
     name, what = name.strip(), asked_for(told)
-    if options := choices(what):
-        buttons = "".join(f'<label><input type="radio" name="{name}" value="{html.escape(value)}"> '
+    together = several(told, said)
+    if options := together or choices(what):
+        kind = "checkbox" if together else "radio"
+        buttons = "".join(f'<label><input type="{kind}" name="{name}" value="{html.escape(value)}"> '
                           f"<span>{html.escape(words)}</span></label>" for value, words in options)
         return f'<fieldset class="guess"><legend>Your guess</legend>{buttons}</fieldset>'
     return (f'<div class="guess"><label><span>Your guess</span> <input autocomplete="off" placeholder=" " '
@@ -130,6 +154,12 @@ def guess(line: str) -> str:
 def asked_for(told: str) -> str:
     """Return what a guess's comment asks for."""
     return re.sub(r"^your (?:number|choice|\w+)?[,:]?\s*|, in quotes", "", told.partition("#")[2].strip())
+
+
+def several(told: str, said: str) -> list[tuple[str, str]]:
+    """Return the choices of which a guess may name more than one, as 14 for 1 and 4: the list in its text."""
+    listed = LISTED.findall(said) if TOGETHER.search(told) else []
+    return [(value, f"{value} · {words}") for value, words in listed]
 
 
 def choices(what: str) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 // its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
-const BOXES = ".map, .formula, .table-wrapper, .columns", PICTURES = "figure.picture, .course-page";
+const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
 
 const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
   ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
@@ -59,17 +59,17 @@ class Guess {
       field.addEventListener("keydown", ({key}) => key === "Enter" && this.compared());
     }
   }
-  get chosen() { return this.fields[0].type === "radio"; }
-  get said() {
-    const field = this.chosen ? this.fields.find((one) => one.checked) : this.fields[0];
-    return field ? field.value.trim() : "";
+  get chosen() { return ["radio", "checkbox"].includes(this.fields[0].type); }
+  get checked() { return this.fields.filter((one) => one.checked); }
+  get said() {  // of boxes, 14 for the first and the fourth
+    return this.chosen ? this.checked.map((one) => one.value).join("") : this.fields[0].value.trim();
   }
   set said(said) {
-    if (this.chosen) for (const field of this.fields) field.checked = field.value === said;
-    else this.fields[0].value = said;
+    if (!this.chosen) this.fields[0].value = said;
+    else for (const one of this.fields) one.checked = one.type === "radio" ? one.value === said : said.includes(one.value);
   }
   get words() {
-    return this.chosen ? this.fields.find((one) => one.checked).parentElement.textContent.trim() : this.said;
+    return this.chosen ? this.checked.map((one) => one.parentElement.textContent.trim()).join(" and ") : this.said;
   }
   refused(known) {
     const why = this.said ? !this.chosen && refusal(this.said, known)
@@ -105,7 +105,7 @@ function guesses() {
     };
     for (const one of asked) {
       one.box.addEventListener("compared", () => {
-        if (asked.some((guess) => guess.refused(fold.dataset.known))) return;
+        if (asked.some((guess) => guess.refused(fold.dataset.known))) return tell();  // nothing of the guess before
         stored.set(opened, "yes");
         fold.open = true;
         tell();
@@ -160,7 +160,7 @@ function columns() {
 
 function wider() {
   const mark = (box) => {
-    box.classList.remove("wider");  // the mark itself changes how wide some boxes are
+    if (box.matches(".table-wrapper")) box.classList.remove("wider");  // which it makes wider
     box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
   };
   const watch = new ResizeObserver((seen) => {
@@ -168,19 +168,10 @@ function wider() {
       if (box) mark(box);
     }
   });
-  const scale = (picture) => {  // a picture is whole on a phone, too, and its letters are small there
-    const image = [...picture.querySelectorAll("img")].find((one) => one.clientWidth);
-    picture.classList.toggle("smaller", Boolean(image) && image.clientWidth < .6 * image.getAttribute("width"));
-  };
-  const scaled = new ResizeObserver((seen) => seen.forEach(({target}) => scale(target)));
-  for (const picture of document.querySelectorAll(PICTURES)) {
-    scale(picture);
-    scaled.observe(picture);
-  }
   const boxes = document.querySelectorAll(BOXES);
   boxes.forEach(mark);  // before the page is at the place that its address names: a mark has a height
   for (const box of boxes) {
-    for (const one of [box, ...box.children]) watch.observe(one);
+    for (const one of box.matches("pre") ? [box] : [box, ...box.children]) watch.observe(one);
   }
 }
 
@@ -251,15 +242,44 @@ function names() {
   }
 }
 
-// On a narrow screen the map opens on the chapter that was read last.
+// The map and the list of chapters mark the one that was read last.
 function place() {
   const [, chapter] = PAGE.match(/^(ch\d\d\w*?)(?:_exercises)?\.html$/) || [];
   if (chapter) stored.set(PLACE, chapter);
-  const map = document.querySelector(".map"), here = map?.querySelector(`a[href="${stored.get(PLACE)}.html"]`);
-  if (!here) return;
-  here.classList.add("here");
-  const box = here.getBoundingClientRect(), room = map.getBoundingClientRect();
-  map.scrollLeft += box.left + box.width / 2 - room.left - room.width / 2;
+  for (const one of document.querySelectorAll(`:is(.map, .in-order) a[href="${stored.get(PLACE)}.html"]`)) {
+    one.classList.add("here");
+  }
+}
+
+// The list beside the page marks the section that is read: the first that begins in the upper third of the window, or
+// else the one that has begun above; where a link has led, the one that it names.
+function reading() {
+  const list = document.querySelector(".toc-scroll"), parts = [];
+  for (const link of list?.querySelectorAll("a[href^='#']") || []) {
+    const section = document.getElementById(decodeURIComponent(link.hash.slice(1)))?.closest("section");
+    if (section) parts.push({hash: link.hash, item: link.closest("li"), heading: section.querySelector("h1, h2, h3, h4")});
+  }
+  if (!parts.length) return;
+  let arrived = null, marked = null;
+  const mark = () => {
+    const tops = parts.map(({heading}) => heading.getBoundingClientRect().top), third = innerHeight / 3;
+    const end = scrollY + innerHeight >= document.documentElement.scrollHeight - 2;
+    const linked = arrived?.y === scrollY ? parts.findIndex(({hash}) => hash === location.hash) : -1;
+    const near = tops.findIndex((top) => top > -5 && top < third);
+    const at = linked >= 0 ? linked : end ? parts.length - 1
+      : near >= 0 ? near : tops.findLastIndex((top) => top < 0);
+    if (marked === parts[at]?.item) return;
+    marked?.classList.remove("here");
+    marked = parts[at]?.item;
+    marked?.classList.add("here");
+    const box = marked?.getBoundingClientRect(), room = list.getBoundingClientRect();
+    if (box && (box.top < room.top || box.bottom > room.bottom)) list.scrollTop += box.top - room.top - room.height / 2;
+  };
+  const arrive = () => requestAnimationFrame(() => { arrived = {y: scrollY}; mark(); });
+  addEventListener("hashchange", arrive);
+  addEventListener("load", () => location.hash ? arrive() : mark());
+  addEventListener("scroll", () => requestAnimationFrame(mark), {passive: true});
+  addEventListener("resize", () => requestAnimationFrame(mark));
 }
 
 // What has been folded and marked has moved the place that the address names.
@@ -268,6 +288,7 @@ const arrive = () => location.hash && document.getElementById(decodeURIComponent
 guesses();
 names();
 place();
+reading();
 columns();
 wider();
 whole();
