@@ -359,19 +359,33 @@ def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
     assert "<details" in cut(docs, root, printed(f"{'wide ' * 20}\n" * 3))[-1].body
 
 
-def test_text_after_a_picture_keeps_it_in_sight_until_a_heading_or_a_guess(docs, root):
-    after = own("Long.", "## One\n\nFirst.\n---\n## Two\n\nSecond.")
-    later = new_markdown_cell("## Later\n\n$$x$$", id="later")
-    beside = [(slide.kind, slide.beside) for slide in cut(docs, root, drawn(), after, ASK, FIELD, later)]
-    begun = beside.index(("picture", False))
-    assert beside[begun:] == [("picture", False), ("said", True), ("said", True), ("text", True), ("guess", False),
-                              ("section", False), ("formula", False)]
+def test_what_is_said_after_a_picture_is_a_line_under_it_and_needs_no_slide(docs, root):
+    after = own("Long.", "## One waits\n\nFirst.\n---\n**All of them wait for one.**\n---\n## Two\n\n$$x$$\n---\n## Three\n\nLast.")
+    picture, *rest = cut(docs, root, drawn(), after)[-3:]
+    assert (picture.kind, picture.lines) == ("picture", ["One waits", "All of them wait for one."])
+    assert [(slide.kind, slide.title) for slide in rest] == [("formula", "Two"), ("said", "Three")]
+    assert "First." in picture.spoken and "Long." in picture.spoken
 
 
-def test_the_words_below_a_picture_go_to_the_next_slide_that_shows_it(docs, root):
-    seen = new_markdown_cell("The sum is right.", id="seen")
-    picture, after = cut(docs, root, drawn(), own("Long.", "... All wait.\n---\n## One\n\nFirst."), seen)[-2:]
-    assert "All wait." not in picture.body and after.body == "<p>All wait.</p>\n<p>First.</p>\n"
+def test_a_picture_has_one_line_of_its_own_words_and_the_speaker_has_all(docs, root):
+    picture = cut(docs, root, drawn(), own("Long.", f"... All wait. {'And so on. ' * 9}"))[-1]
+    assert picture.lines == ["All wait."] and "<p>" not in picture.body and "And so on." in picture.spoken
+
+
+def test_what_is_too_long_for_a_line_has_a_slide_of_its_own(docs, root):
+    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 9}\n\nFirst."))[-1]
+    assert (said.kind, said.body) == ("said", "<p>First.</p>\n")
+
+
+def test_a_table_below_a_picture_has_a_slide_of_its_own(docs, root):
+    picture, table = cut(docs, root, drawn("Who waits"), own("Long.", "... | a |\n|---|\n| 1 |"))[-2:]
+    assert (picture.lines, table.kind) == ([], "text") and "<table>" in table.body and "Who waits" in table.title
+
+
+def test_an_answer_stands_under_the_title_of_its_question(docs, root):
+    answer = cut(docs, root, ASK, FIELD, printed(MEASURED))[-1]
+    page = docs("slides").as_page(find("ch98", root), [answer])
+    assert "<h2>How many apples?</h2>" in page and '<p class="found">Measured: 7 apples</p>' in page
 
 
 def test_only_a_section_has_the_full_colour(docs, root):
@@ -530,7 +544,7 @@ def test_what_an_author_wrote_stands_on_the_slides_and_the_text_is_spoken(docs, 
     said, listed = cut(docs, root, own(text, "In short: *sum*.\n---\n## Who\n\n- all"))[-2:]
     assert (said.kind, said.title, said.body) == ("said", "Words", "<p>In short: <em>sum</em>.</p>\n")
     assert (listed.kind, listed.title) == ("text", "Who") and "<li>all</li>" in listed.body
-    assert "It is long." in said.spoken and listed.spoken == ""
+    assert "It is long." in said.spoken and listed.notes == []
 
 
 def test_an_empty_slide_leaves_the_text_to_the_notes(docs, root):

@@ -42,6 +42,7 @@ FULL = 100  # words that such a slide has with them
 FEW_OF_ITS_OWN = 13  # words of a guess that needs the table before it
 BRIEF = 80  # letters of a definition that needs the sentence after it
 SEEN = 240  # letters of those that say what was printed
+SPOKEN = 300  # letters with which the notes begin
 REASON = 140  # letters of an answer's reason, where the author of the slides gives none
 LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
@@ -198,6 +199,8 @@ class Slide:
     code: str = ""
     over: str = ""  # in small letters above the title
     steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
+    lines: list[str] = field(default_factory=list)  # under a picture, one after the other
+    says: list[str] = field(default_factory=list)  # what the speaker says of them
     notes: list[str] = field(default_factory=list)
     first: list[str] = field(default_factory=list)  # what stands above the notes
     exercise: str = ""  # the name of what is to be written
@@ -206,11 +209,23 @@ class Slide:
     replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
     minutes: float = 0  # of the timetable
     brief: bool = False  # whether it is on the short path
-    beside: bool = False  # whether the picture before it stays in sight
+
+    @property
+    def answers(self) -> bool:
+        """Return whether the slide stands under a question or a heading: it has that as its title, as before."""
+        return bool(self.over) and self.kind not in ("guess", "picture") and self.over != ANSWER
 
     @property
     def spoken(self) -> str:
-        return as_html("\n\n".join(filter(None, map(without_hands, [*self.first, *self.notes]))))
+        """Return the notes: what to do, a few sentences to say, and then the rest of the chapter's text."""
+        notes = list(filter(None, map(without_hands, self.notes)))
+        short = []
+        if notes and not self.says and not SHOWN.match(notes[0]):
+            every = sentences(notes[0])
+            taken = next((n for n in (3, 2) if len(" ".join(every[:n])) <= SPOKEN), 1)
+            short, notes[0] = [" ".join(every[:taken])], " ".join(every[taken:])
+        rest = as_html("\n\n".join(filter(None, notes)))
+        return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
 
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
