@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 YOURS = "Your guess"
 BRIEF = ("title", "picture", "answer", "summary")  # the kinds of the short path, beside guesses and the opening
 POINTS = 5  # of what was learned, on a slide
+JOINED = ("said", "formula", "text", "printed", "answer")  # the kinds that a sentence in bold may end
 LINE = 80  # letters that fit in the line under a picture
+TOGETHER = 60  # words of a slide and of the sentence in bold that ends it
 SOME = 0.25  # minute of a slide without notes
 OPTION = re.compile(r"(?<![\w.])(\d+) (?!to\b|or\b|for\b)([a-z][^,]*)")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
@@ -34,7 +36,7 @@ EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
-    slides = under_pictures(merged(parted(slides)))
+    slides = answered(joined(merged(under_pictures(parted(slides)))))
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
@@ -145,7 +147,7 @@ def about(minutes: float) -> str:
 
 def without(note: str, asked: list[str]) -> str:
     """Return a note without the sentences that the next slide asks."""
-    for sentence in re.split(r"(?<=[.?!])\s+", " ".join(asked)):
+    for sentence in sentences(" ".join(asked)):
         note = note.replace(sentence, "").strip() if sentence.endswith("?") else note
     return note
 
@@ -180,7 +182,7 @@ def promised(stub: str) -> str:
 def example(task: list[str]) -> str:
     """Return the sentence of a task that gives a small example, or nothing."""
     for paragraph in task:
-        for sentence in re.split(r"(?<=[.?!])\s+", paragraph) if not re.match(r"\||```|[-*] ", paragraph) else []:
+        for sentence in sentences(paragraph) if not re.match(r"\||```|[-*] ", paragraph) else []:
             if EXAMPLE.search(sentence) and "`" in sentence and len(sentence) < 240:
                 return sentence
     return ""
@@ -196,14 +198,15 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
     for slide in slides:
         if slide.kind in ("title", "section", "part"):
             heading = slide.title.partition(" · ")[2] or slide.title
-        if slide.kind == "rule":
-            slide.over = slide.over or heading
-        told = slide.kind in ("said", "rule") and not slide.over.endswith("?") and slide.title != heading
-        if picture and told and letters(slide.title) <= LINE:
-            picture.lines.append(slide.title)
+        told = slide.kind in ("said", "rule") and not slide.over and slide.title != heading
+        lines = cut_up(slide.title) if slide.kind == "rule" else [slide.title]
+        if picture and told and max(map(letters, lines)) <= LINE:
+            picture.lines += lines
             picture.says.append(f"<p><strong>{slide.title}</strong></p>{slide.body}")
             picture.notes += slide.notes
             continue
+        if slide.kind == "rule":
+            slide.over = slide.over or heading
         found.append(slide)
         picture = slide if slide.kind == "picture" else None
         if picture:
@@ -218,10 +221,56 @@ def alone(picture: Slide) -> list[Slide]:
     if re.search(r"<(?:table|ul|ol|pre|math display)", words):
         return [type(picture)("text", picture.title, words)]
     said = re.sub(r"</?p>", " ", words).strip()
-    first = re.split(r"(?<=[.?!])\s+", said)[0]
-    picture.lines += [line for line in [said if letters(said) <= LINE else first] if 0 < letters(line) <= LINE]
+    line = said if letters(said) <= LINE else sentences(said)[0]
+    picture.lines += [line] * (0 < letters(line) <= LINE)
     picture.says += [words] if words.strip() else []
     return []
+
+
+def joined(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with a sentence in bold at the end of the slide that it follows, where both have room."""
+    found = []
+    for slide in slides:
+        last = found[-1] if found else None
+        if last and slide.kind == "rule" and last.kind in JOINED and "<details" not in last.body:
+            both = re.sub(r"<[^>]*>", " ", f"{last.title} {last.body} {slide.title} {slide.body}").split()
+            if len(both) + 4 * len(re.findall("<tr|<li|<math display|<span", last.body)) <= TOGETHER:
+                last.body += f'{slide.body}<p class="rule">{slide.title}</p>'
+                last.notes += slide.notes
+                continue
+        found.append(slide)
+    return found
+
+
+def answered(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with the answer to each guess right after it, or after the pictures that one guesses from.
+
+    A chapter may ask before an exercise and answer after it: a room is asked when the exercise is done.
+    """
+    found = list(slides)
+    for guess in [slide for slide in slides if slide.over == YOURS]:
+        answer = next((slide for slide in slides if slide.kind == "answer" and slide.over == guess.title), None)
+        if answer is None:
+            continue
+        between = found[found.index(guess) + 1:found.index(answer)]
+        done = [slide for slide in between if slide.kind == "exercise"]
+        if done:
+            found.remove(answer)
+            found.remove(guess)
+            place = found.index(done[-1]) + 1
+            found[place:place] = [guess, answer]
+        for picture in between if not done else []:
+            picture.lines += [guess.title] * (letters(guess.title) <= LINE)
+    return found
+
+
+def cut_up(rule: str) -> list[str]:
+    """Return the sentences of a rule; one that is too long for a line is cut at its colon."""
+    return [part for one in sentences(rule) for part in (re.split("(?<=:) ", one) if letters(one) > LINE else [one])]
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!])\s+", text)
 
 
 def letters(text: str) -> int:
