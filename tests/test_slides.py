@@ -321,6 +321,13 @@ def test_a_choice_has_its_words_on_the_slide_of_the_guess_and_in_the_answer(docs
     assert '<li value="1">own way</li><li value="2">shared</li>' in page and "Write it down, then hands up." in page
 
 
+def test_two_choices_that_are_one_number_are_told_as_two(docs, root):
+    field = new_code_cell("guess = None  # your suspects: 2, or 14 for 1 and 4", id="guess",
+                          metadata={"tags": ["prediction"]})
+    answer = cut(docs, root, ASK, field, printed("no guess   these rates fit 13\n"))[-1]
+    assert answer.title == "These rates fit: 1 and 3"
+
+
 def test_numbers_that_are_no_choice_have_no_list(docs):
     options = docs("talk").options
     for told in ("your number: 0 to 3 for a rank, 4 for the network", "your number: 1, 2, 3, 4 or 5", "your number"):
@@ -344,6 +351,32 @@ def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, mo
     assert all(all(words.values()) and words for words in found.values())
 
 
+def test_notes_begin_with_what_to_do_and_a_few_sentences_and_the_rest_comes_below(docs, root):
+    text = new_markdown_cell(f"It begins. Then it goes on. It ends. {'And so on. ' * 30}", id="text")
+    said = cut(docs, root, drawn(), text)[-1].spoken
+    do, rest = said.split('<div class="rest">')
+    assert do.startswith("<p><strong>Let them look") and do.endswith("It ends.</p>\n") and "And so on." in rest
+
+
+def test_an_answer_is_moved_to_its_guess_when_an_exercise_stands_between(docs):
+    deck, talk = docs("deck"), docs("talk")
+    ask, task = deck.Slide("guess", "How?", over=talk.YOURS), deck.Slide("exercise", "Task")
+    picture, answer = deck.Slide("picture", "One"), deck.Slide("answer", "So", over="How?")
+    assert talk.answered([ask, task, picture, answer]) == [task, ask, answer, picture]
+
+
+def test_a_picture_between_a_guess_and_its_answer_has_the_question_under_it(docs):
+    deck, talk = docs("deck"), docs("talk")
+    picture = deck.Slide("picture", "One", '<img alt="" width="1640" height="800">')
+    talk.answered([deck.Slide("guess", "How?", over=talk.YOURS), picture, deck.Slide("answer", "So", over="How?")])
+    assert picture.lines == ["How?"]
+
+
+def test_a_rule_ends_the_slide_before_it_where_both_have_room(docs, root):
+    slides = cut(docs, root, own("Long.", "## One\n\nIt waits.\n---\n**All of them wait for one.**"))
+    assert slides[-1].title == "One" and '<p class="rule">All of them wait for one.</p>' in slides[-1].body
+
+
 def test_no_note_asks_the_question_of_the_next_slide_or_speaks_of_imports(docs, root):
     text = new_markdown_cell("It begins.\n\nThe next cell imports what is needed. It is so.", id="text")
     said = cut(docs, root, text, ASK, FIELD)
@@ -360,7 +393,8 @@ def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
 
 
 def test_what_is_said_after_a_picture_is_a_line_under_it_and_needs_no_slide(docs, root):
-    after = own("Long.", "## One waits\n\nFirst.\n---\n**All of them wait for one.**\n---\n## Two\n\n$$x$$\n---\n## Three\n\nLast.")
+    after = own("Long.", "## One waits\n\nFirst.\n---\n**All of them wait for one.**\n---\n"
+                "## Two\n\n$$x$$\n---\n## Three\n\nLast.")
     picture, *rest = cut(docs, root, drawn(), after)[-3:]
     assert (picture.kind, picture.lines) == ("picture", ["One waits", "All of them wait for one."])
     assert [(slide.kind, slide.title) for slide in rest] == [("formula", "Two"), ("said", "Three")]
@@ -380,6 +414,14 @@ def test_what_is_too_long_for_a_line_has_a_slide_of_its_own(docs, root):
 def test_a_table_below_a_picture_has_a_slide_of_its_own(docs, root):
     picture, table = cut(docs, root, drawn("Who waits"), own("Long.", "... | a |\n|---|\n| 1 |"))[-2:]
     assert (picture.lines, table.kind) == ([], "text") and "<table>" in table.body and "Who waits" in table.title
+
+
+def test_a_high_picture_has_no_line_and_one_that_nobody_can_read_is_named(docs, root):
+    slides, talk = docs("slides"), docs("talk")
+    for high, lines, named in ((talk.LOW, 1, 0), (talk.LOW + 1, 0, 0), (talk.HIGHEST + 1, 0, 1)):
+        picture = docs("deck").Slide("picture", "One", f'<img alt="" width="1640" height="{high}"><p>All wait.</p>')
+        (slide,) = talk.under_pictures([picture])
+        assert (len(slide.lines), len(slides.too_high([slide]))) == (lines, named)
 
 
 def test_an_answer_stands_under_the_title_of_its_question(docs, root):
@@ -643,3 +685,9 @@ def test_what_authors_wrote_fits_its_slides(docs, chapter):
     for cell in chapter.notebook.cells:
         for part in deck.written(deck.authored(cell) or ""):
             assert len(part) <= 420 and part.count("\n") <= 14, f"too long for a slide, cell {cell['id']}: {part}"
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_a_title_fits_in_two_lines(docs, chapter, tmp_path):
+    for slide in docs("deck").as_slides(chapter, chapter.notebook, tmp_path):
+        assert sys.modules["talk"].letters(slide.head) <= 104, slide.head

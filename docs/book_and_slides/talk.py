@@ -28,6 +28,8 @@ BRIEF = ("title", "picture", "answer", "summary")  # the kinds of the short path
 POINTS = 5  # of what was learned, on a slide
 JOINED = ("said", "formula", "text", "printed", "answer")  # the kinds that a sentence in bold may end
 LINE = 80  # letters that fit in the line under a picture
+LOW = 1230  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
+HIGHEST = 1330  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
 TOGETHER = 60  # words of a slide and of the sentence in bold that ends it
 SOME = 0.25  # minute of a slide without notes
 OPTION = re.compile(r"(?<![\w.])(\d+) (?!to\b|or\b|for\b)([a-z][^,]*)")
@@ -200,7 +202,7 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
             heading = slide.title.partition(" · ")[2] or slide.title
         told = slide.kind in ("said", "rule") and not slide.over and slide.title != heading
         lines = cut_up(slide.title) if slide.kind == "rule" else [slide.title]
-        if picture and told and max(map(letters, lines)) <= LINE:
+        if picture and told and max(map(letters, lines)) <= LINE and height(picture) <= LOW:
             picture.lines += lines
             picture.says.append(f"<p><strong>{slide.title}</strong></p>{slide.body}")
             picture.notes += slide.notes
@@ -221,10 +223,18 @@ def alone(picture: Slide) -> list[Slide]:
     if re.search(r"<(?:table|ul|ol|pre|math display)", words):
         return [type(picture)("text", picture.title, words)]
     said = re.sub(r"</?p>", " ", words).strip()
+    if height(picture) > LOW:
+        picture.says += [words] * bool(said)
+        return []
     line = said if letters(said) <= LINE else sentences(said)[0]
     picture.lines += [line] * (0 < letters(line) <= LINE)
     picture.says += [words] if words.strip() else []
     return []
+
+
+def height(picture: Slide) -> int:
+    """Return the pixels of a picture, 200 an inch, from above to below."""
+    return int(re.search(r'height="(\d+)"', picture.body)[1])
 
 
 def joined(slides: list[Slide]) -> list[Slide]:
@@ -259,8 +269,8 @@ def answered(slides: list[Slide]) -> list[Slide]:
             found.remove(guess)
             place = found.index(done[-1]) + 1
             found[place:place] = [guess, answer]
-        for picture in between if not done else []:
-            picture.lines += [guess.title] * (letters(guess.title) <= LINE)
+        for picture in [one for one in between if one.kind == "picture" and not done]:
+            picture.lines += [guess.title] * (letters(guess.title) <= LINE and height(picture) <= LOW)
     return found
 
 

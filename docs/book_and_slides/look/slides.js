@@ -22,8 +22,13 @@ function fit(slide) {
     cell.classList.toggle("short", cell.textContent.length < 24);  // a line of its own for one more word is a waste
   }
   const few = [...body.querySelectorAll(".lines")].every((lines) => lines.children.length <= 2);
-  if (few) body.classList.add("wrapped");  // no columns
+  const lines = few && body.querySelector(".lines");
+  if (few && !lines) body.classList.add("wrapped");  // no columns
   if (sized(slide)) return;
+  if (lines) {
+    body.classList.add("wrapped");  // one line or two break before they get smaller than the text
+    if (sized(slide)) return;
+  }
   body.classList.add("tight");
   for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
     for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
