@@ -416,6 +416,12 @@ def test_a_table_below_a_picture_has_a_slide_of_its_own(docs, root):
     assert (picture.lines, table.kind) == ([], "text") and "<table>" in table.body and "Who waits" in table.title
 
 
+def test_a_rule_too_long_for_a_line_is_two_where_it_has_a_colon(docs):
+    cut_up, long = docs("talk").cut_up, "a sentence of so many words that both are longer than a line has room for"
+    assert cut_up(f"All wait: {long}.") == ["All wait.", f"A{long[1:]}."]
+    assert cut_up("It is so: yes.") == ["It is so: yes."]
+
+
 def test_a_high_picture_has_no_line_and_one_that_nobody_can_read_is_named(docs, root):
     slides, talk = docs("slides"), docs("talk")
     for high, lines, named in ((talk.LOW, 1, 0), (talk.LOW + 1, 0, 0), (talk.HIGHEST + 1, 0, 1)):

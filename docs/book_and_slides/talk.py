@@ -275,8 +275,12 @@ def answered(slides: list[Slide]) -> list[Slide]:
 
 
 def cut_up(rule: str) -> list[str]:
-    """Return the sentences of a rule; one that is too long for a line is cut at its colon."""
-    return [part for one in sentences(rule) for part in (re.split("(?<=:) ", one) if letters(one) > LINE else [one])]
+    """Return the sentences of a rule; what is too long for a line is two sentences where it has a colon."""
+    found = []
+    for one in sentences(rule):
+        first, colon, last = one.partition(": ") if letters(one) > LINE else (one, "", "")
+        found += [f"{first}.", last[0].upper() + last[1:]] if colon else [one]
+    return found
 
 
 def sentences(text: str) -> list[str]:
