@@ -321,6 +321,13 @@ def test_a_choice_has_its_words_on_the_slide_of_the_guess_and_in_the_answer(docs
     assert '<li value="1">own way</li><li value="2">shared</li>' in page and "Write it down, then hands up." in page
 
 
+def test_two_choices_that_are_one_number_are_told_as_two(docs, root):
+    field = new_code_cell("guess = None  # your suspects: 2, or 14 for 1 and 4", id="guess",
+                          metadata={"tags": ["prediction"]})
+    answer = cut(docs, root, ASK, field, printed("no guess   these rates fit 13\n"))[-1]
+    assert answer.title == "These rates fit: 1 and 3"
+
+
 def test_numbers_that_have_no_words_of_their_own_have_no_list(docs):
     options = docs("talk").options
     for told in ("your number: the suspect, 1 to 3", "your number: 1, 2, 3, 4 or 5", "your number"):
@@ -346,6 +353,32 @@ def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, mo
     assert all(all(words.values()) and words for words in found.values())
 
 
+def test_notes_begin_with_what_to_do_and_a_few_sentences_and_the_rest_comes_below(docs, root):
+    text = new_markdown_cell(f"It begins. Then it goes on. It ends. {'And so on. ' * 30}", id="text")
+    said = cut(docs, root, drawn(), text)[-1].spoken
+    do, rest = said.split('<div class="rest">')
+    assert do.startswith("<p><strong>Let them look") and do.endswith("It ends.</p>\n") and "And so on." in rest
+
+
+def test_an_answer_is_moved_to_its_guess_when_an_exercise_stands_between(docs):
+    deck, talk = docs("deck"), docs("talk")
+    ask, task = deck.Slide("guess", "How?", over=talk.YOURS), deck.Slide("exercise", "Task")
+    picture, answer = deck.Slide("picture", "One"), deck.Slide("answer", "So", over="How?")
+    assert talk.answered([ask, task, picture, answer]) == [task, ask, answer, picture]
+
+
+def test_a_picture_between_a_guess_and_its_answer_has_the_question_under_it(docs):
+    deck, talk = docs("deck"), docs("talk")
+    picture = deck.Slide("picture", "One", '<img alt="" width="1640" height="800">')
+    talk.answered([deck.Slide("guess", "How?", over=talk.YOURS), picture, deck.Slide("answer", "So", over="How?")])
+    assert picture.lines == ["How?"]
+
+
+def test_a_rule_ends_the_slide_before_it_where_both_have_room(docs, root):
+    slides = cut(docs, root, own("Long.", "## One\n\nIt waits.\n---\n**All of them wait for one.**"))
+    assert slides[-1].title == "One" and '<p class="rule">All of them wait for one.</p>' in slides[-1].body
+
+
 def test_no_note_asks_the_question_of_the_next_slide_or_speaks_of_imports(docs, root):
     text = new_markdown_cell("It begins.\n\nThe next cell imports what is needed. It is so.", id="text")
     said = cut(docs, root, text, ASK, FIELD)
@@ -361,19 +394,48 @@ def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
     assert "<details" in cut(docs, root, printed(f"{'wide ' * 20}\n" * 3))[-1].body
 
 
-def test_text_after_a_picture_keeps_it_in_sight_until_a_heading_or_a_guess(docs, root):
-    after = own("Long.", "## One\n\nFirst.\n---\n## Two\n\nSecond.")
-    later = new_markdown_cell("## Later\n\n$$x$$", id="later")
-    beside = [(slide.kind, slide.beside) for slide in cut(docs, root, drawn(), after, ASK, FIELD, later)]
-    begun = beside.index(("picture", False))
-    assert beside[begun:] == [("picture", False), ("said", True), ("said", True), ("text", True), ("guess", False),
-                              ("section", False), ("formula", False)]
+def test_what_is_said_after_a_picture_is_a_line_under_it_and_needs_no_slide(docs, root):
+    after = own("Long.", "## One waits\n\nFirst.\n---\n**All of them wait for one.**\n---\n"
+                "## Two\n\n$$x$$\n---\n## Three\n\nLast.")
+    picture, *rest = cut(docs, root, drawn(), after)[-3:]
+    assert (picture.kind, picture.lines) == ("picture", ["One waits", "All of them wait for one."])
+    assert [(slide.kind, slide.title) for slide in rest] == [("formula", "Two"), ("said", "Three")]
+    assert "First." in picture.spoken and "Long." in picture.spoken
 
 
-def test_the_words_below_a_picture_go_to_the_next_slide_that_shows_it(docs, root):
-    seen = new_markdown_cell("The sum is right.", id="seen")
-    picture, after = cut(docs, root, drawn(), own("Long.", "... All wait.\n---\n## One\n\nFirst."), seen)[-2:]
-    assert "All wait." not in picture.body and after.body == "<p>All wait.</p>\n<p>First.</p>\n"
+def test_a_picture_has_one_line_of_its_own_words_and_the_speaker_has_all(docs, root):
+    picture = cut(docs, root, drawn(), own("Long.", f"... All wait. {'And so on. ' * 9}"))[-1]
+    assert picture.lines == ["All wait."] and "<p>" not in picture.body and "And so on." in picture.spoken
+
+
+def test_what_is_too_long_for_a_line_has_a_slide_of_its_own(docs, root):
+    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 9}\n\nFirst."))[-1]
+    assert (said.kind, said.body) == ("said", "<p>First.</p>\n")
+
+
+def test_a_table_below_a_picture_has_a_slide_of_its_own(docs, root):
+    picture, table = cut(docs, root, drawn("Who waits"), own("Long.", "... | a |\n|---|\n| 1 |"))[-2:]
+    assert (picture.lines, table.kind) == ([], "text") and "<table>" in table.body and "Who waits" in table.title
+
+
+def test_a_rule_too_long_for_a_line_is_two_where_it_has_a_colon(docs):
+    cut_up, long = docs("talk").cut_up, "a sentence of so many words that both are longer than a line has room for"
+    assert cut_up(f"All wait: {long}.") == ["All wait.", f"A{long[1:]}."]
+    assert cut_up("It is so: yes.") == ["It is so: yes."]
+
+
+def test_a_high_picture_has_no_line_and_one_that_nobody_can_read_is_named(docs, root):
+    slides, talk = docs("slides"), docs("talk")
+    for high, lines, named in ((talk.LOW, 1, 0), (talk.LOW + 1, 0, 0), (talk.HIGHEST + 1, 0, 1)):
+        picture = docs("deck").Slide("picture", "One", f'<img alt="" width="1640" height="{high}"><p>All wait.</p>')
+        (slide,) = talk.under_pictures([picture])
+        assert (len(slide.lines), len(slides.too_high([slide]))) == (lines, named)
+
+
+def test_an_answer_stands_under_the_title_of_its_question(docs, root):
+    answer = cut(docs, root, ASK, FIELD, printed(MEASURED))[-1]
+    page = docs("slides").as_page(find("ch98", root), [answer])
+    assert "<h2>How many apples?</h2>" in page and '<p class="found">Measured: 7 apples</p>' in page
 
 
 def test_only_a_section_has_the_full_colour(docs, root):
@@ -532,7 +594,7 @@ def test_what_an_author_wrote_stands_on_the_slides_and_the_text_is_spoken(docs, 
     said, listed = cut(docs, root, own(text, "In short: *sum*.\n---\n## Who\n\n- all"))[-2:]
     assert (said.kind, said.title, said.body) == ("said", "Words", "<p>In short: <em>sum</em>.</p>\n")
     assert (listed.kind, listed.title) == ("text", "Who") and "<li>all</li>" in listed.body
-    assert "It is long." in said.spoken and listed.spoken == ""
+    assert "It is long." in said.spoken and listed.notes == []
 
 
 def test_an_empty_slide_leaves_the_text_to_the_notes(docs, root):
@@ -631,3 +693,9 @@ def test_what_authors_wrote_fits_its_slides(docs, chapter):
     for cell in chapter.notebook.cells:
         for part in deck.written(deck.authored(cell) or ""):
             assert len(part) <= 420 and part.count("\n") <= 14, f"too long for a slide, cell {cell['id']}: {part}"
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_a_title_fits_in_two_lines(docs, chapter, tmp_path):
+    for slide in docs("deck").as_slides(chapter, chapter.notebook, tmp_path):
+        assert sys.modules["talk"].letters(slide.head) <= 104, slide.head

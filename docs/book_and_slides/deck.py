@@ -42,11 +42,13 @@ FULL = 100  # words that such a slide has with them
 FEW_OF_ITS_OWN = 13  # words of a guess that needs the table before it
 BRIEF = 80  # letters of a definition that needs the sentence after it
 SEEN = 240  # letters of those that say what was printed
+SPOKEN = 300  # letters with which the notes begin
 REASON = 140  # letters of an answer's reason, where the author of the slides gives none
 LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
+PAIR = re.compile(r"\b(\d)(\d) for \1 and \2\b")  # what a guess's comment says where two choices are one number
 LINES, WIDE = 6, 78  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
 ANSWER = "The answer"
 NOTEBOOK = "The whole task stands in your notebook."
@@ -102,6 +104,11 @@ def aloud(found: re.Match) -> str:
     value = float(number)
     digits = 3 if number.lstrip("0.").startswith(("1", "2")) else 2
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
+
+
+def apart(number: str) -> str:
+    """Return two choices that end a text as one number, as one says them: 13 as 1 and 3."""
+    return re.sub(r"\b(\d)(\d)$", r"\1 and \2", number)
 
 
 def sentences(text: str) -> list[str]:
@@ -198,6 +205,8 @@ class Slide:
     code: str = ""
     over: str = ""  # in small letters above the title
     steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
+    lines: list[str] = field(default_factory=list)  # under a picture, one after the other
+    says: list[str] = field(default_factory=list)  # what the speaker says of them
     notes: list[str] = field(default_factory=list)
     first: list[str] = field(default_factory=list)  # what stands above the notes
     exercise: str = ""  # the name of what is to be written
@@ -206,11 +215,28 @@ class Slide:
     replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
     minutes: float = 0  # of the timetable
     brief: bool = False  # whether it is on the short path
-    beside: bool = False  # whether the picture before it stays in sight
+
+    @property
+    def head(self) -> str:
+        """Return what stands in the place of titles; what was found stands below a question."""
+        return self.over if self.answers else self.title
+
+    @property
+    def answers(self) -> bool:
+        """Return whether the slide stands under a question or a heading: it has that as its title, as before."""
+        return bool(self.over) and self.kind not in ("guess", "picture") and self.over != ANSWER
 
     @property
     def spoken(self) -> str:
-        return as_html("\n\n".join(filter(None, map(without_hands, [*self.first, *self.notes]))))
+        """Return the notes: what to do, a few sentences to say, and then the rest of the chapter's text."""
+        notes = list(filter(None, map(without_hands, self.notes)))
+        short = []
+        if notes and not self.says and not SHOWN.match(notes[0]):
+            every = sentences(notes[0])
+            taken = next((n for n in (3, 2) if len(" ".join(every[:n])) <= SPOKEN), 1)
+            short, notes[0] = [" ".join(every[:taken])], " ".join(every[taken:])
+        rest = as_html("\n\n".join(filter(None, notes)))
+        return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
 
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
@@ -274,6 +300,7 @@ class Deck:
         self.posed = ""  # a question that the next slide answers
         self.replies: dict[str, dict[str, str]] = {}  # to wrong guesses, by the name of the guess
         self.choices: dict[str, str] = {}  # of the last guess, until it is answered
+        self.pairs = False  # whether its answer can be two of them, written as one number
         self.bare: Slide | None = None  # an answer without its reason
         self.whole: Slide | None = None  # an exercise or the summary: all of its text is on the slide
         self.explained = True  # whether the text says already what was printed
@@ -484,7 +511,9 @@ class Deck:
         self.asked = False
         slide = next(one for one in reversed(self.slides) if one.kind == "guess")
         slide.choices = self.choices = options(source)
-        slide.replies = self.replies.get(source.partition("=")[0].strip(), {})
+        said = self.replies.get(source.partition("=")[0].strip(), {})
+        self.pairs = bool(PAIR.search(source))
+        slide.replies = {apart(guess) if self.pairs else guess: why for guess, why in said.items()}
 
     def ask(self, asked: str) -> None:
         """Make the slide of a guess, with what was said directly before it, if there is room."""
@@ -584,7 +613,8 @@ class Deck:
             said = said.replace(known[0], "", 1)
             number = ROUGH.sub(aloud, re.sub(r"^([^\d:]*\w) (?=-?[\d.])", r"\1: ", known[1]))
             number = re.sub(r"(?<=: )\d+$", lambda found: self.choices.get(found[0], found[0]), number)
-            self.choices = {}
+            number = apart(number) if self.pairs else number
+            self.choices, self.pairs = {}, False
             slide.kind, slide.title, slide.over = "answer", html.escape(number[0].upper() + number[1:]), self.question
             self.question = self.heading  # what else is compared answers no guess
         lines = narrow(unguessed(said).rstrip().splitlines())

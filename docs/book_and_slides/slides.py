@@ -1,8 +1,9 @@
 """Writes a chapter as slides for a workshop, one file that needs no network: python docs/book_and_slides/slides.py ch03
 
-A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
-printed, a guess to make, an exercise, what a term means (deck.py). The other text becomes the speaker's notes (key S),
-and code is folded, in small letters. No other letter of a text is smaller than 28 pixels of a slide of 1280 x 720, and
+A slide has one message, its title, always in the same place, and below it one thing: a picture as large as the slide,
+a formula, what was printed, a guess to make, an exercise, what a term means (deck.py). Under a picture stands one line
+at most, and its letters have 18 pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code
+is folded, in small letters. No other letter of a text is smaller than 28 pixels of a slide of 1280 x 720, and
 none that was printed smaller than 20; what does not fit goes on on the next slide (look/slides.js).
 With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """
@@ -21,6 +22,7 @@ from executed import KEPT, fresh
 from jinja2 import Environment, FileSystemLoader, Template
 from nbformat import NotebookNode
 from packages import require
+from talk import HIGHEST, height
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find
 from exercises_tests.tools.copies import write
@@ -56,11 +58,19 @@ def as_page(chapter: Chapter, slides: list[Slide]) -> str:
     return frame().render(parts(), title=f"{number(chapter)} · {chapter.title}", slides=slides)
 
 
+def too_high(slides: list[Slide]) -> list[str]:
+    """Return the titles of the pictures whose letters the last row cannot read: lower them, or leave them out."""
+    return [slide.title for slide in slides if slide.kind == "picture" and height(slide) > HIGHEST]
+
+
 def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, pictures: Path | None = None) -> Path:
     """Write the slides of a chapter that has run; return their file."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{chapter.name}.slides.html"
-    write(target, as_page(chapter, as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)))
+    slides = as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)
+    for title in too_high(slides):
+        print(f"Too high for a slide of {chapter.name}: {title}", file=sys.stderr)
+    write(target, as_page(chapter, slides))
     return target
 
 
@@ -77,7 +87,7 @@ def main(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     print(f"Slides: {target}. Arrow keys move, S opens the speaker's notes, F fills the screen, D makes it dark, "
-          "Q takes the short path, T counts down an exercise, O lists all.")
+          "Q takes the short path, T starts and pauses an exercise's countdown, O lists all, ? the keys.")
     return 0
 
 

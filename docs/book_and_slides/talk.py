@@ -1,4 +1,4 @@
-"""What slides need in a room: minutes, a short path, what to say of wrong guesses, a picture kept in sight.
+"""What slides need in a room: minutes, a short path, what to say and to reply, one line under a picture.
 
 deck.py cuts a chapter into slides; this file goes over them once more, when all of them are known.
 """
@@ -26,26 +26,29 @@ if TYPE_CHECKING:
 
 YOURS = "Your guess"
 BRIEF = ("title", "picture", "answer", "summary")  # the kinds of the short path, beside guesses and the opening
-BESIDE = ("said", "formula", "text", "rule")  # the kinds that keep the picture before them in sight
-ENDS = ("section", "part", "guess", "exercise", "summary")  # and those that end that
 POINTS = 5  # of what was learned, on a slide
-SHARED = 80  # words that stand beside a picture
+JOINED = ("said", "formula", "text", "printed", "answer")  # the kinds that a sentence in bold may end
+LINE = 80  # letters that fit in the line under a picture
+LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
+HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
+TOGETHER = 60  # words of a slide and of the sentence in bold that ends it
 SOME = 0.25  # minute of a slide without notes
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
-    slides = merged(parted(slides))
+    slides = answered(joined(merged(under_pictures(parted(slides)))))
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
         slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
+    tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
+        slide.replies = slide.replies or tempting.get(slide.over, {})
         slide.first = first(slide, chapter)
-    kept_in_sight(slides)
     return slides
 
 
@@ -109,14 +112,28 @@ def weight(slide: Slide) -> float:
 # What a speaker says first
 
 
+DO = {
+    "title": "**Read the question aloud, and take two answers.** Nobody has to be right yet.",
+    "section": "**Say what the problem is**, then look around before you go on.",
+    "picture": "**Let them look for ten seconds.** Say what the axes or boxes are, then point while you say:",
+    "guess": "**Ask, and wait for three answers** before you go on.",
+    "answer": "**Ask who was near**, then give the reason.",
+    "formula": "**Read the formula from left to right**, and say what each letter is here.",
+    "text": "**Read one row aloud.** They read the others.",
+    "printed": "**Point at the number that counts**, and say what you had expected.",
+    "rule": "**Say it twice**: this sentence is worth writing down.",
+    "summary": "**Ask somebody to explain a point** before you read it.",
+}
+"""What to do at a slide of each kind, where nothing more is known of it."""
+
+
 def first(slide: Slide, chapter: Chapter) -> list[str]:
-    """Return what stands above a slide's notes, in Markdown: how to ask, when to stop, what to reply."""
+    """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop, what to reply."""
+    wrong = [f"- Who says **{slide.choices.get(guess, guess)}**: {words}" for guess, words in slide.replies.items()]
     if slide.over == YOURS:
-        told = [f"**Write it down, then hands up.** {about(slide.minutes)}."]
-        return told + [f"- Who says **{slide.choices.get(guess, guess)}**: {words}"
-                       for guess, words in slide.replies.items()]
+        return [f"**Write it down, then hands up.** {about(slide.minutes)}.", *wrong]
     if slide.kind != "exercise":
-        return []
+        return [*filter(None, [DO.get(slide.kind)]), *wrong]
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)
     if known and known.level == "core":
         told = [f"**{known.minutes} minutes, then stop**, whoever is done: `make catch-up CHAPTER={chapter.name[:4]}` "
@@ -132,7 +149,7 @@ def about(minutes: float) -> str:
 
 def without(note: str, asked: list[str]) -> str:
     """Return a note without the sentences that the next slide asks."""
-    for sentence in re.split(r"(?<=[.?!])\s+", " ".join(asked)):
+    for sentence in sentences(" ".join(asked)):
         note = note.replace(sentence, "").strip() if sentence.endswith("?") else note
     return note
 
@@ -167,25 +184,108 @@ def promised(stub: str) -> str:
 def example(task: list[str]) -> str:
     """Return the sentence of a task that gives a small example, or nothing."""
     for paragraph in task:
-        for sentence in re.split(r"(?<=[.?!])\s+", paragraph) if not re.match(r"\||```|[-*] ", paragraph) else []:
+        for sentence in sentences(paragraph) if not re.match(r"\||```|[-*] ", paragraph) else []:
             if EXAMPLE.search(sentence) and "`" in sentence and len(sentence) < 240:
                 return sentence
     return ""
 
 
-# A picture beside what is said of it
+# A picture and the line under it
 
 
-def kept_in_sight(slides: list[Slide]) -> None:
-    """Note which slides show the picture before them. Its words go to the first of these, so that it fills its own."""
-    picture = None
-    for place, slide in enumerate(slides):
-        if slide.kind == "picture" or slide.kind in ENDS:
-            picture = slide if slide.kind == "picture" else None
-        elif picture and slide.kind in BESIDE:
-            slide.beside = True
-            words = re.search(r"(?:<p>(?:(?!<img).)*)$", picture.body, re.DOTALL)
-            said = len(re.sub("<.*?>", " ", slide.body + (words[0] if words else "")).split())
-            if words and slides[place - 1] is picture and said <= SHARED and slide.kind == "said":
-                picture.body = picture.body[:words.start()]
-                slide.body = words[0] + slide.body
+def under_pictures(slides: list[Slide]) -> list[Slide]:
+    """Return the slides without those that only say more of the picture before them: the picture stays as large as it
+    is, their titles are lines under it, one at each key, and the speaker reads what they say."""
+    found, picture, heading = [], None, ""
+    for slide in slides:
+        if slide.kind in ("title", "section", "part"):
+            heading = slide.title.partition(" · ")[2] or slide.title
+        told = slide.kind in ("said", "rule") and not slide.over and slide.title != heading
+        lines = cut_up(slide.title) if slide.kind == "rule" else [slide.title]
+        if picture and told and max(map(letters, lines)) <= LINE and height(picture) <= LOW:
+            picture.lines += lines
+            picture.says.append(f"<p><strong>{slide.title}</strong></p>{slide.body}")
+            picture.notes += slide.notes
+            continue
+        if slide.kind == "rule":
+            slide.over = slide.over or heading
+        found.append(slide)
+        picture = slide if slide.kind == "picture" else None
+        if picture:
+            found += alone(picture)
+    return found
+
+
+def alone(picture: Slide) -> list[Slide]:
+    """Leave a picture with one line of its words at most; return the slide of a table, a list or a formula with it."""
+    image, words = re.fullmatch(r"((?:\s*<img[^>]*>)*)(.*)", picture.body, re.DOTALL).groups()
+    picture.body = image
+    if re.search(r"<(?:table|ul|ol|pre|math display)", words):
+        return [type(picture)("text", picture.title, words)]
+    said = re.sub(r"</?p>", " ", words).strip()
+    if height(picture) > LOW:
+        picture.says += [words] * bool(said)
+        return []
+    line = said if letters(said) <= LINE else sentences(said)[0]
+    picture.lines += [line] * (0 < letters(line) <= LINE)
+    picture.says += [words] if words.strip() else []
+    return []
+
+
+def height(picture: Slide) -> int:
+    """Return the pixels of a picture, 200 an inch, from above to below."""
+    return int(re.search(r'height="(\d+)"', picture.body)[1])
+
+
+def joined(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with a sentence in bold at the end of the slide that it follows, where both have room."""
+    found = []
+    for slide in slides:
+        last = found[-1] if found else None
+        if last and slide.kind == "rule" and last.kind in JOINED and "<details" not in last.body:
+            both = re.sub(r"<[^>]*>", " ", f"{last.title} {last.body} {slide.title} {slide.body}").split()
+            if len(both) + 4 * len(re.findall("<tr|<li|<math display|<span", last.body)) <= TOGETHER:
+                last.body += f'{slide.body}<p class="rule">{slide.title}</p>'
+                last.notes += slide.notes
+                continue
+        found.append(slide)
+    return found
+
+
+def answered(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with the answer to each guess right after it, or after the pictures that one guesses from.
+
+    A chapter may ask before an exercise and answer after it: a room is asked when the exercise is done.
+    """
+    found = list(slides)
+    for guess in [slide for slide in slides if slide.over == YOURS]:
+        answer = next((slide for slide in slides if slide.kind == "answer" and slide.over == guess.title), None)
+        if answer is None:
+            continue
+        between = found[found.index(guess) + 1:found.index(answer)]
+        done = [slide for slide in between if slide.kind == "exercise"]
+        if done:
+            found.remove(answer)
+            found.remove(guess)
+            place = found.index(done[-1]) + 1
+            found[place:place] = [guess, answer]
+        for picture in [one for one in between if one.kind == "picture" and not done]:
+            picture.lines += [guess.title] * (letters(guess.title) <= LINE and height(picture) <= LOW)
+    return found
+
+
+def cut_up(rule: str) -> list[str]:
+    """Return the sentences of a rule; what is too long for a line is two sentences where it has a colon."""
+    found = []
+    for one in sentences(rule):
+        first, colon, last = one.partition(": ") if letters(one) > LINE else (one, "", "")
+        found += [f"{first}.", last[0].upper() + last[1:]] if colon else [one]
+    return found
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!])\s+", text)
+
+
+def letters(text: str) -> int:
+    return len(re.sub(r"<[^>]*>", "", text))

@@ -1,12 +1,10 @@
 "use strict";
 // Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
-// get smaller than that before they break, because a column that breaks cannot be read at all. A picture is above the
-// words of its slide or left of them, wherever it is larger.
-const LARGE = {formula: 44, printed: 40, answer: 40, guess: 40, said: 48, part: 44, summary: 40, exercise: 40, text: 40,
-               picture: 32, rule: 36};
-const SMALL = 28, PRINTED = 20, PHONE = 36, WITH_A_PICTURE = 34;
-const LEAST = 560, ENOUGH = 720;  // pixels across: with less room a picture is left out, or words get smaller for it
+// get smaller than that before they break, because a column that breaks cannot be read at all.
+const LARGE = {section: 48, formula: 46, printed: 40, answer: 44, guess: 46, said: 48, part: 48, summary: 40, exercise: 40,
+               text: 44, rule: 44};
+const SMALL = 28, PRINTED = 20, PHONE = 36;
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
 document.documentElement.classList.toggle("phone", phone);
@@ -24,45 +22,19 @@ function fit(slide) {
     cell.classList.toggle("short", cell.textContent.length < 24);  // a line of its own for one more word is a waste
   }
   const few = [...body.querySelectorAll(".lines")].every((lines) => lines.children.length <= 2);
-  if (few) body.classList.add("wrapped");  // no columns
-  if (pictured(slide) || sized(slide)) return;
+  const lines = few && body.querySelector(".lines");
+  if (few && !lines) body.classList.add("wrapped");  // no columns
+  if (sized(slide)) return;
+  if (lines) {
+    body.classList.add("wrapped");  // one line or two break before they get smaller than the text
+    if (sized(slide)) return;
+  }
   body.classList.add("tight");
   for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
     for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
   }
   if (wide(body)) body.classList.add("wrapped");  // printed lines that are still too long go on below
   if (high(body)) go_on(slide);
-}
-
-// Keeps the picture of the slides before beside what is said of it. Returns whether a picture stands with the words.
-function pictured(slide) {
-  const body = slide.querySelector(".body");
-  if (slide.matches(".beside") && !phone) {
-    let from = slide.previousElementSibling;
-    while (from && !from.matches(".picture")) from = from.previousElementSibling;
-    const steps = from ? [from.querySelector(".body"), ...from.querySelectorAll(".fragment")] : [];
-    const images = steps.length ? [...steps.at(-1).querySelectorAll(":scope > img")] : [];
-    body.prepend(...images.map((image) => image.cloneNode()));
-  }
-  const image = body.querySelector(":scope > img");
-  if (!image || phone) return slide.matches(".picture");
-  if (pieces(slide).length === 0) return true;
-  const shape = (image.getAttribute("width") || 2) / (image.getAttribute("height") || 1);
-  const across = ([layout, large]) => {
-    body.classList.toggle("left", layout === "left");
-    const fits = sized(slide, large), room = image.getBoundingClientRect();
-    return fits ? Math.min(room.width, room.height * shape) : 0;
-  };
-  const ways = [["above", WITH_A_PICTURE], ["left", WITH_A_PICTURE], ["above", SMALL], ["left", SMALL]];
-  const widths = ways.map(across), widest = Math.max(...widths);
-  if (widest >= LEAST || slide.matches(".picture")) {
-    across(ways[widths.findIndex((width) => width >= Math.min(widest, ENOUGH))]);
-    return true;
-  }
-  body.classList.remove("left");
-  body.querySelectorAll(":scope > img").forEach((one) => one.remove());
-  slide.classList.remove("beside");
-  return false;
 }
 
 function sized(slide, large = LARGE[slide.classList[0]]) {
@@ -98,6 +70,20 @@ function remove(piece) {
   if (!list.matches(".body") && !list.children.length) list.closest("table, ul, ol, pre").remove();
 }
 
+const timer = () => Reveal.getCurrentSlide().querySelector(".countdown");
+const KEYS = {"\u2192 \u2190": "On, and back: also the steps of a picture and the lines under it", S: "Speaker's notes",
+              T: "An exercise's countdown: start, pause, go on; Shift+T begins it anew", O: "All slides by section",
+              Q: "The short path: question, pictures, guesses, results", D: "Dark, for a dark room", B: "Black screen",
+              F: "Full screen, and Esc leaves it", G: "Go to a number"};
+
+// Shows the keys, or hides them.
+function keys() {
+  const shown = document.getElementById("keys");
+  if (shown) return shown.remove();
+  const rows = Object.entries(KEYS).map(([key, does]) => `<dt>${key}</dt><dd>${does}</dd>`).join("");
+  document.body.insertAdjacentHTML("beforeend", `<aside id="keys"><dl>${rows}</dl></aside>`);
+}
+
 // Shows the titles of all slides under those of their sections, or hides them.
 function overview() {
   const shown = document.getElementById("overview");
@@ -110,7 +96,7 @@ function overview() {
   slides.forEach((slide, place) => {
     const part = slide.matches(".title, .section, .summary") || !place ? document.createElement("div") : all.lastChild;
     const link = document.createElement("a");
-    link.innerHTML = `<span>${place + 1}</span> ${slide.querySelector("h1, h2").innerHTML}`;
+    link.innerHTML = `<span>${place + 1}</span> ${(slide.querySelector(".found") ?? slide.querySelector("h1, h2")).innerHTML}`;
     link.dataset.kind = slide.classList[0];
     link.classList.toggle("brief", brief(slide));
     if (slide === Reveal.getCurrentSlide()) link.id = "here";
@@ -128,16 +114,21 @@ function speak() {
   const at = Reveal.getCurrentSlide(), page = speaker.document;
   const steps = at.querySelectorAll(".fragment"), shown = at.querySelectorAll(".fragment.visible").length;
   const next = shown < steps.length ? steps[shown] : at.nextElementSibling;
-  const title = (slide) => slide ? slide.querySelector("h1, h2").textContent : "the end";
+  const title = (slide) => slide ? (slide.querySelector(".found") ?? slide.querySelector("h1, h2")).textContent : "the end";
   page.getElementById("now").textContent = title(at);
   page.getElementById("next").textContent = shown < steps.length ? `step ${shown + 2}` : title(next);
-  page.getElementById("said").innerHTML = at.querySelector(".notes").innerHTML.trim()
-      || `<p><em>On the slide:</em></p>${read(at, shown)}`;
+  const notes = at.querySelector(".notes");
+  page.getElementById("said").innerHTML = notes.innerHTML
+      + (notes.matches(".bare") ? `<p><em>On the slide:</em></p>${read(at, shown)}` : "");
   page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`
       + (steps.length ? `, step ${shown + 1} of ${steps.length + 1}` : "");
-  const picture = next?.querySelector("img");
-  page.getElementById("ahead").innerHTML = picture ? picture.outerHTML : "";
+  const here = [at.querySelector(".body"), ...at.querySelectorAll(".body > .fragment.visible")].at(-1);
+  show(page.getElementById("seen"), here.querySelector(":scope > img"));
+  show(page.getElementById("ahead"), next?.querySelector("img"));
   speaker.scrollTo(0, 0);
+}
+function show(place, picture) {
+  place.innerHTML = picture ? picture.outerHTML : "";
 }
 // Returns what a slide without notes shows, its picture in words.
 function read(slide, step) {
@@ -169,22 +160,27 @@ function shorten() {
   Reveal.slide(Math.max(0, shown.indexOf(near)));
 }
 
-// Counts down the minutes of an exercise, beginning at a click.
+// Counts down the minutes of an exercise. A click starts it, pauses it and lets it go on; a double click begins anew.
 function count_down(button) {
   const section = button.closest("section"), facts = section.querySelector(".body").textContent.match(/(\d+) min\b/);
-  const full = 60 * (facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
-  let ends = 0, ticker = null;
+  const full = 1000 * 60 * (facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
+  let left = full, ends = 0;  // ends is 0 while it stands still
   const show = () => {
-    const left = ends ? Math.max(0, Math.round((ends - Date.now()) / 1000)) : full;
-    button.textContent = `${ends ? "" : "\u25b6 "}${Math.floor(left / 60)}:${two(left % 60)}`;
-    button.classList.toggle("over-time", Boolean(ends) && !left);
+    const seconds = Math.max(0, Math.round((ends ? ends - Date.now() : left) / 1000));
+    button.textContent = `${ends ? "" : "\u25b6 "}${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
+    button.classList.toggle("over-time", !seconds && full > 0);
   };
   button.addEventListener("click", () => {
-    ends = ends ? 0 : Date.now() + 1000 * full;
-    clearInterval(ticker);
-    if (ends) ticker = setInterval(show, 250);
+    if (ends) left = Math.max(0, ends - Date.now());
+    ends = ends ? 0 : Date.now() + left;
     show();
   });
+  button.addEventListener("dblclick", () => {
+    left = full;
+    ends = 0;
+    show();
+  });
+  setInterval(show, 250);
   show();
 }
 
@@ -195,9 +191,10 @@ function open_speaker() {
   speaker.document.body.innerHTML = `<style>
     body { font: 22px/1.5 system-ui, sans-serif; margin: 24px; max-width: 60em; }
     h1 { font-size: 28px; margin: 0; } header { color: #667; } code, pre { font-size: 18px; } table { font-size: 18px; }
-    #ahead img { max-width: 320px; max-height: 180px; float: right; margin: 0 0 8px 16px; border: 1px solid #ccd; }
+    #ahead img { max-width: 240px; max-height: 135px; float: right; margin: 0 0 8px 16px; border: 1px solid #ccd; }
+    #seen img { max-width: 100%; max-height: 40vh; } .rest { font-size: 17px; color: #445; }
     </style><header><span id="place"></span> · <span id="clock"></span> · next: <span id="next"></span></header>
-    <div id="ahead"></div><h1 id="now"></h1><div id="said"></div>`;
+    <div id="ahead"></div><h1 id="now"></h1><div id="seen"></div><div id="said"></div>`;
   speaker.document.addEventListener("keydown", (key) => {
     if (["ArrowRight", " ", "PageDown"].includes(key.key)) Reveal.next();
     if (["ArrowLeft", "PageUp"].includes(key.key)) Reveal.prev();
@@ -220,14 +217,13 @@ document.fonts.load('30px "STIX Two Math"').then(() => {
   }));
   Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
                      margin: 0, center: false, hash: true, slideNumber: "c/t",
-                     overview: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
+                     overview: false, help: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
   ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
-  Reveal.addKeyBinding({keyCode: 79, key: "O, Esc", description: "All slides by section"}, overview);
-  Reveal.addKeyBinding(27, () => document.querySelector(".r-overlay, .overlay") ? Reveal.toggleHelp(false) : overview());
-  Reveal.addKeyBinding({keyCode: 68, key: "D", description: "Dark, for a dark room"},
-                       () => document.documentElement.classList.toggle("dark"));
-  Reveal.addKeyBinding({keyCode: 81, key: "Q", description: "The short path: question, pictures, guesses, results"}, shorten);
-  Reveal.addKeyBinding({keyCode: 84, key: "T", description: "Begin an exercise's countdown, or begin it anew"},
-                       () => Reveal.getCurrentSlide().querySelector(".countdown")?.click());
-  Reveal.addKeyBinding({keyCode: 83, key: "S", description: "Speaker's notes"}, open_speaker);
+  const bound = {79: overview, 83: open_speaker, 81: shorten, 27: () => document.getElementById("keys") ? keys() : overview(),
+                 68: () => document.documentElement.classList.toggle("dark"), 84: () => timer()?.click()};
+  for (const [code, does] of Object.entries(bound)) Reveal.addKeyBinding(Number(code), does);
+  document.addEventListener("keydown", (key) => {  // reveal.js hears no key together with Shift
+    if (key.key === "?") keys();
+    if (key.key === "T") timer()?.dispatchEvent(new Event("dblclick"));
+  });
 });
