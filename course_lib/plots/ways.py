@@ -178,8 +178,11 @@ def rails(ax: Axes | None = None) -> Axes:
     xs = [5.8 + 3.3 * place for place in range(8)]
     for x, place in zip(xs, range(8), strict=True):
         box(ax, x - 1.45, 22.2, 2.9, 1.3, SWITCH, f"rail {place}")
-        for top, low, dashes in ((22.2, 13.6, "-"), (13.6, 12.0, ":"), (12.0, rows[7] + 1, "-")):
-            ax.plot([x, x], [top, low], color=NETWORK, linewidth=2.6, linestyle=dashes, zorder=0.6)
+        aside = x + 1.3  # beside the GPUs, so that none seems to send through another
+        for top, low, dashes in ((22.2, 13.6, "-"), (13.6, 12.0, ":"), (12.0, rows[7] + 1.9, "-")):
+            ax.plot([aside, aside], [top, low], color=NETWORK, linewidth=2.6, linestyle=dashes, zorder=0.6)
+        for y in rows.values():
+            ax.plot([x, aside], [y + 1.9, y + 1.9], color=NETWORK, linewidth=2.6, zorder=0.6)
     for node, y in rows.items():
         ax.add_patch(FancyBboxPatch((xs[0] - 1.8, y), xs[-1] - xs[0] + 3.6, 3.1, facecolor=PALE, edgecolor=INK,
                                     boxstyle="round,pad=0,rounding_size=0.3", linewidth=1, zorder=0.5))  # fmt: skip
