@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from course_lib import schedules
@@ -61,10 +63,15 @@ def test_micro_batch_7_comes_back_as_the_text_follows_it():
     def ends(done, rank, kind):
         return next(e.end for e in done.events if (e.rank, e.action.kind, e.action.microbatch) == (rank, kind, 7))
 
-    assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "back, at 3 + 24 = 27 s" in told
-    assert (ends(fast, 3, "I"), ends(fast, 0, "I"), fast.seconds) == (23, 26, 27) and "at 23 s" in told
-    last = [action.kind for action in order.actions[3]][::-1].index("I")
-    assert last == 4 and "four of its Ws have not run" in told
+    assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "back | after 27 s | after 23 s |" in told
+    assert (ends(fast, 3, "I"), ends(fast, 0, "I"), fast.seconds) == (23, 26, 27)
+    assert "2, 1 and 0 | after 33 s | after 26 s |" in told and "ends | after 33 s | after 27 s |" in told
+
+
+def test_the_table_of_rank_3_has_its_actions_in_their_order():
+    actions = [f"{action.kind}{action.microbatch}" for action in schedules.zb_h1(4, 8).actions[3]]
+    told = text_of_the_chapter().split("| rank 3 | its actions |")[1].split("\n\n")[0]
+    assert re.findall(r"\b[FIW]\d\b", told) == actions
 
 
 def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
@@ -74,9 +81,9 @@ def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
         if event.start > clock:
             paused.append((event.start - clock, event.action.kind, event.action.microbatch))
         clock = event.end
-    assert paused == [(3, "I", 0)] and "in ZB-H1 rank 0 still pauses for 3 s" in text_of_the_chapter()
+    assert paused == [(3, "I", 0)] and "So rank 0 waits until 7 s" in text_of_the_chapter()
     most = max(play(schedules.zb_h2(4, 8)).peak_memory)
-    assert most == 2 * 4 - 1 and "this room, 2p − 1 micro-batches" in text_of_the_chapter()
+    assert most == 2 * 4 - 1 and "this room, in general for 2p − 1 micro-batches" in text_of_the_chapter()
 
 
 def test_zb_h2_and_zb_v_are_equal_at_messages_of_0_15_f():

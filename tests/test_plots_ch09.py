@@ -126,12 +126,13 @@ def test_the_stairs_outside_all_spans_are_framed():
     ]  # fmt: skip
 
 
-def test_rank_r_of_zb_h1_puts_r_weight_parts_off():
+def test_rank_r_of_zb_h1_has_r_and_one_weight_parts_left_after_its_last_i():
     done = play(schedules.zb_h1(4, 8))
     ax = plots.mark_put_off(plots.timelines({"1F1B": play(schedules.one_f_one_b(4, 8)), "": done})[1], done)
     assert_legible(ax.figure)
-    assert [frame.get_width() for frame in ax.patches] == [1, 2, 3]
-    assert [text.get_text() for text in ax.texts if "off" in text.get_text()] == [f"{n} put off" for n in (1, 2, 3)]
+    assert [frame.get_width() for frame in ax.patches] == [1, 2, 3, 4]
+    left = [text.get_text() for text in ax.texts if "left" in text.get_text()]
+    assert left == [f"{n} left" for n in (1, 2, 3, 4)]
 
 
 def test_a_way_is_strong_between_neighbours_and_only_its_own_numbers_stand_before_it():

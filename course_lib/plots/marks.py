@@ -70,18 +70,15 @@ def mark_stairs(ax: Axes, result: Any) -> Axes:
 
 
 def mark_put_off(ax: Axes, result: Any) -> Axes:
-    """Frame the weight parts that each rank puts off to the end, those after the W that follows its last I.
-
-    How many they are stands behind the row. Returns `ax`.
-    """
+    """Frame the weight parts that are left when a rank has run its last I; how many stands behind the row."""
     for rank in range(len(result)):
         mine = sorted((event for event in result.events if event.rank == rank), key=lambda event: event.start)
         last = max(place for place, event in enumerate(mine) if event.action.kind == "I")
-        late = mine[last + 2 :]
+        late = mine[last + 1 :]
         if late:
             _frame(ax, rank, late[0].start, late[-1].end)
             right = late[-1].end + 0.01 * ax.get_xlim()[1]
-            ax.text(right, rank, f"{len(late)} put off", va="center", fontsize=SMALLEST)
+            ax.text(right, rank, f"{len(late)} left", va="center", fontsize=SMALLEST)
     return ax
 
 

@@ -95,7 +95,7 @@ def memory_timelines(first: Any, second: Any, limit: float | None = None) -> lis
         ax.axhline(limit / scale, color=LIMIT, linestyle="--", linewidth=1.6)
         words = f"{limit / scale:g} {unit}: " + ("out of\nmemory" if step.peak > limit else "enough")
         ax.text(0.06, (limit + 0.02 * top) / scale, words, fontsize=SMALLEST, color=LIMIT, va="bottom")
-    title = "The second step starts one floor higher, and its peak moves to backward"
+    title = "The second step begins with the moments in memory, and its peak is higher"
     figure.suptitle(title, fontsize=TITLE, x=0.01, ha="left")
     return list(axes)
 
