@@ -51,7 +51,7 @@ SHARED = (0, 1)  # chapters that one week takes in a semester of 13 weeks
 LEFT_OUT = 9  # and the chapter that a semester of 12 weeks has not
 CHUNKS = "In chapter 12 say what it means by chunks:\n  the pieces of the model that one pipeline rank holds."
 DROPPED_FIRST = (
-    "which_is_the_ring", "clinic", "read_the_table", "rails_seconds", "balance_bias", "step_seconds", "find_straggler",
+    "which_is_the_ring", "clinic", "read_the_table", "diagnose", "balance_bias", "step_seconds", "find_straggler",
     "decode_lower_bound", "training_days", "bubble_fraction", "plan_buckets",  # the chapter's idea stands without these
     "stage_backward", "combine", "load_resharded", "tensor_parallel_attention", "rank_memory", "parameter_count",
     "fill_row", "fully_sharded_step",  # the idea is in an exercise before
