@@ -215,10 +215,11 @@ def rails(ax: Axes | None = None) -> Axes:
                         va="center", color=colour, weight="bold")  # fmt: skip
         inside, across = (sum(count for count, _, one in turns if one == colour) for colour in (NVLINK, NETWORK))
         micros = sum(count * micro for count, micro, _ in turns)
-        words = f"{inside} inside + {across} across"
-        ax.text(x + 0.4, y + 0.7, f"{words}\n= {inside + across} hops: {micros:.0f} µs", fontsize=SMALLEST,
+        each = {colour: micro for _, micro, colour in turns}
+        words = f"{inside} · {each[NVLINK]:g} + {across} · {each[NETWORK]:g} µs"
+        ax.text(x + 0.4, y + 0.7, f"{inside + across} hops: {micros:.0f} µs\n= {words}", fontsize=SMALLEST,
                 va="center", weight="bold")  # fmt: skip
-        told.append(f"{name}: {words} = {inside + across} hops one after another, {micros:.0f} µs")
+        told.append(f"{name}: {inside + across} hops one after another, {words} = {micros:.0f} µs")
     say(ax, "\n".join(["eight nodes of eight GPUs: NVLink joins the GPUs of a node, rail 0 joins GPUs 0, 8 and so on "
                        "to 56 by their ports and a leaf switch, rail 1 GPUs 1, 9 to 57, and so on. Phases 1 and 3 go "
                        "over NVLink, phase 2 over the rails", *told]))  # fmt: skip
