@@ -339,6 +339,15 @@ def test_kv_heads_fewer_than_ranks_are_copied():
 # What fits, and how it reads
 
 
+def test_a_stage_of_llama_3_70b_leaves_room_for_six_micro_batches_as_chapter_6_says():
+    """Four stages of 20 layers, on eight GPUs each: the state, what a token leaves in a layer, and what fits."""
+    llama = MODELS["Llama-3-70B"]
+    parts = layer_activation_bytes(llama, 1, 8192, recompute="selective", tp=8, sequence_parallel=True)
+    a_layer, state = sum(parts.values()), 16 * parameter_count(llama) / 32
+    assert (round(8 * a_layer / 8192 / 1e3), round(20 * a_layer / 1e9, 1), round(state / 1e9)) == (332, 6.8, 35)
+    assert (80e9 - state) // (20 * a_layer) == 6 and round(6 * 20 * a_layer / 1e9) == 41
+
+
 def test_a_gpu_with_80_gb_cannot_train_a_model_of_16_gb():
     """Llama-3-8B's weights are 16 GB in bf16; training it needs more than twice what an H100 has."""
     breakdown = training_memory(MODELS["Llama-3-8B"], 1, 8192, recompute="selective", gpu=H100)

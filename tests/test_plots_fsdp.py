@@ -90,6 +90,12 @@ def test_the_sawtooth_stands_on_what_a_rank_keeps():
     assert "would be 1,129 GB high" in words and "+1.7 GB" in words and "At most 7.8 GB" in words
 
 
+def test_what_a_rank_always_keeps_and_a_layer_are_as_the_text_beside_the_sawtooth_says():
+    kept = model_state_bytes(parameter_count(MODELS["Llama-3-70B"]), zero=3, ranks=256)
+    assert round((kept["weights"] + kept["optimizer"]) / 1e9, 1) == 3.9
+    assert (round(855_654_400 / 1e9, 2), round(2 * 855_654_400 / 1e9, 1)) == (0.86, 1.7)
+
+
 def test_the_measured_sawtooth_is_flat_but_for_one_unit():
     curve = during_forward(solutions.sharded_forward)
     assert max(held for *_, held in curve.samples) < curve.floor + 1.5 * max(curve.units)
