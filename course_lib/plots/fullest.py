@@ -58,7 +58,7 @@ def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
     ax.text((len(held) + back) / 2, 0, "waits for 0", ha="center", va="center", fontsize=SMALLEST)
     ax.set_yticks(range(pp), [f"rank {rank}" for rank in range(pp)])
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, end), ylim=(pp - 0.5, -1.75), xticks=range(0, int(end) + 1, 2))
+    ax.set(xlim=(0, 1.04 * end), ylim=(pp - 0.5, -1.75), xticks=range(0, int(end) + 1, 2))
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("time, if a chunk's forward takes 1 and its backward 2", fontsize=SMALLEST)
     marks = ((FORWARD, "forward, first chunk"), (PALE, "forward, second chunk"), (BACKWARD, "backward"),
