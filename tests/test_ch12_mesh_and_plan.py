@@ -155,7 +155,7 @@ def test_what_the_formula_leaves_out():
         ("torchtitan", "Llama-3-8B", 2), ("NeMo", "Llama-3-70B", 2)}  # fmt: skip
     assert sum(pair.late < 1.088 for pair in pairs) == 5 and shown("Five leave 9 % alive, but only two leave 3 %.")
     longer = [pair.ring.sequence / pair.dot.sequence for pair in pairs if not pair.larger]
-    assert (min(longer), max(longer)) == (2, 16) and shown("in nine the sequence is 2 to 16 times as long")
+    assert (min(longer), max(longer)) == (2, 16) and shown("in nine, the sequence is 2 to 16 times as long")
     assert sum(pair.ring.recipe.dtype == "fp8" for pair in pairs) == 10 and shown("Ten are in fp8")
     assert sum(pair.row[0] in ("torchtitan", "Meta") for pair in pairs) == 7 and shown("and seven gather all keys")
     meta = next(pair for pair in pairs if pair.row[0] == "Meta")
@@ -167,15 +167,8 @@ def test_what_the_formula_leaves_out():
     nemo = next(pair for pair in still if pair.row[0] == "NeMo")
     assert all((run.layout.ranks, run.layout.tp, run.layout.pp) == (64, 4, 4) for run in (nemo.ring, nemo.dot))
     assert round(nemo.late, 3) == 1.013 and nemo.dot.shape.name == "Llama-2-70B"
-    grey = {pair.ring.layout.tp: pair for pair in pairs if pair.larger}
-    assert {tp: round(pair.late, 3) for tp, pair in grey.items()} == {8: 1.173, 4: 1.076}
-    assert [grey[tp].dot.shape.name for tp in (8, 4)] == ["Llama-3-70B", "Llama-3-8B"]
-    assert all(pair.ring.shape is LLAMA and pair.ring.sequence == 8192 and pair.ring.recipe.overlap_tp
-               for pair in grey.values())  # fmt: skip
-    h100, b200 = (grey[tp].ring for tp in (8, 4))
-    assert all((run.recipe.dtype, run.recipe.gradient_bytes, run.layout.pp, run.layout.cp) == ("fp8", 2, 8, 2)
-               for run in (h100, b200))  # fmt: skip
-    assert (h100.batch // h100.layout.dp, b200.layout.ranks) == (192, 128)
+    assert {(pair.ring.shape.name, pair.dot.shape.name, pair.ring.sequence) for pair in pairs if pair.larger} == {
+        ("Llama-3-405B", "Llama-3-70B", 8192), ("Llama-3-405B", "Llama-3-8B", 8192)}  # fmt: skip
     titan = {size: [pair.late for pair in sorted(pairs, key=lambda pair: pair.ring.sequence)
                     if pair.row[0] == "torchtitan" and pair.ring.shape.name.endswith(size)]
              for size in ("-8B", "405B")}  # fmt: skip
@@ -191,7 +184,7 @@ def test_what_the_formula_leaves_out():
     assert [one.index(min(one)) for one in winners] == [2, 2, 1, 0]
     assert shown("Each layout wins somewhere.")
     assert [round(100 * (plain[0] / one - 1)) for one in plain[1:]] == [3, 9]
-    assert shown("tp4-cp4 may be 9 % late before Meta's layout wins. With the flag, this **break-even** is only 2 %.")
+    assert shown("That of tp4-cp4 is 9 % without the flag, but only 2 % with it.")
     assert hidden[0] / min(hidden[1:]) < 1.03 and shown("context ranks that are 3 % late take the rest")
 
 

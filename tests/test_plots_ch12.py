@@ -238,10 +238,10 @@ def test_at_the_fullest_moment_the_first_rank_has_eleven_chunks_under_way():
     ax = plots.fullest_moment(two_chunks(4, 8))
     said = texts(ax)
     assert (said.count("4 chunks"), said.count("3 chunks")) == (2, 1)
-    assert "= 11 chunks, or 5.5 micro-batches" in said and "waits for 0" in said and 4 + 3 / 2 == 5.5
+    assert "= 11, or 5.5 micro-batches" in said and "waits for 0" in said and 4 + 3 / 2 == 5.5
     assert "4 + 4 + 3 = 11 chunks" in words_of(ax.figure)
     assert "starts 3 chunks more" in ax.get_title("left")
-    assert "= 8 chunks, or 4 micro-batches" in texts(plots.fullest_moment(two_chunks(3, 6)))
+    assert "= 8, or 4 micro-batches" in texts(plots.fullest_moment(two_chunks(3, 6)))
 
 
 def test_a_promise_lies_below_the_fastest_and_what_is_taken_above():

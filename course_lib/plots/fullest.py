@@ -53,12 +53,12 @@ def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
     for start, stop, words in zip(ends, ends[1:], (f"{pp} chunks", f"{pp} chunks", f"{more} chunks"), strict=False):
         arrow(ax, (start + 0.08, -0.75), (stop - 0.08, -0.75), "|-|,widthA=0.25,widthB=0.25", line=1.6)
         ax.text((start + stop) / 2, -1.2, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
-    told = f"= {len(held)} chunks, or {len(held) / chunks:g} micro-batches"
+    told = f"= {len(held)}, or {len(held) / chunks:g} micro-batches"
     ax.text(len(held) + 0.1, -1.2, told, va="center", fontsize=SMALLEST, weight="bold")
     ax.text((len(held) + back) / 2, 0, "waits for 0", ha="center", va="center", fontsize=SMALLEST)
     ax.set_yticks(range(pp), [f"rank {rank}" for rank in range(pp)])
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.04 * end), ylim=(pp - 0.5, -1.75), xticks=range(0, int(end) + 1, 2))
+    ax.set(xlim=(0, end), ylim=(pp - 0.5, -1.75), xticks=range(0, int(end) + 1, 2))
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("time, if a chunk's forward takes 1 and its backward 2", fontsize=SMALLEST)
     marks = ((FORWARD, "forward, first chunk"), (PALE, "forward, second chunk"), (BACKWARD, "backward"),
