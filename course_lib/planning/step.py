@@ -34,8 +34,16 @@ class Step(NamedTuple):
     experts: float
     pipeline: float
     bubble: float
-    data: float
+    gradients: float
+    """Those of the data and context ranks, as far as backward does not hide them."""
+    weights: float
+    """New weights of the data and context ranks, as far as forward does not hide them."""
     optimizer: float
+
+    @property
+    def data(self) -> float:
+        """Return the seconds of gradients and weights together."""
+        return self.gradients + self.weights
 
     @property
     def seconds(self) -> float:
@@ -136,7 +144,7 @@ def _step(shape: ModelShape, layout: Layout, node: Node, batch: int, sequence: i
     # 1F1B waits for a message each way of every micro-batch; chunks send while others are computed
     pipeline = (2 * hop * count if layout.chunks == 1 else 2 * hop * (pp - 1)) if pp > 1 else 0.0
     bubble = one * (pp - 1) / layout.chunks
-    data = _data(shape, layout, node, recipe, layers, one, count)
+    gradients, weights = _data(shape, layout, node, recipe, layers, one, count)
     shared, of_experts = parameters(shape, tp, pp, layout.chunks, layout.ep)
     mine = shared / (layout.shards if layout.zero else 1)
     mine += of_experts / (max(1, layout.tp * layout.shards // layout.ep) if layout.zero else 1)
@@ -149,7 +157,8 @@ def _step(shape: ModelShape, layout: Layout, node: Node, batch: int, sequence: i
         experts=count * layers * experts,
         pipeline=pipeline,
         bubble=bubble,
-        data=data,
+        gradients=gradients,
+        weights=weights,
         optimizer=STEP_BYTES * mine / gpu.memory_bandwidth,
     )
 
@@ -213,16 +222,16 @@ def scatters_of(layout: Layout, count: int) -> int:
 
 def _data(
     shape: ModelShape, layout: Layout, node: Node, recipe: Recipe, layers: int, one: float, count: int
-) -> float:
-    """Seconds for which gradients and weights of the data and context ranks are not hidden.
+) -> tuple[float, float]:
+    """Seconds for which gradients, and for which weights, of the data and context ranks are not hidden.
 
     One all-reduce, or a reduce-scatter of gradients and a gather of weights; overlapped with two thirds and one third
     of a micro-batch. ZeRO-2 scatters gradients more often: see `scatters_of`. ZeRO-3 gathers each layer twice for every
-    micro-batch, too; a layer is gathered while the one before it computes.
+    micro-batch, too; a layer is gathered while the one before it computes, and backward's gather counts as gradients.
     """
     ranks = layout.shards
     if ranks == 1:
-        return 0.0
+        return 0.0, 0.0
     # context ranks lie between tensor and data ranks; the group is as far spread as both together
     nodes, inside = layout.span("dp", node.gpus) if layout.dp > 1 else (1, 1)
     if layout.cp > 1:
@@ -235,9 +244,11 @@ def _data(
     if layout.zero == 3:
         forward, backward = one / layers / 3, 2 * one / layers / 3
         gather, scatter = gathers / layers, scatters / layers
-        exposed = layers * (max(0.0, gather - forward) + max(0.0, gather + scatter - backward)) + gather
-        return count * (exposed if recipe.overlap_dp else layers * (2 * gather + scatter))
+        if not recipe.overlap_dp:
+            return count * (gathers + scatters), count * gathers
+        late = layers * max(0.0, gather + scatter - backward)
+        return count * late, count * (layers * max(0.0, gather - forward) + gather)
     if not recipe.overlap_dp:
-        return scatters + (gathers if layout.zero else collective("all_gather", nodes, inside, 4 * own, node))
-    last = max(gathers - one / 3, gathers / layers) + max(scatters - 2 * one / 3, scatters / layers)
-    return last + (scatters_of(layout, count) - 1) * max(0.0, scatters - 2 * one / 3)
+        return scatters, gathers if layout.zero else collective("all_gather", nodes, inside, 4 * own, node)
+    early = (scatters_of(layout, count) - 1) * max(0.0, scatters - 2 * one / 3)
+    return early + max(scatters - 2 * one / 3, scatters / layers), max(gathers - one / 3, gathers / layers)

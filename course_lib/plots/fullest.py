@@ -53,7 +53,7 @@ def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
     for start, stop, words in zip(ends, ends[1:], (f"{pp} chunks", f"{pp} chunks", f"{more} chunks"), strict=False):
         arrow(ax, (start + 0.08, -0.75), (stop - 0.08, -0.75), "|-|,widthA=0.25,widthB=0.25", line=1.6)
         ax.text((start + stop) / 2, -1.2, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
-    told = f"= {len(held)} chunks, or {len(held) / chunks:g} micro-batches"
+    told = f"= {len(held)}, or {len(held) / chunks:g} micro-batches"
     ax.text(len(held) + 0.1, -1.2, told, va="center", fontsize=SMALLEST, weight="bold")
     ax.text((len(held) + back) / 2, 0, "waits for 0", ha="center", va="center", fontsize=SMALLEST)
     ax.set_yticks(range(pp), [f"rank {rank}" for rank in range(pp)])

@@ -32,9 +32,9 @@ class Pair(NamedTuple):
         return took(self.ring) / took(self.dot)
 
     @property
-    def near(self) -> bool:
-        """Whether both models have about the same size."""
-        return _apart(self.ring, self.dot) < math.log(1.5)
+    def larger(self) -> bool:
+        """Whether the run with context ranks has a larger model; if not, it has longer sequences."""
+        return _apart(self.ring, self.dot) > math.log(1.5)
 
 
 def rows_of(runs: Sequence[Published]) -> dict[Row, tuple[list[Published], list[Published]]]:
@@ -69,24 +69,27 @@ def _named(run: Published) -> str:
     return f"{run.shape.name.split('-')[-1]} {run.sequence // 1024}k"
 
 
-def late_runs(runs: Sequence[Published], lead: float = 0.03, ax: Axes | None = None) -> Axes:
+def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (0.03, 0.09), ax: Axes | None = None) -> Axes:
     """Draw for each run with context ranks how late it was beside its source's nearest run without them.
 
-    A strip shows by how much a run may be later before a `lead` is gone.
+    Two strips show by how much a run may be later before a lead is gone.
     """
-    pairs = sorted(pairs_of(runs), key=lambda pair: (not pair.near, pair.late))
+    pairs = sorted(pairs_of(runs), key=lambda pair: pair.late)
     ax = new_axes(ax, 1.5 + 0.3 * len(pairs))
-    ax.axvspan(1, 1 + lead, color=SKY, alpha=0.35, linewidth=0)
     ax.axvline(1, color=INK, linewidth=0.9, zorder=1)
-    ax.text(1 + lead + 0.01, -0.95, f"the strip: later by up to {100 * lead:.0f} %, as much as the leads", va="center",
-            fontsize=SMALLEST)  # fmt: skip
+    small, large = leads
+    for begin, lead, strong in ((0, small, 0.6), (small, large, 0.25)):
+        ax.axvspan(1 + begin, 1 + lead, color=SKY, alpha=strong, linewidth=0)
+    alive = [sum(pair.late < 1 + lead for pair in pairs) for lead in leads]
+    ax.text(1 + large + 0.01, -0.95, f"dark strip: up to {100 * small:.0f} % later; both: up to {100 * large:.0f} %",
+            va="center", fontsize=SMALLEST)  # fmt: skip
     told, names = [], []
     for y, pair in enumerate(pairs):
-        ring, dot, colour = took(pair.ring), took(pair.dot), CONTEXT if pair.near else GREY
+        ring, dot, colour = took(pair.ring), took(pair.dot), GREY if pair.larger else CONTEXT
         ax.plot([1, pair.late], [y, y], color=colour, linewidth=1.6, zorder=2)
         ax.scatter([pair.late], [y], s=60, facecolor="white", edgecolor=colour, linewidths=1.8, zorder=3)
         words = f"{ring:.2f} / {dot:.2f} = {pair.late:.2f}"
-        ax.text(1.02 * max(1 + lead, pair.late), y, f"{pair.late:.2f}, beside {_named(pair.dot)}", va="center",
+        ax.text(1.02 * max(1 + large, pair.late), y, f"{pair.late:.2f}, beside {_named(pair.dot)}", va="center",
                 fontsize=SMALLEST)  # fmt: skip
         software, gpu, dtype = pair.row
         at = f", {gpu}" if gpu != "H100" else ""
@@ -97,13 +100,12 @@ def late_runs(runs: Sequence[Published], lead: float = 0.03, ax: Axes | None = N
     ax.spines["left"].set_visible(False)
     ratio_axis(ax)
     ax.set(ylim=(len(pairs) - 0.4, -1.4))
-    ax.set_xlabel("times as late as the run beside it (late: measured / predicted)", fontsize=SMALLEST)
-    marks = (CONTEXT, "beside a model of its size"), (GREY, "beside a smaller model only")
+    ax.set_xlabel("times as late as the run beside it (late: measured / predicted); logarithmic", fontsize=SMALLEST)
+    marks = (CONTEXT, "its sequence is longer than that of the run beside it"), (GREY, "its model is larger")
     rings = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor="white", markeredgecolor=colour,
                     markeredgewidth=1.6, label=name) for colour, name in marks]  # fmt: skip
     legend_below(ax, rings, 2)
-    gone = sum(pair.late > 1 + lead for pair in pairs)
-    ax.set_title(f"{gone} of {len(pairs)} runs with context ranks were later by more than the leads", fontsize=TITLE,
-                 loc="left", x=-0.3)  # fmt: skip
+    ax.set_title(f"Of {len(pairs)} runs with context ranks, {alive[1]} were at most {100 * large:.0f} % later, and "
+                 f"{alive[0]} at most {100 * small:.0f} %", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
     say(ax, "\n".join(told))
     return ax

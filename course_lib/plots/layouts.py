@@ -43,7 +43,12 @@ PARTS = {  # of a step: the fields of a `Step` that are drawn as one
     "context": (CONTEXT, ("context",)),
     "experts": (SENT, ("experts",)),
     "bubble": (WAITING, ("bubble",)),
-    "gradients and the rest": (DATA, ("pipeline", "data", "optimizer")),
+}
+SMALL = {"gradients and the rest": (DATA, ("pipeline", "gradients", "weights", "optimizer"))}
+FINER = {
+    "gradients": (DATA, ("gradients",)),
+    "new weights": (WEIGHTS, ("weights",)),
+    "rest": (GREY, ("pipeline", "optimizer")),
 }
 
 
@@ -100,28 +105,32 @@ def _printed(parts: Mapping[str, float], seconds: float) -> dict[str, float]:
 def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *, on_top: bool = False) -> Axes:
     """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see.
 
-    With `on_top`, only what comes on top of computing, which should be the same for all, and the whole step beside it.
+    With `on_top`, only what comes on top of computing, which should be the same for all, in finer parts, and the whole
+    step beside it.
     What is printed is rounded so that it adds up.
     """
     ax = new_axes(ax, 1.3 + 0.72 * len(steps))
-    drawn = [{part: sum(getattr(step, field) for field in fields) for part, (_, fields) in PARTS.items()}
+    every = PARTS | (FINER if on_top else SMALL)
+    drawn = [{part: sum(getattr(step, field) for field in fields) for part, (_, fields) in every.items()}
              for step in steps.values()]  # fmt: skip
-    shown = [part for part in PARTS if not (on_top and part == "computing")]
+    shown = [part for part in every if not (on_top and part == "computing")]
     used = [part for part in shown if max(parts[part] for parts in drawn) > 0.01]
     most = max(sum(parts[part] for part in used) for parts in drawn)
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
         left, printed = 0.0, _printed(parts, step.seconds)
+        narrow: list[str] = []  # numbers of neighbours that are too narrow for them: together above the bar
         for part in used:
             wide = parts[part]
-            ax.barh(place, wide, 0.5, left, color=PARTS[part][0], edgecolor="white", linewidth=0.6)
+            ax.barh(place, wide, 0.5, left, color=every[part][0], edgecolor="white", linewidth=0.6)
             if wide > (0.06 if on_top else 0.045) * most:
-                ink = "white" if part == "context" else "black"
+                ink = "white" if part in ("context", "new weights") else "black"
                 ax.text(left + wide / 2, place, f"{printed[part]:.2f}", ha="center", va="center",
                         fontsize=SMALLEST, color=ink)  # fmt: skip
-            elif printed[part]:  # too narrow for its number, which stands above it
-                ax.text(left + wide / 2, place - 0.28, f"{printed[part]:.2f}", ha="center", va="bottom",
-                        fontsize=SMALLEST)  # fmt: skip
+            elif printed[part]:
+                narrow.append(f"{printed[part]:.2f}")
             left += wide
+        ax.text(left, place - 0.28, " + ".join(narrow), ha="right" if left > 0.9 * most else "center", va="bottom",
+                fontsize=SMALLEST)  # fmt: skip
         above = sum(printed[part] for part in used)
         computing = f"{printed['computing']:.2f} + {above:.2f} = " if on_top else ""
         ax.text(left, place, f" {computing}{step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
@@ -130,7 +139,7 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.3 if on_top else 1.13) * most))
     ax.set_xlabel(f"seconds on top of the computing, {drawn[0]['computing']:.2f} s" if on_top else "seconds of a step",
                   fontsize=SMALLEST)  # fmt: skip
-    legend_below(ax, [Patch(facecolor=PARTS[part][0], label=part) for part in used], 4)
+    legend_below(ax, [Patch(facecolor=every[part][0], label=part) for part in used], 6)
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {_printed(parts, step.seconds)[part]:.2f} s" for part in used)
                       for (name, step), parts in zip(steps.items(), drawn, strict=True)))  # fmt: skip
@@ -205,13 +214,13 @@ def predicted_and_measured(rows: Sequence[Published], ax: Axes | None = None) ->
     ax.plot([took(row) for row in line], [_height(row, rows) for row in line], color=CONTEXT, zorder=2)
     meta, long = (next(row for row in rows if row.layout.ranks == 16384 and row.layout.cp == cp) for cp in (1, 16))
     worst = max(rows, key=took)
-    ax.text(took(meta), 0.58, f"Meta: {took(meta):.2f}", fontsize=SMALLEST, ha="right", va="center")
-    thin = {"arrowstyle": "-", "color": INK, "shrinkB": 4, "relpos": (0.1, 0)}
-    ax.annotate(f"Meta, CP 16: {took(long):.2f}", (took(long), _height(long, rows)), (1.04, 0.58), fontsize=SMALLEST,
-                va="center", arrowprops=thin)  # fmt: skip
+    thin = {"arrowstyle": "-", "color": INK, "shrinkB": 4}
+    for words, run, x, side, foot in (("Meta", meta, 0.96, "right", 0.9), ("Meta, CP 16", long, 1.04, "left", 0.1)):
+        ax.annotate(f"{words}: {took(run):.2f}", (took(run), _height(run, rows)), (x, 0.58), fontsize=SMALLEST,
+                    va="center", ha=side, arrowprops=thin | {"relpos": (foot, 0)})  # fmt: skip
     y = _height(worst, rows)  # its dot is outside
-    ax.annotate(f"{worst.shape.name}: {took(worst):.1f}", (RATIOS[1], y), (1.6, y), fontsize=SMALLEST, va="center",
-                arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
+    ax.annotate(f"{worst.shape.name}: {took(worst):.1f}", (0.98 * RATIOS[1], y), (1.55, y), fontsize=SMALLEST,
+                va="center", arrowprops={"arrowstyle": "-|>", "color": INK})  # fmt: skip
     ranks = ", ".join(f"{row.layout.cp}" for row in line)
     ax.text(1.3, 3.27, f"405B, context ranks {ranks}", fontsize=SMALLEST, va="center")
     told.append("the line joins Llama 3 405B: " + ", ".join(f"{row.layout.cp} context ranks {took(row):.2f}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import COMPUTE, LIMIT, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
+from course_lib.plots.canvas import COMPUTE, FORWARD, LIMIT, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
 from course_lib.plots.mesh import DATA, TENSOR
 
 
 def slices(busy: float = 5.87, pp: int = 16, chunks: int = 8, counts: tuple[int, ...] = (16, 32), rows: int = 4,
            ax: Axes | None = None) -> Axes:  # fmt: skip
-    """Draw a step on `rows` pipeline ranks without chunks, once in thick and once in thin slices.
+    """Draw a step's forwards on `rows` pipeline ranks without chunks, once in thick and once in thin slices.
 
     Each rank starts a slice later than the one before. Beside the drawing stands what a rank of `pp` waits.
     """
@@ -25,17 +25,16 @@ def slices(busy: float = 5.87, pp: int = 16, chunks: int = 8, counts: tuple[int,
         for row in range(rows):
             y, start = top + row, row * one
             ax.barh([y] * 2, [start, end - start - 1], 0.86, [0, start + 1], color=WAITING)
-            ax.barh([y] * drawn, one, 0.86, [start + one * micro for micro in range(drawn)], color=COMPUTE,
+            ax.barh([y] * drawn, one, 0.86, [start + one * micro for micro in range(drawn)], color=FORWARD,
                     edgecolor="white", linewidth=0.9)  # fmt: skip
             for micro in range(drawn):
-                ax.text(start + one * (micro + 0.5), y, str(micro), ha="center", va="center", fontsize=SMALLEST,
-                        color="white")  # fmt: skip
+                ax.text(start + one * (micro + 0.5), y, str(micro), ha="center", va="center", fontsize=SMALLEST)
             ticks.append((y, f"rank {row}"))
         slice_, ranks = busy / count, f"{count // pp} context rank{'s' if count > pp else ''}"
         waits = slice_ * (pp - 1) / chunks
         words = f"{count} slices of {slice_:.3f} s, so a rank waits {waits:.2f} s"
         ax.text(0, top - 0.62, f"{ranks}. In Meta's step: {words}", va="bottom", fontsize=SMALLEST, weight="bold")
-        told.append(f"{ranks}: {drawn} slices on each of {rows} ranks, and waiting as long as {rows - 1} of them. In "
+        told.append(f"{ranks}: {drawn} forwards on each of {rows} ranks, and waiting as long as {rows - 1} of them. In "
                     f"Meta's step {words}")  # fmt: skip
     ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks], fontsize=SMALLEST)
     ax.set_xticks([])
@@ -43,8 +42,7 @@ def slices(busy: float = 5.87, pp: int = 16, chunks: int = 8, counts: tuple[int,
     for name in ("left", "bottom"):
         ax.spines[name].set_visible(False)
     ax.set(xlim=(0, 1.02 * longest), ylim=((rows + 1.5) * len(counts) - 1.9, -1.5))
-    ax.set_xlabel(f"time. Drawn: {rows} pipeline ranks without chunks; a box is a micro-batch, forward and backward",
-                  fontsize=SMALLEST)  # fmt: skip
+    ax.set_xlabel(f"time; forwards only, on {rows} pipeline ranks without chunks", fontsize=SMALLEST)
     ax.set_title("Twice as many slices, half as thick: a rank waits half as long", fontsize=TITLE, loc="left", x=-0.07)
     say(ax, "\n".join(told))
     return ax
@@ -60,7 +58,7 @@ def left_over(microbatches: int = 4, pp: int = 3, chunks: int = 2, compute: floa
     begins = done - 2 / 3 * one  # the last backward
     end = max(done, begins + gradients)
     ax.barh(0, waits, 0.5, color=WAITING, edgecolor="white")
-    ax.text(waits / 2, 0, "waits", ha="center", va="center", fontsize=SMALLEST)
+    ax.text(waits / 2, 0, f"waits, {waits:g} s\nin all", ha="center", va="center", fontsize=SMALLEST)
     for micro in range(microbatches):
         for share, start in ((1 / 3, waits + micro * one), (2 / 3, waits + (micro + 1 / 3) * one)):
             ax.barh(0, share * compute, 0.5, start, color=COMPUTE, edgecolor="white", linewidth=0.6)
@@ -80,7 +78,8 @@ def left_over(microbatches: int = 4, pp: int = 3, chunks: int = 2, compute: floa
     ax.set_xticks([0, *(waits + micro * one for micro in range(microbatches + 1)), end])
     ax.spines["left"].set_visible(False)
     ax.set(xlim=(0, 1.13 * end), ylim=(1.45, -0.75))
-    ax.set_xlabel(f"seconds; {pp} pipeline ranks with {chunks} chunks each", fontsize=SMALLEST)
+    ax.set_xlabel(f"seconds of the last of {pp} pipeline ranks with {chunks} chunks each; all its waiting is drawn in "
+                  "front", fontsize=SMALLEST)  # fmt: skip
     marks = (COMPUTE, f"computing, {compute:g} s"), (TENSOR, f"tensor messages, {tensor:g} s"), (DATA, "gradients")
     legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 3)
     ax.set_title("The last backward hides most of the gradients, and the rest makes the step longer", fontsize=TITLE,
