@@ -83,7 +83,7 @@ def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
         clock = event.end
     assert paused == [(3, "I", 0)] and "So rank 0 waits until 7 s" in text_of_the_chapter()
     most = max(play(schedules.zb_h2(4, 8)).peak_memory)
-    assert most == 2 * 4 - 1 and "this room, in general for 2p − 1 micro-batches" in text_of_the_chapter()
+    assert most == 2 * 4 - 1 and "holds 7 micro-batches, on p ranks 2p − 1" in text_of_the_chapter()
 
 
 def test_zb_h2_and_zb_v_are_equal_at_messages_of_0_15_f():
