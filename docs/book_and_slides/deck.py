@@ -258,9 +258,11 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
         said = authored(cell)
         if cell.cell_type == "markdown":
             deck.hint(cell.source)
-        if cell.cell_type == "markdown" and (said is None or f"## {SUMMARY}\n" in cell.source):
+        if f"## {SUMMARY}\n" in cell.source and said and said.startswith("..."):
             deck.text(cell.source)
-            deck.slides[-1].body += as_html(said or "")  # below what was learned
+            deck.slides[-1].body += as_html(said.removeprefix("...").strip())
+        elif cell.cell_type == "markdown" and said is None:
+            deck.text(cell.source)
         elif said is not None:
             text, exercise, task = cell.source.partition(EXERCISE) if cell.cell_type == "markdown" else ("", "", "")
             deck.written(said, text, cell)

@@ -49,6 +49,9 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
         slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS or needed(slide, after)
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
+    answered_there = {slide.over for slide in slides if slide.brief}
+    for slide in slides:
+        slide.brief = slide.brief or slide.kind == "guess" and slide.title in answered_there
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
@@ -57,10 +60,9 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
 
 
 def needed(slide: Slide, after: Slide | None) -> bool:
-    """Return whether the short path needs a slide for the next one: a guess, or a picture under its question."""
+    """Return whether the short path needs a slide for the next one: a guess, or a picture that shows an answer."""
     guessed = after is not None and after.over == YOURS and slide.kind in ("said", "text", "formula")
-    asked = after is not None and after.kind == "picture" and after.over == slide.title
-    return guessed or asked
+    return guessed or after is not None and after.kind == "picture" and slide.kind == "said" and bool(slide.over)
 
 
 def merged(slides: list[Slide]) -> list[Slide]:
