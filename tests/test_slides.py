@@ -503,7 +503,8 @@ def test_the_short_path_has_the_question_pictures_guesses_and_results(docs, root
     slides = cut(docs, root, ASK, FIELD, printed(MEASURED), drawn(), own("Long.", "## More\n\nOf it."))
     begun = next(place for place, slide in enumerate(slides) if slide.kind == "section")
     assert all(slide.brief for slide in slides[:begun])
-    assert [slide.kind for slide in slides[begun:] if slide.brief] == ["section"] * 2 + ["guess", "answer", "picture"]
+    assert [slide.kind for slide in slides[begun:] if slide.brief] == [
+        "section", "section", "text", "guess", "answer", "picture"]
 
 
 def test_the_first_slide_asks_the_chapters_question_and_each_section_has_one(docs, root):
