@@ -34,7 +34,7 @@ LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such line
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
 LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
-TOGETHER = 60  # words of a slide and of the sentence in bold that ends it
+TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
@@ -208,14 +208,14 @@ def promised(stub: str) -> str:
 
 
 def code_alone(answer: str) -> str:
-    """Return an answer without its docstrings and what it imports."""
+    """Return an answer without docstrings, imports and comments at the ends of lines, so that its letters are large."""
     lines = answer.splitlines()
     for node in ast.walk(ast.parse(answer)):
         told = isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None
         gone = node.body[0] if told else node if isinstance(node, ast.Import | ast.ImportFrom) else None
         if gone:
             lines[gone.lineno - 1:gone.end_lineno] = [None] * (gone.end_lineno - gone.lineno + 1)
-    return "\n".join(line for line in lines if line is not None).strip()
+    return "\n".join(re.sub(r"  # .*", "", line) for line in lines if line is not None).strip()
 
 
 def debriefed(slides: list[Slide]) -> list[Slide]:

@@ -11,7 +11,7 @@ document.documentElement.classList.toggle("phone", phone);
 document.documentElement.style.cssText = `--wide: ${across}px; --high: ${down}px`;
 const PIECES = ":scope > :not(ul, ol, table, .lines, .signature, img, .fragment), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
     + ":scope > .lines > span";
-const high = (body) => body.scrollHeight > body.clientHeight + 8;  // a formula's ink reaches a little below its line
+const high = (body) => body.scrollHeight > body.clientHeight + 2;
 const wide = (body) => body.scrollWidth > body.clientWidth + 1;
 const pieces = (slide) => [...slide.querySelector(".body").querySelectorAll(PIECES)];
 const leads = (piece) => piece.matches("p") && /[:a-z]$/.test(piece.textContent.trim());
