@@ -216,7 +216,7 @@ def test_under_what_was_printed_stand_the_whole_sentences_that_say_what_was_seen
     slide = cut(docs, root, printed("10\n"), seen)[-1]
     assert slide.title == "Words" and slide.code == "show()"
     assert slide.body.endswith("</pre><p>The sum is right, because nobody waits. Why?</p>\n")
-    assert "The next cell draws it." in slide.spoken
+    assert "The next cell draws it." not in slide.spoken
 
 
 def test_no_sentence_stands_on_two_slides(docs, root):
@@ -303,11 +303,50 @@ def test_the_notes_of_an_exercise_say_when_to_stop_and_its_first_hint(docs, root
     assert core[0].startswith("**10 minutes, then stop**") and "make catch-up CHAPTER=ch00" in core[0]
 
 
-def test_no_slide_shows_a_hint_or_an_answer(docs, root):
-    text = docs("slides").as_page(find("ch98", root), exercise(docs, root))
-    page = text.partition("<body>")[2].partition("<script>")[0]
-    seen = re.sub(r'<aside class="notes">.*?</aside>', "", page, flags=re.DOTALL)
-    assert "return &#39;" not in page and "secret" not in seen and "It goes on." in seen
+def test_no_slide_shows_an_answer_before_the_one_after_the_exercise(docs, root):
+    *before, shown, after = exercise(docs, root)
+    assert shown.kind == "debrief" and "return &#x27;the answer&#x27;" in shown.body and "secret" in shown.spoken
+    assert not any("the answer" in slide.body or "secret" in slide.body for slide in before)
+    assert "It goes on." in after.body
+
+
+def test_a_stub_without_its_answer_has_no_slide_after_the_exercise(docs):
+    deck, talk = docs("deck"), docs("talk")
+    assert len(talk.debriefed([deck.Slide("exercise", "", exercise="total")])) == 1
+
+
+def test_of_a_long_answer_a_slide_shows_the_idea_and_the_code_stays_folded(docs):
+    deck, talk = docs("deck"), docs("talk")
+    long = "def total():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20
+    task = deck.Slide("exercise", "", exercise="total", idea="<p>Go round.</p>", answer=long)
+    shown = talk.debriefed([task])[1]
+    assert shown.body == "<p>Go round.</p>" and "Return it." not in shown.code and "x = 1" in shown.code
+
+
+def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(docs):
+    said = {"1": "That is the latency alone.", "2": "That is the latency.", "3": "Bytes.", "4": "Hm?", "5": "Y"}
+    told = docs("talk").rebuttals(said)
+    assert told == ["- Who says **1** or **2**: That is the latency alone.", "- Who says **3**: Bytes.",
+                    "- Who says **4**: Hm?"]
+
+
+def test_a_slides_minutes_come_from_what_stands_on_it_and_not_from_its_notes(docs):
+    deck, talk = docs("deck"), docs("talk")
+    picture = deck.Slide("picture", "", steps=["", ""], notes=["word " * 500])
+    assert talk.weight(picture) == pytest.approx(1.05) and talk.weight(deck.Slide("section", "Two words")) < 0.3
+
+
+def test_the_notes_of_a_section_stand_at_its_own_slide(docs, root):
+    both = own("It ends, and that was all.\n\n## Next\n\nIt begins anew.", "## End\n\nAll.\n---\n## Next\n\nA start.")
+    end, begun = cut(docs, root, both)[-2:]
+    assert end.notes == ["It ends, and that was all."] and begun.notes == ["It begins anew."]
+
+
+def test_the_summary_can_end_with_its_numbers(docs, root):
+    end = new_markdown_cell("## What we learned\n\n- Why a sum is one.", id="end",
+                            metadata={"course": {"slide": "... **Two of ten.**"}})
+    body = cut(docs, root, end)[-1].body
+    assert "Why a sum is one." in body and body.endswith("<p><strong>Two of ten.</strong></p>\n")
 
 
 GUESSED = new_code_cell("guess = None  # your choice: 1 own way, 2 shared", id="guess",
@@ -464,7 +503,8 @@ def test_the_short_path_has_the_question_pictures_guesses_and_results(docs, root
     slides = cut(docs, root, ASK, FIELD, printed(MEASURED), drawn(), own("Long.", "## More\n\nOf it."))
     begun = next(place for place, slide in enumerate(slides) if slide.kind == "section")
     assert all(slide.brief for slide in slides[:begun])
-    assert [slide.kind for slide in slides[begun:] if slide.brief] == ["guess", "answer", "picture"]
+    assert [slide.kind for slide in slides[begun:] if slide.brief] == [
+        "section", "section", "text", "guess", "answer", "picture"]
 
 
 def test_the_first_slide_asks_the_chapters_question_and_each_section_has_one(docs, root):
@@ -675,10 +715,10 @@ def test_an_author_keeps_parts_of_an_output_and_writes_between_them(docs, root):
 
 def test_an_exercise_keeps_its_slide_whatever_an_author_wrote_for_its_cell(docs, root):
     stub = new_code_cell("def total(dist):\n    ...", id="total", metadata={"tags": ["exercise"]})
-    said, task = cut(docs, root, own(f"A long story.\n\n{EXERCISE}", "A story."), stub)[-2:]
+    said, task, _ = cut(docs, root, own(f"A long story.\n\n{EXERCISE}", "A story."), stub)[-3:]
     assert said.body == "<p>A story.</p>\n" and "A long story." in said.spoken
     assert task.title == "Exercise: <code>total</code>" and "def total(" in task.body
-    assert task.body == cut(docs, root, new_markdown_cell(EXERCISE, id="text"), stub)[-1].body
+    assert task.body == cut(docs, root, new_markdown_cell(EXERCISE, id="text"), stub)[-2].body
 
 
 def test_what_follows_an_exercise_does_not_stand_on_its_slide(docs, root):

@@ -61,8 +61,7 @@ BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
 HEADING = re.compile(r"(#{1,6}) (.*)")
 UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
 CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
-HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it)\b|\bNow run\b"
-                   r"|\bcells?\b.*\bimports?\b", re.IGNORECASE)
+HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it|cells?)\b|\bNow run\b", re.IGNORECASE)
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 NIGHT = re.compile(r'<img class="[^"]*course-dark" src="data:image/png;base64,([^"]+)"')  # a picture's twin
@@ -144,7 +143,7 @@ def beside(sentence: str, paragraph: str) -> str:
 
 
 def without_hands(block: str) -> str:
-    """Return a text of a notebook without the sentences that tell a reader to move something: slides have no slider."""
+    """Return a text of a notebook without the sentences that speak of its cells and sliders: slides have none."""
     if SHOWN.match(block) or not HANDS.search(block):
         return block
     return " ".join(sentence for sentence in sentences(block) if not HANDS.search(sentence))
@@ -190,6 +189,12 @@ def drawn(output: NotebookNode) -> bool:
     return FRAMES in data or "<img" in data.get("text/html", "") or "image/png" in data
 
 
+def alike(text: str, other: str) -> int:
+    """Return how many words and numbers of a text another one has, too; short words don't count."""
+    one, two = (set(re.findall(r"\d[\d.,]*|\w{4,}", some.lower())) for some in (text, other))
+    return len(one & two)
+
+
 def written(text: str) -> list[str]:
     """Return the slides of what an author wrote, which a line of three hyphens parts."""
     return [part.strip() for part in re.split(r"^---$", text, flags=re.MULTILINE) if part.strip()]
@@ -211,6 +216,8 @@ class Slide:
     first: list[str] = field(default_factory=list)  # what stands above the notes
     exercise: str = ""  # the name of what is to be written
     hint: str = ""
+    idea: str = ""  # the first hint as HTML
+    answer: str = ""  # of a core exercise, where the solutions are there
     choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers
     replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
     minutes: float = 0  # of the timetable
@@ -235,6 +242,8 @@ class Slide:
             every = sentences(notes[0])
             taken = next((n for n in (3, 2) if len(" ".join(every[:n])) <= SPOKEN), 1)
             short, notes[0] = [" ".join(every[:taken])], " ".join(every[taken:])
+        if self.kind == "picture" and not self.says and not short:
+            short = [self.title]
         rest = as_html("\n\n".join(filter(None, notes)))
         return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
 
@@ -244,11 +253,15 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
     deck = Deck(pictures, question(chapter))
     deck.replies = replies(notebook)
     stubs = {cell.get("id"): cell.source for cell in chapter.notebook.cells if "exercise" in tags(cell)}
+    core = {exercise.id for exercise in chapter.exercises if exercise.level == "core"}
     for cell in notebook.cells:
         said = authored(cell)
         if cell.cell_type == "markdown":
             deck.hint(cell.source)
-        if cell.cell_type == "markdown" and said is None:
+        if f"## {SUMMARY}\n" in cell.source and said and said.startswith("..."):
+            deck.text(cell.source)
+            deck.slides[-1].body += as_html(said.removeprefix("...").strip())
+        elif cell.cell_type == "markdown" and said is None:
             deck.text(cell.source)
         elif said is not None:
             text, exercise, task = cell.source.partition(EXERCISE) if cell.cell_type == "markdown" else ("", "", "")
@@ -258,7 +271,8 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
         elif "prediction" in tags(cell):
             deck.guess(cell.source)
         elif cell.get("id") in stubs:
-            deck.stub(stubs[cell["id"]])
+            task = deck.stub(stubs[cell["id"]])
+            task.answer = cell.source if cell["id"] in core and cell.source != stubs[cell["id"]] else ""
         elif cell.cell_type == "code" and not {"imports", "check"} & set(tags(cell)):
             deck.outputs(cell)
         if deck.heading == SUMMARY:
@@ -382,18 +396,26 @@ class Deck:
     def written(self, text: str, source: str, cell: NotebookNode) -> None:
         """Make the slides that an author wrote instead of this cell's: its headings keep theirs, its text is spoken."""
         self.before = self.since = ""
-        spoken, parts = [], written(text)
+        parts = written(text)
+        spoken: dict[int, list[str]] = {}  # by the part that it is about
+        place, end = 0, len(parts)
         for block in blocks(source):
             if heading := HEADING.match(block):
-                if not any(part.startswith(block) for part in parts):
+                begun = next((at for at, part in enumerate(parts) if part.startswith(block)), None)
+                if begun is None:
+                    self.spoken_before(spoken.pop(place, []))
                     self.headed(len(heading[1]), heading[2])
+                place = place if begun is None else begun
             elif not block.startswith("<details"):
-                spoken.append(block)
+                end = next((at for at in range(place + 1, len(parts)) if HEADING.match(parts[at])
+                            and HEADING.match(parts[at])[0] in blocks(source)), len(parts))
+                place = max(range(place, end), key=lambda at: alike(block, parts[at]), default=place)
+                spoken.setdefault(place, []).append(block)
                 self.terms |= {term for term, _ in defined(block)}
                 asked = PREDICT.match(block)
                 self.asking = asked[1] if asked else block if "?" in block else self.asking
         if self.bare and spoken and not any(part.startswith("...") or "\n..." in part for part in parts):
-            self.bare.body += as_html(seen(spoken[0], REASON))
+            self.bare.body += as_html(seen(next(iter(spoken.values()))[0], REASON))
         for place, part in enumerate(parts):
             if kept := OUTPUT.fullmatch(part):
                 first = len(self.slides)
@@ -404,10 +426,15 @@ class Deck:
                 continue
             self.stands(part)
             self.part(part, source)
-            self.slides[-1].notes += spoken if not place else []
+            self.slides[-1].notes += spoken.get(place, [])
         if not parts:
-            (self.waiting if self.slides[-1].kind == "exercise" else self.slides[-1].notes).extend(spoken)
+            self.spoken_before(spoken.get(0, []))
         self.opening, self.explained = False, True
+
+    def spoken_before(self, spoken: list[str]) -> None:
+        """Put what has no slide of its own into the notes of the slide before, or after an exercise of the next."""
+        last = self.slides[-1] if self.slides else None
+        (last.notes if last and last.kind != "exercise" else self.waiting).extend(spoken)
 
     def part(self, part: str, source: str) -> None:
         """Make one slide that an author wrote, or put it below what the slide before shows."""
@@ -539,7 +566,7 @@ class Deck:
 
     # Code and what it puts out
 
-    def stub(self, source: str) -> None:
+    def stub(self, source: str) -> Slide:
         """Show of an exercise how long it takes, its signature, what it promises and an example; the rest is spoken."""
         signature = re.search(r"^(?:def|class) (\w+).*?:$", source, re.MULTILINE | re.DOTALL)
         name = signature[1]
@@ -548,11 +575,12 @@ class Deck:
         slide.body += (f'<pre class="signature">{html.escape(signature[0])}</pre>{as_html(said)}'
                        f'<p class="whole">{NOTEBOOK}</p>')
         slide.exercise, self.whole = name, None
+        return slide
 
     def hint(self, source: str) -> None:
         """Keep the first hint of the exercise before, for whoever speaks."""
         if self.slides and (slide := self.slides[-1]).exercise and not slide.hint and (hint := HINT.search(source)):
-            slide.hint = " ".join(hint[1].split())
+            slide.hint, slide.idea = " ".join(hint[1].split()), as_html(hint[1].strip())
 
     def outputs(self, cell: NotebookNode) -> None:
         """Make slides of what a cell put out."""

@@ -1,4 +1,4 @@
-"""What slides need in a room: minutes, a short path, what to say and to reply, one line under a picture.
+"""What slides need in a room: minutes, a short path, what to say and to reply, two lines under a picture.
 
 deck.py cuts a chapter into slides; this file goes over them once more, when all of them are known.
 """
@@ -6,9 +6,11 @@ deck.py cuts a chapter into slides; this file goes over them once more, when all
 from __future__ import annotations
 
 import ast
+import html
 import re
 import sys
 import tomllib
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,37 +21,48 @@ from course_lib.notebook import TEMPTING
 from exercises_tests.tools.chapters import Chapter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from timetable import CATCHING_UP, GUESS, WORDS_A_MINUTE, block  # noqa: E402
+from timetable import CATCHING_UP, GUESS, PICTURE, SLIDE, STEP, WORDS_A_MINUTE, block  # noqa: E402
 
 if TYPE_CHECKING:
     from deck import Slide
 
 YOURS = "Your guess"
-BRIEF = ("title", "picture", "answer", "summary")  # the kinds of the short path, beside guesses and the opening
+BRIEF = ("title", "section", "picture", "answer", "summary")  # the kinds of the short path, beside guesses
 POINTS = 5  # of what was learned, on a slide
 JOINED = ("said", "formula", "text", "printed", "answer")  # the kinds that a sentence in bold may end
-LINE = 80  # letters that fit in the line under a picture
+LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such lines
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
+LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
-TOGETHER = 60  # words of a slide and of the sentence in bold that ends it
-SOME = 0.25  # minute of a slide without notes
+TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
+REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
+SHORT = 14  # lines of an answer that a slide shows
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
-    slides = answered(joined(merged(under_pictures(parted(slides)))))
+    slides = debriefed(answered(joined(merged(under_pictures(parted(slides))))))
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
-        slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS
+        slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS or needed(slide, after)
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
+    answered_there = {slide.over for slide in slides if slide.brief}
+    for slide in slides:
+        slide.brief = slide.brief or slide.kind == "guess" and slide.title in answered_there
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
         slide.first = first(slide, chapter)
     return slides
+
+
+def needed(slide: Slide, after: Slide | None) -> bool:
+    """Return whether the short path needs a slide for the next one: a guess, or a picture that shows an answer."""
+    guessed = after is not None and after.over == YOURS and slide.kind in ("said", "text", "formula")
+    return guessed or after is not None and after.kind == "picture" and slide.kind == "said" and bool(slide.over)
 
 
 def merged(slides: list[Slide]) -> list[Slide]:
@@ -106,7 +119,10 @@ def timed(slides: list[Slide], chapter: Chapter) -> None:
 
 
 def weight(slide: Slide) -> float:
-    return len(" ".join(slide.notes).split()) / WORDS_A_MINUTE + (GUESS if slide.over == YOURS else SOME)
+    """Return the minutes that a slide needs by what stands on it."""
+    words = re.sub(r"<[^>]*>", " ", " ".join([slide.title, slide.body, *slide.lines, *slide.says])).split()
+    alone = GUESS if slide.over == YOURS else PICTURE if slide.kind == "picture" else SLIDE
+    return len(words) / WORDS_A_MINUTE + alone + STEP * len(slide.steps)
 
 
 # What a speaker says first
@@ -122,6 +138,7 @@ DO = {
     "text": "**Read one row aloud.** They read the others.",
     "printed": "**Point at the number that counts**, and say what you had expected.",
     "rule": "**Say it twice**: this sentence is worth writing down.",
+    "debrief": "**Ask who wrote it another way**, and what the line is that counts.",
     "summary": "**Ask somebody to explain a point** before you read it.",
 }
 """What to do at a slide of each kind, where nothing more is known of it."""
@@ -129,7 +146,7 @@ DO = {
 
 def first(slide: Slide, chapter: Chapter) -> list[str]:
     """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop, what to reply."""
-    wrong = [f"- Who says **{slide.choices.get(guess, guess)}**: {words}" for guess, words in slide.replies.items()]
+    wrong = rebuttals({slide.choices.get(guess, guess): words for guess, words in slide.replies.items()})
     if slide.over == YOURS:
         return [f"**Write it down, then hands up.** {about(slide.minutes)}.", *wrong]
     if slide.kind != "exercise":
@@ -141,6 +158,15 @@ def first(slide: Slide, chapter: Chapter) -> list[str]:
     else:
         told = ["**For who is early**: it has no minutes of the block. T starts the countdown."]
     return told + [f"**First hint**: {slide.hint}"] * bool(slide.hint)
+
+
+def rebuttals(replies: dict[str, str]) -> list[str]:
+    """Return what to say of wrong guesses, as a list: few, and once what is said of several."""
+    found: dict[str, list[str]] = {}
+    for guess, words in replies.items():
+        same = next((one for one in found if SequenceMatcher(None, one, words).ratio() > ALIKE), words)
+        found.setdefault(same, []).append(f"**{guess}**")
+    return [f"- Who says {' or '.join(guesses)}: {words}" for words, guesses in list(found.items())[:REPLIES]]
 
 
 def about(minutes: float) -> str:
@@ -181,6 +207,31 @@ def promised(stub: str) -> str:
     return re.split(r"(?<=[.])\s", " ".join(said.split()))[0]
 
 
+def code_alone(answer: str) -> str:
+    """Return an answer without docstrings, imports and comments at the ends of lines, so that its letters are large."""
+    lines = answer.splitlines()
+    for node in ast.walk(ast.parse(answer)):
+        told = isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None
+        gone = node.body[0] if told else node if isinstance(node, ast.Import | ast.ImportFrom) else None
+        if gone:
+            lines[gone.lineno - 1:gone.end_lineno] = [None] * (gone.end_lineno - gone.lineno + 1)
+    return "\n".join(re.sub(r"  # .*", "", line) for line in lines if line is not None).strip()
+
+
+def debriefed(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with an answer after each exercise that has one: its lines if they are few, else its idea."""
+    found = []
+    for slide in slides:
+        found.append(slide)
+        if slide.answer:
+            code, title = code_alone(slide.answer), f"One way to write <code>{slide.exercise}</code>"
+            shown = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in code.splitlines())
+            few = len(code.splitlines()) <= SHORT or not slide.idea
+            found.append(type(slide)("debrief", title, f'<pre class="lines">{shown}</pre>' if few else slide.idea,
+                                     "" if few else code, notes=[f"The idea: {slide.hint}"] if few else []))
+    return found
+
+
 def example(task: list[str]) -> str:
     """Return the sentence of a task that gives a small example, or nothing."""
     for paragraph in task:
@@ -195,14 +246,14 @@ def example(task: list[str]) -> str:
 
 def under_pictures(slides: list[Slide]) -> list[Slide]:
     """Return the slides without those that only say more of the picture before them: the picture stays as large as it
-    is, their titles are lines under it, one at each key, and the speaker reads what they say."""
+    is, their titles are lines under it, and the speaker reads what they say."""
     found, picture, heading = [], None, ""
     for slide in slides:
         if slide.kind in ("title", "section", "part"):
             heading = slide.title.partition(" · ")[2] or slide.title
         told = slide.kind in ("said", "rule") and not slide.over and slide.title != heading
         lines = cut_up(slide.title) if slide.kind == "rule" else [slide.title]
-        if picture and told and max(map(letters, lines)) <= LINE and height(picture) <= LOW:
+        if picture and told and fit_under(picture, lines):
             picture.lines += lines
             picture.says.append(f"<p><strong>{slide.title}</strong></p>{slide.body}")
             picture.notes += slide.notes
@@ -216,8 +267,14 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
     return found
 
 
+def fit_under(picture: Slide, lines: list[str]) -> bool:
+    """Return whether a picture has room for more lines under it, and they are short enough."""
+    more = len(picture.lines) + len(lines)
+    return max(map(letters, lines)) <= LINE and more <= LINES and height(picture) <= LOW - LESS * (more - 1)
+
+
 def alone(picture: Slide) -> list[Slide]:
-    """Leave a picture with one line of its words at most; return the slide of a table, a list or a formula with it."""
+    """Leave a picture with one line of its own words at most; return the slide of a table, list or formula with it."""
     image, words = re.fullmatch(r"((?:\s*<img[^>]*>)*)(.*)", picture.body, re.DOTALL).groups()
     picture.body = image
     if re.search(r"<(?:table|ul|ol|pre|math display)", words):
@@ -270,7 +327,7 @@ def answered(slides: list[Slide]) -> list[Slide]:
             place = found.index(done[-1]) + 1
             found[place:place] = [guess, answer]
         for picture in [one for one in between if one.kind == "picture" and not done]:
-            picture.lines += [guess.title] * (letters(guess.title) <= LINE and height(picture) <= LOW)
+            picture.lines += [guess.title] * fit_under(picture, [guess.title])
     return found
 
 

@@ -3,7 +3,7 @@
 // too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
 // get smaller than that before they break, because a column that breaks cannot be read at all.
 const LARGE = {section: 48, formula: 46, printed: 40, answer: 44, guess: 46, said: 48, part: 48, summary: 40, exercise: 40,
-               text: 44, rule: 44};
+               debrief: 32, text: 44, rule: 44};
 const SMALL = 28, PRINTED = 20, PHONE = 36;
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
@@ -11,7 +11,7 @@ document.documentElement.classList.toggle("phone", phone);
 document.documentElement.style.cssText = `--wide: ${across}px; --high: ${down}px`;
 const PIECES = ":scope > :not(ul, ol, table, .lines, .signature, img, .fragment), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
     + ":scope > .lines > span";
-const high = (body) => body.scrollHeight > body.clientHeight + 8;  // a formula's ink reaches a little below its line
+const high = (body) => body.scrollHeight > body.clientHeight + 2;
 const wide = (body) => body.scrollWidth > body.clientWidth + 1;
 const pieces = (slide) => [...slide.querySelector(".body").querySelectorAll(PIECES)];
 const leads = (piece) => piece.matches("p") && /[:a-z]$/.test(piece.textContent.trim());
@@ -71,7 +71,7 @@ function remove(piece) {
 }
 
 const timer = () => Reveal.getCurrentSlide().querySelector(".countdown");
-const KEYS = {"\u2192 \u2190": "On, and back: also the steps of a picture and the lines under it", S: "Speaker's notes",
+const KEYS = {"\u2192 \u2190": "On, and back: also the steps of a picture", S: "Speaker's notes",
               T: "An exercise's countdown: start, pause, go on; Shift+T begins it anew", O: "All slides by section",
               Q: "The short path: question, pictures, guesses, results", D: "Dark, for a dark room", B: "Black screen",
               F: "Full screen, and Esc leaves it", G: "Go to a number"};
@@ -88,22 +88,49 @@ function keys() {
 function overview() {
   const shown = document.getElementById("overview");
   if (shown) return shown.remove();
-  const all = document.body.appendChild(document.createElement("nav"));
-  all.id = "overview";
+  const nav = document.body.appendChild(document.createElement("nav")), all = document.createElement("div");
+  nav.id = "overview";
+  nav.tabIndex = -1;  // arrow keys move what has the focus
   const slides = [...document.querySelectorAll(".slides > section")], full = every.length ? every : slides;
   all.insertAdjacentHTML("beforeend", `<p>${full.length} slides, ${minutes(full)} min with the exercises; `
       + `the short path (key Q, marked \u2022): ${full.filter(brief).length} slides, ${minutes(full.filter(brief))} min</p>`);
   slides.forEach((slide, place) => {
     const part = slide.matches(".title, .section, .summary") || !place ? document.createElement("div") : all.lastChild;
     const link = document.createElement("a");
+    link.href = "#";
     link.innerHTML = `<span>${place + 1}</span> ${(slide.querySelector(".found") ?? slide.querySelector("h1, h2")).innerHTML}`;
     link.dataset.kind = slide.classList[0];
     link.classList.toggle("brief", brief(slide));
     if (slide === Reveal.getCurrentSlide()) link.id = "here";
-    link.addEventListener("click", () => { Reveal.slide(place); overview(); });
+    link.addEventListener("click", (click) => {
+      click.preventDefault();
+      Reveal.slide(place, 0, -1);
+      overview();
+    });
     part.append(link);
     all.append(part);
   });
+  nav.append(all);
+  nav.focus();
+  document.getElementById("here").scrollIntoView({block: "center"});
+}
+
+// While all slides are listed, keys move the list and not the slides; a key takes away the card of keys.
+function first_to_hear(key) {
+  const listed = document.getElementById("overview");
+  if (listed) {
+    key.stopImmediatePropagation();
+    if (["o", "O", "Escape"].includes(key.key)) overview();
+  } else if (key.key !== "?" && document.getElementById("keys")) {
+    keys();
+    if (key.key === "Escape") key.stopImmediatePropagation();
+  }
+}
+
+// Shows the first step of a slide to which one has jumped: reveal.js shows the last one of those before.
+function at_its_first_step({currentSlide: now, previousSlide: before}) {
+  const near = [now.nextElementSibling, now.previousElementSibling];
+  if (before && !near.includes(before)) Reveal.navigateFragment(-1);
 }
 
 // reveal.js has a window for the speaker, but a browser keeps it empty where slides are opened from disk.
@@ -119,7 +146,7 @@ function speak() {
   page.getElementById("next").textContent = shown < steps.length ? `step ${shown + 2}` : title(next);
   const notes = at.querySelector(".notes");
   page.getElementById("said").innerHTML = notes.innerHTML
-      + (notes.matches(".bare") ? `<p><em>On the slide:</em></p>${read(at, shown)}` : "");
+      + (notes.matches(".bare") ? `<p><em>On the slide:</em></p>${read(at)}` : "");
   page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`
       + (steps.length ? `, step ${shown + 1} of ${steps.length + 1}` : "");
   const here = [at.querySelector(".body"), ...at.querySelectorAll(".body > .fragment.visible")].at(-1);
@@ -130,12 +157,10 @@ function speak() {
 function show(place, picture) {
   place.innerHTML = picture ? picture.outerHTML : "";
 }
-// Returns what a slide without notes shows, its picture in words.
-function read(slide, step) {
+// Returns the words that a slide without notes shows.
+function read(slide) {
   const body = slide.querySelector(".body").cloneNode(true);
-  body.querySelectorAll(".fragment").forEach((one, place) => { if (place !== step - 1) one.remove(); });
-  if (step) body.querySelectorAll(":scope > img").forEach((image) => image.remove());  // it is covered
-  body.querySelectorAll("img").forEach((picture) => picture.replaceWith(picture.alt));
+  body.querySelectorAll("img, .fragment").forEach((one) => one.remove());
   return body.innerHTML;
 }
 
@@ -166,12 +191,13 @@ function count_down(button) {
   const full = 1000 * 60 * (facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
   let left = full, ends = 0;  // ends is 0 while it stands still
   const show = () => {
-    const seconds = Math.max(0, Math.round((ends ? ends - Date.now() : left) / 1000));
-    button.textContent = `${ends ? "" : "\u25b6 "}${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
-    button.classList.toggle("over-time", !seconds && full > 0);
+    const seconds = Math.round((ends ? ends - Date.now() : left) / 1000), over = seconds <= 0 && full > 0;
+    const told = `${Math.floor(Math.abs(seconds) / 60)}:${two(Math.abs(seconds) % 60)}`;
+    button.textContent = `${ends ? "" : "\u25b6 "}${over ? `time is up, +${told}` : told}`;
+    button.classList.toggle("over-time", over);
   };
   button.addEventListener("click", () => {
-    if (ends) left = Math.max(0, ends - Date.now());
+    if (ends) left = ends - Date.now();
     ends = ends ? 0 : Date.now() + left;
     show();
   });
@@ -189,12 +215,14 @@ function open_speaker() {
   if (!speaker) return;
   speaker.document.title = `Notes: ${document.title}`;
   speaker.document.body.innerHTML = `<style>
-    body { font: 22px/1.5 system-ui, sans-serif; margin: 24px; max-width: 60em; }
+    body { font: 22px/1.5 system-ui, sans-serif; margin: 24px; }
     h1 { font-size: 28px; margin: 0; } header { color: #667; } code, pre { font-size: 18px; } table { font-size: 18px; }
-    #ahead img { max-width: 240px; max-height: 135px; float: right; margin: 0 0 8px 16px; border: 1px solid #ccd; }
-    #seen img { max-width: 100%; max-height: 40vh; } .rest { font-size: 17px; color: #445; }
+    main { display: flex; gap: 24px; align-items: flex-start; } #said { flex: 1; min-width: 0; } p { margin: 0 0 .6em; }
+    aside { flex: none; width: min(260px, 30vw); position: sticky; top: 8px; font-size: 15px; color: #667; }
+    aside img { width: 100%; height: auto; border: 1px solid #ccd; } .rest { font-size: 17px; color: #445; }
+    aside div:empty { display: none; } #ahead::before { content: "next"; display: block; margin-top: 12px; }
     </style><header><span id="place"></span> · <span id="clock"></span> · next: <span id="next"></span></header>
-    <div id="ahead"></div><h1 id="now"></h1><div id="seen"></div><div id="said"></div>`;
+    <h1 id="now"></h1><main><div id="said"></div><aside><div id="seen"></div><div id="ahead"></div></aside></main>`;
   speaker.document.addEventListener("keydown", (key) => {
     if (["ArrowRight", " ", "PageDown"].includes(key.key)) Reveal.next();
     if (["ArrowLeft", "PageUp"].includes(key.key)) Reveal.prev();
@@ -211,15 +239,13 @@ setInterval(() => {
 document.fonts.load('30px "STIX Two Math"').then(() => {
   document.querySelectorAll(Object.keys(LARGE).map((kind) => `section.${kind}`).join()).forEach(fit);
   document.querySelectorAll("button.countdown").forEach(count_down);
-  document.querySelectorAll("details.code").forEach((code) => code.addEventListener("toggle", () => {
-    const slide = code.closest("section");
-    if (slide.matches(".printed, .answer") && !slide.querySelector(".tight")) sized(slide);
-  }));
   Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
                      margin: 0, center: false, hash: true, slideNumber: "c/t",
                      overview: false, help: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
   ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
-  const bound = {79: overview, 83: open_speaker, 81: shorten, 27: () => document.getElementById("keys") ? keys() : overview(),
+  Reveal.on("slidechanged", at_its_first_step);
+  addEventListener("keydown", first_to_hear, true);
+  const bound = {79: overview, 83: open_speaker, 81: shorten, 27: overview,
                  68: () => document.documentElement.classList.toggle("dark"), 84: () => timer()?.click()};
   for (const [code, does] of Object.entries(bound)) Reveal.addKeyBinding(Number(code), does);
   document.addEventListener("keydown", (key) => {  // reveal.js hears no key together with Shift
