@@ -537,6 +537,30 @@ def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_
     assert linked("<label>a micro-batch</label>", ["micro-batch"]) == "<label>a micro-batch</label>"
 
 
+HINTS = {
+    0: "process, rank, node, NIC, gloo, NCCL, world size, SPMD, batch, gradient, collective, latency, bandwidth, star, "
+       "data parallelism, ring, blocking, handle, overlap, peer, deadlock, full duplex, torchrun, profiler, trace",
+    3: "port, tree, protocols",
+    8: "token, prefill, prompt, step, query, key, value, KV cache, grouped-query attention, roofline, throughput, "
+       "paged attention, table, static batching, mask, continuous batching, budget, chunked prefill, slots, TTFT, ITL, "
+       "goodput, speculative decoding, copy on write, scheduler, preemption",
+}
+
+
+@pytest.mark.parametrize("place", HINTS)
+def test_a_chapter_has_hints_for_the_terms_that_it_brings_also_where_the_book_has_no_other_chapter(docs, place):
+    chapter, pages = CHAPTERS[place], docs("reference_pages")
+    texts = [cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown"]
+    linked = pages.linked_texts(texts, [one.term for one in pages.definitions([chapter], CHAPTERS)])
+    assert ", ".join(re.findall(r"{term}`[^<`]*<(.*?)>`", "".join(linked))) == HINTS[place]
+
+
+def test_before_a_term_is_defined_in_bold_the_same_word_has_no_hint(docs):
+    linked = docs("reference_pages").linked_texts
+    assert linked(["A table of numbers.", "The **table** of blocks."], ["table"]) == [
+        "A table of numbers.", "The **{term}`table <table>`** of blocks."]
+
+
 @pytest.mark.parametrize("term", ["1F1B", "micro-batch", "ZeRO", "gradient accumulation", "warm-up", "prefill", "TTFT",
                                   "DDP", "learning rate", "bf16", "RDMA", "vocabulary"])
 def test_the_glossary_has_the_words_of_the_field_that_chapters_use(docs, term):

@@ -17,7 +17,8 @@ nb_merge_streams = True
 html_theme = "furo"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0a5c99", "color-brand-content": "#0a5c99"},
-    "dark_css_variables": {"color-brand-primary": "#6cb8ee", "color-brand-content": "#6cb8ee"},
+    "dark_css_variables": {"color-background-primary": "#111",  # as that of dark pictures
+                           "color-brand-primary": "#6cb8ee", "color-brand-content": "#6cb8ee"},
 }
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
