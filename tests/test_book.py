@@ -179,6 +179,15 @@ def test_a_guess_among_few_choices_is_made_by_buttons_with_their_words(docs, com
     assert buttons == options and len(field.select("input")) == max(1, len(options))
 
 
+@pytest.mark.parametrize("asked, unit", [
+    ("in bytes", "bytes"), ("in µs: 64 ranks", "µs"), ("in virtual seconds: the same", "seconds"), ("in GB/s", None),
+    ("GB at most on a GPU", "GB"), ("seconds of ZB-V over seconds of DualPipe-V", None), ("tokens per GPU", None),
+    ("bytes sent at stage 3 / bytes sent by data parallelism", None), ("idle time as a share of all time", "share")])
+def test_a_field_for_a_guess_knows_the_unit_that_is_asked_for(docs, asked, unit):
+    field = BeautifulSoup(docs("veils").guess(f"guess = None  # your number, {asked}"), "html.parser").div
+    assert field.get("data-unit") == unit
+
+
 def test_a_guess_that_may_name_two_of_a_list_has_boxes_with_the_words_of_the_list(docs):
     said = "Three suspects:\n\n1. **A detour.** Bytes go round.\n2. **A cable** is bad.\n3. **A card:** it is shared."
     line = "guess_a = None  # your suspects: 2, or 13 for 1 and 3"

@@ -23,7 +23,8 @@ FEW = 6  # numbers of which one is chosen by a button
 TOGETHER = re.compile(r"\b(\d)(\d) for \1 and \2\b")
 LISTED = re.compile(r"^(\d)\. \*\*(.+?)[.:]?\*\*", re.MULTILINE)
 FRAME = '<div class="exercise">'
-UNIT = re.compile(r"(?:^|\bin )(?:virtual )?(ns|µs|microseconds|ms|milliseconds|s|seconds|days|bytes|kB|MB|GB|%|percent)"
+UNIT = re.compile(r"(?:^|\bin )(?:virtual )?"
+                  r"(ns|µs|microseconds|ms|milliseconds|s|seconds|days|bytes|kB|MB|GB|%|percent)"
                   r"(?![\w/])(?! of \S+ over | .* / )")
 
 

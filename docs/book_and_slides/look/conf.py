@@ -52,7 +52,7 @@ def formula(self, node):
 
     display = not isinstance(node, nodes.math)
     try:
-        parts = re.split(r"(?:\\qquad(?![a-zA-Z])\s*)+", node.astext().strip()) if display else []  # go below each other
+        parts = re.split(r"(?:\\qquad(?![a-zA-Z])\s*)+", node.astext().strip()) if display else []  # may wrap
         apart = len(parts) > 1 and all(one.count("{") == one.count("}") and "\\begin" not in one for one in parts)
         written = "".join(mathml(one, display) for one in (parts if apart else [node.astext()]))
     except ValueError as error:
