@@ -557,7 +557,7 @@ def test_a_guess_with_a_comma_or_below_zero_is_refused_with_what_to_write(opened
 
 
 @pytest.mark.parametrize("guess, said", [
-    ("400 kB", "Your guess: 400 kB = 400,000 bytes, 2.24 times too low."), ("~896000", "Your guess: ~896000, exact."),
+    ("400 kB", "Your guess: 400 kB = 400,000 bytes, 2.24 times too low."), ("~898000", "Your guess: ~898000, exact."),
     ("350 ns", "“350 ns” ends in a unit that does not fit here: write the number in bytes."),
     ("3 apples", "“3 apples” ends in a unit that does not fit here: write the number in bytes.")])
 def test_a_guess_in_another_unit_is_converted_and_one_that_does_not_fit_is_refused(opened, guess, said):
