@@ -179,6 +179,15 @@ def test_a_guess_among_few_choices_is_made_by_buttons_with_their_words(docs, com
     assert buttons == options and len(field.select("input")) == max(1, len(options))
 
 
+@pytest.mark.parametrize("asked, unit", [
+    ("in bytes", "bytes"), ("in µs: 64 ranks", "µs"), ("in virtual seconds: the same", "seconds"), ("in GB/s", None),
+    ("GB at most on a GPU", "GB"), ("seconds of ZB-V over seconds of DualPipe-V", None), ("tokens per GPU", None),
+    ("bytes sent at stage 3 / bytes sent by data parallelism", None), ("idle time as a share of all time", "share")])
+def test_a_field_for_a_guess_knows_the_unit_that_is_asked_for(docs, asked, unit):
+    field = BeautifulSoup(docs("veils").guess(f"guess = None  # your number, {asked}"), "html.parser").div
+    assert field.get("data-unit") == unit
+
+
 def test_a_guess_that_may_name_two_of_a_list_has_boxes_with_the_words_of_the_list(docs):
     said = "Three suspects:\n\n1. **A detour.** Bytes go round.\n2. **A cable** is bad.\n3. **A card:** it is shared."
     line = "guess_a = None  # your suspects: 2, or 13 for 1 and 3"
@@ -535,6 +544,30 @@ def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_
     assert linked(f"{held}. Two micro-batches.", ["micro-batch"]) == (
         f"{held}. Two {{term}}`micro-batches <micro-batch>`.")
     assert linked("<label>a micro-batch</label>", ["micro-batch"]) == "<label>a micro-batch</label>"
+
+
+HINTS = {
+    0: "process, rank, node, NIC, gloo, NCCL, world size, SPMD, batch, gradient, collective, latency, bandwidth, star, "
+       "data parallelism, ring, blocking, handle, overlap, peer, deadlock, full duplex, torchrun, profiler, trace",
+    3: "port, tree, protocols",
+    8: "token, prefill, prompt, step, query, key, value, KV cache, grouped-query attention, roofline, throughput, "
+       "paged attention, table, static batching, mask, continuous batching, budget, chunked prefill, slots, TTFT, ITL, "
+       "goodput, speculative decoding, copy on write, scheduler, preemption",
+}
+
+
+@pytest.mark.parametrize("place", HINTS)
+def test_a_chapter_has_hints_for_the_terms_that_it_brings_also_where_the_book_has_no_other_chapter(docs, place):
+    chapter, pages = CHAPTERS[place], docs("reference_pages")
+    texts = [cell.source for cell in chapter.notebook.cells if cell.cell_type == "markdown"]
+    linked = pages.linked_texts(texts, [one.term for one in pages.definitions([chapter], CHAPTERS)])
+    assert ", ".join(re.findall(r"{term}`[^<`]*<(.*?)>`", "".join(linked))) == HINTS[place]
+
+
+def test_before_a_term_is_defined_in_bold_the_same_word_has_no_hint(docs):
+    linked = docs("reference_pages").linked_texts
+    assert linked(["A table of numbers.", "The **table** of blocks."], ["table"]) == [
+        "A table of numbers.", "The **{term}`table <table>`** of blocks."]
 
 
 @pytest.mark.parametrize("term", ["1F1B", "micro-batch", "ZeRO", "gradient accumulation", "warm-up", "prefill", "TTFT",

@@ -24,6 +24,7 @@ WHOLLY = 0.9  # of what is below and beside it
 SMALL = 40  # pixels
 NOTHING = np.zeros((0, 3))
 READABLE = 0.5  # of letters in colour on dark paper
+GLARING = 0.84  # brighter than the text of a dark page
 
 
 def _is_grey(colour: Any) -> bool:
@@ -44,9 +45,11 @@ def swapped(colour: Any) -> tuple[float, ...]:
 
 
 def readable(colour: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the colour of letters on dark paper: as it is, or with as much white in it as they need."""
+    """Return the colour of letters on dark paper: as it is, or with as much white in it as they need, and no more."""
     *rgb, alpha = colour
     bright = _bright(np.array(rgb))
+    if bright > GLARING and _is_grey(rgb):
+        return (GLARING, GLARING, GLARING, alpha)
     white = max(0.0, (READABLE - bright) / (1 - bright))
     return (*[value + white * (1 - value) for value in rgb], alpha)
 

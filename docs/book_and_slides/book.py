@@ -23,7 +23,7 @@ from executed import KEPT, complaints, fresh, kept
 from landing import SHOWN, advertised, counted, landing, nearby, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
-from reference_pages import definitions, exercises, exercises_of, glossary, linked_to_glossary
+from reference_pages import definitions, exercises, exercises_of, glossary, linked_texts
 from search_texts import search_texts, term_texts
 from slides import write_slides
 
@@ -67,7 +67,7 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
             run = dict(zip((chapter.name for chapter in back), pool.map(ran, back), strict=True))
     there = [chapter for chapter in known if run[chapter.name] is not None]
     source = place.parent / ("source" if answers else "source-without-answers")
-    book = Book(there, source)
+    book = Book(there, source, known)
     for chapter in there:
         if wrote := complaints(run[chapter.name]):
             print(f"{chapter.name}: warnings stand in the output of {', '.join(wrote)}.", file=sys.stderr)
@@ -105,7 +105,7 @@ def written(book: Book, run: dict[str, nbformat.NotebookNode], answers: bool, sl
     picture = ""
     pages = {"exercises.md": exercises(book), "glossary.md": glossary(book), "slides.md": slides_page(slides),
              "conf.py": (LOOK / "conf.py").read_text(encoding="utf-8")}
-    defined = definitions(book.chapters)
+    defined = definitions(book.chapters, book.course)
     for chapter in book.chapters:
         made = page(chapter, copy.deepcopy(run[chapter.name]), book, answers)
         terms = [known.term for known in defined if known.chapter is chapter]
@@ -113,9 +113,9 @@ def written(book: Book, run: dict[str, nbformat.NotebookNode], answers: bool, sl
             picture = advertised(made, chapter)
         top = made.cells[0]
         top["source"] = TITLE_LINE.sub(rf"\1\n\n{nearby(chapter, chapter in slides)}", top.source, 1)
-        for cell in made.cells:
-            if cell.cell_type == "markdown":
-                cell["source"] = linked_to_glossary(cell.source, terms)
+        texts = [cell for cell in made.cells if cell.cell_type == "markdown"]
+        for cell, said in zip(texts, linked_texts([cell.source for cell in texts], terms), strict=True):
+            cell["source"] = said
         pages[f"{chapter.name}.ipynb"] = nbformat.writes(made)
         if chapter.exercises:
             pages[f"{chapter.name}_exercises.md"] = exercises_of(chapter, book)

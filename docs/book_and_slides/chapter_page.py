@@ -70,6 +70,7 @@ class Book:
 
     chapters: list[Chapter]
     source: Path
+    course: list[Chapter] | None = None  # all chapters, also those without a page
 
     @cached_property
     def numbered(self) -> dict[int, Chapter]:

@@ -183,7 +183,11 @@ def landing(book: Book, title: str, slides: bool, picture: str = "") -> str:
     begin = (f'<p class="begin"><a class="button" href="{first}.html">Begin with chapter '
              f'{number(book.chapters[0])}</a> ' if first else "<p>")
     more = "exercises\nglossary" + "\nslides" * slides
-    return f"""# {title}
+    return f"""---
+hide-toc: true
+---
+
+# {title}
 
 You know some PyTorch, and want to know what happens between the GPUs when a large language model is trained or served.
 In each chapter you guess a number, run real processes that talk to each other, write the function that makes them
@@ -235,7 +239,7 @@ def advertised(page: NotebookNode, chapter: Chapter) -> str:
     picture = next((one for one in told if "<figure" in one), "")
     link = (f'<p>The first picture of <a href="{chapter.name}.html">chapter {number(chapter)}</a>. '
             f"{html.escape(SAYS)}</p>")
-    return f'{link}\n<div class="cell_output">{picture}</div>' if picture else ""
+    return f'<div class="first-picture"><div class="cell_output">{picture}</div>{link}</div>' if picture else ""
 
 
 def nearby(chapter: Chapter, slides: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +28,7 @@ STRESSED = {
     "ideal", "mean", "new", "none", "not", "once", "only", "same", "start", "twice", "when", "why", "your", "x",
     "f", "g", "i", "w", "full", "selective", "weights", "gradients", "predict", "working", "recomputed", "peak",
     "hybrid", "pipelines", "simulated", "state", "optimizer", "floor", "identity", "weight", "factor", "row",
-    "tooth", "split chunks",
+    "tooth", "split chunks", "larger units",
 }
 HELD = re.compile(r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)  # no place for a link
 OPENINGS = {
@@ -118,11 +118,14 @@ def exercises(book: Book) -> str:
 # Glossary
 
 
-def definitions(chapters: list[Chapter]) -> list[Definition]:
-    """Return every term with the sentence that defines it, in the order of the alphabet."""
+def definitions(chapters: list[Chapter], course: list[Chapter] | None = None) -> list[Definition]:
+    """Return every term of these chapters with the sentence that defines it, in the order of the alphabet.
+
+    Which chapter a term belongs to is decided by the whole `course`: elsewhere the same word may mean something else.
+    """
     found: dict[str, Definition] = {}
     alone = standing_alone()
-    for chapter in chapters:
+    for chapter in course or chapters:
         for cell in chapter.notebook.cells:
             if cell.cell_type != "markdown":
                 continue
@@ -130,9 +133,10 @@ def definitions(chapters: list[Chapter]) -> list[Definition]:
                 said = alone.get(term.lower(), sentence)
                 found.setdefault(term.lower(), Definition(term, said, chapter, label(chapter, f"in-{cell['id']}")))
     for term, sentence in written().items():
-        if term.lower() not in found and (there := used(term, chapters)):
+        if term.lower() not in found and (there := used(term, course or chapters)):
             found[term.lower()] = Definition(term, sentence, *there)
-    return sorted(found.values(), key=lambda definition: definition.term.lower())
+    names = {chapter.name for chapter in chapters}
+    return sorted((one for one in found.values() if one.chapter.name in names), key=lambda known: known.term.lower())
 
 
 def written() -> dict[str, str]:
@@ -163,19 +167,37 @@ def word(term: str) -> re.Pattern[str]:
                       0 if re.search("[A-Z]", term) else re.IGNORECASE)
 
 
-def linked_to_glossary(source: str, terms: list[str]) -> str:
+def in_bold(term: str) -> re.Pattern[str]:
+    return re.compile(rf"\*\*(`?)({re.escape(term)})\1\*\*", re.IGNORECASE)
+
+
+def linked_texts(sources: list[str], terms: list[str]) -> list[str]:
+    """Return a chapter's texts, in which each of these terms leads to the glossary once: from where it is in bold.
+
+    Only a term that is nowhere in bold does so from where it first stands: before it is defined, a word such as
+    "table" may be an ordinary one.
+    """
+    left = list(terms)
+    whole = FENCE.sub("", "\n".join(sources))
+    plain = {term for term in terms if not in_bold(term).search(whole)}
+    return [linked_to_glossary(source, left, plain) for source in sources]
+
+
+def linked_to_glossary(source: str, terms: list[str], plain: Container[str] | None = None) -> str:
     """Return a text in which each of these terms leads to the glossary from where it first stands, in bold if it does.
 
-    The terms that are found are taken off the list.
+    Those that are not `plain` do so in bold only. The terms that are found are taken off the list.
     """
     parts = FENCE.split(source)
     for term in list(terms):
-        bold = re.compile(rf"\*\*(`?)({re.escape(term)})\1\*\*", re.IGNORECASE)
+        bold = in_bold(term)
         place = next((place for place, part in enumerate(parts) if place % 2 == 0 and bold.search(part)), None)
         if place is not None:
             parts[place] = bold.sub(rf"**{{term}}`\2 <{term}>`**", parts[place], count=1)
             terms.remove(term)
-        elif not source.startswith("<label") and linked_plainly(parts, term):  # such a line is a guess
+        elif source.startswith("<label"):  # a guess
+            continue
+        elif (plain is None or term in plain) and linked_plainly(parts, term):
             terms.remove(term)
     return "".join(parts)
 
@@ -229,7 +251,7 @@ def defines(sentence: str, term: str) -> bool:
 def glossary(book: Book) -> str:
     """Return the glossary as a page: a list of terms under each letter."""
     parts, letters = [], []
-    for letter, group in groupby(definitions(book.chapters), lambda known: known.term[0].upper()):
+    for letter, group in groupby(definitions(book.chapters, book.course), lambda known: known.term[0].upper()):
         letters.append(f"[{letter}](#letter-{letter.lower()})")
         entries = "\n\n".join(entry(known, book) for known in group)
         parts += [f"(letter-{letter.lower()})=\n## {letter}", f"```{{glossary}}\n{entries}\n```"]

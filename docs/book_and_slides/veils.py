@@ -23,6 +23,9 @@ FEW = 6  # numbers of which one is chosen by a button
 TOGETHER = re.compile(r"\b(\d)(\d) for \1 and \2\b")
 LISTED = re.compile(r"^(\d)\. \*\*(.+?)[.:]?\*\*", re.MULTILINE)
 FRAME = '<div class="exercise">'
+UNIT = re.compile(r"(?:^|\bin )(?:virtual )?"
+                  r"(ns|µs|microseconds|ms|milliseconds|s|seconds|days|bytes|kB|MB|GB|%|percent)"
+                  r"(?![\w/])(?! of \S+ over | .* / )")
 
 
 class Veils:
@@ -147,7 +150,10 @@ def guess(line: str, said: str = "") -> str:
         buttons = "".join(f'<label><input type="{kind}" name="{name}" value="{html.escape(value)}"> '
                           f"<span>{html.escape(words)}</span></label>" for value, words in options)
         return f'<fieldset class="guess"><legend>Your guess</legend>{buttons}</fieldset>'
-    return (f'<div class="guess"><label><span>Your guess</span> <input autocomplete="off" placeholder=" " '
+    found = UNIT.search(what)
+    unit = found[1] if found else "share" if re.search(r"\bshare of\b", what) else ""
+    held = f' data-unit="{unit}"' if unit else ""
+    return (f'<div class="guess"{held}><label><span>Your guess</span> <input autocomplete="off" placeholder=" " '
             f'name="{name}"></label> <span>{html.escape(what)}</span></div>')
 
 

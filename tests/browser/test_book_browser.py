@@ -395,7 +395,7 @@ def test_a_choice_is_made_by_a_button_and_compared_in_its_words(opened):
     assert page.locator("details.veil[open]").count() == 1
     box.get_by_label("the network").check()
     box.get_by_role("button", name="Compare").click()
-    assert page.locator("details.veil[data-guess=guess_late] .guessed").inner_text().startswith(
+    assert page.locator(".guessed:has(+ details.veil[data-guess=guess_late])").inner_text().startswith(
         "Your guess: the network, not that one.")
 
 
@@ -408,6 +408,15 @@ def test_a_guess_that_may_name_two_has_boxes_and_is_compared_as_both(opened):
     assert page.locator(".guessed:visible").inner_text() == "Your guess: 1 · A detour and 3 · A bad cable, right."
     page.reload()
     assert [one.is_checked() for one in box.locator("input").all()] == [True, False, True, False]
+
+
+def test_who_ticks_all_boxes_is_told_how_many_were_asked_for(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch10'))}.html")
+    box = page.locator("fieldset.guess:has([type=checkbox])")
+    for one in box.locator("input").all():
+        one.check()
+    box.get_by_role("button", name="Compare").click()
+    assert box.get_by_role("status").inner_text() == "One or two were asked for: take some away."
 
 
 def test_a_guess_that_is_refused_takes_away_what_was_said_of_the_guess_before(opened):
@@ -514,7 +523,7 @@ def test_enter_opens_what_was_measured_and_a_guess_is_answered_there(opened):
     for guess, said in (("8", "Your guess: 8, 8 times too high. Four lines in"), ("1", "Your guess: 1, exact.")):
         field.fill(guess)
         field.press("Enter")
-        page.wait_for_function("() => document.querySelector('details.veil[open] .guessed')")
+        page.wait_for_function("() => document.querySelector('p.guessed')")
         assert page.locator(".guessed").first.inner_text().startswith(said)
 
 
@@ -522,7 +531,7 @@ def test_letters_are_answered_too(opened):
     page = opened(f"{NAMES[0]}.html")
     page.locator("input[name=guess_traces]").fill("tpdmf")
     page.locator("input[name=guess_traces]").press("Enter")
-    assert page.locator("details.veil[open] .guessed").inner_text() == "Your guess: tpdmf, right."
+    assert page.locator("p.guessed").inner_text() == "Your guess: tpdmf, right."
 
 
 def test_a_guess_that_is_not_a_number_is_refused_in_a_sentence(opened):
@@ -547,13 +556,34 @@ def test_a_guess_with_a_comma_or_below_zero_is_refused_with_what_to_write(opened
     assert page.locator("details.veil[open]").count() == 0
 
 
+@pytest.mark.parametrize("guess, said", [
+    ("400 kB", "Your guess: 400 kB = 400,000 bytes, 2.24 times too low."), ("~898000", "Your guess: ~898000, exact."),
+    ("350 ns", "“350 ns” ends in a unit that does not fit here: write the number in bytes."),
+    ("3 apples", "“3 apples” ends in a unit that does not fit here: write the number in bytes.")])
+def test_a_guess_in_another_unit_is_converted_and_one_that_does_not_fit_is_refused(opened, guess, said):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    page.fill("input[name=guess_crossover]", guess)
+    page.press("input[name=guess_crossover]", "Enter")
+    assert page.locator(".guessed, .refused").first.inner_text().startswith(said)
+
+
+def test_a_guess_that_is_answered_in_a_later_section_says_at_once_where(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    page.fill("input[name=guess_bytes]", "32")
+    page.press("input[name=guess_bytes]", "Enter")
+    told = page.locator(".guess:has([name=guess_bytes]) [role=status]")
+    told.wait_for()
+    assert told.inner_text() == "Your guess is kept. It is answered in 3 · What your ring costs."
+    assert page.locator(told.get_by_role("link").get_attribute("href")).count() == 1
+
+
 def test_a_guess_and_what_it_opened_are_there_again_when_the_page_is(opened):
     page = opened(f"{NAMES[0]}.html")
     page.fill("input[name=guess_notes]", "8")
     page.press("input[name=guess_notes]", "Enter")
-    page.wait_for_function("() => document.querySelector('details.veil[open] .guessed')")
+    page.wait_for_function("() => document.querySelector('p.guessed')")
     page.reload()
-    page.wait_for_function("() => document.querySelector('details.veil[open] .guessed')")
+    page.wait_for_function("() => document.querySelector('p.guessed')")
     assert page.input_value("input[name=guess_notes]") == "8"
     assert page.locator("details.veil[open]").count() == 1
 
@@ -659,6 +689,19 @@ def test_a_picture_that_is_tapped_is_seen_whole_until_it_is_tapped_again(opened)
     assert large.get_attribute("alt") == picture.get_attribute("alt")
     large.click()
     assert not page.locator("dialog.whole").evaluate("one => one.open")
+
+
+def test_enter_on_a_picture_opens_it_and_does_not_close_it_at_once(opened):
+    page = opened(f"{NAMES[0]}.html")
+    page.locator("figure.picture img:visible").first.press("Enter")
+    assert page.locator("dialog.whole").evaluate("one => one.open")
+
+
+def test_on_a_phone_the_contents_go_when_they_have_led_somewhere(opened):
+    page = opened(f"{NAMES[0]}.html", "phone")
+    page.locator("label.toc-header-icon").click()
+    page.locator(".toc-drawer a").nth(2).click()
+    assert not page.locator("#__toc").is_checked()
 
 
 @pytest.mark.parametrize("name", NAMES)

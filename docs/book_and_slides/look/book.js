@@ -4,8 +4,27 @@
 
 const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
 
-const number = (said) => /\d/.test(said)  // 1,000, 0.3 and 50 µs are numbers, abc is none
-  ? Number(said.replace(/,(?=\d{3})/g, "").replace(/[^\d.]*$/, "")) : NaN;
+const UNITS = {  // what each is in seconds, in bytes, or of a whole
+  time: {ns: 1e-9, µs: 1e-6, us: 1e-6, microseconds: 1e-6, ms: 1e-3, milliseconds: 1e-3, s: 1, sec: 1, seconds: 1,
+    second: 1, minutes: 60, min: 60, hours: 3600, h: 3600, days: 86400, day: 86400},
+  size: {b: 1, byte: 1, bytes: 1, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12, kib: 2 ** 10, mib: 2 ** 20, gib: 2 ** 30},
+  share: {"%": .01, percent: .01, share: 1},
+};
+const COUNTS = {"": 1, k: 1e3, thousand: 1e3, million: 1e6, billion: 1e9};
+const PARTS = /^(?:about|ca\.?|[~≈<>\s])*([-−+]?[\d.,]*\d(?:[.,](?=\D|$))?(?:e[-+]?\d+)?)\s*(.*)$/i;
+
+const number = (said) => Number(said.replace("−", "-").replace(/,(?=\d{3})/g, "").replace(/[.,]$/, ""));
+
+// The number that a guess means in the unit that is asked for; NaN for no number, null for a unit that does not fit.
+function meant(said, {unit, asked}) {
+  const [, digits, after] = said.match(PARTS) || [];
+  if (!digits) return NaN;
+  const word = after.toLowerCase().replace("μ", "µ").replace(/\.$/, ""), wanted = (unit || "").toLowerCase();
+  const [kind] = Object.values(UNITS).filter((one) => wanted in one && word in one);
+  if (kind) return Number((number(digits) * kind[word] / kind[wanted]).toPrecision(12));
+  if (word in COUNTS) return number(digits) * COUNTS[word];
+  return ["x", "×", "times"].includes(word) || asked.toLowerCase().includes(word) ? number(digits) : null;
+}
 const stored = {  // in this browser, until a reader takes it away; some allow nothing to be kept
   get(name) { try { return localStorage.getItem(name) || ""; } catch { return ""; } },
   set(name, said) { try { localStorage.setItem(name, said); } catch { /* it is not kept */ } },
@@ -13,11 +32,14 @@ const stored = {  // in this browser, until a reader takes it away; some allow n
 const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", PLACE = "course last chapter";
 
 // Why a guess cannot be taken, or nothing where it can.
-function refusal(said, known) {
+function refusal(said, known, asked) {
   if (/^[A-Z]+$/.test(known)) return "";
-  const guess = number(said), point = said.replace(",", ".");
+  const guess = meant(said, asked), point = said.replace(",", ".");
+  if (guess === null) {
+    return `“${said}” ends in a unit that does not fit here: write the number ${asked.unit ? `in ${asked.unit}` : "alone"}.`;
+  }
   if (Number.isNaN(guess)) {
-    return `“${said}” is not a number${Number.isNaN(number(point)) ? "" : ` here: write ${point}`}.`;
+    return `“${said}” is not a number${Number.isNaN(meant(point, asked)) ? "" : ` here: write ${point}`}.`;
   }
   return guess < 0 && known >= 0 ? `“${said}” is less than nothing, and this can only be more.` : "";
 }
@@ -32,10 +54,10 @@ function distance(guess, known) {
 }
 
 // What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so.
-function verdict(said, {known, reasons = "{}", choice}) {
+function verdict(said, {known, reasons = "{}", choice}, asked) {
   if (known === undefined) return [];
   if (/^[A-Z]+$/.test(known)) return [letters(said) === known ? "right" : "not all of them are right"];
-  const guess = number(said), right = Number(known);
+  const guess = meant(said, asked), right = Number(known);
   const judged = choice ? (guess === right ? "right" : "not that one") : distance(guess, right);
   if (["exact", "right"].includes(judged)) return [judged];
   const off = ([one]) => Math.abs(guess - one);
@@ -49,10 +71,13 @@ class Guess {
   constructor(box) {
     this.box = box;
     this.fields = [...box.querySelectorAll("input")];
+    this.asked = {unit: box.dataset.unit, asked: box.textContent};
     this.name = this.fields[0].name;
     this.said = stored.get(`${PAGE} ${this.name}`);
-    const button = box.appendChild(document.createElement("button"));
+    const button = document.createElement("button");
     Object.assign(button, {type: "button", textContent: "Compare"});
+    if (this.chosen) box.appendChild(document.createElement("div")).append(button);  // a line of its own
+    else box.querySelector("label").after(button);
     button.addEventListener("click", () => this.compared());
     for (const field of this.fields) {
       field.addEventListener("change", () => stored.set(`${PAGE} ${this.name}`, this.said));
@@ -69,21 +94,40 @@ class Guess {
     else for (const one of this.fields) one.checked = one.type === "radio" ? one.value === said : said.includes(one.value);
   }
   get words() {
-    return this.chosen ? this.checked.map((one) => one.parentElement.textContent.trim()).join(" and ") : this.said;
+    if (this.chosen) return this.checked.map((one) => one.parentElement.textContent.trim()).join(" and ");
+    const [, digits] = this.said.match(PARTS) || [], guess = meant(this.said, this.asked);
+    return digits && guess && guess !== number(digits)
+      ? `${this.said} = ${guess.toLocaleString("en", {maximumSignificantDigits: 6})} ${this.asked.unit || ""}`.trim() : this.said;
   }
   refused(known) {
-    const why = this.said ? !this.chosen && refusal(this.said, known)
-      : this.chosen ? "Choose one first." : "Write a guess first.";
-    this.box.querySelector(".refused")?.remove();
-    if (why) {
-      const line = this.box.appendChild(document.createElement("span"));
-      line.className = "refused";
-      line.setAttribute("role", "status");
-      line.textContent = why;
-    }
+    const why = this.checked.length > 2 ? "One or two were asked for: take some away."
+      : this.said ? !this.chosen && refusal(this.said, known, this.asked)
+        : this.chosen ? "Choose one first." : "Write a guess first.";
+    this.tell(why || "");
     return why;
   }
+  tell(said) {
+    this.box.querySelector(".refused")?.remove();
+    if (!said) return;
+    const line = this.box.appendChild(document.createElement("span"));
+    line.className = "refused";
+    line.setAttribute("role", "status");
+    line.append(said);
+  }
   compared() { this.box.dispatchEvent(new Event("compared")); }
+}
+
+const closeness = (judged) => /^(exact|right)$/.test(judged) ? "right" : /%/.test(judged) ? "near" : "far";
+
+// Where the answer stands below a heading of its own, the guess says which, and leads there.
+function later(guess, fold) {
+  const section = fold.closest("section"), title = section.querySelector("h2, h3, h4");
+  if (section.contains(guess.box) || !title) return;
+  const link = document.createElement("a");
+  Object.assign(link, {href: `#${section.id}`, textContent: title.firstChild.textContent.trim()});
+  const said = document.createDocumentFragment();
+  said.append("Your guess is kept. It is answered in ", link, ".");
+  guess.tell(said);
 }
 
 // What follows a guess is folded until the guess is compared, or a reader asks for it, here or on every page.
@@ -91,16 +135,19 @@ function guesses() {
   const known = new Map([...document.querySelectorAll(".guess")].map((box) => new Guess(box)).map((one) => [one.name, one]));
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
+    const lines = [];
     const tell = () => {
-      fold.querySelectorAll(":scope > .guessed").forEach((line) => line.remove());
-      for (const one of asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known))) {
+      lines.splice(0).forEach((line) => line.remove());
+      for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
-        const [judged, why] = verdict(one.said, fold.dataset);
-        line.className = "guessed";
+        const [judged, why] = verdict(one.said, fold.dataset, one.asked);
+        line.className = `guessed ${judged ? closeness(judged) : ""}`;
         line.setAttribute("role", "status");
         first.textContent = `Your guess: ${one.words}${judged ? `, ${judged}` : ""}.`;
         line.append(first, why ? ` ${why}` : "");
-        fold.querySelector("summary").after(line);
+        fold.before(line);
+        lines.push(line);
+        later(one, fold);
       }
     };
     for (const one of asked) {
@@ -112,10 +159,10 @@ function guesses() {
       });
     }
     fold.querySelector("summary").addEventListener("click", () => stored.set(opened, fold.open ? "" : "yes"));
-    fold.addEventListener("toggle", () => fold.open && tell());
+    fold.addEventListener("toggle", tell);
     const hide = () => {
       fold.open = Boolean(stored.get(EVERYWHERE) || stored.get(opened));
-      if (fold.open) tell();
+      tell();
     };
     return {fold, hide};
   });
@@ -161,7 +208,8 @@ function columns() {
 function wider() {
   const mark = (box) => {
     if (box.matches(".table-wrapper")) box.classList.remove("wider");  // which it makes wider
-    box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+    const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
+    box.classList.toggle("wider", box.scrollWidth > box.clientWidth + empty + 1);
   };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
@@ -191,8 +239,11 @@ function whole() {
   };
   for (const picture of document.querySelectorAll(".cell_output img")) picture.tabIndex = 0;
   document.addEventListener("click", ({target}) => target.matches(".cell_output img") && show(target));
-  document.addEventListener("keydown", ({key, target}) => {
-    if (key === "Enter" && target.matches(".cell_output img")) show(target);
+  document.addEventListener("keydown", (event) => {
+    const {key, target} = event;
+    if (key !== "Enter" || !target.matches(".cell_output img")) return;
+    event.preventDefault();  // or the key would press the button that closes the picture
+    show(target);
   });
 }
 
@@ -211,6 +262,15 @@ function terms() {
     of = link;
     link.setAttribute("aria-describedby", note.id);
     note.innerHTML = said;
+    for (const to of note.querySelectorAll("a")) {  // not "(chapter 3)" to those who read it
+      const [before, after] = [to.previousSibling, to.nextSibling];
+      if (to.pathname !== location.pathname) continue;
+      if (/\($/.test(before?.data) && /^\)/.test(after?.data)) {
+        before.data = before.data.replace(/\s*\($/, "");
+        after.data = after.data.slice(1);
+        to.remove();
+      } else to.replaceWith(to.textContent);
+    }
     note.showPopover();
     const at = link.getBoundingClientRect(), room = document.documentElement.clientWidth - note.offsetWidth - 8;
     const below = at.bottom + note.offsetHeight + 8 < innerHeight;
@@ -233,6 +293,30 @@ function terms() {
   document.addEventListener("keydown", ({key}) => key === "Escape" && hide());
   document.addEventListener("pointerdown", ({target}) => target.closest(".meaning") || target.closest("a") === of || hide());
   document.addEventListener("scroll", hide, {passive: true});
+}
+
+// The lists that a phone slides over the page go when they have led somewhere.
+function drawers() {
+  for (const link of document.querySelectorAll(".toc-drawer a, .sidebar-drawer a")) {
+    link.addEventListener("click", () => {
+      for (const box of document.querySelectorAll("#__toc, #__navigation")) box.checked = false;
+    });
+  }
+}
+
+// Code is copied by a button.
+function copies() {
+  for (const box of document.querySelectorAll("article div.highlight")) {
+    if (!navigator.clipboard || box.closest(".cell_output")) continue;
+    const button = document.createElement("button");
+    Object.assign(button, {type: "button", className: "copy", textContent: "Copy"});
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(box.querySelector("pre").textContent);
+      button.textContent = "Copied";
+      button.addEventListener("blur", () => { button.textContent = "Copy"; }, {once: true});
+    });
+    box.append(button);
+  }
 }
 
 // A long name in the list beside the page is broken after an underscore.
@@ -287,6 +371,8 @@ const arrive = () => location.hash && document.getElementById(decodeURIComponent
 
 guesses();
 names();
+drawers();
+copies();
 place();
 reading();
 columns();

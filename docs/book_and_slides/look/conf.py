@@ -17,7 +17,8 @@ nb_merge_streams = True
 html_theme = "furo"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0a5c99", "color-brand-content": "#0a5c99"},
-    "dark_css_variables": {"color-brand-primary": "#6cb8ee", "color-brand-content": "#6cb8ee"},
+    "dark_css_variables": {"color-background-primary": "#111",  # as that of dark pictures
+                           "color-brand-primary": "#6cb8ee", "color-brand-content": "#6cb8ee"},
 }
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
@@ -51,7 +52,9 @@ def formula(self, node):
 
     display = not isinstance(node, nodes.math)
     try:
-        written = mathml(node.astext(), display)
+        parts = re.split(r"(?:\\qquad(?![a-zA-Z])\s*)+", node.astext().strip()) if display else []  # may wrap
+        apart = len(parts) > 1 and all(one.count("{") == one.count("}") and "\\begin" not in one for one in parts)
+        written = "".join(mathml(one, display) for one in (parts if apart else [node.astext()]))
     except ValueError as error:
         raise SystemExit(str(error)) from None
     if after := node.get("after", ""):
