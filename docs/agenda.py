@@ -43,7 +43,8 @@ WORKSHOPS = {
     ),
     "Two days": Workshop(
         "On the first day training, up to data parallelism. On the second day models that are too large for one GPU, "
-        "and serving.", ((0, 1, 3, 4), (5, 7, 8)), ("plan_buckets", "all_reduce_bucket", "all_reduce_per_bucket"),
+        "and serving.", ((0, 1, 3, 4), (5, 7, 8)),
+        ("plan_buckets", "all_reduce_bucket", "all_reduce_per_bucket", "decode_lower_bound"),
     ),
     "Five days": Workshop("All chapters.", ((0, 1, 2), (3, 4, 5), (6, 7, 8), (9, 10, 11), (12, 13))),
 }  # fmt: skip
