@@ -116,10 +116,8 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     assert shown("the sum inside used NVLink to 52 %")
     table = [min(costs.nccl_seconds(DGX_A100, *shape, 2**26).values()) for shape in ((2, 1), (1, 2))]
     assert round(table[0] / table[1], 1) == 9.3 and shown("By the table alone it would be 9.3.")
-    four = {row.bytes: row.seconds for row in all_reduce_dgx("h100_dgx", 4, 4)}
-    assert max(four) == 2**26 and round(2**26 / four[2**26] / 1e9) == 211 and shown("64 MiB, got 211")
-    _, beta = solutions.fit_alpha_beta(list(four), list(four.values()))
-    assert round(1e-9 / beta) == 282 and shown("For four H100s it says 282 GB/s")
+    even = [far[size] / near[size] for size in far if 10_000 < size < 70_000]
+    assert len(even) == 4 and all(0.7 < one < 1.25 for one in even) and shown("from 10 to 70 kB they take about as long")
     assert far[2**26] / near[2**26] == pytest.approx(6.5 * 4, rel=0.03)
     assert near[2**26] < 1.9 * near[2**25]  # inside, the rate still rises
     assert round(1e6 * far[2048]) == 43 and shown("So the 43 µs are nearly all **latency**")
@@ -287,12 +285,12 @@ def test_two_healthy_nodes_take_hardly_longer_than_one():
     assert round(two / one, 1) == round(240 / 200 * 1.875 / 1.75, 1) == 1.3
     assert shown(r"\frac{300}{200} \cdot \frac{1.875}{1.75} = 1.6") and round(300 / 200 * 1.875 / 1.75, 1) == 1.6
     assert A100_BUS_BANDWIDTHS == {8: 232.5e9, 16: 192e9}
-    assert shown("Two owners' measured rates, [232.5]")
+    assert shown("Measured rates, [232.5]")
     assert shown("[192](https://github.com/NVIDIA/nccl/issues/812) on two, make 1.3")
     assert DGX_A100.gpu.link.bandwidth == 300e9 and 8 * DGX_A100.nic.bandwidth == 200e9
     assert round(DGX_A100.gpu.link.protocol("Simple").bandwidth / 1e9) == 240
     assert shown("with 8 · 25 = 200")
-    assert shown("it expects only 240 of NVLink's 300 GB/s")
+    assert shown("which expects less of both links, has 1.4")
     table = {size: [min(costs.nccl_seconds(DGX_A100, nodes, 8, size).values()) for nodes in (1, 2)]
              for size in (2**26, 2**33)}  # fmt: skip
     assert [round(two / one, 1) for one, two in table.values()] == [1.4, 1.3] and shown("Only 1.4 times.")
