@@ -220,7 +220,8 @@ def test_a_node_of_8_holds_two_groups_of_4_tensor_ranks_and_keys_go_round_two_no
     ax = plots.nodes_of_a_sequence()
     said, words = texts(ax), words_of(ax.figure)
     assert {"node 0", "node 1", *(f"context {rank}" for rank in range(4)), *map(str, range(16))} <= set(said)
-    assert "node 2" not in said and "GPUs 12 to 15, in node 1, are context rank 3" in words
+    assert "node 2" not in said and "0 to 15: ranks" in said
+    assert "ranks 12 to 15, in node 1, are context rank 3" in words
     assert "each of 16 pipeline ranks takes 2 nodes, with 2 tensor groups in each" in ax.get_title("left")
 
 
@@ -229,6 +230,7 @@ def test_a_short_piece_does_not_hide_its_message():
     words = words_of(ax.figure)
     assert "1,024 tokens: message 10 µs, half a block 8 µs" in words
     assert "8,192 tokens: message 84 µs, half a block 534 µs" in words and "equal at 1,286 tokens" in words
+    assert "1,290 tokens" in texts(ax)
     half, message = (line.get_ydata() for line in ax.lines[:2])
     assert half[1] == pytest.approx(4 * half[0]) and message[1] == pytest.approx(2 * message[0])  # as the title says
     assert half[0] < message[0] and half[1] > message[1]
@@ -238,7 +240,7 @@ def test_at_the_fullest_moment_the_first_rank_has_eleven_chunks_under_way():
     ax = plots.fullest_moment(two_chunks(4, 8))
     said = texts(ax)
     assert (said.count("4 chunks"), said.count("3 chunks")) == (2, 1)
-    assert "= 11, or 5.5 micro-batches" in said and "waits for 0" in said and 4 + 3 / 2 == 5.5
+    assert {"= 11, or 5.5 micro-batches", "waits for 0", "no more may start"} <= set(said) and 4 + 3 / 2 == 5.5
     assert "4 + 4 + 3 = 11 chunks" in words_of(ax.figure)
     assert "starts 3 chunks more" in ax.get_title("left")
     assert "= 8, or 4 micro-batches" in texts(plots.fullest_moment(two_chunks(3, 6)))

@@ -56,6 +56,7 @@ def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
     told = f"= {len(held)}, or {len(held) / chunks:g} micro-batches"
     ax.text(len(held) + 0.1, -1.2, told, va="center", fontsize=SMALLEST, weight="bold")
     ax.text((len(held) + back) / 2, 0, "waits for 0", ha="center", va="center", fontsize=SMALLEST)
+    ax.text(len(held) + 0.1, -0.65, "no more may start", va="center", fontsize=SMALLEST)
     ax.set_yticks(range(pp), [f"rank {rank}" for rank in range(pp)])
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, end), ylim=(pp - 0.5, -1.75), xticks=range(0, int(end) + 1, 2))
@@ -70,5 +71,6 @@ def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
     names = ", ".join(f"micro-batch {micro} chunk {chunk}" for micro, chunk in held)
     counts = " + ".join(str(stop - start) for start, stop in zip(ends, ends[1:], strict=False))
     say(ax, f"{pp} ranks with {chunks} chunks each. Before its first backward, at {back:g}, rank 0 has started "
-        f"{names}: {counts} = {len(held)} chunks, {len(held) / chunks:g} micro-batches")  # fmt: skip
+        f"{names}: {counts} = {len(held)} chunks, {len(held) / chunks:g} micro-batches. The schedule allows no "
+        "more, so it waits")  # fmt: skip
     return ax

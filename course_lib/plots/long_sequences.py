@@ -166,17 +166,18 @@ def hidden_rounds(
     ax.text(equal * 0.97, half[-1] * 1.1, "the message\ntakes longer", color=LIMIT, ha="right", va="top",
             fontsize=SMALLEST)  # fmt: skip
     ax.text(equal * 1.03, half[-1] * 1.1, "the message hides", color=LIMIT, va="top", fontsize=SMALLEST)
+    ax.text(equal * 1.03, 4.4, f"{round(equal, -1):,.0f} tokens", color=LIMIT, va="bottom", fontsize=SMALLEST)
     ax.set(xscale="log", yscale="log", xlim=(tokens[0] / 1.25, tokens[-1] * 1.25), ylim=(4, 1200))
     ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
     ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
     ax.minorticks_off()
-    ax.set_xlabel(f"tokens on a context rank (times for {tp} tensor ranks; any other number crosses at the same place)",
-                  fontsize=SMALLEST)  # fmt: skip
+    ax.set_xlabel(f"tokens on a context rank (times of {tp} tensor ranks; up to {LLAMA.kv_heads} cross at the same "
+                  "place)", fontsize=SMALLEST)  # fmt: skip
     ax.set_ylabel("µs of one round (logarithmic)", fontsize=SMALLEST)
     ax.set_title("Half the tokens: half the message, but only a quarter of the work", fontsize=TITLE, loc="left")
     told = (f"{count:,} tokens: message {one:.0f} µs, half a block {other:.0f} µs"
             for count, one, other in zip(tokens, message, half, strict=True))  # fmt: skip
-    say(ax, "\n".join([*told, f"equal at {equal:,.0f} tokens, whatever the number of tensor ranks"]))
+    say(ax, "\n".join([*told, f"equal at {equal:,.0f} tokens, with up to {LLAMA.kv_heads} tensor ranks"]))
     return ax
 
 

@@ -30,7 +30,7 @@ def nodes_of_a_sequence(tp: int = 4, cp: int = 4, per_node: int = 8, ax: Axes | 
             ax.plot([x0 + name, x0 + wide - 2], [y - 1] * 2, color=TENSOR, linewidth=3.5, solid_capstyle="butt")
             if row:  # from the row above
                 arrow(ax, (x0 + 5, y + 10 + 1), (x0 + 5, y + size - 1), colour=CONTEXT, line=2)
-            told.append(f"GPUs {first} to {first + tp - 1}, in node {node}, are context rank {rank}")
+            told.append(f"ranks {first} to {first + tp - 1}, in node {node}, are context rank {rank}")
     for here, there in zip(left, left[1:], strict=False):  # from the last row of a node to the first of the next
         arrow(ax, (here + wide + 0.2, heights[-1] + size / 2), (there - 0.2, heights[0] + size / 2), colour=CONTEXT,
               line=2)  # fmt: skip
@@ -40,6 +40,7 @@ def nodes_of_a_sequence(tp: int = 4, cp: int = 4, per_node: int = 8, ax: Axes | 
     for x, colour, words in ((20, TENSOR, "tensor group: NVLink"), (59, CONTEXT, "the way of the keys")):
         ax.plot([x - 3.2, x - 0.8], [28.8] * 2, color=colour, linewidth=3.5)
         ax.text(x, 28.8, words, va="center", fontsize=SMALLEST)
+    ax.text(left[0] + name, 28.8, f"0 to {nodes * per_node - 1}: ranks", ha="right", va="center", fontsize=SMALLEST)
     title = f"tp{tp}-cp{cp}: each of 16 pipeline ranks takes {nodes} nodes, with {rows} tensor groups in each"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "; ".join(told) + f". The {tp} GPUs of a row are a tensor group and use NVLink. Keys go round from row to "

@@ -33,16 +33,17 @@ def slices(busy: float = 5.87, pp: int = 16, chunks: int = 8, counts: tuple[int,
         slice_, ranks = busy / count, f"{count // pp} context rank{'s' if count > pp else ''}"
         waits = slice_ * (pp - 1) / chunks
         words = f"{count} slices of {slice_:.3f} s, so a rank waits {waits:.2f} s"
-        ax.text(0, top - 0.62, f"{ranks}. In Meta's step: {words}", va="bottom", fontsize=SMALLEST, weight="bold")
-        told.append(f"{ranks}: {drawn} forwards on each of {rows} ranks, and waiting as long as {rows - 1} of them. In "
-                    f"Meta's step {words}")  # fmt: skip
+        ax.text(0, top - 0.62, f"{ranks}, {pp} pipeline ranks of {chunks} chunks: {words}", va="bottom",
+                fontsize=SMALLEST, weight="bold")  # fmt: skip
+        told.append(f"{ranks}: {drawn} forwards on each of {rows} ranks, and waiting as long as {rows - 1} of them. On "
+                    f"{pp} pipeline ranks of {chunks} chunks: {words}")  # fmt: skip
     ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks], fontsize=SMALLEST)
     ax.set_xticks([])
     ax.tick_params(axis="y", length=0, pad=6)
     for name in ("left", "bottom"):
         ax.spines[name].set_visible(False)
     ax.set(xlim=(0, 1.02 * longest), ylim=((rows + 1.5) * len(counts) - 1.9, -1.5))
-    ax.set_xlabel(f"time; forwards only, on {rows} pipeline ranks without chunks", fontsize=SMALLEST)
+    ax.set_xlabel(f"time; drawn without chunks: forwards only, on {rows} pipeline ranks", fontsize=SMALLEST)
     ax.set_title("Twice as many slices, half as thick: a rank waits half as long", fontsize=TITLE, loc="left", x=-0.07)
     say(ax, "\n".join(told))
     return ax
