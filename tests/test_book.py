@@ -549,8 +549,8 @@ def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_
 HINTS = {
     0: "process, rank, node, NIC, gloo, NCCL, world size, SPMD, batch, gradient, collective, latency, bandwidth, star, "
        "data parallelism, ring, blocking, handle, overlap, peer, deadlock, full duplex, torchrun, profiler, trace",
-    3: "port, tree, protocols",
-    8: "token, prefill, prompt, step, query, key, value, KV cache, grouped-query attention, roofline, throughput, "
+    3: "port, all-gather, tree, protocols",
+    8: "prefill, prompt, step, query, key, value, KV cache, grouped-query attention, roofline, throughput, "
        "paged attention, table, static batching, mask, continuous batching, budget, chunked prefill, slots, TTFT, ITL, "
        "goodput, speculative decoding, copy on write, scheduler, preemption",
 }
