@@ -290,8 +290,8 @@ def test_a_message_that_comes_on_another_thread_is_handled_where_cells_run(monke
 
     later, threads = [], []
     loop = SimpleNamespace(add_callback=lambda act, *given: later.append((act, given)))
-    events = SimpleNamespace(trigger=lambda event: threads.append(threading.current_thread()))  # figures are shown then
-    shell = SimpleNamespace(kernel=SimpleNamespace(io_loop=loop), events=events)
+    told = SimpleNamespace(trigger=lambda event: threads.append(threading.current_thread()), register=lambda *_: None)
+    shell = SimpleNamespace(kernel=SimpleNamespace(io_loop=loop), events=told)
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     some = panel(lambda step: threads.append(threading.current_thread()) or picture(step), step=(0, 40))
     widget, sent = slider_widget.widget(some, slider_widget.first_frame(some)[0]), []
