@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 from wrong_answers.ch00_start_here import WRONG
 
-from course_lib import Cluster, RankFailed, notebook, one_process, run
+from course_lib import Cluster, RankFailed, cards, notebook, one_process, run
 from course_lib.lessons.ping_pong import TIMED, WARM, ping_pong
 from course_lib.lessons.trace_quiz import LETTERS, judge_letters
 from course_lib.plots.traces import NAMES
@@ -145,11 +145,14 @@ def test_the_quiz_of_the_traces_judges_each_letter(capsys):
         assert capsys.readouterr().out.startswith(said)
 
 
-def test_letters_that_cannot_be_read_are_refused_and_the_answer_held_back_once(capsys, monkeypatch):
+def test_letters_that_cannot_be_read_are_refused_and_end_a_notebooks_cell_once(capsys, monkeypatch):
     monkeypatch.setattr(notebook, "_HELD_BACK", set())
-    for shown in (False, True):
+    monkeypatch.setattr(cards, "in_notebook", lambda: True)
+    with pytest.raises(notebook.Waits, match="or first write five letters"):
         judge_letters("PF", NAMES)
-        assert ("it is TPDMF" in capsys.readouterr().out) is shown
+    monkeypatch.setattr(cards, "in_notebook", lambda: False)
+    judge_letters("PF", NAMES)
+    assert capsys.readouterr().out == "'PF' is not five of the letters D, F, M, P, T   it is TPDMF\n"
 
 
 def test_the_quiz_has_a_letter_for_every_sketch_of_the_chapter(capsys):
