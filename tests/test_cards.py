@@ -52,6 +52,13 @@ def test_a_check_is_a_card_with_the_words_of_the_text(notebook, answer):
     assert "<script>" not in outcome.card() and "<b>" not in outcome.card()
 
 
+def test_in_a_card_only_what_is_indented_has_the_face_of_code():
+    told = "first\n  rank 0 waits\n    line 1\nTry it again"
+    outcome = Outcome("double", {"value": 2}, code="deadlock", sentence=told)
+    assert "<pre>rank 0 waits\n  line 1</pre><p>Try it again</p>" in outcome.card()
+    assert words(outcome.card()) == words(str(outcome))
+
+
 def test_a_right_answer_is_shown_in_both_forms(notebook):
     check_double(double)
     (shown,) = notebook
