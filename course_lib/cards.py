@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -69,6 +69,14 @@ def show(text: str, html: Any) -> None:
         print(text)
         return
     _display({"text/plain": text, "text/html": html()})
+
+
+def show_for_now(text: str) -> Callable[[], None]:
+    """Show a sentence in a notebook, and return what takes it away again."""
+    from IPython.display import display
+
+    shown = display({"text/plain": text, "text/html": paragraph(text)}, raw=True, display_id=True)
+    return lambda: shown.update({"text/plain": "", "text/html": ""}, raw=True)
 
 
 def _display(forms: dict[str, str]) -> None:

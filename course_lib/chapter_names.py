@@ -21,10 +21,10 @@ def binds(source: str) -> set[str] | None:
     return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
 
 
-def made_before(name: str, cell: str) -> bool:
-    """Return whether a cell above this one makes the name, in the chapter that is open; false in an exercise's cell.
+def made_before(name: str, cell: str) -> str:
+    """Return the cell above this one that makes the name, in the chapter that is open; "" in an exercise's cell.
 
-    `cell` is an id; without one, or with one that the learner has added, every cell counts.
+    Cells are ids. `cell` is one, too; without one, or with one that the learner has added, every cell counts.
     """
     chapters = [chapter for chapter in _chapters() if _is_open(chapter)] or _chapters()
     for chapter in chapters:
@@ -33,9 +33,10 @@ def made_before(name: str, cell: str) -> bool:
         place = ids.index(cell) if cell in ids else len(cells)
         if place < len(cells) and cells[place][1]:
             continue
-        if (cell in ids or len(chapters) == 1) and any(name in made for _, _, made in cells[:place]):
-            return True
-    return False
+        makers = [one for one, _, made in cells[:place] if name in made]
+        if makers and (cell in ids or len(chapters) == 1):
+            return makers[0]
+    return ""
 
 
 def _chapters() -> list[Path]:

@@ -24,9 +24,9 @@ _BORROWED: dict[Path, ModuleType] = {}
 """Modules of solutions that were borrowed from. They are not in sys.modules, so that what they define travels to ranks
 by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
 PROGRESS, AHEAD = ".progress.json", ".next.json"  # exercises_tests/tools/start_page.py writes the second
+LONGEST = 100  # digits of a guess
 TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
-WAITS = ("The answer is not shown yet: mend your guess, then run its cell and this one again. "
-         "To see the answer without a guess, run this cell alone once more.")  # fmt: skip
+WAITS = "The answer is not shown yet. Run this cell again to see it, or first write {} and run your guess."
 
 
 # Predictions
@@ -47,7 +47,8 @@ def compare(
 
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
 
-    None is no guess, and the number is shown. What is no number is refused, and the number held back the first time.
+    None is no guess, and the number is shown. What is no number is refused, and in a notebook the cell ends there the
+    first time, so that nothing below the call tells the answer.
     """
     if not hasattr(measured, "__float__"):
         raise TypeError(f"compare your guess with a number, not with {measured!r}: compare(guess, measured)")
@@ -57,8 +58,7 @@ def compare(
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
     elif refused := _refused(guess, measured):
-        if held_back(f"{because} {unit} {by}"):
-            return _show_waiting(refused)
+        hold_back(f"{because} {unit} {by}", refused)
         _show_guess(refused, "", None, by, known, measured)
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured, digits)
@@ -70,18 +70,21 @@ def compare(
         _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
 
 
-def held_back(asked: str) -> bool:
-    """Return whether the answer to a guess that cannot be read waits: once, so that a slip does not end the bet."""
-    first = asked not in _HELD_BACK
-    _HELD_BACK.add(asked)
-    return first
+def hold_back(asked: str, refused: str, wanted: str = "a number") -> None:
+    """End a notebook's cell whose guess cannot be read: once for what is asked, so that a slip does not end the bet."""
+    if cards.in_notebook() and asked not in _HELD_BACK:
+        _HELD_BACK.add(asked)
+        raise Waits(f"{refused}\n{WAITS.format(wanted)}")
 
 
 _HELD_BACK: set[str] = set()
 
 
-def _show_waiting(refused: str) -> None:
-    cards.show(f"{refused}\n{WAITS}", lambda: cards.card(cards.OPEN, *map(cards.paragraph, (refused, WAITS))))
+class Waits(cards.Told):
+    """The answer is not shown yet."""
+
+    def card(self) -> str:
+        return cards.card(cards.OPEN, *map(cards.paragraph, str(self).splitlines()))
 
 
 def _show_guess(
@@ -108,10 +111,13 @@ def _refused(guess: object, measured: float) -> str:
     """Return why a guess cannot be taken, "" where it can."""
     if isinstance(guess, tuple) and guess and all(type(part) is int for part in guess):
         return f"{guess!r} is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for 1,500"
-    if isinstance(guess, str) and re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", guess):
-        return f"{guess!r} is a text: write {guess.strip()} without quotes"
+    if isinstance(guess, str) and re.fullmatch(r"\s*-?\d+(,\d+)*(\.\d+)?\s*", guess):
+        commas = ", and no comma: 1.5 for one and a half, and 1500 for 1,500" if "," in guess else ""
+        return f"{guess!r} is a text: write {'a number' if commas else guess.strip()} without quotes{commas}"
     if isinstance(guess, Unread):
         return "the cell of your guess stopped with an error, so there is no guess yet"
+    if isinstance(guess, int) and abs(guess) >= 10**LONGEST:
+        return f"a number of more than {LONGEST} digits is too long to compare"
     if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         return f"{guess!r} is not a number"
     return f"{guess:,} is negative, and the answer cannot be" if guess < 0 <= measured else ""

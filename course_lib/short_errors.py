@@ -29,6 +29,8 @@ OURS = ("course_lib", "exercises_tests")
 FEW = 12  # names that are listed
 LONG = 100  # letters of a signature
 ABOVE = "`{}` is made in an earlier cell: Run > Run All Above Selected Cell"
+IMPORTED = ("`{}` comes from the cell with the imports, near the top of the chapter: run it first, or "
+            "Run > Run All Above Selected Cell")  # fmt: skip
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
 _KEYWORD = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
@@ -69,8 +71,8 @@ def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: A
         return []
     if isinstance(error, RankFailed) and error.error == "NameError":
         missing = re.search(r"name '(\w+)' is not defined", error.message)
-        if missing and chapter_names.made_before(missing[1], _cell(shell)):
-            shell._showtraceback(kind, error, [f"{error._render_traceback_()[0]}\n{ABOVE.format(missing[1])}"])
+        if missing and (above := _above(missing[1], _cell(shell))):
+            shell._showtraceback(kind, error, [f"{error._render_traceback_()[0]}\n{above}"])
             return []
     said = None if hasattr(error, "_render_traceback_") else sentence(error, shell.user_ns, _cell(shell))
     if said is None:
@@ -126,8 +128,8 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
     """Return what a name was meant to be that is not there."""
     if isinstance(error, NameError):
         name = getattr(error, "name", None) or ""
-        if f"check_{name}" not in names and chapter_names.made_before(name, cell):
-            return ABOVE.format(name)
+        if f"check_{name}" not in names and (above := _above(name, cell)):
+            return above
         if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
         if f"check_{name}" in names:
@@ -152,6 +154,12 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         package, _, name = error.name.rpartition(".")
         return f"{package or 'the course'} has no module {name!r}{_hint(name, _modules(package))}"
     return None
+
+
+def _above(name: str, cell: str) -> str:
+    """Return that a cell above makes a name, "" where none does."""
+    made = chapter_names.made_before(name, cell)
+    return made and (IMPORTED if made == "imports" else ABOVE).format(name)
 
 
 def _no_row(error: KeyError, names: dict[str, Any]) -> str | None:

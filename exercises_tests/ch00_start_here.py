@@ -91,12 +91,18 @@ def check_ten_times(answer: Any, part: Any) -> str:
 
 # even_to_odd
 
-EVEN_TO_ODD = "run(lambda dist: even_to_odd(dist, 10.0 * dist.get_rank()), ranks={}, on=Cluster())"
+
+def _given(ranks: int) -> list[float]:
+    return [100 * tensor.item() + 0.5 for tensor in different(ranks, ())]
+
+
+def _see_even_to_odd(ranks: int) -> str:
+    return f"run(lambda dist: even_to_odd(dist, {_given(ranks)}[dist.get_rank()]), ranks={ranks}, on=Cluster())"
 
 
 def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
-    given = [100 * tensor.item() + 0.5 for tensor in different(ranks, ())]
-    case = Case(ranks, real=real, see=f"{EVEN_TO_ODD.format(ranks)}  # where rank r is given 10 r")
+    given = _given(ranks)
+    case = Case(ranks, real=real, see=_see_even_to_odd(ranks))
     try:
         on = None if real else Cluster()
         trace = case.ran(run(with_own_blocking, answer, each(given), ranks=ranks, on=on, timeout=SECONDS))
@@ -137,7 +143,7 @@ def check_even_to_odd(answer: Any, part: Any) -> str:
         got, want = _messages(_passed_on(answer, ranks)), [(rank, rank + 1) for rank in range(0, ranks - 1, 2)]
         arrows = ", ".join(f"{source} -> {target}" for source, target in got) or "none"
         told = f"the messages were {arrows}: {len(got)} of them, and {len(want)} will do, one from each even rank to "
-        see = f"messages({EVEN_TO_ODD.format(ranks)}, Cluster())"
+        see = f"messages({_see_even_to_odd(ranks)}, Cluster())"
         Case(ranks, see=see).expect(got == want, f"{told}the next", "messages")
     return "right on 1, 2, 3, 4 and 7 ranks · None where nothing arrives · one message a pair"
 

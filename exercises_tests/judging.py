@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import groupby
 from typing import Any, NamedTuple, NoReturn
 
 from course_lib import Cluster, Deadlock, RankFailed, Results, cards, one_process, run
@@ -103,8 +104,9 @@ class Outcome:
         first, *rest = self.sentence.split("\n")
         head = f"{cards.mark(kind, '✗' if self.code else '✓')} <strong>{escape(self.exercise)}</strong>   "
         pieces = [f"<p>{head}{escape(first)}</p>"]
-        if rest:  # lines of code and of ranks, indented
-            pieces.append(f"<pre>{escape(textwrap.dedent(chr(10).join(rest)))}</pre>")
+        for is_code, lines in groupby(rest, lambda line: line.startswith(" ")):  # what ranks and their code did
+            text = textwrap.dedent("\n".join(lines))
+            pieces.append(f"<pre>{escape(text)}</pre>" if is_code else cards.paragraph(text))
         score = f"{cards.bar(self.earned / max(1, self.total))}{self.earned} of {self.total} points"
         if self.borrowed:
             score += " (borrowed)"
@@ -396,9 +398,10 @@ def check(**points: int) -> Callable:
 
 @contextlib.contextmanager
 def told_when_slow(after: float = 8.0) -> Iterator[None]:
-    """In a notebook, say after a while how long an answer that hangs may take."""
+    """In a notebook, say after a while how long an answer that hangs may take, until its verdict is there."""
+    shown = []
     said = f"still running: a run that takes longer than {SECONDS} s is stopped"
-    timer = threading.Timer(after, print, [said], {"flush": True})
+    timer = threading.Timer(after, lambda: shown.append(cards.show_for_now(said)))
     timer.daemon = True
     if cards.in_notebook():
         timer.start()
@@ -406,6 +409,10 @@ def told_when_slow(after: float = 8.0) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        if timer.is_alive():
+            timer.join()
+        for take_away in shown:
+            take_away()
 
 
 def _record(chapter: str, found: Outcome) -> None:

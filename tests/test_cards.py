@@ -8,7 +8,9 @@ import re
 import pytest
 
 from course_lib import Cluster, cards, compare, progress, run
-from course_lib.notebook import remember
+from course_lib.lessons.trace_quiz import judge_letters
+from course_lib.notebook import Waits, remember
+from course_lib.plots.traces import NAMES
 from exercises_tests.homes import Homes
 from exercises_tests.judging import CheckFailed, Outcome, check, expect
 
@@ -50,6 +52,13 @@ def test_a_check_is_a_card_with_the_words_of_the_text(notebook, answer):
     assert "<script>" not in outcome.card() and "<b>" not in outcome.card()
 
 
+def test_in_a_card_only_what_is_indented_has_the_face_of_code():
+    told = "first\n  rank 0 waits\n    line 1\nTry it again"
+    outcome = Outcome("double", {"value": 2}, code="deadlock", sentence=told)
+    assert "<pre>rank 0 waits\n  line 1</pre><p>Try it again</p>" in outcome.card()
+    assert words(outcome.card()) == words(str(outcome))
+
+
 def test_a_right_answer_is_shown_in_both_forms(notebook):
     check_double(double)
     (shown,) = notebook
@@ -68,12 +77,25 @@ def test_a_wrong_answer_has_a_card_and_in_a_terminal_its_text(notebook):
 
 
 @pytest.mark.parametrize(("guess", "bars"), [(4, 2), (6.0, 2), (None, 0), ("<b>", 0), (-1, 0), ((1, 5), 0)])
-def test_a_guess_is_a_card_with_the_words_of_the_text(notebook, guess, bars):
+def test_a_guess_is_a_card_with_the_words_of_the_text(notebook, monkeypatch, guess, bars):
+    monkeypatch.setattr("course_lib.notebook.hold_back", lambda *_: None)
     compare(guess, 6.0, "s", because={4.0: "You counted <one> way only."})
     (shown,) = notebook
     assert words(shown["text/html"]) == words(shown["text/plain"])
     assert shown["text/html"].count('class="course-bar"') == bars
     assert "<one>" not in shown["text/html"]
+
+
+def test_a_guess_that_waits_is_a_card_with_the_words_of_the_text():
+    waits = Waits("'<b>' is not a number\nThe answer is not shown yet.")
+    assert words(waits.card()) == words(str(waits)) and "<b>" not in waits.card()
+
+
+@pytest.mark.parametrize(("letters", "kind"), [("TPDMF", "right"), ("PPDMF", "told"), (None, "open")])
+def test_the_quiz_of_the_traces_is_a_card_with_the_words_of_the_text(notebook, letters, kind):
+    judge_letters(letters, NAMES)
+    (shown,) = notebook
+    assert words(shown["text/html"]) == words(shown["text/plain"]) and f"course-{kind}" in shown["text/html"]
 
 
 def test_progress_is_a_card_with_the_words_of_the_text(notebook):

@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 from wrong_answers.ch00_start_here import WRONG
 
-from course_lib import Cluster, RankFailed, notebook, one_process, run
+from course_lib import Cluster, RankFailed, cards, notebook, one_process, run
 from course_lib.lessons.ping_pong import TIMED, WARM, ping_pong
 from course_lib.lessons.trace_quiz import LETTERS, judge_letters
 from course_lib.plots.traces import NAMES
@@ -100,7 +100,7 @@ def test_a_line_to_see_it_shows_the_mistake(name):
 
 def test_the_lines_to_see_it_are_right_python():
     names = imported() | {name: getattr(solutions, name) for name in EXERCISES}
-    assert len(eval(checks.EVEN_TO_ODD.format(3), names)) == 3
+    assert len(eval(checks._see_even_to_odd(3), names)) == 3
     for shape, dtype in (((2,), "float32"), ((2, 3), "int64")):
         found = eval(checks._see_sum(3, shape, dtype), names)
         assert found[2].shape == shape and str(found[2].dtype) == f"torch.{dtype}" and found[2].unique().tolist() == [6]
@@ -118,6 +118,15 @@ def test_a_wrong_answer_reads_as_one_sentence(capsys, monkeypatch, tmp_path):
     with pytest.raises(CheckFailed, match="1 of 2 points"):
         checks.check_ten_times(next(w.answer for w in WRONG if w.answer.__name__ == "only_four_ranks"))
     assert capsys.readouterr().out == ""
+
+
+def test_the_line_to_see_even_to_odd_shows_what_the_check_has_seen():
+    def even_to_odd(dist, number):
+        return 10.0 * (dist.get_rank() - 1) if dist.get_rank() % 2 else None
+
+    outcome = judged("even_to_odd", even_to_odd)
+    (given,) = re.findall(r"rank 0 was given ([\d.]+)", outcome.sentence)
+    assert f"even_to_odd(dist, [{given}, " in outcome.see
 
 
 def test_a_plain_deadlock_is_not_told_with_the_way_out():
@@ -145,11 +154,14 @@ def test_the_quiz_of_the_traces_judges_each_letter(capsys):
         assert capsys.readouterr().out.startswith(said)
 
 
-def test_letters_that_cannot_be_read_are_refused_and_the_answer_held_back_once(capsys, monkeypatch):
+def test_letters_that_cannot_be_read_are_refused_and_end_a_notebooks_cell_once(capsys, monkeypatch):
     monkeypatch.setattr(notebook, "_HELD_BACK", set())
-    for shown in (False, True):
+    monkeypatch.setattr(cards, "in_notebook", lambda: True)
+    with pytest.raises(notebook.Waits, match="or first write five letters"):
         judge_letters("PF", NAMES)
-        assert ("it is TPDMF" in capsys.readouterr().out) is shown
+    monkeypatch.setattr(cards, "in_notebook", lambda: False)
+    judge_letters("PF", NAMES)
+    assert capsys.readouterr().out == "'PF' is not five of the letters D, F, M, P, T   it is TPDMF\n"
 
 
 def test_the_quiz_has_a_letter_for_every_sketch_of_the_chapter(capsys):

@@ -7,14 +7,14 @@ import json
 import math
 import re
 import sys
-import time
+import threading
 import tomllib
 from pathlib import Path
 
 import pytest
 import torch
 
-from course_lib import Cluster, notebook, run
+from course_lib import Cluster, cards, notebook, run
 from course_lib.notebook import borrow, compare, solution
 from exercises_tests import judging
 from exercises_tests.judging import CheckFailed, alone, check, expect
@@ -274,14 +274,22 @@ def test_progress_says_what_the_last_check_found(then, state, capsys):
     assert re.search(f"{state} double +0 of 3", capsys.readouterr().out)
 
 
-def test_a_notebook_says_of_a_slow_answer_when_it_is_stopped(monkeypatch, capsys):
-    monkeypatch.setattr(judging.cards, "in_notebook", lambda: True)
-    with judging.told_when_slow(after=0.05):
-        time.sleep(0.3)
-    assert capsys.readouterr().out == "still running: a run that takes longer than 20 s is stopped\n"
-    with judging.told_when_slow(after=0.05):
+def test_a_notebook_says_of_a_slow_answer_when_it_is_stopped_until_it_has_ended(monkeypatch):
+    shown, told = [], threading.Event()
+
+    def show(text):
+        shown.append(text)
+        told.set()
+        return shown.clear
+
+    monkeypatch.setattr(cards, "in_notebook", lambda: True)
+    monkeypatch.setattr(cards, "show_for_now", show)
+    with judging.told_when_slow(after=0):
+        assert told.wait(10) and shown == ["still running: a run that takes longer than 20 s is stopped"]
+    assert not shown
+    with judging.told_when_slow(after=60):
         pass
-    assert not capsys.readouterr().out
+    assert not shown
 
 
 def test_a_failed_run_is_told_with_a_comma_between_the_case_and_the_rank():
@@ -366,24 +374,31 @@ def test_compare_prints_guess_measured_and_how_far_off(guess, shown, capsys):
     (-3, "-3 is negative, and the answer cannot be"),
     ((1, 5), "(1, 5) is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for 1,500"),
     ("3", "'3' is a text: write 3 without quotes"),
+    ("1,000", "'1,000' is a text: write a number without quotes, and no comma: 1.5 for one and a half, and 1500 for "
+              "1,500"),
+    (10**400, "a number of more than 100 digits is too long to compare"),
     ("many", "'many' is not a number"),
     (math.nan, "nan is not a number"),
     (True, "True is not a number"),
     (notebook.Unread(), "the cell of your guess stopped with an error, so there is no guess yet"),
 ])  # fmt: skip
-def test_a_guess_that_cannot_be_read_is_refused_and_the_answer_held_back_once(guess, refused, capsys, monkeypatch):
+def test_a_guess_that_cannot_be_read_is_refused_and_ends_a_notebooks_cell_once(guess, refused, capsys, monkeypatch):
     monkeypatch.setattr(notebook, "_HELD_BACK", set())
-    compare(guess, 6144, "bytes")
-    assert capsys.readouterr().out == f"{refused}\n{notebook.WAITS}\n"
+    monkeypatch.setattr(cards, "in_notebook", lambda: True)
+    with pytest.raises(notebook.Waits) as ended:
+        compare(guess, 6144, "bytes")
+    assert str(ended.value) == f"{refused}\n{notebook.WAITS.format('a number')}"
+    monkeypatch.setattr(cards, "in_notebook", lambda: False)
     compare(guess, 6144, "bytes")
     assert capsys.readouterr().out == f"{refused}   measured 6,144 bytes\n"
 
 
-def test_each_guess_has_its_answer_held_back_once(capsys, monkeypatch):
+def test_each_guess_has_its_answer_held_back_once(monkeypatch):
     monkeypatch.setattr(notebook, "_HELD_BACK", set())
+    monkeypatch.setattr(cards, "in_notebook", lambda: True)
     for unit in ("bytes", "ms"):
-        compare("many", 6144, unit)
-        assert capsys.readouterr().out.endswith(f"{notebook.WAITS}\n")
+        with pytest.raises(notebook.Waits):
+            compare("many", 6144, unit)
 
 
 @pytest.mark.parametrize(("measured", "by", "shown"), [
@@ -425,7 +440,7 @@ def test_a_choice_is_right_or_not_and_never_too_low(capsys):
     for guess, said in (
         (1, "guess 1   FSDP is sketch 5   not that one\nThere gradients are added up.\n"),
         (5, "guess 5   FSDP is sketch 5   right\n"), (None, "no guess   FSDP is sketch 5\n"),
-        (98, "guess 98   FSDP is sketch 5   not that one\n"), (True, f"True is not a number\n{notebook.WAITS}\n"),
+        (98, "guess 98   FSDP is sketch 5   not that one\n"), (True, "True is not a number   FSDP is sketch 5\n"),
     ):  # fmt: skip
         compare(guess, 5, by="FSDP is sketch", because=because, choice=True)
         assert capsys.readouterr().out == said

@@ -107,6 +107,15 @@ def test_a_refused_answer_is_shown_as_a_card_and_fails_its_cell(told):
     assert (reply["status"], reply["ename"], reply["traceback"]) == ("error", "CheckFailed", [said])
 
 
+def test_a_guess_that_cannot_be_read_ends_its_cell_before_a_picture_tells_the_answer_and_once(told):
+    cell = "compare((1, 5), 3)\nprint('drawn')"
+    said, reply = told(cell)
+    assert said.startswith("(1, 5) is two numbers") and "The answer is not shown yet." in said
+    assert (reply["status"], reply["ename"], reply["traceback"]) == ("error", "Waits", [said])
+    said, reply = told(cell)
+    assert said.endswith("measured 3") and reply["status"] == "ok"
+
+
 def test_a_name_that_is_nearly_an_exercise_is_asked_for():
     with pytest.raises(LookupError, match="no exercise 'ring_all_reduc'; did you mean ring_all_reduce?"):
         borrow("ring_all_reduc")

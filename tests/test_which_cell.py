@@ -7,6 +7,9 @@ import re
 import pytest
 from kernel import kernel
 
+from exercises_tests.tools import lab
+from exercises_tests.tools.chapters import ROOT
+
 IMPORTS = """import torch
 from course_lib import compare, run
 from exercises_tests.ch00_start_here import check_even_to_odd
@@ -77,7 +80,16 @@ def test_a_name_that_is_made_below_or_missing_in_an_answer_is_not_said_to_be_mad
 def test_after_the_first_picture_a_missing_import_is_told_already(tmp_path):
     with kernel(tmp_path) as opened:
         opened.run("import course_lib.plots")
-        assert "`Cluster` is made in an earlier cell" in opened.run("Cluster()", "growth")
+        assert "`Cluster` comes from the cell with the imports" in opened.run("Cluster()", "growth")
+
+
+@pytest.mark.parametrize("name", ["Cluster", "check_ring_all_reduce"])
+def test_in_a_fresh_kernel_a_name_of_the_imports_is_told_where_it_comes_from(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("PYTHONSTARTUP", lab.prepared(["--allow-root"], ROOT, {}).environment["PYTHONSTARTUP"])
+    with kernel(tmp_path) as opened:
+        said = opened.run(name, "crossover")
+        assert f"`{name}` comes from the cell with the imports, near the top of the chapter: run it first" in said
+        assert "Traceback" not in said and "_told" not in opened.run("print(dir())")
 
 
 def test_a_guess_in_a_bare_word_is_told_how_to_write_it(run):

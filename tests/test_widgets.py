@@ -284,24 +284,27 @@ def test_a_frame_that_was_begun_ahead_is_finished_at_once_where_it_is_touched():
     assert sent == ["4", "4"] and called.count(4) == 1
 
 
-def test_a_frame_that_another_thread_asks_for_is_drawn_where_cells_run(monkeypatch):
+def test_a_message_that_comes_on_another_thread_is_handled_where_cells_run(monkeypatch):
     pytest.importorskip("anywidget")
     import IPython
 
     later, threads = [], []
     loop = SimpleNamespace(add_callback=lambda act, *given: later.append((act, given)))
-    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=SimpleNamespace(io_loop=loop)))
+    told = SimpleNamespace(trigger=lambda event: threads.append(threading.current_thread()), register=lambda *_: None)
+    shell = SimpleNamespace(kernel=SimpleNamespace(io_loop=loop), events=told)
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     some = panel(lambda step: threads.append(threading.current_thread()) or picture(step), step=(0, 40))
     widget, sent = slider_widget.widget(some, slider_widget.first_frame(some)[0]), []
     widget.send = lambda told, buffers=(): sent.append(told["key"])
     threads.clear()
-    asks = threading.Thread(target=widget._handle_custom_msg, args=({"want": "4"}, []))
+    message = {"content": {"data": {"method": "custom", "content": {"want": "4"}}}, "buffers": []}
+    asks = threading.Thread(target=widget.comm.handle_msg, args=[message])
     asks.start()
     asks.join()
     assert (threads, sent, len(later)) == ([], [], 1)
     ((act, given),) = later
     act(*given)
-    assert threads == [threading.main_thread()] and sent == ["4"]
+    assert set(threads) == {threading.main_thread()} and len(threads) == 3 and sent == ["4"]
 
 
 def test_for_a_book_all_frames_are_in_the_page(shown, monkeypatch):

@@ -27,7 +27,7 @@ TITLE = 12  # points
 LOOKS = """<style>
 body:not([data-jp-theme-light="false"]) .course-dark, [data-jp-theme-light="false"] .course-light { display: none; }
 @media (min-width: 700px) { .jp-OutputArea .course-drawn { min-width: min(550px, var(--own)) !important; } }
-.jp-OutputArea-output:has(> .course-drawn) { overflow-x: auto; scrollbar-width: auto; }
+.jp-OutputArea-output:has(> .course-drawn) { overflow-x: auto; scrollbar-width: auto; scrollbar-color: auto; }
 .jp-OutputArea-output:has(> .course-drawn)::-webkit-scrollbar { height: 10px; }
 .jp-OutputArea-output:has(> .course-drawn)::-webkit-scrollbar-thumb { background: #8a8a8a; border-radius: 5px; }
 .jp-OutputArea .jp-OutputArea-output pre { word-break: normal; overflow-wrap: break-word; }

@@ -89,15 +89,17 @@ def widget(panel: Panel, data: dict[str, Any]) -> Any:
             shown.send({"key": key, "begun": True})
 
     made = Player(data=data)
-    made.on_msg(_beside_no_cell(wanted))
+    made.on_msg(wanted)
+    made.comm.handle_msg = _beside_no_cell(made.comm.handle_msg)
     return made
 
 
 def _beside_no_cell(act: Callable) -> Callable:
     """Return `act` as it is called from any thread: on the one that runs cells, while none runs.
 
-    JupyterLab sends a widget's messages to a thread of its own, and of two pictures that are drawn at the same time
-    matplotlib puts the letters of one into the other.
+    JupyterLab sends a widget's messages to a thread of its own, and after each of them matplotlib shows the figures
+    that are there: also one that a cell has only half drawn. Of two that are drawn at the same time it puts the letters
+    of one into the other.
     """
 
     def told(*given: Any) -> None:

@@ -14,7 +14,8 @@ from exercises_tests.tools.chapters import ChapterError, chapters
 from exercises_tests.tools.copies import write
 from exercises_tests.tools.start_page import NAME
 
-# labconfig/ has defaults that a learner's own settings override; labextensions/, what keeps the start page fresh.
+# labconfig/ has defaults that a learner's own settings override; labextensions/, what keeps the start page fresh;
+# first_error.py is run by each kernel.
 SETTINGS = Path(__file__).with_name("jupyter")
 HUB = """\
 This is a JupyterHub, where JupyterLab runs already: open start.md in the folder work/ (right-click it, Open With,
@@ -50,7 +51,8 @@ def prepared(options: list[str], root: Path, environ: Mapping[str, str]) -> Star
         raise ChapterError(AS_ROOT)
     work, said = root / "work", []
     paths = [str(SETTINGS), *filter(None, [environ.get("JUPYTER_CONFIG_PATH")])]
-    environment = {**environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    environment = {"PYTHONSTARTUP": str(SETTINGS / "first_error.py"), **environ,
+                   "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}  # fmt: skip
     if not can_write(Path.home()):
         said.append(NO_HOME)
         environment |= {name: str(work / ".jupyter" / folder) for name, folder in KEPT_AT_HOME.items()

@@ -29,8 +29,27 @@ BEGUN = ("passed", "borrowed", "tried")  # a check of a stub, as in Run All, has
 # JupyterLab keeps these styles and takes others out. The greys are half transparent: they fit a light and a dark page.
 CARD = ("border: 1px solid rgba(128, 128, 128, 0.35); border-left: 5px solid {}; border-radius: 6px; "
         "padding: 10px 14px; background-color: rgba(128, 128, 128, {}); display: flex; flex-direction: column")
-BUTTON = (f"display: inline-block; background-color: {NEXT}; color: rgb(255, 255, 255); border-radius: 6px; "
-          "padding: 8px 18px; font-weight: 600; text-decoration: none")
+BUTTON = (f"display: inline-block; max-width: 100%; box-sizing: border-box; background-color: {NEXT}; "
+          "color: rgb(255, 255, 255); border-radius: 6px; padding: 8px 18px; font-weight: 600; text-decoration: none")
+
+
+def lanes(until: int, *ranks: list[int]) -> str:
+    """Return one lane a rank in HTML, of a page's width for `until` steps: pink where it communicates, else grey."""
+    steps = "".join(
+        f'<div style="display: flex; margin-bottom: 3px; width: {100 * len(busy) / until:.4g}%">'
+        + "".join(f'<div style="flex: 1; height: 11px; margin-right: 1px; background-color: {SENT if one else IDLE}">'
+                  "</div>" for one in busy) + "</div>" for busy in ranks)
+    return f'<div style="margin: 2px 0 8px 0">{steps}</div>'
+
+
+SENT, IDLE = "rgb(204, 121, 167)", "rgba(128, 128, 128, 0.3)"
+STAR = [[1] * 24] + [[int(step // 4 in (rank, rank + 3)) for step in range(24)] for rank in range(3)]
+PICTURE = f"""<div style="max-width: 620px; font-size: 90%; margin-bottom: 16px">
+<div>Four ranks sum their tensors through rank 0: three of them mostly wait (grey).</div>
+{lanes(24, *STAR)}
+<div>The same sum round a ring: nobody waits, and it takes a quarter of the time.</div>
+{lanes(24, *[[1] * 6] * 4)}
+</div>"""
 
 
 def write_start(root: Path = ROOT) -> list[str]:
@@ -118,7 +137,9 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
     ahead = next_of(known, found)
     cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
                       for chapter in known)
-    text = f"""# {TITLE}
+    text = f"""<div style="overflow-wrap: break-word">
+
+# {TITLE}
 
 You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
 served. In each chapter you guess a number, run real processes that send each other messages, write the function that
@@ -127,18 +148,21 @@ does it better, and are told in one sentence whether it is right. Your laptop is
 <p>{lead(ahead, where, found)}</p>
 <p>{so_far(known, found)}</p>
 
-**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top. The card
-with ▶ and a blue edge is the chapter to go on with; ✓ has passed; in a chapter with ◐ you have borrowed an answer. Each
-card says which chapters you should have done before it; where it names none, you can begin there. When you come back to
-this page, it shows what you have passed in the meantime; if it does not, reload it in the browser. Where a chapter does
-not find `course_lib`, run `%pip install -e ..` in a cell of its own, then restart the kernel.
+**How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top.
+▶ is the chapter to go on with, ✓ has passed, and in one with ◐ you have borrowed an answer.
 
-<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 12px; max-width: 1180px;
-margin-bottom: 16px">
+{PICTURE}
+
+<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(min(230px, 100%), 1fr)); gap: 12px;
+max-width: 1180px; margin-bottom: 16px">
 {cards}
 </div>
 
-Nothing overwrites your copies: `make update` in a terminal brings newer chapters and keeps your answers.
+Nothing overwrites your copies: `make update` in a terminal brings newer chapters and keeps your answers. If this page
+does not show what you have passed, reload it in the browser. Where a chapter does not find `course_lib`, run
+`%pip install -e ..` in a cell of its own, then restart the kernel.
+
+</div>
 """
     return MARK.format(digest(text)) + text
 
@@ -191,7 +215,7 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
         f'<div style="font-size: 115%; font-weight: 600">{mark}<a href="{href}">'
         f"{number(chapter)} · {escape(chapter.title)}</a></div>",
         f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
-        f'<div style="font-size: 90%; overflow-wrap: anywhere">You build: {html(builds(chapter))}</div>',
+        f'<div style="font-size: 90%; overflow-wrap: break-word">You build: {html(builds(chapter))}</div>',
         f'<div style="font-size: 90%; margin-top: 6px">{"<br>".join(filter(None, facts))}</div>',
         '<div style="flex: 1"></div>',  # so that the bars of a row stand at one height
         bar(passed / core if core else 0.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import re
@@ -377,6 +378,30 @@ def test_a_notebook_opened_again_shows_a_still_picture_where_its_sliders_were(pa
         notebook.run_all()
         notebook.controls("ring_picture")
         assert len(notebook.pictures("ring_picture")) == 1
+
+
+# A picture after a panel ----------------------------------------------------------------------------------------------
+
+
+def test_a_picture_that_is_drawn_while_the_controls_above_ask_for_frames_is_the_one_drawn_without_them(
+    page, lab, course
+):
+    chapter = solved(CHAPTERS["ch03_ring_all_reduce"])
+    cells = {cell["id"]: cell for cell in chapter.cells}
+    alone = copy.deepcopy(cells["ring_strip"])
+    alone["id"], alone["source"] = "alone", f"steps = ring_steps(4)\n{alone['source']}"
+    chapter.cells = [cells["imports"], alone, cells["ring_picture"], cells["ring_strip"]]
+    write(course / "work" / "after.ipynb", chapter)
+    with closing(Opened(page, lab, "after.ipynb")) as notebook:
+        notebook.run("imports")
+        notebook.run("alone")
+        (drawn,) = data(notebook.cells()["alone"])
+        for _ in range(5):
+            notebook.run("ring_picture")
+            notebook.controls("ring_picture")
+            notebook.run("ring_strip")
+            (found,) = data(notebook.cells()["ring_strip"])
+            assert found == drawn
 
 
 # A panel that is touched while its frames are drawn -------------------------------------------------------------------

@@ -10,7 +10,8 @@ from opened import CURRENT, READY, SEEN
 from exercises_tests.tools.chapters import chapters
 
 PAGE = ".jp-MarkdownViewer"
-WIDTHS = {"projector": (1280, 720, 1), "1024": (1024, 720, 1), "150_percent": (853, 480, 1.5), "phone": (390, 844, 2)}
+WIDTHS = {"projector": (1280, 720, 1), "1024": (1024, 720, 1), "150_percent": (853, 480, 1.5), "phone": (390, 844, 2),
+          "sliver": (200, 720, 1)}  # fmt: skip
 # How far what is in the page reaches beyond it, in pixels.
 OVERFLOW = """selector => {
     const box = document.querySelector(selector), right = box.getBoundingClientRect().right;
@@ -87,7 +88,7 @@ def test_the_map_fits_every_width_in_light_and_dark(browser, lab, width, request
     page = context.new_page()
     page.goto(f"{address}lab/workspaces/width_{width}/tree/start.md?reset&token={token}")
     page.locator(f"{PAGE} h1").wait_for(state="attached", timeout=90_000)
-    if width == "phone":
+    if width in ("phone", "sliver"):
         page.evaluate(SHUT)  # as a tap on the folder does
     page.locator(f"{PAGE} h1").wait_for()
     assert page.evaluate(OVERFLOW, PAGE) <= 0
