@@ -108,7 +108,9 @@ def test_what_each_bet_costs():
     assert parts == [[688, 653, 0, 48], [344, 657, 0, 197], [322, 282, 0, 260]]
     alone = [at for at in found.fitting if at.layout.cp == 1]
     assert alone[0].layout == META  # "the fastest of all that fit"
-    assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("all 61 before it have context ranks")
+    assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("All 61 before it have context ranks")
+    alone = next(at.layout for at in found.fitting if at.layout.cp == 1)
+    assert str(alone) == "TP 8 · PP 16 x 8 · DP 128 · ZeRO-2" and shown("the planner's first is exactly Meta's")
     assert [at.layout.cp for at in found.fitting[:2]] == [8, 8]
     assert [(at.layout.tp, at.layout.pp, at.layout.chunks) for at in found.fitting[:2]] == [(4, 16, 8), (4, 32, 4)]
     assert shown("numbers 1 and 2, TP4 CP8 PP16x8 (6.06 s) and TP4 CP8 PP32x4,")
