@@ -78,7 +78,7 @@ def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (0.03, 0.0
     ax = new_axes(ax, 1.5 + 0.3 * len(pairs))
     ax.axvline(1, color=INK, linewidth=0.9, zorder=1)
     small, large = leads
-    for begin, lead, strong in ((0, small, 0.6), (small, large, 0.25)):
+    for begin, lead, strong in ((0, small, 0.4), (small, large, 0.2)):
         ax.axvspan(1 + begin, 1 + lead, color=SKY, alpha=strong, linewidth=0)
     alive = [sum(pair.late < 1 + lead for pair in pairs) for lead in leads]
     ax.text(1 + large + 0.01, -0.95, f"dark strip: up to {100 * small:.0f} % later; both: up to {100 * large:.0f} %",
