@@ -21,7 +21,7 @@ def rates_below_ports(
     """Draw `rates[size][GPUs in each of two nodes]`, bytes per second, as per cent of what their `port`s carry.
 
     `limits` draws the last size only, once for each of four suspects and for the two that fit together, beside what
-    they would leave. Its figure has an Axes for each, and the first is returned.
+    they would give. Its figure has an Axes for each, and the first is returned.
     """
     if limits:
         return _suspects(*list(rates.items())[-1], port)
@@ -57,7 +57,7 @@ def rates_below_ports(
 
 
 def _suspects(size: str, measured: Mapping[int, float], port: float) -> Axes:
-    """Draw what was measured once for each suspect, with the rates that it would leave if all else were healthy."""
+    """Draw what was measured once for each suspect, with the rates that it would give if all else were healthy."""
     alone, most, healthy = round(measured[min(measured)], -8), max(measured), HEALTHY * port
     detour = {pairs: pairs * alone for pairs in measured}
     cable = {pairs: most * SLOW_PORT if pairs == most else pairs * healthy for pairs in measured}
@@ -71,7 +71,7 @@ def _suspects(size: str, measured: Mapping[int, float], port: float) -> Axes:
     }  # fmt: skip
     figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 5.0), layout="constrained", FigureClass=Picture, sharex=True,
                                 sharey=True)  # fmt: skip
-    figure.suptitle("No suspect alone leaves what was measured; a detour and a bad cable together do", fontsize=TITLE,
+    figure.suptitle("No suspect alone gives what was measured; a detour and a bad cable together do", fontsize=TITLE,
                     x=0.01, ha="left")  # fmt: skip
     for ax, (name, left) in zip(axes.flat, suspects.items(), strict=False):
         new_axes(ax, 0)
@@ -101,7 +101,7 @@ def _suspects(size: str, measured: Mapping[int, float], port: float) -> Axes:
     key.axis("off")
     left, dots = axes[0, 0].lines[:2]
     each = ", ".join(f"{rate / 1e9:.1f}" for rate in measured.values())
-    key.legend([dots, left], [f"measured with {size}:\n{each} GB/s", "what this suspect\nwould leave"],
+    key.legend([dots, left], [f"measured with {size}:\n{each} GB/s", "what this suspect\nwould give"],
                loc="center left", fontsize=SMALLEST, frameon=False, labelspacing=1.2)  # fmt: skip
     say(key, f"measured with {size}: " + ", ".join(f"{rate / 1e9:.1f} GB/s by {pairs}"
                                                    for pairs, rate in measured.items()))  # fmt: skip
