@@ -13,8 +13,7 @@ from course_lib import Results, each
 from course_lib.engine.storages import Alive
 from course_lib.hardware import DGX_A100, DGX_H100, Node
 from course_lib.models import MODELS, ModelShape
-from course_lib.planning import Layout, groups, layout_memory
-from course_lib.planning import step_seconds as seconds_of
+from course_lib.planning import Layout, groups, layout_memory, layout_time
 from exercises_tests.judging import STEPS, Case, Mistake, alone, check
 from exercises_tests.seeds import drawn
 from exercises_tests.values import close, draw, is_number, near, plain, shown
@@ -525,7 +524,7 @@ def candidates(shape: ModelShape, node: Node, gpus: int, batch: int, sequence: i
         for micro, zero, recompute in itertools.product(*TRIED.values()):
             layout = Layout(tp, 1, pp, gpus // tp // pp, micro=micro, zero=zero, recompute=recompute)
             try:
-                seconds = seconds_of(shape, layout, node, batch, sequence).seconds
+                seconds = layout_time(shape, layout, node, batch, sequence).seconds
             except ValueError:
                 continue
             found.append((layout, seconds, layout_memory(shape, layout, batch, sequence).total))

@@ -93,7 +93,7 @@ def plan(shape, node, gpus, batch, sequence):
         for micro, zero, kind in itertools.product((1, 2, 4), (1, 3), ("none", "full")):
             layout = planning.Layout(tp, 1, pp, gpus // (tp * pp), micro=micro, zero=zero, recompute=kind)
             try:
-                seconds = planning.step_seconds(shape, layout, node, batch, sequence).seconds
+                seconds = planning.layout_time(shape, layout, node, batch, sequence).seconds
             except ValueError:
                 continue
             size = planning.layout_memory(shape, layout, batch, sequence).total

@@ -67,9 +67,9 @@ def test_a_dry_run_that_does_not_divide_is_a_sentence():
 def test_the_numbers_of_the_text():
     mine = planning.groups(16384, [("tp", 8), ("pp", 16), ("dp", 128)])
     assert len({r for every in mine.values() for group in every if 0 in group for r in group}) == 150
-    step = planning.step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
+    step = planning.layout_time(LLAMA, META, DGX_H100, 2048, 8192)
     turned = planning.Layout(tp=8, pp=16, dp=128, chunks=8, zero=2, order=("dp", "cp", "pp", "tp"))
-    wrong = planning.step_seconds(LLAMA, turned, DGX_H100, 2048, 8192)
+    wrong = planning.layout_time(LLAMA, turned, DGX_H100, 2048, 8192)
     assert (round(step.seconds, 2), round(wrong.seconds, 2)) == (6.62, 11.25)
     meta = planning.published_runs()[1]
     assert (meta.layout, meta.value, round(meta.measured, 1)) == (META, 400, 6.5) and shown("makes about 6.5 s")
@@ -124,20 +124,20 @@ def test_what_each_bet_costs():
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
-    seconds = planning.step_seconds(LLAMA, own, DGX_H100, 2048, 8192).seconds
+    seconds = planning.layout_time(LLAMA, own, DGX_H100, 2048, 8192).seconds
     assert own == planning.Layout(8, 1, 1, 2048, zero=3) and round(seconds, 2) == 8.15
 
 
 def test_one_flag_turns_the_order_around():
     def seconds(layout, **flags):
-        return planning.step_seconds(LLAMA, layout, DGX_H100, 2048, 8192, planning.Recipe(**flags)).seconds
+        return planning.layout_time(LLAMA, layout, DGX_H100, 2048, 8192, planning.Recipe(**flags)).seconds
 
     hidden = [seconds(one, overlap_tp=True) for one in (META, EIGHT_TWO, FOUR_FOUR)]
     assert [round(one, 2) for one in hidden] == [5.99, 5.83, 5.87]
     assert max(hidden) / min(hidden) < 1.03
     lead = seconds(META) - seconds(FOUR_FOUR)
-    messages = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192).tensor for one in (META, FOUR_FOUR)]
-    meta, four = (planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192) for one in (META, FOUR_FOUR))
+    messages = [planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192).tensor for one in (META, FOUR_FOUR)]
+    meta, four = (planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192) for one in (META, FOUR_FOUR))
     rest = sum(getattr(four, part) - getattr(meta, part) for part in ("pipeline", "data", "optimizer", "context"))
     assert (round(lead, 2), round(messages[0] - messages[1], 2)) == (0.53, 0.37)
     assert (round(meta.bubble - four.bubble, 2), round(rest, 1)) == (0.37, 0.2)
@@ -147,7 +147,7 @@ def test_one_flag_turns_the_order_around():
     assert back == [0.14, 0.07]
     assert round(100 * (1 - four.seconds / meta.seconds)) == 8 and shown("are 1.7 million GPU hours")
     assert round(0.08 * 54 * 24 * 16384 / 1e6, 1) == 1.7
-    flagged = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).tensor
+    flagged = [planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).tensor
                for one in (META, EIGHT_TWO, FOUR_FOUR)]  # fmt: skip
     assert [round(one, 2) for one in flagged] == [0.08, 0.08, 0.07]
     assert shown("messages of tp8 and tp8-cp2 fall from 0.65 to 0.08 s, those of tp4-cp4 only from 0.28 to 0.07 s")
@@ -197,8 +197,8 @@ def test_what_the_formula_leaves_out():
              for size in ("-8B", "405B")}  # fmt: skip
     assert all(late == sorted(late) and len(late) == 3 for late in titan.values())
     # with the flag or without it, on time or late
-    plain = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192).seconds for one in (META, EIGHT_TWO, FOUR_FOUR)]
-    hidden = [planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).seconds
+    plain = [planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192).seconds for one in (META, EIGHT_TWO, FOUR_FOUR)]
+    hidden = [planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).seconds
               for one in (META, EIGHT_TWO, FOUR_FOUR)]  # fmt: skip
     assert [round(100 * (hidden[0] / one - 1)) for one in hidden[1:]] == [3, 2]
     assert [round(100 * (one / plain[2] - 1)) for one in plain] == [9, 5, 0]
@@ -229,8 +229,8 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     assert [one > 0.95 * limit for one in whole] == [True, False, True] and shown("have less than 5 % to spare")
     four = planning.Layout(tp=8, cp=4, pp=16, dp=32, chunks=8, zero=1)
     flag = planning.Recipe(overlap_tp=True)
-    assert round(planning.step_seconds(LLAMA, four, DGX_H100, 2048, 8192, flag).seconds, 2) == 5.76
-    assert round(planning.step_seconds(LLAMA, four, DGX_H100, 2048, 8192).seconds, 2) == 6.35
+    assert round(planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192, flag).seconds, 2) == 5.76
+    assert round(planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192).seconds, 2) == 6.35
     assert round(planning.layout_memory(LLAMA, four, 2048, 8192).total / 1e9, 1) == 38.5
     assert shown("add tp8-cp4: 6.35 s, with the flag 5.76 s, and 38.5 GB on all GPUs")
     assert shown("12.8 GB of gradients and 38.3 GB of Adam's numbers")
@@ -286,7 +286,7 @@ def test_the_batch_fills_the_pipeline_and_metas_bubble_is_the_smallest_of_all_th
         assert 2048 / (16384 / (tp * cp * pp)) == pp * tp * cp / 8  # micro-batches
     four = planning.Layout(tp=4, pp=32, dp=128, chunks=4, zero=2)
     with pytest.raises(ValueError, match="pp = 32 ranks share 16 micro-batches"):
-        planning.step_seconds(LLAMA, four, DGX_H100, 2048, 8192)
+        planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192)
     step = _step(LLAMA, four, DGX_H100, 2048, 8192, planning.Recipe())
     assert round(step.products + step.attention + step.memory + step.tensor, 1) == 5.5  # at best every second stage
     found = planning.plan(LLAMA, DGX_H100, 16384, 2048, 8192, memory=81_559 * 2**20, zero=(2,), recompute=("none",))
@@ -351,7 +351,7 @@ def test_as_many_are_under_way_as_the_orders_of_chapter_9_hold(pp, chunks):
 
 def test_zero_3_without_a_pipeline_fits_and_does_not_hide_its_gathers():
     layout = planning.Layout(tp=8, dp=2048, zero=3)
-    step = planning.step_seconds(LLAMA, layout, DGX_H100, 2048, 8192)
+    step = planning.layout_time(LLAMA, layout, DGX_H100, 2048, 8192)
     assert round(planning.layout_memory(LLAMA, layout, 2048, 8192).total / 1e9, 1) == 71.9
     assert shown("This is ZeRO-3 without a pipeline, in 71.9 GB.")
     assert round(step.seconds, 2) == 8.15
@@ -369,7 +369,7 @@ def test_the_step_by_hand():
     assert round(sent["tp"] / 2 * (3 / 4) / (7 / 8) / 1e9) == 103 and shown("shrink from 241 GB to 103")
     assert round(8 * 3.19 / 8, 2) == 3.19 == round(405.9 / 126 * 0.99, 2)
     assert round(6 * 405e9 * 1024 / (0.52 * 989e12), 1) == 4.8  # computing, by hand
-    step = planning.step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
+    step = planning.layout_time(LLAMA, META, DGX_H100, 2048, 8192)
     nvlink = carried(DGX_H100.gpu.link)
     assert 365e9 < nvlink < 375e9 and DGX_H100.nic.bandwidth == carried(DGX_H100.nic) == 50e9
     assert sent["tp"] / nvlink == pytest.approx(0.65, abs=0.005) == pytest.approx(step.tensor, abs=0.01)
@@ -378,10 +378,10 @@ def test_the_step_by_hand():
     one = (computing + step.tensor) / 16
     assert round(one, 3) == 0.367 and round(15 / 8 * one, 2) == 0.69 == round(step.bubble, 2)
     assert round(step.pipeline + step.data + step.optimizer, 2) == 0.07
-    eight_two = planning.step_seconds(LLAMA, planning.Layout(8, 2, 16, 64, chunks=8, zero=1), DGX_H100, 2048, 8192)
+    eight_two = planning.layout_time(LLAMA, planning.Layout(8, 2, 16, 64, chunks=8, zero=1), DGX_H100, 2048, 8192)
     half = (computing + eight_two.tensor) / 32
     assert round(eight_two.tensor, 2) == 0.66 and round(15 / 8 * half, 2) == 0.34 == round(eight_two.bubble, 2)
-    four = planning.step_seconds(LLAMA, planning.Layout(4, 4, 16, 64, chunks=8, zero=1), DGX_H100, 2048, 8192)
+    four = planning.layout_time(LLAMA, planning.Layout(4, 4, 16, 64, chunks=8, zero=1), DGX_H100, 2048, 8192)
     assert round(3 / 7 * step.tensor, 2) == 0.28 == round(four.tensor, 2) and 1 / 2 * (3 / 4) / (7 / 8) == 3 / 7
     assert round(sent["dp"] / 50e9, 2) == 0.38 and round(sent["dp"] / 50e9 * 4 / 6, 2) == 0.25
     assert (round(sent["dp"] / 1e9), round(sent["tp"] / sent["dp"])) == (19, 13)
@@ -402,11 +402,11 @@ def test_the_step_by_hand():
 
 
 def test_metas_is_the_fastest_layout_without_context_ranks_if_it_may_have_its_memory():
-    meta = planning.step_seconds(LLAMA, META, DGX_H100, 2048, 8192).seconds
+    meta = planning.layout_time(LLAMA, META, DGX_H100, 2048, 8192).seconds
     every = layouts(LLAMA, DGX_H100, 16384, 2048, 8192, ("none", "selective", "half", "full"), (1, 2, 4))
     plain = [one for one in every if one.cp == 1 and planning.layout_memory(LLAMA, one, 2048, 8192).total <= 80e9]
     assert len(plain) > 100
-    assert min(planning.step_seconds(LLAMA, one, DGX_H100, 2048, 8192).seconds for one in plain) == meta
+    assert min(planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192).seconds for one in plain) == meta
 
 
 def test_the_second_stage_of_training():
@@ -418,7 +418,7 @@ def test_the_second_stage_of_training():
     assert (best.layout.cp, best.layout.pp, best.layout.zero, round(best.seconds, 1)) == (16, 1, 3, 9.4)
     assert round(1 - best.seconds / row.predicted.seconds, 2) == 0.12
     slower = planning.with_ports(DGX_H100, 0.8)
-    late = [planning.step_seconds(LLAMA, layout, slower, 128, 131072).seconds for layout in (best.layout, row.layout)]
+    late = [planning.layout_time(LLAMA, layout, slower, 128, 131072).seconds for layout in (best.layout, row.layout)]
     assert [round(one, 2) for one in late] == [10.75, 10.65]
     weights = 405.9e9 / 8  # of one tensor rank: gathered twice in 2 bytes, scattered in 4
     sent = [round(weights * size / 1e9) for size in (2, 4)]

@@ -22,9 +22,9 @@ from course_lib.planning import (
     check_fits_model,
     groups,
     layout_memory,
+    layout_time,
     plan,
     published_runs,
-    step_seconds,
 )
 from course_lib.planning import step as stepping
 from course_lib.planning.layout import span
@@ -142,7 +142,7 @@ def test_the_bubble_is_that_of_the_replayed_schedule(pp, chunks, count):
     order = one_f_one_b(pp, count) if chunks == 1 else interleaved(pp, count, chunks)
     played = play(order, forward=1 / chunks, backward=1 / chunks, weight=1 / chunks).seconds
     shape = MODELS["Llama-3-8B"]
-    step = step_seconds(shape, Layout(pp=pp, chunks=chunks), DGX_H100, count, 8192)
+    step = layout_time(shape, Layout(pp=pp, chunks=chunks), DGX_H100, count, 8192)
     busy = step.seconds - step.bubble - step.pipeline - step.optimizer
     assert (busy + step.bubble) / busy == pytest.approx(played / (3 * count), rel=1e-9)
 
@@ -202,7 +202,7 @@ def test_the_ring_of_keys_and_values_takes_what_the_simulator_takes():
 
 def test_a_step_is_the_sum_of_its_parts_and_more_gpus_are_never_slower_per_gpu():
     half = Layout(8, 1, 16, 64, chunks=8, zero=2)
-    step, slower = (step_seconds(LLAMA, layout, DGX_H100, 2048, 8192) for layout in (META, half))
+    step, slower = (layout_time(LLAMA, layout, DGX_H100, 2048, 8192) for layout in (META, half))
     assert step.seconds == pytest.approx(sum(step))
     assert slower.seconds / 2 < step.seconds < slower.seconds
 
@@ -266,7 +266,7 @@ def test_the_plan_is_the_best_of_all_layouts():
     everything = []
     for layout in layouts(SMALL, DGX_H100, 16, 64, 8192, ("none", "full"), (1, 2, 4, 8)):
         if layout_memory(SMALL, layout, 64, 8192).total <= 0.94 * H100.memory:
-            everything.append(step_seconds(SMALL, layout, DGX_H100, 64, 8192).seconds)
+            everything.append(layout_time(SMALL, layout, DGX_H100, 64, 8192).seconds)
     found = plan(SMALL, DGX_H100, 16, 64, 8192)
     assert found.best.seconds == min(everything) and len(found.fitting) == len(everything)
 

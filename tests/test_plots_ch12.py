@@ -15,7 +15,7 @@ from legible import assert_legible
 from course_lib import plots, schedules
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
-from course_lib.planning import Layout, plan, published_runs, step_seconds
+from course_lib.planning import Layout, layout_time, plan, published_runs
 from course_lib.plots import words_of
 from course_lib.plots.late_runs import pairs_of, rows_of
 from course_lib.plots.layouts import KINDS, kind_of, took
@@ -24,7 +24,7 @@ from solutions import ch12_mesh_and_plan as solutions
 
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
-BIG = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
+BIG = layout_time(LLAMA, META, DGX_H100, 2048, 8192)
 
 
 def estimates():
@@ -139,7 +139,7 @@ def test_the_published_runs_name_the_worst():
 
 
 def test_what_is_too_narrow_for_its_number_has_it_above():
-    step = step_seconds(LLAMA, META, DGX_H100, 2048, 8192)
+    step = layout_time(LLAMA, META, DGX_H100, 2048, 8192)
     said = texts(plots.step_parts({"Meta's": step}, "a step"))
     assert {"5.22", "0.65", "0.69", "0.06", " 6.62 s"} <= set(said)
 
@@ -210,7 +210,7 @@ def test_what_a_step_waits_for_adds_up_to_its_seconds():
 
 def test_the_printed_parts_add_up_to_the_printed_step():
     for name, layout in (("tp8", META), ("tp8-cp2", Layout(tp=8, cp=2, pp=16, dp=64, chunks=8, zero=1))):
-        step = step_seconds(LLAMA, layout, DGX_H100, 2048, 8192)
+        step = layout_time(LLAMA, layout, DGX_H100, 2048, 8192)
         said = texts(plots.step_parts({name: step}, "a step"))
         parts, whole = [float(one) for one in said if not one.endswith("s")], said[-1]
         assert sum(parts) == pytest.approx(float(whole.split()[0])) == pytest.approx(step.seconds, abs=0.005)

@@ -9,7 +9,7 @@ from course_lib.planning.published import Published, published_runs
 from course_lib.planning.recipe import REACHED, Recipe
 from course_lib.planning.room import Room, layout_memory
 from course_lib.planning.search import NothingFits, Plan, Planned, plan
-from course_lib.planning.step import Step, step_seconds, with_ports
+from course_lib.planning.step import Step, layout_time, with_ports
 
 __all__ = [
     "AXES",
@@ -28,6 +28,6 @@ __all__ = [
     "microbatches",
     "plan",
     "published_runs",
-    "step_seconds",
+    "layout_time",
     "with_ports",
 ]

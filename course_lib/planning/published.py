@@ -12,7 +12,7 @@ from course_lib.models import MODELS, ModelShape
 from course_lib.planning.layout import Layout
 from course_lib.planning.recipe import Recipe
 from course_lib.planning.room import Room, layout_memory
-from course_lib.planning.step import Step, step_seconds
+from course_lib.planning.step import Step, layout_time
 from course_lib.served import SERVED
 
 DATA = Path(__file__).parents[1] / "data" / "published_runs.csv"
@@ -96,7 +96,7 @@ class Published:
     @property
     def predicted(self) -> Step:
         """Return the planner's step."""
-        return step_seconds(self.shape, self.layout, self.node, self.batch, self.sequence, self.recipe)
+        return layout_time(self.shape, self.layout, self.node, self.batch, self.sequence, self.recipe)
 
     @property
     def room(self) -> Room:

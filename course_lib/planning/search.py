@@ -12,7 +12,7 @@ from course_lib.models import ModelShape, check_whole
 from course_lib.planning.layout import Layout
 from course_lib.planning.recipe import Recipe
 from course_lib.planning.room import Room, layout_memory
-from course_lib.planning.step import Step, _step, step_seconds
+from course_lib.planning.step import Step, _step, layout_time
 
 KEPT_FREE = 0.06
 """Of a GPU's memory: for the CUDA context, communication buffers and gaps of the allocator, which no formula counts."""
@@ -65,7 +65,7 @@ class Plan:
     def of(self, layout: Layout) -> Planned:
         """Return memory and seconds of any layout, whether it fits or not."""
         settings = (self.batch, self.sequence, self.recipe)
-        step = step_seconds(self.shape, layout, self.node, *settings)
+        step = layout_time(self.shape, layout, self.node, *settings)
         return Planned(layout, layout_memory(self.shape, layout, *settings), step)
 
     def place(self, layout: Layout) -> int:

@@ -114,7 +114,7 @@ def layer_seconds(
     return Layer(forward, attention, part * forward, (times + (full and recipe.flash)) * attention, memory)
 
 
-def step_seconds(
+def layout_time(
     shape: ModelShape, layout: Layout, node: Node, batch: int, sequence: int, recipe: Recipe = Recipe()  # noqa: B008
 ) -> Step:
     """Return the seconds of one step over `batch` sequences of `sequence` tokens, part by part.

@@ -10,8 +10,7 @@ import torch
 from torch.nn.functional import gelu
 
 from course_lib.lessons.mesh import copy_to, reduce_from
-from course_lib.planning import Layout, layout_memory
-from course_lib.planning import step_seconds as seconds_of
+from course_lib.planning import Layout, layout_memory, layout_time
 from wrong_answers import collect
 
 WRONG, RIGHT, wrong, right = collect()
@@ -548,7 +547,7 @@ def tried(shape, node, gpus, batch, sequence, micros=(1, 2, 4), zeros=(1, 3), ki
             for micro, zero, kind in itertools.product(micros, zeros, kinds):
                 layout = Layout(tp=tp, pp=pp, dp=gpus // tp // pp, micro=micro, zero=zero, recompute=kind)
                 try:
-                    step = seconds_of(shape, layout, node, batch, sequence)
+                    step = layout_time(shape, layout, node, batch, sequence)
                 except ValueError:
                     continue
                 yield step.seconds, layout_memory(shape, layout, batch, sequence).total, layout
