@@ -15,7 +15,7 @@ from legible import assert_legible
 from course_lib import plots, schedules
 from course_lib.hardware import DGX_H100
 from course_lib.models import MODELS
-from course_lib.planning import Layout, layout_time, plan, published_runs
+from course_lib.planning import Layout, Recipe, layout_time, plan, published_runs
 from course_lib.plots import words_of
 from course_lib.plots.late_runs import pairs_of, rows_of
 from course_lib.plots.layouts import KINDS, kind_of, took
@@ -25,6 +25,12 @@ from solutions import ch12_mesh_and_plan as solutions
 SMALL = plan(MODELS["Llama-3-8B"], DGX_H100, 64, 128, 8192)
 OTHER = Layout(tp=8, dp=8)
 BIG = layout_time(LLAMA, META, DGX_H100, 2048, 8192)
+BETS = {"tp8": META, "tp8-cp2": Layout(tp=8, cp=2, pp=16, dp=64, chunks=8, zero=1),
+        "tp4-cp4": Layout(tp=4, cp=4, pp=16, dp=64, chunks=8, zero=1)}  # fmt: skip
+PREDICTED, FLAGGED = (
+    {name: layout_time(LLAMA, one, DGX_H100, 2048, 8192, Recipe(overlap_tp=flag)).seconds for name, one in BETS.items()}
+    for flag in (False, True)
+)  # fmt: skip
 
 
 def estimates():
@@ -47,8 +53,9 @@ DRAWN = {
     "zigzag_blocks": plots.zigzag_blocks,
     "hidden_rounds": plots.hidden_rounds,
     "slices": plots.slices,
-    "left_over": plots.left_over,
-    "nodes_of_a_sequence": plots.nodes_of_a_sequence,
+    "exposed_gradients": plots.exposed_gradients,
+    "break_even": lambda: plots.break_even(PREDICTED, "tp8", 9, "Without the flag, "),
+    "break_even_flag": lambda: plots.break_even(FLAGGED, "tp8", 0, "With the flag, "),
     "fullest_moment": lambda: plots.fullest_moment(two_chunks(4, 8)),
     "late_runs": lambda: plots.late_runs(published_runs()),
     "flattered": lambda: plots.flattered(*estimates(), 60)[0],
@@ -178,11 +185,10 @@ def test_every_run_with_context_ranks_stands_beside_those_of_its_source():
     said = texts(ax)
     pairs = pairs_of(runs)
     assert len(said) == 12 and len(pairs) == 11
-    assert {"1.01, beside 70B 4k", "1.17, beside 70B 8k"} <= set(said)
-    assert ax.get_xlim() == plots.predicted_and_measured(runs).get_xlim() and ax.get_xscale() == "log"
-    assert "dark strip: up to 3 % later; both: up to 9 %" in said
+    assert {"−4 %, beside 8B 32k", "1 %, beside 70B 4k", "17 %, beside 70B 8k"} <= set(said)
+    assert "dark strip: up to 3 %; both: up to 9 %" in said
     assert "Meta, 405B 128k, CP 16 (H100, bf16), beside 405B 8k without context ranks: 1.02" in words_of(ax.figure)
-    assert ax.get_title("left") == "Of 11 runs with context ranks, 5 were at most 9 % later, and 2 at most 3 %"
+    assert ax.get_title("left") == "Of 11 runs with context ranks, 5 were less than 9 % later, and 2 less than 3 %"
     assert all(pair.ring.layout.cp > 1 == pair.dot.layout.cp and pair.ring.node == pair.dot.node for pair in pairs)
     assert sum(len(dots.get_offsets()) for dots in ax.collections) == 11
 
@@ -195,17 +201,18 @@ def test_slices_are_half_as_wide_and_so_is_the_waiting():
     assert all(sum(bars) == pytest.approx(1) for bars in thick[1::2] + thin[1::2])
     assert all(sum(bars) == pytest.approx(3 / 4) for bars in thick[::2])
     assert all(sum(bars) == pytest.approx(3 / 8) for bars in thin[::2])
-    words = "16 slices of 0.367 s, so a rank waits 0.69 s", "32 slices of 0.183 s, so a rank waits 0.34 s"
-    assert all(any(one in said for said in texts(ax)) and one in words_of(ax.figure) for one in words)
+    words = ("1 context rank: 4 slices, and each rank waits for 3 thick ones",
+             "2 context ranks: 8 slices, and each rank waits for 3 thin ones")  # fmt: skip
+    assert all(one in texts(ax) and one in words_of(ax.figure) for one in words)
     assert BIG.bubble == pytest.approx(0.69, abs=0.005)
 
 
 def test_what_a_step_waits_for_adds_up_to_its_seconds():
-    ax = plots.left_over()
+    ax = plots.exposed_gradients()
     end = ax.get_xticks()[-1]
     assert end == solutions.step_seconds(4, 3, 2, 2, 1, 3) == 16
-    assert ax.get_xticks()[-2] == 15 and "1 s are left over" in words_of(ax.figure)
-    assert "0 s are left over" in words_of(plots.left_over(gradients=2).figure)
+    assert ax.get_xticks()[-2] == 15 and "1 s are exposed" in words_of(ax.figure)
+    assert "0 s are exposed" in words_of(plots.exposed_gradients(gradients=2).figure)
 
 
 def test_the_printed_parts_add_up_to_the_printed_step():
@@ -216,13 +223,21 @@ def test_the_printed_parts_add_up_to_the_printed_step():
         assert sum(parts) == pytest.approx(float(whole.split()[0])) == pytest.approx(step.seconds, abs=0.005)
 
 
-def test_a_node_of_8_holds_two_groups_of_4_tensor_ranks_and_keys_go_round_two_nodes():
-    ax = plots.nodes_of_a_sequence()
-    said, words = texts(ax), words_of(ax.figure)
-    assert {"node 0", "node 1", *(f"context {rank}" for rank in range(4)), *map(str, range(16))} <= set(said)
-    assert "node 2" not in said and "0 to 15: ranks" in said
-    assert "ranks 12 to 15, in node 1, are context rank 3" in words
-    assert "each of 16 pipeline ranks takes 2 nodes, with 2 tensor groups in each" in ax.get_title("left")
+@pytest.mark.parametrize(("seconds", "later", "said"), [
+    ("without", 0, "tp4-cp4 is the fastest, 0.33 s before tp8-cp2"), ("without", 8, "tp4-cp4 is the fastest, 0.04 s"),
+    ("without", 9, "tp8 is the fastest, 0.02 s before tp4-cp4"), ("with", 0, "tp8-cp2 is the fastest, 0.04 s"),
+    ("with", 3, "tp8 is the fastest, 0.02 s before tp8-cp2"),
+])  # fmt: skip
+def test_the_winner_changes_where_the_lines_meet(seconds, later, said):
+    found = {"without": PREDICTED, "with": FLAGGED}[seconds]
+    assert said in plots.break_even(found, "tp8", later).get_title("left")
+
+
+def test_a_break_even_stands_where_a_line_meets_that_of_the_layout_without_context_ranks():
+    for found, percents, words in ((PREDICTED, {"9 %", "3 %"}, "tp4-cp4 at 8.8 %, tp8-cp2 at 3.1 %"),
+                                   (FLAGGED, {"2 %", "3 %"}, "tp8-cp2 at 2.6 %, tp4-cp4 at 2.0 %")):  # fmt: skip
+        ax = plots.break_even(found, "tp8", 5)
+        assert percents <= set(texts(ax)) and words in words_of(ax.figure)
 
 
 def test_a_short_piece_does_not_hide_its_message():

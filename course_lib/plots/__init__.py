@@ -6,6 +6,7 @@ from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.arrivals import arrivals
 from course_lib.plots.bills import bill
+from course_lib.plots.break_even import break_even
 from course_lib.plots.buckets import bucket_plan
 from course_lib.plots.busiest import busiest_rank
 from course_lib.plots.canvas import (
@@ -89,7 +90,6 @@ from course_lib.plots.message_cost import message_cost
 from course_lib.plots.messages import messages
 from course_lib.plots.mixed_precision import mixed_step
 from course_lib.plots.nodes import node_groups, two_levels
-from course_lib.plots.nodes_of_a_sequence import nodes_of_a_sequence
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
@@ -114,7 +114,7 @@ from course_lib.plots.rows import rows_of_steps
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
-from course_lib.plots.slices import left_over, slices
+from course_lib.plots.slices import exposed_gradients, slices
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
@@ -178,6 +178,7 @@ __all__ = [
     "bill",
     "block_tables",
     "box",
+    "break_even",
     "bucket_plan",
     "busiest_rank",
     "bytes_text",
@@ -199,6 +200,7 @@ __all__ = [
     "drift",
     "expert_layer",
     "explore",
+    "exposed_gradients",
     "failing_day",
     "fault_losses",
     "flags_beside_data",
@@ -221,7 +223,6 @@ __all__ = [
     "late_barrier",
     "late_rank",
     "late_runs",
-    "left_over",
     "latencies",
     "launch_order",
     "layer_by_width",
@@ -247,7 +248,6 @@ __all__ = [
     "mixed_step",
     "new_axes",
     "node_groups",
-    "nodes_of_a_sequence",
     "number_formats",
     "on_one_axis",
     "once_per_node",

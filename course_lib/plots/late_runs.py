@@ -1,4 +1,4 @@
-"""How much later published runs with context ranks were than their sources' nearest runs without them."""
+"""How much later than predicted published runs with context ranks were, beside nearest runs without them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from course_lib.planning import Published
 from course_lib.planning.room import parameters
 from course_lib.plots.canvas import GREY, INK, SKY, SMALLEST, TITLE, legend_below, new_axes, say
-from course_lib.plots.layouts import ratio_axis, took
+from course_lib.plots.layouts import took
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
@@ -30,6 +30,11 @@ class Pair(NamedTuple):
     def late(self) -> float:
         """Return how many times as late the run with context ranks was as the one without."""
         return took(self.ring) / took(self.dot)
+
+    @property
+    def later(self) -> float:
+        """Return by how many percent the run with context ranks was later."""
+        return 100 * (self.late - 1)
 
     @property
     def larger(self) -> bool:
@@ -69,43 +74,44 @@ def _named(run: Published) -> str:
     return f"{run.shape.name.split('-')[-1]} {run.sequence // 1024}k"
 
 
-def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (0.03, 0.09), ax: Axes | None = None) -> Axes:
-    """Draw for each run with context ranks how late it was beside its source's nearest run without them.
+def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax: Axes | None = None) -> Axes:
+    """Draw for each run with context ranks how many percent later it was than its source's nearest run without them.
 
-    Two strips show by how much a run may be later before a lead is gone.
+    Both are compared with what was predicted for them. Two strips end where a layout's lead is gone.
     """
     pairs = sorted(pairs_of(runs), key=lambda pair: pair.late)
     ax = new_axes(ax, 1.5 + 0.3 * len(pairs))
-    ax.axvline(1, color=INK, linewidth=0.9, zorder=1)
-    small, large = leads
-    for begin, lead, strong in ((0, small, 0.4), (small, large, 0.2)):
-        ax.axvspan(1 + begin, 1 + lead, color=SKY, alpha=strong, linewidth=0)
-    alive = [sum(pair.late < 1 + lead for pair in pairs) for lead in leads]
-    ax.text(1 + large + 0.01, -0.95, f"dark strip: up to {100 * small:.0f} % later; both: up to {100 * large:.0f} %",
-            va="center", fontsize=SMALLEST)  # fmt: skip
+    ax.axvline(0, color=INK, linewidth=0.9, zorder=1)
+    for begin, end, strong in zip((0, leads[0]), leads, (0.4, 0.2), strict=True):
+        ax.axvspan(begin, end, color=SKY, alpha=strong, linewidth=0)
+    below = [sum(pair.later < lead for pair in pairs) for lead in leads]
+    ax.text(leads[1] + 1, -0.95, f"dark strip: up to {leads[0]} %; both: up to {leads[1]} %", va="center",
+            fontsize=SMALLEST)  # fmt: skip
     told, names = [], []
     for y, pair in enumerate(pairs):
-        ring, dot, colour = took(pair.ring), took(pair.dot), GREY if pair.larger else CONTEXT
-        ax.plot([1, pair.late], [y, y], color=colour, linewidth=1.6, zorder=2)
-        ax.scatter([pair.late], [y], s=60, facecolor="white", edgecolor=colour, linewidths=1.8, zorder=3)
-        words = f"{ring:.2f} / {dot:.2f} = {pair.late:.2f}"
-        ax.text(1.02 * max(1 + large, pair.late), y, f"{pair.late:.2f}, beside {_named(pair.dot)}", va="center",
+        colour = GREY if pair.larger else CONTEXT
+        ax.plot([0, pair.later], [y, y], color=colour, linewidth=1.6, zorder=2)
+        ax.scatter([pair.later], [y], s=60, facecolor="white", edgecolor=colour, linewidths=1.8, zorder=3)
+        percent = f"{pair.later:.0f} %".replace("-", "−")
+        ax.text(max(leads[1] + 1, pair.later + 1.8), y, f"{percent}, beside {_named(pair.dot)}", va="center",
                 fontsize=SMALLEST)  # fmt: skip
         software, gpu, dtype = pair.row
         at = f", {gpu}" if gpu != "H100" else ""
         names.append(f"{software}{at}, {_named(pair.ring)}, CP {pair.ring.layout.cp}")
-        told.append(f"{names[-1]} ({gpu}, {dtype}), beside {_named(pair.dot)} without context ranks: {words}")
+        shares = f"{took(pair.ring):.2f} / {took(pair.dot):.2f}"  # of the predicted time
+        told.append(f"{names[-1]} ({gpu}, {dtype}), beside {_named(pair.dot)} without context ranks: {shares}, "
+                    f"{percent} later")  # fmt: skip
     ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0, pad=6)
     ax.spines["left"].set_visible(False)
-    ratio_axis(ax)
-    ax.set(ylim=(len(pairs) - 0.4, -1.4))
-    ax.set_xlabel("times as late as the run beside it (late: measured / predicted); logarithmic", fontsize=SMALLEST)
+    ax.set(xlim=(-8, 64), ylim=(len(pairs) - 0.4, -1.4))
+    ax.set_xticks(range(0, 50, 10), [f"{percent} %" for percent in range(0, 50, 10)])
+    ax.set_xlabel("later than predicted, beside a run without context ranks", fontsize=SMALLEST)
     marks = (CONTEXT, "its sequence is longer than that of the run beside it"), (GREY, "its model is larger")
     rings = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor="white", markeredgecolor=colour,
                     markeredgewidth=1.6, label=name) for colour, name in marks]  # fmt: skip
     legend_below(ax, rings, 2)
-    ax.set_title(f"Of {len(pairs)} runs with context ranks, {alive[1]} were at most {100 * large:.0f} % later, and "
-                 f"{alive[0]} at most {100 * small:.0f} %", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
+    ax.set_title(f"Of {len(pairs)} runs with context ranks, {below[1]} were less than {leads[1]} % later, and "
+                 f"{below[0]} less than {leads[0]} %", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
     say(ax, "\n".join(told))
     return ax

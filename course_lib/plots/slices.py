@@ -1,4 +1,4 @@
-"""A pipeline rank's step on an axis of time: its slices, its waiting, and what is left over of its gradients."""
+"""A pipeline rank's step on an axis of time: its slices, its waiting, and those of its gradients that are exposed."""
 
 from __future__ import annotations
 
@@ -9,47 +9,43 @@ from course_lib.plots.canvas import COMPUTE, FORWARD, LIMIT, SMALLEST, TITLE, WA
 from course_lib.plots.mesh import DATA, TENSOR
 
 
-def slices(busy: float = 5.87, pp: int = 16, chunks: int = 8, counts: tuple[int, ...] = (16, 32), rows: int = 4,
-           ax: Axes | None = None) -> Axes:  # fmt: skip
-    """Draw a step's forwards on `rows` pipeline ranks without chunks, once in thick and once in thin slices.
+def slices(counts: tuple[int, ...] = (4, 8), rows: int = 4, ax: Axes | None = None) -> Axes:
+    """Draw a step's forwards on a pipeline of `rows` ranks without chunks, once in thick and once in thin slices.
 
-    Each rank starts a slice later than the one before. Beside the drawing stands what a rank of `pp` waits.
+    Each rank starts a slice later than the one before.
     """
     ax = new_axes(ax, 1.0 + 0.3 * (rows + 1) * len(counts))
     told, ticks, longest = [], [], 0.0
     for place, count in enumerate(counts):
-        drawn = count * rows // pp
-        one, top = 1 / drawn, place * (rows + 1.5)
+        one, top = 1 / count, place * (rows + 1.5)
         end = 1 + (rows - 1) * one
         longest = max(longest, end)
         for row in range(rows):
             y, start = top + row, row * one
             ax.barh([y] * 2, [start, end - start - 1], 0.86, [0, start + 1], color=WAITING)
-            ax.barh([y] * drawn, one, 0.86, [start + one * micro for micro in range(drawn)], color=FORWARD,
+            ax.barh([y] * count, one, 0.86, [start + one * micro for micro in range(count)], color=FORWARD,
                     edgecolor="white", linewidth=0.9)  # fmt: skip
-            for micro in range(drawn):
+            for micro in range(count):
                 ax.text(start + one * (micro + 0.5), y, str(micro), ha="center", va="center", fontsize=SMALLEST)
             ticks.append((y, f"rank {row}"))
-        slice_, ranks = busy / count, f"{count // pp} context rank{'s' if count > pp else ''}"
-        waits = slice_ * (pp - 1) / chunks
-        words = f"{count} slices of {slice_:.3f} s, so a rank waits {waits:.2f} s"
-        ax.text(0, top - 0.62, f"{ranks}, {pp} pipeline ranks of {chunks} chunks: {words}", va="bottom",
-                fontsize=SMALLEST, weight="bold")  # fmt: skip
-        told.append(f"{ranks}: {drawn} forwards on each of {rows} ranks, and waiting as long as {rows - 1} of them. On "
-                    f"{pp} pipeline ranks of {chunks} chunks: {words}")  # fmt: skip
+        times = count // counts[0]
+        ranks = f"{times} context rank{'s' if times > 1 else ''}"
+        words = f"{ranks}: {count} slices, and each rank waits for {rows - 1} {'thin' if times > 1 else 'thick'} ones"
+        ax.text(0, top - 0.62, words, va="bottom", fontsize=SMALLEST, weight="bold")
+        told.append(words)
     ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks], fontsize=SMALLEST)
     ax.set_xticks([])
     ax.tick_params(axis="y", length=0, pad=6)
     for name in ("left", "bottom"):
         ax.spines[name].set_visible(False)
     ax.set(xlim=(0, 1.02 * longest), ylim=((rows + 1.5) * len(counts) - 1.9, -1.5))
-    ax.set_xlabel(f"time; drawn without chunks: forwards only, on {rows} pipeline ranks", fontsize=SMALLEST)
+    ax.set_xlabel("time; forwards only, without chunks", fontsize=SMALLEST)
     ax.set_title("Twice as many slices, half as thick: a rank waits half as long", fontsize=TITLE, loc="left", x=-0.07)
     say(ax, "\n".join(told))
     return ax
 
 
-def left_over(microbatches: int = 4, pp: int = 3, chunks: int = 2, compute: float = 2, tensor: float = 1,
+def exposed_gradients(microbatches: int = 4, pp: int = 3, chunks: int = 2, compute: float = 2, tensor: float = 1,
               gradients: float = 3, ax: Axes | None = None) -> Axes:  # fmt: skip
     """Draw a step of the last pipeline rank in seconds, and below it its gradients, which hide behind one backward."""
     ax = new_axes(ax, 2.7)
@@ -72,7 +68,7 @@ def left_over(microbatches: int = 4, pp: int = 3, chunks: int = 2, compute: floa
     ax.barh(1, done - begins, 0.5, begins, color=DATA, edgecolor="white")
     ax.barh(1, end - done, 0.5, done, color=DATA, edgecolor=LIMIT, hatch="////", linewidth=1.2)
     ax.text(begins - 0.15, 1, f"its gradients travel for {gradients:g} s", ha="right", va="center", fontsize=SMALLEST)
-    ax.text(end + 0.1, 1, "left over", ha="left", va="center", fontsize=SMALLEST, color=LIMIT, weight="bold")
+    ax.text(end + 0.1, 1, "exposed", ha="left", va="center", fontsize=SMALLEST, color=LIMIT, weight="bold")
     ax.text(end + 0.1, 0, "the step\nends here", ha="left", va="center", fontsize=SMALLEST)
     ax.axvline(end, color="black", linestyle="--", linewidth=1.2)
     ax.set_yticks([])
@@ -83,9 +79,9 @@ def left_over(microbatches: int = 4, pp: int = 3, chunks: int = 2, compute: floa
                   "front", fontsize=SMALLEST)  # fmt: skip
     marks = (COMPUTE, f"computing, {compute:g} s"), (TENSOR, f"tensor messages, {tensor:g} s"), (DATA, "gradients")
     legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 3)
-    ax.set_title("The last backward hides most of the gradients, and the rest makes the step longer", fontsize=TITLE,
+    ax.set_title("The last backward hides most of the gradients; what is exposed makes the step longer", fontsize=TITLE,
                  loc="left", x=-0.01)  # fmt: skip
     say(ax, f"the last of {pp} pipeline ranks waits {waits:g} s, then works {one:g} s on each of {microbatches} "
         f"micro-batches, until {done:g} s. Its gradients travel from the start of the last backward, at {begins:g} s, "
-        f"until {end:g} s: {end - done:g} s are left over")  # fmt: skip
+        f"until {end:g} s: {end - done:g} s are exposed")  # fmt: skip
     return ax
