@@ -37,7 +37,7 @@ def break_even(seconds: Mapping[str, float], plain: str, later: float = 0, how: 
         ax.text(MOST + 0.15, named, name, va="center", color=colour, fontsize=SMALLEST, weight="bold")
     for percent in turns.values():
         ax.plot([percent, percent], [FLOOR, still], color=LIMIT, linestyle=":", linewidth=1.4, zorder=1)
-        ax.scatter([percent], [still], s=46, facecolor="white", edgecolor=LIMIT, linewidths=1.8, zorder=4)
+        ax.scatter([percent], [still], s=46, color=LIMIT, zorder=4)
         right = percent == max(turns.values())
         ax.text(percent + (0.12 if right else -0.12), FLOOR + 0.03, f"{percent:.0f} %", color=LIMIT, va="bottom",
                 ha="left" if right else "right", fontsize=SMALLEST, zorder=6,
