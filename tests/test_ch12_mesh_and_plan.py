@@ -153,8 +153,8 @@ def test_one_flag_turns_the_order_around():
     took, four_chunks = planning.published_runs()[1].measured, replace(META, chunks=4)
     assert (round(took, 2), round(seconds(four_chunks, overlap_tp=True), 2), round(seconds(META), 2)) == (
         6.46, 6.61, 6.62)  # fmt: skip
-    assert shown("Its published 6.46 s can't tell: the formula gives 6.62 s without it and 8 chunks, and 6.61 s with "
-                 "it and 4 chunks.")  # fmt: skip
+    assert shown("Its published 6.46 s can't tell: the formula gives 6.62 s for 8 chunks without it, and 6.61 s for "
+                 "4 chunks with it.")  # fmt: skip
 
 
 def test_two_context_ranks_of_a_node_add_a_stage_on_nvlink_to_the_gradients():
