@@ -97,7 +97,7 @@ from course_lib.plots.passes import step_over_nodes, walk_round_nodes
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
-from course_lib.plots.port_rates import rates_below_ports, times_between_nodes
+from course_lib.plots.port_rates import faulty_network, suspects, times_between_nodes
 from course_lib.plots.promises import promised_blocks
 from course_lib.plots.protocols import flags_beside_data, one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -200,6 +200,7 @@ __all__ = [
     "expert_layer",
     "explore",
     "failing_day",
+    "faulty_network",
     "fault_losses",
     "flags_beside_data",
     "flattered",
@@ -269,7 +270,6 @@ __all__ = [
     "protocol_lines",
     "race",
     "rails",
-    "rates_below_ports",
     "rates_by_length",
     "rates_over_size",
     "recorder_dumps",
@@ -311,6 +311,7 @@ __all__ = [
     "straggler_trace",
     "strategy_bars",
     "streams",
+    "suspects",
     "switch_adds",
     "three_states",
     "time_unit",
