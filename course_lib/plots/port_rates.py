@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.plots.canvas import INK, LIMIT, NETWORK, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 
@@ -45,11 +44,11 @@ def suspects(found: Mapping[int, float], groups: Iterable[Iterable[str]]) -> Axe
     for ax, faults in zip(axes.flat, groups, strict=True):
         new_axes(ax, 0)
         worst = _worst(found, faults)
-        _rates(ax, found, faults)
+        _rates(ax, found, faults, 125)
         words = f"fits all {len(found)} rates"
         if worst:
             rate = pair_rate(worst, faults)[0]
-            ax.plot([list(found).index(worst)] * 2, [found[worst], rate], ":", color=LIMIT, linewidth=3)
+            ax.plot([worst] * 2, [found[worst], rate], ":", color=LIMIT, linewidth=3)
             words = f"{worst} pairs: {rate:g}, but {found[worst]:g} was found"
         ax.set_title(" and ".join(f"{numbers[name]} · {name}" for name in faults), fontsize=SMALLEST, weight="bold",
                      loc="left")  # fmt: skip
@@ -61,23 +60,23 @@ def suspects(found: Mapping[int, float], groups: Iterable[Iterable[str]]) -> Axe
         ax.set_ylabel("GB/s out of a node", fontsize=SMALLEST)
     for ax in axes[1]:
         ax.set_xlabel("pairs of GPUs that send at the same time", fontsize=SMALLEST)
-    _key(axes[0, 1], "with the suspects above")
+    _key(axes[0, 0], "with these suspects", "lower right")
     return axes[0, 0]
 
 
 def faulty_network(found: Mapping[int, float], faults: Iterable[str] = (), ax: Axes | None = None) -> Axes:
     """Draw what pairs send if these of FAULTS are there, what holds each number of pairs back, and what was `found`."""
     ax, faults = new_axes(ax, 3.4), list(faults)
-    _rates(ax, found, faults)
+    _rates(ax, found, faults, 230)
     told = []
-    for place, pairs in enumerate(found):
+    for pairs in found:
         rate, narrowest = pair_rate(pairs, faults)
-        ax.annotate(f"{rate:g}\n{narrowest}", (place, rate), (0, 8), textcoords="offset points", ha="center",
+        ax.annotate(f"{rate:g}\n{narrowest}", (pairs, rate), (0, 8), textcoords="offset points", ha="center",
                     fontsize=SMALLEST, color=INK if narrowest == "ports" else LIMIT, weight="bold")  # fmt: skip
         told.append(f"{pairs} pairs: {rate:g} GB/s, held back by {narrowest}; found: {found[pairs]:g}")
     ax.set_xlabel("pairs of GPUs that send at the same time", fontsize=SMALLEST)
     ax.set_ylabel("GB/s out of a node", fontsize=SMALLEST)
-    _key(ax, "with these faults; in words what holds the pairs back")
+    _key(ax, "with these faults; in words what holds the pairs back", "upper left")
     names = " and ".join(faults) or "no fault"
     ax.set_title(f"With {names}: eight pairs get {pair_rate(max(found), faults)[0]:g} GB/s, one pair "
                  f"{pair_rate(min(found), faults)[0]:g}", fontsize=TITLE, loc="left")  # fmt: skip
@@ -85,21 +84,20 @@ def faulty_network(found: Mapping[int, float], faults: Iterable[str] = (), ax: A
     return ax
 
 
-def _rates(ax: Axes, found: Mapping[int, float], faults: Iterable[str]) -> None:
-    """Draw the line of a network with these faults and the dots that were found, on a logarithmic axis of rates."""
-    ax.plot(range(len(found)), [pair_rate(pairs, faults)[0] for pairs in found], color=INK, linewidth=2)
-    ax.plot(range(len(found)), list(found.values()), "o", color=NETWORK, markersize=8, zorder=3)
-    ax.set(xticks=range(len(found)), xticklabels=[f"{pairs}" for pairs in found], yscale="log", ylim=(4, 500),
-           xlim=(-0.4, len(found) - 0.6))  # fmt: skip
-    ax.yaxis.set_major_locator(FixedLocator([5, 10, 20, 50, 100, 200]))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_locator(NullLocator())
+def _rates(ax: Axes, found: Mapping[int, float], faults: Iterable[str], most: float) -> None:
+    """Draw the line of a network with these faults and the dots that were found, on axes up to `most` GB/s.
+
+    Both axes are linear, so that pairs which don't disturb each other lie on a straight line.
+    """
+    ax.plot(list(found), [pair_rate(pairs, faults)[0] for pairs in found], color=INK, linewidth=2)
+    ax.plot(list(found), list(found.values()), "o", color=NETWORK, markersize=8, zorder=3)
+    ax.set(xticks=list(found), xlim=(0, max(found) + 0.6), ylim=(0, most))
     ax.tick_params(labelbottom=True)
 
 
-def _key(ax: Axes, line: str) -> None:
+def _key(ax: Axes, line: str, place: str) -> None:
     """Say what the line and the dots of `_rates` are."""
-    ax.legend(ax.lines[:2], [line, "found"], loc="lower right", fontsize=SMALLEST, frameon=False)
+    ax.legend(ax.lines[:2], [line, "found"], loc=place, fontsize=SMALLEST, frameon=False)
 
 
 def _worst(found: Mapping[int, float], faults: Iterable[str]) -> int:
