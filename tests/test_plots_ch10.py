@@ -23,7 +23,7 @@ from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
-STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.57}, "two levels": {8: 0.17, 64: 0.23, 256: 0.4}}
+STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.5}, "units": {8: 0.14, 64: 0.2, 256: 0.24}}
 TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
 FOUND = {1: 11, 2: 22, 4: 44, 8: 60}
 GROUPS = [["detour"], ["card"], ["detour", "cable"], ["detour", "uplink"]]
@@ -45,7 +45,7 @@ DRAWN = {
     "walk_round_nodes": plots.walk_round_nodes,
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
-    "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.53, "H100s; Llama-3-8B"),
+    "tokens_over_nodes": lambda: plots.tokens_over_nodes(STEP, 0.25, 2048, "H100s; Llama-3-8B"),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -204,19 +204,12 @@ def test_the_bend_of_the_ring_has_its_reason():
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
-def test_the_messages_of_a_step_stand_beside_its_computing():
-    ax = plots.step_over_nodes(STEP, 0.53, "a model")
-    assert {"rings\n0.57 s", "two levels\n0.40 s", "computing: 0.53 s"} <= set(texts(ax))
-    assert ax.get_title("left") == "On 256 nodes rings take longer than the computing"
-    assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
-    assert "from 64 nodes on two levels are faster than rings" in words_of(ax.figure)
-    three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
-    assert [line.get_linestyle() for line in three.lines[:3]] == ["-", "-", "--"]
-    assert three.lines[0].get_color() == three.lines[2].get_color() != three.lines[1].get_color()
-    assert "from here on two levels\nbeat rings" in texts(three)
-    assert "computing with half the tokens: 0.27 s" in texts(three)
-    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
-    assert alone.get_title("left") == "The messages of a training step"
+def test_a_gpu_gets_fewer_tokens_where_messages_take_longer_than_the_computing():
+    ax = plots.tokens_over_nodes(STEP, 0.25, 2048, "a model")
+    assert [list(line.get_ydata()) for line in ax.lines] == [[8192, 8192, 4096], [8192, 8192, 8192]]
+    assert ax.get_title("left") == "On 256 nodes rings lose 50% of the tokens; the others none"
+    assert texts(ax) == ["rings\n4,096", "8,192\nunits: messages 0.24 s"]
+    assert "rings: 8,192 on 8, 8,192 on 64, 4,096 on 256" in words_of(ax.figure)
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():
