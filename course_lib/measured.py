@@ -6,8 +6,6 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.costs.collectives import bus_bandwidth
-
 DATA = Path(__file__).with_name("data")
 
 
@@ -69,21 +67,6 @@ def all_reduce_dgx(machine: str | None = None, gpus: int | None = None, per_node
         known = sorted({row[:3] for row in rows})
         raise ValueError(f"{asked}: measured are (machine, gpus, per_node) = {', '.join(map(str, known))}")
     return found
-
-
-def rates_between_a100s(size: int) -> dict[int, float]:
-    """Return the bus bandwidth in bytes/s of a sum of `size` bytes on two nodes, by the number of GPUs in each.
-
-    From the rows of `all_reduce_dgx`; raises ValueError for a size that was not measured.
-    """
-    found = {
-        row.per_node: bus_bandwidth("all_reduce", row.gpus, size, row.seconds)
-        for row in all_reduce_dgx("a100_dgx") if row.nodes == 2 and row.bytes == size
-    }  # fmt: skip
-    if not found:
-        raise ValueError(f"size = {size!r}: between two nodes these were measured: "
-                         f"{', '.join(f'{row.bytes:,}' for row in all_reduce_dgx('a100_dgx', 2, 1))}")  # fmt: skip
-    return dict(sorted(found.items()))
 
 
 def all_reduce_h100(what: str, gpus: int) -> list[tuple[int, float]]:

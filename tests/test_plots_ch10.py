@@ -23,10 +23,10 @@ from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
-STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.57}, "two levels": {8: 0.17, 64: 0.23, 256: 0.4}}
+STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.5}, "units": {8: 0.14, 64: 0.2, 256: 0.24}}
 TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
-A100_RATES = {"8 MiB": {1: 5.7e9, 2: 10.2e9, 4: 16.3e9, 8: 7.2e9},
-              "64 MiB": {1: 5.87e9, 2: 11.86e9, 4: 22.4e9, 8: 17.5e9}}
+FOUND = {1: 11, 2: 22, 4: 44, 8: 60}
+GROUPS = [["detour"], ["card"], ["detour", "cable"], ["detour", "uplink"]]
 DRAWN = {
     "way_between_gpus": plots.way_between_gpus,
     "way_between_gpus, H100": lambda: plots.way_between_gpus(node=DGX_H100),
@@ -39,12 +39,13 @@ DRAWN = {
     "two_trees": plots.two_trees,
     "two_trees, more": lambda: plots.two_trees(16),
     "times_between_nodes": lambda: plots.times_between_nodes(TIMES),
-    "rates_below_ports": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth),
-    "rates_below_ports, limits": lambda: plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True),
+    "suspects": lambda: plots.suspects(FOUND, GROUPS),
+    "faulty_network": lambda: plots.faulty_network(FOUND, ["detour", "uplink"]),
+    "faulty_network, healthy": lambda: plots.faulty_network(FOUND),
     "walk_round_nodes": plots.walk_round_nodes,
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
-    "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.53, "H100s; Llama-3-8B"),
+    "tokens_over_nodes": lambda: plots.tokens_over_nodes(STEP, 0.25, 2048, "H100s; Llama-3-8B"),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -150,35 +151,27 @@ def test_the_two_trees_are_those_of_nccl():
         parents(7, 0)
 
 
-def test_what_was_measured_is_drawn_as_a_share_of_what_the_ports_could_carry():
-    ax = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth)
-    bars = [patch.get_height() for patch in ax.patches if type(patch) is Rectangle]
-    assert bars == pytest.approx([22.8, 23.48, 20.4, 23.72, 16.3, 22.4, 3.6, 8.75])
-    assert {"25 GB/s", "50 GB/s", "100 GB/s", "200 GB/s", "5.7", "17.5", "MiB"} <= set(texts(ax))
-    assert texts(ax).count("8") == texts(ax).count("64") == 4  # a size below each bar
-    assert ax.get_title("left") == "No bar comes near what its ports could carry: 24 % at best"
-    assert "8 + 8 GPUs: 7.2 GB/s with 8 MiB, 17.5 GB/s with 64 MiB, of 200" in words_of(ax.figure)
+def test_each_group_of_suspects_stands_beside_what_was_found():
+    panels = plots.suspects(FOUND, GROUPS).figure.axes[:4]
+    titles = ["1 · detour", "2 · card", "1 · detour and 3 · cable", "1 · detour and 4 · uplink"]
+    assert [ax.get_title("left") for ax in panels] == titles
+    would = [[11, 22, 44, 88], [24] * 4, [11, 22, 44, 60], [11, 22, 44, 60]]
+    assert [list(ax.lines[0].get_ydata()) for ax in panels] == would
+    assert all(list(ax.lines[1].get_ydata()) == [11, 22, 44, 60] for ax in panels)
 
 
-def test_each_suspect_stands_beside_what_was_measured_once_it_has_been_guessed():
-    first = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
-    panels = first.figure.axes[:5]
-    names = ["1 · detour", "2 · one card for all", "3 · bad cable", "4 · uplink", "1 and 3 together"]
-    assert [ax.get_title("left").split("\n")[0] for ax in panels] == names
-    would = [list(ax.lines[0].get_ydata()) for ax in panels]
-    assert would[0] == pytest.approx([5.9, 11.8, 23.6, 47.2]) and would[1] == pytest.approx([24] * 4)
-    assert would[2] == pytest.approx([24, 48, 96, 17.6]) and would[3] == pytest.approx([24, 48, 96, 100])
-    assert would[4] == pytest.approx([5.9, 11.8, 23.6, 17.6])
-    assert all(list(ax.lines[1].get_ydata()) == pytest.approx([5.87, 11.86, 22.4, 17.5]) for ax in panels)
+def test_a_panel_says_where_its_suspects_miss_and_by_how_much():
+    figure = plots.suspects(FOUND, GROUPS).figure
+    said = [text for ax in figure.axes for text in texts(ax)]
+    assert said == ["8 pairs: 88, but 60 was found", "8 pairs: 24, but 60 was found", *["fits all 4 rates"] * 2]
+    assert "would get 11, 22, 44, 60 GB/s; fits all 4 rates" in words_of(figure)
 
 
-def test_a_panel_says_by_how_much_its_suspect_misses_and_which_pair_of_them_fits():
-    first = plots.rates_below_ports(A100_RATES, DGX_A100.nic.bandwidth, limits=True)
-    said = [text for ax in first.figure.axes for text in texts(ax)]
-    assert said == ["8 pairs: 47 where\n17.5 was measured", "1 pair: 24 where\n5.9 was measured",
-                    "4 pairs: 96 where\n22.4 was measured", "8 pairs: 100 where\n17.5 was measured",
-                    "fits all 4 groups"]  # fmt: skip
-    assert "would get 5.9, 11.8, 23.6, 17.6 GB/s; fits all 4 groups" in words_of(first.figure)
+def test_the_picture_of_a_faulty_network_says_what_holds_each_number_of_pairs_back():
+    ax = plots.faulty_network(FOUND, ["detour", "uplink"])
+    assert texts(ax) == ["11\ndetour", "22\ndetour", "44\ndetour", "60\nuplink"]
+    assert ax.get_title("left") == "With detour and uplink: eight pairs get 60 GB/s, one pair 11"
+    assert texts(plots.faulty_network(FOUND))[-1] == "192\nports"
 
 
 def test_a_piece_walks_through_each_node_and_then_to_the_next():
@@ -211,19 +204,12 @@ def test_the_bend_of_the_ring_has_its_reason():
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
-def test_the_messages_of_a_step_stand_beside_its_computing():
-    ax = plots.step_over_nodes(STEP, 0.53, "a model")
-    assert {"rings\n0.57 s", "two levels\n0.40 s", "computing: 0.53 s"} <= set(texts(ax))
-    assert ax.get_title("left") == "On 256 nodes rings take longer than the computing"
-    assert "two levels: 0.17 s on 8, 0.23 s on 64, 0.40 s on 256" in words_of(ax.figure)
-    assert "from 64 nodes on two levels are faster than rings" in words_of(ax.figure)
-    three = plots.step_over_nodes(STEP | {"at best": {8: 0.2, 64: 0.22, 256: 0.23}}, 0.53, "a model", half=0.27)
-    assert [line.get_linestyle() for line in three.lines[:3]] == ["-", "-", "--"]
-    assert three.lines[0].get_color() == three.lines[2].get_color() != three.lines[1].get_color()
-    assert "from here on two levels\nbeat rings" in texts(three)
-    assert "computing with half the tokens: 0.27 s" in texts(three)
-    alone = plots.step_over_nodes({"rings": STEP["rings"]}, 0.9, "a model")
-    assert alone.get_title("left") == "The messages of a training step"
+def test_a_gpu_gets_fewer_tokens_where_messages_take_longer_than_the_computing():
+    ax = plots.tokens_over_nodes(STEP, 0.25, 2048, "a model")
+    assert [list(line.get_ydata()) for line in ax.lines] == [[8192, 8192, 4096], [8192, 8192, 8192]]
+    assert ax.get_title("left") == "On 256 nodes rings lose 50% of the tokens; the others none"
+    assert texts(ax) == ["rings\n4,096", "8,192\nunits: messages 0.24 s"]
+    assert "rings: 8,192 on 8, 8,192 on 64, 4,096 on 256" in words_of(ax.figure)
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():

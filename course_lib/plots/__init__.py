@@ -93,11 +93,11 @@ from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
-from course_lib.plots.passes import step_over_nodes, walk_round_nodes
+from course_lib.plots.passes import tokens_over_nodes, walk_round_nodes
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
-from course_lib.plots.port_rates import rates_below_ports, times_between_nodes
+from course_lib.plots.port_rates import faulty_network, suspects, times_between_nodes
 from course_lib.plots.promises import promised_blocks
 from course_lib.plots.protocols import flags_beside_data, one_shot_times, protocol_flags, protocol_lines
 from course_lib.plots.quarters import cut_all_reduce, gather_use_free
@@ -202,6 +202,7 @@ __all__ = [
     "explore",
     "exposed_gradients",
     "failing_day",
+    "faulty_network",
     "fault_losses",
     "flags_beside_data",
     "flattered",
@@ -258,7 +259,6 @@ __all__ = [
     "orders_of_adding",
     "overlapped_block",
     "owners",
-    "step_over_nodes",
     "pipeline_of_nodes",
     "peaks",
     "plans_that_fit",
@@ -269,7 +269,6 @@ __all__ = [
     "protocol_lines",
     "race",
     "rails",
-    "rates_below_ports",
     "rates_by_length",
     "rates_over_size",
     "recorder_dumps",
@@ -311,6 +310,7 @@ __all__ = [
     "straggler_trace",
     "strategy_bars",
     "streams",
+    "suspects",
     "switch_adds",
     "three_states",
     "time_unit",
@@ -320,6 +320,7 @@ __all__ = [
     "token_passes",
     "token_times",
     "token_trips",
+    "tokens_over_nodes",
     "total_and_active",
     "toy_beside_real",
     "trace_of",

@@ -1,4 +1,4 @@
-"""A piece's walk round a ring of many nodes, and a training step's messages by each way beside its computing."""
+"""A piece's walk round a ring of many nodes, and the tokens that a GPU gets through with each way of sending."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.plots.canvas import (
-    COMPUTE,
     FACES,
     INK,
     NETWORK,
@@ -25,7 +24,6 @@ from course_lib.plots.canvas import (
     say,
     sheet,
 )
-from course_lib.plots.protocols import PALE
 
 INCH = 5.0  # units of a sheet
 NODE = "#F4F4F4"
@@ -97,62 +95,38 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
 
-def step_over_nodes(
-    ways: Mapping[str, Mapping[int, float]], computing: float, model: str, ax: Axes | None = None,
-    half: float | None = None,
-) -> Axes:  # fmt: skip
-    """Draw `ways[name][nodes]`, the seconds of a training step's messages, and a line for its `computing`.
+def tokens_over_nodes(
+    ways: Mapping[str, Mapping[int, float]], computing: float, tokens: int, model: str, ax: Axes | None = None
+) -> Axes:
+    """Draw how many tokens per second a GPU gets through, over nodes, for each of `ways[name][nodes]` in seconds.
 
-    The title says on how many nodes the first way takes longer than the computing. A third way looks like the first,
-    dashed, a fourth like the second, dotted; a circle marks where the second becomes the faster one.
-    `half`: the seconds of computing with half the tokens, for a second line.
+    Those are a step's messages. A step of so many `tokens` takes as long as they, or as its `computing` if that is
+    longer, as though messages could hide behind all of it. The title says what the first way loses on most nodes.
     """
-    ax = new_axes(ax, 3.7)
-    told, looks = [f"computing: {computing:.2f} s"], ((INK, "o-"), (ORANGE, "s-"), (INK, "^--"), (ORANGE, "D:"))
-    for place, (name, taken) in enumerate(ways.items()):
-        ends, seconds = list(taken), list(taken.values())
-        colour, line = looks[place]
-        ax.plot(ends, seconds, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
-        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (ends[-1], seconds[-1]), (11, 0),
-                    textcoords="offset points", fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False,
-                    bbox=PALE if colour == ORANGE else None)  # fmt: skip
-        each = ", ".join(f"{one:.2f} s on {count}" for count, one in taken.items())
+    ax = new_axes(ax, 3.5)
+    nodes, most = list(next(iter(ways.values()))), tokens / computing
+    told, hidden = [f"{most:,.0f} tokens/s if all messages hide"], []
+    for (name, taken), (colour, line) in zip(ways.items(), ((INK, "o-"), (INK, "^--"), (ORANGE, "s-")), strict=False):
+        rates = [tokens / max(computing, taken[count]) for count in nodes]
+        ax.plot(nodes, rates, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
+        each = ", ".join(f"{rate:,.0f} on {count}" for count, rate in zip(nodes, rates, strict=True))
         told.append(f"{name}: {each}")
-    nodes = list(next(iter(ways.values())))
-    ax.axhline(computing, color=COMPUTE, linewidth=2)
-    ax.text(nodes[0], computing * 1.03, f"computing: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
-            color=COMPUTE, va="bottom")  # fmt: skip
-    if half:
-        ax.axhline(half, color=COMPUTE, linewidth=1.4, linestyle=(0, (4, 3)))
-        ax.text(nodes[0], half + 0.03 * computing, f"computing with half the tokens: {half:.2f} s", fontsize=SMALLEST,
-                color=COMPUTE, va="bottom")  # fmt: skip
-        told.append(f"computing with half the tokens: {half:.2f} s")
-    first, second = [*ways.values()][0], [*ways.values()][min(1, len(ways) - 1)]
-    faster = next((count for count in nodes if second[count] < first[count]), None)
-    longest = max(max(taken.values()) for taken in ways.values())
-    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.12 * max(longest, computing)))
+        if rates[-1] < most:
+            ax.annotate(f"{name}\n{rates[-1]:,.0f}", (nodes[-1], rates[-1]), (11, 0), textcoords="offset points",
+                        fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False)  # fmt: skip
+        else:
+            hidden.append(f"{name}: messages {taken[nodes[-1]]:.2f} s")
+    ax.annotate("\n".join([f"{most:,.0f}", *hidden]), (nodes[-1], most), (11, 0), va="top",
+                textcoords="offset points", fontsize=SMALLEST, weight="bold", annotation_clip=False)  # fmt: skip
+    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.12 * most))
     ax.xaxis.set_major_locator(FixedLocator(nodes))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
-    ax.set_ylabel("seconds in each training step", fontsize=SMALLEST)
-    title, late = "The messages of a training step", next((count for count in nodes if first[count] > computing), None)
-    if late:
-        title = f"On {late} nodes {next(iter(ways))} take longer than the computing"
-        ax.plot([late], [first[late]], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5,
-                clip_on=False)  # fmt: skip
-        told.append(title)
-    if faster:
-        told.append(f"from {faster} nodes on {list(ways)[1]} are faster than {next(iter(ways))}")
-    if faster and faster != nodes[0]:
-        before = nodes[nodes.index(faster) - 1]
-        gaps = [first[count] - second[count] for count in (before, faster)]
-        share = gaps[0] / (gaps[0] - gaps[1])  # of the way between both, where the lines cross
-        x, y = before * (faster / before) ** share, first[before] + share * (first[faster] - first[before])
-        ax.plot([x], [y], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, zorder=5)
-        ax.annotate(f"from here on {list(ways)[1]}\nbeat {list(ways)[0]}", (x, y), (x, 0.02 * computing),
-                    ha="center", va="bottom", fontsize=SMALLEST,
-                    arrowprops={"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 7})  # fmt: skip
-    ax.set_title(title, fontsize=TITLE, loc="left")
+    ax.set_ylabel("tokens per second of each GPU", fontsize=SMALLEST)
+    name, taken = next(iter(ways.items()))
+    lost = f"On {nodes[-1]} nodes {name} lose {1 - computing / max(computing, taken[nodes[-1]]):.0%} of the tokens"
+    ax.set_title(lost + "; the others none" * (len(hidden) == len(ways) - 1), fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
