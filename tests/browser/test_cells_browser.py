@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -86,7 +87,9 @@ def test_a_click_shows_it_at_once(guess, page):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_theme_follows_the_system_and_comments_are_legible_in_it(browser, lab, theme):
+def test_the_theme_follows_the_system_and_comments_are_legible_in_it(browser, lab, environment, theme):
+    chosen = Path(environment["HOME"], ".jupyter/lab/user-settings/@jupyterlab/apputils-extension")
+    (chosen / "themes.jupyterlab-settings").unlink(missing_ok=True)  # by a test before
     context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=theme)
     with closing(Opened(context.new_page(), lab, f"{CHAPTER}.ipynb")) as notebook:
         assert notebook.page.evaluate("document.body.dataset.jpThemeLight") == str(theme == "light").lower()
