@@ -21,7 +21,7 @@
     {length: outputs.length}, (_, place) => String(outputs.get(place).data["text/plain"])
   ).some((text) => text.includes(NOT_YET));
 
-  // The texts right below the cell that compares a guess; one that begins with a heading begins something else.
+  // The texts right below the cell that compares a guess, to the first heading: something else begins there.
   const waiting = (all) => {
     const found = new Set();
     for (const guess of all.filter((cell) => tagged(cell, "prediction"))) {
@@ -32,6 +32,7 @@
       for (const text of all.slice(place + 1)) {
         if (text.model.type !== "markdown" || source(text).startsWith("#")) break;
         found.add(text);
+        if (/^#/m.test(source(text))) break;
       }
     }
     return found;
@@ -56,7 +57,7 @@
       let asked = 0;  // many signals come together
       const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook); }); };
       notebook.node.addEventListener("click", ({target}) => {
-        const cell = notebook.widgets.find((one) => one.node.dataset.courseWaits && one.node.contains(target));
+        const cell = notebook.widgets.find((one) => one.node.dataset.courseWaits && one.node === target);
         if (cell) { clicked.add(cell.model); soon(); }
       });
       context.model.contentChanged.connect(soon);
