@@ -18,13 +18,13 @@ from typing import Any
 
 from course_lib import cards, short_errors
 from course_lib.short_errors import near
+from course_lib.slips import Unread, refused
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 _BORROWED: dict[Path, ModuleType] = {}
 """Modules of solutions that were borrowed from. They are not in sys.modules, so that what they define travels to ranks
 by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
 PROGRESS, AHEAD = ".progress.json", ".next.json"  # exercises_tests/tools/start_page.py writes the second
-LONGEST = 100  # digits of a guess
 TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
 WAITS = "The answer is not shown yet. Run this cell again to see it, or first write {} and run your guess."
 
@@ -47,8 +47,8 @@ def compare(
 
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
 
-    None is no guess, and the number is shown. What is no number is refused, and in a notebook the cell ends there the
-    first time, so that nothing below the call tells the answer.
+    None is no guess, and the number is shown. What is no number is refused, and in a notebook the cell ends there,
+    unless it is the same again, so that nothing below the call tells the answer.
     """
     if not hasattr(measured, "__float__"):
         raise TypeError(f"compare your guess with a number, not with {measured!r}: compare(guess, measured)")
@@ -57,9 +57,9 @@ def compare(
     known = f"{_number(measured, digits)}{unit}"
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
-    elif refused := _refused(guess, measured):
-        hold_back(f"{because} {unit} {by}", refused)
-        _show_guess(refused, "", None, by, known, measured)
+    elif slip := refused(guess, measured, unit, choice):
+        hold_back(f"{because} {unit} {by}", slip)
+        _show_guess(slip, "", None, by, known, measured)
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured, digits)
         reasons = _reasons(because) if isinstance(because, str) else because
@@ -70,14 +70,15 @@ def compare(
         _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
 
 
-def hold_back(asked: str, refused: str, wanted: str = "a number") -> None:
-    """End a notebook's cell whose guess cannot be read: once for what is asked, so that a slip does not end the bet."""
-    if cards.in_notebook() and asked not in _HELD_BACK:
-        _HELD_BACK.add(asked)
-        raise Waits(f"{refused}\n{WAITS.format(wanted)}")
+def hold_back(asked: str, slip: str, wanted: str = "a number") -> None:
+    """End a notebook's cell whose guess cannot be read, unless the learner runs the same again to see the answer."""
+    if cards.in_notebook() and _HELD_BACK.get(asked) != slip:
+        _HELD_BACK[asked] = slip
+        raise Waits(f"{slip}\n{WAITS.format(wanted)}")
 
 
-_HELD_BACK: set[str] = set()
+_HELD_BACK: dict[str, str] = {}
+"""By what is asked, the slip for which the answer was held back last."""
 
 
 class Waits(cards.Told):
@@ -105,22 +106,6 @@ def _show_guess(
         return cards.card(kind, refused and cards.paragraph(refused), cards.table(cells), *told)
 
     cards.show("\n".join(filter(None, [line, reason])), html)
-
-
-def _refused(guess: object, measured: float) -> str:
-    """Return why a guess cannot be taken, "" where it can."""
-    if isinstance(guess, tuple) and guess and all(type(part) is int for part in guess):
-        return f"{guess!r} is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for 1,500"
-    if isinstance(guess, str) and re.fullmatch(r"\s*-?\d+(,\d+)*(\.\d+)?\s*", guess):
-        commas = ", and no comma: 1.5 for one and a half, and 1500 for 1,500" if "," in guess else ""
-        return f"{guess!r} is a text: write {'a number' if commas else guess.strip()} without quotes{commas}"
-    if isinstance(guess, Unread):
-        return "the cell of your guess stopped with an error, so there is no guess yet"
-    if isinstance(guess, int) and abs(guess) >= 10**LONGEST:
-        return f"a number of more than {LONGEST} digits is too long to compare"
-    if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
-        return f"{guess!r} is not a number"
-    return f"{guess:,} is negative, and the answer cannot be" if guess < 0 <= measured else ""
 
 
 def _reasons(name: str) -> dict[float, str]:
@@ -164,18 +149,11 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.3g}'):,.15g}" if few else f"{value:,.4g}"
 
 
-class Unread:
-    """What a guess is once its cell has failed."""
-
-    def __repr__(self) -> str:
-        return "a guess whose cell failed"
-
-
 def forget_guesses(result: Any) -> None:
     """Forget the guesses of a cell that failed: an older one is not what the learner thinks. IPython calls this."""
     if not result.success and result.info is not None:
-        for name in re.findall(r"^(guess_\w+) *=", result.info.raw_cell, re.MULTILINE):
-            sys.modules["IPython"].get_ipython().user_ns[name] = Unread()
+        for name, text in re.findall(r"^(guess_\w+) *=([^#\n]*)", result.info.raw_cell, re.MULTILINE):
+            sys.modules["IPython"].get_ipython().user_ns[name] = Unread(text.strip())
 
 
 # Solutions

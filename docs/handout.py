@@ -17,7 +17,7 @@ from exercises_tests.tools.chapters import ROOT, ChapterError
 
 FILES = (
     "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml", "postBuild", ".gitignore",
-    ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.js*",
+    ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.[cj]s*",
     "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/star_and_ring*.png", "docs/notebook*.png",
     "docs/hub/*",
 )

@@ -161,7 +161,7 @@ BOXES = (
     )),
     _one("the face: what you call", "{modules}, and in one line: from course_lib import run, Cluster, …", YELLOW,
          (2, 29.5, 77.5, 6.5), "course_lib", "course_lib.ranks", "course_lib.cluster", "course_lib.notebook",
-         "course_lib.short_errors"),
+         "course_lib.short_errors", "course_lib.slips"),
     Box("engine", "how it works: you need not read this", GREY, (2, 13, 62, 13.5), (
         Room("engine/processes", ("course_lib.engine.processes*",)),
         Room("engine/simulated", ("course_lib.engine.simulated*",)),

@@ -67,7 +67,7 @@ def below_each_other(parts: list[Image.Image]) -> Image.Image:
     whole = Image.new("RGB", size, parts[0].getpixel((0, 0)))
     for place, part in enumerate(parts):
         whole.paste(part, (0, sum(above.height for above in parts[:place])))
-    return whole.quantize(64, dither=Image.Dither.NONE)
+    return whole.quantize(192, dither=Image.Dither.NONE)  # with fewer a label turns grey
 
 
 def main() -> None:

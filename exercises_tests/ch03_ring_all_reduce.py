@@ -160,6 +160,12 @@ class Ring:
                 torch.cat([right.view(-1)[:-rest], given.view(-1)[-rest:]]).view(right.shape),
                 f"is the sum, but the last {rest} {'stays' if rest == 1 else 'stay'} as given: {ranks} does not divide "
                 f"{elements}, and what is left over belongs to some chunk too")
+        if self.name == "ring_all_reduce":
+            alone = any(equal(own_chunks(trace, shift), [ranks * chunk for chunk in own_chunks(before, shift)])
+                        for shift in range(ranks))
+            yield Mistake("phases-swapped", alone and elements >= ranks,
+                f"{differs}. Each chunk holds one rank's part several times: it was handed out before it was added up, "
+                "so let the reduce-scatter come first, then the all-gather", picture)
         if self.name == "reduce_scatter_ring":
             for shift in range(1, ranks):
                 yield Mistake("other-chunk", equal(own_chunks(trace, shift), own_chunks(want, shift)),

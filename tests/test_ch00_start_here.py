@@ -13,6 +13,7 @@ from course_lib import Cluster, RankFailed, cards, notebook, one_process, run
 from course_lib.lessons.ping_pong import TIMED, WARM, ping_pong
 from course_lib.lessons.trace_quiz import LETTERS, judge_letters
 from course_lib.plots.traces import NAMES
+from course_lib.slips import Unread
 from exercises_tests import ch00_start_here as checks
 from exercises_tests.judging import CheckFailed
 from exercises_tests.tools.chapters import find, tagged
@@ -149,19 +150,33 @@ def test_the_quiz_of_the_traces_judges_each_letter(capsys):
     assert told[0] == "sketch 1   P   right" and told[-1] == "4 of 5"
     assert told[1] == "sketch 2   T   not that one: tensor parallelism sums partial results (AR) in forward, too, " \
                       "twice in each layer"  # fmt: skip
-    for guess, said in ((None, "no guess"), ("PF", "'PF' is not five"), ("PFDTX", "'PFDTX' is not"), (5, "5 is not")):
-        judge_letters(guess, names)
-        assert capsys.readouterr().out.startswith(said)
 
 
-def test_letters_that_cannot_be_read_are_refused_and_end_a_notebooks_cell_once(capsys, monkeypatch):
-    monkeypatch.setattr(notebook, "_HELD_BACK", set())
+@pytest.mark.parametrize(("guess", "said"), [
+    (None, "no guess"), ("ptd", "'ptd' is 3 letters: write five, one for each sketch"),
+    ("A, C", "'A, C' has A, C, which is none of the letters D, F, M, P, T"), (5, "5 is not five of the letters"),
+    (Unread("TPDMF"), "the cell of your guess stopped with an error, so there is no guess yet: write the letters in"),
+])  # fmt: skip
+def test_letters_that_cannot_be_read_are_told_what_is_wrong_with_them(guess, said, capsys):
+    judge_letters(guess, NAMES)
+    assert capsys.readouterr().out.startswith(said)
+
+
+@pytest.mark.parametrize("guess", ["t-p-d-m-f", "T; P; D; M; F", ["T", "P", "D", "M", "F"]])
+def test_letters_may_be_parted_in_any_way(guess, capsys):
+    judge_letters(guess, NAMES)
+    assert capsys.readouterr().out.endswith("5 of 5\n")
+
+
+def test_letters_that_cannot_be_read_are_refused_and_end_a_notebooks_cell(capsys, monkeypatch):
+    monkeypatch.setattr(notebook, "_HELD_BACK", {})
     monkeypatch.setattr(cards, "in_notebook", lambda: True)
     with pytest.raises(notebook.Waits, match="or first write five letters"):
         judge_letters("PF", NAMES)
     monkeypatch.setattr(cards, "in_notebook", lambda: False)
     judge_letters("PF", NAMES)
-    assert capsys.readouterr().out == "'PF' is not five of the letters D, F, M, P, T   it is TPDMF\n"
+    assert capsys.readouterr().out == (
+        "'PF' is 2 letters: write five, one for each sketch; a letter may come twice   it is TPDMF\n")
 
 
 def test_the_quiz_has_a_letter_for_every_sketch_of_the_chapter(capsys):

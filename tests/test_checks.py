@@ -378,12 +378,13 @@ def test_compare_prints_guess_measured_and_how_far_off(guess, shown, capsys):
               "1,500"),
     (10**400, "a number of more than 100 digits is too long to compare"),
     ("many", "'many' is not a number"),
+    ("two", "'two' is a word: write 2"),
     (math.nan, "nan is not a number"),
     (True, "True is not a number"),
     (notebook.Unread(), "the cell of your guess stopped with an error, so there is no guess yet"),
 ])  # fmt: skip
-def test_a_guess_that_cannot_be_read_is_refused_and_ends_a_notebooks_cell_once(guess, refused, capsys, monkeypatch):
-    monkeypatch.setattr(notebook, "_HELD_BACK", set())
+def test_a_guess_that_cannot_be_read_is_refused_and_ends_a_notebooks_cell(guess, refused, capsys, monkeypatch):
+    monkeypatch.setattr(notebook, "_HELD_BACK", {})
     monkeypatch.setattr(cards, "in_notebook", lambda: True)
     with pytest.raises(notebook.Waits) as ended:
         compare(guess, 6144, "bytes")
@@ -393,12 +394,52 @@ def test_a_guess_that_cannot_be_read_is_refused_and_ends_a_notebooks_cell_once(g
     assert capsys.readouterr().out == f"{refused}   measured 6,144 bytes\n"
 
 
-def test_each_guess_has_its_answer_held_back_once(monkeypatch):
-    monkeypatch.setattr(notebook, "_HELD_BACK", set())
+def test_each_guess_and_each_new_slip_has_the_answer_held_back(monkeypatch):
+    monkeypatch.setattr(notebook, "_HELD_BACK", {})
     monkeypatch.setattr(cards, "in_notebook", lambda: True)
-    for unit in ("bytes", "ms"):
+    for guess, unit in (("many", "bytes"), ("many", "ms"), ("two", "bytes"), ("2 kB", "bytes"), ("two", "bytes")):
         with pytest.raises(notebook.Waits):
-            compare("many", 6144, unit)
+            compare(guess, 6144, unit)
+
+
+def test_the_same_slip_run_twice_shows_the_answer(monkeypatch):
+    monkeypatch.setattr(notebook, "_HELD_BACK", {})
+    monkeypatch.setattr(cards, "in_notebook", lambda: True)
+    shown = []
+    monkeypatch.setattr(cards, "show", lambda text, html: shown.append(text))
+    with pytest.raises(notebook.Waits):
+        compare("two", 6144, "bytes")
+    compare("two", 6144, "bytes")
+    assert shown == ["'two' is a word: write 2   measured 6,144 bytes"]
+
+
+@pytest.mark.parametrize(("guess", "unit", "refused"), [
+    ("two hundred", "", "'two hundred' is a word: write 200"),
+    ("Twenty-five", "", "'Twenty-five' is a word: write 25"),
+    ("630 µs", "µs", "'630 µs' is a number with its unit: write 630"),
+    ("630us", "s", "'630us' is 0.00063 s: write 0.00063"),
+    ("500 MB/s", "GB/s", "'500 MB/s' is 0.5 GB/s: write 0.5"),
+    ("21x", "times as long", "'21x' is a number with its unit: write 21"),
+    ("14 %", "", "'14 %' is 0.14: write 0.14"),
+    ("12 apples", "s", "'12 apples' is a number with words: write the number alone, in s"),
+    ("12 apples", "", "'12 apples' is a number with words: write the number alone"),
+    ("1,5 s", "s", "'1,5 s' is a number with words: write the number alone, and no comma: 1.5 for one and a half, and "
+                   "1500 for 1,500"),
+    (notebook.Unread("630 µs"), "µs", "the cell of your guess stopped with an error, so there is no guess yet: 630 µs "
+                                      "is a number with its unit: write 630"),
+])  # fmt: skip
+def test_a_guess_in_words_or_with_a_unit_is_told_what_to_write(guess, unit, refused, capsys):
+    compare(guess, 6144, unit)
+    assert capsys.readouterr().out.startswith(f"{refused}   measured 6,144")
+
+
+@pytest.mark.parametrize(("guess", "refused"), [
+    ("a, c", "'a, c' is no number, and each choice here has one: write that"),
+    ((1, 3), "(1, 3) is several numbers: write one; where several are asked for, their digits as in 14"),
+])  # fmt: skip
+def test_a_choice_that_cannot_be_read_is_told_how_choices_are_named(guess, refused, capsys):
+    compare(guess, 3, choice=True)
+    assert capsys.readouterr().out == f"{refused}   measured 3\n"
 
 
 @pytest.mark.parametrize(("measured", "by", "shown"), [

@@ -6,6 +6,7 @@ import os
 
 import nbformat
 import pytest
+from ipykernel.ipkernel import IPythonKernel
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from small_course import ANSWER, NAME, STUB, cells, edit, make_course, new_version, save, sources
 
@@ -298,3 +299,8 @@ def test_a_failed_write_leaves_the_old_file(working, monkeypatch):
     assert copy.read_bytes() == before
     there = sorted(path.name for path in copy.parent.iterdir())
     assert there == [".next.json", "backups", copy.name, "start.md"]  # and no half-written file
+
+
+def test_a_copy_says_of_its_language_what_a_kernel_says_so_that_opening_it_changes_nothing(working):
+    _, copy = working
+    assert nbformat.read(copy, 4).metadata["language_info"] == IPythonKernel.language_info

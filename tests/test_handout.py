@@ -75,6 +75,7 @@ def test_what_the_readme_leaves_out_of_a_handout_is_marked_in_pairs():
 def test_a_handout_opens_jupyterlab_with_the_courses_settings(handout, tmp_path):
     copied = handout.write_handout(tmp_path / "out")
     assert "exercises_tests/tools/jupyter/labconfig/default_setting_overrides.json" in copied
+    assert "exercises_tests/tools/jupyter/labextensions/course-cells/static/cells.css" in copied
     assert os.access(tmp_path / "out" / "docs" / "hub" / "start", os.X_OK)
 
 

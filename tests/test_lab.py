@@ -54,10 +54,17 @@ def test_the_courses_defaults_are_read_before_those_of_the_machine(course):
     assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True  # none is cut
 
 
-def test_the_extension_that_keeps_the_start_page_fresh_is_loaded(course):
+def test_the_extensions_that_keep_the_start_page_fresh_and_mark_cells_are_loaded(course):
     (option,) = [part for part in lab.prepared([], course, {}).command if "labextensions" in part]
-    (about,) = Path(option.partition("=")[2]).glob("*/package.json")
-    assert (about.parent / json.loads(about.read_text())["jupyterlab"]["_build"]["load"]).is_file()
+    found = {about.parent.name: about for about in Path(option.partition("=")[2]).glob("*/package.json")}
+    assert sorted(found) == ["course-cells", "course-start"]
+    for about in found.values():
+        assert (about.parent / json.loads(about.read_text())["jupyterlab"]["_build"]["load"]).is_file()
+
+
+def test_the_theme_follows_the_system(course):
+    defaults = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
+    assert defaults["@jupyterlab/apputils-extension:themes"] == {"adaptive-theme": True}
 
 
 def test_root_is_told_what_to_type(course, monkeypatch):

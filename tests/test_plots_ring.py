@@ -287,11 +287,25 @@ def test_a_ring_brings_sums_and_a_false_ring_brings_single_parts():
     assert relay.count("+") == 0
 
 
-def test_the_beginning_of_every_message_is_hatched_as_long_as_its_latency():
+def test_a_message_is_hatched_as_long_as_its_latency_at_the_end_of_its_send_and_the_beginning_of_its_receive():
     (ax,) = plots.timelines({"one message": _one_message()}, halves=True, latency=5e-6)
-    late = [bars for bars in ax.collections if bars.get_label() == "latency"]
-    assert len(late) == 2  # the send's and the receive's
-    assert all(path.get_extents().width == pytest.approx(5) for bars in late for path in bars.get_paths())
+    boxes = {bars.get_label(): [] for bars in ax.collections}
+    for bars in ax.collections:
+        boxes[bars.get_label()] += [path.get_extents() for path in bars.get_paths()]
+    assert [late.width for late in boxes["latency"]] == pytest.approx([5, 5])
+    (sent,), (received,) = boxes["send"], boxes["recv"]
+    upper, lower = sorted(boxes["latency"], key=lambda box: box.y0 % 1, reverse=True)
+    assert (upper.x1, lower.x0) == pytest.approx((sent.x1, received.x0))
+
+
+def test_latency_has_one_hatch_and_one_colour_in_every_picture():
+    (ax,) = plots.timelines({"one message": _one_message()}, halves=True, latency=5e-6)
+    (mine,) = [key for key in ax.figure.legends[0].legend_handles if key.get_label() == "latency"]
+    fast = Cluster(bandwidth=50e9, latency=5e-6)
+    (theirs,) = [key for key in plots.race({"one": _one_message()}, on=fast).figure.legends[0].legend_handles
+                 if key.get_label() == "latency"]
+    one, other = ((key.get_hatch(), key.get_edgecolor(), key.get_facecolor()) for key in (mine, theirs))
+    assert one == other
 
 
 def test_rates_have_their_names_on_the_lines():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from course_lib import cards
 from course_lib.notebook import hold_back
+from course_lib.slips import Unread
 
 LETTERS = {"D": "data parallelism", "F": "FSDP", "M": "mixture of experts", "P": "pipeline", "T": "tensor parallelism"}
 WOULD_SHOW = {
@@ -18,15 +20,29 @@ WOULD_SHOW = {
 """By what each strategy would be known: said to those who see it where it is not."""
 
 
+def slip_of(guess: object, letters: str) -> str:
+    """Return what is wrong with a guess that is not five letters; `letters` are those found in it."""
+    if guess is None:
+        return "no guess"
+    if isinstance(guess, Unread):
+        return "the cell of your guess stopped with an error, so there is no guess yet: write the letters in quotes"
+    if strange := sorted(set(letters) - set(LETTERS)):
+        return f"{guess!r} has {', '.join(strange)}, which is none of the letters {', '.join(LETTERS)}"
+    if letters and len(letters) != 5:
+        several = f"{len(letters)} letter{'s' * (len(letters) != 1)}"
+        return f"{guess!r} is {several}: write five, one for each sketch; a letter may come twice"
+    return "" if letters else f"{guess!r} is not five of the letters {', '.join(LETTERS)}"
+
+
 def judge_letters(guess: str | None, names: Mapping[int, str]) -> None:
     """Show which of five letters are right; `names` has the strategy of each sketch by its number, from 1 on."""
     right = [next(letter for letter, name in LETTERS.items() if name == names[number]) for number in range(1, 6)]
-    letters = guess.upper().replace(" ", "").replace(",", "") if isinstance(guess, str) else ""
-    if len(letters) != len(right) or set(letters) - set(LETTERS):
-        refused = f"{guess!r} is not five of the letters {', '.join(LETTERS)}"
+    parts = guess if isinstance(guess, (list, tuple)) else [guess]
+    letters = re.sub(r"[\W_]", "", "".join(parts).upper()) if all(isinstance(one, str) for one in parts) else ""
+    if slip := slip_of(guess, letters):
         if guess is not None:
-            hold_back("five letters", refused, "five letters")
-        told = f"{'no guess' if guess is None else refused}   it is {''.join(right)}"
+            hold_back("five letters", slip, "five letters")
+        told = f"{slip}   it is {''.join(right)}"
         return cards.show(told, lambda: cards.card(cards.OPEN, cards.paragraph(told)))
     rows = [(f"sketch {number}", letter, "right" if letter == truth else f"not that one: {WOULD_SHOW[letter]}")
             for number, (letter, truth) in enumerate(zip(letters, right, strict=True), 1)]

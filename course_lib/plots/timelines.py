@@ -12,10 +12,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, WIDTH, Picture, legend_below
+from course_lib.plots.canvas import SENT, SMALLEST, TITLE, WIDTH, Picture, legend_below
+from course_lib.plots.messages import HATCH, ON_ITS_WAY
 from course_lib.plots.time import key, kinds_of, look, time_unit, timeline
 
-HATCH = "//////"
 LEAST = 1e-9  # seconds: shorter pauses are rounding
 
 
@@ -29,10 +29,10 @@ def timelines(
     A played schedule also says which share of its time is idle; from the second on it is said how many times as fast it
     is as the first, or how many times as long where that is twice or more. `clock` names the axis; without `numbers`
     the bars bear none; `names` says what a kind of event is called in the legend; with `halves` sends lie in the
-    upper half of a row, receives in the lower; the first `latency` seconds of each are hatched; with `tints` a second
-    chunk is pale rather than hatched; without `kinds` all work looks alike, because strips of a pixel would mix to
-    a colour that is none of theirs; the axis reaches at least to `until` seconds. Its text twin is `print(result)` of
-    each.
+    upper half of a row, receives in the lower; the last `latency` seconds of a send and the first of a receive are
+    hatched, as `messages` does it; with `tints` a second chunk is pale rather than hatched; without `kinds` all work
+    looks alike, because strips of a pixel would mix to a colour that is none of theirs; the axis reaches at least to
+    `until` seconds. Its text twin is `print(result)` of each.
     """
     if not kinds:
         results = {name: _alike(result) for name, result in results.items()}
@@ -70,7 +70,7 @@ def timelines(
         text.set_path_effects([])  # no line crosses it
     for patch in keys:
         patch.set_label((names or {}).get(patch.get_label(), patch.get_label()))
-    late = [Patch(facecolor="white", edgecolor=INK, hatch=HATCH, label="latency")] if latency else []
+    late = [Patch(facecolor=ON_ITS_WAY, edgecolor=SENT, hatch=HATCH, linewidth=0.6, label="latency")] if latency else []
     legend_below(axes[0, 0], keys + late)
     if title:
         figure.suptitle(f"{title}\n", fontsize=TITLE, x=0.01, ha="left", linespacing=0.4)
@@ -91,13 +91,15 @@ def _alike(result: Any) -> Any:
 
 
 def _hatch(ax: Axes, latency: float) -> None:
-    """Hatch the beginning of every send and receive, in which no byte moves yet."""
+    """Hatch what each message waits for its way: of a send the end, of a receive the beginning."""
     for bars in [bars for bars in ax.collections if latency and bars.get_label() in ("send", "recv")]:
+        sent = bars.get_label() == "send"
         corners = [path.vertices for path in bars.get_paths()]
-        boxes = [(vertices[:, 0].min(), vertices[:, 1].min(), vertices[:, 1].max()) for vertices in corners]
+        boxes = [(across.max() - latency if sent else across.min(), up.min(), up.max())
+                 for across, up in (vertices.T for vertices in corners)]
         ax.add_collection(PolyCollection(
             [[(x, low), (x + latency, low), (x + latency, high), (x, high)] for x, low, high in boxes],
-            facecolors="none", edgecolors=INK, linewidths=0, hatch=HATCH, label="latency", zorder=2.5,
+            facecolors=ON_ITS_WAY, edgecolors=SENT, linewidths=0.6, hatch=HATCH, label="latency", zorder=2.5,
         ))  # fmt: skip
 
 

@@ -11,7 +11,9 @@ import copy
 import hashlib
 import json
 import os
+import platform
 import shutil
+import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +34,12 @@ from exercises_tests.tools.chapters import (
 )
 
 KEPT = ("exercise", "prediction")  # the tags of cells that a learner fills in
+# What a kernel says of its language, in its words: JupyterLab notes it in a notebook that it opens, and where that is
+# news it shows the notebook as unsaved.
+LANGUAGE = {
+    "name": "python", "version": platform.python_version(), "mimetype": "text/x-python", "file_extension": ".py",
+    "codemirror_mode": {"name": "ipython", "version": sys.version_info[0]}, "nbconvert_exporter": "python",
+    "pygments_lexer": f"ipython{sys.version_info[0]}"}  # fmt: skip
 
 
 def to_work(root: Path = ROOT) -> list[str]:
@@ -223,6 +231,7 @@ def copied_from(learner: Chapter) -> dict:
 def stamped(notebook: NotebookNode, chapter: Chapter) -> NotebookNode:
     """Return a copy of a notebook that remembers from which state of the chapter it was made."""
     made = copy.deepcopy(notebook)
+    made.metadata["language_info"] = NotebookNode(LANGUAGE)
     made.metadata["course"]["copied_from"] = {
         "digest": digest_of(chapter.notebook),
         "cells": {cell["id"]: digest(cell.source) for cell in chapter.notebook.cells if "id" in cell}}

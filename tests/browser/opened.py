@@ -44,6 +44,10 @@ SMALL = """root => {
     }
     return small;
 }"""
+# Twice, because JupyterLab takes the first choice only as the end of following the system.
+THEME = """async theme => {
+    for (const _ of [1, 2]) await jupyterapp.commands.execute('apputils:change-theme', {theme});
+}"""
 CONTROLS = "[role=slider], select, input, textarea, button"
 
 
@@ -119,7 +123,7 @@ class Opened:
 
     def theme(self, name: str) -> None:
         """Change JupyterLab's colours to "JupyterLab Light" or "JupyterLab Dark"."""
-        self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+        self.page.evaluate(THEME, name)
         light = str(name.endswith("Light")).lower()
         self.page.locator(f"body[data-jp-theme-light='{light}']").wait_for(state="attached")
 

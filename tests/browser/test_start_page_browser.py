@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from opened import CURRENT, READY, SEEN
+from opened import CURRENT, READY, SEEN, THEME
 
 from exercises_tests.tools.chapters import chapters
 
@@ -93,7 +93,7 @@ def test_the_map_fits_every_width_in_light_and_dark(browser, lab, width, request
     page.locator(f"{PAGE} h1").wait_for()
     assert page.evaluate(OVERFLOW, PAGE) <= 0
     for theme in ("Light", "Dark"):
-        page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", f"JupyterLab {theme}")
+        page.evaluate(THEME, f"JupyterLab {theme}")
         page.locator(f"body[data-jp-theme-light='{str(theme == 'Light').lower()}']").wait_for(state="attached")
         if request.config.getoption("--screenshots"):
             SEEN.mkdir(parents=True, exist_ok=True)

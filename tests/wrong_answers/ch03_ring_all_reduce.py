@@ -323,6 +323,11 @@ def built_in(dist, tensor):
     dist.all_reduce(tensor)
 
 
+def phases_swapped(dist, tensor):
+    gather_right(dist, tensor)
+    scatter_to_chunk_r(dist, tensor)
+
+
 def off_by_one(dist, tensor):
     """Begins the second phase with the chunk after the finished one."""
     scatter_to_chunk_r(dist, tensor)
@@ -697,6 +702,7 @@ WRONG = [
     Wrong("ring_all_reduce", rest_dropped, "rest-dropped", ("the last 1 stays as given: 3 does not divide 7",), 2),
     Wrong("ring_all_reduce", built_in, "built-in", ("it calls dist.all_reduce",), 0),
     Wrong("ring_all_reduce", off_by_one, "value", ("(correct so far: none of the chunks)",), 0),
+    Wrong("ring_all_reduce", phases_swapped, "phases-swapped", ("let the reduce-scatter come first, then the",), 0),
     Wrong("ring_all_reduce", averages, "mean", ("rank 0 holds the mean, not the sum: do not divide by 4",), 0),
     Wrong("ring_all_reduce", four_ranks_only, "raised", ("on 2 ranks with 6 elements rank",), 2),
     Wrong(

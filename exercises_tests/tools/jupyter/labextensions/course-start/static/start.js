@@ -1,7 +1,8 @@
 // Reads the start page again, where it has changed, when its tab or the browser's window is looked at again: JupyterLab
-// itself does so only when the browser's page is reloaded. Written as JupyterLab loads an extension that is built.
+// itself does so only when the browser's page is reloaded. In a narrow window it begins without the list of files, which
+// would take half of it. Written as JupyterLab loads an extension that is built.
 (() => {
-  const PAGE = "start.md";
+  const PAGE = "start.md", NARROW = 800;  // pixels
   const activate = (app) => {
     const reread = async (widget) => {
       const {context} = widget;
@@ -12,6 +13,7 @@
     const all = () => [...app.shell.widgets("main")].forEach((widget) => reread(widget).catch(console.warn));
     app.shell.currentChanged?.connect(all);
     window.addEventListener("focus", all);
+    app.restored.then(() => { if (window.innerWidth < NARROW) app.shell.collapseLeft(); });
   };
   const plugin = {id: "course-start:plugin", description: "Reads the start page again", autoStart: true, activate};
   window._JUPYTERLAB = window._JUPYTERLAB || {};

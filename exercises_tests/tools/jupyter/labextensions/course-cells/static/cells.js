@@ -1,0 +1,73 @@
+// Marks the cells of a chapter by their tags, so that cells.css can show what each is for, and lets a text that tells an
+// answer wait until its guess has run. A cell's node only gets data-* attributes: without this file nothing is missing.
+(() => {
+  const CSS = new URL("cells.css", document.currentScript.src).href;
+  const WAITS = "This text tells the answer. Run the cell above first, or click here to read on.";
+  const NOT_YET = "The answer is not shown yet";  // what course_lib.notebook says to a guess that it cannot read
+  const clicked = new WeakSet();
+  const tagged = (cell, tag) => (cell.model.getMetadata("tags") || []).includes(tag);
+  const source = (cell) => cell.model.sharedModel.getSource();
+  const set = (cell, name, value) => { if (value) cell.node.dataset[name] = value; else delete cell.node.dataset[name]; };
+
+  // What stands above a cell. Points and level are known to an exercise's check.
+  const label = (cell, all) => {
+    if (tagged(cell, "prediction")) return ["guess", "your guess"];
+    if (tagged(cell, "check")) return ["check", "check"];
+    if (!tagged(cell, "exercise")) return [];
+    const {level, points} = all.find((one) => one.model.id === `check_${cell.model.id}`)?.model.getMetadata("course") || {};
+    return ["exercise", ["exercise", level, points && `${points} point${points === 1 ? "" : "s"}`].filter(Boolean).join(" · ")];
+  };
+  const told = ({model: {executionCount, outputs}}) => executionCount !== null && !Array.from(
+    {length: outputs.length}, (_, place) => String(outputs.get(place).data["text/plain"])
+  ).some((text) => text.includes(NOT_YET));
+
+  // The texts right below the cell that compares a guess, to the first heading: something else begins there.
+  const waiting = (all) => {
+    const found = new Set();
+    for (const guess of all.filter((cell) => tagged(cell, "prediction"))) {
+      const name = source(guess).match(/^\w+/)?.[0];
+      const place = all.findIndex((cell) => cell !== guess && cell.model.type === "code"
+        && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
+      if (place < 0 || told(all[place])) continue;
+      for (const text of all.slice(place + 1)) {
+        if (text.model.type !== "markdown" || source(text).startsWith("#")) break;
+        found.add(text);
+        if (/^#/m.test(source(text))) break;
+      }
+    }
+    return found;
+  };
+  const mark = (notebook) => {
+    const all = [...notebook.widgets], wait = waiting(all);
+    for (const cell of all) {
+      const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
+      set(cell, "courseKind", kind);
+      set(cell, "courseLabel", words);
+      set(cell, "courseWaits", wait.has(cell) && !clicked.has(cell.model) && WAITS);
+    }
+  };
+
+  const activate = (app) => {
+    document.head.append(Object.assign(document.createElement("link"), {rel: "stylesheet", href: CSS}));
+    const known = new WeakSet();
+    const follow = async ({content: notebook, context}) => {
+      if (known.has(context) || !context?.path.endsWith(".ipynb") || !notebook?.node) return;
+      known.add(context);
+      await context.ready;
+      let asked = 0;  // many signals come together
+      const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook); }); };
+      notebook.node.addEventListener("click", ({target}) => {
+        const cell = notebook.widgets.find((one) => one.node.dataset.courseWaits && one.node === target);
+        if (cell) { clicked.add(cell.model); soon(); }
+      });
+      context.model.contentChanged.connect(soon);
+      soon();
+    };
+    const all = () => [...app.shell.widgets("main")].forEach((widget) => follow(widget).catch(console.warn));
+    app.shell.currentChanged?.connect(all);
+    app.restored.then(all);
+  };
+  const plugin = {id: "course-cells:plugin", description: "Marks the cells of a chapter", autoStart: true, activate};
+  window._JUPYTERLAB = window._JUPYTERLAB || {};
+  window._JUPYTERLAB["course-cells"] = {init: () => {}, get: async () => () => ({default: plugin, __esModule: true})};
+})();

@@ -1,0 +1,113 @@
+"""A chapter just opened in JupyterLab: what its cells are for, what waits for a guess, and how it fits its window."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+
+import nbformat
+import pytest
+from opened import CURRENT, Opened
+
+from exercises_tests.tools.copies import write
+
+CHAPTER = "ch03_ring_all_reduce"
+MARKS = "cell => [getComputedStyle(cell, '::before').content, getComputedStyle(cell).getPropertyValue('--course-kind')]"
+COMMENT = """() => {
+    const all = [...document.querySelectorAll(".cm-line span")].filter(one => one.textContent.startsWith("# "));
+    return [all[0], all[0].closest(".jp-InputArea-editor")].map((one, place) =>
+        getComputedStyle(one)[place ? "backgroundColor" : "color"].match(/[0-9.]+/g).slice(0, 3).map(Number));
+}"""
+
+
+@pytest.fixture
+def opened(page, lab):
+    """A chapter as `make lab` has copied it, just opened."""
+    with closing(Opened(page, lab, f"{CHAPTER}.ipynb")) as notebook:
+        page.locator("[data-course-kind=guess]").first.wait_for(state="attached")
+        yield notebook
+
+
+@pytest.fixture
+def guess(page, lab, course):
+    """A guess, the cell that compares it, and a text that tells its answer and then begins a section."""
+    made = nbformat.v4.new_notebook(cells=[
+        nbformat.v4.new_code_cell("guess_six = None  # your number", id="guess_six", metadata={"tags": ["prediction"]}),
+        nbformat.v4.new_code_cell("from course_lib import compare\n\ncompare(guess_six, 6, 's')", id="six"),
+        nbformat.v4.new_markdown_cell("Why six?\n\nBecause.\n\n## 2 · On\n\nNow.", id="why")])
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    write(course / "work" / "waits.ipynb", made)
+    with closing(Opened(page, lab, "waits.ipynb")) as notebook:
+        page.locator("[data-course-waits]").wait_for()
+        yield notebook
+
+
+def text(page, words: str):
+    return page.locator(".jp-MarkdownOutput > *", has_text=words)
+
+
+def test_a_guess_an_exercise_and_a_check_say_what_they_are(opened):
+    seen = {name: opened.find(name).evaluate(MARKS) for name in ("guess_growth", "ring_all_reduce",
+                                                                "check_ring_all_reduce", "summed")}
+    words = {name: said.strip('"') for name, (said, _) in seen.items()}
+    assert words.pop("summed") == "none"
+    assert words.pop("guess_growth") == "your guess" and words.pop("check_ring_all_reduce") == "check"
+    assert re.fullmatch(r"exercise · core · \d points", words["ring_all_reduce"])
+    assert len({colour for _, colour in seen.values()}) == 4
+
+
+def test_a_chapter_that_was_only_opened_has_nothing_to_save(opened):
+    opened.page.wait_for_timeout(1_000)
+    assert opened.page.evaluate(f"{CURRENT}.context.model.dirty") is False
+
+
+def test_a_text_that_tells_the_answer_waits_until_the_guess_has_run(guess, page):
+    assert [text(page, words).is_visible() for words in ("Why six?", "Because", "On", "Now")] == [0, 0, 1, 1]
+    guess.run("guess_six")
+    assert not text(page, "Why six?").is_visible()
+    guess.run("six")
+    text(page, "Why six?").wait_for()
+
+
+def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
+    guess.type_into("guess_six", 'guess_six = "six"')
+    guess.run("guess_six")
+    guess.run("six")
+    assert "'six' is a word: write 6" in guess.shown("six") and not text(page, "Why six?").is_visible()
+    guess.type_into("guess_six", "guess_six = 6")
+    guess.run("guess_six")
+    guess.run("six")
+    text(page, "Why six?").wait_for()
+
+
+def test_a_click_on_its_line_shows_it_at_once(guess, page):
+    page.locator("[data-course-waits]").click(position={"x": 100, "y": 12})
+    text(page, "Why six?").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_theme_follows_the_system_and_comments_are_legible_in_it(browser, lab, environment, theme):
+    chosen = Path(environment["HOME"], ".jupyter/lab/user-settings/@jupyterlab/apputils-extension")
+    (chosen / "themes.jupyterlab-settings").unlink(missing_ok=True)  # by a test before
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=theme)
+    with closing(Opened(context.new_page(), lab, f"{CHAPTER}.ipynb")) as notebook:
+        assert notebook.page.evaluate("document.body.dataset.jpThemeLight") == str(theme == "light").lower()
+        high, low = sorted(map(luminance, notebook.page.evaluate(COMMENT)), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+    context.close()
+
+
+def luminance(colour: list[float]) -> float:
+    parts = [part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in colour]
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+
+def test_a_narrow_window_begins_without_the_files_and_its_labels_stand_at_the_edge(browser, lab):
+    context = browser.new_context(viewport={"width": 600, "height": 900})
+    with closing(Opened(context.new_page(), lab, f"{CHAPTER}.ipynb")) as notebook:
+        assert not notebook.page.locator("#jp-left-stack").is_visible()
+        notebook.page.locator("[data-course-kind]").first.wait_for(state="attached")
+        assert notebook.find("guess_growth").evaluate(
+            "cell => parseFloat(getComputedStyle(cell, '::before').marginLeft)") < 20
+    context.close()
