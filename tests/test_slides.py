@@ -474,7 +474,15 @@ def test_a_high_picture_has_no_line_and_one_that_nobody_can_read_is_named(docs, 
 def test_an_answer_stands_under_the_title_of_its_question(docs, root):
     answer = cut(docs, root, ASK, FIELD, printed(MEASURED))[-1]
     page = docs("slides").as_page(find("ch98", root), [answer])
-    assert "<h2>How many apples?</h2>" in page and '<p class="found">Measured: 7 apples</p>' in page
+    assert "<h2>How many apples?</h2>" in page and '<p class="found">7 apples</p>' in page
+    assert '<p class="measured">Measured</p>' in page
+
+
+def test_a_picture_stands_also_beside_few_words_next_to_it_and_not_beside_a_table(docs, root):
+    table = own("Long.", "## Two\n\n| a |\n|---|\n| 1 |")
+    table["id"] = "table"
+    slides = cut(docs, root, own("Long.", "## One\n\nFirst."), drawn(), table)
+    assert [slide.beside for slide in slides[-3:]] == ["next", "", ""]
 
 
 def test_only_a_section_has_the_full_colour(docs, root):

@@ -221,6 +221,7 @@ class Slide:
     choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers
     replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
     minutes: float = 0  # of the timetable
+    beside: str = ""  # whether the picture "next" or "before" stands beside it, too
     brief: bool = False  # whether it is on the short path
 
     @property
@@ -232,6 +233,22 @@ class Slide:
     def answers(self) -> bool:
         """Return whether the slide stands under a question or a heading: it has that as its title, as before."""
         return bool(self.over) and self.kind not in ("guess", "picture") and self.over != ANSWER
+
+    @property
+    def asked(self) -> bool:
+        """Return whether the slide answers a question, which stands above it."""
+        return self.over == ANSWER or self.answers and "?" in self.over
+
+    @property
+    def measured(self) -> str:
+        """Return how an answer was found: what stands before its number."""
+        return self.title.partition(": ")[0] if self.kind == "answer" and ": " in self.title else ""
+
+    @property
+    def found(self) -> str:
+        """Return what was found, which stands in large letters."""
+        found = self.title.removeprefix(f"{self.measured}: ")
+        return found[:1].upper() + found[1:] if self.kind == "answer" else found
 
     @property
     def spoken(self) -> str:
@@ -422,6 +439,7 @@ class Deck:
                 self.outputs(NotebookNode(source=cell.source, outputs=[
                     one for one in cell.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
                 for slide in self.slides[first:first + bool(kept[1])]:
+                    slide.over = slide.title if slide.over == ANSWER else slide.over
                     slide.title = inline(kept[1])
                 continue
             self.stands(part)

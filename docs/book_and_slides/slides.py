@@ -29,6 +29,7 @@ from exercises_tests.tools.copies import write
 from exercises_tests.tools.course_map import number
 
 LOOK = Path(__file__).with_name("look")
+LETTERS = (("regular", 400, "normal"), ("semibold", 600, "normal"), ("italic", 400, "italic"))  # of the slides' font
 
 
 def reveal() -> Path:
@@ -40,12 +41,15 @@ def reveal() -> Path:
 
 
 @cache
-def parts() -> dict[str, str]:
-    """Return what all slides share: reveal.js, its looks and the font of formulas."""
+def parts() -> dict[str, object]:
+    """Return what all slides share: reveal.js, its looks, and the fonts of letters and formulas."""
     folder = reveal()
     read = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
         ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
-    return read | {"font": base64.b64encode((LOOK / "STIXTwoMath.woff").read_bytes()).decode()}
+    fonts = {name: folder / f"dist/theme/fonts/source-sans-pro/source-sans-pro-{name}.woff" for name, *_ in LETTERS}
+    fonts["math"] = LOOK / "STIXTwoMath.woff"
+    return read | {"letters": LETTERS, "fonts": {name: base64.b64encode(path.read_bytes()).decode()
+                                                 for name, path in fonts.items()}}
 
 
 @cache

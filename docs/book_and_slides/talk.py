@@ -34,6 +34,7 @@ LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such line
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
 LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
+COLUMN = 55  # words of a slide that fit beside a picture
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
@@ -43,6 +44,7 @@ EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
     slides = debriefed(answered(joined(merged(under_pictures(parted(slides))))))
+    beside(slides)
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
@@ -265,6 +267,16 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
         if picture:
             found += alone(picture)
     return found
+
+
+def beside(slides: list[Slide]) -> None:
+    """Put a picture beside the few words that it shows: the one that comes next, or else the one before them."""
+    for last, slide, after in zip([None, *slides], slides, [*slides[1:], None], strict=False):
+        words = re.sub(r"<[^>]*>", " ", slide.body).split()
+        alone = slide.kind in ("said", "part", "text") and not slide.over and not re.search(r"<(?:table|pre|math)", slide.body)
+        if alone and len(words) <= COLUMN:
+            near = {"next": after, "before": last}
+            slide.beside = next((where for where, one in near.items() if one and one.kind == "picture"), "")
 
 
 def fit_under(picture: Slide, lines: list[str]) -> bool:

@@ -110,17 +110,17 @@ def test_the_letters_of_the_highest_pictures_have_18_pixels_on_a_projector_of_19
         page.set_viewport_size({"width": 1280, "height": 720})
 
 
-def test_one_line_at_a_time_stands_under_a_picture(opened):
+def test_both_lines_under_a_picture_stand_there_at_once(opened):
     page = opened(("picture", "One", PICTURE, {"lines": ["It waits.", "It goes on."]}))
-    last = page.locator(".under p:not(.fragment), .under .visible").last
-    assert last.inner_text() == "It waits."
-    page.keyboard.press("ArrowRight")
-    assert last.inner_text() == "It goes on."
+    assert [line.is_visible() for line in page.locator(".under p").all()] == [True, True]
 
 
-def test_every_title_has_the_same_place_size_and_room_below(opened):
-    titles = ("One", "Many words " * 9)
-    page = opened(*((kind, title, "A sentence.") for kind in (*KINDS, "picture") for title in titles))
+FACES = ("title", "section", "said", "rule", "guess")  # in the middle of a ground of their own
+
+
+def test_every_title_above_a_body_has_the_same_place_and_size(opened):
+    titles, kinds = ("One", "Many words " * 9), [kind for kind in KINDS if kind not in FACES]
+    page = opened(*((kind, title, "A sentence.") for kind in kinds for title in titles))
     frames = page.locator(".slides > section").evaluate_all("""all => all.map((one, place) => {
         Reveal.slide(place);
         const title = one.querySelector("h1, h2"), box = title.getBoundingClientRect();
@@ -130,11 +130,38 @@ def test_every_title_has_the_same_place_size_and_room_below(opened):
     assert len(set(frames)) == 1, sorted(set(frames))
 
 
-def test_a_single_sentence_stands_near_its_title(opened):
-    page = opened(("said", "One", "A sentence."))
-    title, said = page.locator("h2").bounding_box(), page.locator(".body p").bounding_box()
-    assert said["y"] - title["y"] - title["height"] < 30
-    assert page.locator(".body").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 48
+@pytest.mark.parametrize("kind", [kind for kind in FACES if kind != "title"])
+def test_a_few_words_stand_with_their_title_in_the_middle(opened, kind):
+    page = opened((kind, "One", "A sentence."))
+    title, said = page.locator("h2").bounding_box(), page.locator(".body").bounding_box()
+    above, below = title["y"], 720 - said["y"] - said["height"]
+    assert said["y"] - title["y"] - title["height"] < 30 and abs(above - below) < 100
+
+
+def test_letters_have_one_size_wherever_they_fit(opened):
+    kinds = [kind for kind in KINDS if kind != "title"]
+    page = opened(*((kind, "One", "A sentence.") for kind in kinds))
+    assert set(page.locator(".body").evaluate_all("all => all.map(one => one.style.fontSize)")) == {"40px"}
+
+
+def test_the_number_of_an_answer_is_three_times_as_large_as_its_reason(opened):
+    page = opened(("answer", "Simulated: 21 times as long", "Because.", {"over": "How many?"}))
+    found, why = (page.locator(part).evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+                  for part in (".found", ".body > p:last-child"))
+    assert page.locator(".found").inner_text() == "21 times as long" and found > 3 * why
+
+
+def test_a_picture_stands_beside_the_words_that_it_shows(opened):
+    page = opened(("said", "One", "A sentence.", {"beside": "next"}), ("picture", "Two", PICTURE))
+    said, picture = page.locator("section.said p").bounding_box(), page.locator(".shown img").bounding_box()
+    assert said["x"] + said["width"] <= picture["x"] and picture["width"] > 700
+
+
+def test_a_low_picture_stands_below_the_words_that_it_shows(opened):
+    low = PICTURE.replace('"800"', '"500"')
+    page = opened(("said", "One", "A sentence.", {"beside": "next"}), ("picture", "Two", low))
+    said, picture = page.locator("section.said p").bounding_box(), page.locator(".shown img").bounding_box()
+    assert said["y"] + said["height"] <= picture["y"] and picture["width"] > 1100
 
 
 def test_a_key_takes_the_short_path_and_back(opened):
