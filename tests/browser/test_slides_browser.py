@@ -231,7 +231,7 @@ def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened
     assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
     numbers = page.locator(".slide-number-pdf").evaluate_all(
         "all => all.map(one => [getComputedStyle(one).fontSize, getComputedStyle(one).color == 'rgb(255, 255, 255)'])")
-    assert numbers == [["22px", kind == "section"] for kind in pages.evaluate_all(
+    assert numbers == [["22px", kind in ("title", "section")] for kind in pages.evaluate_all(
         "all => all.map(one => one.querySelector('section').classList[0])")]
 
 
@@ -297,7 +297,7 @@ def test_a_plain_print_has_a_page_for_each_slide(opened, tmp_path):
     page.emulate_media(media="print")
     colours = page.locator(".section h2").evaluate(
         "one => [getComputedStyle(one).color, getComputedStyle(one.parentElement).backgroundColor]")
-    assert colours == ["rgb(255, 255, 255)", "rgb(10, 74, 124)"]
+    assert colours == ["rgb(255, 255, 255)", "rgb(10, 58, 99)"]
 
 
 def test_an_upright_phone_shows_a_whole_slide_in_letters_that_can_be_read(opened):
@@ -336,7 +336,7 @@ def test_every_kind_of_slide_has_its_own_paper_in_light_and_in_dark(opened):
         for place, kind in enumerate(KINDS):
             page.evaluate(f"Reveal.slide({place})")
             opaque, paper, number = page.evaluate(SEEN)
-            assert opaque == 1 and (paper < 80) == (dark or kind == "section"), (kind, dark, paper)
+            assert opaque == 1 and (paper < 80) == (dark or kind in ("title", "section")), (kind, dark, paper)
             assert abs(number - paper) > 90, f"the page number cannot be read: {kind}, dark {dark}"
     assert not page.locator(".backgrounds").is_visible()
 
