@@ -8,12 +8,13 @@ import io
 import re
 import struct
 import sys
+import tomllib
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from test_book import MAKERS, MODULES, QUESTION, course_with
 
-from exercises_tests.tools.chapters import chapters, find
+from exercises_tests.tools.chapters import chapters, find, solved
 
 
 @pytest.fixture(autouse=True)
@@ -315,12 +316,36 @@ def test_a_stub_without_its_answer_has_no_slide_after_the_exercise(docs):
     assert len(talk.debriefed([deck.Slide("exercise", "", exercise="total")])) == 1
 
 
-def test_of_a_long_answer_a_slide_shows_the_idea_and_the_code_stays_folded(docs):
+def test_of_a_long_answer_a_slide_shows_the_lines_that_carry_the_idea_and_all_of_it_is_folded(docs):
     deck, talk = docs("deck"), docs("talk")
-    long = "def total():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20
-    task = deck.Slide("exercise", "", exercise="total", idea="<p>Go round.</p>", answer=long)
-    shown = talk.debriefed([task])[1]
-    assert shown.body == "<p>Go round.</p>" and "Return it." not in shown.code and "x = 1" in shown.code
+    long = "def fill_row():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20 + "    piece = 0\n" + "    y = 1\n" * 20
+    shown = talk.debriefed([deck.Slide("exercise", "", exercise="fill_row", answer=long)])[1]
+    assert shown.body.startswith("<p>First each running answer takes one place")
+    assert '<span class="key">    piece = 0</span>' in shown.body and shown.body.count("<span") == talk.SHORT
+    assert "Return it." not in shown.code and shown.code.count("x = 1") == 20
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_each_core_exercise_has_its_idea_and_the_lines_that_carry_it_are_shown(docs, chapter):
+    talk = docs("talk")
+    told, core = tomllib.loads(talk.DEBRIEFS.read_text(encoding="utf-8")), {
+        exercise.id for exercise in chapter.exercises if exercise.level == "core"}
+    for cell in [cell for cell in solved(chapter).cells if cell["id"] in core]:
+        keys, lines = told[cell["id"]]["key"], talk.code_alone(cell.source).splitlines()
+        shown = [line for line in talk.around(lines, keys) if talk.marked(line, keys)]
+        assert all(any(line.lstrip().startswith(key) for line in shown) for key in keys), cell["id"]
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_on_the_short_path_of_every_deck_a_question_has_its_answer(docs, chapter, tmp_path):
+    executed, slides = docs("executed"), docs("deck").as_slides
+    deck = slides(chapter, executed.kept(chapter) or chapter.notebook, tmp_path)
+    brief = [slide for slide in deck if slide.brief]
+    asked = {slide.asked for slide in deck if slide.asked}
+    alone = [slide.title for slide in brief if slide.kind == "guess" and slide.title in asked
+             and slide.title not in [one.asked for one in brief]]
+    assert alone == [] and {slide.asked for slide in brief if slide.asked} & {
+        slide.title for slide in deck if slide.kind == "guess" and not slide.brief} == set()
 
 
 def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(docs):
@@ -427,10 +452,10 @@ def test_no_note_asks_the_question_of_the_next_slide_or_speaks_of_imports(docs, 
 
 
 def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
-    for lines, folded in ((6, False), (7, True)):
+    for lines, folded in ((10, False), (11, True)):
         body = cut(docs, root, printed("a line\n" * lines))[-1].body
         assert body.startswith('<details class="output">') == folded
-    assert "<details" in cut(docs, root, printed(f"{'wide ' * 20}\n" * 3))[-1].body
+    assert "<details" in cut(docs, root, printed(f"{'wide ' * 22}\n" * 3))[-1].body
 
 
 def test_what_is_said_after_a_picture_is_a_line_under_it_and_needs_no_slide(docs, root):

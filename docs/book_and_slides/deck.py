@@ -49,7 +49,7 @@ STEPS = 12  # frames of a panel that a slide shows, one after the other
 SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PAIR = re.compile(r"\b(\d)(\d) for \1 and \2\b")  # what a guess's comment says where two choices are one number
-LINES, WIDE = 6, 78  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
+LINES, WIDE = 10, 104  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
 ANSWER = "The answer"
 NOTEBOOK = "The whole task stands in your notebook."
 HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
@@ -235,9 +235,9 @@ class Slide:
         return bool(self.over) and self.kind not in ("guess", "picture") and self.over != ANSWER
 
     @property
-    def asked(self) -> bool:
-        """Return whether the slide answers a question, which stands above it."""
-        return self.over == ANSWER or self.answers and "?" in self.over
+    def asked(self) -> str:
+        """Return the question that the slide answers, which stands above it; nothing where it answers none."""
+        return self.title if self.over == ANSWER else self.over if self.answers and "?" in self.over else ""
 
     @property
     def measured(self) -> str:

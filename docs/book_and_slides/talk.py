@@ -38,6 +38,7 @@ COLUMN = 55  # words of a slide that fit beside a picture
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
+DEBRIEFS = Path(__file__).with_name("debriefs.toml")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 
@@ -51,9 +52,7 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
         slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS or needed(slide, after)
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
-    answered_there = {slide.over for slide in slides if slide.brief}
-    for slide in slides:
-        slide.brief = slide.brief or slide.kind == "guess" and slide.title in answered_there
+    paired(slides)
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
@@ -65,6 +64,20 @@ def needed(slide: Slide, after: Slide | None) -> bool:
     """Return whether the short path needs a slide for the next one: a guess, or a picture that shows an answer."""
     guessed = after is not None and after.over == YOURS and slide.kind in ("said", "text", "formula")
     return guessed or after is not None and after.kind == "picture" and slide.kind == "said" and bool(slide.over)
+
+
+def paired(slides: list[Slide]) -> None:
+    """Leave a question and its answer on the short path together, also the chapter's and those of its sections."""
+    opening = re.sub(r"<[^>]*>", "", slides[0].body).strip()
+    for place, guess in enumerate(slides):
+        after = [slide for slide in slides[place + 1:] if slide.kind not in ("exercise", "debrief")]
+        if guess.kind == "guess" and after:
+            answer = next((slide for slide in after if slide.asked == guess.title), after[0])
+            opened = re.sub(r"<[^>]*>", "", guess.title).strip() in opening
+            guess.brief = answer.brief = guess.brief or answer.brief or opened
+        if guess.kind == "section" and "?" in guess.body and after:
+            end = next((at for at, slide in enumerate(after) if slide.kind in ("section", "summary")), len(after))
+            after[max(0, end - 1)].brief = True
 
 
 def merged(slides: list[Slide]) -> list[Slide]:
@@ -221,17 +234,40 @@ def code_alone(answer: str) -> str:
 
 
 def debriefed(slides: list[Slide]) -> list[Slide]:
-    """Return the slides with an answer after each exercise that has one: its lines if they are few, else its idea."""
-    found = []
+    """Return the slides with an answer after each exercise that has one: its idea, and the lines that carry it."""
+    told, found = tomllib.loads(DEBRIEFS.read_text(encoding="utf-8")), []
     for slide in slides:
         found.append(slide)
         if slide.answer:
-            code, title = code_alone(slide.answer), f"One way to write <code>{slide.exercise}</code>"
-            shown = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in code.splitlines())
-            few = len(code.splitlines()) <= SHORT or not slide.idea
-            found.append(type(slide)("debrief", title, f'<pre class="lines">{shown}</pre>' if few else slide.idea,
-                                     "" if few else code, notes=[f"The idea: {slide.hint}"] if few else []))
+            code, one = code_alone(slide.answer), told.get(slide.exercise, {})
+            lines = around(code.splitlines(), one.get("key", []))
+            shown = "".join(f'<span{marked(line, one.get("key", []))}>{html.escape(line) or " "}</span>'
+                            for line in lines)
+            idea = f"<p>{html.escape(one['idea'], quote=False)}</p>" if one else slide.idea
+            found.append(type(slide)("debrief", f"One way to write <code>{slide.exercise}</code>",
+                                     f'{idea}<pre class="lines">{shown}</pre>',
+                                     code if lines != code.splitlines() else "",
+                                     notes=[f"The idea: {slide.hint}"] if slide.hint else []))
     return found
+
+
+def marked(line: str, keys: list[str]) -> str:
+    """Return how a line of code stands out that carries the idea."""
+    return ' class="key"' * line.lstrip().startswith(tuple(keys))
+
+
+def around(lines: list[str], keys: list[str]) -> list[str]:
+    """Return the lines of an answer that a slide shows: all, or its head and the lines around those that carry it."""
+    if len(lines) <= SHORT:
+        return lines
+    places = [place for place, line in enumerate(lines) if marked(line, keys)] or [1]
+    room = SHORT - 3
+    begin = max(1, min((places[0] + places[-1] - room) // 2 + 1, places[0], len(lines) - room))
+    begin = 1 if begin == 2 else begin
+    shown = lines[begin:begin + room]
+    gap = [" " * (len(shown[0]) - len(shown[0].lstrip())) + "..."] * (begin > 1)
+    rest = ["    ..."] * (begin + room < len(lines))
+    return [lines[0], *gap, *shown, *rest]
 
 
 def example(task: list[str]) -> str:
@@ -273,8 +309,8 @@ def beside(slides: list[Slide]) -> None:
     """Put a picture beside the few words that it shows: the one that comes next, or else the one before them."""
     for last, slide, after in zip([None, *slides], slides, [*slides[1:], None], strict=False):
         words = re.sub(r"<[^>]*>", " ", slide.body).split()
-        alone = slide.kind in ("said", "part", "text") and not slide.over and not re.search(r"<(?:table|pre|math)", slide.body)
-        if alone and len(words) <= COLUMN:
+        alone = slide.kind in ("said", "part", "text") and not slide.over
+        if alone and not re.search(r"<(?:table|pre|math)", slide.body) and len(words) <= COLUMN:
             near = {"next": after, "before": last}
             slide.beside = next((where for where, one in near.items() if one and one.kind == "picture"), "")
 

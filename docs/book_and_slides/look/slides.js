@@ -29,9 +29,9 @@ function fit(slide) {
   const lines = few && body.querySelector(".lines");
   if (few && !lines) body.classList.add("wrapped");  // no columns
   for (const printed of slide.matches(".debrief") ? [] : body.querySelectorAll(".lines")) {
-    [...SIZES.slice(1), 26, 24].find((size) => {  // the words beside it keep theirs
+    [34, 32, 30, 28, 26, 24, 22, PRINTED].find((size) => {  // the words beside it keep theirs
       printed.style.fontSize = `${size}px`;
-      return !wide(body);
+      return !wide(body) && !high(body);
     });
     if (wide(body)) printed.style.fontSize = "";
   }
