@@ -510,6 +510,22 @@ def test_a_picture_stands_also_beside_few_words_next_to_it_and_not_beside_a_tabl
     assert [slide.beside for slide in slides[-3:]] == ["next", "", ""]
 
 
+def test_a_picture_without_notes_has_the_paragraph_beside_it_that_is_about_it(docs):
+    deck, talk = docs("deck"), docs("talk")
+    about = "The upper pears wait for seven green apples, and nobody else waits."
+    after = deck.Slide("text", "Next", notes=[about, "It goes on."])
+    picture = deck.Slide("picture", "Pears wait", '<img alt="Pears wait; seven green apples are upper">')
+    talk.told([deck.Slide("said", "One"), picture, after])
+    assert picture.notes == [about] and after.notes == ["It goes on."]
+
+
+def test_a_picture_that_no_paragraph_is_about_says_what_it_shows(docs):
+    deck, talk = docs("deck"), docs("talk")
+    picture = deck.Slide("picture", "Pears wait", '<img alt="Pears wait; rank 0: 4 pears; rank 1: 5 pears">')
+    talk.told([deck.Slide("said", "One"), picture, deck.Slide("said", "Next", notes=["All else."])])
+    assert picture.notes == ["It shows: rank 0: 4 pears; rank 1: 5 pears."]
+
+
 def test_only_a_section_has_the_full_colour(docs, root):
     text = new_markdown_cell("## 1 · Whole\n\nIt begins.\n\n### A part\n\nIt goes on.\n\n### Empty", id="text")
     kinds = [(slide.kind, slide.title) for slide in cut(docs, root, text, drawn())[-3:]]

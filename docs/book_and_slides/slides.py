@@ -17,11 +17,12 @@ from functools import cache
 from pathlib import Path
 
 from chapter_page import PICTURES
-from deck import Slide, as_slides
+from deck import as_slides
 from executed import KEPT, fresh
 from jinja2 import Environment, FileSystemLoader, Template
 from nbformat import NotebookNode
 from packages import require
+from slide import Slide
 from talk import HIGHEST, height
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find

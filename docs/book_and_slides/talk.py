@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from timetable import CATCHING_UP, GUESS, PICTURE, SLIDE, STEP, WORDS_A_MINUTE, block  # noqa: E402
 
 if TYPE_CHECKING:
-    from deck import Slide
+    from slide import Slide
 
 YOURS = "Your guess"
 BRIEF = ("title", "section", "picture", "answer", "summary")  # the kinds of the short path, beside guesses
@@ -34,6 +34,7 @@ LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such line
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
 LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
+ABOUT = 4  # words that a paragraph about a picture has in common with it
 COLUMN = 55  # words of a slide that fit beside a picture
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
@@ -46,6 +47,7 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
     slides = debriefed(answered(joined(merged(under_pictures(parted(slides))))))
     beside(slides)
+    told(slides)
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
@@ -313,6 +315,31 @@ def beside(slides: list[Slide]) -> None:
         if alone and not re.search(r"<(?:table|pre|math)", slide.body) and len(words) <= COLUMN:
             near = {"next": after, "before": last}
             slide.beside = next((where for where, one in near.items() if one and one.kind == "picture"), "")
+
+
+def told(slides: list[Slide]) -> None:
+    """Give a picture without notes the paragraph beside it that is about it, else what its words say that it shows."""
+    for before, picture, after in zip(slides, slides[1:], slides[2:], strict=False):
+        if picture.kind != "picture" or picture.notes or picture.says:
+            continue
+        words = html.unescape(re.search(r'alt="([^"]*)"', picture.body)[1])
+        near = [(note, slide) for slide, notes in ((before, before.notes[-2:]), (after, after.notes[:2]))
+                if slide.kind not in ("exercise", "picture")
+                for note in notes if note.endswith(".") and not re.match(r"\$\$|\||```|[-*] |\d+\. ", note)]
+        shown = "; ".join(words.removeprefix(html.unescape(picture.title)).removeprefix("; ").split("; ")[:4])
+        note, owner = max(near, key=lambda one: alike(one[0], f"{picture.title} {words}"), default=("", None))
+        if owner and alike(note, f"{picture.title} {words}") >= ABOUT:
+            picture.notes.append(note)
+            if owner.kind not in ("section", "guess") and len(owner.notes) > 1:
+                owner.notes.remove(note)
+        else:
+            picture.notes += [f"It shows: {shown}."] if shown else []
+
+
+def alike(text: str, other: str) -> int:
+    """Return how many words and numbers of a text another one has, too; short words don't count."""
+    one, two = (set(re.findall(r"\d[\d.,]*|\w{4,}", some.lower())) for some in (text, other))
+    return len(one & two)
 
 
 def fit_under(picture: Slide, lines: list[str]) -> bool:

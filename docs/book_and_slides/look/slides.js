@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: all letters have one size, a smaller one where that does not fit, and where not even
 // that does, what is too long goes on on the next slide. It is measured here, because letters are as wide as this
 // browser's. Printed lines get smaller than that before they break, because a column that breaks cannot be read at all.
-const SIZES = [40, 34, 28], CODE = [32, 30, 28, 26], FOUND = [128, 112, 96, 84, 72, 60];
+const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], FOUND = [128, 112, 96, 84, 72, 60];
 const LOW = 0.34;  // height of a picture to its width that stands below and not beside
 const SMALL = SIZES.at(-1), PRINTED = 20, PHONE = [36, 32, 28];
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
