@@ -1,10 +1,11 @@
 """Writes a chapter as slides for a workshop, one file that needs no network: python docs/book_and_slides/slides.py ch03
 
-A slide has one message, its title, always in the same place, and below it one thing: a picture as large as the slide,
-a formula, what was printed, a guess to make, an exercise, what a term means (deck.py). Under a picture stands one line
-at most, and its letters have 18 pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code
-is folded, in small letters. No other letter of a text is smaller than 28 pixels of a slide of 1280 x 720, and
-none that was printed smaller than 20; what does not fit goes on on the next slide (look/slides.js).
+A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
+printed, an exercise (deck.py). What opens a section, asks, or is said in a few words stands alone in the middle, and
+what was found in huge letters under its question. Under a picture stand two lines at most, and its letters have 18
+pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code is folded, in small letters.
+The letters of a text have 40 pixels of a slide of 1280 x 720, or 34 or 28 where that does not fit, and none that was
+printed has fewer than 20; what does not fit goes on on the next slide (look/slides.js).
 With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """
 

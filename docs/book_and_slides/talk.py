@@ -1,4 +1,4 @@
-"""What slides need in a room: minutes, a short path, what to say and to reply, two lines under a picture.
+"""What slides need in a room: minutes, a short path, what to say and to reply, lines under a picture or beside it.
 
 deck.py cuts a chapter into slides; this file goes over them once more, when all of them are known.
 """

@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: all letters have one size, a smaller one where that does not fit, and where not even
 // that does, what is too long goes on on the next slide. It is measured here, because letters are as wide as this
 // browser's. Printed lines get smaller than that before they break, because a column that breaks cannot be read at all.
-const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], FOUND = [128, 112, 96, 84, 72, 60];
+const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], BROKEN = [28, 26, 24, 22, 20], FOUND = [128, 112, 96, 84, 72, 60];
 const LOW = 0.34;  // height of a picture to its width that stands below and not beside
 const SMALL = SIZES.at(-1), PRINTED = 20, PHONE = [36, 32, 28];
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
@@ -29,7 +29,7 @@ function fit(slide) {
   const lines = few && body.querySelector(".lines");
   if (few && !lines) body.classList.add("wrapped");  // no columns
   for (const printed of slide.matches(".debrief") ? [] : body.querySelectorAll(".lines")) {
-    [34, 32, 30, 28, 26, 24, 22, PRINTED].find((size) => {  // the words beside it keep theirs
+    (few ? [34, 30, 28] : [34, 30, 28, 26, 24, 22, PRINTED]).find((size) => {  // the words beside it keep theirs
       printed.style.fontSize = `${size}px`;
       return !wide(body) && !high(body);
     });
@@ -38,7 +38,7 @@ function fit(slide) {
   if (sized(slide)) return;
   if (lines || slide.matches(".debrief")) {
     body.classList.add("wrapped");  // one line or two, and code, break before they get smaller than the text
-    if (sized(slide)) return;
+    if (sized(slide, BROKEN)) return;
   }
   body.classList.add("tight");
   for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
@@ -48,10 +48,10 @@ function fit(slide) {
   if (high(body)) go_on(slide);
 }
 
-function sized(slide) {
+function sized(slide, code_sizes = CODE) {
   const body = slide.querySelector(".body");
   const code = slide.matches(".debrief") && body.querySelector(".lines");  // needs its columns
-  return (phone ? PHONE : code ? CODE : SIZES).some((size) => {
+  return (phone ? PHONE : code ? code_sizes : SIZES).some((size) => {
     body.style.fontSize = `${size}px`;
     return !high(body) && !wide(body);
   });
@@ -144,7 +144,7 @@ function first_to_hear(key) {
   if (listed) {
     key.stopImmediatePropagation();
     if (["o", "O", "Escape"].includes(key.key)) overview();
-  } else if (key.key !== "?" && document.getElementById("keys")) {
+  } else if (!["?", "Shift"].includes(key.key) && document.getElementById("keys")) {
     keys();
     if (key.key === "Escape") key.stopImmediatePropagation();
   }
