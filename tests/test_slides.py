@@ -325,6 +325,13 @@ def test_of_a_long_answer_a_slide_shows_the_lines_that_carry_the_idea_and_all_of
     assert "Return it." not in shown.code and shown.code.count("x = 1") == 20
 
 
+def test_of_a_long_class_the_method_that_counts_is_shown_from_its_first_line(docs):
+    method = ["    def b(self):", *["        y = 1"] * 4, "        key = 1", *["        z = 1"] * 9]
+    lines = ["class A:", *["    x = 1"] * 12, *method]
+    shown = docs("talk").around(lines, ["key"])
+    assert shown[:3] == ["class A:", "    ...", "    def b(self):"] and "        key = 1" in shown
+
+
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
 def test_each_core_exercise_has_its_idea_and_the_lines_that_carry_it_are_shown(docs, chapter):
     talk = docs("talk")

@@ -58,7 +58,7 @@ class Slide:
     def found(self) -> str:
         """Return what was found, which stands in large letters."""
         found = self.title.removeprefix(f"{self.measured}: ")
-        return found[:1].upper() + found[1:] if self.kind == "answer" else found
+        return found[:1].upper() + found[1:] if self.measured else found
 
     @property
     def spoken(self) -> str:

@@ -265,7 +265,8 @@ def around(lines: list[str], keys: list[str]) -> list[str]:
     places = [place for place, line in enumerate(lines) if marked(line, keys)] or [1]
     room = SHORT - 3
     begin = max(1, min((places[0] + places[-1] - room) // 2 + 1, places[0], len(lines) - room))
-    begin = 1 if begin == 2 else begin
+    heads = [place for place in range(begin, places[0]) if lines[place].lstrip().startswith("def ")]
+    begin = heads[-1] if heads else 1 if begin == 2 else begin  # a method from its first line on
     shown = lines[begin:begin + room]
     gap = [" " * (len(shown[0]) - len(shown[0].lstrip())) + "..."] * (begin > 1)
     rest = ["    ..."] * (begin + room < len(lines))
