@@ -8,12 +8,13 @@ import io
 import re
 import struct
 import sys
+import tomllib
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from test_book import MAKERS, MODULES, QUESTION, course_with
 
-from exercises_tests.tools.chapters import chapters, find
+from exercises_tests.tools.chapters import chapters, find, solved
 
 
 @pytest.fixture(autouse=True)
@@ -315,12 +316,43 @@ def test_a_stub_without_its_answer_has_no_slide_after_the_exercise(docs):
     assert len(talk.debriefed([deck.Slide("exercise", "", exercise="total")])) == 1
 
 
-def test_of_a_long_answer_a_slide_shows_the_idea_and_the_code_stays_folded(docs):
+def test_of_a_long_answer_a_slide_shows_the_lines_that_carry_the_idea_and_all_of_it_is_folded(docs):
     deck, talk = docs("deck"), docs("talk")
-    long = "def total():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20
-    task = deck.Slide("exercise", "", exercise="total", idea="<p>Go round.</p>", answer=long)
-    shown = talk.debriefed([task])[1]
-    assert shown.body == "<p>Go round.</p>" and "Return it." not in shown.code and "x = 1" in shown.code
+    long = "def fill_row():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20 + "    piece = 0\n" + "    y = 1\n" * 20
+    shown = talk.debriefed([deck.Slide("exercise", "", exercise="fill_row", answer=long)])[1]
+    assert shown.body.startswith("<p>First each running answer takes one place")
+    assert '<span class="key">    piece = 0</span>' in shown.body and shown.body.count("<span") == talk.SHORT
+    assert "Return it." not in shown.code and shown.code.count("x = 1") == 20
+
+
+def test_of_a_long_class_the_method_that_counts_is_shown_from_its_first_line(docs):
+    method = ["    def b(self):", *["        y = 1"] * 4, "        key = 1", *["        z = 1"] * 9]
+    lines = ["class A:", *["    x = 1"] * 12, *method]
+    shown = docs("talk").around(lines, ["key"])
+    assert shown[:3] == ["class A:", "    ...", "    def b(self):"] and "        key = 1" in shown
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_each_core_exercise_has_its_idea_and_the_lines_that_carry_it_are_shown(docs, chapter):
+    talk = docs("talk")
+    told, core = tomllib.loads(talk.DEBRIEFS.read_text(encoding="utf-8")), {
+        exercise.id for exercise in chapter.exercises if exercise.level == "core"}
+    for cell in [cell for cell in solved(chapter).cells if cell["id"] in core]:
+        keys, lines = told[cell["id"]]["key"], talk.code_alone(cell.source).splitlines()
+        shown = [line for line in talk.around(lines, keys) if talk.marked(line, keys)]
+        assert all(any(line.lstrip().startswith(key) for line in shown) for key in keys), cell["id"]
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_on_the_short_path_of_every_deck_a_question_has_its_answer(docs, chapter, tmp_path):
+    executed, slides = docs("executed"), docs("deck").as_slides
+    deck = slides(chapter, executed.kept(chapter) or chapter.notebook, tmp_path)
+    brief = [slide for slide in deck if slide.brief]
+    asked = {slide.asked for slide in deck if slide.asked}
+    alone = [slide.title for slide in brief if slide.kind == "guess" and slide.title in asked
+             and slide.title not in [one.asked for one in brief]]
+    assert alone == [] and {slide.asked for slide in brief if slide.asked} & {
+        slide.title for slide in deck if slide.kind == "guess" and not slide.brief} == set()
 
 
 def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(docs):
@@ -427,10 +459,10 @@ def test_no_note_asks_the_question_of_the_next_slide_or_speaks_of_imports(docs, 
 
 
 def test_a_long_output_is_folded_and_a_short_one_is_shown(docs, root):
-    for lines, folded in ((6, False), (7, True)):
+    for lines, folded in ((10, False), (11, True)):
         body = cut(docs, root, printed("a line\n" * lines))[-1].body
         assert body.startswith('<details class="output">') == folded
-    assert "<details" in cut(docs, root, printed(f"{'wide ' * 20}\n" * 3))[-1].body
+    assert "<details" in cut(docs, root, printed(f"{'wide ' * 22}\n" * 3))[-1].body
 
 
 def test_what_is_said_after_a_picture_is_a_line_under_it_and_needs_no_slide(docs, root):
@@ -474,7 +506,31 @@ def test_a_high_picture_has_no_line_and_one_that_nobody_can_read_is_named(docs, 
 def test_an_answer_stands_under_the_title_of_its_question(docs, root):
     answer = cut(docs, root, ASK, FIELD, printed(MEASURED))[-1]
     page = docs("slides").as_page(find("ch98", root), [answer])
-    assert "<h2>How many apples?</h2>" in page and '<p class="found">Measured: 7 apples</p>' in page
+    assert "<h2>How many apples?</h2>" in page and '<p class="found">7 apples</p>' in page
+    assert '<p class="measured">Measured</p>' in page
+
+
+def test_a_picture_stands_also_beside_few_words_next_to_it_and_not_beside_a_table(docs, root):
+    table = own("Long.", "## Two\n\n| a |\n|---|\n| 1 |")
+    table["id"] = "table"
+    slides = cut(docs, root, own("Long.", "## One\n\nFirst."), drawn(), table)
+    assert [slide.beside for slide in slides[-3:]] == ["next", "", ""]
+
+
+def test_a_picture_without_notes_has_the_paragraph_beside_it_that_is_about_it(docs):
+    deck, talk = docs("deck"), docs("talk")
+    about = "The upper pears wait for seven green apples, and nobody else waits."
+    after = deck.Slide("text", "Next", notes=[about, "It goes on."])
+    picture = deck.Slide("picture", "Pears wait", '<img alt="Pears wait; seven green apples are upper">')
+    talk.told([deck.Slide("said", "One"), picture, after])
+    assert picture.notes == [about] and after.notes == ["It goes on."]
+
+
+def test_a_picture_that_no_paragraph_is_about_says_what_it_shows(docs):
+    deck, talk = docs("deck"), docs("talk")
+    picture = deck.Slide("picture", "Pears wait", '<img alt="Pears wait; rank 0: 4 pears; rank 1: 5 pears">')
+    talk.told([deck.Slide("said", "One"), picture, deck.Slide("said", "Next", notes=["All else."])])
+    assert picture.notes == ["It shows: rank 0: 4 pears; rank 1: 5 pears."]
 
 
 def test_only_a_section_has_the_full_colour(docs, root):

@@ -15,19 +15,33 @@ from __future__ import annotations
 
 import base64
 import html
-import math
 import re
-from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from captions import LOWER, LOWER_DARK
-from chapter_page import FENCE, IN_A_NOTEBOOK, kept_picture, together, unguessed
-from formulas import shown
+from chapter_page import IN_A_NOTEBOOK, kept_picture, together, unguessed
 from nbformat import NotebookNode
 from PIL import Image
 from reference_pages import defined
-from talk import YOURS, example, options, promised, ready, replies
+from slide import ANSWER, Slide
+from talk import YOURS, alike, example, options, promised, ready, replies
+from wording import (
+    CELLS,
+    LEAD,
+    SEEN,
+    SHOWN,
+    aloud,
+    apart,
+    as_html,
+    beside,
+    blocks,
+    inline,
+    lead,
+    length,
+    narrow,
+    seen,
+    sentences,
+)
 
 from course_lib.plots.sliders import FRAMES
 from exercises_tests.tools.chapters import Chapter, tags
@@ -35,22 +49,15 @@ from exercises_tests.tools.course_map import question
 
 SUMMARY = "What we learned"
 EXERCISE = "### Exercise: "
-LEAD = 400  # letters of the sentences that lead to a formula, a table, a list or, with its own, a guess
 WORDS = 60  # that a slide of sentences has, if they are more than one paragraph's
 FEW = 28  # words that have no slide of their own where they fit on the one before or after
 FULL = 100  # words that such a slide has with them
 FEW_OF_ITS_OWN = 13  # words of a guess that needs the table before it
-BRIEF = 80  # letters of a definition that needs the sentence after it
-SEEN = 240  # letters of those that say what was printed
-SPOKEN = 300  # letters with which the notes begin
 REASON = 140  # letters of an answer's reason, where the author of the slides gives none
-LINE = 72  # letters of a printed line that a slide takes
 STEPS = 12  # frames of a panel that a slide shows, one after the other
-SHOWN = re.compile(r"\$\$|\||```|(?:[-*]|\d+\.) ")  # how a formula, a table, a listing or a list begins
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PAIR = re.compile(r"\b(\d)(\d) for \1 and \2\b")  # what a guess's comment says where two choices are one number
-LINES, WIDE = 6, 78  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
-ANSWER = "The answer"
+LINES, WIDE = 10, 104  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
 NOTEBOOK = "The whole task stands in your notebook."
 HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
@@ -59,123 +66,9 @@ JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds 
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
 BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
 HEADING = re.compile(r"(#{1,6}) (.*)")
-UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[µmn]?s|%|W|days|hours)(?!\w)|× \d)|(?<=\d ×) (?=\d)|(?<= =) (?=\d)")
-CELLS = re.compile(r"\b(?:cells?|pencil|slider|next (?:picture|table))\b|^Here\b")  # what a slide does not have
-HANDS = re.compile(r"\b(?:sliders?|pencil|press play|the one after it|cells?)\b|\bNow run\b", re.IGNORECASE)
 PICTURE = re.compile(r'<img[^>]*?alt="([^"]*)"[^>]*?src="data:image/png;base64,([^"]+)"|<figcaption>(.*?)</figcaption>',
                      re.DOTALL)
 NIGHT = re.compile(r'<img class="[^"]*course-dark" src="data:image/png;base64,([^"]+)"')  # a picture's twin
-
-
-def as_html(text: str) -> str:
-    """Return Markdown with formulas as HTML; links to chapters become their words, for slides are passed on alone."""
-    text = re.sub(r"\[([^\]]*)\]\((?:[./\w]*/)?ch\d\d\w*\.(?:ipynb|html)[^)]*\)", r"\1", text)
-    return UNIT.sub("\N{NO-BREAK SPACE}", _reader().render(text))
-
-
-@cache
-def _reader():
-    from markdown_it import MarkdownIt  # here, so that what is missing can be said: packages.py
-    from mdit_py_plugins.dollarmath import dollarmath_plugin
-
-    reader = MarkdownIt("commonmark", {"html": True}).enable("table")
-    return reader.use(dollarmath_plugin, renderer=lambda latex, options: shown(latex, options["display_mode"]),
-                      allow_space=False, allow_digits=False, double_inline=True)
-
-
-def inline(text: str) -> str:
-    return re.sub(r"^<p>|</p>\s*$", "", as_html(" ".join(text.split())).strip())
-
-
-def length(text: str) -> int:
-    """Return the words of HTML, a row of a table or a formula counted as a line's."""
-    rows = len(re.findall(r"<tr|<math|<span|<li", text))
-    return len(re.sub(r"<math.*?</math>|<[^>]*>", " ", text, flags=re.DOTALL).split()) + 4 * rows
-
-
-def aloud(found: re.Match) -> str:
-    """Return a number as one says it: 5.025 as 5.0, 68.18 as 68, 1.065 as 1.07."""
-    number = found[0]
-    if number == "1":
-        return "1.0"
-    if len(number.replace(".", "").lstrip("0")) <= 3:
-        return number
-    value = float(number)
-    digits = 3 if number.lstrip("0.").startswith(("1", "2")) else 2
-    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
-
-
-def apart(number: str) -> str:
-    """Return two choices that end a text as one number, as one says them: 13 as 1 and 3."""
-    return re.sub(r"\b(\d)(\d)$", r"\1 and \2", number)
-
-
-def sentences(text: str) -> list[str]:
-    return re.split(r"(?<=[.?!])(?<! al\.)\s+", " ".join(text.split()))
-
-
-def lead(paragraph: str, room: int = LEAD) -> str:
-    """Return the last sentences of a paragraph: as many as stand above what they lead to, but at least one."""
-    *before, taken = sentences(paragraph)
-    while before and len(before[-1]) + len(taken) < room:
-        taken = f"{before.pop()} {taken}"
-    return taken
-
-
-def seen(paragraph: str, room: int = SEEN) -> str:
-    """Return the first sentences of a paragraph that are about what stands above it; none where it leads on."""
-    taken = ""
-    for sentence in sentences(paragraph) if paragraph.rstrip("*_)`")[-1] in ".?!" else []:
-        if CELLS.search(sentence) or taken and len(taken) + len(sentence) > room:
-            break
-        taken += f"{sentence} "
-    return taken
-
-
-def beside(sentence: str, paragraph: str) -> str:
-    """Return a definition; one that is very short together with the sentence after it, or else with that before it."""
-    before, _, after = paragraph.partition(sentence)
-    if len(sentence) > BRIEF or before == paragraph:
-        return sentence
-    if (more := sentences(after.strip())[0]) and not CELLS.search(more):
-        return f"{sentence} {more}"
-    return f"{sentences(before.strip())[-1]} {sentence}"
-
-
-def without_hands(block: str) -> str:
-    """Return a text of a notebook without the sentences that speak of its cells and sliders: slides have none."""
-    if SHOWN.match(block) or not HANDS.search(block):
-        return block
-    return " ".join(sentence for sentence in sentences(block) if not HANDS.search(sentence))
-
-
-def narrow(lines: list[str]) -> list[str]:
-    """Return lines with two letters between columns, where some would wrap: a table stays a table."""
-    wide = max(map(len, lines), default=0)
-    if wide <= LINE:
-        return lines
-    padded = [line.ljust(wide) for line in lines]
-    blank = [all(line[place] == " " for line in padded) for place in range(wide)]
-    keep = [place for place in range(wide) if not all(blank[max(0, place - 2):place + 1])]
-    return ["".join(line[place] for place in keep).rstrip() for line in padded]
-
-
-def blocks(source: str) -> list[str]:
-    """Return a text cut at empty lines; what is fenced or folded stays in one piece, and is no heading."""
-    held: list[str] = []
-
-    def hold(found: re.Match) -> str:
-        held.append(found[0])
-        return f"\0{len(held) - 1}\0"
-
-    whole = re.sub(r"<details>.*?</details>", hold, FENCE.sub(hold, source), flags=re.DOTALL)
-    cut_up = re.split(r"\n\s*\n|(?<=\0)\n|(?m:^(#{1,6} .*)$)", whole)
-    found = [part.strip("\n") for part in cut_up if part and part.strip()]
-    for place, part in enumerate(found):
-        while "\0" in part:
-            part = re.sub(r"\0(\d+)\0", lambda m: held[int(m[1])], part)
-        found[place] = part
-    return found
 
 
 def authored(cell: NotebookNode) -> str | None:
@@ -189,63 +82,9 @@ def drawn(output: NotebookNode) -> bool:
     return FRAMES in data or "<img" in data.get("text/html", "") or "image/png" in data
 
 
-def alike(text: str, other: str) -> int:
-    """Return how many words and numbers of a text another one has, too; short words don't count."""
-    one, two = (set(re.findall(r"\d[\d.,]*|\w{4,}", some.lower())) for some in (text, other))
-    return len(one & two)
-
-
 def written(text: str) -> list[str]:
     """Return the slides of what an author wrote, which a line of three hyphens parts."""
     return [part.strip() for part in re.split(r"^---$", text, flags=re.MULTILINE) if part.strip()]
-
-
-@dataclass
-class Slide:
-    """One slide: its title and body are HTML, its notes are the chapter's text."""
-
-    kind: str
-    title: str
-    body: str = ""
-    code: str = ""
-    over: str = ""  # in small letters above the title
-    steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
-    lines: list[str] = field(default_factory=list)  # under a picture, one after the other
-    says: list[str] = field(default_factory=list)  # what the speaker says of them
-    notes: list[str] = field(default_factory=list)
-    first: list[str] = field(default_factory=list)  # what stands above the notes
-    exercise: str = ""  # the name of what is to be written
-    hint: str = ""
-    idea: str = ""  # the first hint as HTML
-    answer: str = ""  # of a core exercise, where the solutions are there
-    choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers
-    replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
-    minutes: float = 0  # of the timetable
-    brief: bool = False  # whether it is on the short path
-
-    @property
-    def head(self) -> str:
-        """Return what stands in the place of titles; what was found stands below a question."""
-        return self.over if self.answers else self.title
-
-    @property
-    def answers(self) -> bool:
-        """Return whether the slide stands under a question or a heading: it has that as its title, as before."""
-        return bool(self.over) and self.kind not in ("guess", "picture") and self.over != ANSWER
-
-    @property
-    def spoken(self) -> str:
-        """Return the notes: what to do, a few sentences to say, and then the rest of the chapter's text."""
-        notes = list(filter(None, map(without_hands, self.notes)))
-        short = []
-        if notes and not self.says and not SHOWN.match(notes[0]):
-            every = sentences(notes[0])
-            taken = next((n for n in (3, 2) if len(" ".join(every[:n])) <= SPOKEN), 1)
-            short, notes[0] = [" ".join(every[:taken])], " ".join(every[taken:])
-        if self.kind == "picture" and not self.says and not short:
-            short = [self.title]
-        rest = as_html("\n\n".join(filter(None, notes)))
-        return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
 
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
@@ -422,6 +261,7 @@ class Deck:
                 self.outputs(NotebookNode(source=cell.source, outputs=[
                     one for one in cell.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
                 for slide in self.slides[first:first + bool(kept[1])]:
+                    slide.over = slide.title if slide.over == ANSWER else slide.over
                     slide.title = inline(kept[1])
                 continue
             self.stands(part)

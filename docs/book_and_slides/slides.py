@@ -1,10 +1,11 @@
 """Writes a chapter as slides for a workshop, one file that needs no network: python docs/book_and_slides/slides.py ch03
 
-A slide has one message, its title, always in the same place, and below it one thing: a picture as large as the slide,
-a formula, what was printed, a guess to make, an exercise, what a term means (deck.py). Under a picture stands one line
-at most, and its letters have 18 pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code
-is folded, in small letters. No other letter of a text is smaller than 28 pixels of a slide of 1280 x 720, and
-none that was printed smaller than 20; what does not fit goes on on the next slide (look/slides.js).
+A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
+printed, an exercise (deck.py). What opens a section, asks, or is said in a few words stands alone in the middle, and
+what was found in huge letters under its question. Under a picture stand two lines at most, and its letters have 18
+pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code is folded, in small letters.
+The letters of a text have 40 pixels of a slide of 1280 x 720, or 34 or 28 where that does not fit, and none that was
+printed has fewer than 20; what does not fit goes on on the next slide (look/slides.js).
 With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """
 
@@ -17,11 +18,12 @@ from functools import cache
 from pathlib import Path
 
 from chapter_page import PICTURES
-from deck import Slide, as_slides
+from deck import as_slides
 from executed import KEPT, fresh
 from jinja2 import Environment, FileSystemLoader, Template
 from nbformat import NotebookNode
 from packages import require
+from slide import Slide
 from talk import HIGHEST, height
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find
@@ -29,6 +31,7 @@ from exercises_tests.tools.copies import write
 from exercises_tests.tools.course_map import number
 
 LOOK = Path(__file__).with_name("look")
+LETTERS = (("regular", 400, "normal"), ("semibold", 600, "normal"), ("italic", 400, "italic"))  # of the slides' font
 
 
 def reveal() -> Path:
@@ -40,12 +43,15 @@ def reveal() -> Path:
 
 
 @cache
-def parts() -> dict[str, str]:
-    """Return what all slides share: reveal.js, its looks and the font of formulas."""
+def parts() -> dict[str, object]:
+    """Return what all slides share: reveal.js, its looks, and the fonts of letters and formulas."""
     folder = reveal()
     read = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
         ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
-    return read | {"font": base64.b64encode((LOOK / "STIXTwoMath.woff").read_bytes()).decode()}
+    fonts = {name: folder / f"dist/theme/fonts/source-sans-pro/source-sans-pro-{name}.woff" for name, *_ in LETTERS}
+    fonts["math"] = LOOK / "STIXTwoMath.woff"
+    return read | {"letters": LETTERS, "fonts": {name: base64.b64encode(path.read_bytes()).decode()
+                                                 for name, path in fonts.items()}}
 
 
 @cache

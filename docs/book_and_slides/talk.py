@@ -1,4 +1,4 @@
-"""What slides need in a room: minutes, a short path, what to say and to reply, two lines under a picture.
+"""What slides need in a room: minutes, a short path, what to say and to reply, lines under a picture or beside it.
 
 deck.py cuts a chapter into slides; this file goes over them once more, when all of them are known.
 """
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from timetable import CATCHING_UP, GUESS, PICTURE, SLIDE, STEP, WORDS_A_MINUTE, block  # noqa: E402
 
 if TYPE_CHECKING:
-    from deck import Slide
+    from slide import Slide
 
 YOURS = "Your guess"
 BRIEF = ("title", "section", "picture", "answer", "summary")  # the kinds of the short path, beside guesses
@@ -34,24 +34,27 @@ LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such line
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
 LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
+ABOUT = 4  # words that a paragraph about a picture has in common with it
+COLUMN = 55  # words of a slide that fit beside a picture
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
+DEBRIEFS = Path(__file__).with_name("debriefs.toml")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
     slides = debriefed(answered(joined(merged(under_pictures(parted(slides))))))
+    beside(slides)
+    told(slides)
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
         slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS or needed(slide, after)
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
-    answered_there = {slide.over for slide in slides if slide.brief}
-    for slide in slides:
-        slide.brief = slide.brief or slide.kind == "guess" and slide.title in answered_there
+    paired(slides)
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
@@ -63,6 +66,20 @@ def needed(slide: Slide, after: Slide | None) -> bool:
     """Return whether the short path needs a slide for the next one: a guess, or a picture that shows an answer."""
     guessed = after is not None and after.over == YOURS and slide.kind in ("said", "text", "formula")
     return guessed or after is not None and after.kind == "picture" and slide.kind == "said" and bool(slide.over)
+
+
+def paired(slides: list[Slide]) -> None:
+    """Leave a question and its answer on the short path together, also the chapter's and those of its sections."""
+    opening = re.sub(r"<[^>]*>", "", slides[0].body).strip()
+    for place, guess in enumerate(slides):
+        after = [slide for slide in slides[place + 1:] if slide.kind not in ("exercise", "debrief")]
+        if guess.kind == "guess" and after:
+            answer = next((slide for slide in after if slide.asked == guess.title), after[0])
+            opened = re.sub(r"<[^>]*>", "", guess.title).strip() in opening
+            guess.brief = answer.brief = guess.brief or answer.brief or opened
+        if guess.kind == "section" and "?" in guess.body and after:
+            end = next((at for at, slide in enumerate(after) if slide.kind in ("section", "summary")), len(after))
+            after[max(0, end - 1)].brief = True
 
 
 def merged(slides: list[Slide]) -> list[Slide]:
@@ -219,17 +236,41 @@ def code_alone(answer: str) -> str:
 
 
 def debriefed(slides: list[Slide]) -> list[Slide]:
-    """Return the slides with an answer after each exercise that has one: its lines if they are few, else its idea."""
-    found = []
+    """Return the slides with an answer after each exercise that has one: its idea, and the lines that carry it."""
+    told, found = tomllib.loads(DEBRIEFS.read_text(encoding="utf-8")), []
     for slide in slides:
         found.append(slide)
         if slide.answer:
-            code, title = code_alone(slide.answer), f"One way to write <code>{slide.exercise}</code>"
-            shown = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in code.splitlines())
-            few = len(code.splitlines()) <= SHORT or not slide.idea
-            found.append(type(slide)("debrief", title, f'<pre class="lines">{shown}</pre>' if few else slide.idea,
-                                     "" if few else code, notes=[f"The idea: {slide.hint}"] if few else []))
+            code, one = code_alone(slide.answer), told.get(slide.exercise, {})
+            lines = around(code.splitlines(), one.get("key", []))
+            shown = "".join(f'<span{marked(line, one.get("key", []))}>{html.escape(line) or " "}</span>'
+                            for line in lines)
+            idea = f"<p>{html.escape(one['idea'], quote=False)}</p>" if one else slide.idea
+            found.append(type(slide)("debrief", f"One way to write <code>{slide.exercise}</code>",
+                                     f'{idea}<pre class="lines">{shown}</pre>',
+                                     code if lines != code.splitlines() else "",
+                                     notes=[f"The idea: {slide.hint}"] if slide.hint else []))
     return found
+
+
+def marked(line: str, keys: list[str]) -> str:
+    """Return how a line of code stands out that carries the idea."""
+    return ' class="key"' * line.lstrip().startswith(tuple(keys))
+
+
+def around(lines: list[str], keys: list[str]) -> list[str]:
+    """Return the lines of an answer that a slide shows: all, or its head and the lines around those that carry it."""
+    if len(lines) <= SHORT:
+        return lines
+    places = [place for place, line in enumerate(lines) if marked(line, keys)] or [1]
+    room = SHORT - 3
+    begin = max(1, min((places[0] + places[-1] - room) // 2 + 1, places[0], len(lines) - room))
+    heads = [place for place in range(begin, places[0]) if lines[place].lstrip().startswith("def ")]
+    begin = heads[-1] if heads else 1 if begin == 2 else begin  # a method from its first line on
+    shown = lines[begin:begin + room]
+    gap = [" " * (len(shown[0]) - len(shown[0].lstrip())) + "..."] * (begin > 1)
+    rest = ["    ..."] * (begin + room < len(lines))
+    return [lines[0], *gap, *shown, *rest]
 
 
 def example(task: list[str]) -> str:
@@ -265,6 +306,41 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
         if picture:
             found += alone(picture)
     return found
+
+
+def beside(slides: list[Slide]) -> None:
+    """Put a picture beside the few words that it shows: the one that comes next, or else the one before them."""
+    for last, slide, after in zip([None, *slides], slides, [*slides[1:], None], strict=False):
+        words = re.sub(r"<[^>]*>", " ", slide.body).split()
+        alone = slide.kind in ("said", "part", "text") and not slide.over
+        if alone and not re.search(r"<(?:table|pre|math)", slide.body) and len(words) <= COLUMN:
+            near = {"next": after, "before": last}
+            slide.beside = next((where for where, one in near.items() if one and one.kind == "picture"), "")
+
+
+def told(slides: list[Slide]) -> None:
+    """Give a picture without notes the paragraph beside it that is about it, else what its words say that it shows."""
+    for before, picture, after in zip(slides, slides[1:], slides[2:], strict=False):
+        if picture.kind != "picture" or picture.notes or picture.says:
+            continue
+        words = html.unescape(re.search(r'alt="([^"]*)"', picture.body)[1])
+        near = [(note, slide) for slide, notes in ((before, before.notes[-2:]), (after, after.notes[:2]))
+                if slide.kind not in ("exercise", "picture")
+                for note in notes if note.endswith(".") and not re.match(r"\$\$|\||```|[-*] |\d+\. ", note)]
+        shown = "; ".join(words.removeprefix(html.unescape(picture.title)).removeprefix("; ").split("; ")[:4])
+        note, owner = max(near, key=lambda one: alike(one[0], f"{picture.title} {words}"), default=("", None))
+        if owner and alike(note, f"{picture.title} {words}") >= ABOUT:
+            picture.notes.append(note)
+            if owner.kind not in ("section", "guess") and len(owner.notes) > 1:
+                owner.notes.remove(note)
+        else:
+            picture.notes += [f"It shows: {shown}."] if shown else []
+
+
+def alike(text: str, other: str) -> int:
+    """Return how many words and numbers of a text another one has, too; short words don't count."""
+    one, two = (set(re.findall(r"\d[\d.,]*|\w{4,}", some.lower())) for some in (text, other))
+    return len(one & two)
 
 
 def fit_under(picture: Slide, lines: list[str]) -> bool:

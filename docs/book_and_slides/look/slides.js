@@ -1,10 +1,10 @@
 "use strict";
-// Fits text on slides of 1280 x 720: the largest letters that fit, and where not even letters of 28 pixels do, what is
-// too long goes on on the next slide. It is measured here, because letters are as wide as this browser's. Printed lines
-// get smaller than that before they break, because a column that breaks cannot be read at all.
-const LARGE = {section: 48, formula: 46, printed: 40, answer: 44, guess: 46, said: 48, part: 48, summary: 40, exercise: 40,
-               debrief: 32, text: 44, rule: 44};
-const SMALL = 28, PRINTED = 20, PHONE = 36;
+// Fits text on slides of 1280 x 720: all letters have one size, a smaller one where that does not fit, and where not even
+// that does, what is too long goes on on the next slide. It is measured here, because letters are as wide as this
+// browser's. Printed lines get smaller than that before they break, because a column that breaks cannot be read at all.
+const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], BROKEN = [28, 26, 24, 22, 20], FOUND = [128, 112, 96, 84, 72, 60];
+const LOW = 0.34;  // height of a picture to its width that stands below and not beside
+const SMALL = SIZES.at(-1), PRINTED = 20, PHONE = [36, 32, 28];
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
 document.documentElement.classList.toggle("phone", phone);
@@ -17,17 +17,28 @@ const pieces = (slide) => [...slide.querySelector(".body").querySelectorAll(PIEC
 const leads = (piece) => piece.matches("p") && /[:a-z]$/.test(piece.textContent.trim());
 
 function fit(slide) {
-  const body = slide.querySelector(".body");
+  const body = slide.querySelector(".body"), found = slide.querySelector(".answer .found");
+  if (found) FOUND.find((size) => {
+    found.style.fontSize = `${size}px`;
+    return found.scrollHeight < 1.5 * size && !wide(found);
+  });
   for (const cell of body.querySelectorAll("tr > :first-child")) {
     cell.classList.toggle("short", cell.textContent.length < 24);  // a line of its own for one more word is a waste
   }
   const few = [...body.querySelectorAll(".lines")].every((lines) => lines.children.length <= 2);
   const lines = few && body.querySelector(".lines");
   if (few && !lines) body.classList.add("wrapped");  // no columns
+  for (const printed of slide.matches(".debrief") ? [] : body.querySelectorAll(".lines")) {
+    (few ? [34, 30, 28] : [34, 30, 28, 26, 24, 22, PRINTED]).find((size) => {  // the words beside it keep theirs
+      printed.style.fontSize = `${size}px`;
+      return !wide(body) && !high(body);
+    });
+    if (wide(body)) printed.style.fontSize = "";
+  }
   if (sized(slide)) return;
-  if (lines) {
-    body.classList.add("wrapped");  // one line or two break before they get smaller than the text
-    if (sized(slide)) return;
+  if (lines || slide.matches(".debrief")) {
+    body.classList.add("wrapped");  // one line or two, and code, break before they get smaller than the text
+    if (sized(slide, BROKEN)) return;
   }
   body.classList.add("tight");
   for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
@@ -37,13 +48,25 @@ function fit(slide) {
   if (high(body)) go_on(slide);
 }
 
-function sized(slide, large = LARGE[slide.classList[0]]) {
+function sized(slide, code_sizes = CODE) {
   const body = slide.querySelector(".body");
-  for (let size = phone ? Math.min(PHONE, large) : large; size >= SMALL; size -= 2) {
+  const code = slide.matches(".debrief") && body.querySelector(".lines");  // needs its columns
+  return (phone ? PHONE : code ? code_sizes : SIZES).some((size) => {
     body.style.fontSize = `${size}px`;
-    if (!high(body) && !wide(body)) return true;
-  }
-  return false;
+    return !high(body) && !wide(body);
+  });
+}
+
+// Puts the picture of the slide before or after beside what a slide says.
+function show_beside(slide) {
+  const picture = slide.dataset.beside === "next" ? slide.nextElementSibling : slide.previousElementSibling;
+  const images = [...picture.querySelectorAll(".body > .fragment")].at(-1) ?? picture.querySelector(".body");
+  const column = slide.appendChild(document.createElement("div"));
+  column.className = "shown";
+  column.append(...[...images.querySelectorAll(":scope > img")].map((one) => one.cloneNode()));
+  slide.classList.add("beside");
+  const [wide, high] = ["width", "height"].map((side) => Number(column.querySelector("img").getAttribute(side)));
+  slide.classList.toggle("low", high < LOW * wide);  // below the words, across the slide
 }
 
 // Puts what is too long on the next slide, and if that is the last, as much there as here: no row is left alone.
@@ -121,7 +144,7 @@ function first_to_hear(key) {
   if (listed) {
     key.stopImmediatePropagation();
     if (["o", "O", "Escape"].includes(key.key)) overview();
-  } else if (key.key !== "?" && document.getElementById("keys")) {
+  } else if (!["?", "Shift"].includes(key.key) && document.getElementById("keys")) {
     keys();
     if (key.key === "Escape") key.stopImmediatePropagation();
   }
@@ -236,8 +259,10 @@ setInterval(() => {
       + ` (planned ${planned(Reveal.getCurrentSlide())} min)`;
 }, 1000);
 
-document.fonts.load('30px "STIX Two Math"').then(() => {
-  document.querySelectorAll(Object.keys(LARGE).map((kind) => `section.${kind}`).join()).forEach(fit);
+Promise.all(['30px "STIX Two Math"', ...["400", "600", "italic 400"].map((one) => `${one} 30px "Source Sans Pro"`)]
+    .map((font) => document.fonts.load(font))).then(() => {
+  document.querySelectorAll("[data-beside]").forEach(show_beside);
+  document.querySelectorAll(".slides > section:not(.title, .picture)").forEach(fit);
   document.querySelectorAll("button.countdown").forEach(count_down);
   Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
                      margin: 0, center: false, hash: true, slideNumber: "c/t",

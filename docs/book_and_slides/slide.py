@@ -1,0 +1,75 @@
+"""One slide, with what a speaker says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wording import SHOWN, as_html, sentences, without_hands
+
+SPOKEN = 300  # letters with which the notes begin
+ANSWER = "The answer"
+
+
+@dataclass
+class Slide:
+    """One slide: its title and body are HTML, its notes are the chapter's text."""
+
+    kind: str
+    title: str
+    body: str = ""
+    code: str = ""
+    over: str = ""  # in small letters above the title
+    steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
+    lines: list[str] = field(default_factory=list)  # under a picture, one after the other
+    says: list[str] = field(default_factory=list)  # what the speaker says of them
+    notes: list[str] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)  # what stands above the notes
+    exercise: str = ""  # the name of what is to be written
+    hint: str = ""
+    idea: str = ""  # the first hint as HTML
+    answer: str = ""  # of a core exercise, where the solutions are there
+    choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers
+    replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
+    minutes: float = 0  # of the timetable
+    beside: str = ""  # whether the picture "next" or "before" stands beside it, too
+    brief: bool = False  # whether it is on the short path
+
+    @property
+    def head(self) -> str:
+        """Return what stands in the place of titles; what was found stands below a question."""
+        return self.over if self.answers else self.title
+
+    @property
+    def answers(self) -> bool:
+        """Return whether the slide stands under a question or a heading: it has that as its title, as before."""
+        return bool(self.over) and self.kind not in ("guess", "picture") and self.over != ANSWER
+
+    @property
+    def asked(self) -> str:
+        """Return the question that the slide answers, which stands above it; nothing where it answers none."""
+        return self.title if self.over == ANSWER else self.over if self.answers and "?" in self.over else ""
+
+    @property
+    def measured(self) -> str:
+        """Return how an answer was found: what stands before its number."""
+        return self.title.partition(": ")[0] if self.kind == "answer" and ": " in self.title else ""
+
+    @property
+    def found(self) -> str:
+        """Return what was found, which stands in large letters."""
+        found = self.title.removeprefix(f"{self.measured}: ")
+        return found[:1].upper() + found[1:] if self.measured else found
+
+    @property
+    def spoken(self) -> str:
+        """Return the notes: what to do, a few sentences to say, and then the rest of the chapter's text."""
+        notes = list(filter(None, map(without_hands, self.notes)))
+        short = []
+        if notes and not self.says and not SHOWN.match(notes[0]):
+            every = sentences(notes[0])
+            taken = next((n for n in (3, 2) if len(" ".join(every[:n])) <= SPOKEN), 1)
+            short, notes[0] = [" ".join(every[:taken])], " ".join(every[taken:])
+        if self.kind == "picture" and not self.says and not short:
+            short = [self.title]
+        rest = as_html("\n\n".join(filter(None, notes)))
+        return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
