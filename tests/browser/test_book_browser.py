@@ -461,10 +461,11 @@ def test_a_frame_encloses_the_heading_the_stub_the_check_and_the_hints_of_an_exe
 
 
 def test_plain_text_has_no_colours_and_its_columns_are_in_line(opened):
-    page = opened("ch08_serving.html")
-    drawing = page.locator("pre", has_text="·PPPP").first
+    page = opened("ch10_the_network.html")
+    drawing = page.locator("pre", has_text="NCCL INFO").first
     assert drawing.locator(".err, .n, .mi").count() == 0
-    assert "Mono" in drawing.evaluate("one => getComputedStyle(one).fontFamily")
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('14px Iosevka'))")
+    assert drawing.evaluate("one => getComputedStyle(one).fontFamily").startswith("Iosevka")
 
 
 def test_a_formula_is_drawn_with_the_books_own_font(opened):
