@@ -150,10 +150,10 @@ def test_latencies_tell_the_percentiles_and_the_objective():
 
 # How requests share a step
 
-PICTURES |= {"rows": plots.rows_of_steps}
+PICTURES |= {"rows": plots.rows_of_steps, "static": plots.static_batch, "rectangle": plots.rectangle_and_row}
 
 
-@pytest.mark.parametrize("name", list(PICTURES)[-1:])
+@pytest.mark.parametrize("name", list(PICTURES)[-3:])
 def test_letters_of_how_requests_share_a_step_are_large_enough(name):
     test_every_picture_is_legible(name)
 
@@ -201,3 +201,14 @@ def test_what_is_left_of_a_budget_reads_the_next_prompt():
 def test_a_budget_that_leaves_no_room_for_a_prompt_is_refused():
     with pytest.raises(ValueError, match="must be above the 20 requests"):
         chunked(Roofline(MODELS["Llama-3-8B"], H100), CROWD[:20], budget=20)
+
+
+def test_a_batch_that_nobody_joins_says_how_many_of_its_places_are_for_nobody():
+    words = plots.words_of(plots.static_batch(answers=(2, 5)).figure)
+    assert "3 of 10 places" in words and "A: 2 tokens, then 3 steps for nobody" in words
+
+
+def test_a_rectangle_has_padding_and_the_row_beside_it_has_none():
+    ax = plots.rectangle_and_row()
+    assert "5 of 12 places are of use" in plots.words_of(ax.figure)
+    assert [text.get_text() for text in ax.texts if len(text.get_text()) == 1] == list("EEEBC" + "BCEEE")

@@ -110,7 +110,7 @@ from course_lib.plots.resharding import resharded
 from course_lib.plots.ring import chunk_journey, ring_step, star_and_ring
 from course_lib.plots.roofs import roofline
 from course_lib.plots.routes import split_backward, stage_routes
-from course_lib.plots.rows import rows_of_steps
+from course_lib.plots.rows import rectangle_and_row, rows_of_steps, static_batch
 from course_lib.plots.sawtooth import sawtooth
 from course_lib.plots.scaling import seconds_over_ranks
 from course_lib.plots.sizes import message_sizes
@@ -272,6 +272,7 @@ __all__ = [
     "rates_by_length",
     "rates_over_size",
     "recorder_dumps",
+    "rectangle_and_row",
     "replicas",
     "resharded",
     "ring_of_keys",
@@ -305,6 +306,7 @@ __all__ = [
     "stale_gradient",
     "stall",
     "star_and_ring",
+    "static_batch",
     "step_parts",
     "store_serve_train",
     "straggler_trace",

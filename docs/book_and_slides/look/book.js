@@ -231,9 +231,9 @@ function whole() {
   dialog.innerHTML = '<button aria-label="Close">✕</button>';
   dialog.addEventListener("click", () => dialog.close());
   const large = document.createElement("img");
-  const show = ({src, alt, naturalWidth, naturalHeight}) => {
+  const show = ({src, alt, style}) => {
     Object.assign(large, {src, alt});
-    large.classList.toggle("lying", naturalWidth > naturalHeight);
+    large.style.setProperty("--own", style.getPropertyValue("--own"));
     dialog.append(large);
     dialog.showModal();
   };
