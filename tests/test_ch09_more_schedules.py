@@ -95,7 +95,7 @@ def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
         if event.start > clock:
             paused.append((event.start - clock, event.action.kind, event.action.microbatch))
         clock = event.end
-    assert paused == [(3, "I", 0)] and "rank 0 pauses for 3 s" in text_of_the_chapter()
+    assert paused == [(3, "I", 0)] and "for seven micro-batches instead of four" in text_of_the_chapter()
     most = max(play(schedules.zb_h2(4, 8)).peak_memory)
     assert most == 2 * 4 - 1 and "holds 7 micro-batches, on p ranks 2p − 1" in text_of_the_chapter()
 
