@@ -146,3 +146,13 @@ def test_a_check_raises_one_sentence(monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", "off")
     with pytest.raises(CheckFailed, match="✗ my_node_group"):
         checks.check_my_node_group(lambda dist, per_node: None)
+
+
+def test_slices_down_a_chain_take_as_long_as_the_text_counts():
+    from course_lib.models import MODELS, parameter_count
+    from exercises_tests.tools.chapters import find
+
+    text = " ".join(" ".join(cell.source.split()) for cell in find("ch02").notebook.cells)
+    slices, hop = 2 * parameter_count(MODELS["Llama-3-8B"]) // 10**6, 5e-6 + 1e6 / 50e9
+    assert f"so all {slices:,} have left rank 0 after {slices * hop:.2f} s" in text
+    assert f"which takes {1022 * hop:.2f} s. So the chain takes {(slices + 1022) * hop:.2f} s in all" in text

@@ -182,3 +182,21 @@ def test_when_backward_ends_38_of_the_53_all_reduces_in_hooks_have_not_begun():
     backward = max(event.end for event in trace.of(0, "backward"))
     begun = [event.start < backward for event in trace.of(0, "all_reduce")]
     assert (len(begun), begun.count(False)) == (53, 38)
+
+
+def test_the_table_of_buckets_shows_the_simulated_steps():
+    from exercises_tests.tools.chapters import find
+
+    def averaging(dist, model):
+        return lambda: solutions.average_gradients(dist, model, 1)  # all ranks have equally many rows
+
+    def per_bucket(dist, model):
+        return solutions.all_reduce_per_bucket(dist, model, solutions.plan_buckets(list(model.parameters()), 250_000))
+
+    told = "\n".join(cell.source for cell in find("ch04").notebook.cells)
+    ways = {"after backward": averaging, "in hooks": solutions.all_reduce_per_parameter,
+            "in hooks, in buckets": per_bucket}  # fmt: skip
+    for name, way in ways.items():
+        step = 1e3 * overlap.traced_step(way).seconds
+        (row,) = (line for line in told.splitlines() if line.startswith(f"| {name} |"))
+        assert row.endswith(f"| 0.76 ms | {step - 0.76:.2f} ms | {step:.2f} ms |")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from course_lib import schedules
@@ -68,10 +66,26 @@ def test_micro_batch_7_comes_back_as_the_text_follows_it():
     assert "2, 1 and 0 | after 33 s | after 26 s |" in told and "ends | after 33 s | after 27 s |" in told
 
 
-def test_the_table_of_rank_3_has_its_actions_in_their_order():
-    actions = [f"{action.kind}{action.microbatch}" for action in schedules.zb_h1(4, 8).actions[3]]
-    told = text_of_the_chapter().split("| rank 3 | its actions |")[1].split("\n\n")[0]
-    assert re.findall(r"\b[FIW]\d\b", told) == actions
+def seconds_of(done) -> list[list[str]]:
+    """What each rank does in each second of a replay, as the text's tables show it."""
+    rows = [["·"] * int(done.seconds) for _ in range(2)]
+    for event in done.events:
+        for second in range(int(event.start), int(event.end)):
+            rows[event.rank][second] = f"{event.action.kind}{event.action.microbatch}"
+    return rows
+
+
+@pytest.mark.parametrize("make", [schedules.one_f_one_b, schedules.zb_h1, schedules.zb_h2])
+def test_the_small_case_is_shown_second_by_second_as_it_is_replayed(make):
+    rows = [f"rank {rank} {' '.join(row)}" for rank, row in enumerate(seconds_of(play(make(2, 3))))]
+    assert " ".join(rows) in " ".join(text_of_the_chapter().split())
+
+
+def test_two_steps_of_zb_h2_join_without_a_wait():
+    rank_0, rank_1 = seconds_of(play(schedules.zb_h2(2, 3)))
+    assert rank_0.index("·") == 9 and rank_1.count("·") == 1 and len(rank_1) == 10
+    told = text_of_the_chapter()
+    assert "begin the next step in second 10" in told and "each further step takes only 9 s" in told
 
 
 def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
@@ -81,7 +95,7 @@ def test_rank_0_of_zb_h1_pauses_for_3_s_and_zb_h2_holds_one_less_than_2p():
         if event.start > clock:
             paused.append((event.start - clock, event.action.kind, event.action.microbatch))
         clock = event.end
-    assert paused == [(3, "I", 0)] and "So rank 0 waits until 7 s" in text_of_the_chapter()
+    assert paused == [(3, "I", 0)] and "for seven micro-batches instead of four" in text_of_the_chapter()
     most = max(play(schedules.zb_h2(4, 8)).peak_memory)
     assert most == 2 * 4 - 1 and "holds 7 micro-batches, on p ranks 2p − 1" in text_of_the_chapter()
 
