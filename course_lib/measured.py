@@ -43,9 +43,6 @@ class Decode(NamedTuple):
 BUS_BANDWIDTHS = {8: 430e9, 32: 320e9}
 """Bytes/s that an owner of DGX H100s printed by nccl-tests, by GPUs (eight in a node): NVIDIA/nccl issue 1221."""
 
-A100_BUS_BANDWIDTHS = {8: 232.5e9, 16: 192e9}
-"""Bytes/s of healthy A100s, eight in a node: on one node (NVIDIA/nccl issue 1048), on NVIDIA's own (issue 812)."""
-
 RING_BUS_BANDWIDTH = 330e9
 """The same owner's bytes/s on eight GPUs of one node with NCCL_NVLS_ENABLE=0, where a ring does the sum."""
 

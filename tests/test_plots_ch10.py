@@ -45,7 +45,7 @@ DRAWN = {
     "walk_round_nodes": plots.walk_round_nodes,
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
-    "tokens_over_nodes": lambda: plots.tokens_over_nodes(STEP, 0.25, 2048, "H100s; Llama-3-8B"),
+    "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.25, "H100s; Llama-3-8B"),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -169,7 +169,7 @@ def test_a_panel_says_where_its_suspects_miss_and_by_how_much():
 
 def test_the_picture_of_a_faulty_network_says_what_holds_each_number_of_pairs_back():
     ax = plots.faulty_network(FOUND, ["detour", "uplink"])
-    assert texts(ax) == ["11\ndetour", "22\ndetour", "44\ndetour", "60\nuplink"]
+    assert texts(ax) == ["healthy", "11\ndetour", "22\ndetour", "44\ndetour", "60\nuplink"]
     assert ax.get_title("left") == "With detour and uplink: eight pairs get 60 GB/s, one pair 11"
     assert texts(plots.faulty_network(FOUND))[-1] == "192\nports"
 
@@ -204,12 +204,12 @@ def test_the_bend_of_the_ring_has_its_reason():
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
-def test_a_gpu_gets_fewer_tokens_where_messages_take_longer_than_the_computing():
-    ax = plots.tokens_over_nodes(STEP, 0.25, 2048, "a model")
-    assert [list(line.get_ydata()) for line in ax.lines] == [[8192, 8192, 4096], [8192, 8192, 8192]]
-    assert ax.get_title("left") == "On 256 nodes rings lose 50% of the tokens; the others none"
-    assert texts(ax) == ["rings\n4,096", "8,192\nunits: messages 0.24 s"]
-    assert "rings: 8,192 on 8, 8,192 on 64, 4,096 on 256" in words_of(ax.figure)
+def test_the_messages_of_a_step_stand_beside_its_computing():
+    ax = plots.step_over_nodes(STEP, 0.25, "a model")
+    assert texts(ax) == ["rings\n0.50 s", "units\n0.24 s", "computing: 0.25 s",
+                         "here messages can hide behind the computing"]  # fmt: skip
+    assert ax.get_title("left") == "On 256 nodes rings take 2.0 times as long as the computing"
+    assert "units: 0.14 s on 8, 0.20 s on 64, 0.24 s on 256" in words_of(ax.figure)
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():

@@ -1,4 +1,4 @@
-"""A piece's walk round a ring of many nodes, and the tokens that a GPU gets through with each way of sending."""
+"""A piece's walk round a ring of many nodes, and a training step's messages by each way beside its computing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.plots.canvas import (
+    COMPUTE,
     FACES,
     INK,
     NETWORK,
@@ -95,38 +96,35 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
 
-def tokens_over_nodes(
-    ways: Mapping[str, Mapping[int, float]], computing: float, tokens: int, model: str, ax: Axes | None = None
+def step_over_nodes(
+    ways: Mapping[str, Mapping[int, float]], computing: float, model: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw how many tokens per second a GPU gets through, over nodes, for each of `ways[name][nodes]` in seconds.
+    """Draw `ways[name][nodes]`, the seconds of a training step's messages, and a line for its `computing`.
 
-    Those are a step's messages. A step of so many `tokens` takes as long as they, or as its `computing` if that is
-    longer, as though messages could hide behind all of it. The title says what the first way loses on most nodes.
+    The title says how many times as long as the computing the first way takes on the most nodes.
     """
-    ax = new_axes(ax, 3.5)
-    nodes, most = list(next(iter(ways.values()))), tokens / computing
-    told, hidden = [f"{most:,.0f} tokens/s if all messages hide"], []
+    ax = new_axes(ax, 3.7)
+    told = [f"computing: {computing:.2f} s"]
     for (name, taken), (colour, line) in zip(ways.items(), ((INK, "o-"), (INK, "^--"), (ORANGE, "s-")), strict=False):
-        rates = [tokens / max(computing, taken[count]) for count in nodes]
-        ax.plot(nodes, rates, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
-        each = ", ".join(f"{rate:,.0f} on {count}" for count, rate in zip(nodes, rates, strict=True))
-        told.append(f"{name}: {each}")
-        if rates[-1] < most:
-            ax.annotate(f"{name}\n{rates[-1]:,.0f}", (nodes[-1], rates[-1]), (11, 0), textcoords="offset points",
-                        fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False)  # fmt: skip
-        else:
-            hidden.append(f"{name}: messages {taken[nodes[-1]]:.2f} s")
-    ax.annotate("\n".join([f"{most:,.0f}", *hidden]), (nodes[-1], most), (11, 0), va="top",
-                textcoords="offset points", fontsize=SMALLEST, weight="bold", annotation_clip=False)  # fmt: skip
-    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.12 * most))
+        nodes, seconds = list(taken), list(taken.values())
+        ax.plot(nodes, seconds, line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
+        ax.annotate(f"{name}\n{seconds[-1]:.2f} s", (nodes[-1], seconds[-1]), (11, 0), textcoords="offset points",
+                    fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False)  # fmt: skip
+        told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {count}" for count, one in taken.items()))
+    first = next(iter(ways))
+    most = ways[first][nodes[-1]]
+    ax.axhspan(0, computing, color=COMPUTE, alpha=0.1, linewidth=0)
+    ax.axhline(computing, color=COMPUTE, linewidth=2)
+    ax.text(nodes[0], 1.03 * computing, f"computing: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
+            color=COMPUTE, va="bottom")  # fmt: skip
+    ax.text(nodes[0], 0.06 * computing, "here messages can hide behind the computing", fontsize=SMALLEST, color=COMPUTE)
+    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.12 * max(most, computing)))
     ax.xaxis.set_major_locator(FixedLocator(nodes))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
-    ax.set_ylabel("tokens per second of each GPU", fontsize=SMALLEST)
-    name, taken = next(iter(ways.items()))
-    lost = f"On {nodes[-1]} nodes {name} lose {1 - computing / max(computing, taken[nodes[-1]]):.0%} of the tokens"
-    ax.set_title(lost + "; the others none" * (len(hidden) == len(ways) - 1), fontsize=TITLE, loc="left")
+    ax.set_ylabel("seconds in each training step", fontsize=SMALLEST)
+    title = f"On {nodes[-1]} nodes {first} take {most / computing:.1f} times as long as the computing"
+    ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax

@@ -68,6 +68,8 @@ def faulty_network(found: Mapping[int, float], faults: Iterable[str] = (), ax: A
     """Draw what pairs send if these of FAULTS are there, what holds each number of pairs back, and what was `found`."""
     ax, faults = new_axes(ax, 3.4), list(faults)
     _rates(ax, found, faults, 230)
+    ax.plot(list(found), [PORT * pairs for pairs in found], ":", color=INK, linewidth=1)
+    ax.text(6, 6 * PORT + 8, "healthy", ha="right", va="bottom", fontsize=SMALLEST)
     told = []
     for pairs in found:
         rate, narrowest = pair_rate(pairs, faults)
@@ -89,15 +91,16 @@ def _rates(ax: Axes, found: Mapping[int, float], faults: Iterable[str], most: fl
 
     Both axes are linear, so that pairs which don't disturb each other lie on a straight line.
     """
-    ax.plot(list(found), [pair_rate(pairs, faults)[0] for pairs in found], color=INK, linewidth=2)
-    ax.plot(list(found), list(found.values()), "o", color=NETWORK, markersize=8, zorder=3)
+    would = [pair_rate(pairs, faults)[0] for pairs in found]  # between them a line for the eye
+    ax.plot(list(found), would, "s-", color=INK, linewidth=1.4, markersize=5, zorder=4)
+    ax.plot(list(found), list(found.values()), "o", color=NETWORK, markersize=10, zorder=3)
     ax.set(xticks=list(found), xlim=(0, max(found) + 0.6), ylim=(0, most))
     ax.tick_params(labelbottom=True)
 
 
 def _key(ax: Axes, line: str, place: str) -> None:
     """Say what the line and the dots of `_rates` are."""
-    ax.legend(ax.lines[:2], [line, "found"], loc=place, fontsize=SMALLEST, frameon=False)
+    ax.legend(ax.lines[:2], [line, "found at first"], loc=place, fontsize=SMALLEST, frameon=False)
 
 
 def _worst(found: Mapping[int, float], faults: Iterable[str]) -> int:
