@@ -61,7 +61,8 @@ LINES, WIDE = 10, 104  # lines of what was printed, and letters of one, on a sli
 NOTEBOOK = "The whole task stands in your notebook."
 HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
-OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)\]")  # what of a cell's output an author keeps, and its title
+# What of an output an author keeps: its title, what, and of which cell, if that stands before.
+OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)(?: of (\w+))?\]")
 JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
 BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
@@ -89,17 +90,21 @@ def written(text: str) -> list[str]:
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
     """Return the slides of a chapter that has run; `pictures` is a folder in which small pictures are kept."""
-    deck = Deck(pictures, question(chapter))
+    deck = Deck(pictures, question(chapter), {cell.get("id"): cell for cell in notebook.cells})
     deck.replies = replies(notebook)
+    later = {kept[3] for cell in notebook.cells for part in written(authored(cell) or "")
+             if (kept := OUTPUT.fullmatch(part))} - {None}
     stubs = {cell.get("id"): cell.source for cell in chapter.notebook.cells if "exercise" in tags(cell)}
     core = {exercise.id for exercise in chapter.exercises if exercise.level == "core"}
-    for cell in notebook.cells:
+    for before, cell in zip([{}, *notebook.cells], notebook.cells, strict=False):
         said = authored(cell)
         if cell.cell_type == "markdown":
             deck.hint(cell.source)
         if f"## {SUMMARY}\n" in cell.source and said and said.startswith("..."):
             deck.text(cell.source)
             deck.slides[-1].body += as_html(said.removeprefix("...").strip())
+        elif said == "" and before.get("id") in later:  # what is said of its picture
+            deck.held[before["id"]] = blocks(cell.source)
         elif cell.cell_type == "markdown" and said is None:
             deck.text(cell.source)
         elif said is not None:
@@ -140,8 +145,9 @@ def told_apart(slides: list[Slide]) -> None:
 class Deck:
     """The slides so far, and where in the text the next one is."""
 
-    def __init__(self, pictures: Path, asked: str) -> None:
-        self.pictures = pictures
+    def __init__(self, pictures: Path, asked: str, cells: dict[str, NotebookNode] | None = None) -> None:
+        self.pictures, self.cells = pictures, cells or {}
+        self.held: dict[str, list[str]] = {}  # what is said of pictures that come later, by their cells
         self.slides: list[Slide] = []
         self.heading = self.question = inline(asked)  # the title of what has none; the last question
         self.opening = False  # whether the text is still above the chapter's question
@@ -258,11 +264,13 @@ class Deck:
         for place, part in enumerate(parts):
             if kept := OUTPUT.fullmatch(part):
                 first = len(self.slides)
-                self.outputs(NotebookNode(source=cell.source, outputs=[
-                    one for one in cell.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
+                of = self.cells.get(kept[3], cell)
+                self.outputs(NotebookNode(source=of.source, outputs=[
+                    one for one in of.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
                 for slide in self.slides[first:first + bool(kept[1])]:
                     slide.over = slide.title if slide.over == ANSWER else slide.over
                     slide.title = inline(kept[1])
+                    slide.notes += self.held.get(kept[3], [])
                 continue
             self.stands(part)
             self.part(part, source)
