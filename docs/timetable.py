@@ -17,7 +17,8 @@ from exercises_tests.tools.course_map import at_pace, words  # noqa: E402
 
 WORDS_A_MINUTE = 200  # more than alone: the instructor helps; an exercise's minutes begin when its text has been read
 GUESS = 1  # minute more that a room needs to write a guess down, and to put hands up
-SLIDE, PICTURE, STEP = 0.25, 0.75, 0.15  # minutes of a slide, of one with a picture, of a step, beside their words
+SPOKEN = 140  # words that a speaker says in a minute
+PICTURE, SHOWN, STEP = 1 / 3, 1 / 4, 0.15  # minutes to look at a picture; at a formula, a table, code; at a step of one
 CATCHING_UP = 5  # minutes
 
 

@@ -362,10 +362,17 @@ def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(do
                     "- Who says **4**: Hm?"]
 
 
-def test_a_slides_minutes_come_from_what_stands_on_it_and_not_from_its_notes(docs):
+def test_a_slides_minutes_are_those_of_its_notes_and_of_looking_at_it(docs):
     deck, talk = docs("deck"), docs("talk")
-    picture = deck.Slide("picture", "", steps=["", ""], notes=["word " * 500])
-    assert talk.weight(picture) == pytest.approx(1.05) and talk.weight(deck.Slide("section", "Two words")) < 0.3
+    picture = deck.Slide("picture", "", steps=["", ""], notes=["word " * 70])
+    assert talk.weight(picture) == pytest.approx(0.5 + 20 / 60 + 0.3)
+    assert talk.weight(deck.Slide("formula", "", notes=["word " * 70])) == pytest.approx(0.75)
+
+
+def test_notes_end_with_a_whole_sentence_before_they_are_too_long_to_be_said(docs):
+    deck = docs("deck")
+    said = deck.Slide("said", "One", notes=["It is so. " * 20, "And it goes on. " * 10]).spoken
+    assert len(re.sub("<.*?>", " ", said).split()) == 80 and said.count("And it goes on.") == 5
 
 
 def test_the_notes_of_a_section_stand_at_its_own_slide(docs, root):
@@ -415,7 +422,7 @@ def test_a_guess_that_needs_the_table_before_it_shows_it_once_more(docs, root):
 def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, monkeypatch):
     talk = docs("talk")
     slide = docs("deck").Slide("guess", "", over=talk.YOURS, replies={"45": "Bytes alone."}, minutes=2.2)
-    assert talk.first(slide, chapters()[0]) == ["**Write it down, then hands up.** About 2 minutes.",
+    assert talk.first(slide, chapters()[0]) == ["**Write it down, then hands up.** About 2 minutes: T counts one down.",
                                                 "- Who says **45**: Bytes alone."]
     slide.choices = {"45": "both"}
     assert talk.first(slide, chapters()[0])[1] == "- Who says **both**: Bytes alone."
@@ -480,8 +487,8 @@ def test_a_picture_has_one_line_of_its_own_words_and_the_speaker_has_all(docs, r
 
 
 def test_what_is_too_long_for_a_line_has_a_slide_of_its_own(docs, root):
-    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 9}\n\nFirst."))[-1]
-    assert (said.kind, said.body) == ("said", "<p>First.</p>\n")
+    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 9}\n\n{'First. ' * 24}"))[-1]
+    assert said.kind == "said" and said.body.startswith("<p>First.")
 
 
 def test_a_table_below_a_picture_has_a_slide_of_its_own(docs, root):
@@ -510,11 +517,22 @@ def test_an_answer_stands_under_the_title_of_its_question(docs, root):
     assert '<p class="measured">Measured</p>' in page
 
 
-def test_a_picture_stands_also_beside_few_words_next_to_it_and_not_beside_a_table(docs, root):
+def test_a_few_words_before_a_picture_stand_above_a_low_one_and_under_another_and_a_table_does_not(docs, root):
     table = own("Long.", "## Two\n\n| a |\n|---|\n| 1 |")
     table["id"] = "table"
-    slides = cut(docs, root, own("Long.", "## One\n\nFirst."), drawn(), table)
-    assert [slide.beside for slide in slides[-3:]] == ["next", "", ""]
+    for high, above in ((1, True), (3, False)):
+        picture, after = cut(docs, root, own("Long.", "## One\n\nFirst."), drawn("Who waits", high), table)[-2:]
+        assert (picture.title, bool(picture.above), picture.lines) == ("Who waits", above, ["First."] * (not above))
+        assert "One" in picture.spoken and "Long." in picture.spoken and after.kind == "text"
+
+
+def test_an_author_shows_the_picture_of_a_cell_later_with_what_is_said_of_it(docs, root):
+    shown, said = drawn("Who waits"), own("Grey waits.", "")
+    shown.metadata["course"], said["id"] = {"slide": ""}, "said"
+    later = own("Long.", "## One\n\n- a\n---\n## All of it\n\n[picture of drawn]")
+    first, picture = cut(docs, root, shown, said, later)[-2:]
+    assert (first.title, picture.kind, picture.title) == ("One", "picture", "All of it")
+    assert picture.notes == ["Grey waits."]
 
 
 def test_a_picture_without_notes_has_the_paragraph_beside_it_that_is_about_it(docs):
@@ -560,7 +578,21 @@ def test_the_short_path_has_the_question_pictures_guesses_and_results(docs, root
     begun = next(place for place, slide in enumerate(slides) if slide.kind == "section")
     assert all(slide.brief for slide in slides[:begun])
     assert [slide.kind for slide in slides[begun:] if slide.brief] == [
-        "section", "section", "text", "guess", "answer", "picture"]
+        "section", "text", "guess", "answer", "picture"]
+
+
+def test_the_short_path_leaves_out_a_section_of_which_it_has_nothing_else(docs, root):
+    text = new_markdown_cell("## One\n\nIt begins.\n\n- a\n\n## Two\n\nA **pear** is.\n\n## Three\n\nEnd.", id="text")
+    brief = {slide.title: slide.brief for slide in cut(docs, root, text, drawn("A pear")) if slide.kind != "title"}
+    assert not brief["One"] and brief["Three"] and brief["A pear"]
+
+
+def test_the_short_path_has_the_first_term_that_a_section_defines_and_what_begins_a_part(docs):
+    deck, talk = docs("deck"), docs("talk")
+    kinds = [("section", "", ""), ("said", "", "<strong>pear</strong>"), ("said", "", "<strong>plum</strong>"),
+             ("part", "First", ""), ("text", "First", "a"), ("text", "More", "b")]
+    slides = talk.ready([deck.Slide(kind, title, body) for kind, title, body in kinds], chapters()[0])
+    assert [slide.brief for slide in slides] == [True, True, False, True, False]
 
 
 def test_the_first_slide_asks_the_chapters_question_and_each_section_has_one(docs, root):
@@ -597,7 +629,7 @@ def test_without_its_packages_a_command_names_what_brings_them(docs, monkeypatch
 
 def test_the_chapters_opening_stands_on_slides_before_its_question_is_worked_on(docs, root):
     opening = "# 98 · Sums\n\nYou pick 7 apples. Then the cart is full.\n\n**What is a sum?**\n\nYou need a cart."
-    notebook = new_notebook(cells=[new_markdown_cell(opening, id="opening"), drawn()])
+    notebook = new_notebook(cells=[new_markdown_cell(opening, id="opening"), drawn(high=8)])
     slides = docs("deck").as_slides(find("ch98", root), notebook, root / "pictures")
     more = '<span class="more">· '
     assert [(slide.kind, slide.title) for slide in slides] == [

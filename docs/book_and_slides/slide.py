@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from wording import SHOWN, as_html, sentences, without_hands
 
 SPOKEN = 300  # letters with which the notes begin
+NOTES = 80  # words of all of them: what is longer nobody reads while speaking
 ANSWER = "The answer"
 
 
@@ -31,7 +33,8 @@ class Slide:
     choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers
     replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
     minutes: float = 0  # of the timetable
-    beside: str = ""  # whether the picture "next" or "before" stands beside it, too
+    above: str = ""  # a few words above a low picture, as HTML
+    begins: bool = False  # whether it is the first slide of a part of a section
     brief: bool = False  # whether it is on the short path
 
     @property
@@ -62,8 +65,9 @@ class Slide:
 
     @property
     def spoken(self) -> str:
-        """Return the notes: what to do, a few sentences to say, and then the rest of the chapter's text."""
+        """Return the notes: what to do, a few sentences to say, and then of the chapter's text what has room."""
         notes = list(filter(None, map(without_hands, self.notes)))
+        notes = notes if self.kind == "exercise" else first_words(notes, NOTES - count(" ".join(self.says)))
         short = []
         if notes and not self.says and not SHOWN.match(notes[0]):
             every = sentences(notes[0])
@@ -73,3 +77,21 @@ class Slide:
             short = [self.title]
         rest = as_html("\n\n".join(filter(None, notes)))
         return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
+
+
+def count(text: str) -> int:
+    """Return the words of a text, without tags."""
+    return len(re.sub(r"<[^>]*>", " ", text).split())
+
+
+def first_words(notes: list[str], room: int) -> list[str]:
+    """Return the first notes, in whole sentences, that have no more words than there is room for."""
+    found = []
+    for note in notes:
+        parts = [note] if SHOWN.match(note) else sentences(note)
+        fit = next((n for n in range(len(parts), 0, -1) if count(" ".join(parts[:n])) <= room), 0)
+        found += [note if fit == len(parts) else " ".join(parts[:fit])] * bool(fit)
+        room -= count(" ".join(parts[:fit]))
+        if fit < len(parts):
+            break
+    return found

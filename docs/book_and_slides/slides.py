@@ -1,7 +1,7 @@
 """Writes a chapter as slides for a workshop, one file that needs no network: python docs/book_and_slides/slides.py ch03
 
 A slide has one message, its title, and below it one thing: a picture as large as the slide, a formula, what was
-printed, an exercise (deck.py). What opens a section, asks, or is said in a few words stands alone in the middle, and
+printed, an exercise (deck.py). What opens a section, asks, or is worth writing down stands alone in the middle, and
 what was found in huge letters under its question. Under a picture stand two lines at most, and its letters have 18
 pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code is folded, in small letters.
 The letters of a text have 40 pixels of a slide of 1280 x 720, or 34 or 28 where that does not fit, and none that was

@@ -1,4 +1,4 @@
-"""What slides need in a room: minutes, a short path, what to say and to reply, lines under a picture or beside it.
+"""What slides need in a room: minutes, a short path, what to say and to reply, a few words with a picture.
 
 deck.py cuts a chapter into slides; this file goes over them once more, when all of them are known.
 """
@@ -21,21 +21,23 @@ from course_lib.notebook import TEMPTING
 from exercises_tests.tools.chapters import Chapter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from timetable import CATCHING_UP, GUESS, PICTURE, SLIDE, STEP, WORDS_A_MINUTE, block  # noqa: E402
+from timetable import CATCHING_UP, GUESS, PICTURE, SHOWN, SPOKEN, STEP, block  # noqa: E402
 
 if TYPE_CHECKING:
     from slide import Slide
 
 YOURS = "Your guess"
-BRIEF = ("title", "section", "picture", "answer", "summary")  # the kinds of the short path, beside guesses
+BRIEF = ("title", "section", "part", "picture", "answer", "summary")  # the kinds of the short path, beside guesses
+DEFINES = ("section", "said", "text", "formula")  # the kinds that define terms
+LOOKED_AT = {"guess": GUESS, "picture": PICTURE} | dict.fromkeys(("formula", "text", "printed", "debrief"), SHOWN)
 POINTS = 5  # of what was learned, on a slide
 JOINED = ("said", "formula", "text", "printed", "answer")  # the kinds that a sentence in bold may end
 LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such lines
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
 LESS = 87  # pixels of a picture for which another line leaves no room
-HIGHEST = 1320  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
+HIGHEST = 1300  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
 ABOUT = 4  # words that a paragraph about a picture has in common with it
-COLUMN = 55  # words of a slide that fit beside a picture
+FLAT, OVER = 0.34, 330  # height of a picture to its width that leaves room above it, and for how many letters
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
@@ -45,16 +47,21 @@ EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
-    slides = debriefed(answered(joined(merged(under_pictures(parted(slides))))))
-    beside(slides)
+    slides = debriefed(answered(joined(merged(with_pictures(under_pictures(parted(slides)))))))
     told(slides)
     timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
-        slide.brief = place < begun or slide.kind in BRIEF or slide.over == YOURS or needed(slide, after)
+        slide.brief = (place < begun or slide.kind in BRIEF or slide.begins or slide.over == YOURS
+                       or needed(slide, after))
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
+    for section in sections(slides):
+        for term in [one for one in section if one.kind in DEFINES and "<strong>" in one.body][:1]:
+            term.brief = True
     paired(slides)
+    for opened, *rest in sections(slides):  # no heading of nothing
+        opened.brief = opened.kind == "summary" or any(one.brief for one in rest)
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
@@ -63,9 +70,9 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
 
 
 def needed(slide: Slide, after: Slide | None) -> bool:
-    """Return whether the short path needs a slide for the next one: a guess, or a picture that shows an answer."""
-    guessed = after is not None and after.over == YOURS and slide.kind in ("said", "text", "formula")
-    return guessed or after is not None and after.kind == "picture" and slide.kind == "said" and bool(slide.over)
+    """Return whether the short path needs a slide for the next one: a guess or a picture, to which it leads."""
+    return (after is not None and slide.kind in ("said", "text", "formula")
+            and (after.over == YOURS or after.kind == "picture"))
 
 
 def paired(slides: list[Slide]) -> None:
@@ -73,21 +80,29 @@ def paired(slides: list[Slide]) -> None:
     opening = re.sub(r"<[^>]*>", "", slides[0].body).strip()
     for place, guess in enumerate(slides):
         after = [slide for slide in slides[place + 1:] if slide.kind not in ("exercise", "debrief")]
-        if guess.kind == "guess" and after:
+        if guess.kind == "guess" and after and after[0].kind not in ("section", "summary"):
             answer = next((slide for slide in after if slide.asked == guess.title), after[0])
             opened = re.sub(r"<[^>]*>", "", guess.title).strip() in opening
             guess.brief = answer.brief = guess.brief or answer.brief or opened
         if guess.kind == "section" and "?" in guess.body and after:
             end = next((at for at, slide in enumerate(after) if slide.kind in ("section", "summary")), len(after))
-            after[max(0, end - 1)].brief = True
+            for last in [one for one in after[:end] if one.kind != "guess"][-1:]:
+                last.brief = True
+
+
+def sections(slides: list[Slide]) -> list[list[Slide]]:
+    """Return the slides of each section."""
+    begins = [place for place, slide in enumerate(slides) if slide.kind in ("section", "summary")]
+    return [slides[begin:end] for begin, end in zip(begins, [*begins, len(slides)][1:], strict=True)]
 
 
 def merged(slides: list[Slide]) -> list[Slide]:
     """Return the slides without the headings that have nothing to say: what follows has them as titles."""
-    found, waiting = [], []
+    found, waiting, begins = [], [], False
     for slide in slides:
-        slide.notes, waiting = waiting + slide.notes, []
-        if slide.kind == "part" and not slide.body:
+        slide.notes, slide.begins, waiting = waiting + slide.notes, begins or slide.begins, []
+        begins = slide.kind == "part" and not slide.body
+        if begins:
             waiting = slide.notes
         else:
             found.append(slide)
@@ -136,10 +151,9 @@ def timed(slides: list[Slide], chapter: Chapter) -> None:
 
 
 def weight(slide: Slide) -> float:
-    """Return the minutes that a slide needs by what stands on it."""
-    words = re.sub(r"<[^>]*>", " ", " ".join([slide.title, slide.body, *slide.lines, *slide.says])).split()
-    alone = GUESS if slide.over == YOURS else PICTURE if slide.kind == "picture" else SLIDE
-    return len(words) / WORDS_A_MINUTE + alone + STEP * len(slide.steps)
+    """Return the minutes that a slide needs: to say its notes, or else what stands on it, and to look or to guess."""
+    words = re.sub(r"<[^>]*>", " ", slide.spoken or f"{slide.title} {slide.body}").split()
+    return len(words) / SPOKEN + LOOKED_AT.get(slide.kind, 0) + STEP * len(slide.steps)
 
 
 # What a speaker says first
@@ -149,7 +163,6 @@ DO = {
     "title": "**Read the question aloud, and take two answers.** Nobody has to be right yet.",
     "section": "**Say what the problem is**, then look around before you go on.",
     "picture": "**Let them look for ten seconds.** Say what the axes or boxes are, then point while you say:",
-    "guess": "**Ask, and wait for three answers** before you go on.",
     "answer": "**Ask who was near**, then give the reason.",
     "formula": "**Read the formula from left to right**, and say what each letter is here.",
     "text": "**Read one row aloud.** They read the others.",
@@ -164,8 +177,8 @@ DO = {
 def first(slide: Slide, chapter: Chapter) -> list[str]:
     """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop, what to reply."""
     wrong = rebuttals({slide.choices.get(guess, guess): words for guess, words in slide.replies.items()})
-    if slide.over == YOURS:
-        return [f"**Write it down, then hands up.** {about(slide.minutes)}.", *wrong]
+    if slide.kind == "guess":
+        return [f"**Write it down, then hands up.** {about(slide.minutes)}: T counts one down.", *wrong]
     if slide.kind != "exercise":
         return [*filter(None, [DO.get(slide.kind)]), *wrong]
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)
@@ -308,14 +321,39 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
     return found
 
 
-def beside(slides: list[Slide]) -> None:
-    """Put a picture beside the few words that it shows: the one that comes next, or else the one before them."""
-    for last, slide, after in zip([None, *slides], slides, [*slides[1:], None], strict=False):
-        words = re.sub(r"<[^>]*>", " ", slide.body).split()
-        alone = slide.kind in ("said", "part", "text") and not slide.over
-        if alone and not re.search(r"<(?:table|pre|math)", slide.body) and len(words) <= COLUMN:
-            near = {"next": after, "before": last}
-            slide.beside = next((where for where, one in near.items() if one and one.kind == "picture"), "")
+def with_pictures(slides: list[Slide]) -> list[Slide]:
+    """Return the slides without the few words that have room on the picture that comes next, or else before them."""
+    found, heading = [], ""
+    for slide in slides:
+        last = found[-1] if found else None
+        if slide.kind in ("title", "section", "part"):
+            heading = slide.title.partition(" · ")[2] or slide.title
+        if last and slide.kind == "picture" and shared(last, slide, True):
+            found[-1] = slide
+            slide.title = last.title if slide.title == heading else slide.title
+            slide.notes = last.notes + slide.notes
+            slide.begins = last.begins or last.kind == "part"
+        elif last and last.kind == "picture" and shared(slide, last, False):
+            last.notes += slide.notes
+        else:
+            found.append(slide)
+    return found
+
+
+def shared(words: Slide, picture: Slide, first: bool) -> bool:
+    """Put a few words above a low picture or in two lines under another one; return whether there was room for them."""
+    if words.kind not in ("said", "part", "text") or words.over or re.search(r"<(?:table|pre|math|li)", words.body):
+        return False
+    told = re.findall(r"<p>(.*?)</p>", words.body, re.DOTALL)
+    lines = sum(-(-letters(one) // LINE) for one in told)
+    if first and told and height(picture) < FLAT * width(picture) and letters(words.body) <= OVER:
+        picture.above = words.body
+    elif told and not picture.lines and lines <= LINES and height(picture) <= LOW - LESS * (lines - 1):
+        picture.lines += told
+    else:
+        return False
+    picture.says.append(f"<p><strong>{words.title}</strong></p>{words.body}")
+    return True
 
 
 def told(slides: list[Slide]) -> None:
@@ -368,6 +406,10 @@ def alone(picture: Slide) -> list[Slide]:
 def height(picture: Slide) -> int:
     """Return the pixels of a picture, 200 an inch, from above to below."""
     return int(re.search(r'height="(\d+)"', picture.body)[1])
+
+
+def width(picture: Slide) -> int:
+    return int(re.search(r'width="(\d+)"', picture.body)[1])
 
 
 def joined(slides: list[Slide]) -> list[Slide]:

@@ -115,7 +115,7 @@ def test_both_lines_under_a_picture_stand_there_at_once(opened):
     assert [line.is_visible() for line in page.locator(".under p").all()] == [True, True]
 
 
-FACES = ("title", "section", "said", "rule", "guess")  # in the middle of a ground of their own
+FACES = ("title", "section", "rule", "guess")  # in the middle of a ground of their own
 
 
 def test_every_title_above_a_body_has_the_same_place_and_size(opened):
@@ -158,17 +158,34 @@ def test_an_answer_in_code_never_goes_on_on_the_next_slide(opened):
     assert page.locator("section").count() == 1
 
 
-def test_a_picture_stands_beside_the_words_that_it_shows(opened):
-    page = opened(("said", "One", "A sentence.", {"beside": "next"}), ("picture", "Two", PICTURE))
-    said, picture = page.locator("section.said p").bounding_box(), page.locator(".shown img").bounding_box()
-    assert said["x"] + said["width"] <= picture["x"] and picture["width"] > 700
-
-
-def test_a_low_picture_stands_below_the_words_that_it_shows(opened):
+def test_a_low_picture_stands_below_the_words_that_it_shows_and_both_begin_where_the_title_does(opened):
     low = PICTURE.replace('"800"', '"500"')
-    page = opened(("said", "One", "A sentence.", {"beside": "next"}), ("picture", "Two", low))
-    said, picture = page.locator("section.said p").bounding_box(), page.locator(".shown img").bounding_box()
+    page = opened(("picture", "Two", low, {"above": "<p>A sentence.</p>", "lines": ["It waits."]}))
+    title, said, picture, line = (page.locator(one).bounding_box() for one in ("h2", ".above p", "img", ".under p"))
     assert said["y"] + said["height"] <= picture["y"] and picture["width"] > 1100
+    assert title["x"] == said["x"] == picture["x"] == line["x"]
+
+
+def test_a_picture_has_the_same_place_below_a_title_of_one_line_and_of_two(opened):
+    page = opened(("picture", "One", PICTURE), ("picture", "Many words " * 9, PICTURE))
+    tops = page.locator("img").evaluate_all("""all => all.map((one, place) => {
+        Reveal.slide(place);
+        return one.getBoundingClientRect().top;
+    })""")
+    assert tops[0] == tops[1]
+
+
+def test_code_gets_smaller_before_it_breaks(opened):
+    line = f"<span>    {'word = 1; ' * 8}</span>"
+    page = opened(("debrief", "One way", f'<pre class="lines">{line}</pre>'),
+                  ("guess", "Which?", f"<pre><code>{'via NET/IB ' * 5}</code></pre>"))
+    assert page.locator(".wrapped").count() == 0
+
+
+def test_no_letters_of_a_table_are_hard_to_read_on_a_section(opened):
+    page = opened(("section", "One", TABLE))
+    colours = page.locator("th, td").evaluate_all("all => all.map(one => getComputedStyle(one).color)")
+    assert set(colours) == {"rgb(255, 255, 255)"}
 
 
 def test_a_key_takes_the_short_path_and_back(opened):
@@ -176,6 +193,7 @@ def test_a_key_takes_the_short_path_and_back(opened):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("q")
     assert page.locator(".present h2").inner_text() == "One" and page.evaluate("Reveal.getTotalSlides()") == 2
+    assert page.locator(".chapter").evaluate("one => getComputedStyle(one, '::after').content") == '" · short path"'
     page.keyboard.press("ArrowRight")
     page.keyboard.press("q")
     assert page.locator(".present h2").inner_text() == "Three" and page.evaluate("Reveal.getTotalSlides()") == 3
@@ -221,6 +239,15 @@ def test_a_key_with_shift_or_a_double_click_begins_the_countdown_anew(opened):
         page.get_by_text("9:59").wait_for()
         again()
         assert button.inner_text() == "▶ 10:00"
+
+
+def test_a_guess_has_a_minute_which_ends_when_one_leaves(opened):
+    page = opened(("guess", "How?", ""), ("text", "Two", "a"))
+    assert page.locator(".hands").is_visible()
+    page.keyboard.press("t")
+    page.get_by_text("0:59").wait_for()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".countdown").text_content() == "▶ 1:00"
 
 
 def test_no_letter_gets_smaller_than_28_pixels(opened):

@@ -2,8 +2,8 @@
 // Fits text on slides of 1280 x 720: all letters have one size, a smaller one where that does not fit, and where not even
 // that does, what is too long goes on on the next slide. It is measured here, because letters are as wide as this
 // browser's. Printed lines get smaller than that before they break, because a column that breaks cannot be read at all.
-const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], BROKEN = [28, 26, 24, 22, 20], FOUND = [128, 112, 96, 84, 72, 60];
-const LOW = 0.34;  // height of a picture to its width that stands below and not beside
+const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], BROKEN = [28, 26, 24, 22, 20],
+    WHOLE = 50, FOUND = [128, 112, 96, 84, 72, 60];
 const SMALL = SIZES.at(-1), PRINTED = 20, PHONE = [36, 32, 28];
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
@@ -25,21 +25,31 @@ function fit(slide) {
   for (const cell of body.querySelectorAll("tr > :first-child")) {
     cell.classList.toggle("short", cell.textContent.length < 24);  // a line of its own for one more word is a waste
   }
+  for (const code of body.querySelectorAll(":is(p, li) code")) {
+    code.classList.toggle("short", code.textContent.length <= WHOLE);
+  }
   const few = [...body.querySelectorAll(".lines")].every((lines) => lines.children.length <= 2);
   const lines = few && body.querySelector(".lines");
-  if (few && !lines) body.classList.add("wrapped");  // no columns
   for (const printed of slide.matches(".debrief") ? [] : body.querySelectorAll(".lines")) {
-    (few ? [34, 30, 28] : [34, 30, 28, 26, 24, 22, PRINTED]).find((size) => {  // the words beside it keep theirs
+    [34, 30, 28, 26, 24, 22, PRINTED].find((size) => {  // the words beside it keep theirs
       printed.style.fontSize = `${size}px`;
       return !wide(body) && !high(body);
     });
     if (wide(body)) printed.style.fontSize = "";
   }
   if (sized(slide)) return;
+  const code = body.querySelector("pre:not(.signature, .lines)");
+  if (code) for (let size = SMALL; size >= PRINTED && wide(body); size -= 1) code.style.fontSize = `${size}px`;
+  if (code && !wide(body) && !high(body)) return;
   if (lines || slide.matches(".debrief")) {
-    body.classList.add("wrapped");  // one line or two, and code, break before they get smaller than the text
+    if (sized(slide, BROKEN)) return;
+    body.classList.add("tight");
+    if (sized(slide, [PRINTED])) return;
+    body.classList.add("wrapped");  // one line or two, and code, break last
     if (sized(slide, BROKEN)) return;
   }
+  if (!lines) body.classList.add("wrapped");
+  if (sized(slide)) return;
   body.classList.add("tight");
   for (const lines of body.querySelectorAll("pre:not(.signature), math[display]")) {
     for (let size = SMALL; size >= PRINTED && wide(lines.parentElement); size -= 1) lines.style.fontSize = `${size}px`;
@@ -55,18 +65,6 @@ function sized(slide, code_sizes = CODE) {
     body.style.fontSize = `${size}px`;
     return !high(body) && !wide(body);
   });
-}
-
-// Puts the picture of the slide before or after beside what a slide says.
-function show_beside(slide) {
-  const picture = slide.dataset.beside === "next" ? slide.nextElementSibling : slide.previousElementSibling;
-  const images = [...picture.querySelectorAll(".body > .fragment")].at(-1) ?? picture.querySelector(".body");
-  const column = slide.appendChild(document.createElement("div"));
-  column.className = "shown";
-  column.append(...[...images.querySelectorAll(":scope > img")].map((one) => one.cloneNode()));
-  slide.classList.add("beside");
-  const [wide, high] = ["width", "height"].map((side) => Number(column.querySelector("img").getAttribute(side)));
-  slide.classList.toggle("low", high < LOW * wide);  // below the words, across the slide
 }
 
 // Puts what is too long on the next slide, and if that is the last, as much there as here: no row is left alone.
@@ -95,7 +93,7 @@ function remove(piece) {
 
 const timer = () => Reveal.getCurrentSlide().querySelector(".countdown");
 const KEYS = {"\u2192 \u2190": "On, and back: also the steps of a picture", S: "Speaker's notes",
-              T: "An exercise's countdown: start, pause, go on; Shift+T begins it anew", O: "All slides by section",
+              T: "The countdown of an exercise or a guess: start, pause, go on; Shift+T begins it anew", O: "All slides by section",
               Q: "The short path: question, pictures, guesses, results", D: "Dark, for a dark room", B: "Black screen",
               F: "Full screen, and Esc leaves it", G: "Go to a number"};
 
@@ -208,10 +206,10 @@ function shorten() {
   Reveal.slide(Math.max(0, shown.indexOf(near)));
 }
 
-// Counts down the minutes of an exercise. A click starts it, pauses it and lets it go on; a double click begins anew.
+// Counts down the minutes of an exercise, or the one of a guess. A click starts it, pauses it and lets it go on; a double click begins anew.
 function count_down(button) {
   const section = button.closest("section"), facts = section.querySelector(".body").textContent.match(/(\d+) min\b/);
-  const full = 1000 * 60 * (facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
+  const full = 1000 * 60 * (section.matches(".guess") ? 1 : facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
   let left = full, ends = 0;  // ends is 0 while it stands still
   const show = () => {
     const seconds = Math.round((ends ? ends - Date.now() : left) / 1000), over = seconds <= 0 && full > 0;
@@ -237,8 +235,9 @@ function open_speaker() {
   speaker = window.open("", "speaker", "width=900,height=700");
   if (!speaker) return;
   speaker.document.title = `Notes: ${document.title}`;
+  speaker.document.head.replaceChildren(document.getElementById("letters").cloneNode(true));
   speaker.document.body.innerHTML = `<style>
-    body { font: 22px/1.5 system-ui, sans-serif; margin: 24px; }
+    body { font: 22px/1.5 "Source Sans Pro", sans-serif; margin: 24px; }
     h1 { font-size: 28px; margin: 0; } header { color: #667; } code, pre { font-size: 18px; } table { font-size: 18px; }
     main { display: flex; gap: 24px; align-items: flex-start; } #said { flex: 1; min-width: 0; } p { margin: 0 0 .6em; }
     aside { flex: none; width: min(260px, 30vw); position: sticky; top: 8px; font-size: 15px; color: #667; }
@@ -261,7 +260,6 @@ setInterval(() => {
 
 Promise.all(['30px "STIX Two Math"', ...["400", "600", "italic 400"].map((one) => `${one} 30px "Source Sans Pro"`)]
     .map((font) => document.fonts.load(font))).then(() => {
-  document.querySelectorAll("[data-beside]").forEach(show_beside);
   document.querySelectorAll(".slides > section:not(.title, .picture)").forEach(fit);
   document.querySelectorAll("button.countdown").forEach(count_down);
   Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
@@ -269,6 +267,8 @@ Promise.all(['30px "STIX Two Math"', ...["400", "600", "italic 400"].map((one) =
                      overview: false, help: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
   ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
   Reveal.on("slidechanged", at_its_first_step);
+  Reveal.on("slidechanged", ({previousSlide: left}) =>  // an exercise's goes on
+    left?.querySelector(".guess .countdown")?.dispatchEvent(new Event("dblclick")));
   addEventListener("keydown", first_to_hear, true);
   const bound = {79: overview, 83: open_speaker, 81: shorten, 27: overview,
                  68: () => document.documentElement.classList.toggle("dark"), 84: () => timer()?.click()};
