@@ -422,8 +422,8 @@ def test_a_guess_that_needs_the_table_before_it_shows_it_once_more(docs, root):
 def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, monkeypatch):
     talk = docs("talk")
     slide = docs("deck").Slide("guess", "", over=talk.YOURS, replies={"45": "Bytes alone."}, minutes=2.2)
-    assert talk.first(slide, chapters()[0]) == ["**Write it down, then hands up.** About 2 minutes: T counts one down.",
-                                                "- Who says **45**: Bytes alone."]
+    assert talk.first(slide, chapters()[0]) == [
+        "**Write it down, then hands up.** About 2 minutes. T starts a countdown of one.", "- Who says **45**: Bytes alone."]
     slide.choices = {"45": "both"}
     assert talk.first(slide, chapters()[0])[1] == "- Who says **both**: Bytes alone."
     found = talk.replies(next(chapter.notebook for chapter in chapters() if chapter.name.startswith("ch03")))

@@ -178,7 +178,7 @@ def first(slide: Slide, chapter: Chapter) -> list[str]:
     """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop, what to reply."""
     wrong = rebuttals({slide.choices.get(guess, guess): words for guess, words in slide.replies.items()})
     if slide.kind == "guess":
-        return [f"**Write it down, then hands up.** {about(slide.minutes)}: T counts one down.", *wrong]
+        return [f"**Write it down, then hands up.** {about(slide.minutes)}. T starts a countdown of one.", *wrong]
     if slide.kind != "exercise":
         return [*filter(None, [DO.get(slide.kind)]), *wrong]
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)

@@ -94,7 +94,7 @@ function remove(piece) {
 const timer = () => Reveal.getCurrentSlide().querySelector(".countdown");
 const KEYS = {"\u2192 \u2190": "On, and back: also the steps of a picture", S: "Speaker's notes",
               T: "The countdown of an exercise or a guess: start, pause, go on; Shift+T begins it anew", O: "All slides by section",
-              Q: "The short path: question, pictures, guesses, results", D: "Dark, for a dark room", B: "Black screen",
+              Q: "The short path: question, terms, pictures, guesses, results", D: "Dark, for a dark room", B: "Black screen",
               F: "Full screen, and Esc leaves it", G: "Go to a number"};
 
 // Shows the keys, or hides them.
