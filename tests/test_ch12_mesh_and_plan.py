@@ -158,7 +158,7 @@ def test_one_flag_turns_the_order_around():
     took, four_chunks = planning.published_runs()[1].measured, replace(META, chunks=4)
     assert (round(took, 2), round(seconds(four_chunks, overlap_tp=True), 2), round(seconds(META), 2)) == (
         6.46, 6.61, 6.62)  # fmt: skip
-    assert shown("its 6.46 s can't tell: the formula gives 6.62 s for 8 chunks without the flag, and 6.61 s for 4")
+    assert shown("Its 6.46 s can't tell: the formula gives 6.62 s for 8 chunks without the flag, and 6.61 s for 4")
 
 
 def test_two_context_ranks_of_a_node_add_a_stage_on_nvlink_to_the_gradients():
@@ -240,7 +240,7 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     eighth = planning.layout_memory(LLAMA, replace(four, dp=4), 256, 8192).total
     assert round(eighth / 1e9, 1) == 40.6 and shown("try tp8-cp4: 40.6 GB, and with the flag 5.76 s by the formula")
     gained = planning.layout_time(LLAMA, EIGHT_TWO, DGX_H100, 2048, 8192).seconds - 6.348
-    assert round(gained, 2) == 0.08 and shown("It gains only 0.08 s over tp8-cp2")
+    assert round(gained, 2) == 0.08 and shown("it gains only 0.08 s over tp8-cp2")
     assert shown("12.8 GB of gradients and 38.3 GB of Adam's numbers")
     sizes = {copies: planning.layout_memory(LLAMA, replace(META, dp=copies), 16 * copies, 8192).total
              for copies in (2, 4, 8, 16, 32)}  # fmt: skip
@@ -392,6 +392,7 @@ def test_the_step_by_hand():
                  "0.24 s of attention and 0.10 s of memory traffic")  # fmt: skip
     one = (computing + step.tensor) / 16
     assert round(one, 3) == 0.367 and round(15 / 8 * one, 2) == 0.69 == round(step.bubble, 2)
+    assert round(16 * one, 1) == 5.9 and shown("t is 0.37 s, a 16th of 5.9 s of work")
     assert round(step.pipeline + step.data + step.optimizer, 2) == 0.07
     eight_two = planning.layout_time(LLAMA, planning.Layout(8, 2, 16, 64, chunks=8, zero=1), DGX_H100, 2048, 8192)
     half = (computing + eight_two.tensor) / 32
