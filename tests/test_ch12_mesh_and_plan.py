@@ -158,7 +158,7 @@ def test_one_flag_turns_the_order_around():
     took, four_chunks = planning.published_runs()[1].measured, replace(META, chunks=4)
     assert (round(took, 2), round(seconds(four_chunks, overlap_tp=True), 2), round(seconds(META), 2)) == (
         6.46, 6.61, 6.62)  # fmt: skip
-    assert shown("Its 6.46 s can't tell: the formula gives 6.62 s for 8 chunks without the flag, and 6.61 s for 4")
+    assert shown("6.46 s, can't tell: the formula gives 6.62 s for 8 chunks without the flag, and 6.61 s for 4")
 
 
 def test_two_context_ranks_of_a_node_add_a_stage_on_nvlink_to_the_gradients():
@@ -341,7 +341,7 @@ def test_the_whiteboards_formula_is_the_planners_within_a_few_percent():
     gap = [room.activations / 1e9 - 16 * 537 / 128, room.working / 1e9, (room.gradients + room.optimizer) / 1e9]
     assert gap == pytest.approx([1.07, 1.59, 0.40], abs=0.02) and round(126 / 16, 1) == 7.9
     assert sum(gap) == pytest.approx(room.total / 1e9 - by_whiteboard(META), abs=0.05)
-    assert shown("The planner adds 1 to 3 GB to yours for what your function leaves out, such as the chunk at work.")
+    assert shown("The planner adds 1 to 3 GB for what your function leaves out, such as the chunk at work.")
     assert planning.layout_memory(LLAMA, META, 2048, 8192).working / 1e9 == pytest.approx(1.6, abs=0.05)
     assert scatters_of(replace(FOUR_FOUR, zero=2), 32) == 2
     two = planning.Layout(4, 2, 16, 128, chunks=8, zero=2)  # paper problem 3
