@@ -75,7 +75,7 @@ def test_the_numbers_of_the_text():
     wrong = planning.layout_time(LLAMA, turned, DGX_H100, 2048, 8192)
     assert (round(step.seconds, 2), round(wrong.seconds, 2)) == (6.62, 11.25)
     meta = planning.published_runs()[1]
-    assert (meta.layout, meta.value, round(meta.measured, 1)) == (META, 400, 6.5) and shown("makes about 6.5 s")
+    assert (meta.layout, meta.value, round(meta.measured, 1)) == (META, 400, 6.5) and shown("which makes about 6.5 s")
     assert (round(step.tensor, 2), round(wrong.tensor, 1), round(step.bubble, 2)) == (0.65, 4.8, 0.69)
     assert round(step.products + step.attention + step.memory, 1) == 5.2
     assert round(wrong.seconds / step.seconds, 1) == 1.7 and round(wrong.bubble - step.bubble, 1) == 0.5
@@ -112,7 +112,7 @@ def test_what_each_bet_costs():
     alone = [at for at in found.fitting if at.layout.cp == 1]
     assert alone[0].layout == META  # "the fastest of all that fit"
     assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("All 61 before it have context ranks.")
-    assert shown("6,534 layouts. tp4-cp4 is number 3, and Meta's is number 62.")
+    assert shown("6,534 layouts. Of the 3,774 that fit, tp4-cp4 is number 3, and Meta's is number 62.")
     assert [at.layout.cp for at in found.fitting[:2]] == [8, 8]
     assert [(at.layout.tp, at.layout.pp, at.layout.chunks) for at in found.fitting[:2]] == [(4, 16, 8), (4, 32, 4)]
     assert shown("numbers 1 and 2, TP4 CP8 PP16x8 (6.06 s) and TP4 CP8 PP32x4,")
@@ -122,7 +122,9 @@ def test_what_each_bet_costs():
     assert round(100 * (found.of(bets[2]).seconds / first.seconds - 1), 1) == 0.5
     rings = [(one.cp - 1) * 2048 // one.dp for one in (first.layout, bets[2])]  # messages of a layer in a step
     assert 4.5 < rings[0] / rings[1] < 5
-    assert first.step.context / first.seconds < 0.01 and shown("this part is less than 1 % of a step")
+    eight = planning.layout_time(LLAMA, planning.Layout(8, 8, 16, 16, chunks=8, zero=1), DGX_H100, 2048, 8192)
+    exposed = [100 * one.context / one.seconds for one in (first.step, eight)]  # 1,024 tokens on a rank
+    assert [round(one) for one in exposed] == [1, 1] and shown("this part is about 1 % of a step")
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
@@ -143,18 +145,20 @@ def test_one_flag_turns_the_order_around():
     rest = sum(getattr(four, part) - getattr(meta, part) for part in ("pipeline", "data", "optimizer", "context"))
     assert (round(lead, 2), round(messages[0] - messages[1], 2)) == (0.53, 0.37)
     assert (round(meta.bubble - four.bubble, 2), round(rest, 1)) == (0.37, 0.2)
-    assert shown("tp4-cp4 wins in two columns, by 0.37 s each:") and shown("It loses 0.2 s under *rest*")
+    assert shown("tp4-cp4 beats tp8 in two columns, by 0.37 s each:") and shown("It loses 0.2 s under *rest*")
     assert round(100 * (1 - four.seconds / meta.seconds)) == 8 and shown("Over 54 days that is 1.7 million GPU hours.")
     assert round(0.08 * 54 * 24 * 16384 / 1e6, 1) == 1.7
     flagged = [planning.layout_time(LLAMA, one, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=True)).tensor
                for one in (META, EIGHT_TWO, FOUR_FOUR)]  # fmt: skip
     assert [round(one, 2) for one in flagged] == [0.08, 0.08, 0.07]
-    assert shown("Meta's 8 tensor ranks have the most to hide")
+    assert shown("leaves each less than 0.1 s of tensor messages")
+    saved = [seconds(one) - late for one, late in zip((META, EIGHT_TWO, FOUR_FOUR), hidden, strict=True)]
+    assert [round(one, 1) for one in saved] == [0.6, 0.6, 0.2]
+    assert shown("gain 0.6 s, but tp4-cp4, which had few, only 0.2 s.")
     took, four_chunks = planning.published_runs()[1].measured, replace(META, chunks=4)
     assert (round(took, 2), round(seconds(four_chunks, overlap_tp=True), 2), round(seconds(META), 2)) == (
         6.46, 6.61, 6.62)  # fmt: skip
-    assert shown("Its published 6.46 s can't tell: the formula gives 6.62 s for 8 chunks without it, and 6.61 s for "
-                 "4 chunks with it.")  # fmt: skip
+    assert shown("6.46 s, can't tell: the formula gives 6.62 s for 8 chunks without the flag, and 6.61 s for 4")
 
 
 def test_two_context_ranks_of_a_node_add_a_stage_on_nvlink_to_the_gradients():
@@ -179,10 +183,11 @@ def test_what_the_formula_leaves_out():
     assert sum(pair.late < 1.088 for pair in pairs) == 5 and shown("In two, and in five.")
     longer = [pair.ring.sequence / pair.dot.sequence for pair in pairs if not pair.larger]
     assert (len(longer), min(longer)) == (9, 2) and shown("in nine, the sequence is longer, and in two")
-    assert sum(pair.ring.recipe.dtype == "fp8" for pair in pairs) == 10 and shown("Ten are in fp8")
-    assert sum(pair.row[0] in ("torchtitan", "Meta") for pair in pairs) == 7 and shown("and seven gather all keys")
+    assert sum(pair.ring.recipe.dtype == "fp8" for pair in pairs) == 10  # says the slide
+    assert sum(pair.row[0] in ("torchtitan", "Meta") for pair in pairs) == 7
     meta = next(pair for pair in pairs if pair.row[0] == "Meta")
-    assert (round(took(meta.ring), 2), round(took(meta.dot), 2), round(100 * meta.late)) == (1.02, 0.98, 105)
+    assert (round(took(meta.ring), 3), round(took(meta.dot), 3), round(100 * meta.late)) == (1.025, 0.975, 105)
+    assert shown("1.025 / 0.975 = 1.05: the context ranks took 5 % longer")
     half = next(run for run in rows_of(planning.published_runs())[meta.row][0] if run is not meta.dot)
     assert (meta.dot.layout.ranks, half.layout.ranks) == (16384, 8192) and meta.ring.layout.ranks == 16384
     assert round(100 * took(meta.ring) / took(half)) == 107
@@ -204,11 +209,11 @@ def test_what_the_formula_leaves_out():
     winners = [[one * late for one, late in zip(seconds, (1, lateness, lateness), strict=True)]
                for seconds in (plain, hidden) for lateness in (1, 1.05)]  # fmt: skip
     assert [one.index(min(one)) for one in winners] == [2, 2, 1, 0]
-    assert shown("Each layout wins somewhere.")
+    assert shown("**Without the flag tp4-cp4 wins, and with it tp8-cp2.**")
     assert [round(100 * (plain[0] / one - 1)) for one in plain[1:]] == [3, 9]
-    assert shown("at 9 % for tp4-cp4 and 3 % for tp8-cp2. The flag leaves tp4-cp4 only 2 %")
+    assert shown("at 9 % for tp4-cp4 and 3 % for tp8-cp2, and with it at 2 % and 3 %.")
     assert hidden[0] / min(hidden[1:]) < 1.03
-    assert shown("context ranks that are 3 % later than predicted take the rest")
+    assert shown("context ranks that take 3 % longer than the formula says take the rest")
 
 
 def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
@@ -220,18 +225,21 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     eighths = [planning.layout_memory(LLAMA, replace(one, dp=one.dp // 8), 256, 8192).total for one in bets]
     assert [round(one / 1e9, 1) for one in eighths] == [79.3, 59.6, 78.7] and max(eighths) < limit
     assert [replace(one, dp=one.dp // 8).ranks for one in bets] == [2048] * 3
-    assert round((eighths[0] - eighths[1]) / 1e9) == 20 and shown("**tp8-cp2** needs 59.6 GB by the planner")
-    assert shown("**tp8** needs 79.3 of 80.4 GB.") and shown("**tp4-cp4** needs 78.7 GB")
+    assert round((eighths[0] - eighths[1]) / 1e9) == 20 and shown("**tp8-cp2** needs 59.6 GB")
+    assert shown("**tp8** needs 79.3 of 80.4 GB") and shown("**tp4-cp4** needs 78.7 GB")
     others = [planning.layout_memory(LLAMA, replace(META, dp=16, zero=zero), 256, 8192).total for zero in (1, 0)]
     assert [round(one / 1e9) for one in others] == [90, 126] and shown("With ZeRO-1 it would need 90 GB, and 126 with")
     whole = [planning.layout_memory(LLAMA, one, 2048, 8192).total for one in bets]
-    assert [one > 0.95 * limit for one in whole] == [True, False, True] and shown("have less than 5 % to spare")
+    assert [one > 0.95 * limit for one in whole] == [True, False, True]
     four = planning.Layout(tp=8, cp=4, pp=16, dp=32, chunks=8, zero=1)
     flag = planning.Recipe(overlap_tp=True)
     assert round(planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192, flag).seconds, 2) == 5.76
     assert round(planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192).seconds, 2) == 6.35
     assert round(planning.layout_memory(LLAMA, four, 2048, 8192).total / 1e9, 1) == 38.5
-    assert shown("add tp8-cp4: 6.35 s, with the flag 5.76 s, and 38.5 GB on all GPUs")
+    eighth = planning.layout_memory(LLAMA, replace(four, dp=4), 256, 8192).total
+    assert round(eighth / 1e9, 1) == 40.6 and shown("try tp8-cp4: 40.6 GB, and with the flag 5.76 s by the formula")
+    gained = planning.layout_time(LLAMA, EIGHT_TWO, DGX_H100, 2048, 8192).seconds - 6.348
+    assert round(gained, 2) == 0.08 and shown("it gains only 0.08 s over tp8-cp2")
     assert shown("12.8 GB of gradients and 38.3 GB of Adam's numbers")
     sizes = {copies: planning.layout_memory(LLAMA, replace(META, dp=copies), 16 * copies, 8192).total
              for copies in (2, 4, 8, 16, 32)}  # fmt: skip
@@ -256,11 +264,13 @@ def test_the_first_of_many_estimates_is_flattered_and_not_the_fastest():
         assert true[place].mean().item() == pytest.approx(then, abs=0.1)
 
 
-def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens_or_at_1510_with_latency():
+def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens_and_later_with_latency():
     message, half, latency = 2 * 128 * 2 / 50e9, 0.5 * 4 * 128 * 16 / (0.52 * 989e12), quick(DGX_H100.nic).latency
     tokens = (message + math.sqrt(message**2 + 4 * half * latency)) / (2 * half)
     assert (round(message / half, -1), round(tokens, -1), latency) == (1290, 1510, 2.7e-6)
-    assert shown("about 1,290 tokens, or at 1,510 if each message also pays the port's latency of 2.7 µs")
+    slow = DGX_H100.nic.latency  # of the protocol for long messages
+    assert round((message + math.sqrt(message**2 + 4 * half * slow)) / (2 * half), -2) == 2100
+    assert shown("about 1,290 tokens.") and shown("latency they cross between 1,500 and 2,100,")
 
 
 def test_more_pipeline_ranks_hold_fewer_weights_and_as_many_activations():
@@ -330,7 +340,7 @@ def test_the_whiteboards_formula_is_the_planners_within_a_few_percent():
     gap = [room.activations / 1e9 - 16 * 537 / 128, room.working / 1e9, (room.gradients + room.optimizer) / 1e9]
     assert gap == pytest.approx([1.07, 1.59, 0.40], abs=0.02) and round(126 / 16, 1) == 7.9
     assert sum(gap) == pytest.approx(room.total / 1e9 - by_whiteboard(META), abs=0.05)
-    assert shown("The planner also counts what your function leaves out, such as the chunk at work.")
+    assert shown("The planner adds 1 to 3 GB for what your function leaves out, such as the chunk at work.")
     assert planning.layout_memory(LLAMA, META, 2048, 8192).working / 1e9 == pytest.approx(1.6, abs=0.05)
     assert scatters_of(replace(FOUR_FOUR, zero=2), 32) == 2
     two = planning.Layout(4, 2, 16, 128, chunks=8, zero=2)  # paper problem 3
@@ -381,6 +391,7 @@ def test_the_step_by_hand():
                  "0.24 s of attention and 0.10 s of memory traffic")  # fmt: skip
     one = (computing + step.tensor) / 16
     assert round(one, 3) == 0.367 and round(15 / 8 * one, 2) == 0.69 == round(step.bubble, 2)
+    assert round(16 * one, 1) == 5.9 and shown("t is 0.37 s, a 16th of 5.9 s of work")
     assert round(step.pipeline + step.data + step.optimizer, 2) == 0.07
     eight_two = planning.layout_time(LLAMA, planning.Layout(8, 2, 16, 64, chunks=8, zero=1), DGX_H100, 2048, 8192)
     half = (computing + eight_two.tensor) / 32
@@ -395,24 +406,26 @@ def test_the_step_by_hand():
               (32, 16, 8, 5.22 / 32, 0.28 / 32, 0.25))  # fmt: skip
     by_hand = [solutions.step_seconds(*one) for one in inputs]
     assert [round(one, 2) for one in by_hand] == [6.56, 6.35, 5.96]
+    assert round(16 * 4 * own / 50e9) == 4 and shown("4 s of port time where the formula counts 0.25 s")
     assert shown("12.8 GB / 50 GB/s = 0.25 s") and round(4 * own / 1e9, 1) == 12.8
     left = [0.25 - 2 / 3 * (5.22 + tensor) / count for tensor, count in ((0.65, 16), (0.28, 32))]
     assert [round(one, 3) for one in left] == [0.005, 0.135]
     more = [one.seconds - hand for one, hand in zip((step, eight_two, four), by_hand, strict=True)]
-    assert min(more) > 0.05 and max(more) < 0.14  # what the library adds
+    assert [round(one, 2) for one in more] == [0.06, 0.07, 0.13]
+    assert shown("The planner says 0.06 to 0.13 s more,")
     double = parameters(LLAMA, 4, 16, 8, 1)[0]  # of "four": on two ports of each node
     assert double == pytest.approx(2 * own, rel=0.01) and round(4 * double / 2 / 50e9, 2) == 0.26
     assert round(step.seconds / four.seconds, 2) == 1.09
 
 
-def test_a_table_of_candidates_adds_up():
+def test_a_table_of_candidates_adds_up_to_a_hundredth():
     alone = planning.Layout(tp=8, dp=2048, zero=3)
     told = candidates(LLAMA, {"tp8": META, "tp4-cp4": FOUR_FOUR, "ZeRO-3": alone}, DGX_H100, 2048, 8192)
     head, *rows = (re.split(r"(?: s)? {2,}", line.strip().removesuffix(" s")) for line in told.splitlines())
     assert head == ["GB", "computing", "bubble", "tensor", "rest", "step"]
-    assert rows[0] == ["tp8", "76.6", "5.22", "0.69", "0.65", "0.06", "6.62"]
+    assert rows[0] == ["tp8", "76.6", "5.22", "0.69", "0.65", "0.07", "6.62"]
     assert [row[-1] for row in rows] == ["6.62", "6.09", "8.15"] and rows[2][1] == "71.9"
-    assert all(sum(map(float, row[2:-1])) == pytest.approx(float(row[-1])) for row in rows)
+    assert all(sum(map(float, row[2:-1])) == pytest.approx(float(row[-1]), abs=0.011) for row in rows)
 
 
 def test_metas_is_the_fastest_layout_without_context_ranks_if_it_may_have_its_memory():
@@ -493,10 +506,17 @@ def test_the_errors_of_the_text():
     assert {row.layout.recompute for row in told if row.gib / (row.room.total / 2**30) > 1.1} == {"full"}
     halves = [row.gib / (row.room.total / 2**30) - 1 for row in told if row.layout.recompute == "half"]
     assert len(halves) == 4 and max(map(abs, halves)) < 0.02 and len(told) == 16
+    assert shown("For the 4 others it is right within 2 %.")
     assert [(row.shape.name, row.recipe.dtype, row.layout.ranks) for row in rows
             if row.calibrates and row.node is DGX_H100] == [("Llama-3-8B", "fp8", 8)]
     near = next(row for row in rows if row.layout.ranks == 1024 and row.layout.cp == 2 and row.node is DGX_H100)
     assert near.shape is LLAMA and round(near.error, 2) == -0.12
+
+
+def test_nvidia_too_ran_405b_with_eight_tensor_and_two_context_ranks():
+    runs = [row for row in planning.published_runs() if row.shape is LLAMA and row.source.startswith("NVIDIA")]
+    assert any((row.layout.tp, row.layout.cp, row.layout.ranks, row.node) == (8, 2, 1024, DGX_H100) for row in runs)
+    assert shown("NVIDIA, too, ran this model with 8 tensor and 2 context ranks on 1,024 H100s.")
 
 
 def test_the_ring_of_405b_hides_behind_its_attention():
@@ -529,7 +549,7 @@ def test_the_rings_bytes_are_the_formulas():
 
 def test_the_hosts_of_a_tensor_group_in_the_tidy_order_lie_256_nodes_apart():
     tidy = planning.groups(16384, [("dp", 128), ("pp", 16), ("tp", 8)])["tp"][0]
-    assert tidy == [2048 * rank for rank in range(8)] and shown("tensor ranks are 2,048 apart")
+    assert tidy == [2048 * rank for rank in range(8)] and shown("its ranks are 2,048 apart")
 
 
 def test_a_smaller_cluster_takes_the_second_row_of_the_list():
@@ -543,7 +563,4 @@ def test_a_smaller_cluster_takes_the_second_row_of_the_list():
     assert found.place(simple) == 17 and all(one.layout.cp > 1 for one in found.fitting[:16])
     assert shown("the 16 layouts before the simple one all have context ranks")
     assert round(100 * (1 - found.best.seconds / found.of(simple).seconds)) == 4
-    full = planning.Layout(dp=64, zero=3, recompute="full")
-    assert round(planning.layout_memory(shape, full, 128, 8192).total / 1e9, 1) == 48.6 and shown("only 48.6 GB")
-    assert round(found.of(full).seconds, 1) == 20.0 and shown("but a step takes 20.0 s")
     assert shown("PP 2 x 41 means 2 pipeline ranks with 41 chunks each") and "PP 2 x 41" in str(found.best.layout)

@@ -423,7 +423,8 @@ def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, mo
     talk = docs("talk")
     slide = docs("deck").Slide("guess", "", over=talk.YOURS, replies={"45": "Bytes alone."}, minutes=2.2)
     assert talk.first(slide, chapters()[0]) == [
-        "**Write it down, then hands up.** About 2 minutes. T starts a countdown of one.", "- Who says **45**: Bytes alone."]
+        "**Write it down, then hands up.** About 2 minutes. T starts a countdown of one.",
+        "- Who says **45**: Bytes alone."]
     slide.choices = {"45": "both"}
     assert talk.first(slide, chapters()[0])[1] == "- Who says **both**: Bytes alone."
     found = talk.replies(next(chapter.notebook for chapter in chapters() if chapter.name.startswith("ch03")))

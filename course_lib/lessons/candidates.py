@@ -12,14 +12,13 @@ COLUMNS = "GB", "computing", "bubble", "tensor", "rest", "step"
 
 
 def candidates(shape: ModelShape, layouts: Mapping[str, Layout], node: Node, batch: int, sequence: int) -> str:
-    """Return the table; its seconds are rounded so that each row adds up."""
+    """Return the table; each number is rounded by itself, so a row may miss its sum by 0.01 s."""
     wide = max(map(len, layouts)) + 2
     lines = [" " * wide + "".join(f"{name:>11}" for name in COLUMNS)]
     for name, layout in layouts.items():
         step = layout_time(shape, layout, node, batch, sequence)
-        parts = [round(one, 2) for one in (step.products + step.attention + step.memory, step.bubble, step.tensor)]
-        whole = round(step.seconds, 2)
+        parts = step.products + step.attention + step.memory, step.bubble, step.tensor
         gigabytes = layout_memory(shape, layout, batch, sequence).total / 1e9
-        seconds = "".join(f"{one:9.2f} s" for one in (*parts, abs(whole - sum(parts)), whole))
+        seconds = "".join(f"{one:9.2f} s" for one in (*parts, step.seconds - sum(parts), step.seconds))
         lines.append(f"{name:{wide}}{gigabytes:11.1f}{seconds}")
     return "\n".join(lines)

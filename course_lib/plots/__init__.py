@@ -6,7 +6,7 @@ from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.arrivals import arrivals
 from course_lib.plots.bills import bill
-from course_lib.plots.break_even import break_even
+from course_lib.plots.break_even import break_even, turned_by_a_flag
 from course_lib.plots.buckets import bucket_plan
 from course_lib.plots.busiest import busiest_rank
 from course_lib.plots.canvas import (
@@ -179,6 +179,7 @@ __all__ = [
     "block_tables",
     "box",
     "break_even",
+    "turned_by_a_flag",
     "bucket_plan",
     "busiest_rank",
     "bytes_text",

@@ -44,15 +44,21 @@ def fullest_moment(played: Any, ax: Axes | None = None) -> Axes:
             ax.add_patch(Rectangle((event.start, rank - 0.36), min(event.end, end) - event.start, 0.72,
                                    facecolor=colour, edgecolor=INK if zero else "white", linewidth=2.2 if zero else 0.9,
                                    zorder=3 if zero else 2))  # fmt: skip
-            ax.text((event.start + min(event.end, end)) / 2, rank, str(event.action.microbatch), ha="center",
+            hop = f", hop {pp - rank}" if zero and not forward and rank else ""
+            ax.text((event.start + min(event.end, end)) / 2, rank, f"{event.action.microbatch}{hop}", ha="center",
                     va="center", fontsize=SMALLEST, weight="bold" if zero else "normal", zorder=4)  # fmt: skip
             if rank == 0 and forward:
                 held.append((event.action.microbatch, event.action.chunk))
     more = len(held) - chunks * pp
     ends = (0, pp, chunks * pp, len(held))
-    for start, stop, words in zip(ends, ends[1:], (f"{pp} chunks", f"{pp} chunks", f"{more} chunks"), strict=False):
+    counted = (f"{pp} chunks", f"{pp} chunks", f"{more}, one a hop")
+    for start, stop, words in zip(ends, ends[1:], counted, strict=False):
         arrow(ax, (start + 0.08, -0.75), (stop - 0.08, -0.75), "|-|,widthA=0.25,widthB=0.25", line=1.6)
         ax.text((start + stop) / 2, -1.2, words, ha="center", va="center", fontsize=SMALLEST, weight="bold")
+    for rank in range(1, pp):  # the hops of micro-batch 0 on its way back to the first rank
+        left = next(event.end for event in played.events
+                    if event.rank == rank and event.kind.startswith("B") and event.action.microbatch == 0)
+        arrow(ax, (left - 0.05, rank - 0.2), (left + 0.4, rank - 0.8), line=2.2)
     told = f"= {len(held)}, or {len(held) / chunks:g} micro-batches"
     ax.text(len(held) + 0.1, -1.2, told, va="center", fontsize=SMALLEST, weight="bold")
     ax.text((len(held) + back) / 2, 0, "waits for 0", ha="center", va="center", fontsize=SMALLEST)

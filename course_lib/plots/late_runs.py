@@ -1,4 +1,4 @@
-"""How much later than predicted published runs with context ranks were, beside nearest runs without them."""
+"""How much longer than predicted published runs with context ranks took, beside nearest runs without them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Pair(NamedTuple):
 
     @property
     def late(self) -> float:
-        """Return how many times as late the run with context ranks was as the one without."""
+        """Return the run's measured over predicted time, divided by the same ratio of the one without context ranks."""
         return took(self.ring) / took(self.dot)
 
     @property
     def later(self) -> float:
-        """Return by how many percent the run with context ranks was later."""
+        """Return by how many percent the run with context ranks took longer, if the other took as long as it did."""
         return 100 * (self.late - 1)
 
     @property
@@ -75,7 +75,7 @@ def _named(run: Published) -> str:
 
 
 def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax: Axes | None = None) -> Axes:
-    """Draw for each run with context ranks how many percent later it was than its source's nearest run without them.
+    """Draw for each run with context ranks how many percent longer it took than its source's nearest run without them.
 
     Both are compared with what was predicted for them. Two strips end where a layout's lead is gone.
     """
@@ -100,18 +100,18 @@ def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax
         names.append(f"{software}{at}, {_named(pair.ring)}, CP {pair.ring.layout.cp}")
         shares = f"{took(pair.ring):.2f} / {took(pair.dot):.2f}"  # of the predicted time
         told.append(f"{names[-1]} ({gpu}, {dtype}), beside {_named(pair.dot)} without context ranks: {shares}, "
-                    f"{percent} later")  # fmt: skip
+                    f"{percent} longer")  # fmt: skip
     ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0, pad=6)
     ax.spines["left"].set_visible(False)
     ax.set(xlim=(-8, 64), ylim=(len(pairs) - 0.4, -1.4))
     ax.set_xticks(range(0, 50, 10), [f"{percent} %" for percent in range(0, 50, 10)])
-    ax.set_xlabel("later than predicted, beside a run without context ranks", fontsize=SMALLEST)
+    ax.set_xlabel("longer than the formula said, beside a run without context ranks", fontsize=SMALLEST)
     marks = (CONTEXT, "its sequence is longer than that of the run beside it"), (GREY, "its model is larger")
     rings = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor="white", markeredgecolor=colour,
                     markeredgewidth=1.6, label=name) for colour, name in marks]  # fmt: skip
     legend_below(ax, rings, 2)
-    ax.set_title(f"Of {len(pairs)} runs with context ranks, {below[1]} were less than {leads[1]} % later, and "
+    ax.set_title(f"Of {len(pairs)} runs with context ranks, {below[1]} took less than {leads[1]} % longer, and "
                  f"{below[0]} less than {leads[0]} %", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
     say(ax, "\n".join(told))
     return ax

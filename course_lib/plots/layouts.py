@@ -47,8 +47,7 @@ PARTS = {  # of a step: the fields of a `Step` that are drawn as one
 SMALL = {"gradients and the rest": (DATA, ("pipeline", "gradients", "weights", "optimizer"))}
 FINER = {
     "gradients": (DATA, ("gradients",)),
-    "new weights": (WEIGHTS, ("weights",)),
-    "rest": (GREY, ("pipeline", "optimizer")),
+    "new weights and pipeline": (GREY, ("weights", "pipeline", "optimizer")),
 }
 
 
@@ -95,19 +94,11 @@ def under_way(
     return ax
 
 
-def _printed(parts: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Return the parts with two digits; the last, the rest, is what makes them add up to the step as it is printed."""
-    *named, rest = parts
-    rounded = {part: round(parts[part], 2) for part in named}
-    return rounded | {rest: abs(round(round(seconds, 2) - sum(rounded.values()), 2))}
-
-
 def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *, on_top: bool = False) -> Axes:
     """Draw what steps are made of, each as a bar of seconds on one axis, under a title that says what to see.
 
     With `on_top`, only what comes on top of computing, which should be the same for all, in finer parts, and the whole
     step beside it.
-    What is printed is rounded so that it adds up.
     """
     ax = new_axes(ax, 1.3 + 0.72 * len(steps))
     every = PARTS | (FINER if on_top else SMALL)
@@ -117,31 +108,28 @@ def step_parts(steps: Mapping[str, Step], title: str, ax: Axes | None = None, *,
     used = [part for part in shown if max(parts[part] for parts in drawn) > 0.01]
     most = max(sum(parts[part] for part in used) for parts in drawn)
     for place, (parts, step) in enumerate(zip(drawn, steps.values(), strict=True)):
-        left, printed = 0.0, _printed(parts, step.seconds)
+        left = 0.0
         narrow: list[str] = []  # numbers of neighbours that are too narrow for them: together above the bar
         for part in used:
             wide = parts[part]
             ax.barh(place, wide, 0.5, left, color=every[part][0], edgecolor="white", linewidth=0.6)
             if wide > (0.06 if on_top else 0.045) * most:
-                ink = "white" if part in ("context", "new weights") else "black"
-                ax.text(left + wide / 2, place, f"{printed[part]:.2f}", ha="center", va="center",
-                        fontsize=SMALLEST, color=ink)  # fmt: skip
-            elif printed[part]:
-                narrow.append(f"{printed[part]:.2f}")
+                ax.text(left + wide / 2, place, f"{wide:.2f}", ha="center", va="center", fontsize=SMALLEST,
+                        color="white" if part == "context" else "black")  # fmt: skip
+            elif wide > 0.004 * most:
+                narrow.append(f"{wide:.2f}")
             left += wide
         ax.text(left, place - 0.28, " + ".join(narrow), ha="right" if left > 0.9 * most else "center", va="bottom",
                 fontsize=SMALLEST)  # fmt: skip
-        above = sum(printed[part] for part in used)
-        computing = f"{printed['computing']:.2f} + {above:.2f} = " if on_top else ""
-        ax.text(left, place, f" {computing}{step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
+        ax.text(left, place, f" {step.seconds:.2f} s", va="center", fontsize=SMALLEST, weight="bold")
     ax.set_yticks(range(len(steps)), list(steps))
     ax.tick_params(axis="y", length=0, pad=6)
-    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, (1.3 if on_top else 1.13) * most))
+    ax.set(ylim=(len(steps) - 0.6, -0.65), xlim=(0, 1.13 * most))
     ax.set_xlabel(f"seconds on top of the computing, {drawn[0]['computing']:.2f} s" if on_top else "seconds of a step",
                   fontsize=SMALLEST)  # fmt: skip
     legend_below(ax, [Patch(facecolor=every[part][0], label=part) for part in used], 6)
     ax.set_title(title, fontsize=TITLE, loc="left")
-    say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {_printed(parts, step.seconds)[part]:.2f} s" for part in used)
+    say(ax, "\n".join(f"{name}: " + ", ".join(f"{part} {parts[part]:.2f} s" for part in used)
                       for (name, step), parts in zip(steps.items(), drawn, strict=True)))  # fmt: skip
     return ax
 

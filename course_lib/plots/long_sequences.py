@@ -171,8 +171,7 @@ def hidden_rounds(
     ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
     ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
     ax.minorticks_off()
-    ax.set_xlabel(f"tokens on a context rank (times of {tp} tensor ranks; up to {LLAMA.kv_heads} cross at the same "
-                  "place)", fontsize=SMALLEST)  # fmt: skip
+    ax.set_xlabel(f"tokens on a context rank, which is one of {tp} tensor ranks, too", fontsize=SMALLEST)
     ax.set_ylabel("µs of one round (logarithmic)", fontsize=SMALLEST)
     ax.set_title("Half the tokens: half the message, but only a quarter of the work", fontsize=TITLE, loc="left")
     told = (f"{count:,} tokens: message {one:.0f} µs, half a block {other:.0f} µs"

@@ -28,9 +28,8 @@ def slices(counts: tuple[int, ...] = (4, 8), rows: int = 4, ax: Axes | None = No
             for micro in range(count):
                 ax.text(start + one * (micro + 0.5), y, str(micro), ha="center", va="center", fontsize=SMALLEST)
             ticks.append((y, f"rank {row}"))
-        times = count // counts[0]
-        ranks = f"{times} context rank{'s' if times > 1 else ''}"
-        words = f"{ranks}: {count} slices, and each rank waits for {rows - 1} {'thin' if times > 1 else 'thick'} ones"
+        what = f"2 context ranks, half as many copies: {count} half" if place else f"1 context rank: {count}"
+        words = f"{what} sequences. A rank waits for {rows - 1} {'thin' if place else 'thick'} slices"
         ax.text(0, top - 0.62, words, va="bottom", fontsize=SMALLEST, weight="bold")
         told.append(words)
     ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks], fontsize=SMALLEST)
