@@ -154,5 +154,5 @@ def test_slices_down_a_chain_take_as_long_as_the_text_counts():
 
     text = " ".join(" ".join(cell.source.split()) for cell in find("ch02").notebook.cells)
     slices, hop = 2 * parameter_count(MODELS["Llama-3-8B"]) // 10**6, 5e-6 + 1e6 / 50e9
-    assert f"so all {slices:,} have left rank 0 after {slices * hop:.2f} s" in text
-    assert f"which takes {1022 * hop:.2f} s. So the chain takes {(slices + 1022) * hop:.2f} s in all" in text
+    assert f"sends the 16.06 GB as {slices:,} slices, one after another, which takes {slices * hop:.2f} s" in text
+    assert f"which take {1022 * hop:.2f} s. So the chain takes {(slices + 1022) * hop:.2f} s," in text
