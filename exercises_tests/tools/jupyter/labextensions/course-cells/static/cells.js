@@ -2,7 +2,7 @@
 // answer wait until its guess has run. A cell's node only gets data-* attributes: without this file nothing is missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
-  const WAITS = "This text tells the answer. Run the cell above first, or click here to read on.";
+  const WAITS = "This text tells the answer. Run the cells above first, or click here to read on.";
   const NOT_YET = "The answer is not shown yet";  // what course_lib.notebook says to a guess that it cannot read
   const clicked = new WeakSet();
   const tagged = (cell, tag) => (cell.model.getMetadata("tags") || []).includes(tag);
@@ -21,7 +21,7 @@
     {length: outputs.length}, (_, place) => String(outputs.get(place).data["text/plain"])
   ).some((text) => text.includes(NOT_YET));
 
-  // The texts right below the cell that compares a guess, to the first heading: something else begins there.
+  // The texts below the cell that compares a guess, to the next guess or heading: something else begins there.
   const waiting = (all) => {
     const found = new Set();
     for (const guess of all.filter((cell) => tagged(cell, "prediction"))) {
@@ -30,7 +30,9 @@
         && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
       if (place < 0 || told(all[place])) continue;
       for (const text of all.slice(place + 1)) {
-        if (text.model.type !== "markdown" || source(text).startsWith("#")) break;
+        if (tagged(text, "prediction") || tagged(text, "exercise")) break;
+        if (text.model.type !== "markdown") continue;
+        if (source(text).startsWith("#")) break;
         found.add(text);
         if (/^#/m.test(source(text))) break;
       }
