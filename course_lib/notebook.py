@@ -305,7 +305,7 @@ def _ahead() -> dict[str, Any]:
 
 
 STATES = {
-    "passed": ("✓", "passed", cards.RIGHT), "borrowed": ("b", "borrowed", cards.TOLD),
+    "passed": ("✓", "passed", cards.RIGHT), "borrowed": ("◐", "borrowed", cards.TOLD),
     "unwritten": ("–", "not written yet", cards.OPEN), "tried": ("✗", "not right yet", cards.WRONG),
     "open": ("○", "not tried yet", cards.OPEN),
 }  # fmt: skip

@@ -54,7 +54,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 def test_a_right_answer_prints_one_line_with_its_points(capsys):
     check_double(double)
-    assert capsys.readouterr().out == "✓ double   doubles 2 and 0          3 of 3 points\n"
+    assert capsys.readouterr().out == "✓ double   Doubles 2 and 0          3 of 3 points\n"
 
 
 def test_a_wrong_answer_raises_one_sentence_with_its_parts_and_how_to_see_it():
@@ -91,7 +91,7 @@ def test_an_answer_that_is_not_written_has_no_wrong_part():
 
 def test_an_answer_whose_cell_does_not_compile_is_not_judged(monkeypatch):
     monkeypatch.setitem(judging.HOMES.broken, "double", ("double", 7))
-    with pytest.raises(CheckFailed, match=r"cell \[7\].* syntax error") as failed:
+    with pytest.raises(CheckFailed, match=r"Cell \[7\].* syntax error") as failed:
         check_double(double)
     assert failed.value.outcome.code == "syntax" and not Path(notebook.PROGRESS).exists()
 
@@ -262,7 +262,7 @@ def borrowed():
     return double
 
 
-@pytest.mark.parametrize(("then", "state"), [(borrowed(), "b"), (stub(), "–"), (lambda number: number, "✗")])
+@pytest.mark.parametrize(("then", "state"), [(borrowed(), "◐"), (stub(), "–"), (lambda number: number, "✗")])
 def test_progress_says_what_the_last_check_found(then, state, capsys):
     check_double(double)
     notebook.progress()
@@ -322,7 +322,7 @@ def test_a_borrowed_answer_works_and_earns_nothing(capsys):
 
     outcome = check_which_is_the_ring.outcome(answer)
     assert (outcome.code, outcome.earned, outcome.borrowed) == ("", 0, True)
-    assert "0 of 3 points (borrowed)" in str(outcome)
+    assert str(outcome).startswith("◐ which_is_the_ring   Finds") and "0 of 3 points (borrowed)" in str(outcome)
 
 
 @pytest.mark.parametrize("cluster", [None, Cluster()], ids=["real", "simulated"])
