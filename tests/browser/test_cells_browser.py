@@ -112,3 +112,28 @@ def test_a_narrow_window_begins_without_the_files_and_its_labels_stand_at_the_ed
         assert notebook.find("guess_growth").evaluate(
             "cell => parseFloat(getComputedStyle(cell, '::before').marginLeft)") < 20
     context.close()
+
+
+def test_text_and_answers_have_the_right_edge_of_the_pictures(guess, page):
+    page.set_viewport_size({"width": 1400, "height": 900})
+    guess.run("guess_six")
+    guess.run("six")
+    right = "all => all.map(one => Math.round(one.getBoundingClientRect().right))"
+    edges = page.locator(".jp-MarkdownOutput:visible, .course-card:visible").evaluate_all(right)
+    assert len(edges) >= 3 and max(edges) - min(edges) <= 2
+
+
+def test_in_a_narrow_window_a_picture_is_seen_whole_and_a_click_shows_it_at_its_own_size(browser, lab):
+    context = browser.new_context(viewport={"width": 600, "height": 900})
+    with closing(Opened(context.new_page(), lab, f"{CHAPTER}.ipynb")) as notebook:
+        page = notebook.page
+        notebook.run("ring_drawing")
+        (picture,) = notebook.pictures("ring_drawing")
+        assert picture["width"] < 600 < picture["own"] / 2
+        page.locator(".course-drawn:visible").first.click()
+        large = page.locator("dialog.course-whole img")
+        large.wait_for()
+        assert large.evaluate("image => image.clientWidth") == picture["own"] // 2
+        large.click()
+        page.wait_for_function("() => !document.querySelector('dialog')")
+    context.close()
