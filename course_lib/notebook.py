@@ -126,7 +126,7 @@ def _exact(guess: float, measured: float, shown: int) -> bool:
 
 
 def _distance(guess: float, measured: float, digits: int) -> str:
-    """Return in words how far a guess is from the number: exact, 4 % too low, or 12.6 million times too high."""
+    """Return in words how far a guess is from the number: exact, 4 % too low, half as high, 9 million times as high."""
     if _exact(guess, measured, digits):
         return "exact"
     if guess * measured <= 0:
@@ -135,10 +135,12 @@ def _distance(guess: float, measured: float, digits: int) -> str:
     ratio = max(guess / measured, measured / guess)
     if ratio < 1.5:
         return f"{100 * abs(guess - measured) / abs(measured):.2g} % too {way}"
-    for scale, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
-        if ratio >= scale:
-            return f"{ratio / scale:,.3g}{word} times too {way}"
-    return f"{ratio:,.0f} times too {way}" if ratio >= 100 else f"{ratio:.3g} times too {way}"
+    scales = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"), (1, ""))
+    scale, word = next(one for one in scales if ratio >= one[0])
+    times = f"{ratio / scale:,.0f}" if scale == 1 and ratio >= 100 else f"{ratio / scale:,.3g}"
+    if times + word == "2":
+        return "half as high" if way == "low" else "twice as high"
+    return f"{times}{word} times as high" if way == "high" else f"the answer is {times}{word} times as high"
 
 
 def _number(value: float, digits: int = 4) -> str:
@@ -303,7 +305,7 @@ def _ahead() -> dict[str, Any]:
 
 
 STATES = {
-    "passed": ("✓", "passed", cards.RIGHT), "borrowed": ("b", "borrowed", cards.TOLD),
+    "passed": ("✓", "passed", cards.RIGHT), "borrowed": ("◐", "borrowed", cards.TOLD),
     "unwritten": ("–", "not written yet", cards.OPEN), "tried": ("✗", "not right yet", cards.WRONG),
     "open": ("○", "not tried yet", cards.OPEN),
 }  # fmt: skip

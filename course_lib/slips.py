@@ -43,6 +43,8 @@ def refused(guess: object, measured: float, unit: str = "", choice: bool = False
         return f"{said}: {guess.text} is {wanted}" if wanted else said
     if isinstance(guess, int) and abs(guess) >= 10**LONGEST:
         return f"a number of more than {LONGEST} digits is too long to compare"
+    if isinstance(guess, float) and math.isinf(guess):
+        return "the number is too large to compare"
     if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         return f"{guess!r} is not a number"
     return f"{guess:,} is negative, and the answer cannot be" if guess < 0 <= measured else ""

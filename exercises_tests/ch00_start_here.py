@@ -176,12 +176,15 @@ def _summed(
         silent = ". No rank has sent anything" * (ranks > 1 and not any(trace.messages_sent))
         lost = f"returned what {versus(got, 'the total is', total)}. Digits were lost on the way: send and sum in the "
         lost += f"dtype of `value`, {dtype}"
+        twice = f"{told}. That is two times what rank {ranks - 1} brought: `total = value` makes no copy, so each "
+        twice += "message overwrote the total, and then it was added to itself. Begin with total = value.clone()"
         mistakes = [
             Mistake("own-value", rank == 0 and equal(got, given[0]) and equal(trace[-1], total), own),
             Mistake("own-value", all(map(equal, trace, given)), forgotten),
             Mistake("dtype", widened, f"returned a total that is {kind} and not {dtype}: keep the dtype of `value`"),
             Mistake("digits", rounded(got, total), lost),
             *(Mistake("not-complete", some, partly) for some in partial[:-1]),
+            Mistake("aliased", 2 * given[-1], twice),
             Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
             Mistake("not-on-every-rank", got is None and trace[0] is not None, alone),
             Mistake("value", True, told + silent),

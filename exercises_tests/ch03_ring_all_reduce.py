@@ -150,7 +150,7 @@ class Ring:
         yield Mistake("digits", rounded(mine, right), f"{differs}. Digits were lost: send and sum in {dtype}, as the "
             "tensor is")
         if self.name == "all_gather_ring" and elements >= ranks:
-            yield from self.mistakes_of_gathering(mine, right, given, differs, ranks, picture)
+            yield from self.mistakes_of_gathering(rank, trace, right, given, differs, picture)
         yield Mistake("not-in-place", equal(trace, before),
             "and all others are unchanged: write into them (copy_, +=); making or returning a new tensor is not in "
             "place")
@@ -204,10 +204,11 @@ class Ring:
         return all(equal(tensor, gathered) for tensor in trace)
 
     def mistakes_of_gathering(
-        self, mine: Any, right: Any, given: Any, differs: str, ranks: int, see: str
+        self, rank: int, trace: list, right: Any, given: Any, differs: str, see: str
     ) -> Iterator[Mistake]:
-        """Yield those of an all-gather: to add to what is there, to start with a chunk which the rank does not hold, to
-        stop too early."""
+        """Yield those of an all-gather: to add to what is there, to send the own chunk again and again, to start with a
+        chunk which the rank does not hold, to stop too early."""
+        mine, ranks = trace[rank], len(trace)
         pieces = zip(*(tensor.view(-1).tensor_split(ranks) for tensor in (mine, right, given)), strict=True)
         off = [(chunk, equal(one, old)) for chunk, (one, new, old) in enumerate(pieces) if not equal(one, new)]
         said = f"lacks chunk {off[0][0]} alone, which is as it was: it takes P-1 steps, so one step more" if off else ""
@@ -219,6 +220,12 @@ class Ring:
         shifts = {(chunk - rank) % ranks for rank, chunk in enumerate(first) if chunk is not None}
         said = f"is not complete: rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk"
         yield Mistake("not-own-chunk", len(shifts) == 1 and shifts != {0}, said, see)
+        places = [chunk for place, chunk in enumerate(own_chunks([mine] * ranks)) if place != rank]
+        for side, other in (("left", (rank - 1) % ranks), ("right", (rank + 1) % ranks)) if ranks > 2 else ():
+            theirs = own_chunks(trace)[other]
+            yield Mistake("own-each-time", all(equal(chunk, theirs) for chunk in places),
+                f"holds the chunk of rank {other}, on its {side}, in every other place: each rank sent its own chunk "
+                "in every step, so from the second step on pass on the chunk that came last", see)
 
     def judge_bytes(self, ranks: int, elements: int, dtype: str = "float32") -> None:
         """Judge what each rank sends: at most one chunk in each step."""

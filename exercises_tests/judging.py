@@ -72,6 +72,10 @@ class Outcome:
         """Return each part with its mark: passed, failed, or not tried; where a rule was broken, the rule first."""
         return " ".join(self._marked())
 
+    @property
+    def _mark(self) -> str:
+        return "✗" if self.code else "◐" if self.borrowed else "✓"
+
     def _marked(self) -> list[str]:
         missing = [part for part in self.points if part not in self.passed]
         rule = ["rule ✗"] if self.code == BUILT_IN else []  # the value may be right
@@ -85,8 +89,8 @@ class Outcome:
             score += " (borrowed)"
         elif self.code:
             score += f" ({self.marks})"
-        head = f"{'✗' if self.code else '✓'} {self.exercise}   "
-        first, *rest = self.sentence.split("\n")
+        head = f"{self._mark} {self.exercise}   "
+        first, *rest = _begun(self.sentence).split("\n")
         lines = textwrap.wrap(first, WIDTH, initial_indent=head, subsequent_indent="    ") + rest
         if len(lines) == 1 and not self.code and len(lines[0]) + len(score) + 10 <= WIDTH:
             lines = [f"{lines[0]}          {score}"]
@@ -101,8 +105,8 @@ class Outcome:
     def card(self) -> str:
         """Return the same words as a card for a notebook: the parts as marks, the points as a bar."""
         kind = cards.OPEN if self.unwritten or self.borrowed else cards.WRONG if self.code else cards.RIGHT
-        first, *rest = self.sentence.split("\n")
-        head = f"{cards.mark(kind, '✗' if self.code else '✓')} <strong>{escape(self.exercise)}</strong>   "
+        first, *rest = _begun(self.sentence).split("\n")
+        head = f"{cards.mark(kind, self._mark)} <strong>{escape(self.exercise)}</strong>   "
         pieces = [f"<p>{head}{escape(first)}</p>"]
         for is_code, lines in groupby(rest, lambda line: line.startswith(" ")):  # what ranks and their code did
             text = textwrap.dedent("\n".join(lines))
@@ -125,6 +129,11 @@ class Outcome:
     def unwritten(self) -> bool:
         """Whether nothing was judged: the answer is still the stub, needs one that is, or cannot be read."""
         return self.code in ("not-written", "needs", SYNTAX)
+
+
+def _begun(sentence: str) -> str:
+    """Return a sentence with a capital letter, unless it begins with a formula or with a name in code."""
+    return sentence[:1].upper() + sentence[1:] if re.match(r"(a|[a-z]{2,})[ ,:']", sentence) else sentence
 
 
 class CheckFailed(cards.Told, AssertionError):

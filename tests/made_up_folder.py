@@ -16,12 +16,12 @@ def printed(name: str, state: str) -> list[dict]:
     """Return the outputs of a check's cell, in the forms that a notebook saves."""
     if state == "passed":
         return [{"output_type": "display_data", "metadata": {}, "data": {
-            "text/plain": [f"✓ {name}   sums correctly\n", "    5 of 5 points"], "text/html": "<b>card</b>"}}]
+            "text/plain": [f"✓ {name}   Sums correctly\n", "    5 of 5 points"], "text/html": "<b>card</b>"}}]
     if state == "wrong":
-        words = f"✗ {name}   on 4 ranks a deadlock\n    0 of 5 points (value ✗)"
+        words = f"✗ {name}   On 4 ranks a deadlock\n    0 of 5 points (value ✗)"
         return [{"output_type": "error", "ename": "CheckFailed", "evalue": words, "traceback": [words]}]
     if state == "open":
-        words = f"✗ {name}   not written yet\n    0 of 5 points"
+        words = f"✗ {name}   Not written yet\n    0 of 5 points"
         return [{"output_type": "error", "ename": "CheckFailed", "evalue": words, "traceback": [words]}]
     return []
 

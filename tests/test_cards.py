@@ -62,7 +62,7 @@ def test_in_a_card_only_what_is_indented_has_the_face_of_code():
 def test_a_right_answer_is_shown_in_both_forms(notebook):
     check_double(double)
     (shown,) = notebook
-    assert shown["text/plain"].startswith("✓ double   doubles 2") and "course-right" in shown["text/html"]
+    assert shown["text/plain"].startswith("✓ double   Doubles 2") and "course-right" in shown["text/html"]
 
 
 def test_a_note_is_in_both_forms():

@@ -200,3 +200,5 @@ def test_the_table_of_buckets_shows_the_simulated_steps():
         step = 1e3 * overlap.traced_step(way).seconds
         (row,) = (line for line in told.splitlines() if line.startswith(f"| {name} |"))
         assert row.endswith(f"| 0.76 ms | {step - 0.76:.2f} ms | {step:.2f} ms |")
+    trace = overlap.traced_step(averaging)
+    assert len(trace.of(0, "all_reduce")) == 54 and "where 54 pay 1.6 ms" in told  # 54 · 6 · 5 µs = 1.62 ms

@@ -215,10 +215,12 @@ class OnePass:
         return 1.0
 
 
-def test_the_trace_has_the_median_prompt_that_microsoft_published():
-    prompts = sorted(request.prompt for request in serving.synthetic_trace("chat", 2000, seed=1))
-    assert prompts[1000] == pytest.approx(1020, rel=0.01)
-    assert "half of the prompts have more than about 1,020 tokens" in text_of_the_chapter()
+def test_the_trace_has_the_medians_that_microsoft_published():
+    trace = serving.synthetic_trace("chat", 2000, seed=1)
+    prompts, answers = (sorted(getattr(request, part) for request in trace) for part in ("prompt", "output"))
+    assert prompts[1000] == pytest.approx(1020, rel=0.01) and answers[1000] == pytest.approx(130, rel=0.02)
+    told = "half of the prompts have more than about 1,020 tokens and half of the answers more than about 130"
+    assert told in text_of_the_chapter()
 
 
 def test_twelve_requests_take_48_passes_in_padded_batches_32_with_whole_prompts_and_25_in_rows():

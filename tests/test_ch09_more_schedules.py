@@ -63,6 +63,7 @@ def test_micro_batch_7_comes_back_as_the_text_follows_it():
 
     assert (ends(slow, 3, "B"), slow.seconds) == (27, 33) and "back | after 27 s | after 23 s |" in told
     assert (ends(fast, 3, "I"), ends(fast, 0, "I"), fast.seconds) == (23, 26, 27)
+    assert "So ZB-H1 saves 4 + 3 − 1 = 6 s" in told and slow.seconds - fast.seconds == 6
     assert "2, 1 and 0 | after 33 s | after 26 s |" in told and "ends | after 33 s | after 27 s |" in told
 
 

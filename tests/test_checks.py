@@ -54,7 +54,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 def test_a_right_answer_prints_one_line_with_its_points(capsys):
     check_double(double)
-    assert capsys.readouterr().out == "✓ double   doubles 2 and 0          3 of 3 points\n"
+    assert capsys.readouterr().out == "✓ double   Doubles 2 and 0          3 of 3 points\n"
 
 
 def test_a_wrong_answer_raises_one_sentence_with_its_parts_and_how_to_see_it():
@@ -91,7 +91,7 @@ def test_an_answer_that_is_not_written_has_no_wrong_part():
 
 def test_an_answer_whose_cell_does_not_compile_is_not_judged(monkeypatch):
     monkeypatch.setitem(judging.HOMES.broken, "double", ("double", 7))
-    with pytest.raises(CheckFailed, match=r"cell \[7\].* syntax error") as failed:
+    with pytest.raises(CheckFailed, match=r"Cell \[7\].* syntax error") as failed:
         check_double(double)
     assert failed.value.outcome.code == "syntax" and not Path(notebook.PROGRESS).exists()
 
@@ -262,7 +262,7 @@ def borrowed():
     return double
 
 
-@pytest.mark.parametrize(("then", "state"), [(borrowed(), "b"), (stub(), "–"), (lambda number: number, "✗")])
+@pytest.mark.parametrize(("then", "state"), [(borrowed(), "◐"), (stub(), "–"), (lambda number: number, "✗")])
 def test_progress_says_what_the_last_check_found(then, state, capsys):
     check_double(double)
     notebook.progress()
@@ -322,7 +322,7 @@ def test_a_borrowed_answer_works_and_earns_nothing(capsys):
 
     outcome = check_which_is_the_ring.outcome(answer)
     assert (outcome.code, outcome.earned, outcome.borrowed) == ("", 0, True)
-    assert "0 of 3 points (borrowed)" in str(outcome)
+    assert str(outcome).startswith("◐ which_is_the_ring   Finds") and "0 of 3 points (borrowed)" in str(outcome)
 
 
 @pytest.mark.parametrize("cluster", [None, Cluster()], ids=["real", "simulated"])
@@ -357,8 +357,10 @@ def test_solution_shows_the_source():
     ("guess", "shown"),
     [
         (None, "no guess   measured 6,144 bytes"),
-        (3072, "guess 3,072 bytes   measured 6,144 bytes   2 times too low"),
-        (12_288_000_000, "guess 12,288,000,000 bytes   measured 6,144 bytes   2 million times too high"),
+        (3072, "guess 3,072 bytes   measured 6,144 bytes   half as high"),
+        (12_288_000_000, "guess 12,288,000,000 bytes   measured 6,144 bytes   2 million times as high"),
+        (12_288, "guess 12,288 bytes   measured 6,144 bytes   twice as high"),
+        (2048, "guess 2,048 bytes   measured 6,144 bytes   the answer is 3 times as high"),
         (6100, "guess 6,100 bytes   measured 6,144 bytes   0.72 % too low"),
         (6144, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (6144.0, "guess 6,144 bytes   measured 6,144 bytes   exact"),
@@ -380,6 +382,7 @@ def test_compare_prints_guess_measured_and_how_far_off(guess, shown, capsys):
     ("many", "'many' is not a number"),
     ("two", "'two' is a word: write 2"),
     (math.nan, "nan is not a number"),
+    (1e400, "the number is too large to compare"),
     (True, "True is not a number"),
     (notebook.Unread(), "the cell of your guess stopped with an error, so there is no guess yet"),
 ])  # fmt: skip
@@ -470,7 +473,7 @@ def test_compare_answers_a_tempting_wrong_guess_with_its_reason(capsys):
     because = {4: "Four ranks, but each sends a quarter.", 1: "Once there, and once back."}
     compare(4.02, 1.5, "times", because=because)
     said = capsys.readouterr().out
-    assert said == f"guess 4.02 times   measured 1.5 times   2.68 times too high\n{because[4]}\n"
+    assert said == f"guess 4.02 times   measured 1.5 times   2.68 times as high\n{because[4]}\n"
     for guess in (None, 1.5, 2):
         compare(guess, 1.5, "times", because=because)
         assert "\n" not in capsys.readouterr().out.rstrip("\n")
@@ -491,7 +494,8 @@ def test_compare_finds_the_reasons_that_a_name_stands_for(monkeypatch, tmp_path,
     monkeypatch.setattr(notebook, "TEMPTING", tmp_path / "tempting.toml")
     notebook.TEMPTING.write_text('[ch03.seconds]\n"0.08" = "That is one transfer; rank 0 has to do six."\n')
     compare(0.08, 0.48, "s", because="ch03.seconds")
-    assert capsys.readouterr().out.endswith("6 times too low\nThat is one transfer; rank 0 has to do six.\n")
+    told = capsys.readouterr().out
+    assert told.endswith("the answer is 6 times as high\nThat is one transfer; rank 0 has to do six.\n")
     with pytest.raises(LookupError, match="because='ch03.bytes': tempting.toml has nothing under this name"):
         compare(0.08, 0.48, "s", because="ch03.bytes")
 
@@ -509,7 +513,7 @@ def test_every_tempting_answer_belongs_to_a_guess_of_a_chapter_and_every_name_is
     ("guess", "shown"),
     [
         (None, "no guess   by formula 132.7 GB"),
-        (80, "guess 80 GB   by formula 132.7 GB   1.66 times too low"),
+        (80, "guess 80 GB   by formula 132.7 GB   the answer is 1.66 times as high"),
     ],
 )
 def test_compare_says_when_a_number_was_not_measured(guess, shown, capsys):

@@ -278,6 +278,25 @@ def test_a_chapter_asks_for_at_least_three_predictions(chapter):
         assert re.fullmatch(rf"{cell.id} = None  # .+", cell.source), cell.id
 
 
+def shows(statement: ast.stmt) -> bool:
+    """Whether a statement prints or draws; what it says of a failure tells no answer."""
+    if isinstance(statement, (ast.FunctionDef, ast.ExceptHandler)):
+        return False
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and ast.unparse(call.func).startswith(("print", "plots.")) or any(
+        shows(inner) for inner in ast.iter_child_nodes(statement)
+    )
+
+
+@every_chapter
+def test_a_cell_shows_nothing_before_it_compares_a_guess(chapter):
+    """A guess that cannot be read ends its cell there, and holds the answer back."""
+    for cell in code_cells(chapter.notebook):
+        body = [] if "compare(" not in cell.source else ast.parse(cell.source).body
+        asks = [ast.unparse(one).startswith("compare(") for one in body]
+        assert not any(map(shows, body[: asks.index(True)] if any(asks) else [])), cell.id
+
+
 @every_chapter
 def test_a_solution_has_at_most_25_lines(chapter):
     assert {name: lines(source) for name, source in solutions(chapter).items() if lines(source) > 25} == {}

@@ -122,19 +122,6 @@ def test_runs_share_one_axis_and_say_how_many_times_as_long_they_take():
     assert "near: 4 ranks, 75 µs; the ranks are idle for 50% of it; far: 4 ranks, 150 µs" in words_of(ax.figure)
 
 
-def test_with_its_cluster_a_race_hatches_the_latency_of_each_message():
-    runs = {"near": two_runs()["near"]}  # three messages of 25 µs, 5 of them latency
-    ax = plots.race(runs, on=Cluster())
-    hatched = [bar for bar in ax.patches if bar.get_hatch()]
-    assert [round(bar.get_width(), 3) for bar in hatched] == [5] * 6
-    assert sorted(round(bar.get_x(), 3) for bar in hatched) == [0, 20, 25, 45, 50, 70], "received first, sent last"
-    assert "20% of the time of a message is latency" in words_of(ax.figure)
-    names = [key.get_text() for key in ax.figure.legends[0].get_texts()]
-    assert names == ["bytes arrive", "bytes leave", "latency", "waits"]
-    assert_legible(ax.figure)
-    assert not [bar for bar in plots.race(runs).patches if bar.get_hatch()]
-
-
 def test_messages_from_node_to_node_are_framed_and_nodes_named():
     ax = plots.race(two_runs(), per_node=[4, 2])
     framed = [bar for bar in ax.patches if to_hex(bar.get_edgecolor()).upper() == INK and bar.get_linewidth() > 1]

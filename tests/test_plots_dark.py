@@ -13,8 +13,8 @@ matplotlib.use("Agg")
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from course_lib.plots import BLUE, FACES, INK, SENT, SKY, WAITING, as_html, box, new_axes, sheet
-from course_lib.plots.dark import PAPER, readable, swapped
+from course_lib.plots import BLUE, FACES, GREEN, INK, SENT, SKY, WAITING, as_html, box, new_axes, sheet
+from course_lib.plots.dark import PAPER, clear, luminance, readable, swapped
 from course_lib.plots.png_files import drawn, png
 
 
@@ -75,6 +75,22 @@ def test_letters_in_a_colour_are_bright_enough_to_be_read():
     red, green, blue, _ = readable((*to_rgb(BLUE), 1))
     assert 0.299 * red + 0.587 * green + 0.114 * blue == pytest.approx(0.5)
     assert blue > green > red
+
+
+def test_a_blue_line_and_a_grey_outline_have_a_contrast_of_4_5_on_dark_paper():
+    paper = luminance(np.full(3, PAPER)) + 0.05
+    for colour in (BLUE, swapped("#999999")):
+        assert (luminance(np.array(clear((*to_rgb(colour)[:3], 1))[:3])) + 0.05) / paper > 4.5
+    ax = new_axes(None, 2)
+    ax.plot([0, 1], [0, 0], color=BLUE, linewidth=20)
+    assert is_near(commonest(pixels(ax.figure), [(PAPER,) * 3]), clear((*to_rgb(BLUE), 1))[:3])
+
+
+def test_letters_on_green_are_ink_in_the_dark_too():
+    ax = sheet(1, 10, 10)
+    box(ax, 0, 0, 10, 10, GREEN)
+    ax.text(5, 5, "MMMM", color=INK, size=30, ha="center", va="center")
+    assert is_near(commonest(pixels(ax.figure)[60:140, 400:1200], [GREEN]), INK)
 
 
 def test_lines_hatches_and_what_comes_in_collections_are_drawn_too():

@@ -302,7 +302,7 @@ def test_latency_has_one_hatch_and_one_colour_in_every_picture():
     (ax,) = plots.timelines({"one message": _one_message()}, halves=True, latency=5e-6)
     (mine,) = [key for key in ax.figure.legends[0].legend_handles if key.get_label() == "latency"]
     fast = Cluster(bandwidth=50e9, latency=5e-6)
-    (theirs,) = [key for key in plots.race({"one": _one_message()}, on=fast).figure.legends[0].legend_handles
+    (theirs,) = [key for key in plots.messages({"one": _one_message()}, fast).figure.legends[0].legend_handles
                  if key.get_label() == "latency"]
     one, other = ((key.get_hatch(), key.get_edgecolor(), key.get_facecolor()) for key in (mine, theirs))
     assert one == other

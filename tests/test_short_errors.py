@@ -103,7 +103,7 @@ def test_all_lines_can_still_be_seen(told):
 
 def test_a_refused_answer_is_shown_as_a_card_and_fails_its_cell(told):
     said, reply = told("def exchange(*anything):\n    raise NotImplementedError\ncheck_exchange(exchange)")
-    assert said.startswith("✗ exchange   not written yet")
+    assert said.startswith("✗ exchange   Not written yet")
     assert (reply["status"], reply["ename"], reply["traceback"]) == ("error", "CheckFailed", [said])
 
 

@@ -61,8 +61,8 @@ def test_the_lines_that_are_looked_for_are_those_that_checks_print(capsys):
     def twice(number):
         raise NotImplementedError
 
-    assert str(check_twice.outcome(twice)).startswith("✗ twice   not written yet")
-    assert str(check_twice.outcome(lambda number: helper(number))).startswith("✗ twice   needs helper")
+    assert str(check_twice.outcome(twice)).startswith("✗ twice   Not written yet")
+    assert str(check_twice.outcome(lambda number: helper(number))).startswith("✗ twice   Needs helper")
 
 
 @pytest.mark.parametrize("outputs", [None, "x", {}, [None], [[]], [{"text": None}], [{"text": {}}], [{"data": []}],

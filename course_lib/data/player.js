@@ -91,9 +91,11 @@ function coursePlayer(root, data, ask) {
       made.addEventListener("click", act);
       return made;
     };
+    // Drawn, because many fonts have no letter for a pause.
+    const drawn = (way) => `<svg viewBox="0 0 12 12" width="0.8em" height="0.8em" aria-hidden="true"><path d="${way}"/></svg>`;
     const back = button("\u2039", "one " + control.label + " back", () => { stop(); to(Math.max(0, at[place] - 1)); });
     const on = button("\u203a", "one " + control.label + " on", () => { stop(); to(Math.min(last, at[place] + 1)); });
-    const play = button("\u25b6", "play", () => {
+    const play = button("", "play", () => {
       if (playing) return stop();
       if (at[place] === last) to(0);
       const beat = () => {
@@ -107,7 +109,7 @@ function coursePlayer(root, data, ask) {
       tellPlay();
     });
     const tellPlay = () => {
-      play.textContent = playing ? "\u23f8\ufe0e" : "\u25b6\ufe0e";
+      play.innerHTML = drawn(playing ? "M2 1h3v10h-3zM7 1h3v10h-3z" : "M2 1v10l9-5z");
       play.setAttribute("aria-label", playing ? "pause" : "play");
       play.title = playing ? "pause" : "play";
     };

@@ -24,6 +24,8 @@ WHOLLY = 0.9  # of what is below and beside it
 SMALL = 40  # pixels
 NOTHING = np.zeros((0, 3))
 READABLE = 0.5  # of letters in colour on dark paper
+LINE, OUTLINE = 0.46, 0.55  # of lines there, in colour and in a grey that is not as faint as FAINT
+FAINT = 0.42
 GLARING = 0.84  # brighter than the text of a dark page
 
 
@@ -47,10 +49,23 @@ def swapped(colour: Any) -> tuple[float, ...]:
 def readable(colour: tuple[float, ...]) -> tuple[float, ...]:
     """Return the colour of letters on dark paper: as it is, or with as much white in it as they need, and no more."""
     *rgb, alpha = colour
-    bright = _bright(np.array(rgb))
-    if bright > GLARING and _is_grey(rgb):
+    if _bright(np.array(rgb)) > GLARING and _is_grey(rgb):
         return (GLARING, GLARING, GLARING, alpha)
-    white = max(0.0, (READABLE - bright) / (1 - bright))
+    return _lit(colour, READABLE)
+
+
+def clear(colour: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the colour of a line on dark paper: ink and a faint grey as they are, others with the white they need."""
+    if _is_grey(colour):
+        return _lit(colour, OUTLINE) if _bright(np.array(colour[:3])) > FAINT else colour
+    return _lit(colour, LINE)
+
+
+def _lit(colour: tuple[float, ...], least: float) -> tuple[float, ...]:
+    """Return a colour with as much white in it as makes it so bright."""
+    *rgb, alpha = colour
+    bright = _bright(np.array(rgb))
+    white = max(0.0, (least - bright) / (1 - bright)) if bright < 1 else 0.0
     return (*[value + white * (1 - value) for value in rgb], alpha)
 
 
@@ -72,7 +87,7 @@ class DarkRenderer(RendererAgg):
         def draw_markers(gc, marker, marker_transform, path, transform, face=None):
             reach = np.abs(marker.transformed(marker_transform).vertices).max(initial=0) + gc.get_linewidth() / 2
             below = self._below(_around(path.transformed(transform).vertices, reach + BESIDE))
-            face = None if face is None else self._on(below, face)
+            face = None if face is None else clear(to_rgba(self._on(below, face)))
             markers(self._turned(gc, below), marker, marker_transform, path, transform, face)
 
         def draw_path_collection(gc, *given, **named):
@@ -94,7 +109,8 @@ class DarkRenderer(RendererAgg):
         points = path.transformed(transform)
         line = points.interpolated(8).vertices if len(points) < 50 else points.vertices
         below = self._below(_around(line, gc.get_linewidth() / 2 + BESIDE))
-        turned = self._turned(gc, below)
+        same = rgbFace is not None and not _is_grey(rgbFace)  # the edge of a coloured fill belongs to it
+        turned = self._turned(gc, below, lit=not same)
         crosses = len(below) > 0 and 0.4 < _is_filled(below).mean() <= WHOLLY
         if crosses and rgbFace is None and _is_ink(gc.get_rgb()):
             self._draw_parted(gc, turned, path, transform, line)
@@ -112,10 +128,10 @@ class DarkRenderer(RendererAgg):
         y_up = self.height - y
         corner = (x - high, y_up, x, y_up + wide) if 45 < angle % 180 < 135 else (x, y_up, x + wide, y_up + high)
         below = self._below(_grid(*corner))
-        colour = _farther(to_rgba(gc.get_rgb()), below)
+        on_fill = len(below) > 0 and _is_filled(below).mean() > 0.5
+        colour = (_clearer if on_fill else _farther)(to_rgba(gc.get_rgb()), below)
         turned = self.new_gc()
         turned.copy_properties(gc)
-        on_fill = len(below) > 0 and _is_filled(below).mean() > 0.5
         turned.set_foreground(colour if on_fill else readable(colour), isRGBA=True)
         super().draw_text(turned, x, y, exchanged(s), prop, angle, ismath, mtext)
 
@@ -129,11 +145,12 @@ class DarkRenderer(RendererAgg):
         below = seen[rows, columns] / 255
         return below[:, :3] * below[:, 3:]
 
-    def _turned(self, gc, below: np.ndarray):
+    def _turned(self, gc, below: np.ndarray, lit: bool = True):
         """Return how a stroke is drawn with these colours below and beside it."""
         turned = self.new_gc()
         turned.copy_properties(gc)
-        turned.set_foreground(self._on(below, to_rgba(gc.get_rgb())), isRGBA=True)
+        colour = self._on(below, to_rgba(gc.get_rgb()))
+        turned.set_foreground(clear(colour) if lit else colour, isRGBA=True)
         _hatch(turned, gc, False)
         return turned
 
@@ -167,6 +184,18 @@ def _farther(colour: tuple[float, ...], below: np.ndarray) -> tuple[float, ...]:
     """Return the colour or what it is swapped to, whichever stands out more from these colours."""
     ground = _bright(below).mean() if len(below) else PAPER
     return max(colour, swapped(colour), key=lambda one: abs(_bright(np.array(one[:3])) - ground))
+
+
+def _clearer(colour: tuple[float, ...], below: np.ndarray) -> tuple[float, ...]:
+    """Return which of the two has more contrast with these colours, as the eye sees it: on a green that is ink."""
+    ground = luminance(below.mean(axis=0)) + 0.05
+    contrast = {one: (luminance(np.array(one[:3])) + 0.05) / ground for one in (colour, swapped(colour))}
+    return max(contrast, key=lambda one: max(contrast[one], 1 / contrast[one]))
+
+
+def luminance(rgb: np.ndarray) -> float:
+    """Return the relative luminance of a colour, as WCAG 2 defines it."""
+    return float(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722])
 
 
 def _hatch(turned, gc, lit: bool) -> None:

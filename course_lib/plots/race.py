@@ -8,24 +8,21 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.plots.canvas import INK, SENT, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
-from course_lib.plots.messages import HATCH, ON_ITS_WAY, _latency
+from course_lib.plots.canvas import INK, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
 from course_lib.plots.time import _covered, _lanes, key, look, time_unit
 
-ROW = 0.165  # inches: the rows of all runs, with the smallest letters between them
+ROW = 0.19  # inches: the rows of all runs, with the smallest letters between them
 HEAD = 1.7  # rows above each run, for its name
-WORDS = {"send": "bytes leave", "recv": "bytes arrive", "idle": "waits"}  # beside latency: as `messages` says it
 MANY, THIN, NAMED = 30, 0.115, 5  # from so many rows on they are so high, and only every fifth bears its number
 
 
 def race(
-    runs: Mapping[str, Any], *, title: str = "", per_node: Sequence[int] = (), on: Any = None, ax: Axes | None = None
+    runs: Mapping[str, Any], *, title: str = "", per_node: Sequence[int] = (), ax: Axes | None = None
 ) -> Axes:
     """Draw runs one above the other on one axis of time, each with its seconds, in multiples of the shortest.
 
     `per_node` has for each run how many ranks a node holds: a line parts the nodes, and a message from one to another
-    has a black frame. With `on`, the Cluster of all runs, the latency of a message is hatched, as `messages` does it;
-    else its bar is all one colour. The text twin is the seconds of each run, and `print(result)`.
+    has a black frame. The text twin is the seconds of each run, and `print(result)`.
     """
     count = sum(len(result) + HEAD for result in runs.values())
     ax = new_axes(ax, 1.1 + (ROW if count < MANY else THIN) * count)
@@ -41,11 +38,10 @@ def race(
                 color=INK, weight="bold")  # fmt: skip
         idle = 1 - sum(_covered([event for event in result.events if event.rank == rank])
                        for rank in range(len(result))) / len(result) / result.seconds  # fmt: skip
-        waits = f"the ranks are idle for {abs(idle):.0%} of it{_share(result, on)}"
-        told.append(f"{name}: {len(result)} ranks, {words}; {waits}")
+        told.append(f"{name}: {len(result)} ranks, {words}; the ranks are idle for {abs(idle):.0%} of it")
         top += HEAD
         names |= {top + rank: str(rank) for rank in range(0, len(result), named)}
-        crossing |= _rows(ax, result, top, factor, longest, per_node[place] if per_node else 0, on)
+        crossing |= _rows(ax, result, top, factor, longest, per_node[place] if per_node else 0)
         kinds |= {event.kind for event in result.events}
         top += len(result)
     ax.set_xlim(0, longest * factor * (1.09 if per_node else 1.003))
@@ -58,10 +54,6 @@ def race(
     ax.set_xlabel(f"{'virtual' if simulated else 'wall'} time in {unit}", fontsize=SMALLEST)
     ax.set_title(title, fontsize=TITLE, loc="left", pad=12)
     keys = [key(kind) for kind in sorted(kinds)] + [key("idle")]
-    if on is not None:
-        for patch in keys:
-            patch.set_label(WORDS.get(patch.get_label(), patch.get_label()))
-        keys.insert(-1, Patch(facecolor=ON_ITS_WAY, hatch=HATCH, edgecolor=SENT, linewidth=0.6, label="latency"))
     if crossing:
         keys.append(Patch(facecolor="white", edgecolor=INK, linewidth=1.4, label="from node to node"))
     legend_below(ax, keys)
@@ -69,7 +61,7 @@ def race(
     return ax
 
 
-def _rows(ax: Axes, result: Any, top: float, factor: float, longest: float, per_node: int, on: Any) -> bool:
+def _rows(ax: Axes, result: Any, top: float, factor: float, longest: float, per_node: int) -> bool:
     """Draw the bars of one run below `top`; return whether a message went from node to node."""
     found = False
     for first in range(0, len(result), per_node or len(result)):
@@ -91,18 +83,4 @@ def _rows(ax: Axes, result: Any, top: float, factor: float, longest: float, per_
             width = max(event.end - event.start, longest / 800) * factor
             ax.add_patch(Rectangle(place, width, high, facecolor=colour, hatch=hatch or None, zorder=3 if out else 2,
                                    edgecolor=INK if out else "white", linewidth=1.2 if out else 0.5))  # fmt: skip
-            if on is not None and event.kind in ("send", "recv"):
-                late = _latency(event, on) * factor
-                begin = place[0] + (width - late if event.kind == "send" else 0)
-                ax.add_patch(Rectangle((begin, place[1]), late, high, facecolor=ON_ITS_WAY, hatch=HATCH, edgecolor=SENT,
-                                       linewidth=0.5, zorder=2.5))  # fmt: skip
     return found
-
-
-def _share(result: Any, on: Any) -> str:
-    """Return in words how much of the time of a run's messages is latency."""
-    sends = [event for event in result.events if event.kind == "send"]
-    if on is None or not sends:
-        return ""
-    late = sum(_latency(event, on) for event in sends) / sum(event.end - event.start for event in sends)
-    return f", and {late:.0%} of the time of a message is latency"

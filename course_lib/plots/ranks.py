@@ -240,7 +240,7 @@ def one_model(
         for end in sorted((end for end in ends if (end - last) * side > 0), key=lambda end: abs(end - last)):
             place = side * max(side * end, side * place + apart)
             name = f"rank {ends[end]} alone: {end:.2f}"
-            ax.plot([steps, steps * 1.045], [end, place], color=SERIES[ends[end]], linewidth=1.5)
+            ax.plot([steps, steps * 1.045], [end, place], color=GREY, linewidth=0.8)
             ax.text(steps * 1.055, place, name, va="center", fontsize=SMALLEST, color=INK)
     ax.set_xlim(0, steps * 1.5)
     ax.set_ylim(top=1.17 * top)

@@ -18,7 +18,7 @@ from exercises_tests.tools.chapters import Chapter, ChapterError, answers_of, pa
 
 LONG, LEAST = 2, 10  # times its estimated minutes, and minutes, after which somebody has been at an exercise for long
 MOST_SAID = 20_000  # characters of a check's output that are looked at
-UNJUDGED = re.compile(r"^✗ \w+ +(not written yet|needs \w)", re.MULTILINE)
+UNJUDGED = re.compile(r"^✗ \w+ +(Not written yet|Needs \w)", re.MULTILINE)
 BORROWS = re.compile(r"^[ \t]*\w+\s*=\s*borrow\(", re.MULTILINE)
 
 

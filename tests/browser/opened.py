@@ -25,8 +25,7 @@ FIND = f"""async id => {{
     await notebook.scrollToItem(place, 'auto');
     notebook.widgets[place].node.dataset.course = id;
 }}"""
-# The letters below 12 pixels inside an element: of its text, of drawings, and the smallest of pictures, which are drawn
-# as large as a notebook's text on a figure of 200 pixels an inch.
+# The letters below 12 pixels inside an element, of its text and of drawings.
 SMALL = """root => {
     const small = [], walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     for (let node; (node = walker.nextNode());) {
@@ -36,11 +35,6 @@ SMALL = """root => {
         const scale = parent.closest("svg") && parent.getScreenCTM ? parent.getScreenCTM().a : 1;
         const size = parseFloat(getComputedStyle(parent).fontSize) * scale;
         if (size < 11.95) small.push(`${size.toFixed(1)} ${text.slice(0, 40)}`);
-    }
-    for (const image of root.querySelectorAll("img")) {
-        const size = 10 / 72 * 200 * image.clientWidth / image.naturalWidth;
-        const seen = image.clientWidth && image.naturalWidth > 1000;  // its twin for the other theme is not
-        if (seen && size < 11.95) small.push(`${size.toFixed(1)} in ${image.alt.slice(0, 40)}`);
     }
     return small;
 }"""

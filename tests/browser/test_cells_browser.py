@@ -31,15 +31,16 @@ def opened(page, lab):
 
 @pytest.fixture
 def guess(page, lab, course):
-    """A guess, the cell that compares it, and a text that tells its answer and then begins a section."""
+    """A guess, the cell that compares it, and two texts that tell its answer, of which the last begins a section."""
     made = nbformat.v4.new_notebook(cells=[
         nbformat.v4.new_code_cell("guess_six = None  # your number", id="guess_six", metadata={"tags": ["prediction"]}),
         nbformat.v4.new_code_cell("from course_lib import compare\n\ncompare(guess_six, 6, 's')", id="six"),
-        nbformat.v4.new_markdown_cell("Why six?\n\nBecause.\n\n## 2 · On\n\nNow.", id="why")])
+        nbformat.v4.new_markdown_cell("Why six?", id="why"), nbformat.v4.new_code_cell("2 * 3", id="product"),
+        nbformat.v4.new_markdown_cell("Because.\n\n## 2 · On\n\nNow.", id="because")])
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     write(course / "work" / "waits.ipynb", made)
     with closing(Opened(page, lab, "waits.ipynb")) as notebook:
-        page.locator("[data-course-waits]").wait_for()
+        page.locator("[data-course-waits]").nth(1).wait_for()
         yield notebook
 
 
@@ -82,7 +83,7 @@ def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
 
 
 def test_a_click_on_its_line_shows_it_at_once(guess, page):
-    page.locator("[data-course-waits]").click(position={"x": 100, "y": 12})
+    page.locator("[data-course-waits]").first.click(position={"x": 100, "y": 12})
     text(page, "Why six?").wait_for()
 
 
@@ -110,4 +111,29 @@ def test_a_narrow_window_begins_without_the_files_and_its_labels_stand_at_the_ed
         notebook.page.locator("[data-course-kind]").first.wait_for(state="attached")
         assert notebook.find("guess_growth").evaluate(
             "cell => parseFloat(getComputedStyle(cell, '::before').marginLeft)") < 20
+    context.close()
+
+
+def test_text_and_answers_have_the_right_edge_of_the_pictures(guess, page):
+    page.set_viewport_size({"width": 1400, "height": 900})
+    guess.run("guess_six")
+    guess.run("six")
+    right = "all => all.map(one => Math.round(one.getBoundingClientRect().right))"
+    edges = page.locator(".jp-MarkdownOutput:visible, .course-card:visible").evaluate_all(right)
+    assert len(edges) >= 3 and max(edges) - min(edges) <= 2
+
+
+def test_in_a_narrow_window_a_picture_is_seen_whole_and_a_click_shows_it_at_its_own_size(browser, lab):
+    context = browser.new_context(viewport={"width": 600, "height": 900})
+    with closing(Opened(context.new_page(), lab, f"{CHAPTER}.ipynb")) as notebook:
+        page = notebook.page
+        notebook.run("ring_drawing")
+        (picture,) = notebook.pictures("ring_drawing")
+        assert picture["width"] < 600 < picture["own"] / 2
+        page.locator(".course-drawn:visible").first.click()
+        large = page.locator("dialog.course-whole img")
+        large.wait_for()
+        assert large.evaluate("image => image.clientWidth") == picture["own"] // 2
+        large.click()
+        page.wait_for_function("() => !document.querySelector('dialog')")
     context.close()

@@ -304,6 +304,21 @@ def answers_each_at_once(dist, value):
     return total
 
 
+@wrong("sum_on_every_rank", "aliased", "two times what rank 1 brought", "total = value.clone()", earned=0)
+def total_is_the_value_itself(dist, value):
+    total = value
+    if dist.get_rank():
+        dist.send(value, 0)
+        dist.recv(value, 0)
+        return value
+    for other in range(1, dist.get_world_size()):
+        dist.recv(value, other)
+        total += value
+    for other in range(1, dist.get_world_size()):
+        dist.send(total, other)
+    return total
+
+
 @wrong("sum_on_every_rank", "own-value", "on 2 ranks rank 0", "returned what it brought", "rank 0 needs the total")
 def rank_0_forgets_the_total(dist, value):
     if dist.get_rank():

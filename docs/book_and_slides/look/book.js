@@ -49,8 +49,10 @@ function distance(guess, known) {
   if (Math.abs(guess - known) <= 5e-4 * Math.abs(known)) return "exact";  // known has four digits
   const way = guess < known ? "low" : "high", ratio = Math.max(guess / known, known / guess);
   if (guess * known <= 0) return `too ${way}`;
-  return ratio < 1.5 ? `${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`
-    : `${Number(ratio.toPrecision(3)).toLocaleString("en")} times too ${way}`;
+  if (ratio < 1.5) return `${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
+  const times = Number(ratio.toPrecision(3));
+  if (times === 2) return way === "low" ? "half as high" : "twice as high";
+  return `${way === "low" ? "the answer is " : ""}${times.toLocaleString("en")} times as high`;
 }
 
 // What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so.

@@ -1,8 +1,8 @@
-// Marks the cells of a chapter by their tags, so that cells.css can show what each is for, and lets a text that tells an
-// answer wait until its guess has run. A cell's node only gets data-* attributes: without this file nothing is missing.
+// Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets a text that tells an
+// answer wait until its guess has run, and shows a picture of a narrow window at its own size. A cell's node only gets data-* attributes: without this file nothing is missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
-  const WAITS = "This text tells the answer. Run the cell above first, or click here to read on.";
+  const WAITS = "This text tells the answer. Run the cells above first, or click here to read on.";
   const NOT_YET = "The answer is not shown yet";  // what course_lib.notebook says to a guess that it cannot read
   const clicked = new WeakSet();
   const tagged = (cell, tag) => (cell.model.getMetadata("tags") || []).includes(tag);
@@ -21,7 +21,7 @@
     {length: outputs.length}, (_, place) => String(outputs.get(place).data["text/plain"])
   ).some((text) => text.includes(NOT_YET));
 
-  // The texts right below the cell that compares a guess, to the first heading: something else begins there.
+  // The texts below the cell that compares a guess, to the next guess or heading: something else begins there.
   const waiting = (all) => {
     const found = new Set();
     for (const guess of all.filter((cell) => tagged(cell, "prediction"))) {
@@ -30,7 +30,9 @@
         && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
       if (place < 0 || told(all[place])) continue;
       for (const text of all.slice(place + 1)) {
-        if (text.model.type !== "markdown" || source(text).startsWith("#")) break;
+        if (tagged(text, "prediction") || tagged(text, "exercise")) break;
+        if (text.model.type !== "markdown") continue;
+        if (source(text).startsWith("#")) break;
         found.add(text);
         if (/^#/m.test(source(text))) break;
       }
@@ -47,6 +49,19 @@
     }
   };
 
+  // A picture that is clicked in a narrow window fills it, until it is clicked again.
+  const NARROW = matchMedia("(max-width: 760px)");
+  const enlarge = ({target}) => {
+    if (!NARROW.matches || !target.matches(".course-drawn, .course-picture img")) return;
+    const dialog = document.body.appendChild(Object.assign(document.createElement("dialog"), {className: "course-whole"}));
+    const large = Object.assign(new Image(), {src: target.src, alt: target.alt});
+    large.style.setProperty("--own", target.style.getPropertyValue("--own"));
+    dialog.append(large);
+    dialog.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+  };
+
   const activate = (app) => {
     document.head.append(Object.assign(document.createElement("link"), {rel: "stylesheet", href: CSS}));
     const known = new WeakSet();
@@ -56,6 +71,7 @@
       await context.ready;
       let asked = 0;  // many signals come together
       const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook); }); };
+      notebook.node.addEventListener("click", enlarge);
       notebook.node.addEventListener("click", ({target}) => {
         const cell = notebook.widgets.find((one) => one.node.dataset.courseWaits && one.node === target);
         if (cell) { clicked.add(cell.model); soon(); }

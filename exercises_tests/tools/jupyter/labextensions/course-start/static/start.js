@@ -2,7 +2,7 @@
 // itself does so only when the browser's page is reloaded. In a narrow window it begins without the list of files, which
 // would take half of it. Written as JupyterLab loads an extension that is built.
 (() => {
-  const PAGE = "start.md", NARROW = 800;  // pixels
+  const PAGE = "start.md", NARROW = matchMedia("(max-width: 900px)");
   const activate = (app) => {
     const reread = async (widget) => {
       const {context} = widget;
@@ -13,7 +13,10 @@
     const all = () => [...app.shell.widgets("main")].forEach((widget) => reread(widget).catch(console.warn));
     app.shell.currentChanged?.connect(all);
     window.addEventListener("focus", all);
-    app.restored.then(() => { if (window.innerWidth < NARROW) app.shell.collapseLeft(); });
+    const shut = () => { if (NARROW.matches) app.shell.collapseLeft(); };
+    NARROW.addEventListener("change", shut);  // a window that is made narrow, too
+    // In a workspace that is new, JupyterLab opens the list when it is restored, and it may do so after us.
+    app.restored.then(() => { shut(); requestAnimationFrame(() => setTimeout(shut)); });
   };
   const plugin = {id: "course-start:plugin", description: "Reads the start page again", autoStart: true, activate};
   window._JUPYTERLAB = window._JUPYTERLAB || {};
