@@ -107,7 +107,7 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     alpha, beta = solutions.fit_alpha_beta(list(far), list(far.values()))
     assert round(1e-9 / beta, 1) == 5.5
     assert round(12 * 0.52 / (24 / 25), 1) == 6.5
-    assert shown("with 64 MiB the sum inside the node used only 52 % of it")
+    assert shown("Inside the node the sum used 52 % of NVLink")
     assert far[2**26] / near[2**26] == pytest.approx(6.5 * 4, rel=0.03)
     assert near[2**26] < 1.9 * near[2**25]  # inside, the rate still rises
     assert round(1e6 * far[2048]) == 43 and shown("So the 43 µs are nearly all **latency**")
@@ -119,12 +119,13 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     assert far[2**26] / near[2**26] / 12 == pytest.approx(2.2, abs=0.05)
     healthy = 2**26 / 24e9  # seconds by a port that gives what a healthy pair's does
     assert round(1e3 * healthy, 1) == 2.8
-    assert round(far[2**26] / healthy, 1) == 4.1 and shown("so it took 4.1 times as long again: 6.5 · 4.1 = 27.")
+    assert round(far[2**26] / healthy, 1) == 4.1 and shown("12 · 52 / 23.5 = 27") and round(12 * 52 / 23.5) == 27
+    assert round(100 * 2**26 / far[2**26] / DGX_A100.nic.bandwidth, 1) == 23.5 and shown("only 23.5 % of the port")
     assert round(6.5 * 4.1) == 27
     assert round(1e3 * far[2**26], 1) == 11.4
     assert healthy / near[2**26] == pytest.approx(6.5, abs=0.05)
-    assert shown("With that the pair would have taken 0.52 · 300 / 24 = 6.5 times as long as inside.")
-    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("24 GB/s from such a port.")
+    assert healthy
+    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("24 of a port's 25 GB/s, and the pair got 5.9.")
     assert round(100 * 2**26 / near[2**26] / DGX_A100.gpu.link.bandwidth, 1) == 52.0
     assert far[2048] * 2**26 / far[2**26] == pytest.approx(250e3, rel=0.02)
     assert shown("43 µs · 5.9 GB/s: about 250 kB")
@@ -219,7 +220,7 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     model = MODELS["Llama-3-8B"]
     layer, port = 2 * parameter_count(model) / 32, DGX_H100.nic
     inside = min(costs.nccl_seconds(DGX_H100, 1, 8, layer, "all_gather").values())
-    assert model.layers == 32 and round(layer / 1e9, 1) == 0.5 and shown("These are 96 collectives of 0.5 GB each")
+    assert model.layers == 32 and round(layer / 1e9, 1) == 0.5 and shown("bytes of each, in bf16 | 0.5 GB |")
 
     def rings(nodes):
         return 96 * min(costs.nccl_seconds(DGX_H100, nodes, 8, layer, "all_gather").values())
@@ -231,27 +232,31 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
 
     computing = costs.step_flops(model, 1, 2048) / (0.4 * H100.peak("bf16"))
     assert round(computing, 2) == 0.25
-    assert shown("one sequence of 2,048 tokens, which takes 0.25 s at 40 % of the peak.")
+    assert shown("computing, 2,048 tokens at 40 % of the peak | 0.25 s |")
     assert round(rings(256), 2) == 0.57 and round(2048 / rings(256), -2) == 3600
-    assert shown("| rings through all GPUs | 0.57 s | none: 3,600 tokens/s, not 8,200 | 0.06 GB |")
+    assert shown("| rings through all GPUs | 0.57 s | none: 3,600 tokens/s instead of 8,200 |")
     assert round(16 * parameter_count(model) / 2048 / 1e9, 2) == 0.06
-    assert rings(256) > 2 * computing and shown("All 96 take 0.57 s, more than twice as long as the computing")
+    assert rings(256) > 2 * computing and shown("All 96 take 0.57 s, more than twice as long as the computing.")
     assert round(rings(8), 2) == 0.15 and shown("On 8 nodes the same messages take 0.15 s")
     assert round(1 - computing / rings(256), 2) == 0.56 and rings(16) < computing
-    assert shown("(Our sum says 56 %, but we don't know their tokens per GPU.)")
+    assert shown("(Our estimate says 56 %, but we don't know their tokens per GPU.)")
     assert 0.99 * computing < rings(64) < computing < rings(128)
-    assert shown("On 64 their messages only just hide behind the 0.25 s of computing.")
+    assert shown("On 64 nodes their messages only just hide behind the 0.25 s of computing.")
     assert round(best(256), 2) == 0.15 and round(2048 / computing, -2) == 8200
-    assert shown("| two levels (HSDP) | 0.15 s | 0.10 s | 16 GB |") and round(computing - best(256), 2) == 0.10
+    assert shown("| two levels (HSDP) | 0.15 s | 0.10 s | 16 GB, and 1.5 for a moment |")
+    assert round(computing - best(256), 2) == 0.10
     units = [1e3 * 96 / unit * min(costs.nccl_seconds(DGX_H100, 256, 8, unit * layer, "all_gather").values())
              for unit in (1, 2, 4, 8)]  # fmt: skip
     assert [round(one) for one in units] == [567, 354, 248, 194]
     assert shown("messages of a training step, ms | 567 | 354 | 248 | 194 |")
     assert round(4 * layer / 1e9, 1) == 2.0 and shown("Four layers are 2 GB of gathered weights")
     assert round(units[2] / 1e3, 2) == 0.25 and units[2] < 1e3 * computing
-    assert shown("| rings, four layers in a unit | 0.25 s | 0.00 s | and up to 6 GB for a moment |")
+    assert shown("| rings, four layers in a unit | 0.25 s | 0.00 s | 0.06 GB, and 6 for a moment |")
     assert round(computing - units[3] / 1e3, 2) == 0.06 and round(24 * layer / 1e9) == 12
-    assert shown("| rings, eight layers in a unit | 0.19 s | 0.06 s | and up to 12 GB for a moment |")
+    assert shown("| rings, eight layers in a unit | 0.19 s | 0.06 s | 0.06 GB, and 12 for a moment |")
+    by_ring = min(taken for (way, _), taken in costs.nccl_seconds(DGX_H100, 256, 1, layer / 8).items() if way == "Ring")
+    assert round(32 * (inside + max(2 * inside, by_ring)), 2) == 0.27
+    assert shown("with rings on the rails its messages would take 0.27 s.") and 2 * 255 == 510
     assert costs.rail_protocol(DGX_H100, 256, "LL128").latency == 8.5e-6
     assert shown("A hop on a rail costs more, 8.5 µs and not 4.0.")
     table = costs.nccl_seconds(DGX_H100, 256, 8, layer, "all_gather")
@@ -269,7 +274,7 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     assert shown("That is most of a collective's 5.9 ms")
     assert round(1e3 * layer / 341e9, 1) == 1.5 and 1e3 * layer / 341e9 == pytest.approx(1.5, rel=0.02)  # as drawn
     assert 8 * port.bandwidth == 400e9 and round(H100.link.protocol("LL128").bandwidth / 1e9) == 341
-    assert shown("it does so at 341 GB/s, which is less than the 400 of a node's eight ports.")
+    assert shown("341 of NVLink's 450 GB/s")
     assert shown("0.5 GB / 2,048 = 245 kB")
     assert round(layer / 2048, -3) == 245e3 and round(1e6 * layer / 2048 / 341e9, 1) == 0.7
     assert round(rings(256) * 2048 / computing, -2) == 4700 and shown("With 4,700 tokens on each GPU")
@@ -327,7 +332,7 @@ def test_two_levels_take_fewer_steps_than_a_ring_and_so_does_the_tree_of_nccl():
     levels = 1e6 * (sum(inside) + costs.nccl_seconds(DGX_H100, 8, 1, size / 8)["Ring", "LL128"])
     ring = 1e6 * min(table["Ring", name] for name in nccl.PROTOCOLS)
     assert [round(one) for one in (ring, levels, 1e6 * min(table.values()))] == [307, 229, 115]
-    assert min(table, key=table.get) == ("Tree", "LL128") and shown("NCCL has a tree for it, which takes 115 µs here.")
+    assert min(table, key=table.get) == ("Tree", "LL128") and shown("But NCCL's own tree takes 115.")
     assert ring == 1e6 * table["Ring", "LL128"]
     assert shown("A ring through all 64 GPUs takes 307 µs by NCCL's table")
     assert not any(way == "Tree" for way, _ in costs.nccl_seconds(DGX_H100, 8, 8, size, "all_gather"))
@@ -336,7 +341,7 @@ def test_two_levels_take_fewer_steps_than_a_ring_and_so_does_the_tree_of_nccl():
                        nic_latency=rail.latency, nic_bandwidth=rail.bandwidth)  # fmt: skip
     taken = run(solutions.hierarchical_all_reduce, torch.ones(2**20), 8, ranks=64, on=on_rails).seconds
     assert 1e6 * taken + 3 * 14 == pytest.approx(levels, rel=0.005)
-    assert shown("So they take 229 µs where the ring takes 307.")
+    assert shown("Yours takes 229 µs, the ring 307, because two levels have 28 hops and the ring has 126.")
     assert (nccl.START["Ring"][1], nccl.START["Tree"][1], nccl.BETWEEN["Tree"][1]) == (14.0, 14.0, 8.5)
     assert (nccl.INSIDE["Ring"][1], nccl.BETWEEN["Ring"][1], nccl.BETWEEN["Tree"][1]) == (1.9, 4.0, 8.5)
     hops = 112 * 1.9 + 14 * 4.0, 14 * 1.9 + 14 * 8.5
@@ -345,7 +350,7 @@ def test_two_levels_take_fewer_steps_than_a_ring_and_so_does_the_tree_of_nccl():
 
 
 def test_two_levels_take_fewer_hops_than_a_ring():
-    assert (2 * 63, 4 * 7) == (126, 28) and shown("Two levels have 28 hops where the ring has 126")
+    assert (2 * 63, 4 * 7) == (126, 28) and shown("two levels have 28 hops and the ring has 126")
 
 
 def test_a_ring_on_a_rail_is_priced_as_the_table_prices_it():
