@@ -347,7 +347,7 @@ def test_a_fold_knows_why_one_would_think_of_a_wrong_number(docs):
 
 @pytest.mark.parametrize("said, short", [
     ("measured 41.41 times", "measured 41.4 times"), ("5.025 requests", "5.03 requests"),
-    ("1 times as long", "once as long"), ("21 times, 897,959 bytes", "21 times, 897,959 bytes")])
+    ("1 times as long", "just as long"), ("21 times, 897,959 bytes", "21 times, 897,959 bytes")])
 def test_a_verdict_has_decimals_of_three_digits(docs, said, short):
     assert docs("veils").rounded(said) == short
 

@@ -144,11 +144,11 @@ def measured(cell: NotebookNode) -> str:
 
 
 def rounded(told: str) -> str:
-    """Return words with their numbers as one says them: 41.41 times as 41.4, 5.025 as 5.03, 1 times as once."""
+    """Return words with their numbers as one says them: 41.41 times as 41.4, 1 times as long as just as long."""
     def short(number: re.Match) -> str:
         return format(float(f"{float(number[0].replace(',', '')):.3g}"), ",.15g")
 
-    return re.sub(r"\b1 times\b", "once", re.sub(r"(?<![\d.,])\d[\d,]*\.\d+(?![\de,])", short, told))
+    return re.sub(r"(?<![\d.,])1 times as\b", "just as", re.sub(r"(?<![\d.,])\d[\d,]*\.\d+(?![\de,])", short, told))
 
 
 def guess(line: str, said: str = "") -> str:

@@ -519,7 +519,8 @@ def test_a_panel_whose_slider_is_a_step_plays_to_its_end(opened):
 def test_enter_opens_what_was_measured_and_a_guess_is_answered_there(opened):
     page = opened(f"{NAMES[0]}.html")
     field = page.locator("input[name=guess_notes]")
-    for guess, said in (("8", "Your guess: 8, 8 times too high. Four lines in"), ("1", "Your guess: 1, exact.")):
+    far = "Your guess: 8, 8 times too high. The answer, measured: 1. Four lines in"
+    for guess, said in (("8", far), ("1", "Your guess: 1, exact.")):
         field.fill(guess)
         field.press("Enter")
         page.wait_for_function("() => document.querySelector('p.guessed')")
@@ -564,6 +565,22 @@ def test_a_guess_in_another_unit_is_converted_and_one_that_does_not_fit_is_refus
     page.fill("input[name=guess_crossover]", guess)
     page.press("input[name=guess_crossover]", "Enter")
     assert page.locator(".guessed, .refused").first.inner_text().startswith(said)
+
+
+@pytest.mark.parametrize("guess, kind", [("800 kB", "right"), ("500 kB", "near"), ("100 kB", "far")])
+def test_a_guess_within_a_quarter_is_green_and_one_within_a_factor_of_two_amber(opened, guess, kind):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    page.fill("input[name=guess_crossover]", guess)
+    page.press("input[name=guess_crossover]", "Enter")
+    assert page.locator(".guessed").get_attribute("class") == f"guessed {kind}"
+    assert ("close: " in page.locator(".guessed").inner_text()) is (kind == "right")
+
+
+def test_a_veil_says_what_it_hides_and_where_its_guess_stands_when_that_is_in_another_section(opened):
+    page = opened(f"{next(name for name in NAMES if name.startswith('ch03'))}.html")
+    said = page.locator("details.veil[data-guess=guess_bytes] > summary")
+    assert re.search(r"show what follows: (?:a|\d+) paragraphs?.* The guess stands in 2 · ", said.inner_text())
+    assert page.locator(said.get_by_role("link").get_attribute("href")).locator("[name=guess_bytes]").count() == 1
 
 
 def test_a_guess_that_is_answered_in_a_later_section_says_at_once_where(opened):
@@ -681,10 +698,18 @@ def test_a_picture_that_is_tapped_on_a_phone_is_large_and_moves_until_it_is_tapp
     picture.click(position={"x": 50, "y": 50})
     dialog, large = page.locator("dialog.whole"), page.locator("dialog.whole img")
     assert dialog.evaluate("one => one.open") and large.get_attribute("alt") == picture.get_attribute("alt")
-    assert large.bounding_box()["width"] > 800
+    assert large.bounding_box()["width"] > 800 and "Move the picture" in dialog.inner_text()
+    assert page.locator("figure.picture figcaption").first.inner_text() in dialog.inner_text()
     assert dialog.evaluate("one => (one.scrollLeft = 300, one.scrollLeft)") == 300
     dialog.click(position={"x": 50, "y": 420})
     assert not dialog.evaluate("one => one.open")
+
+
+def test_on_a_phone_what_a_finger_taps_is_forty_pixels_high(opened):
+    page = opened("ch03_ring_all_reduce.html", "phone")
+    high = page.locator("article :is(summary, .guess button, .copy):visible").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().height)")
+    assert len(high) > 10 and min(high) >= 40
 
 
 def test_enter_on_a_picture_opens_it_and_does_not_close_it_at_once(opened):
