@@ -162,7 +162,7 @@ def test_a_guess_that_is_answered_after_a_heading_is_veiled_there(docs):
     made.answer(told, {"guess_a"})
     made.add(told)
     assert [cell.source for cell in made.cells][2:] == [
-        docs("veils").VEIL.format("guess_a", ' data-known="3"'), "compare(guess_a, 3)"]
+        docs("veils").VEIL.format("guess_a", ' data-known="3" data-told="counted: 3"'), "compare(guess_a, 3)"]
 
 
 @pytest.mark.parametrize("comment, options", [
@@ -327,7 +327,8 @@ def test_a_fence_without_a_language_is_plain_text(made, docs):
 
 
 @pytest.mark.parametrize("said, source, known", [
-    ("no guess   by formula 1,052.5 tokens a second", "compare(guess, x)", 'data-known="1052.5"'),
+    ("no guess   by formula 1,052.5 tokens a second", "compare(guess, x)",
+     'data-known="1052.5" data-told="by formula: 1,050 tokens a second"'),
     ("no guess   counted 5 of 32", "compare(guess, x, choice=True)", 'data-known="5" data-choice="yes"'),
     ("drawn\nno guess   it is TPDMF\n", "judge_letters(guess)", 'data-known="TPDMF"'),
     ("a line of another cell", "plot(guess)", ""),
@@ -342,6 +343,25 @@ def test_a_fold_knows_why_one_would_think_of_a_wrong_number(docs):
         new_output("stream", text="no guess   measured 1")])
     (fold,) = BeautifulSoup(f"<details{docs('veils').measured(cell)}>", "html.parser").find_all("details")
     assert json.loads(fold["data-reasons"])["8"].startswith("Four lines in each of two runs")
+
+
+@pytest.mark.parametrize("said, short", [
+    ("measured 41.41 times", "measured 41.4 times"), ("5.025 requests", "5.03 requests"),
+    ("1 times as long", "just as long"), ("21 times, 897,959 bytes", "21 times, 897,959 bytes")])
+def test_a_verdict_has_decimals_of_three_digits(docs, said, short):
+    assert docs("veils").rounded(said) == short
+
+
+@pytest.mark.parametrize("said, read", [
+    ("Which one? The cell takes about ten seconds.", "Which one?"),
+    ("It pays (a few seconds), as you see.", "It pays, as you see."),
+    ("Look up. The next cell imports what the chapter needs, which takes some seconds.", "Look up."),
+    ("Who failed? The cell takes another 15 seconds; its picture shows both.", "Who failed? Its picture shows both."),
+    ("<details><summary>Hint 3: code</summary>\n\nx\n\n</details>\n\n<details><summary>Hint 4: borrow it</summary>\n\n"
+     "`f = borrow('f')`\n\n</details>", "<details><summary>Hint 3: code</summary>\n\nx\n\n</details>\n\n"),
+])
+def test_a_page_says_nothing_of_how_long_a_cell_takes_nor_how_to_borrow_an_answer(docs, said, read):
+    assert docs("chapter_page").reworded(said) == read
 
 
 def test_a_page_has_no_words_about_working_in_a_notebook(docs):

@@ -13,8 +13,8 @@ matplotlib.use("Agg")
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from course_lib.plots import BLUE, FACES, GREEN, INK, SENT, SKY, WAITING, as_html, box, new_axes, sheet
-from course_lib.plots.dark import PAPER, clear, luminance, readable, swapped
+from course_lib.plots import BLUE, FACES, GREEN, INK, ORANGE, RECEIVED, SENT, SKY, WAITING, as_html, box, new_axes, sheet
+from course_lib.plots.dark import PAPER, dimmed, lifted, luminance, readable, swapped
 from course_lib.plots.png_files import drawn, png
 
 
@@ -41,22 +41,45 @@ def test_paper_is_dark_and_as_large_as_the_light_one():
     assert is_near(pixels(figure, dark=False)[0, 0], "white")  # and the figure is as it was
 
 
-@pytest.mark.parametrize("colour", [BLUE, SKY, SENT, *FACES])
-def test_a_colour_stays(colour):
+@pytest.mark.parametrize("colour", [BLUE, SKY, SENT, ORANGE])
+def test_a_strong_colour_stays(colour):
     ax = sheet(1, 10, 10)
     box(ax, 0, 0, 10, 10, colour)
     middle = pixels(ax.figure)[90:110, 700:900]
     assert is_near(commonest(middle, []), colour)
 
 
-def test_ink_is_light_on_paper_and_dark_on_a_pale_box():
+def brightness(colour) -> float:
+    return to_rgb(colour[:3] if isinstance(colour, tuple) else colour) @ np.array([0.299, 0.587, 0.114])
+
+
+@pytest.mark.parametrize("colour", [RECEIVED, "#BFDDF0", *FACES])
+def test_a_pale_face_is_dark_with_letters_that_stand_out_from_it(colour):
+    ax = sheet(1, 10, 10)
+    box(ax, 0, 0, 10, 10, colour, "MMMM")
+    middle = pixels(ax.figure)[60:140, 60:-60]
+    face = dimmed(colour)[:3]
+    assert is_near(commonest(middle, []), face) and PAPER + 0.04 < brightness(face) < 0.45
+    assert brightness(commonest(middle, [face])) > brightness(face) + 0.35
+
+
+def test_a_message_received_is_less_bright_than_one_sent():
+    assert brightness(dimmed(RECEIVED)) < brightness(SENT) / 2
+
+
+def test_the_faces_of_eight_ranks_can_be_told_apart():
+    dark = [np.array(dimmed(colour)[:3]) for colour in FACES]
+    assert min(np.abs(one - other).max() for place, one in enumerate(dark) for other in dark[:place]) > 0.07
+
+
+def test_ink_is_light_on_paper_and_on_a_face_that_was_pale():
     ax = sheet(1, 10, 10)
     box(ax, 5, 0, 5, 10, FACES[1], "MMMM")
     ax.text(1, 5, "MMMM", color=INK, va="center")
     seen = pixels(ax.figure)
     half = seen.shape[1] // 2
-    assert is_near(commonest(seen[60:140, 60 : half - 60], [(PAPER,) * 3]), readable(swapped(INK))[:3])
-    assert is_near(commonest(seen[60:140, half + 60 : -60], [FACES[1]]), INK)
+    for part, ground in ((seen[:, : half - 60], (PAPER,) * 3), (seen[:, half + 60 :], dimmed(FACES[1])[:3])):
+        assert is_near(commonest(part[60:140, 60:-60], [ground]), readable(swapped(INK))[:3])
 
 
 def test_white_letters_stay_on_a_strong_colour_and_what_waits_stays_a_grey_beside_the_paper():
@@ -73,17 +96,17 @@ def test_white_letters_stay_on_a_strong_colour_and_what_waits_stays_a_grey_besid
 def test_letters_in_a_colour_are_bright_enough_to_be_read():
     assert readable((*to_rgb(SKY), 1)) == (*to_rgb(SKY), 1)
     red, green, blue, _ = readable((*to_rgb(BLUE), 1))
-    assert 0.299 * red + 0.587 * green + 0.114 * blue == pytest.approx(0.5)
+    assert 0.299 * red + 0.587 * green + 0.114 * blue == pytest.approx(0.6)
     assert blue > green > red
 
 
 def test_a_blue_line_and_a_grey_outline_have_a_contrast_of_4_5_on_dark_paper():
     paper = luminance(np.full(3, PAPER)) + 0.05
     for colour in (BLUE, swapped("#999999")):
-        assert (luminance(np.array(clear((*to_rgb(colour)[:3], 1))[:3])) + 0.05) / paper > 4.5
+        assert (luminance(np.array(lifted((*to_rgb(colour)[:3], 1))[:3])) + 0.05) / paper > 4.5
     ax = new_axes(None, 2)
     ax.plot([0, 1], [0, 0], color=BLUE, linewidth=20)
-    assert is_near(commonest(pixels(ax.figure), [(PAPER,) * 3]), clear((*to_rgb(BLUE), 1))[:3])
+    assert is_near(commonest(pixels(ax.figure), [(PAPER,) * 3]), lifted((*to_rgb(BLUE), 1))[:3])
 
 
 def test_letters_on_green_are_ink_in_the_dark_too():

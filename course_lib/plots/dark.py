@@ -1,4 +1,6 @@
-"""Draws a figure for a dark page: paper, ink and greys change places, and colours stay, because the text names them.
+"""Draws a figure for a dark page: paper, ink and greys change places, and strong colours stay, as the text names them.
+
+A pale face becomes a dark one of the same hue: what is weak beside a strong colour on white must not shine on black.
 
 It is the same drawing with the same layout, done by another renderer. Strokes, marks and frames become light, and so do
 letters on dark paper. For each piece the renderer looks at what already lies below and beside it: only what stands
@@ -8,6 +10,7 @@ wholly on a bright or strong fill stays as it is, where that can be seen better.
 from __future__ import annotations
 
 import re
+from colorsys import hls_to_rgb, rgb_to_hls
 from typing import Any
 
 import numpy as np
@@ -23,15 +26,19 @@ BESIDE = 8  # pixels away from a stroke, where it must be seen
 WHOLLY = 0.9  # of what is below and beside it
 SMALL = 40  # pixels
 NOTHING = np.zeros((0, 3))
-READABLE = 0.5  # of letters in colour on dark paper
-LINE, OUTLINE = 0.46, 0.55  # of lines there, in colour and in a grey that is not as faint as FAINT
-FAINT = 0.42
+READABLE, SEEN = 0.6, 0.46  # how bright letters in colour are at least on dark paper, and lines and dots
+FAINT, OUTLINE = 0.42, 0.55  # a grey line that is brighter than the first is at least as bright as the second
+PALE, MIXED = 0.64, 0.45  # from here on a colour is bright, and has so much white in it, that it is a tint
 GLARING = 0.84  # brighter than the text of a dark page
 
 
 def _is_grey(colour: Any) -> bool:
     rgb = to_rgba(colour)[:3]
     return max(rgb) - min(rgb) <= NEUTRAL
+
+
+def _is_coloured(colour: Any) -> bool:
+    return not _is_grey(colour)
 
 
 def _is_ink(colour: Any) -> bool:
@@ -46,27 +53,30 @@ def swapped(colour: Any) -> tuple[float, ...]:
     return (*[min(1.0, PAPER + (1 - value) * 0.96) for value in rgb], alpha)
 
 
-def readable(colour: tuple[float, ...]) -> tuple[float, ...]:
+def dimmed(colour: Any) -> tuple[float, ...]:
+    """Return a pale colour as a dark one of its hue, the darker the paler it was, and any other as `swapped` does."""
+    *rgb, alpha = to_rgba(colour)
+    if _is_grey(rgb) or _bright(np.array(rgb)) < PALE or min(rgb) < MIXED * max(rgb):
+        return swapped(colour)
+    hue, light, strong = rgb_to_hls(*rgb)
+    return (*hls_to_rgb(hue, 0.07 + 0.8 * (1 - light), strong), alpha)
+
+
+def readable(colour: tuple[float, ...], least: float = READABLE) -> tuple[float, ...]:
     """Return the colour of letters on dark paper: as it is, or with as much white in it as they need, and no more."""
     *rgb, alpha = colour
-    if _bright(np.array(rgb)) > GLARING and _is_grey(rgb):
-        return (GLARING, GLARING, GLARING, alpha)
-    return _lit(colour, READABLE)
-
-
-def clear(colour: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the colour of a line on dark paper: ink and a faint grey as they are, others with the white they need."""
-    if _is_grey(colour):
-        return _lit(colour, OUTLINE) if _bright(np.array(colour[:3])) > FAINT else colour
-    return _lit(colour, LINE)
-
-
-def _lit(colour: tuple[float, ...], least: float) -> tuple[float, ...]:
-    """Return a colour with as much white in it as makes it so bright."""
-    *rgb, alpha = colour
     bright = _bright(np.array(rgb))
-    white = max(0.0, (least - bright) / (1 - bright)) if bright < 1 else 0.0
+    if bright > GLARING and _is_grey(rgb):
+        return (GLARING, GLARING, GLARING, alpha)
+    white = max(0.0, (least - bright) / (1 - bright))
     return (*[value + white * (1 - value) for value in rgb], alpha)
+
+
+def lifted(colour: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the colour of a line or a dot: ink and a faint grey as they are, others bright enough to be seen."""
+    if _is_grey(colour):
+        return readable(colour, OUTLINE) if FAINT < _bright(np.array(colour[:3])) < OUTLINE else colour
+    return readable(colour, SEEN)
 
 
 def exchanged(words: str) -> str:
@@ -87,13 +97,13 @@ class DarkRenderer(RendererAgg):
         def draw_markers(gc, marker, marker_transform, path, transform, face=None):
             reach = np.abs(marker.transformed(marker_transform).vertices).max(initial=0) + gc.get_linewidth() / 2
             below = self._below(_around(path.transformed(transform).vertices, reach + BESIDE))
-            face = None if face is None else clear(to_rgba(self._on(below, face)))
+            face = None if face is None else lifted(self._on(below, face))
             markers(self._turned(gc, below), marker, marker_transform, path, transform, face)
 
         def draw_path_collection(gc, *given, **named):
             given = list(given)
             for place in (5, 6):  # the colours of faces and of edges
-                given[place] = np.array([swapped(colour) for colour in given[place]]).reshape(-1, 4)
+                given[place] = np.array([dimmed(colour) for colour in given[place]]).reshape(-1, 4)
             turned = self._turned(gc, NOTHING)
             _hatch(turned, gc, len(given[5]) > 0 and _is_filled(given[5][:, :3]).mean() > 0.5)
             collection(turned, *given, **named)
@@ -119,7 +129,7 @@ class DarkRenderer(RendererAgg):
             (left, low), (right, high) = points.get_extents().get_points()
             small = min(right - left, high - low) < SMALL  # as the head of an arrow, which lies on its line
             inside = self._below(_around(line, BESIDE) if small else _grid(left, low, right, high))
-            rgbFace = self._on(inside, rgbFace, WHOLLY if small else 0.5)
+            rgbFace = self._on(inside, dimmed(rgbFace) if _is_coloured(rgbFace) else rgbFace, WHOLLY if small else 0.5)
             _hatch(turned, gc, bool(_is_filled(np.array([rgbFace[:3]]))[0]))
         super().draw_path(turned, path, transform, rgbFace)
 
@@ -150,7 +160,7 @@ class DarkRenderer(RendererAgg):
         turned = self.new_gc()
         turned.copy_properties(gc)
         colour = self._on(below, to_rgba(gc.get_rgb()))
-        turned.set_foreground(clear(colour) if lit else colour, isRGBA=True)
+        turned.set_foreground(lifted(colour) if lit else colour, isRGBA=True)
         _hatch(turned, gc, False)
         return turned
 

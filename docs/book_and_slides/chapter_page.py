@@ -19,7 +19,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from PIL import Image
-from veils import FRAME, Veils
+from veils import FRAME, Veils, rounded
 
 from course_lib.plots.slider_widget import player
 from course_lib.plots.sliders import FRAMES
@@ -61,6 +61,12 @@ REWORDED = {  # what tells how to work in a notebook, and how it is on a page
     "writes the first cell for `torchrun`": "writes the code below for `torchrun`",
     "Write 2 for suspect 2 alone, or 14 for suspects 1 and 4.": "Tick one of them, or two.",
 }
+RUNNING = re.compile(  # sentences for those who wait for a cell, and a hint that hands out an answer to run on with
+    r" ?\(The cell takes [^.()]*seconds\.\)| \(a few seconds\)|(?: |^)The next cell imports [^.]*\."
+    r"|(?: |^)The cell takes [^.;]*seconds(?:\.|; its)"
+    r"|(?: |^)(?:It|The first `run`) takes (?:some|\d+ to \d+) seconds[^.]*\."
+    r"|, after this cell of imports|<details><summary>Hint \d: borrow it</summary>.*?</details>\n*",
+    re.MULTILINE | re.DOTALL)
 CELL = re.compile(r"\b([Tt])h(?:e|is) (next cells|next cell|cells(?= print)|cell)(?: (above|below))?\b")
 
 
@@ -193,7 +199,8 @@ def text(source: str, chapter: Chapter, book: Book, name: str) -> str:
 
 
 def reworded(source: str) -> str:
-    """Return a text for those who read and run nothing: what it calls a cell is the code or the lines below."""
+    """Return a text for those who read and run nothing: a cell is the code or the lines below, and takes no time."""
+    source = RUNNING.sub(lambda found: " Its" if found[0].endswith("its") else "", source)
     for words, instead in REWORDED.items():
         source = source.replace(words, instead)
 
@@ -390,5 +397,7 @@ def panel(drawn: dict, book: Book) -> str:
 
 
 def unguessed(said: str) -> str:
-    """Return what `compare` said without the words that a page's reader has not guessed."""
+    """Return what `compare` said without the words that a page's reader has not guessed, its number as one says it."""
+    if "no guess" in said:
+        said = re.sub(r"^no guess.*$|<b>[^<]*</b>", lambda told: rounded(told[0]), said, flags=re.MULTILINE)
     return re.sub(r"^no guess\s+|<tr><th[^>]*>no guess</th>.*?</tr>", "", said, flags=re.MULTILINE)

@@ -257,12 +257,14 @@ def duration(minutes: int) -> str:
 
 def slides_page(chapters: list[Chapter]) -> str:
     """Return the page that leads to the slides of each chapter; `counted` adds how many there are."""
-    rows = [f'- <a href="{chapter.name}.slides.html">{number(chapter)} · {html.escape(chapter.title)}</a> '
-            f'<span class="many" id="{chapter.name[:4]}-many"></span> {whole(chapter)} minutes' for chapter in chapters]
+    made = [f'<a class="card from-{number(chapter) % COLOURS}" href="{chapter.name}.slides.html">'
+            f"<b>{number(chapter)} · {html.escape(chapter.title)}</b>"
+            f'<small><span id="{chapter.name[:4]}-many"></span> {whole(chapter)} minutes</small></a>'
+            for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
                       "F fills the screen, O lists all, D is dark, Q takes the short path. Minutes are the "
                       "timetable's: talk, core exercises and catching up.", "",
-                      *rows, ""])
+                      f'<div class="cards">{"".join(made)}</div>', ""])
 
 
 def counted(page: str, slides: dict[str, int]) -> str:

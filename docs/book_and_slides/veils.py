@@ -122,7 +122,7 @@ def in_words(cell: NotebookNode, words: dict[str, str]) -> None:
 
 
 def measured(cell: NotebookNode) -> str:
-    """Return the attributes by which book.js answers a guess: the measured number, and why one thinks of others.
+    """Return the attributes by which book.js answers a guess: the number, its words, and why one thinks of others.
 
     `compare` has said the number after the words "no guess".
     """
@@ -137,7 +137,18 @@ def measured(cell: NotebookNode) -> str:
         known["reasons"] = json.dumps(tempting.get(name[1], {}).get(name[2], {}), ensure_ascii=False)
     if "choice=True" in cell.source:
         known["choice"] = "yes"
+    elif number:
+        by, value = said[1][:number.start()].strip(), re.split(r" {2,}", said[1][number.start():].strip())[0]
+        known["told"] = rounded(": ".join(filter(None, [by, value])))
     return "".join(f' data-{key}="{html.escape(value)}"' for key, value in known.items())
+
+
+def rounded(told: str) -> str:
+    """Return words with their numbers as one says them: 41.41 times as 41.4, 1 times as long as just as long."""
+    def short(number: re.Match) -> str:
+        return format(float(f"{float(number[0].replace(',', '')):.3g}"), ",.15g")
+
+    return re.sub(r"(?<![\d.,])1 times as\b", "just as", re.sub(r"(?<![\d.,])\d[\d,]*\.\d+(?![\de,])", short, told))
 
 
 def guess(line: str, said: str = "") -> str:

@@ -45,27 +45,36 @@ function refusal(said, known, asked) {
 }
 const letters = (said) => said.toUpperCase().replace(/[^A-Z]/g, "");
 
+const CLOSE = 1.25, NEAR = 2;  // times as much, or as little
+const farther = (guess, known) => guess * known > 0 ? Math.max(guess / known, known / guess) : Infinity;
+
 function distance(guess, known) {
   if (Math.abs(guess - known) <= 5e-4 * Math.abs(known)) return "exact";  // known has four digits
-  const way = guess < known ? "low" : "high", ratio = Math.max(guess / known, known / guess);
+  const way = guess < known ? "low" : "high", ratio = farther(guess, known);
   if (guess * known <= 0) return `too ${way}`;
-  if (ratio < 1.5) return `${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
+  if (ratio < 1.5) {
+    return `${ratio <= CLOSE ? "close: " : ""}${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
+  }
   const times = Number(ratio.toPrecision(3));
   if (times === 2) return way === "low" ? "half as high" : "twice as high";
   return `${way === "low" ? "the answer is " : ""}${times.toLocaleString("en")} times as high`;
 }
 
-// What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so.
+// What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so; and the
+// class that colours it.
 function verdict(said, {known, reasons = "{}", choice}, asked) {
   if (known === undefined) return [];
-  if (/^[A-Z]+$/.test(known)) return [letters(said) === known ? "right" : "not all of them are right"];
+  if (/^[A-Z]+$/.test(known)) {
+    return letters(said) === known ? ["right", "", "right"] : ["not all of them are right", "", "far"];
+  }
   const guess = meant(said, asked), right = Number(known);
   const judged = choice ? (guess === right ? "right" : "not that one") : distance(guess, right);
-  if (["exact", "right"].includes(judged)) return [judged];
+  if (["exact", "right"].includes(judged)) return [judged, "", "right"];
+  const ratio = choice ? Infinity : farther(guess, right);
   const off = ([one]) => Math.abs(guess - one);
   const [why] = Object.entries(JSON.parse(reasons)).filter(([one]) => Math.abs(guess - one) <= (choice ? 0 : .02 * guess))
     .sort((one, other) => off(one) - off(other));
-  return [judged, why?.[1]];
+  return [judged, why?.[1], ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"];
 }
 
 // A field for a guess, or buttons for its choices: what is in it, and why that cannot be taken.
@@ -101,6 +110,10 @@ class Guess {
     return digits && guess && guess !== number(digits)
       ? `${this.said} = ${guess.toLocaleString("en", {maximumSignificantDigits: 6})} ${this.asked.unit || ""}`.trim() : this.said;
   }
+  truth({known, told}) {  // in words
+    const right = this.chosen ? this.fields.find(({value}) => value === known)?.parentElement.textContent.trim() : told;
+    return right ? ` The answer${this.chosen ? ":" : ","} ${right}.` : "";
+  }
   refused(known) {
     const why = this.checked.length > 2 ? "One or two were asked for: take some away."
       : this.said ? !this.chosen && refusal(this.said, known, this.asked)
@@ -119,17 +132,30 @@ class Guess {
   compared() { this.box.dispatchEvent(new Event("compared")); }
 }
 
-const closeness = (judged) => /^(exact|right)$/.test(judged) ? "right" : /%/.test(judged) ? "near" : "far";
+// A link to the section in which something stands, named by its heading.
+function section(of) {
+  const {id} = of.closest("section"), title = of.closest("section").querySelector("h2, h3, h4");
+  if (!title) return "";
+  const link = document.createElement("a");
+  return Object.assign(link, {href: `#${id}`, textContent: title.firstChild.textContent.trim()});
+}
 
 // Where the answer stands below a heading of its own, the guess says which, and leads there.
 function later(guess, fold) {
-  const section = fold.closest("section"), title = section.querySelector("h2, h3, h4");
-  if (section.contains(guess.box) || !title) return;
-  const link = document.createElement("a");
-  Object.assign(link, {href: `#${section.id}`, textContent: title.firstChild.textContent.trim()});
+  const link = section(fold);
+  if (fold.closest("section").contains(guess.box) || !link) return;
   const said = document.createDocumentFragment();
   said.append("Your guess is kept. It is answered in ", link, ".");
   guess.tell(said);
+}
+
+// What a fold hides, in words: 2 paragraphs and a picture.
+function hidden(fold) {
+  const kinds = {paragraph: "p", picture: "figure.picture, .course-page", table: ".table-wrapper", formula: ".formula"};
+  const parts = Object.entries(kinds).map(([name, of]) => [name, [...fold.querySelectorAll(of)].filter((one) =>
+    one.closest("details") === fold && !one.closest(".course-card, .guess, td, figcaption")).length]);
+  const words = parts.filter(([, many]) => many).map(([name, many]) => many === 1 ? `a ${name}` : `${many} ${name}s`);
+  return words.length ? `: ${[words.slice(0, -1).join(", "), words.at(-1)].filter(Boolean).join(" and ")}` : "";
 }
 
 // What follows a guess is folded until the guess is compared, or a reader asks for it, here or on every page.
@@ -137,16 +163,19 @@ function guesses() {
   const known = new Map([...document.querySelectorAll(".guess")].map((box) => new Guess(box)).map((one) => [one.name, one]));
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
-    const lines = [];
+    const lines = [], summary = fold.querySelector("summary"), here = fold.closest("section");
+    const away = asked.find(({box}) => !here.contains(box));
+    summary.querySelector("u").after(hidden(fold));
+    if (away) summary.querySelector("span").append(". The guess stands in ", section(away.box));
     const tell = () => {
       lines.splice(0).forEach((line) => line.remove());
       for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
-        const [judged, why] = verdict(one.said, fold.dataset, one.asked);
-        line.className = `guessed ${judged ? closeness(judged) : ""}`;
+        const [judged, why, kind] = verdict(one.said, fold.dataset, one.asked);
+        line.className = `guessed ${kind || ""}`;
         line.setAttribute("role", "status");
         first.textContent = `Your guess: ${one.words}${judged ? `, ${judged}` : ""}.`;
-        line.append(first, why ? ` ${why}` : "");
+        line.append(first, judged && !/^(exact|right)$/.test(judged) ? one.truth(fold.dataset) : "", why ? ` ${why}` : "");
         fold.before(line);
         lines.push(line);
         later(one, fold);
@@ -160,7 +189,7 @@ function guesses() {
         tell();
       });
     }
-    fold.querySelector("summary").addEventListener("click", () => stored.set(opened, fold.open ? "" : "yes"));
+    summary.addEventListener("click", ({target}) => target.matches("a") || stored.set(opened, fold.open ? "" : "yes"));
     fold.addEventListener("toggle", tell);
     const hide = () => {
       fold.open = Boolean(stored.get(EVERYWHERE) || stored.get(opened));
@@ -210,8 +239,12 @@ function columns() {
 function wider() {
   const mark = (box) => {
     if (box.matches(".table-wrapper")) box.classList.remove("wider");  // which it makes wider
+    const code = box.matches("pre:not(.columns)");
+    if (code) box.classList.remove("wrapped");
     const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
-    box.classList.toggle("wider", box.scrollWidth > box.clientWidth + empty + 1);
+    const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
+    if (code) box.classList.toggle("wrapped", little);
+    box.classList.toggle("wider", beyond > 1 && !little);
   };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
@@ -233,11 +266,15 @@ function whole() {
   dialog.innerHTML = '<button aria-label="Close">✕</button>';
   dialog.addEventListener("click", () => dialog.close());
   const large = document.createElement("img");
-  const show = ({src, alt, style}) => {
-    Object.assign(large, {src, alt});
-    large.style.setProperty("--own", style.getPropertyValue("--own"));
-    dialog.append(large);
+  const title = document.createElement("p"), hint = document.createElement("p");
+  hint.textContent = "↔ Move the picture with a finger, or turn the phone.";
+  const show = (picture) => {
+    Object.assign(large, {src: picture.src, alt: picture.alt});
+    large.style.setProperty("--own", picture.style.getPropertyValue("--own"));
+    title.textContent = picture.closest("figure")?.querySelector("figcaption")?.textContent || "";
+    dialog.append(title, large, hint);
     dialog.showModal();
+    dialog.scrollTo(0, 0);
   };
   for (const picture of document.querySelectorAll(".cell_output img")) picture.tabIndex = 0;
   document.addEventListener("click", ({target}) => target.matches(".cell_output img") && show(target));
