@@ -13,7 +13,21 @@ matplotlib.use("Agg")
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from course_lib.plots import BLUE, FACES, GREEN, INK, ORANGE, RECEIVED, SENT, SKY, WAITING, as_html, box, new_axes, sheet
+from course_lib.plots import (
+    BLUE,
+    FACES,
+    GREEN,
+    INK,
+    ORANGE,
+    RECEIVED,
+    SENT,
+    SKY,
+    WAITING,
+    as_html,
+    box,
+    new_axes,
+    sheet,
+)
 from course_lib.plots.dark import PAPER, dimmed, lifted, luminance, readable, swapped
 from course_lib.plots.png_files import drawn, png
 

@@ -330,11 +330,9 @@ def told_later(said: str) -> tuple[str, str]:
 
 
 def hints_first(said: str) -> tuple[str, str]:
-    """Return the folded hints at the beginning of a text, and the rest."""
-    if not said.startswith("<details"):
-        return "", said
-    hints, end, rest = said.rpartition("</details>")
-    return hints + end, rest.strip()
+    """Return the folded hints at the beginning of a text, and the rest, which may have folds of its own."""
+    hints = re.match(r"(?:<details.*?</details>\s*)*", said, re.DOTALL)[0]
+    return hints.strip(), said[len(hints) :].strip() if hints else said
 
 
 def folded(title: str, source: str, kind: str = "") -> str:
