@@ -188,7 +188,8 @@ def test_every_run_with_context_ranks_stands_beside_those_of_its_source():
     assert len(said) == 12 and len(pairs) == 11
     assert {"−4 %, beside 8B 32k", "1 %, beside 70B 4k", "17 %, beside 70B 8k"} <= set(said)
     assert "dark strip: up to 3 %; both: up to 9 %" in said
-    assert "Meta, 405B 128k, CP 16 (H100, bf16), beside 405B 8k without context ranks: 1.02" in words_of(ax.figure)
+    meta = "Meta, 405B 128k, CP 16 (H100, bf16, all keys gathered), beside 405B 8k without context ranks: 1.02"
+    assert meta in words_of(ax.figure)
     assert ax.get_title("left") == "Of 11 runs with context ranks, 5 took less than 9 % longer, and 2 less than 3 %"
     assert all(pair.ring.layout.cp > 1 == pair.dot.layout.cp and pair.ring.node == pair.dot.node for pair in pairs)
     assert sum(len(dots.get_offsets()) for dots in ax.collections) == 11
@@ -253,7 +254,9 @@ def test_a_short_piece_does_not_hide_its_message():
     words = words_of(ax.figure)
     assert "1,024 tokens: message 10 µs, half a block 8 µs" in words
     assert "8,192 tokens: message 84 µs, half a block 534 µs" in words and "equal at 1,286 tokens" in words
-    assert "1,290 tokens" in texts(ax)
+    assert "1,290 tokens" in texts(ax) and "with latency between 1,510 and 2,120" in words
+    under = [one.get_text() for one in ax.get_xticklabels()]
+    assert under == ["1,024", "2,048\ntp4-cp4, tp8-cp4", "4,096\ntp8-cp2", "8,192"]
     half, message = (line.get_ydata() for line in ax.lines[:2])
     assert half[1] == pytest.approx(4 * half[0]) and message[1] == pytest.approx(2 * message[0])  # as the title says
     assert half[0] < message[0] and half[1] > message[1]

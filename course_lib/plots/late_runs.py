@@ -16,6 +16,7 @@ from course_lib.plots.layouts import took
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
+GATHER = "Meta", "torchtitan"  # whose context ranks gather all keys
 Row = tuple[str, str, str]  # software, GPU, and the number format of the layers' products
 
 
@@ -35,6 +36,11 @@ class Pair(NamedTuple):
     def later(self) -> float:
         """Return by how many percent the run with context ranks took longer, if the other took as long as it did."""
         return 100 * (self.late - 1)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether the context ranks gather all keys at once; if not, the keys go round a ring, as the planner says."""
+        return self.row[0] in GATHER
 
     @property
     def larger(self) -> bool:
@@ -90,8 +96,9 @@ def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax
     told, names = [], []
     for y, pair in enumerate(pairs):
         colour = GREY if pair.larger else CONTEXT
+        face = "white" if pair.gathers else colour
         ax.plot([0, pair.later], [y, y], color=colour, linewidth=1.6, zorder=2)
-        ax.scatter([pair.later], [y], s=60, facecolor="white", edgecolor=colour, linewidths=1.8, zorder=3)
+        ax.scatter([pair.later], [y], s=60, facecolor=face, edgecolor=colour, linewidths=1.8, zorder=3)
         percent = f"{pair.later:.0f} %".replace("-", "−")
         ax.text(max(leads[1] + 1, pair.later + 1.8), y, f"{percent}, beside {_named(pair.dot)}", va="center",
                 fontsize=SMALLEST)  # fmt: skip
@@ -99,7 +106,8 @@ def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax
         at = f", {gpu}" if gpu != "H100" else ""
         names.append(f"{software}{at}, {_named(pair.ring)}, CP {pair.ring.layout.cp}")
         shares = f"{took(pair.ring):.2f} / {took(pair.dot):.2f}"  # of the predicted time
-        told.append(f"{names[-1]} ({gpu}, {dtype}), beside {_named(pair.dot)} without context ranks: {shares}, "
+        how = "all keys gathered" if pair.gathers else "a ring"
+        told.append(f"{names[-1]} ({gpu}, {dtype}, {how}), beside {_named(pair.dot)} without context ranks: {shares}, "
                     f"{percent} longer")  # fmt: skip
     ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0, pad=6)
@@ -107,10 +115,11 @@ def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax
     ax.set(xlim=(-8, 64), ylim=(len(pairs) - 0.4, -1.4))
     ax.set_xticks(range(0, 50, 10), [f"{percent} %" for percent in range(0, 50, 10)])
     ax.set_xlabel("longer than the formula said, beside a run without context ranks", fontsize=SMALLEST)
-    marks = (CONTEXT, "its sequence is longer than that of the run beside it"), (GREY, "its model is larger")
-    rings = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor="white", markeredgecolor=colour,
-                    markeredgewidth=1.6, label=name) for colour, name in marks]  # fmt: skip
-    legend_below(ax, rings, 2)
+    marks = ((CONTEXT, CONTEXT, "keys go round a ring"), ("white", CONTEXT, "all keys are gathered"),
+             (GREY, GREY, "ring, its model is larger"))  # fmt: skip
+    dots = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=colour,
+                   markeredgewidth=1.6, label=name) for face, colour, name in marks]  # fmt: skip
+    legend_below(ax, dots, 3)
     ax.set_title(f"Of {len(pairs)} runs with context ranks, {below[1]} took less than {leads[1]} % longer, and "
                  f"{below[0]} less than {leads[0]} %", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
     say(ax, "\n".join(told))

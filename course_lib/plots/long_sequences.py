@@ -12,6 +12,7 @@ from matplotlib.patches import Polygon, Rectangle
 from course_lib.plots.canvas import (
     COMPUTE,
     FACES,
+    GREY,
     INK,
     LIMIT,
     SMALLEST,
@@ -143,6 +144,10 @@ def zigzag_blocks(rank: int = 3, others: Sequence[int] = (1, 5), ranks: int = 8,
     return ax
 
 
+BAND = 1510, 2120  # tokens at which both are equal with the latency of NCCL's protocols, LL and Simple
+CANDIDATES = {2048: "tp4-cp4, tp8-cp4", 4096: "tp8-cp2"}  # the tokens of the chapter's layouts
+
+
 def hidden_rounds(
     tokens: Sequence[int] = (1024, 2048, 4096, 8192), tp: int = 8, reached: float = 0.52 * 989e12, port: float = 50e9,
     ax: Axes | None = None,
@@ -162,13 +167,16 @@ def hidden_rounds(
         ax.annotate(name, (tokens[-2] * 1.42, sizes[-2] * (2 if up else 1.42)), (-10 if up else 0, 16 if up else -14),
                     textcoords="offset points", ha="right" if up else "left", va="center", fontsize=SMALLEST,
                     weight="bold", color=colour)  # fmt: skip
+    ax.axvspan(*BAND, color=GREY, alpha=0.3, linewidth=0, zorder=0)
+    ax.text(math.sqrt(BAND[0] * BAND[1]), 230, "crossing\nwith latency", ha="center", va="top", fontsize=SMALLEST)
     ax.axvline(equal, color=LIMIT, linestyle="--", linewidth=1.6)
     ax.text(equal * 0.97, half[-1] * 1.1, "the message\ntakes longer", color=LIMIT, ha="right", va="top",
             fontsize=SMALLEST)  # fmt: skip
     ax.text(equal * 1.03, half[-1] * 1.1, "the message hides", color=LIMIT, va="top", fontsize=SMALLEST)
     ax.text(equal * 1.03, 4.4, f"{round(equal, -1):,.0f} tokens", color=LIMIT, va="bottom", fontsize=SMALLEST)
     ax.set(xscale="log", yscale="log", xlim=(tokens[0] / 1.25, tokens[-1] * 1.25), ylim=(4, 1200))
-    ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
+    named = {count: f"\n{name}" for count, name in CANDIDATES.items()}
+    ax.set_xticks([*tokens], [f"{count:,}{named.get(count, '')}" for count in tokens])
     ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
     ax.minorticks_off()
     ax.set_xlabel(f"tokens on a context rank, which is one of {tp} tensor ranks, too", fontsize=SMALLEST)
@@ -176,7 +184,8 @@ def hidden_rounds(
     ax.set_title("Half the tokens: half the message, but only a quarter of the work", fontsize=TITLE, loc="left")
     told = (f"{count:,} tokens: message {one:.0f} µs, half a block {other:.0f} µs"
             for count, one, other in zip(tokens, message, half, strict=True))  # fmt: skip
-    say(ax, "\n".join([*told, f"equal at {equal:,.0f} tokens, with up to {LLAMA.kv_heads} tensor ranks"]))
+    say(ax, "\n".join([*told, f"equal at {equal:,.0f} tokens, with up to {LLAMA.kv_heads} tensor ranks, "
+                       f"and with latency between {BAND[0]:,} and {BAND[1]:,}"]))
     return ax
 
 
