@@ -145,7 +145,7 @@ def zigzag_blocks(rank: int = 3, others: Sequence[int] = (1, 5), ranks: int = 8,
 
 
 BAND = 1510, 2120  # tokens at which both are equal with the latency of NCCL's protocols, LL and Simple
-CANDIDATES = {2048: "tp4-cp4, tp8-cp4", 4096: "tp8-cp2"}  # the tokens of the chapter's layouts
+CANDIDATES = {2048: "tp8-cp4", 4096: "tp8-cp2"}  # tokens of layouts with 8 tensor ranks
 
 
 def hidden_rounds(
