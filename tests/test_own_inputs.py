@@ -138,7 +138,7 @@ def test_the_variable_counts_before_the_file_and_a_graders_seed_before_both(caps
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"\xef\xbb\xbfada\r\nmore", b"\xff\xfe", b"a" * 10_000])
 def test_whatever_stands_in_the_file_a_check_is_judged(capsys, tmp_path, text):
     (tmp_path / "learner.txt").write_bytes(text)
-    assert "drew" in drew(capsys)
+    assert "Drew" in drew(capsys)
     assert len(seeds.learner()) <= 200
 
 

@@ -43,7 +43,7 @@ def test_an_answer_that_is_a_number_is_told_so(run):
 def test_a_syntax_error_is_said_of_the_cell_that_has_it(run):
     written(run, ANSWER)
     number = written(run, ANSWER.replace("):", ")"))
-    assert f"cell [{number}], where you write it, has a syntax error" in checked(run)
+    assert f"Cell [{number}], where you write it, has a syntax error" in checked(run)
 
 
 def test_an_answer_that_has_not_been_run_again_is_said_to_be_judged_again(run):
