@@ -25,9 +25,9 @@ __all__ = [
     "check_fits_model",
     "groups",
     "layout_memory",
+    "layout_time",
     "microbatches",
     "plan",
     "published_runs",
-    "layout_time",
     "with_ports",
 ]

@@ -93,7 +93,7 @@ def layer_by_width(
     ax.set_yticks(range(len(rows)), [f"EP{ranks}" for ranks, *_ in rows], fontsize=SMALLEST)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlim(0, 1.32e6 * max(totals))
-    ax.set_xlabel(f"µs for the experts' part of one layer, {requests} requests on each GPU (pale: they don't fit)",
+    ax.set_xlabel(f"µs for the experts' part of one layer, {requests} requests on each GPU (faint: they don't fit)",
                   fontsize=SMALLEST)  # fmt: skip
     legend_below(ax, [Patch(facecolor=colour, label=name) for name, colour in shown.items()])
     ax.set_title("A wider group reads less, travels longer, and has room for more", fontsize=TITLE, loc="left")

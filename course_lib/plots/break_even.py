@@ -44,9 +44,9 @@ def _lines(ax: Axes, seconds: Mapping[str, float], plain: str) -> dict[str, floa
     return turns
 
 
-def _legend(ax: Axes, *more: Line2D) -> None:
+def _legend(ax: Axes, plain: str, *more: Line2D) -> None:
     band = Line2D([], [], **BAND, label="the fastest")
-    dot = Line2D([], [], marker="o", linestyle="", markersize=7, color=LIMIT, label="break-even with Meta's tp8")
+    dot = Line2D([], [], marker="o", linestyle="", markersize=7, color=LIMIT, label=f"break-even with {plain}")
     legend_below(ax, [band, dot, *more], 3)
 
 
@@ -66,7 +66,8 @@ def break_even(seconds: Mapping[str, float], plain: str, longer: float = 0, how:
     ax.set(xlim=(-0.3, MOST + 1.9))
     ax.set_xticks(range(0, MOST + 1, 2), [f"{percent} %" for percent in range(0, MOST + 1, 2)])
     ax.set_xlabel("by how much the layouts with context ranks take longer than the formula says", fontsize=SMALLEST)
-    _legend(ax, Line2D([], [], marker="o", color=INK, markersize=6, linewidth=1.2, label="where the slider stands"))
+    here = Line2D([], [], marker="o", color=INK, markersize=6, linewidth=1.2, label="where the slider stands")
+    _legend(ax, plain, here)
     ax.set_title(f"{how}{longer:g} % longer: {best} is the fastest, {lead:.2f} s before {second}",
                  fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, f"{how}{longer:g} % longer: " + ", ".join(f"{name} {one:.2f} s" for name, one in now.items())
@@ -90,5 +91,5 @@ def turned_by_a_flag(without: Mapping[str, float], flagged: Mapping[str, float],
         say(ax, f"{how}: " + ", ".join(f"{name} {one:.2f} s" for name, one in seconds.items()) + ". As slow as " + plain
             + ": " + ", ".join(f"{name} at {one:.1f} %" for name, one in turns.items()))  # fmt: skip
     axes[1].set_ylabel("")
-    _legend(axes[0])
+    _legend(axes[0], plain)
     return list(axes)

@@ -37,10 +37,6 @@ def _is_grey(colour: Any) -> bool:
     return max(rgb) - min(rgb) <= NEUTRAL
 
 
-def _is_coloured(colour: Any) -> bool:
-    return not _is_grey(colour)
-
-
 def _is_ink(colour: Any) -> bool:
     return _is_grey(colour) and _bright(np.array(to_rgba(colour)[:3])) < BRIGHT
 
@@ -119,8 +115,8 @@ class DarkRenderer(RendererAgg):
         points = path.transformed(transform)
         line = points.interpolated(8).vertices if len(points) < 50 else points.vertices
         below = self._below(_around(line, gc.get_linewidth() / 2 + BESIDE))
-        same = rgbFace is not None and not _is_grey(rgbFace)  # the edge of a coloured fill belongs to it
-        turned = self._turned(gc, below, lit=not same)
+        coloured = rgbFace is not None and not _is_grey(rgbFace)
+        turned = self._turned(gc, below, lit=not coloured)  # the edge of a coloured fill belongs to it
         crosses = len(below) > 0 and 0.4 < _is_filled(below).mean() <= WHOLLY
         if crosses and rgbFace is None and _is_ink(gc.get_rgb()):
             self._draw_parted(gc, turned, path, transform, line)
@@ -129,7 +125,7 @@ class DarkRenderer(RendererAgg):
             (left, low), (right, high) = points.get_extents().get_points()
             small = min(right - left, high - low) < SMALL  # as the head of an arrow, which lies on its line
             inside = self._below(_around(line, BESIDE) if small else _grid(left, low, right, high))
-            rgbFace = self._on(inside, dimmed(rgbFace) if _is_coloured(rgbFace) else rgbFace, WHOLLY if small else 0.5)
+            rgbFace = self._on(inside, dimmed(rgbFace) if coloured else rgbFace, WHOLLY if small else 0.5)
             _hatch(turned, gc, bool(_is_filled(np.array([rgbFace[:3]]))[0]))
         super().draw_path(turned, path, transform, rgbFace)
 

@@ -45,7 +45,7 @@ def token_passes(prompt: int = 6, new: int = 6) -> list[Axes]:
         for spine in ax.spines.values():
             spine.set_visible(False)
         ax.set_title(words, fontsize=TITLE, loc="left")
-    axes[1].set_xlabel("pale: keys and values are kept, and only looked up", fontsize=SMALLEST)
+    axes[1].set_xlabel("faint: keys and values are kept, and only looked up", fontsize=SMALLEST)
     axes[0].set_xlabel("every cell is computed, again in each step", fontsize=SMALLEST)
     say(axes[0], f"to make {new} tokens after a prompt of {prompt}, {prompt}, {prompt + 1}, … tokens pass: "
                  f"{plain} in all")
