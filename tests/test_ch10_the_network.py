@@ -107,7 +107,7 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     alpha, beta = solutions.fit_alpha_beta(list(far), list(far.values()))
     assert round(1e-9 / beta, 1) == 5.5
     assert round(12 * 0.52 / (24 / 25), 1) == 6.5
-    assert shown("Inside the node the sum ran at 156 GB/s.") and round(2**26 / near[2**26] / 1e9) == 156
+    assert shown("the sum ran at 67.1 MB / 0.43 ms = 156 GB/s.") and round(2**26 / near[2**26] / 1e9) == 156
     assert far[2**26] / near[2**26] == pytest.approx(6.5 * 4, rel=0.03)
     assert near[2**26] < 1.9 * near[2**25]  # inside, the rate still rises
     assert round(1e6 * far[2048]) == 43 and shown("So the 43 µs are nearly all **latency**")
@@ -187,7 +187,7 @@ def test_the_rates_of_the_real_cluster_depend_on_the_size_as_no_fault_of_the_mad
             for row in all_reduce_dgx("a100_dgx") if row.nodes == 2 and row.bytes == 2**26}  # fmt: skip
     assert [round(last[pairs], 1) for pairs in (1, 4, 8)] == [5.9, 22.4, 17.5]
     assert shown("Eight pairs got 17.5 GB/s and four 22.4.")
-    assert shown("one pair got 5.9 GB/s, and four pairs 22.4")
+    assert shown("one pair got 67.1 MB / 11.4 ms = 5.9 GB/s, and four pairs 1.75 · 67.1 MB / 5.24 ms = 22.4.")
 
 
 def test_the_sum_of_a_token_is_that_of_the_table():

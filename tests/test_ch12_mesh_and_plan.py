@@ -236,7 +236,9 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     assert [replace(one, dp=one.dp // 8).ranks for one in bets] == [2048] * 3
     assert round((eighths[1] - planning.layout_memory(LLAMA, EIGHT_TWO, 2048, 8192).total) / 1e9) == 2
     assert shown("**tp8-cp2** needs 59.6 GB")
-    assert shown("**tp8** needs 79.3 of 80.4 GB") and shown("**tp4-cp4** needs 78.7 GB")
+    assert shown("**tp4-cp4** needs 78.7 of 80.4 GB") and shown("**tp8** needs 79.3 GB")
+    assert eighths[1] < eighths[2] < eighths[0] and shown("those with most room first: 1. **tp8-cp2**")
+    assert shown("2. **tp4-cp4**") and shown("3. **tp8**")
     others = [planning.layout_memory(LLAMA, replace(META, dp=16, zero=zero), 256, 8192).total for zero in (1, 0)]
     assert [round(one / 1e9) for one in others] == [90, 126] and shown("With ZeRO-1 it would need 90 GB, and 126 with")
     whole = [planning.layout_memory(LLAMA, one, 2048, 8192).total for one in bets]

@@ -59,7 +59,6 @@ REWORDED = {  # what tells how to work in a notebook, and how it is on a page
         "A ratio above 1.5 means that the computer was busy.",
     "a line that you can run in a new cell to": "a line that you can run in the notebook to",
     "writes the first cell for `torchrun`": "writes the code below for `torchrun`",
-    "Write 2 for suspect 2 alone, or 14 for suspects 1 and 4.": "Tick one of them, or two.",
 }
 RUNNING = re.compile(  # sentences for those who wait for a cell, and a hint that hands out an answer to run on with
     r" ?\(The cell takes [^.()]*seconds\.\)| \(a few seconds\)|(?: |^)The next cell imports [^.]*\."
