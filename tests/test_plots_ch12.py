@@ -53,6 +53,7 @@ DRAWN = {
     "zigzag_blocks": plots.zigzag_blocks,
     "hidden_rounds": plots.hidden_rounds,
     "slices": plots.slices,
+    "typed_layout": lambda: plots.typed_layout(BETS["tp4-cp4"])[0],
     "exposed_gradients": plots.exposed_gradients,
     "break_even": lambda: plots.break_even(PREDICTED, "tp8", 9, "Without the flag, "),
     "break_even_flag": lambda: plots.break_even(FLAGGED, "tp8", 0, "With the flag, "),
@@ -240,6 +241,20 @@ def test_a_break_even_stands_where_a_line_meets_that_of_the_layout_without_conte
                                    (FLAGGED, {"2 %", "3 %"}, "tp8-cp2 at 2.6 %, tp4-cp4 at 2.0 %")):  # fmt: skip
         ax = plots.break_even(found, "tp8", 5)
         assert percents <= set(texts(ax)) and words in words_of(ax.figure)
+
+
+@pytest.mark.parametrize(("layout", "said"), [
+    (META, "Fits, and a step takes 6.62 s: as long as Meta's"),
+    (BETS["tp4-cp4"], "Fits, and a step takes 6.09 s: 8 % less than Meta's"),
+    (Layout(tp=8, pp=8, dp=256, chunks=16, zero=2), "Needs 82.9 of 80.4 GB: it would stop in its first step"),
+])  # fmt: skip
+def test_a_typed_layout_is_told_whether_it_fits_and_beats_metas(layout, said):
+    assert plots.typed_layout(layout)[0].get_title("left") == said
+
+
+def test_a_layout_that_cannot_be_cut_is_told_why(capsys):
+    assert plots.typed_layout(Layout(tp=4, pp=16, dp=256, chunks=8)) is None
+    assert "too small for this pipeline" in capsys.readouterr().out
 
 
 def test_the_flag_changes_the_winner():

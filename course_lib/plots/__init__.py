@@ -130,6 +130,7 @@ from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
 from course_lib.plots.twin_trees import two_trees
+from course_lib.plots.typed import typed_layout
 from course_lib.plots.units import peaks
 from course_lib.plots.waiting import batch_gain, longest_gap, stall
 from course_lib.plots.ways import rails, rings_and_ports, switch_adds, way_between_gpus
@@ -329,6 +330,7 @@ __all__ = [
     "traces",
     "tree_rounds",
     "turned_by_a_flag",
+    "typed_layout",
     "two_levels",
     "two_phases",
     "two_trees",
