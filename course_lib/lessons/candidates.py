@@ -1,4 +1,4 @@
-"""A few layouts beside each other in one table: what a rank holds, and what a step's seconds are made of."""
+"""What the planner says of layouts: of a few in one table, and of one that a learner types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from course_lib.hardware import Node
 from course_lib.models import ModelShape
-from course_lib.planning import Layout, layout_memory, layout_time
+from course_lib.planning import Layout, Plan, layout_memory, layout_time
+from course_lib.planning.search import KEPT_FREE
 
 COLUMNS = "GB", "computing", "bubble", "tensor", "rest", "step"
 
@@ -22,3 +23,19 @@ def candidates(shape: ModelShape, layouts: Mapping[str, Layout], node: Node, bat
         seconds = "".join(f"{one:9.2f} s" for one in (*parts, step.seconds - sum(parts), step.seconds))
         lines.append(f"{name:{wide}}{gigabytes:11.1f}{seconds}")
     return "\n".join(lines)
+
+
+def attempt(listed: Plan, gpus: int, *, tp: int, cp: int, pp: int, chunks: int, zero: int) -> str:
+    """Return in words what the planner says of a layout; dp is what remains of `gpus`."""
+    try:
+        if tp * cp * pp < 1 or gpus % (tp * cp * pp):
+            raise ValueError(f"{tp} x {cp} x {pp} ranks for a copy don't divide {gpus:,} GPUs")
+        layout = Layout(tp=tp, cp=cp, pp=pp, dp=gpus // (tp * cp * pp), chunks=chunks, zero=zero)
+        tried = listed.of(layout)
+    except ValueError as refused:
+        return f"this can't be cut: {refused}"
+    held, room = tried.room.total, (1 - KEPT_FREE) * listed.node.gpu.memory
+    said = f"{layout} takes {tried.seconds:.2f} s and"
+    if held > room:
+        return f"{said} needs {(held - room) / 1e9:.1f} GB too many"
+    return f"{said} is number {listed.place(layout)} of {len(listed.fitting):,} that fit"

@@ -6,7 +6,6 @@ from course_lib.plots.agents import agents_and_workers
 from course_lib.plots.answer import one_answer
 from course_lib.plots.arrivals import arrivals
 from course_lib.plots.bills import bill
-from course_lib.plots.break_even import break_even, turned_by_a_flag
 from course_lib.plots.buckets import bucket_plan
 from course_lib.plots.busiest import busiest_rank
 from course_lib.plots.canvas import (
@@ -129,6 +128,7 @@ from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
+from course_lib.plots.turned import turned
 from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.typed import typed_layout
 from course_lib.plots.units import peaks
@@ -179,7 +179,6 @@ __all__ = [
     "bill",
     "block_tables",
     "box",
-    "break_even",
     "bucket_plan",
     "busiest_rank",
     "bytes_text",
@@ -329,7 +328,7 @@ __all__ = [
     "trace_of",
     "traces",
     "tree_rounds",
-    "turned_by_a_flag",
+    "turned",
     "typed_layout",
     "two_levels",
     "two_phases",

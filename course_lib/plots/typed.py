@@ -13,8 +13,8 @@ from course_lib.plots.canvas import (
     ACTIVATIONS,
     COMPUTE,
     GRADIENTS,
-    GREY,
     LIMIT,
+    SKY,
     SMALLEST,
     TITLE,
     WAITING,
@@ -29,7 +29,7 @@ from course_lib.plots.mesh import DATA, LLAMA, META, TENSOR
 
 USABLE = SHOWN / 1e9 * (1 - KEPT_FREE)
 COLOURS = (
-    {"weights": WEIGHTS, "gradients, Adam": GRADIENTS, "activations": ACTIVATIONS, "other": GREY},
+    {"weights": WEIGHTS, "gradients, Adam": GRADIENTS, "activations": ACTIVATIONS, "other": SKY},
     {"computing": COMPUTE, "tensor": TENSOR, "bubble": WAITING, "rest": DATA},
 )
 
@@ -52,9 +52,16 @@ def _verdict(held: float, took: float, meta: float) -> str:
     return f"Fits, and a step takes {took:.2f} s: {much}"
 
 
-def typed_layout(layout: Layout) -> list[Axes] | None:
-    """Draw a layout's memory and seconds for Llama-3-405B above Meta's; for one that can't be cut print why."""
+def typed_layout(gpus: int, *, tp: int, cp: int, pp: int, chunks: int, zero: int) -> list[Axes] | None:
+    """Draw memory and seconds of Llama-3-405B's layout above Meta's; for one that can't be cut print why.
+
+    The data ranks are what remains of `gpus`.
+    """
+    copy = tp * cp * pp
     try:
+        if copy < 1 or gpus % copy:
+            raise ValueError(f"tp x cp x pp = {copy:,} ranks for a copy don't divide {gpus:,} GPUs")
+        layout = Layout(tp=tp, cp=cp, pp=pp, dp=gpus // copy, chunks=chunks, zero=zero)
         drawn = {"yours": _parts(layout), "Meta's": _parts(META)}
     except ValueError as wrong:
         print(wrong)
