@@ -21,7 +21,7 @@ for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
 
 CHAPTERS = chapters()
 NAMES = [chapter.name for chapter in CHAPTERS]
-SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844),
+SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844), "small phone": (360, 740),
          "laptop": (1440, 900)}
 SECONDS = 1800  # to run and make all chapters on a busy machine
 
@@ -268,6 +268,20 @@ def test_a_link_into_a_chapter_leads_to_its_place_and_stays_there(opened, where,
     page.evaluate("for (const one of document.images) one.loading = 'eager'")
     page.wait_for_function("[...document.images].every((one) => one.complete)")
     assert 0 <= page.evaluate(TOP) < 100
+
+
+def test_the_place_to_which_a_link_leads_stays_while_what_is_above_it_grows_until_the_reader_moves(opened):
+    page = opened("ch08_serving.html")
+    page.goto("about:blank")
+    page.goto(opened("ch08_serving.html").url + "#ch08-at-further-prefix-0")
+    page.add_style_tag(content="html { overflow-anchor: none } h1 { padding-top: 500px !important }")
+    frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.evaluate(frames)
+    assert 0 <= page.evaluate(TOP) < 100
+    page.mouse.wheel(0, 10)
+    page.add_style_tag(content="h1 { padding-top: 900px !important }")
+    page.evaluate(frames)
+    assert page.evaluate(TOP) > 300
 
 
 def test_the_map_is_whole_on_every_screen_but_a_phone_which_has_a_list_of_the_chapters(opened):

@@ -405,8 +405,17 @@ function reading() {
   addEventListener("resize", () => requestAnimationFrame(mark));
 }
 
-// What has been folded and marked has moved the place that the address names.
-const arrive = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+// The place that the address names stays in its place while fonts, marks and folds move what is above it, until the
+// reader moves. Not every browser holds it by itself, and none does so in every case.
+function arrive() {
+  const hold = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  const watch = new ResizeObserver(hold);
+  watch.observe(document.querySelector("article"));
+  for (const move of ["pointerdown", "wheel", "touchstart", "keydown", "hashchange"]) {
+    addEventListener(move, () => watch.disconnect(), {once: true, passive: true});
+  }
+  hold();
+}
 
 guesses();
 names();
