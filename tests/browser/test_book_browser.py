@@ -21,8 +21,8 @@ for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
 
 CHAPTERS = chapters()
 NAMES = [chapter.name for chapter in CHAPTERS]
-SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844), "small phone": (360, 740),
-         "laptop": (1440, 900)}
+SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844),
+         "small phone": (360, 740), "laptop": (1440, 900)}
 SECONDS = 1800  # to run and make all chapters on a busy machine
 
 OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
@@ -214,6 +214,17 @@ def test_the_search_knows_several_of_a_term_and_a_slip_of_the_finger(opened, ask
     page = opened("search.html")
     page.goto(f"{page.url}?q={asked}")
     page.wait_for_function("said => document.querySelector('.search-summary')?.textContent.endsWith(said)", arg=said)
+
+
+@pytest.mark.parametrize("asked, page_of", [
+    ("ring", "ch03"), ("hang", "ch13"), ("fsdp memory", "ch07"), ("tensor parallel gelu", "ch05"),
+    ("batch size", "ch04"), ("NCCL_ALGO", "ch10")])
+def test_what_a_learner_would_type_is_among_the_first_three_results(opened, asked, page_of):
+    page = opened("search.html")
+    page.goto(f"{page.url}?q={asked}")
+    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    first = page.locator("#search-results li > a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")[:3]
+    assert any(to.startswith(page_of) for to in first)
 
 
 TERM_LINK = 'article a[href$="#term-stage"]'
