@@ -36,6 +36,7 @@ OPENINGS = {
     "the", "what", "where", "plain",
 }
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*`\[$])|\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)|\n(?=\|)")
+SHOWN_ABOVE = re.compile(r"\b[Tt]he (picture)\b|\b[Tt]he (log|table|cell|code|lines) above\b")
 DANGLING = re.compile(r"(?:This|That|It|Its|These|They|Such|Both|Here|To each of them)\b|In .* this is called")
 
 
@@ -63,8 +64,17 @@ def exercises_of(chapter: Chapter, book: Book) -> str:
         said, stub, hints = texts(chapter, exercise)
         body = reworded(re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE)).strip()
         parts += [f"## [`{exercise.id}`](#{label(chapter, exercise.id)})", FRAME, linked(body, chapter, book),
+                  elsewhere(f"{body}\n{hints}", label(chapter, exercise.id)),
                   folded("The stub", stub), linked_outside(reworded(hints), chapter, book), "</div>"]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def elsewhere(said: str, to: str) -> str:
+    """Return a line that leads to what an exercise speaks of and only the chapter shows, if there is any."""
+    things = dict.fromkeys(one or other for one, other in SHOWN_ABOVE.findall(said))
+    if not things:
+        return ""
+    return f"*The {' and the '.join(things)}: see the chapter, [above the exercise](#{to}).*"
 
 
 def linked_outside(source: str, chapter: Chapter, book: Book) -> str:
