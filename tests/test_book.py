@@ -617,7 +617,7 @@ def test_the_list_of_exercises_holds_each_with_its_stub_and_hints_and_no_answer(
 
 def test_a_list_of_exercises_leads_to_the_log_that_only_the_chapter_shows(docs):
     elsewhere = docs("reference_pages").elsewhere
-    assert elsewhere("Lines of the log above.", "ch10-x") == "*The log: see the chapter, [above the exercise](#ch10-x).*"
+    assert elsewhere("The log above.", "ch10-x") == "*The log: see the chapter, [above the exercise](#ch10-x).*"
     assert elsewhere("Return the size above which the ring is faster.", "ch10-x") == ""
 
 
