@@ -214,6 +214,15 @@ def test_a_choice_is_answered_in_its_words(docs):
     assert "<b>shared</b>" in told.outputs[0].data["text/html"] and 'data-known="2"' in made.cells[1].source
 
 
+def test_what_says_the_answer_is_marked_for_the_page_to_hide_it_once_it_has_answered_a_guess(docs):
+    made, page = docs("veils").Veils(), '<div class="course-card course-open"><th>no guess</th></div>'
+    made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # your number"])
+    told = new_code_cell("compare(guess_a, 2)", outputs=[
+        new_output("display_data", data={"text/html": html, "text/plain": "no guess   2"}) for html in (page, "<p>")])
+    made.answer(told, {"guess_a"})
+    assert [output.data["text/html"].count("compared") for output in told.outputs] == [1, 0]
+
+
 def test_a_bet_inside_of_other_code_becomes_a_guess_and_leaves_the_code(docs):
     chapter_page = docs("chapter_page")
     chapter = next(one for one in CHAPTERS if any("  # your choice: " in cell.source and "prediction" not in
@@ -588,6 +597,15 @@ def test_before_a_term_is_defined_in_bold_the_same_word_has_no_hint(docs):
     linked = docs("reference_pages").linked_texts
     assert linked(["A table of numbers.", "The **table** of blocks."], ["table"]) == [
         "A table of numbers.", "The **{term}`table <table>`** of blocks."]
+
+
+def test_a_later_chapter_has_a_hint_for_a_term_where_it_first_uses_it_unless_that_is_an_ordinary_word(docs):
+    pages = docs("reference_pages")
+    known, texts = pages.definitions(CHAPTERS), ["# The ring\n\n<details>A ring.</details>\n\nOne ring, two rings."]
+    assert pages.linked_texts(texts, [], pages.carried(known, CHAPTERS[6], CHAPTERS)) == [
+        "# The ring\n\n<details>A ring.</details>\n\nOne {term}`ring <ring>`, two rings."]
+    assert not {"ring", "all-reduce"} & set(pages.carried(known, CHAPTERS[0], CHAPTERS))
+    assert "all-reduce" in (last := pages.carried(known, CHAPTERS[-1], CHAPTERS)) and "table" not in last
 
 
 @pytest.mark.parametrize("term", ["1F1B", "micro-batch", "ZeRO", "gradient accumulation", "warm-up", "prefill", "TTFT",

@@ -21,6 +21,7 @@ from exercises_tests.tools.chapters import Chapter, Exercise, tags
 from exercises_tests.tools.course_map import minutes, number, question
 
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
+FENCE_OR_FOLD = re.compile(r"(^```.*?^```\s*?$|^~~~.*?^~~~\s*?$|<details.*?</details>)", re.MULTILINE | re.DOTALL)
 TERM = re.compile(r"\*\*(?! )(`?[^*\n`]{1,40}`?)\*\*")  # two sentences in bold have a blank between their stars
 # Words that chapters stress, and that name nothing.
 STRESSED = {
@@ -181,15 +182,38 @@ def in_bold(term: str) -> re.Pattern[str]:
     return re.compile(rf"\*\*(`?)({re.escape(term)})\1\*\*", re.IGNORECASE)
 
 
-def linked_texts(sources: list[str], terms: list[str]) -> list[str]:
+def carried(known: list[Definition], chapter: Chapter, course: list[Chapter]) -> list[str]:
+    """Return the terms that earlier chapters define, the longest first.
+
+    A plain word that the course has used before its definition, such as "table", is an ordinary one elsewhere, too.
+    """
+    names = [one.name for one in course]
+    texts = ["\n".join(prose(cell.source) for cell in one.notebook.cells if cell.cell_type == "markdown")
+             for one in course]
+
+    def ordinary(one: Definition) -> bool:
+        before = texts[:names.index(one.chapter.name)]
+        return re.fullmatch("[a-z]+", one.term) and any(word(one.term).search(text) for text in before)
+
+    here = names.index(chapter.name)
+    terms = [one.term for one in known if names.index(one.chapter.name) < here and not ordinary(one)]
+    return sorted(terms, key=len, reverse=True)
+
+
+def prose(source: str) -> str:
+    """Return a text without what is no place for a link: code, formulas, headings, tables and links."""
+    return "".join(HELD.split(FENCE_OR_FOLD.sub("", source))[::2])
+
+
+def linked_texts(sources: list[str], terms: list[str], earlier: list[str] | None = None) -> list[str]:
     """Return a chapter's texts, in which each of these terms leads to the glossary once: from where it is in bold.
 
-    Only a term that is nowhere in bold does so from where it first stands: before it is defined, a word such as
-    "table" may be an ordinary one.
+    Only a term that is nowhere in bold, or that an `earlier` chapter has defined, does so from where it first stands:
+    before it is defined, a word such as "table" may be an ordinary one.
     """
-    left = list(terms)
-    whole = FENCE.sub("", "\n".join(sources))
-    plain = {term for term in terms if not in_bold(term).search(whole)}
+    left = [*terms, *(earlier or [])]
+    whole = FENCE_OR_FOLD.sub("", "\n".join(sources))
+    plain = {term for term in left if not in_bold(term).search(whole)} | set(earlier or [])
     return [linked_to_glossary(source, left, plain) for source in sources]
 
 
@@ -198,15 +222,13 @@ def linked_to_glossary(source: str, terms: list[str], plain: Container[str] | No
 
     Those that are not `plain` do so in bold only. The terms that are found are taken off the list.
     """
-    parts = FENCE.split(source)
+    parts = FENCE_OR_FOLD.split(source)
     for term in list(terms):
         bold = in_bold(term)
         place = next((place for place, part in enumerate(parts) if place % 2 == 0 and bold.search(part)), None)
         if place is not None:
             parts[place] = bold.sub(rf"**{{term}}`\2 <{term}>`**", parts[place], count=1)
             terms.remove(term)
-        elif source.startswith("<label"):  # a guess
-            continue
         elif (plain is None or term in plain) and linked_plainly(parts, term):
             terms.remove(term)
     return "".join(parts)

@@ -370,6 +370,17 @@ def test_on_paper_a_rule_and_the_word_answer_part_a_question_from_what_was_measu
     assert rule.evaluate("one => getComputedStyle(one).borderTopWidth") == "1px"
 
 
+def test_the_answer_is_said_once_by_the_line_of_a_guess_or_without_one_by_what_was_measured(opened):
+    page = opened("ch03_ring_all_reduce.html")
+    answer = page.locator("details.veil .compared").first
+    page.locator("details.veil > summary").first.click()
+    assert answer.is_visible()
+    page.locator(".guess input").first.fill("16")
+    page.locator(".guess button").first.click()
+    assert "The answer, simulated: 21 times as long." in page.locator(".guessed").inner_text()
+    assert not answer.is_visible()
+
+
 def test_a_hit_of_the_search_behind_a_veil_is_seen(opened):
     page = opened("search.html")
     page.goto(page.url + "?q=loophole")

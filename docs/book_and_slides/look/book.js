@@ -164,18 +164,22 @@ function guesses() {
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
     const lines = [], summary = fold.querySelector("summary"), here = fold.closest("section");
+    const answer = [...fold.querySelectorAll(".compared")].find((one) => one.closest(".veil") === fold)?.closest(".output");
     const away = asked.find(({box}) => !here.contains(box));
     summary.querySelector("u").after(hidden(fold));
     if (away) summary.querySelector("span").append(". The guess stands in ", section(away.box));
     const tell = () => {
       lines.splice(0).forEach((line) => line.remove());
+      if (answer) answer.hidden = false;
       for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
         const [judged, why, kind] = verdict(one.said, fold.dataset, one.asked);
         line.className = `guessed ${kind || ""}`;
         line.setAttribute("role", "status");
         first.textContent = `Your guess: ${one.words}${judged ? `, ${judged}` : ""}.`;
-        line.append(first, judged && !/^(exact|right)$/.test(judged) ? one.truth(fold.dataset) : "", why ? ` ${why}` : "");
+        const right = /^(exact|right)$/.test(judged), truth = judged && !right ? one.truth(fold.dataset) : "";
+        line.append(first, truth, why ? ` ${why}` : "");
+        if (answer && (right || truth)) answer.hidden = true;  // the line has said it
         fold.before(line);
         lines.push(line);
         later(one, fold);
