@@ -567,9 +567,9 @@ def test_a_term_leads_to_the_glossary_where_it_first_stands_in_bold(docs):
     assert terms == ["rank"]
 
 
-def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_headings_links_or_a_guess(docs):
+def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_what_is_no_text(docs):
     linked = docs("reference_pages").linked_to_glossary
-    held = "# A micro-batch\n\n`micro-batch` and [a micro-batch](x.html)"
+    held = "# A micro-batch\n\n$$\nmicro-batch\n$$\n\n`micro-batch` and [a micro-batch](x.html)"
     assert linked(f"{held}. Two micro-batches.", ["micro-batch"]) == (
         f"{held}. Two {{term}}`micro-batches <micro-batch>`.")
     assert linked("<label>a micro-batch</label>", ["micro-batch"]) == "<label>a micro-batch</label>"

@@ -31,7 +31,7 @@ STRESSED = {
     "hybrid", "pipelines", "simulated", "state", "optimizer", "floor", "identity", "weight", "factor", "row",
     "tooth", "split chunks", "larger units",
 }
-HELD = re.compile(r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)  # no place for a link
+HELD = re.compile(r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$\$[^$]*\$\$|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)  # no place for a link
 OPENINGS = {
     "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "not", "nothing", "only", "one",
     "the", "what", "where", "plain",

@@ -671,11 +671,28 @@ def test_on_a_phone_nothing_stands_over_the_text_and_tables_of_exercises_are_who
     assert page.locator(".table-wrapper").evaluate_all(cut) <= 1
 
 
+def test_on_a_phone_a_formula_has_smaller_letters_down_to_80_percent_and_then_moves(opened):
+    page = opened("ch08_serving.html", "phone")
+    fits = page.locator(".formula").evaluate_all(
+        "all => all.map((one) => [Number(one.style.getPropertyValue('--fit') || 1), one.matches('.wider')])")
+    assert any(.8 < fit < 1 for fit, _ in fits) and all(fit == .8 for fit, moves in fits if moves)
+
+
+def test_on_a_phone_long_names_in_tables_are_broken_and_a_flag_is_not(opened):
+    page = opened("ch03_ring_all_reduce.html", "phone")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.locator("article .table-wrapper").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)") == []
+    page.goto(page.url.replace("ch03_ring_all_reduce", "ch08_serving"))
+    flags = page.locator("td code .pre", has_text="--max-num-batched")
+    assert flags.evaluate_all("all => all.map((one) => one.getClientRects().length)") == [1]
+
+
 @pytest.mark.parametrize("size", ["laptop", "phone"])
 def test_lines_of_code_and_rows_of_columns_are_not_broken(opened, size):
     page = opened("ch01_memory_math.html", size)
     broken = page.evaluate("""() => [...document.querySelectorAll(".cell_input pre, pre.columns")].filter((one) =>
-        one.checkVisibility() && !one.matches(".wrapped") && getComputedStyle(one).whiteSpace !== "pre")""")
+        one.checkVisibility() && getComputedStyle(one).whiteSpace !== "pre")""")
     table = page.locator("pre.columns", has_text="GB on each of 8 GPUs")
     assert broken == [] and table.count() == 1
     assert table.evaluate("one => one.classList.contains('wider')") is (size == "phone")

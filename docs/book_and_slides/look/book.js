@@ -243,12 +243,13 @@ function columns() {
 function wider() {
   const mark = (box) => {
     if (box.matches(".table-wrapper")) box.classList.remove("wider");  // which it makes wider
-    const code = box.matches("pre:not(.columns)");
-    if (code) box.classList.remove("wrapped");
+    if (box.matches(".formula")) {  // is first drawn in smaller letters
+      box.style.removeProperty("--fit");
+      const fit = box.clientWidth / box.scrollWidth;
+      if (fit < 1) box.style.setProperty("--fit", Math.max(.8, .99 * fit));
+    }
     const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
-    const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
-    if (code) box.classList.toggle("wrapped", little);
-    box.classList.toggle("wider", beyond > 1 && !little);
+    box.classList.toggle("wider", box.scrollWidth - box.clientWidth - empty > 1);
   };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
@@ -362,8 +363,17 @@ function copies() {
   }
 }
 
-// A long name in the list beside the page is broken after an underscore.
+// A long name in the list beside the page is broken after an underscore; on a phone one in a table, too, and after a
+// point or a bracket.
 function names() {
+  const phone = matchMedia("(max-width: 46rem)").matches;
+  for (const name of phone ? document.querySelectorAll("article table.docutils code .pre") : []) {
+    name.replaceWith(...name.textContent.split(/(?<=[_.(](?!$))/).flatMap((part, place) => {
+      const piece = name.cloneNode();
+      piece.textContent = part;
+      return place ? [document.createElement("wbr"), piece] : [piece];
+    }));
+  }
   for (const name of document.querySelectorAll(".toc-tree code .pre, .sidebar-tree code .pre")) {
     name.replaceChildren(...name.textContent.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
   }
