@@ -31,7 +31,11 @@ STRESSED = {
     "hybrid", "pipelines", "simulated", "state", "optimizer", "floor", "identity", "weight", "factor", "row",
     "tooth", "split chunks", "larger units",
 }
-HELD = re.compile(r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$\$[^$]*\$\$|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)  # no place for a link
+HELD = re.compile(  # no place for a link
+    r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$\$[^$]*\$\$|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)
+# Terms that are ordinary words outside of the chapter that defines them.
+ORDINARY = {"budget", "exposed", "gather", "handle", "hook", "mask", "moments", "reduce", "replay", "root", "slots",
+            "span"}
 OPENINGS = {
     "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "not", "nothing", "only", "one",
     "the", "what", "where", "plain",
@@ -185,15 +189,16 @@ def in_bold(term: str) -> re.Pattern[str]:
 def carried(known: list[Definition], chapter: Chapter, course: list[Chapter]) -> list[str]:
     """Return the terms that earlier chapters define, the longest first.
 
-    A plain word that the course has used before its definition, such as "table", is an ordinary one elsewhere, too.
+    A plain word that the course has used before its definition, such as "table", is an ordinary one, too.
     """
     names = [one.name for one in course]
     texts = ["\n".join(prose(cell.source) for cell in one.notebook.cells if cell.cell_type == "markdown")
              for one in course]
 
-    def ordinary(one: Definition) -> bool:
+    def ordinary(one: Definition) -> object:
         before = texts[:names.index(one.chapter.name)]
-        return re.fullmatch("[a-z]+", one.term) and any(word(one.term).search(text) for text in before)
+        return one.term in ORDINARY or (
+            re.fullmatch("[a-z]+", one.term) and any(word(one.term).search(text) for text in before))
 
     here = names.index(chapter.name)
     terms = [one.term for one in known if names.index(one.chapter.name) < here and not ordinary(one)]

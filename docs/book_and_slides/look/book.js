@@ -2,6 +2,7 @@
 // its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
+const PHONE = matchMedia("(max-width: 46rem)").matches;
 const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
 
 const UNITS = {  // what each is in seconds, in bytes, or of a whole
@@ -164,7 +165,8 @@ function guesses() {
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
     const lines = [], summary = fold.querySelector("summary"), here = fold.closest("section");
-    const answer = [...fold.querySelectorAll(".compared")].find((one) => one.closest(".veil") === fold)?.closest(".output");
+    const card = [...fold.querySelectorAll(".compared")].find((one) => one.closest(".veil") === fold);
+    const answer = card?.closest(".output");
     const away = asked.find(({box}) => !here.contains(box));
     summary.querySelector("u").after(hidden(fold));
     if (away) summary.querySelector("span").append(". The guess stands in ", section(away.box));
@@ -248,8 +250,12 @@ function wider() {
       const fit = box.clientWidth / box.scrollWidth;
       if (fit < 1) box.style.setProperty("--fit", Math.max(.8, .99 * fit));
     }
+    const code = !PHONE && box.matches("pre:not(.columns)");
+    if (code) box.classList.remove("wrapped");
     const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
-    box.classList.toggle("wider", box.scrollWidth - box.clientWidth - empty > 1);
+    const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
+    if (code) box.classList.toggle("wrapped", little);
+    box.classList.toggle("wider", beyond > 1 && !little);
   };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
@@ -366,8 +372,7 @@ function copies() {
 // A long name in the list beside the page is broken after an underscore; on a phone one in a table, too, and after a
 // point or a bracket.
 function names() {
-  const phone = matchMedia("(max-width: 46rem)").matches;
-  for (const name of phone ? document.querySelectorAll("article table.docutils code .pre") : []) {
+  for (const name of PHONE ? document.querySelectorAll("article table.docutils code .pre") : []) {
     name.replaceWith(...name.textContent.split(/(?<=[_.(](?!$))/).flatMap((part, place) => {
       const piece = name.cloneNode();
       piece.textContent = part;
