@@ -214,6 +214,15 @@ def test_a_choice_is_answered_in_its_words(docs):
     assert "<b>shared</b>" in told.outputs[0].data["text/html"] and 'data-known="2"' in made.cells[1].source
 
 
+def test_what_says_the_answer_is_marked_for_the_page_to_hide_it_once_it_has_answered_a_guess(docs):
+    made, page = docs("veils").Veils(), '<div class="course-card course-open"><th>no guess</th></div>'
+    made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # your number"])
+    told = new_code_cell("compare(guess_a, 2)", outputs=[
+        new_output("display_data", data={"text/html": html, "text/plain": "no guess   2"}) for html in (page, "<p>")])
+    made.answer(told, {"guess_a"})
+    assert [output.data["text/html"].count("compared") for output in told.outputs] == [1, 0]
+
+
 def test_a_bet_inside_of_other_code_becomes_a_guess_and_leaves_the_code(docs):
     chapter_page = docs("chapter_page")
     chapter = next(one for one in CHAPTERS if any("  # your choice: " in cell.source and "prediction" not in
@@ -558,9 +567,9 @@ def test_a_term_leads_to_the_glossary_where_it_first_stands_in_bold(docs):
     assert terms == ["rank"]
 
 
-def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_code_headings_links_or_a_guess(docs):
+def test_a_term_that_is_nowhere_in_bold_leads_to_the_glossary_but_not_from_what_is_no_text(docs):
     linked = docs("reference_pages").linked_to_glossary
-    held = "# A micro-batch\n\n`micro-batch` and [a micro-batch](x.html)"
+    held = "# A micro-batch\n\n$$\nmicro-batch\n$$\n\n`micro-batch` and [a micro-batch](x.html)"
     assert linked(f"{held}. Two micro-batches.", ["micro-batch"]) == (
         f"{held}. Two {{term}}`micro-batches <micro-batch>`.")
     assert linked("<label>a micro-batch</label>", ["micro-batch"]) == "<label>a micro-batch</label>"
@@ -590,6 +599,15 @@ def test_before_a_term_is_defined_in_bold_the_same_word_has_no_hint(docs):
         "A table of numbers.", "The **{term}`table <table>`** of blocks."]
 
 
+def test_a_later_chapter_has_a_hint_for_a_term_where_it_first_uses_it_unless_that_is_an_ordinary_word(docs):
+    pages = docs("reference_pages")
+    known, texts = pages.definitions(CHAPTERS), ["# The ring\n\n<details>A ring.</details>\n\nOne ring, two rings."]
+    assert pages.linked_texts(texts, [], pages.carried(known, CHAPTERS[6], CHAPTERS)) == [
+        "# The ring\n\n<details>A ring.</details>\n\nOne {term}`ring <ring>`, two rings."]
+    assert not {"ring", "all-reduce"} & set(pages.carried(known, CHAPTERS[0], CHAPTERS))
+    assert "all-reduce" in (last := pages.carried(known, CHAPTERS[-1], CHAPTERS)) and "table" not in last
+
+
 @pytest.mark.parametrize("term", ["1F1B", "micro-batch", "ZeRO", "gradient accumulation", "warm-up", "prefill", "TTFT",
                                   "DDP", "learning rate", "bf16", "RDMA", "vocabulary"])
 def test_the_glossary_has_the_words_of_the_field_that_chapters_use(docs, term):
@@ -613,6 +631,12 @@ def test_the_list_of_exercises_holds_each_with_its_stub_and_hints_and_no_answer(
             assert f"## [`{exercise.id}`](#{chapter_page.label(chapter, exercise.id)})" in text
         assert text.count("<summary>The stub</summary>") == len(chapter.exercises)
         assert text.count("<details>") >= 2 * len(chapter.exercises)
+
+
+def test_a_list_of_exercises_leads_to_the_log_that_only_the_chapter_shows(docs):
+    elsewhere = docs("reference_pages").elsewhere
+    assert elsewhere("The log above.", "ch10-x") == "*The log: see the chapter, [above the exercise](#ch10-x).*"
+    assert elsewhere("Return the size above which the ring is faster.", "ch10-x") == ""
 
 
 def test_every_formula_of_the_course_can_be_typeset(docs):

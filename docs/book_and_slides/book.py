@@ -23,7 +23,7 @@ from executed import KEPT, complaints, fresh, kept
 from landing import SHOWN, advertised, counted, landing, nearby, slides_page
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
-from reference_pages import definitions, exercises, exercises_of, glossary, linked_texts
+from reference_pages import carried, definitions, exercises, exercises_of, glossary, linked_texts
 from search_texts import search_texts, term_texts
 from slides import write_slides
 
@@ -110,12 +110,13 @@ def written(book: Book, run: dict[str, nbformat.NotebookNode], answers: bool, sl
     for chapter in book.chapters:
         made = page(chapter, copy.deepcopy(run[chapter.name]), book, answers)
         terms = [known.term for known in defined if known.chapter is chapter]
+        earlier = carried(defined, chapter, book.course)
         if number(chapter) == SHOWN:
             picture = advertised(made, chapter)
         top = made.cells[0]
         top["source"] = TITLE_LINE.sub(rf"\1\n\n{nearby(chapter, chapter in slides)}", top.source, 1)
         texts = [cell for cell in made.cells if cell.cell_type == "markdown"]
-        for cell, said in zip(texts, linked_texts([cell.source for cell in texts], terms), strict=True):
+        for cell, said in zip(texts, linked_texts([cell.source for cell in texts], terms, earlier), strict=True):
             cell["source"] = said
         pages[f"{chapter.name}.ipynb"] = nbformat.writes(made)
         if chapter.exercises:

@@ -21,6 +21,7 @@ from exercises_tests.tools.chapters import Chapter, Exercise, tags
 from exercises_tests.tools.course_map import minutes, number, question
 
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
+FENCE_OR_FOLD = re.compile(r"(^```.*?^```\s*?$|^~~~.*?^~~~\s*?$|<details.*?</details>)", re.MULTILINE | re.DOTALL)
 TERM = re.compile(r"\*\*(?! )(`?[^*\n`]{1,40}`?)\*\*")  # two sentences in bold have a blank between their stars
 # Words that chapters stress, and that name nothing.
 STRESSED = {
@@ -30,12 +31,17 @@ STRESSED = {
     "hybrid", "pipelines", "simulated", "state", "optimizer", "floor", "identity", "weight", "factor", "row",
     "tooth", "split chunks", "larger units",
 }
-HELD = re.compile(r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)  # no place for a link
+HELD = re.compile(  # no place for a link
+    r"(\[[^\]]*\]\([^)]*\)|`[^`]*`|\$\$[^$]*\$\$|\$[^$]*\$|^[#|<].*$|<[^>]*>)", re.MULTILINE)
+# Terms that are ordinary words outside of the chapter that defines them.
+ORDINARY = {"budget", "exposed", "gather", "handle", "hook", "mask", "moments", "reduce", "replay", "root", "slots",
+            "span"}
 OPENINGS = {
     "a", "after", "an", "and", "before", "blocks", "each", "for", "how", "in", "kept", "not", "nothing", "only", "one",
     "the", "what", "where", "plain",
 }
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*`\[$])|\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)|\n(?=\|)")
+SHOWN_ABOVE = re.compile(r"\b[Tt]he (picture)\b|\b[Tt]he (log|table|cell|code|lines) above\b")
 DANGLING = re.compile(r"(?:This|That|It|Its|These|They|Such|Both|Here|To each of them)\b|In .* this is called")
 
 
@@ -63,8 +69,17 @@ def exercises_of(chapter: Chapter, book: Book) -> str:
         said, stub, hints = texts(chapter, exercise)
         body = reworded(re.sub(r"^#+ Exercise:.*\n", "", said, count=1, flags=re.MULTILINE)).strip()
         parts += [f"## [`{exercise.id}`](#{label(chapter, exercise.id)})", FRAME, linked(body, chapter, book),
+                  elsewhere(f"{body}\n{hints}", label(chapter, exercise.id)),
                   folded("The stub", stub), linked_outside(reworded(hints), chapter, book), "</div>"]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def elsewhere(said: str, to: str) -> str:
+    """Return a line that leads to what an exercise speaks of and only the chapter shows, if there is any."""
+    things = dict.fromkeys(one or other for one, other in SHOWN_ABOVE.findall(said))
+    if not things:
+        return ""
+    return f"*The {' and the '.join(things)}: see the chapter, [above the exercise](#{to}).*"
 
 
 def linked_outside(source: str, chapter: Chapter, book: Book) -> str:
@@ -171,15 +186,39 @@ def in_bold(term: str) -> re.Pattern[str]:
     return re.compile(rf"\*\*(`?)({re.escape(term)})\1\*\*", re.IGNORECASE)
 
 
-def linked_texts(sources: list[str], terms: list[str]) -> list[str]:
+def carried(known: list[Definition], chapter: Chapter, course: list[Chapter]) -> list[str]:
+    """Return the terms that earlier chapters define, the longest first.
+
+    A plain word that the course has used before its definition, such as "table", is an ordinary one, too.
+    """
+    names = [one.name for one in course]
+    texts = ["\n".join(prose(cell.source) for cell in one.notebook.cells if cell.cell_type == "markdown")
+             for one in course]
+
+    def ordinary(one: Definition) -> object:
+        before = texts[:names.index(one.chapter.name)]
+        return one.term in ORDINARY or (
+            re.fullmatch("[a-z]+", one.term) and any(word(one.term).search(text) for text in before))
+
+    here = names.index(chapter.name)
+    terms = [one.term for one in known if names.index(one.chapter.name) < here and not ordinary(one)]
+    return sorted(terms, key=len, reverse=True)
+
+
+def prose(source: str) -> str:
+    """Return a text without what is no place for a link: code, formulas, headings, tables and links."""
+    return "".join(HELD.split(FENCE_OR_FOLD.sub("", source))[::2])
+
+
+def linked_texts(sources: list[str], terms: list[str], earlier: list[str] | None = None) -> list[str]:
     """Return a chapter's texts, in which each of these terms leads to the glossary once: from where it is in bold.
 
-    Only a term that is nowhere in bold does so from where it first stands: before it is defined, a word such as
-    "table" may be an ordinary one.
+    Only a term that is nowhere in bold, or that an `earlier` chapter has defined, does so from where it first stands:
+    before it is defined, a word such as "table" may be an ordinary one.
     """
-    left = list(terms)
-    whole = FENCE.sub("", "\n".join(sources))
-    plain = {term for term in terms if not in_bold(term).search(whole)}
+    left = [*terms, *(earlier or [])]
+    whole = FENCE_OR_FOLD.sub("", "\n".join(sources))
+    plain = {term for term in left if not in_bold(term).search(whole)} | set(earlier or [])
     return [linked_to_glossary(source, left, plain) for source in sources]
 
 
@@ -188,15 +227,13 @@ def linked_to_glossary(source: str, terms: list[str], plain: Container[str] | No
 
     Those that are not `plain` do so in bold only. The terms that are found are taken off the list.
     """
-    parts = FENCE.split(source)
+    parts = FENCE_OR_FOLD.split(source)
     for term in list(terms):
         bold = in_bold(term)
         place = next((place for place, part in enumerate(parts) if place % 2 == 0 and bold.search(part)), None)
         if place is not None:
             parts[place] = bold.sub(rf"**{{term}}`\2 <{term}>`**", parts[place], count=1)
             terms.remove(term)
-        elif source.startswith("<label"):  # a guess
-            continue
         elif (plain is None or term in plain) and linked_plainly(parts, term):
             terms.remove(term)
     return "".join(parts)

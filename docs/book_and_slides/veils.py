@@ -64,6 +64,9 @@ class Veils:
         for guesses, veil in self._open:
             if names.intersection(guesses) and "data-known" not in veil.source:
                 veil["source"] = VEIL.format(" ".join(guesses), measured(cell))
+        for output in cell.outputs:  # book.js hides what says the answer again, where it has answered a guess
+            if "no guess" in (page := output.get("data", {}).get("text/html", "")):
+                output.data["text/html"] = page.replace('class="course-card', 'class="compared course-card', 1)
         for name in names if "choice=True" in cell.source else ():
             in_words(cell, self._words.get(name, {}))
 

@@ -22,7 +22,7 @@ for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
 CHAPTERS = chapters()
 NAMES = [chapter.name for chapter in CHAPTERS]
 SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844),
-         "laptop": (1440, 900)}
+         "small phone": (360, 740), "laptop": (1440, 900)}
 SECONDS = 1800  # to run and make all chapters on a busy machine
 
 OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
@@ -216,6 +216,17 @@ def test_the_search_knows_several_of_a_term_and_a_slip_of_the_finger(opened, ask
     page.wait_for_function("said => document.querySelector('.search-summary')?.textContent.endsWith(said)", arg=said)
 
 
+@pytest.mark.parametrize("asked, page_of", [
+    ("ring", "ch03"), ("hang", "ch13"), ("fsdp memory", "ch07"), ("tensor parallel gelu", "ch05"),
+    ("batch size", "ch04"), ("NCCL_ALGO", "ch10")])
+def test_what_a_learner_would_type_is_among_the_first_three_results(opened, asked, page_of):
+    page = opened("search.html")
+    page.goto(f"{page.url}?q={asked}")
+    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    first = page.locator("#search-results li > a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")[:3]
+    assert any(to.startswith(page_of) for to in first)
+
+
 TERM_LINK = 'article a[href$="#term-stage"]'
 
 
@@ -268,6 +279,20 @@ def test_a_link_into_a_chapter_leads_to_its_place_and_stays_there(opened, where,
     page.evaluate("for (const one of document.images) one.loading = 'eager'")
     page.wait_for_function("[...document.images].every((one) => one.complete)")
     assert 0 <= page.evaluate(TOP) < 100
+
+
+def test_the_place_to_which_a_link_leads_stays_while_what_is_above_it_grows_until_the_reader_moves(opened):
+    page = opened("ch08_serving.html")
+    page.goto("about:blank")
+    page.goto(opened("ch08_serving.html").url + "#ch08-at-further-prefix-0")
+    page.add_style_tag(content="html { overflow-anchor: none } h1 { padding-top: 500px !important }")
+    frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.evaluate(frames)
+    assert 0 <= page.evaluate(TOP) < 100
+    page.mouse.wheel(0, 10)
+    page.add_style_tag(content="h1 { padding-top: 900px !important }")
+    page.evaluate(frames)
+    assert page.evaluate(TOP) > 300
 
 
 def test_the_map_is_whole_on_every_screen_but_a_phone_which_has_a_list_of_the_chapters(opened):
@@ -343,6 +368,17 @@ def test_on_paper_a_rule_and_the_word_answer_part_a_question_from_what_was_measu
     rule = page.locator("details.veil > summary").first
     assert rule.evaluate("one => getComputedStyle(one, '::after').content") == '"Answer"' and rule.inner_text() == ""
     assert rule.evaluate("one => getComputedStyle(one).borderTopWidth") == "1px"
+
+
+def test_the_answer_is_said_once_by_the_line_of_a_guess_or_without_one_by_what_was_measured(opened):
+    page = opened("ch03_ring_all_reduce.html")
+    answer = page.locator("details.veil .compared").first
+    page.locator("details.veil > summary").first.click()
+    assert answer.is_visible()
+    page.locator(".guess input").first.fill("16")
+    page.locator(".guess button").first.click()
+    assert "The answer, simulated: 21 times as long." in page.locator(".guessed").inner_text()
+    assert not answer.is_visible()
 
 
 def test_a_hit_of_the_search_behind_a_veil_is_seen(opened):
@@ -635,6 +671,23 @@ def test_on_a_phone_nothing_stands_over_the_text_and_tables_of_exercises_are_who
     assert page.locator(".table-wrapper").evaluate_all(cut) <= 1
 
 
+def test_on_a_phone_a_formula_has_smaller_letters_down_to_80_percent_and_then_moves(opened):
+    page = opened("ch08_serving.html", "phone")
+    fits = page.locator(".formula").evaluate_all(
+        "all => all.map((one) => [Number(one.style.getPropertyValue('--fit') || 1), one.matches('.wider')])")
+    assert any(.8 < fit < 1 for fit, _ in fits) and all(fit == .8 for fit, moves in fits if moves)
+
+
+def test_on_a_phone_long_names_in_tables_are_broken_and_a_flag_is_not(opened):
+    page = opened("ch03_ring_all_reduce.html", "phone")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.locator("article .table-wrapper").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)") == []
+    page.goto(page.url.replace("ch03_ring_all_reduce", "ch08_serving"))
+    flags = page.locator("td code .pre", has_text="--max-num-batched")
+    assert flags.evaluate_all("all => all.map((one) => one.getClientRects().length)") == [1]
+
+
 @pytest.mark.parametrize("size", ["laptop", "phone"])
 def test_lines_of_code_and_rows_of_columns_are_not_broken(opened, size):
     page = opened("ch01_memory_math.html", size)
@@ -642,6 +695,7 @@ def test_lines_of_code_and_rows_of_columns_are_not_broken(opened, size):
         one.checkVisibility() && !one.matches(".wrapped") && getComputedStyle(one).whiteSpace !== "pre")""")
     table = page.locator("pre.columns", has_text="GB on each of 8 GPUs")
     assert broken == [] and table.count() == 1
+    assert size == "laptop" or page.locator("pre.wrapped").count() == 0
     assert table.evaluate("one => one.classList.contains('wider')") is (size == "phone")
 
 

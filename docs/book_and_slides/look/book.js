@@ -2,6 +2,7 @@
 // its place is marked, a picture that is clicked fills the window, and a term shows what it means.
 "use strict";
 
+const PHONE = matchMedia("(max-width: 46rem)").matches;
 const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
 
 const UNITS = {  // what each is in seconds, in bytes, or of a whole
@@ -164,18 +165,23 @@ function guesses() {
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
     const lines = [], summary = fold.querySelector("summary"), here = fold.closest("section");
+    const card = [...fold.querySelectorAll(".compared")].find((one) => one.closest(".veil") === fold);
+    const answer = card?.closest(".output");
     const away = asked.find(({box}) => !here.contains(box));
     summary.querySelector("u").after(hidden(fold));
     if (away) summary.querySelector("span").append(". The guess stands in ", section(away.box));
     const tell = () => {
       lines.splice(0).forEach((line) => line.remove());
+      if (answer) answer.hidden = false;
       for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
         const [judged, why, kind] = verdict(one.said, fold.dataset, one.asked);
         line.className = `guessed ${kind || ""}`;
         line.setAttribute("role", "status");
         first.textContent = `Your guess: ${one.words}${judged ? `, ${judged}` : ""}.`;
-        line.append(first, judged && !/^(exact|right)$/.test(judged) ? one.truth(fold.dataset) : "", why ? ` ${why}` : "");
+        const right = /^(exact|right)$/.test(judged), truth = judged && !right ? one.truth(fold.dataset) : "";
+        line.append(first, truth, why ? ` ${why}` : "");
+        if (answer && (right || truth)) answer.hidden = true;  // the line has said it
         fold.before(line);
         lines.push(line);
         later(one, fold);
@@ -239,7 +245,12 @@ function columns() {
 function wider() {
   const mark = (box) => {
     if (box.matches(".table-wrapper")) box.classList.remove("wider");  // which it makes wider
-    const code = box.matches("pre:not(.columns)");
+    if (box.matches(".formula")) {  // is first drawn in smaller letters
+      box.style.removeProperty("--fit");
+      const fit = box.clientWidth / box.scrollWidth;
+      if (fit < 1) box.style.setProperty("--fit", Math.max(.8, .99 * fit));
+    }
+    const code = !PHONE && box.matches("pre:not(.columns)");
     if (code) box.classList.remove("wrapped");
     const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
     const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
@@ -358,8 +369,16 @@ function copies() {
   }
 }
 
-// A long name in the list beside the page is broken after an underscore.
+// A long name in the list beside the page is broken after an underscore; on a phone one in a table, too, and after a
+// point or a bracket.
 function names() {
+  for (const name of PHONE ? document.querySelectorAll("article table.docutils code .pre") : []) {
+    name.replaceWith(...name.textContent.split(/(?<=[_.(](?!$))/).flatMap((part, place) => {
+      const piece = name.cloneNode();
+      piece.textContent = part;
+      return place ? [document.createElement("wbr"), piece] : [piece];
+    }));
+  }
   for (const name of document.querySelectorAll(".toc-tree code .pre, .sidebar-tree code .pre")) {
     name.replaceChildren(...name.textContent.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
   }
@@ -405,8 +424,17 @@ function reading() {
   addEventListener("resize", () => requestAnimationFrame(mark));
 }
 
-// What has been folded and marked has moved the place that the address names.
-const arrive = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+// The place that the address names stays in its place while fonts, marks and folds move what is above it, until the
+// reader moves. Not every browser holds it by itself, and none does so in every case.
+function arrive() {
+  const hold = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  const watch = new ResizeObserver(hold);
+  watch.observe(document.querySelector("article"));
+  for (const move of ["pointerdown", "wheel", "touchstart", "keydown", "hashchange"]) {
+    addEventListener(move, () => watch.disconnect(), {once: true, passive: true});
+  }
+  hold();
+}
 
 guesses();
 names();

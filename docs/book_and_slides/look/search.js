@@ -3,6 +3,10 @@
 
 const ROOM = 220;  // letters of an excerpt
 
+const MEANT = {oom: "out of memory"};  // what is typed, and how the chapters say it
+const instead = MEANT[new URLSearchParams(location.search).get("q")?.trim().toLowerCase()];
+if (instead) location.replace(`?q=${encodeURIComponent(instead)}`);
+
 const asked = splitQuery((new URLSearchParams(location.search).get("q") || "").toLowerCase());
 const words = asked.filter((word) => !stopwords.has(word)).map((word) => {
   const stem = new Stemmer().stemWord(word).replace(/[iy]$/, "[iy]");
@@ -81,13 +85,39 @@ function explain(item) {
   }
 }
 
+// How much of a page is about what was asked: the words as they were typed, side by side, weigh more than the words
+// anywhere, and those in a heading most.
+const typed = new RegExp(asked.map(RegExp.escape ?? ((word) => word.replace(/[^\p{L}\p{N}_]/gu, "\\$&")))
+  .map((word) => `(?<![\\p{L}\\p{N}_])${word}`).join("[\\s-]+"), "giu");
+const times = (text, word) => text.match(word)?.length ?? 0;
+
+function weight(item) {
+  const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
+  if (anchor) return Infinity;  // the term itself
+  const parts = courseTexts[page.replace(/\.html$/, "")] || [];
+  const all = parts.map(([, ...said]) => said.join(" ")).join(" ");
+  const heads = parts.filter(([, title]) => has(title)).length;
+  const sections = parts.filter(([, ...said]) => has(said.join(" "))).length;
+  const chapter = /^ch\d/.test(page) ? 1 : .1;  // where it is explained, before lists
+  const least = Math.min(...words.map((word) => times(all, word)));
+  return chapter * (8 * heads + 4 * times(all, typed) + sections + least / 10);
+}
+
+function sorted() {
+  const items = [...document.querySelectorAll("#search-results ul.search > li")].map((item) => [weight(item), item]);
+  items.sort(([one], [other]) => other > one ? 1 : other < one ? -1 : 0);  // two are Infinity: no difference
+  for (const [, item] of items) item.parentElement.append(item);
+}
+
 let told = false;
 new MutationObserver((changes) => {
   const end = told ? "" : Search.status?.textContent || "";
   if (end.startsWith("No page has")) suggest(2, " The nearest word of the glossary: ");
   else if (end.startsWith("Search finished")) suggest(0, " In the glossary: ");
-  told ||= /^(No page has|Search finished)/.test(end);
+  const ended = /^(No page has|Search finished)/.test(end);
+  told ||= ended;
   for (const item of changes.flatMap((change) => [...change.addedNodes])) {
-    if (item.matches?.("li")) explain(item);
+    if (item.matches?.("li") && !item.querySelector(".context")) explain(item);  // sorted, it comes once more
   }
+  if (ended) sorted();
 }).observe(document.getElementById("search-results"), {childList: true, subtree: true});
