@@ -49,7 +49,7 @@
     }
     return found;
   };
-  // In the place of what a cell shows where nothing was guessed: a sentence, and a button for who does not want to guess.
+  // In the place of what a cell shows where nothing was guessed: a sentence and a button.
   const ask = (cell, again) => {
     const card = Object.assign(document.createElement("div"), {className: "course-first"});
     const button = Object.assign(document.createElement("button"), {textContent: ANYWAY});
