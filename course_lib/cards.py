@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-RIGHT, WRONG, OPEN, TOLD = "right", "wrong", "open", "told"
+RIGHT, WRONG, OPEN, TOLD, PART = "right", "wrong", "open", "told", "partly"
 STYLE = Path(__file__).with_name("data") / "cards.css"
 
 

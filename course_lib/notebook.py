@@ -268,7 +268,8 @@ def progress() -> None:
             exercise += " (extra)" * (exercise in extra)
             lines.append(f"  {mark} {exercise:<32} {score}   {state}")
             share = found["earned"] / max(1, found["points"])
-            rows.append([f"{cards.mark(kind, mark)} {escape(exercise)}", cards.bar(share, kind), score, escape(state)])
+            tint = cards.PART if 0 < share < 1 else kind
+            rows.append([f"{cards.mark(kind, mark)} {escape(exercise)}", cards.bar(share, tint), score, escape(state)])
         kind = cards.RIGHT if done == core else cards.TOLD
         pieces.append(cards.card(kind, f"<p><strong>{escape(head)}</strong></p>", cards.table(rows)))
     if ahead:

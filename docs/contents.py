@@ -9,9 +9,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where the course is not installed
 
 from exercises_tests.tools.chapters import ROOT, chapters  # noqa: E402
-from exercises_tests.tools.course_map import minutes, question, reading  # noqa: E402
+from exercises_tests.tools.course_map import minutes, number, question, reading  # noqa: E402
 
-HEAD = "| chapter | question | reading | core exercises | extra exercises |\n|---|---|---|---|---|"
+HEAD = "| | chapter | question | reading | core exercises | extra exercises |\n|--:|---|---|---|---|---|"
 
 
 def table() -> str:
@@ -20,8 +20,8 @@ def table() -> str:
     for chapter in chapters():
         core = sum(exercise.level == "core" for exercise in chapter.exercises)
         link = f"[{chapter.title}](notebooks/{chapter.name}.ipynb)"
-        rows.append(f"| {link} | {question(chapter)} | {reading(chapter)} min | {core}, {minutes(chapter)} min "
-                    f"| {len(chapter.exercises) - core} |")
+        rows.append(f"| {number(chapter)} | {link} | {question(chapter)} | {reading(chapter)} min "
+                    f"| {core}, {minutes(chapter)} min | {len(chapter.exercises) - core} |")
     read, write = (round(sum(map(spent, chapters())) / 60) for spent in (reading, minutes))
     total = f"About {read} hours of reading and {write} hours of core exercises in all (estimated)."
     return "\n".join([*rows, "", total])

@@ -108,10 +108,12 @@ class Outcome:
         first, *rest = _begun(self.sentence).split("\n")
         head = f"{cards.mark(kind, self._mark)} <strong>{escape(self.exercise)}</strong>   "
         pieces = [f"<p>{head}{escape(first)}</p>"]
-        for is_code, lines in groupby(rest, lambda line: line.startswith(" ")):  # what ranks and their code did
+        for indented, lines in groupby(rest, lambda line: line.startswith(" ")):  # what ranks and their code did
             text = textwrap.dedent("\n".join(lines))
-            pieces.append(f"<pre>{escape(text)}</pre>" if is_code else cards.paragraph(text))
-        score = f"{cards.bar(self.earned / max(1, self.total))}{self.earned} of {self.total} points"
+            pieces.append(_details(text) if indented else cards.paragraph(text))
+        share = self.earned / max(1, self.total)
+        full = cards.OPEN if kind == cards.OPEN else cards.RIGHT if share == 1 else cards.PART if share else cards.WRONG
+        score = f"{cards.bar(share, full)}{self.earned} of {self.total} points"
         if self.borrowed:
             score += " (borrowed)"
         elif self.code:
@@ -129,6 +131,12 @@ class Outcome:
     def unwritten(self) -> bool:
         """Whether nothing was judged: the answer is still the stub, needs one that is, or cannot be read."""
         return self.code in ("not-written", "needs", SYNTAX)
+
+
+def _details(text: str) -> str:
+    """Return lines about ranks as HTML in the letters of their card; only what stands in a cell has those of code."""
+    told = re.sub(r"^( *line \d+ of .*?: )(.+)$", r"\1<code>\2</code>", escape(text), flags=re.MULTILINE)
+    return f'<p class="course-details">{told}</p>'
 
 
 def _begun(sentence: str) -> str:

@@ -52,11 +52,20 @@ def test_a_check_is_a_card_with_the_words_of_the_text(notebook, answer):
     assert "<script>" not in outcome.card() and "<b>" not in outcome.card()
 
 
-def test_in_a_card_only_what_is_indented_has_the_face_of_code():
-    told = "first\n  rank 0 waits\n    line 1\nTry it again"
+def test_in_a_card_only_what_stands_in_a_cell_has_the_face_of_code():
+    told = "first\n  rank 0 waits\n    line 1 of cell [2], in f: g(x)\nTry it again"
     outcome = Outcome("double", {"value": 2}, code="deadlock", sentence=told)
-    assert "<pre>rank 0 waits\n  line 1</pre><p>Try it again</p>" in outcome.card()
+    assert "rank 0 waits\n  line 1 of cell [2], in f: <code>g(x)</code></p><p>Try it again</p>" in outcome.card()
     assert words(outcome.card()) == words(str(outcome))
+
+
+@pytest.mark.parametrize(("passed", "code", "colour"), [
+    ([], "wrong", "wrong"), (["value"], "wrong", "partly"), (["value", "any size"], "", "right"),
+    ([], "not-written", "open"),
+])  # fmt: skip
+def test_a_bar_is_green_only_when_it_is_full_and_red_when_it_is_empty(passed, code, colour):
+    outcome = Outcome("double", {"value": 2, "any size": 1}, passed, sentence="told", code=code)
+    assert f'class="course-bar course-{colour}"' in outcome.card()
 
 
 def test_a_right_answer_is_shown_in_both_forms(notebook):

@@ -99,6 +99,16 @@ def test_the_chapter_that_was_begun_is_the_one_to_go_on_with(course):
     assert "Go on with chapter 98" in left("passed")
 
 
+def test_the_chapter_to_go_on_with_is_the_one_begun_last_or_the_first_that_is_not_done():
+    known = chapters()[:4]
+    core = [one.id for one in known[0].exercises if one.level == "core"]
+    whole = {known[0].name: {name: {"state": "passed"} for name in core}}
+    begun = {known[2].name: {known[2].exercises[0].id: {"state": "tried"}}}
+    assert start_page.next_of(known, {}) is known[0]
+    assert start_page.next_of(known, {known[0].name: {core[0]: {"state": "passed"}}}) is known[0]
+    assert start_page.next_of(known, whole | begun) is known[2] and start_page.next_of(known, whole) is known[1]
+
+
 def test_the_chapter_worked_on_last_stands_last_in_what_was_found(course, monkeypatch):
     monkeypatch.delenv("COURSE_PROGRESS", raising=False)
     monkeypatch.chdir(course / "work")
@@ -180,7 +190,8 @@ def test_jupyterlab_keeps_every_style_and_no_blank_line_ends_the_cards(course):
     """Its sanitizer knows colours as rgb() and rgba(), and takes style sheets, scripts and drawings out."""
     text = page(chapters(course), {NAME: "a", LATER: "b"}, {})
     assert not re.search(r"<(style|script|svg|button)|#[0-9a-f]{3}|var\(", text)
-    html = text[text.index('<div style="display: grid'):text.index("\n\nNothing overwrites")]
+    grid = text.index('<div style="display: grid')
+    html = text[grid:text.index('\n\n<div style="max-width', grid)]
     assert "\n\n" not in html
     assert html.count("<div") == html.count("</div>")
 

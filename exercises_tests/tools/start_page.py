@@ -25,6 +25,7 @@ PROGRESS, AHEAD = ".progress.json", ".next.json"  # beside the notebooks; course
 MARK = "<!-- The course writes this page; once you have edited it, it is yours (digest {}). -->\n"
 PASSED, NEXT, OPEN = "rgb(46, 139, 87)", "rgb(31, 111, 235)", "rgba(128, 128, 128, 0.45)"
 BORROWED = "rgb(191, 135, 0)"
+LINE = "520px"  # some 75 letters
 BEGUN = ("passed", "borrowed", "tried")  # a check of a stub, as in Run All, has begun nothing
 # JupyterLab keeps these styles and takes others out. The greys are half transparent: they fit a light and a dark page.
 CARD = ("border: 1px solid rgba(128, 128, 128, 0.35); border-left: 5px solid {}; border-radius: 6px; "
@@ -92,7 +93,10 @@ def file_of(chapter: Chapter, root: Path) -> str:
 
 
 def next_of(known: list[Chapter], found: dict) -> Chapter | None:
-    """Return the chapter to go on with: of those that are not done the one that was worked on last, else the first."""
+    """Return the chapter to go on with: the one begun last, if it is not done, else the first that is not done.
+
+    Begun is a chapter with an exercise that was tried; done is one whose core exercises have passed or are borrowed.
+    """
     left = {chapter.name: chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))}
     begun = [name for name, exercises in found.items() if any(state_of(one) in BEGUN for one in exercises.values())]
     return next((left[name] for name in (*reversed(begun), *left) if name in left), None)
@@ -138,6 +142,7 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
     cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
                       for chapter in known)
     text = f"""<div style="overflow-wrap: break-word">
+<div style="max-width: {LINE}">
 
 # {TITLE}
 
@@ -152,16 +157,20 @@ does it better, and are told in one sentence whether it is right. Your laptop is
 ▶ is the chapter to go on with, ✓ has passed, and in one with ◐ you have borrowed an answer.
 
 {PICTURE}
+</div>
 
 <div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(min(230px, 100%), 1fr)); gap: 12px;
 max-width: 1180px; margin-bottom: 16px">
 {cards}
 </div>
 
+<div style="max-width: {LINE}">
+
 Nothing overwrites your copies: `make update` in a terminal brings newer chapters and keeps your answers. If this page
 does not show what you have passed, reload it in the browser. Where a chapter does not find `course_lib`, run
 `%pip install -e ..` in a cell of its own, then restart the kernel.
 
+</div>
 </div>
 """
     return MARK.format(digest(text)) + text

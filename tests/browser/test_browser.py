@@ -65,6 +65,7 @@ def test_a_chapter_runs_and_shows_its_pictures_and_widgets(page, lab, course, ch
 def look_at(notebook: Opened, answered: bool, folder: Path | None, kept: str | None) -> None:
     """Assert what every chapter must show once it has run."""
     cells = notebook.cells()
+    notebook.show_answers()
 
     others = {name: said for name, cell in cells.items() for said in errors(cell)
               if answered or not expected(cell, said)}  # fmt: skip

@@ -65,10 +65,31 @@ def test_a_chapter_that_was_only_opened_has_nothing_to_save(opened):
 
 def test_a_text_that_tells_the_answer_waits_until_the_guess_has_run(guess, page):
     assert [text(page, words).is_visible() for words in ("Why six?", "Because", "On", "Now")] == [0, 0, 1, 1]
+    guess.type_into("guess_six", "guess_six = 5")
     guess.run("guess_six")
     assert not text(page, "Why six?").is_visible()
     guess.run("six")
     text(page, "Why six?").wait_for()
+    assert "exact" not in guess.shown("six") and not page.locator(".course-first").is_visible()
+
+
+def test_where_nothing_was_guessed_the_answer_and_its_text_wait_for_a_guess_or_a_click(guess, page):
+    guess.run_all()
+    asked = page.locator(".course-first:visible")
+    asked.wait_for()
+    assert "Guess first" in asked.inner_text() and "measured" not in guess.shown("six")
+    assert not text(page, "Why six?").is_visible() and "6" in guess.shown("product")
+    asked.get_by_role("button", name="Show the answer without a guess").click()
+    text(page, "Why six?").wait_for()
+    assert "measured" in guess.shown("six") and not asked.is_visible()
+
+
+def test_it_waits_on_while_the_cell_that_compares_ends_in_an_error(guess, page):
+    guess.type_into("six", "from course_lib import compare\n\ncompare(guess_six, 6, 's')\n1 / 0")
+    guess.type_into("guess_six", "guess_six = 5")
+    guess.run("guess_six")
+    guess.run("six")
+    assert "ZeroDivisionError" in guess.shown("six") and not text(page, "Why six?").is_visible()
 
 
 def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
@@ -114,13 +135,16 @@ def test_a_narrow_window_begins_without_the_files_and_its_labels_stand_at_the_ed
     context.close()
 
 
-def test_text_and_answers_have_the_right_edge_of_the_pictures(guess, page):
-    page.set_viewport_size({"width": 1400, "height": 900})
+@pytest.mark.parametrize("width", [1440, 600])
+def test_text_code_and_answers_have_one_right_edge(guess, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    guess.type_into("guess_six", "guess_six = 5")
     guess.run("guess_six")
     guess.run("six")
     right = "all => all.map(one => Math.round(one.getBoundingClientRect().right))"
-    edges = page.locator(".jp-MarkdownOutput:visible, .course-card:visible").evaluate_all(right)
-    assert len(edges) >= 3 and max(edges) - min(edges) <= 2
+    kinds = ".jp-MarkdownOutput:visible, .jp-InputArea-editor:visible, .course-card:visible"
+    edges = page.locator(kinds).evaluate_all(right)
+    assert len(edges) >= 6 and max(edges) - min(edges) <= 2
 
 
 def test_in_a_narrow_window_a_picture_is_seen_whole_and_a_click_shows_it_at_its_own_size(browser, lab):

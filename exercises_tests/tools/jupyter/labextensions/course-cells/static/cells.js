@@ -1,9 +1,13 @@
-// Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets a text that tells an
-// answer wait until its guess has run, and shows a picture of a narrow window at its own size. A cell's node only gets data-* attributes: without this file nothing is missing.
+// Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets an answer and the texts
+// that tell it wait for a guess, and shows a picture of a narrow window at its own size. A cell's node only gets data-*
+// attributes and, where an answer waits, a card behind all else: without this file nothing is missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
   const WAITS = "This text tells the answer. Run the cells above first, or click here to read on.";
-  const NOT_YET = "The answer is not shown yet";  // what course_lib.notebook says to a guess that it cannot read
+  const FIRST = "Guess first: write your guess in the place of None, and run both cells.";
+  const ANYWAY = "Show the answer without a guess";
+  const NOT_YET = /The answer is not shown yet/;  // what course_lib.notebook says to a guess that it cannot read
+  const NO_GUESS = /^no guess/m;  // and what course_lib.notebook says beside the answer where the guess is None
   const clicked = new WeakSet();
   const tagged = (cell, tag) => (cell.model.getMetadata("tags") || []).includes(tag);
   const source = (cell) => cell.model.sharedModel.getSource();
@@ -17,18 +21,24 @@
     const {level, points} = all.find((one) => one.model.id === `check_${cell.model.id}`)?.model.getMetadata("course") || {};
     return ["exercise", ["exercise", level, points && `${points} point${points === 1 ? "" : "s"}`].filter(Boolean).join(" · ")];
   };
-  const told = ({model: {executionCount, outputs}}) => executionCount !== null && !Array.from(
-    {length: outputs.length}, (_, place) => String(outputs.get(place).data["text/plain"])
-  ).some((text) => text.includes(NOT_YET));
+  const outputs = ({model: {outputs: all}}) => Array.from({length: all.length}, (_, place) => all.get(place));
+  const says = (cell, words) => outputs(cell).some(({data}) => words.test(data["text/plain"] ?? ""));
+  const unguessed = (cell) => !clicked.has(cell.model) && says(cell, NO_GUESS);
+  const told = (cell) => cell.model.executionCount !== null && !unguessed(cell) && !says(cell, NOT_YET)
+    && !outputs(cell).some(({type}) => type === "error");
+
+  // The places of the cells that compare a guess.
+  const compared = (all) => all.filter((cell) => tagged(cell, "prediction")).map((guess) => {
+    const name = source(guess).match(/^\w+/)?.[0];
+    return all.findIndex((cell) => cell !== guess && cell.model.type === "code"
+      && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
+  }).filter((place) => place >= 0);
 
   // The texts below the cell that compares a guess, to the next guess or heading: something else begins there.
   const waiting = (all) => {
     const found = new Set();
-    for (const guess of all.filter((cell) => tagged(cell, "prediction"))) {
-      const name = source(guess).match(/^\w+/)?.[0];
-      const place = all.findIndex((cell) => cell !== guess && cell.model.type === "code"
-        && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
-      if (place < 0 || told(all[place])) continue;
+    for (const place of compared(all)) {
+      if (told(all[place])) continue;
       for (const text of all.slice(place + 1)) {
         if (tagged(text, "prediction") || tagged(text, "exercise")) break;
         if (text.model.type !== "markdown") continue;
@@ -39,13 +49,24 @@
     }
     return found;
   };
+  // In the place of what a cell shows where nothing was guessed: a sentence and a button.
+  const ask = (cell, again) => {
+    const card = Object.assign(document.createElement("div"), {className: "course-first"});
+    const button = Object.assign(document.createElement("button"), {textContent: ANYWAY});
+    button.addEventListener("click", () => { clicked.add(cell.model); again(); });
+    card.append(Object.assign(document.createElement("p"), {textContent: FIRST}), button);
+    cell.node.append(card);
+  };
   const mark = (notebook) => {
     const all = [...notebook.widgets], wait = waiting(all);
+    const first = new Set(compared(all).map((place) => all[place]).filter(unguessed));
     for (const cell of all) {
       const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
       set(cell, "courseKind", kind);
       set(cell, "courseLabel", words);
       set(cell, "courseWaits", wait.has(cell) && !clicked.has(cell.model) && WAITS);
+      set(cell, "courseFirst", first.has(cell) && "yes");
+      if (first.has(cell) && !cell.node.querySelector(".course-first")) ask(cell, () => mark(notebook));
     }
   };
 
