@@ -433,26 +433,6 @@ def test_a_choice_is_made_by_a_button_and_compared_in_its_words(opened):
         "Your guess: the network, not that one.")
 
 
-def test_a_guess_that_may_name_two_has_boxes_and_is_compared_as_both(opened):
-    page = opened(f"{next(name for name in NAMES if name.startswith('ch10'))}.html")
-    box = page.locator("fieldset.guess:has([type=checkbox])")
-    for suspect in ("A detour", "A bad cable"):
-        box.get_by_label(suspect).check()
-    box.get_by_role("button", name="Compare").click()
-    assert page.locator(".guessed:visible").inner_text() == "Your guess: 1 · A detour and 3 · A bad cable, right."
-    page.reload()
-    assert [one.is_checked() for one in box.locator("input").all()] == [True, False, True, False]
-
-
-def test_who_ticks_all_boxes_is_told_how_many_were_asked_for(opened):
-    page = opened(f"{next(name for name in NAMES if name.startswith('ch10'))}.html")
-    box = page.locator("fieldset.guess:has([type=checkbox])")
-    for one in box.locator("input").all():
-        one.check()
-    box.get_by_role("button", name="Compare").click()
-    assert box.get_by_role("status").inner_text() == "One or two were asked for: take some away."
-
-
 def test_a_guess_that_is_refused_takes_away_what_was_said_of_the_guess_before(opened):
     page = opened(f"{NAMES[0]}.html")
     for guess, said in (("8", 1), ("abc", 0), ("1", 1)):
