@@ -13,8 +13,8 @@ from course_lib.plots.canvas import (
     ACTIVATIONS,
     COMPUTE,
     GRADIENTS,
+    INK,
     LIMIT,
-    SKY,
     SMALLEST,
     TITLE,
     WAITING,
@@ -29,7 +29,7 @@ from course_lib.plots.mesh import DATA, LLAMA, META, TENSOR
 
 USABLE = SHOWN / 1e9 * (1 - KEPT_FREE)
 COLOURS = (
-    {"weights": WEIGHTS, "gradients, Adam": GRADIENTS, "activations": ACTIVATIONS, "other": SKY},
+    {"weights": WEIGHTS, "gradients, Adam": GRADIENTS, "activations": ACTIVATIONS, "other": INK},
     {"computing": COMPUTE, "tensor": TENSOR, "bubble": WAITING, "rest": DATA},
 )
 
