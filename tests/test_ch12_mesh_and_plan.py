@@ -124,7 +124,7 @@ def test_what_each_bet_costs():
     assert 4.5 < rings[0] / rings[1] < 5
     eight = planning.layout_time(LLAMA, planning.Layout(8, 8, 16, 16, chunks=8, zero=1), DGX_H100, 2048, 8192)
     exposed = [100 * one.context / one.seconds for one in (first.step, eight)]  # 1,024 tokens on a rank
-    assert [round(one) for one in exposed] == [1, 1] and shown("this part is about 1 % of a step")
+    assert [round(one) for one in exposed] == [1, 1] and shown("what can't hide is about 1 % of a step")
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
@@ -173,7 +173,7 @@ def test_a_typed_layout_is_told_whether_it_fits_how_long_it_takes_and_its_place(
             ((8, 1, 16, 8, 2), (8, 1, 8, 16, 2), (8, 1, 3, 8, 2), (4, 1, 16, 8, 2))]  # fmt: skip
     assert said[0] == "TP 8 · PP 16 x 8 · DP 128 · ZeRO-2 takes 6.62 s and is number 62 of 3,774 that fit"
     assert said[1].endswith("takes 6.25 s and needs 2.5 GB too many")
-    assert said[2] == "this can't be cut: 8 x 1 x 3 ranks for a copy don't divide 16,384 GPUs"
+    assert said[2] == "this can't be cut: tp x cp x pp = 24 ranks for a copy don't divide 16,384 GPUs"
     assert said[3].startswith("this can't be cut: batch = 2048: too small for this pipeline")
 
 

@@ -235,7 +235,7 @@ def test_a_typed_layout_is_told_whether_it_fits_and_beats_metas(typed, said):
 
 
 @pytest.mark.parametrize(("pp", "said"), [(16, "too small for this pipeline"), (3, "don't divide 16,384 GPUs"),
-                                          (0, "don't divide 16,384 GPUs")])  # fmt: skip
+                                          (0, "pp = 0")])  # fmt: skip
 def test_a_layout_that_cannot_be_cut_is_told_why(pp, said, capsys):
     assert plots.typed_layout(16384, tp=4, cp=1, pp=pp, chunks=8, zero=2) is None
     assert said in capsys.readouterr().out

@@ -28,9 +28,7 @@ def candidates(shape: ModelShape, layouts: Mapping[str, Layout], node: Node, bat
 def attempt(listed: Plan, gpus: int, *, tp: int, cp: int, pp: int, chunks: int, zero: int) -> str:
     """Return in words what the planner says of a layout; dp is what remains of `gpus`."""
     try:
-        if tp * cp * pp < 1 or gpus % (tp * cp * pp):
-            raise ValueError(f"{tp} x {cp} x {pp} ranks for a copy don't divide {gpus:,} GPUs")
-        layout = Layout(tp=tp, cp=cp, pp=pp, dp=gpus // (tp * cp * pp), chunks=chunks, zero=zero)
+        layout = Layout.filling(gpus, tp=tp, cp=cp, pp=pp, chunks=chunks, zero=zero)
         tried = listed.of(layout)
     except ValueError as refused:
         return f"this can't be cut: {refused}"

@@ -45,6 +45,15 @@ class Layout:
         if sorted(self.order) != sorted(AXES):
             raise ValueError(f"order = {self.order!r}: must hold each of {', '.join(AXES)} once, innermost first")
 
+    @classmethod
+    def filling(cls, gpus: int, *, tp: int, cp: int, pp: int, chunks: int, zero: int) -> Layout:
+        """Return the layout whose data ranks are what the other axes leave of `gpus`; ValueError if any remain over."""
+        check_whole(gpus=gpus, tp=tp, cp=cp, pp=pp)
+        copy = tp * cp * pp
+        if gpus % copy:
+            raise ValueError(f"tp x cp x pp = {copy:,} ranks for a copy don't divide {gpus:,} GPUs")
+        return cls(tp=tp, cp=cp, pp=pp, dp=gpus // copy, chunks=chunks, zero=zero)
+
     @property
     def ranks(self) -> int:
         """Return the number of ranks: the product of the axes."""

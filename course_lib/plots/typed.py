@@ -57,11 +57,8 @@ def typed_layout(gpus: int, *, tp: int, cp: int, pp: int, chunks: int, zero: int
 
     The data ranks are what remains of `gpus`.
     """
-    copy = tp * cp * pp
     try:
-        if copy < 1 or gpus % copy:
-            raise ValueError(f"tp x cp x pp = {copy:,} ranks for a copy don't divide {gpus:,} GPUs")
-        layout = Layout(tp=tp, cp=cp, pp=pp, dp=gpus // copy, chunks=chunks, zero=zero)
+        layout = Layout.filling(gpus, tp=tp, cp=cp, pp=pp, chunks=chunks, zero=zero)
         drawn = {"yours": _parts(layout), "Meta's": _parts(META)}
     except ValueError as wrong:
         print(wrong)

@@ -42,9 +42,7 @@ OVERFLOW = """() => Reveal.getSlides().map((slide, place) => {
         }
     }
     const image = slide.querySelector("img");
-    const frame = image && image.getBoundingClientRect();  // a wide picture fills the slide's width, not its height
-    if (image && frame.height < 380 * share && frame.width * image.naturalHeight > frame.height * image.naturalWidth)
-        out.push("the picture is small");
+    if (image && image.getBoundingClientRect().height < 380 * share) out.push("the picture is small");
     const title = slide.querySelector("h1, h2");
     if (!title || !title.textContent.trim()) out.push("no title");
     return [place + 1, out];
