@@ -24,7 +24,7 @@ from course_lib.plots.winners import ring_and_trees
 MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
 STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.5}, "units": {8: 0.14, 64: 0.2, 256: 0.24}}
-TIMES = {"A100s, one port, ill": ("measured", 26.6), "H100s, all ports": ("NCCL as shipped", 1.49)}
+TIMES = {"1 + 1 GPUs": {"measured here": 26.6, "by the links' rates": 12}, "8 + 8 GPUs": {"by the links' rates": 1.6}}
 FOUND = {1: 11, 2: 22, 4: 44, 8: 60}
 GROUPS = [["detour"], ["card"], ["detour", "cable"], ["detour", "uplink"]]
 DRAWN = {
@@ -84,10 +84,11 @@ def test_a_link_has_one_colour_in_all_pictures_of_a_way():
         assert all(any(same_color(piece, colour) for piece in pieces) for colour in (NVLINK, NETWORK)), draw
 
 
-def test_two_rings_send_what_one_does_by_two_ports():
+def test_four_rings_send_what_one_does_by_four_ports():
     said = texts(plots.rings_and_ports())
     assert {"out by port 3, back by port 0", "out by port 1, back by port 2"} <= set(said)
-    assert "Each arrow carries 0.875 S, so 2 · 0.875 S = 1.75 S leave node 0, by ports 3 and 1." in said
+    assert "so 4 · 0.44 S = 1.75 S leave node 0 by four ports. A single ring would send as much by one." in said
+    assert 4 * round(2 * 7 / 8 / 4, 2) == pytest.approx(1.75, abs=0.02)
     told = words_of(plots.rings_and_ports().figure)
     assert "ring A passes the GPUs 0 1 2 3 7 6 5 4" in told and "ring B passes the GPUs 2 3 0 1 5 4 7 6" in told
 
@@ -169,7 +170,7 @@ def test_a_panel_says_where_its_suspects_miss_and_by_how_much():
 
 def test_the_picture_of_a_faulty_network_says_what_holds_each_number_of_pairs_back():
     ax = plots.faulty_network(FOUND, ["detour", "uplink"])
-    assert texts(ax) == ["healthy", "11\ndetour", "22\ndetour", "44\ndetour", "60\nuplink"]
+    assert texts(ax) == ["healthy", "11, detour", "22, detour", "44, detour", "60\nuplink"]
     assert ax.get_title("left") == "With detour and uplink: eight pairs get 60 GB/s, one pair 11"
     assert texts(plots.faulty_network(FOUND))[-1] == "192\nports"
 
@@ -205,8 +206,8 @@ def test_the_bend_of_the_ring_has_its_reason():
 
 
 def test_the_messages_of_a_step_stand_beside_its_computing():
-    ax = plots.step_over_nodes(STEP, 0.25, "a model")
-    assert texts(ax) == ["rings\n0.50 s", "units\n0.24 s", "computing: 0.25 s",
+    ax = plots.step_over_nodes(STEP, 0.25, "a model", longer=1.5)
+    assert texts(ax) == ["0.50 s, rings", "0.24 s, units", "1.5 times as long as\nthe table says", "computing: 0.25 s",
                          "here messages can hide behind the computing"]  # fmt: skip
     assert ax.get_title("left") == "On 256 nodes rings take 2.0 times as long as the computing"
     assert "units: 0.14 s on 8, 0.20 s on 64, 0.24 s on 256" in words_of(ax.figure)
@@ -275,10 +276,9 @@ def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():
 
 def test_the_answer_is_drawn_as_times():
     ax = plots.times_between_nodes(TIMES)
-    assert [patch.get_width() for patch in ax.patches] == [26.6, 1.49]
-    assert {"27, measured", "1.5, NCCL as shipped"} <= set(texts(ax))
-    title = "27 times as long on an ill cluster, 1.5 on a healthy one with all ports"
-    assert ax.get_title("left") == title
+    assert [patch.get_width() for patch in ax.patches] == [26.6, 12, 1.6]
+    assert {"27, measured here", "1.6, by the links' rates"} <= set(texts(ax))
+    assert ax.get_title("left") == "27 times as long on this cluster, 1.6 by the rates of all healthy ports"
 
 
 def test_all_lines_begin_with_four_nodes():

@@ -73,11 +73,16 @@ def faulty_network(found: Mapping[int, float], faults: Iterable[str] = (), ax: A
     told = []
     for pairs in found:
         rate, narrowest = pair_rate(pairs, faults)
-        ax.annotate(f"{rate:g}\n{narrowest}", (pairs, rate), (0, 8), textcoords="offset points", ha="center",
-                    fontsize=SMALLEST, color=INK if narrowest == "ports" else LIMIT, weight="bold")  # fmt: skip
+        last = pairs == max(found)  # beside it there is no room, and below a low rate is the dot that was found
+        low = last and rate < PORT * pairs / 2
+        ax.annotate(f"{rate:g}{chr(10) if last else ', '}{narrowest}", (pairs, rate),
+                    (0, 9 if low else -9) if last else (8, -3), textcoords="offset points",
+                    ha="center" if last else "left", va="bottom" if low else "top", fontsize=SMALLEST,
+                    color=INK if narrowest == "ports" else LIMIT, weight="bold", zorder=5)  # fmt: skip
         told.append(f"{pairs} pairs: {rate:g} GB/s, held back by {narrowest}; found: {found[pairs]:g}")
     ax.set_xlabel("pairs of GPUs that send at the same time", fontsize=SMALLEST)
     ax.set_ylabel("GB/s out of a node", fontsize=SMALLEST)
+    ax.set_ylim(bottom=-14)  # room below the words of low rates
     _key(ax, "with these faults; in words what holds the pairs back", "upper left")
     names = " and ".join(faults) or "no fault"
     ax.set_title(f"With {names}: eight pairs get {pair_rate(max(found), faults)[0]:g} GB/s, one pair "
@@ -111,25 +116,25 @@ def _worst(found: Mapping[int, float], faults: Iterable[str]) -> int:
     return worst if off[worst] > 1 + FITS else 0
 
 
-def times_between_nodes(ways: Mapping[str, tuple[str, float]], size: str = "64 MiB", ax: Axes | None = None) -> Axes:
-    """Draw how many times as long an all-reduce of one `size` takes between nodes: `ways[name] = (who, times)`.
+def times_between_nodes(ways: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
+    """Draw how many times as long an all-reduce takes between nodes as inside one: `ways[who][by] = times`.
 
-    A name that ends with "ill" is that of an ill cluster, in the colour of what is wrong.
+    What was measured has the colour of what is wrong. The title says the first number and the last.
     """
-    ax = new_axes(ax, 0.9 + 0.42 * len(ways))
-    most = max(times for _, times in ways.values())
-    for row, (who, times) in enumerate(ways.values()):
-        ax.barh(row, times, 0.66, color=LIMIT if [*ways][row].endswith("ill") else NETWORK)
+    rows = [(who, by, times) for who, each in ways.items() for by, times in each.items()]
+    ax = new_axes(ax, 0.9 + 0.42 * len(rows))
+    most = max(times for *_, times in rows)
+    for row, (_, by, times) in enumerate(rows):
+        ax.barh(row, times, 0.66, color=LIMIT if by.startswith("measured") else NETWORK)
         inside = times > 0.7 * most  # else the words stand beside the bar
-        ax.text(times + (-0.01 if inside else 0.01) * most, row, f"{times:.2g}, {who}", va="center", weight="bold",
+        ax.text(times + (-0.01 if inside else 0.01) * most, row, f"{times:.2g}, {by}", va="center", weight="bold",
                 ha="right" if inside else "left", fontsize=SMALLEST, color="white" if inside else INK)  # fmt: skip
     ax.axvline(1, color=INK, linewidth=1, linestyle=":")
-    ax.set_yticks(range(len(ways)), ways)
+    ax.set_yticks(range(len(rows)), [who for who, *_ in rows])
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.02 * most), ylim=(len(ways) - 0.5, -0.5))
-    ax.set_xlabel(f"{size}: times as long between nodes as inside one (dotted: equally long)", fontsize=SMALLEST)
-    last = list(ways.values())[-1][1]
-    ax.set_title(f"{most:.0f} times as long on an ill cluster, {last:.1f} on a healthy one with all ports",
+    ax.set(xlim=(0, 1.02 * most), ylim=(len(rows) - 0.5, -0.5))
+    ax.set_xlabel("all-reduce: times as long between nodes as inside one (dotted: equally long)", fontsize=SMALLEST)
+    ax.set_title(f"{most:.0f} times as long on this cluster, {rows[-1][-1]:.1f} by the rates of all healthy ports",
                  fontsize=TITLE, loc="left")  # fmt: skip
-    say(ax, "\n".join(f"{name}: {times:.2g} times as long, {who}" for name, (who, times) in ways.items()))
+    say(ax, "\n".join(f"{who}: {times:.2g} times as long, {by}" for who, by, times in rows))
     return ax

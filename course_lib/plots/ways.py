@@ -107,27 +107,27 @@ NODES = FACES[0], FACES[1]  # of two nodes' GPUs
 
 
 def rings_and_ports(ax: Axes | None = None) -> Axes:
-    """Draw two rings of half a tensor each, through two nodes of four GPUs, and by which port each leaves a node."""
+    """Draw two of four rings, each with a quarter of a tensor, and by which port each leaves a node of four GPUs."""
     high = 19.8
     ax = sheet(high / INCH, WIDTH * INCH, high, ax)
-    ax.set_title("Each ring leaves by another port, and all GPUs send at the same time", fontsize=TITLE, loc="left")
+    ax.set_title("Two of the four rings: each leaves by another port, all at the same time", fontsize=TITLE, loc="left")
     for node, y in enumerate((14.0, 5.0)):
         ax.text(3.0, y, f"node {node}", fontsize=SMALLEST, weight="bold", ha="right", va="center")
     told = []
     for left, name, order in ((3.5, "ring A", ROUNDS[0]), (23.0, "ring B", ROUNDS[1])):
         out, back = order[-1], order[0]
-        sums = "sums half of the tensor" if order == ROUNDS[0] else "sums the rest, on the same GPUs"
-        ax.text(left, 19.0, f"{name} {sums}", fontsize=SMALLEST, weight="bold", va="center")
+        ax.text(left, 19.0, f"{name} sums a quarter of the tensor", fontsize=SMALLEST, weight="bold", va="center")
         ax.text(left, 17.7, f"out by port {out}, back by port {back}", fontsize=SMALLEST, weight="bold", va="center",
                 color=NETWORK)  # fmt: skip
         _ring(ax, left, order)
         told.append(f"{name} passes the GPUs {' '.join(str(one) for one in _round(order))} and goes back to its first: "
-                    f"out of node 0 by port {out} and back by port {back}, and every arrow carries 0.875 S")
-    ax.text(3.5, 1.4, "Each arrow carries 0.875 S, so 2 · 0.875 S = 1.75 S leave node 0, by ports 3 and 1.",
+                    f"out of node 0 by port {out} and back by port {back}, and every arrow carries 0.44 S")
+    ax.text(3.5, 1.4, "Two more rings run the other way round, out by ports 0 and 2. Each arrow carries 0.44 S,",
             fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
-    ax.text(3.5, 0.2, "A single ring would sum all of S and send 1.75 S too, but by port 3 alone.", fontsize=SMALLEST,
-            va="center")  # fmt: skip
-    say(ax, "\n".join([*told, "so 1.75 S leave node 0 by ports 3 and 1; a single ring would send as much by port 3"]))
+    ax.text(3.5, 0.2, "so 4 · 0.44 S = 1.75 S leave node 0 by four ports. A single ring would send as much by one.",
+            fontsize=SMALLEST, va="center", weight="bold")  # fmt: skip
+    say(ax, "\n".join([*told, "two more rings run the other way round, out by ports 0 and 2; so 1.75 S leave node 0 by "
+                       "four ports, and a single ring would send as much by one"]))
     return ax
 
 
