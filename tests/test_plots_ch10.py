@@ -23,8 +23,9 @@ from course_lib.plots.winners import ring_and_trees
 
 MEASURED = dict(all_reduce_h100("nccl", 8))
 BY_RINGS = {size: taken for size, taken in MEASURED.items() if size <= 2**20}
-STEP = {"rings": {8: 0.15, 64: 0.25, 256: 0.5}, "units": {8: 0.14, 64: 0.2, 256: 0.24}}
-TIMES = {"1 + 1 GPUs": {"measured here": 26.6, "by the links' rates": 12}, "8 + 8 GPUs": {"by the links' rates": 1.6}}
+TOKENS = {"rings": {8: 8100, 64: 8000, 256: 3600}, "units": {8: 7800, 64: 7700, 256: 7600}}
+TIMES = {"1 + 1 GPUs": {"measured here": 26.6, "by the links' rates": 12},
+         "8 + 8 GPUs": {"measured here": 10.7, "by the links' rates": 1.6}}  # fmt: skip
 FOUND = {1: 11, 2: 22, 4: 44, 8: 60}
 GROUPS = [["detour"], ["card"], ["detour", "cable"], ["detour", "uplink"]]
 DRAWN = {
@@ -45,7 +46,7 @@ DRAWN = {
     "walk_round_nodes": plots.walk_round_nodes,
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
-    "step_over_nodes": lambda: plots.step_over_nodes(STEP, 0.25, "H100s; Llama-3-8B"),
+    "tokens_over_nodes": lambda: plots.tokens_over_nodes(TOKENS, 8200, "H100s; Llama-3-8B"),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
     "protocol_lines, not measured": plots.protocol_lines,
@@ -205,12 +206,11 @@ def test_the_bend_of_the_ring_has_its_reason():
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
 
 
-def test_the_messages_of_a_step_stand_beside_its_computing():
-    ax = plots.step_over_nodes(STEP, 0.25, "a model", longer=1.5)
-    assert texts(ax) == ["0.50 s, rings", "0.24 s, units", "1.5 times as long as\nthe table says", "computing: 0.25 s",
-                         "here messages can hide behind the computing"]  # fmt: skip
-    assert ax.get_title("left") == "On 256 nodes rings take 2.0 times as long as the computing"
-    assert "units: 0.14 s on 8, 0.20 s on 64, 0.24 s on 256" in words_of(ax.figure)
+def test_the_tokens_of_each_way_stand_below_those_of_computing_alone():
+    ax = plots.tokens_over_nodes(TOKENS, 8200, "a model")
+    assert texts(ax) == ["3,600, rings", "7,600, units", "computing alone: 8,200"]
+    assert ax.get_title("left") == "On 256 nodes a GPU keeps 44 to 93 % of its tokens per second"
+    assert "units: 7,800 on 8, 7,700 on 64, 7,600 on 256" in words_of(ax.figure)
 
 
 def test_a_scale_of_two_decades_has_more_than_one_number():
@@ -276,9 +276,9 @@ def test_one_shot_is_told_beside_nccl_at_the_size_of_a_token():
 
 def test_the_answer_is_drawn_as_times():
     ax = plots.times_between_nodes(TIMES)
-    assert [patch.get_width() for patch in ax.patches] == [26.6, 12, 1.6]
+    assert [patch.get_width() for patch in ax.patches] == [26.6, 12, 10.7, 1.6]
     assert {"27, measured here", "1.6, by the links' rates"} <= set(texts(ax))
-    assert ax.get_title("left") == "27 times as long on this cluster, 1.6 by the rates of all healthy ports"
+    assert ax.get_title("left") == "27 times as long where the links allow 12, and 11 where they allow 1.6"
 
 
 def test_all_lines_begin_with_four_nodes():

@@ -1,4 +1,4 @@
-"""A piece's walk round a ring of many nodes, and a training step's messages by each way beside its computing."""
+"""A piece's walk round a ring of many nodes, and how many tokens a GPU then gets through."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from course_lib.plots.canvas import (
     COMPUTE,
     FACES,
+    GREEN,
     INK,
     NETWORK,
     NVLINK,
@@ -28,7 +29,7 @@ from course_lib.plots.canvas import (
 
 INCH = 5.0  # units of a sheet
 NODE = "#F4F4F4"
-LOOKS = (INK, "o-"), (INK, "^--"), (INK, "v:"), (ORANGE, "s-")  # of the ways through a step
+LOOKS = (INK, "o-"), (NVLINK, "^--"), (GREEN, "v:"), (ORANGE, "s-")  # of the ways through a step
 
 
 def walk_round_nodes(
@@ -97,49 +98,39 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
 
-def step_over_nodes(
-    ways: Mapping[str, Mapping[int, float]], computing: float, model: str, longer: float = 1.0, ax: Axes | None = None
+def tokens_over_nodes(
+    ways: Mapping[str, Mapping[int, float]], alone: float, model: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw `ways[name][nodes]`, the seconds of a training step's messages, and a line for its `computing`.
-
-    Above the first way a band shows what it takes if it needs up to `longer` times as much. The title says how many
-    times as long as the computing the first way takes on the most nodes.
-    """
-    ax = new_axes(ax, 3.9)
-    told, first = [f"computing: {computing:.2f} s"], next(iter(ways))
-    nodes, most = list(ways[first]), list(ways[first].values())[-1]
-    top = 1.08 * max(longer * most, computing)
-    for (name, taken), look, y in zip(ways.items(), LOOKS, _apart(ways, 0.062 * top), strict=False):
-        ax.plot(nodes, list(taken.values()), look[1], color=look[0], linewidth=2.4, markersize=5, clip_on=False)
-        ax.annotate(f"{taken[nodes[-1]]:.2f} s, {name}", (nodes[-1], y), (11, 0), textcoords="offset points",
-                    fontsize=SMALLEST, weight="bold", va="center", annotation_clip=False)  # fmt: skip
-        told.append(f"{name}: " + ", ".join(f"{one:.2f} s on {count}" for count, one in taken.items()))
-    if longer > 1:
-        taken = list(ways[first].values())
-        ax.fill_between(nodes, taken, [longer * one for one in taken], color=INK, alpha=0.12, linewidth=0)
-        ax.annotate(f"{longer:.2g} times as long as\nthe table says", (nodes[-2], longer * taken[-2]), (-8, 4),
-                    textcoords="offset points", fontsize=SMALLEST, ha="right", va="bottom")  # fmt: skip
-        told.append(f"band above {first}: up to {longer:.2g} times as long")
-    ax.axhspan(0, computing, color=COMPUTE, alpha=0.1, linewidth=0)
-    ax.axhline(computing, color=COMPUTE, linewidth=2)
-    ax.text(nodes[0], 1.03 * computing, f"computing: {computing:.2f} s", fontsize=SMALLEST, weight="bold",
+    """Draw `ways[name][nodes]`, the tokens per second of a GPU, below a line for its computing `alone`."""
+    ax = new_axes(ax, 3.6)
+    nodes, told = list(next(iter(ways.values()))), [f"computing alone: {alone:,.0f} tokens per second"]
+    heights = _apart({name: list(taken.values())[-1] for name, taken in ways.items()}, 0.07 * alone)
+    for (name, taken), (colour, line) in zip(ways.items(), LOOKS, strict=False):
+        ax.plot(nodes, list(taken.values()), line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
+        ax.annotate(f"{round(taken[nodes[-1]], -2):,.0f}, {name}", (nodes[-1], heights[name]), (11, 0), color=colour,
+                    textcoords="offset points", fontsize=SMALLEST, weight="bold", va="center",
+                    annotation_clip=False)  # fmt: skip
+        told.append(f"{name}: " + ", ".join(f"{one:,.0f} on {count}" for count, one in taken.items()))
+    ax.axhline(alone, color=COMPUTE, linewidth=2)
+    ax.text(nodes[0], 1.02 * alone, f"computing alone: {round(alone, -2):,.0f}", fontsize=SMALLEST, weight="bold",
             color=COMPUTE, va="bottom")  # fmt: skip
-    ax.text(nodes[0], 0.06 * computing, "here messages can hide behind the computing", fontsize=SMALLEST, color=COMPUTE)
-    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, top))
+    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.16 * alone))
     ax.xaxis.set_major_locator(FixedLocator(nodes))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"nodes of eight GPUs, {model}", fontsize=SMALLEST)
-    ax.set_ylabel("seconds in each training step", fontsize=SMALLEST)
-    title = f"On {nodes[-1]} nodes {first} take {most / computing:.1f} times as long as the computing"
+    ax.set_ylabel("tokens per second of a GPU", fontsize=SMALLEST)
+    least, most = (100 * one([taken[nodes[-1]] for taken in ways.values()]) / alone for one in (min, max))
+    title = f"On {nodes[-1]} nodes a GPU keeps {least:.0f} to {most:.0f} % of its tokens per second"
     ax.set_title(title, fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
 
 
-def _apart(ways: Mapping[str, Mapping[int, float]], gap: float) -> list[float]:
-    """Return at which height each way's name stands: beside its last dot, and at least `gap` above the one below."""
+def _apart(ends: Mapping[str, float], gap: float) -> dict[str, float]:
+    """Return at which height each name stands: beside the end of its line, and at least `gap` above the one below."""
     heights, low = {}, -gap
-    for name in sorted(ways, key=lambda name: list(ways[name].values())[-1]):
-        low = heights[name] = max(list(ways[name].values())[-1], low + gap)
-    return [heights[name] for name in ways]
+    for name in sorted(ends, key=ends.get):
+        low = heights[name] = max(ends[name], low + gap)
+    return heights

@@ -119,7 +119,7 @@ def _worst(found: Mapping[int, float], faults: Iterable[str]) -> int:
 def times_between_nodes(ways: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
     """Draw how many times as long an all-reduce takes between nodes as inside one: `ways[who][by] = times`.
 
-    What was measured has the colour of what is wrong. The title says the first number and the last.
+    What was measured has the colour of what is wrong and stands first, and last what the links allow.
     """
     rows = [(who, by, times) for who, each in ways.items() for by, times in each.items()]
     ax = new_axes(ax, 0.9 + 0.42 * len(rows))
@@ -134,7 +134,8 @@ def times_between_nodes(ways: Mapping[str, Mapping[str, float]], ax: Axes | None
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.02 * most), ylim=(len(rows) - 0.5, -0.5))
     ax.set_xlabel("all-reduce: times as long between nodes as inside one (dotted: equally long)", fontsize=SMALLEST)
-    ax.set_title(f"{most:.0f} times as long on this cluster, {rows[-1][-1]:.1f} by the rates of all healthy ports",
-                 fontsize=TITLE, loc="left")  # fmt: skip
+    pairs = [[f"{times:.2g}" for times in each.values()] for each in ways.values()]
+    ax.set_title(f"{pairs[0][0]} times as long where the links allow {pairs[0][-1]}, and {pairs[-1][0]} where they "
+                 f"allow {pairs[-1][-1]}", fontsize=TITLE, loc="left")  # fmt: skip
     say(ax, "\n".join(f"{who}: {times:.2g} times as long, {by}" for who, by, times in rows))
     return ax
