@@ -76,7 +76,7 @@ def under_way(
                 color="white")  # fmt: skip
         head = f"{pp} pipeline rank{'s' if pp > 1 else ''}"
         told.append(f"{head}: {layers} layers × {pp} micro-batch{'es' if pp > 1 else ''}, {held:.0f} GB of activations "
-                    f"and {rest:.0f} GB of weights, gradients, optimizer and logits")  # fmt: skip
+                    f"and {rest:.0f} GB of weights and all the rest")  # fmt: skip
         most = max(most, held + rest)
     ax.axvline(usable, color=LIMIT, linestyle="--", linewidth=1.6)
     ax.text(usable + 1.5, len(ranks) - 0.62, f"{usable:.1f} GB can be used", color=LIMIT, fontsize=SMALLEST,
@@ -86,7 +86,7 @@ def under_way(
     ax.set(xlim=(0, 1.12 * most), ylim=(len(ranks) - 0.4, -0.75))
     ax.set_xlabel("GB on a rank", fontsize=SMALLEST)
     marks = ((ACTIVATIONS, "activations, one piece a micro-batch under way"),
-             (WEIGHTS, "weights, gradients, optimizer, logits"))  # fmt: skip
+             (WEIGHTS, "weights and all the rest"))  # fmt: skip
     legend_below(ax, [Patch(facecolor=colour, label=name) for colour, name in marks], 2)
     title = "More pipeline ranks shrink everything but the activations"
     ax.set_title(title, fontsize=TITLE, loc="left", x=-0.1)

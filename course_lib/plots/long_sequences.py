@@ -145,7 +145,6 @@ def zigzag_blocks(rank: int = 3, others: Sequence[int] = (1, 5), ranks: int = 8,
 
 
 BAND = 1510, 2120  # tokens at which both are equal with the latency of NCCL's protocols, LL and Simple
-CANDIDATES = {2048: "tp8-cp4", 4096: "tp8-cp2"}  # tokens of layouts with 8 tensor ranks
 
 
 def hidden_rounds(
@@ -172,11 +171,10 @@ def hidden_rounds(
     ax.axvline(equal, color=LIMIT, linestyle="--", linewidth=1.6)
     ax.text(equal * 0.97, half[-1] * 1.1, "the message\ntakes longer", color=LIMIT, ha="right", va="top",
             fontsize=SMALLEST)  # fmt: skip
-    ax.text(equal * 1.03, half[-1] * 1.1, "the message hides", color=LIMIT, va="top", fontsize=SMALLEST)
+    ax.text(BAND[1] * 1.04, half[-1] * 1.1, "it hides", color=LIMIT, va="top", fontsize=SMALLEST)
     ax.text(equal * 1.03, 4.4, f"{round(equal, -1):,.0f} tokens", color=LIMIT, va="bottom", fontsize=SMALLEST)
     ax.set(xscale="log", yscale="log", xlim=(tokens[0] / 1.25, tokens[-1] * 1.25), ylim=(4, 1200))
-    named = {count: f"\n{name}" for count, name in CANDIDATES.items()}
-    ax.set_xticks([*tokens], [f"{count:,}{named.get(count, '')}" for count in tokens])
+    ax.set_xticks([*tokens], [f"{count:,}" for count in tokens])
     ax.set_yticks([10, 100, 1000], ["10", "100", "1,000"])
     ax.minorticks_off()
     ax.set_xlabel(f"tokens on a context rank, which is one of {tp} tensor ranks, too", fontsize=SMALLEST)
