@@ -46,6 +46,7 @@ DRAWN = {
     "walk_round_nodes": plots.walk_round_nodes,
     "seconds_over_nodes": plots.seconds_over_nodes,
     "two_levels": plots.two_levels,
+    "link_over_time": lambda: plots.link_over_time({"1 layer": 0.5e9, "4 layers": 2e9}),
     "tokens_over_nodes": lambda: plots.tokens_over_nodes(TOKENS, 8200, "H100s; Llama-3-8B"),
     "one_shot_times": lambda: plots.one_shot_times(MEASURED, dict(all_reduce_h100("one-shot", 8))),
     "protocol_lines, by rings": lambda: plots.protocol_lines(BY_RINGS),
@@ -204,6 +205,13 @@ def test_a_flag_beside_the_data_takes_room_and_lets_the_receiver_read_at_once():
 def test_the_bend_of_the_ring_has_its_reason():
     assert "the ring changes to LL" in texts(plots.seconds_over_nodes())
     assert "from 512 nodes on the ring uses LL" in words_of(plots.seconds_over_nodes().figure)
+
+
+def test_a_link_of_a_long_ring_is_busy_for_a_quarter_of_the_time():
+    layer = 501891328  # bytes, as the chapter has them
+    ax = plots.link_over_time({"1 layer": layer, "4 layers": 4 * layer})
+    assert texts(ax) == ["busy 25 %", "busy 57 %"]
+    assert "1 layer, a piece of 0.25 MB: 0.72 µs of bytes, then 2.15 µs of latency" in words_of(ax.figure)
 
 
 def test_the_tokens_of_each_way_stand_below_those_of_computing_alone():

@@ -92,7 +92,7 @@ from course_lib.plots.nodes import node_groups, two_levels
 from course_lib.plots.number_formats import number_formats
 from course_lib.plots.orders import orders_of_adding
 from course_lib.plots.overlap import overlapped_block
-from course_lib.plots.passes import tokens_over_nodes, walk_round_nodes
+from course_lib.plots.passes import link_over_time, tokens_over_nodes, walk_round_nodes
 from course_lib.plots.patterns import call_order, doubling, owners, who_talks
 from course_lib.plots.pipelines import count_waiting, held_over_time, on_one_axis, round_trip
 from course_lib.plots.plans import plans_that_fit
@@ -231,6 +231,7 @@ __all__ = [
     "layer_times",
     "legend_below",
     "lifetimes",
+    "link_over_time",
     "load_maps",
     "longest_gap",
     "many_copies",

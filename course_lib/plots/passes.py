@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
@@ -11,13 +12,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from course_lib.plots.canvas import (
     COMPUTE,
     FACES,
-    GREEN,
     INK,
     NETWORK,
     NVLINK,
     ORANGE,
     SMALLEST,
     TITLE,
+    WAITING,
     WIDTH,
     YELLOW,
     arrow,
@@ -29,7 +30,7 @@ from course_lib.plots.canvas import (
 
 INCH = 5.0  # units of a sheet
 NODE = "#F4F4F4"
-LOOKS = (INK, "o-"), (NVLINK, "^--"), (GREEN, "v:"), (ORANGE, "s-")  # of the ways through a step
+LOOKS = (INK, "o-"), (NVLINK, "^--"), (NETWORK, "v:"), (ORANGE, "s-")  # of the ways through a step
 
 
 def walk_round_nodes(
@@ -98,15 +99,47 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
     return [f"through one node: {one}", f"through all {nodes}: {sums}, {1e3 * total:.1f} ms in all"]
 
 
+def link_over_time(
+    tensors: Mapping[str, float], ranks: int = 2048, rate: float = 341e9, latency: float = 4.4e-3 / 2047,
+    until: float = 12e-6, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
+    """Draw when one link of a ring carries bytes and when it waits: a row for each of `tensors`, named bytes.
+
+    A hop takes the time of its piece, a tensor's share of one of `ranks`, at `rate` bytes/s, and the `latency`.
+    """
+    ax = new_axes(ax, 0.9 + 0.55 * len(tensors))
+    told = []
+    for row, (name, size) in enumerate(tensors.items()):
+        sends = size / ranks / rate
+        hops = range(math.ceil(until / (sends + latency)))
+        ax.broken_barh([(1e6 * hop * (sends + latency), 1e6 * sends) for hop in hops], (row - 0.3, 0.6), color=YELLOW)
+        ax.broken_barh([(1e6 * (hop * (sends + latency) + sends), 1e6 * latency) for hop in hops], (row - 0.3, 0.6),
+                       color=WAITING)  # fmt: skip
+        busy = sends / (sends + latency)
+        ax.text(1e6 * until * 1.01, row, f"busy {100 * busy:.0f} %", va="center", fontsize=SMALLEST, weight="bold")
+        told.append(f"{name}, a piece of {size / ranks / 1e6:.2f} MB: {1e6 * sends:.2f} µs of bytes, then "
+                    f"{1e6 * latency:.2f} µs of latency, busy {100 * busy:.0f} % of the time")  # fmt: skip
+    ax.set_yticks(range(len(tensors)), [f"{name},\na piece of {size / ranks / 1e6:.2g} MB"
+                                        for name, size in tensors.items()])  # fmt: skip
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 1e6 * until), ylim=(len(tensors) - 0.5, -0.6))
+    ax.set_xlabel("µs on one link of the ring; yellow: a piece passes, grey: the next one isn't there yet",
+                  fontsize=SMALLEST)  # fmt: skip
+    ax.set_title("A link of a long ring waits for the next piece most of the time", fontsize=TITLE, loc="left")
+    say(ax, "\n".join(told))
+    return ax
+
+
 def tokens_over_nodes(
     ways: Mapping[str, Mapping[int, float]], alone: float, model: str, ax: Axes | None = None
 ) -> Axes:
     """Draw `ways[name][nodes]`, the tokens per second of a GPU, below a line for its computing `alone`."""
     ax = new_axes(ax, 3.6)
     nodes, told = list(next(iter(ways.values()))), [f"computing alone: {alone:,.0f} tokens per second"]
-    heights = _apart({name: list(taken.values())[-1] for name, taken in ways.items()}, 0.07 * alone)
+    heights = _apart({name: list(taken.values())[-1] for name, taken in ways.items()}, 0.045 * alone)
     for (name, taken), (colour, line) in zip(ways.items(), LOOKS, strict=False):
-        ax.plot(nodes, list(taken.values()), line, color=colour, linewidth=2.4, markersize=5, clip_on=False)
+        ax.plot(nodes, list(taken.values()), line, color=colour, linewidth=2.0, markersize=5, clip_on=False,
+                zorder=4 if colour == INK else 3)  # fmt: skip
         ax.annotate(f"{round(taken[nodes[-1]], -2):,.0f}, {name}", (nodes[-1], heights[name]), (11, 0), color=colour,
                     textcoords="offset points", fontsize=SMALLEST, weight="bold", va="center",
                     annotation_clip=False)  # fmt: skip
@@ -114,7 +147,7 @@ def tokens_over_nodes(
     ax.axhline(alone, color=COMPUTE, linewidth=2)
     ax.text(nodes[0], 1.02 * alone, f"computing alone: {round(alone, -2):,.0f}", fontsize=SMALLEST, weight="bold",
             color=COMPUTE, va="bottom")  # fmt: skip
-    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0, 1.16 * alone))
+    ax.set(xscale="log", xlim=(0.9 * nodes[0], nodes[-1]), ylim=(0.35 * alone, 1.08 * alone))
     ax.xaxis.set_major_locator(FixedLocator(nodes))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

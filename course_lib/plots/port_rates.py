@@ -83,7 +83,7 @@ def faulty_network(found: Mapping[int, float], faults: Iterable[str] = (), ax: A
     ax.set_xlabel("pairs of GPUs that send at the same time", fontsize=SMALLEST)
     ax.set_ylabel("GB/s out of a node", fontsize=SMALLEST)
     ax.set_ylim(bottom=-14)  # room below the words of low rates
-    _key(ax, "with these faults; in words what holds the pairs back", "upper left")
+    _key(ax, "with these faults, and what holds the pairs back", "upper left")
     names = " and ".join(faults) or "no fault"
     ax.set_title(f"With {names}: eight pairs get {pair_rate(max(found), faults)[0]:g} GB/s, one pair "
                  f"{pair_rate(min(found), faults)[0]:g}", fontsize=TITLE, loc="left")  # fmt: skip
