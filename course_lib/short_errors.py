@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from types import FrameType, ModuleType
 from typing import Any
 
-from course_lib import chapter_names
+from course_lib import chapter_names, slips
 from course_lib.cards import Told, in_notebook
 from course_lib.engine import packing
 from course_lib.results import RankFailed, line_of, short
@@ -135,7 +135,7 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         if f"check_{name}" in names:
             return f"{error}: run the cell with your {name} first"
         if cell.startswith("guess_"):
-            return f"{error}: write a guess in digits, or a word in quotes"
+            return _bare_word(name, cell)
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
         if not hint and name.startswith("check_"):
             hint = "run the cell with the imports first, near the top of the chapter"
@@ -154,6 +154,13 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         package, _, name = error.name.rpartition(".")
         return f"{package or 'the course'} has no module {name!r}{_hint(name, _modules(package))}"
     return None
+
+
+def _bare_word(name: str, cell: str) -> str:
+    """Return what to write for a word that stands in the place of a guess."""
+    if "in quotes" in chapter_names.source_of(cell):  # letters are asked for
+        return f'{name} has no quotes: write "{name}"'
+    return f"{name} is {slips.meant(name, '') or 'a word: write a number'}"
 
 
 def _above(name: str, cell: str) -> str:

@@ -92,8 +92,12 @@ def test_in_a_fresh_kernel_a_name_of_the_imports_is_told_where_it_comes_from(tmp
         assert "Traceback" not in said and "_told" not in opened.run("print(dir())")
 
 
-def test_a_guess_in_a_bare_word_is_told_how_to_write_it(run):
-    assert "name 'two' is not defined: write a guess in digits, or a word in quotes" in run("guess_x = two", "guess_x")
+@pytest.mark.parametrize(("word", "cell", "told"), [
+    ("eight", "guess_sum", "eight is a word: write 8"), ("many", "guess_sum", "many is a word: write a number"),
+    ("DFMPT", "guess_traces", 'DFMPT has no quotes: write "DFMPT"'),
+])  # fmt: skip
+def test_a_guess_in_a_bare_word_is_told_one_thing_to_write(run, word, cell, told):
+    assert re.search(f"NameError: {told} line 1 .{{,20}}: {cell} = {word}", run(f"{cell} = {word}", cell))
 
 
 @pytest.mark.parametrize("failing", ["guess_x = six", "guess_x = 6 MB", "guess_x = 1,5; 1 / 0"])

@@ -70,18 +70,30 @@ def test_a_text_that_tells_the_answer_waits_until_the_guess_has_run(guess, page)
     assert not text(page, "Why six?").is_visible()
     guess.run("six")
     text(page, "Why six?").wait_for()
-    assert "exact" not in guess.shown("six") and not page.locator(".course-first").is_visible()
+    assert "exact" not in guess.shown("six") and not page.locator(".course-first:visible").count()
 
 
-def test_where_nothing_was_guessed_the_answer_and_its_text_wait_for_a_guess_or_a_click(guess, page):
-    guess.run_all()
+@pytest.mark.parametrize("where", [0, 1], ids=["at the answer", "at the text"])
+@pytest.mark.parametrize(("source", "said"), [("None", "Guess first"), ('"six"', "Show the answer")])
+def test_without_a_guess_that_can_be_read_the_answer_and_its_text_wait_for_one_or_a_click(
+        guess, page, source, said, where):
+    guess.type_into("guess_six", f"guess_six = {source}")
+    guess.run("guess_six")
+    guess.run("six")
     asked = page.locator(".course-first:visible")
-    asked.wait_for()
-    assert "Guess first" in asked.inner_text() and "measured" not in guess.shown("six")
-    assert not text(page, "Why six?").is_visible() and "6" in guess.shown("product")
-    asked.get_by_role("button", name="Show the answer without a guess").click()
-    text(page, "Why six?").wait_for()
-    assert "measured" in guess.shown("six") and not asked.is_visible()
+    asked.nth(2).wait_for()  # at the answer and at both texts
+    assert said in asked.first.inner_text() and "waits for your guess above" in asked.nth(1).inner_text()
+    assert "measured" not in guess.shown("six") and not text(page, "Why six?").is_visible()
+    asked.nth(where).get_by_role("button", name="Show the answer without a guess").click()
+    text(page, "Because").wait_for()
+    page.locator(".jp-OutputArea-output", has_text="measured").wait_for()
+    assert text(page, "Why six?").is_visible() and asked.count() == 0
+
+
+def test_a_text_below_a_later_output_does_not_wait_because_it_explains_what_is_seen(guess, page):
+    guess.run_all()
+    text(page, "Because").wait_for()
+    assert "6" in guess.shown("product") and not text(page, "Why six?").is_visible()
 
 
 def test_it_waits_on_while_the_cell_that_compares_ends_in_an_error(guess, page):
@@ -103,9 +115,10 @@ def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
     text(page, "Why six?").wait_for()
 
 
-def test_a_click_on_its_line_shows_it_at_once(guess, page):
-    page.locator("[data-course-waits]").first.click(position={"x": 100, "y": 12})
+def test_one_click_shows_all_texts_that_wait_for_the_same_guess(guess, page):
+    page.get_by_role("button", name="Show the answer without a guess").first.click()
     text(page, "Why six?").wait_for()
+    assert text(page, "Because").is_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

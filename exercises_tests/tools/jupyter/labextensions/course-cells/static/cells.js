@@ -1,9 +1,9 @@
 // Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets an answer and the texts
 // that tell it wait for a guess, and shows a picture of a narrow window at its own size. A cell's node only gets data-*
-// attributes and, where an answer waits, a card behind all else: without this file nothing is missing.
+// attributes and, where an answer waits, a card of its own: without this file nothing is missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
-  const WAITS = "This text tells the answer. Run the cells above first, or click here to read on.";
+  const WAITS = "This text waits for your guess above.";
   const FIRST = "Guess first: write your guess in the place of None, and run both cells.";
   const ANYWAY = "Show the answer without a guess";
   const NOT_YET = /The answer is not shown yet/;  // what course_lib.notebook says to a guess that it cannot read
@@ -23,8 +23,9 @@
   };
   const outputs = ({model: {outputs: all}}) => Array.from({length: all.length}, (_, place) => all.get(place));
   const says = (cell, words) => outputs(cell).some(({data}) => words.test(data["text/plain"] ?? ""));
+  const unread = (cell) => says(cell, NOT_YET);
   const unguessed = (cell) => !clicked.has(cell.model) && says(cell, NO_GUESS);
-  const told = (cell) => cell.model.executionCount !== null && !unguessed(cell) && !says(cell, NOT_YET)
+  const told = (cell) => clicked.has(cell.model) || cell.model.executionCount !== null && !unguessed(cell) && !unread(cell)
     && !outputs(cell).some(({type}) => type === "error");
 
   // The places of the cells that compare a guess.
@@ -34,39 +35,54 @@
       && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
   }).filter((place) => place >= 0);
 
-  // The texts below the cell that compares a guess, to the next guess or heading: something else begins there.
+  // The texts below the cell that compares a guess, each with that cell: to the next guess or heading, where something
+  // else begins, or to the next output, because what that shows is explained below it.
   const waiting = (all) => {
-    const found = new Set();
+    const found = new Map();
     for (const place of compared(all)) {
       if (told(all[place])) continue;
       for (const text of all.slice(place + 1)) {
         if (tagged(text, "prediction") || tagged(text, "exercise")) break;
+        if (text.model.type === "code" && text.model.outputs.length) break;
         if (text.model.type !== "markdown") continue;
         if (source(text).startsWith("#")) break;
-        found.add(text);
+        found.set(text, all[place]);
         if (/^#/m.test(source(text))) break;
       }
     }
     return found;
   };
-  // In the place of what a cell shows where nothing was guessed: a sentence and a button.
-  const ask = (cell, again) => {
+  // In the place of what waits: a sentence, and a button that shows all that waits for the same guess.
+  const ask = (cell, words, show) => {
     const card = Object.assign(document.createElement("div"), {className: "course-first"});
+    card.dataset.words = words;
     const button = Object.assign(document.createElement("button"), {textContent: ANYWAY});
-    button.addEventListener("click", () => { clicked.add(cell.model); again(); });
-    card.append(Object.assign(document.createElement("p"), {textContent: FIRST}), button);
-    cell.node.append(card);
+    button.addEventListener("click", show);
+    if (words) card.append(Object.assign(document.createElement("p"), {textContent: words}));
+    card.append(button);
+    if (cell.model.type === "code") cell.node.append(card); else cell.node.prepend(card);
   };
-  const mark = (notebook) => {
+  // `run` runs a cell: one whose guess cannot be read tells the answer when it is run again.
+  const mark = (notebook, run) => {
     const all = [...notebook.widgets], wait = waiting(all);
-    const first = new Set(compared(all).map((place) => all[place]).filter(unguessed));
+    const show = (cell) => {
+      clicked.add(cell.model);
+      if (unread(cell)) run(cell);
+      mark(notebook, run);
+    };
+    const first = new Set(compared(all).map((place) => all[place]).filter((cell) => unguessed(cell) || unread(cell)));
     for (const cell of all) {
       const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
+      const asked = wait.has(cell) ? WAITS : unread(cell) ? "" : FIRST;  // its own output says what to write anew
       set(cell, "courseKind", kind);
       set(cell, "courseLabel", words);
-      set(cell, "courseWaits", wait.has(cell) && !clicked.has(cell.model) && WAITS);
-      set(cell, "courseFirst", first.has(cell) && "yes");
-      if (first.has(cell) && !cell.node.querySelector(".course-first")) ask(cell, () => mark(notebook));
+      set(cell, "courseWaits", wait.has(cell) && "yes");
+      set(cell, "courseFirst", first.has(cell) && (unread(cell) ? "unread" : "none"));
+      const card = cell.node.querySelector(":scope > .course-first");
+      if ((wait.has(cell) || first.has(cell)) && card?.dataset.words !== asked) {
+        card?.remove();
+        ask(cell, asked, () => show(wait.get(cell) || cell));
+      }
     }
   };
 
@@ -91,12 +107,12 @@
       known.add(context);
       await context.ready;
       let asked = 0;  // many signals come together
-      const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook); }); };
+      const run = (cell) => {
+        notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+        app.commands.execute("notebook:run-cell");
+      };
+      const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook, run); }); };
       notebook.node.addEventListener("click", enlarge);
-      notebook.node.addEventListener("click", ({target}) => {
-        const cell = notebook.widgets.find((one) => one.node.dataset.courseWaits && one.node === target);
-        if (cell) { clicked.add(cell.model); soon(); }
-      });
       context.model.contentChanged.connect(soon);
       soon();
     };
