@@ -51,7 +51,7 @@ def test_the_courses_defaults_are_read_before_those_of_the_machine(course):
     defaults = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
     assert first == str(lab.SETTINGS) and second == "/etc/elsewhere"
     assert defaults["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]["markdown"] == "Markdown Preview"
-    assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True  # none is cut
+    assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is False  # it scrolls
 
 
 def test_the_extensions_that_keep_the_start_page_fresh_and_mark_cells_are_loaded(course):

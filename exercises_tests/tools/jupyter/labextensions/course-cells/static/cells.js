@@ -1,6 +1,6 @@
 // Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets an answer and the texts
-// that tell it wait for a guess, and shows a picture of a narrow window at its own size. A cell's node only gets data-*
-// attributes and, where an answer waits, a card of its own: without this file nothing is missing.
+// that tell it wait for a guess, keeps a formula's full stop on its line, and enlarges a picture that is clicked. Where an
+// answer waits, a cell's node gets a card of its own: without this file nothing is missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
   const WAITS = "This text waits for your guess above.";
@@ -73,30 +73,45 @@
     const first = new Set(compared(all).map((place) => all[place]).filter((cell) => unguessed(cell) || unread(cell)));
     for (const cell of all) {
       const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
-      const asked = wait.has(cell) ? WAITS : unread(cell) ? "" : FIRST;  // its own output says what to write anew
+      // Where a guess cannot be read, the output itself says what to write.
+      const asked = wait.has(cell) ? WAITS : !first.has(cell) ? null : unread(cell) ? "" : FIRST;
       set(cell, "courseKind", kind);
       set(cell, "courseLabel", words);
       set(cell, "courseWaits", wait.has(cell) && "yes");
       set(cell, "courseFirst", first.has(cell) && (unread(cell) ? "unread" : "none"));
       const card = cell.node.querySelector(":scope > .course-first");
-      if ((wait.has(cell) || first.has(cell)) && card?.dataset.words !== asked) {
+      if (asked !== null && card?.dataset.words !== asked) {
         card?.remove();
         ask(cell, asked, () => show(wait.get(cell) || cell));
       }
     }
   };
 
-  // A picture that is clicked in a narrow window fills it, until it is clicked again.
-  const NARROW = matchMedia("(max-width: 760px)");
+  // A picture that is clicked fits the window; clicked again, it is large and scrolls; a third click makes it fit again.
   const enlarge = ({target}) => {
-    if (!NARROW.matches || !target.matches(".course-drawn, .course-picture img")) return;
+    if (!target.matches(".course-drawn, .course-picture img")) return;
     const dialog = document.body.appendChild(Object.assign(document.createElement("dialog"), {className: "course-whole"}));
-    const large = Object.assign(new Image(), {src: target.src, alt: target.alt});
-    large.style.setProperty("--own", target.style.getPropertyValue("--own"));
-    dialog.append(large);
-    dialog.addEventListener("click", () => dialog.close());
+    const picture = Object.assign(new Image(), {src: target.src, alt: target.alt});
+    const close = Object.assign(document.createElement("button"), {textContent: "✕", ariaLabel: "Close", title: "Close"});
+    picture.style.setProperty("--shape", target.naturalWidth / target.naturalHeight);
+    picture.style.setProperty("--own", `${target.naturalWidth / 2}px`);
+    picture.addEventListener("click", () => dialog.classList.toggle("course-large"));
+    dialog.append(picture, close);
+    dialog.addEventListener("click", ({target: clicked}) => { if (clicked !== picture) dialog.close(); });
     dialog.addEventListener("close", () => dialog.remove());
     dialog.showModal();
+  };
+
+  // A full stop or a comma after a formula never begins a line: a browser may break there, whatever the letters are.
+  const join = (notebook) => {
+    for (const formula of notebook.node.querySelectorAll("mjx-container:not([display], .course-joined > *)")) {
+      const after = formula.nextSibling, stop = after?.nodeType === Node.TEXT_NODE && after.data.match(/^[^\s\w]+/)?.[0];
+      if (!stop) continue;
+      const whole = Object.assign(document.createElement("span"), {className: "course-joined"});
+      formula.replaceWith(whole);
+      after.data = after.data.slice(stop.length);
+      whole.append(formula, stop);
+    }
   };
 
   const activate = (app) => {
@@ -113,6 +128,9 @@
       };
       const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook, run); }); };
       notebook.node.addEventListener("click", enlarge);
+      let joining = 0;
+      new MutationObserver(() => { joining ||= requestAnimationFrame(() => { joining = 0; join(notebook); }); })
+        .observe(notebook.node, {childList: true, subtree: true});
       context.model.contentChanged.connect(soon);
       soon();
     };
