@@ -29,6 +29,7 @@ OURS = ("course_lib", "exercises_tests")
 FEW = 12  # names that are listed
 LONG = 100  # letters of a signature
 ABOVE = "`{}` is made in an earlier cell: Run > Run All Above Selected Cell"
+UNWRITTEN = "`{}` is an exercise in an earlier cell: write it, or borrow it, and run its cell"
 IMPORTED = ("`{}` comes from the cell with the imports, near the top of the chapter: run it first, or "
             "Run > Run All Above Selected Cell")  # fmt: skip
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
@@ -166,7 +167,8 @@ def _bare_word(name: str, cell: str) -> str:
 def _above(name: str, cell: str) -> str:
     """Return that a cell above makes a name, "" where none does."""
     made = chapter_names.made_before(name, cell)
-    return made and (IMPORTED if made == "imports" else ABOVE).format(name)
+    words = {"imports": IMPORTED, name: UNWRITTEN}  # an exercise's cell is called as what it asks for
+    return made and words.get(made, ABOVE).format(name)
 
 
 def _no_row(error: KeyError, names: dict[str, Any]) -> str | None:

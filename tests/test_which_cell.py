@@ -72,6 +72,11 @@ def test_a_name_that_an_earlier_cell_makes_is_said_to_come_from_there(run, sourc
     assert "Traceback" not in said and said.count("line 1") == 1
 
 
+def test_an_exercise_that_is_not_written_is_named_as_one(run):
+    said = run("run(lambda dist: sum_on_every_rank(dist, 1), ranks=1)", "small_sum")
+    assert "`sum_on_every_rank` is an exercise in an earlier cell: write it, or borrow it, and run its cell" in said
+
+
 def test_a_name_that_is_made_below_or_missing_in_an_answer_is_not_said_to_be_made_above(run):
     assert "earlier" not in run("print(numbers)", "guess_float")
     assert "earlier" not in run("print(numbers)", "exchange")
