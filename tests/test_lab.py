@@ -116,8 +116,9 @@ def test_the_settings_of_a_hub_are_written_once_and_never_over_others(tmp_path):
         lab.write_settings(tmp_path)
 
 
-def test_the_readme_tells_the_same():
-    text = " ".join((ROOT / "README.md").read_text().split())
+def test_the_page_of_unusual_machines_tells_the_same():
+    assert "(docs/machines.md)" in (ROOT / "README.md").read_text()
+    text = " ".join((ROOT / "docs" / "machines.md").read_text().split())
     for words in ("make lab ARGS=--allow-root", "make lab ARGS=--no-browser", "work/.jupyter/",
                   "ssh -L 8888:localhost:8888", "%pip install -e .."):
         assert words in text
