@@ -22,7 +22,8 @@ from traitlets.config import Config
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTER, LAST, GUESS = "ch03_ring_all_reduce", "ring_strip", ("guess_growth = None", "guess_growth = 16")
 PAGE, PICTURES = "first_look.md", "first_look"
-FIRST = """*This is the first third of [chapter 3](../notebooks/ch03_ring_all_reduce.ipynb), as the notebook shows it after a run.
+FIRST = """\
+*This is the first third of [chapter 3](../notebooks/ch03_ring_all_reduce.ipynb), as the notebook shows it after a run.
 Here somebody has guessed 16, and a picture stands still that a slider moves in the notebook.*
 
 """
