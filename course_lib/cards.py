@@ -29,8 +29,10 @@ def paragraph(text: str, looks: str = "") -> str:
     return f"<p{looks and f' class={looks}'}>{escape(text)}</p>"
 
 
-def mark(kind: str, text: str, looks: str = "course-mark") -> str:
-    return f'<span class="{looks} course-{kind}">{escape(text)}</span>'
+def mark(kind: str, text: str, looks: str = "course-mark", told: str = "") -> str:
+    """Return a few letters in a colour; `told` is said to whoever points at them."""
+    title = f' title="{escape(told)}"' if told else ""
+    return f'<span class="{looks} course-{kind}"{title}>{escape(text)}</span>'
 
 
 def bar(share: float, kind: str = "") -> str:

@@ -39,6 +39,17 @@ def made_before(name: str, cell: str) -> str:
     return ""
 
 
+def source_of(cell: str) -> str:
+    """Return what stands in a cell of code of the chapters, before anybody has changed it; "" where there is none."""
+    return "\n".join(_sources(chapter).get(cell, "") for chapter in _chapters())
+
+
+@cache
+def _sources(chapter: Path) -> dict[str, str]:
+    cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
+    return {cell.get("id", ""): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+
+
 def _chapters() -> list[Path]:
     return sorted(NOTEBOOKS.glob("ch*.ipynb"))
 

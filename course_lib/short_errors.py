@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from types import FrameType, ModuleType
 from typing import Any
 
-from course_lib import chapter_names
+from course_lib import chapter_names, slips
 from course_lib.cards import Told, in_notebook
 from course_lib.engine import packing
 from course_lib.results import RankFailed, line_of, short
@@ -29,6 +29,7 @@ OURS = ("course_lib", "exercises_tests")
 FEW = 12  # names that are listed
 LONG = 100  # letters of a signature
 ABOVE = "`{}` is made in an earlier cell: Run > Run All Above Selected Cell"
+UNWRITTEN = "`{}` is an exercise in an earlier cell: write it, or borrow it, and run its cell"
 IMPORTED = ("`{}` comes from the cell with the imports, near the top of the chapter: run it first, or "
             "Run > Run All Above Selected Cell")  # fmt: skip
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
@@ -135,7 +136,7 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         if f"check_{name}" in names:
             return f"{error}: run the cell with your {name} first"
         if cell.startswith("guess_"):
-            return f"{error}: write a guess in digits, or a word in quotes"
+            return _bare_word(name, cell)
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
         if not hint and name.startswith("check_"):
             hint = "run the cell with the imports first, near the top of the chapter"
@@ -156,10 +157,18 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
     return None
 
 
+def _bare_word(name: str, cell: str) -> str:
+    """Return what to write for a word that stands in the place of a guess."""
+    if "in quotes" in chapter_names.source_of(cell):  # letters are asked for
+        return f'{name} has no quotes: write "{name}"'
+    return f"{name} is {slips.meant(name, '') or 'a word: write a number'}"
+
+
 def _above(name: str, cell: str) -> str:
     """Return that a cell above makes a name, "" where none does."""
     made = chapter_names.made_before(name, cell)
-    return made and (IMPORTED if made == "imports" else ABOVE).format(name)
+    words = {"imports": IMPORTED, name: UNWRITTEN}  # an exercise's cell is called as what it asks for
+    return made and words.get(made, ABOVE).format(name)
 
 
 def _no_row(error: KeyError, names: dict[str, Any]) -> str | None:

@@ -16,6 +16,7 @@ SECONDS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "milliseconds": 1e-3
 BYTES = {"B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 SHARES = {"": 1.0, "%": 0.01, "percent": 0.01}
 COMMAS = "and no comma: 1.5 for one and a half, and 1500 for 1,500"
+ABOUT = r"(?:about|around|approximately|approx\.?|roughly|maybe|perhaps|nearly|almost|some|circa|ca\.?|~|≈)\s*"
 NUMBER = r"-?\d+(?:,\d+)*(?:\.\d+)?(?:e[+-]?\d+)?"
 
 
@@ -55,6 +56,9 @@ def meant(text: str, unit: str) -> str:
     value = _in_words(text)
     if value is not None:
         return f"a word: write {value}"
+    if (plain := re.sub(f"^{ABOUT}", "", text.strip(), flags=re.IGNORECASE)) != text.strip():
+        write = re.search("write (.+)", meant(plain, unit) or _digits(plain))
+        return f"a number with words: write {write[1].removesuffix(' without quotes')}" if write else ""
     found = re.fullmatch(rf"({NUMBER})\s*([^\W\d_]\D*|%)", text.strip(), re.IGNORECASE)
     if not found:
         return ""

@@ -66,7 +66,7 @@ class _SendAndRecv:
 
 def _text(value: Any) -> str:
     tensor = isinstance(value, torch.Tensor)
-    return f"{str(value.dtype)[6:]}{list(value.shape)} of {numbers(value)}" if tensor else shown(value)
+    return f"{str(value.dtype)[6:]}{list(value.shape)} of {numbers(value, digits=7)}" if tensor else shown(value)
 
 
 def _messages(trace: Results) -> list[tuple[int, int]]:

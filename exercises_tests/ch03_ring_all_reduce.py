@@ -169,8 +169,8 @@ class Ring:
         if self.name == "reduce_scatter_ring":
             for shift in range(1, ranks):
                 yield Mistake("other-chunk", equal(own_chunks(trace, shift), own_chunks(want, shift)),
-                    f"is not the sum: rank 0 ends with the sum of chunk {shift}, rank 1 with that of chunk "
-                    f"{(shift + 1) % ranks}: rank r must end with chunk r, so start with another chunk", picture)
+                    f"is not the sum. Rank 0 ends with the sum of chunk {shift}, and rank 1 with that of chunk "
+                    f"{(shift + 1) % ranks}. Rank r must end with chunk r, so start with another chunk", picture)
             for step, side in ((-1, "left"), (1, "right")) if ranks > 2 else ():
                 waits = own_chunks(trace, -step)[(rank + step) % ranks]
                 others = sum(own_chunks(before, rank - other)[other] for other in range(ranks) if other != rank)
@@ -218,7 +218,7 @@ class Ring:
         yield Mistake("added", twice, f"{differs}: the old contents were added: replace them", see)
         first = _first_sent(self.answer, ranks)
         shifts = {(chunk - rank) % ranks for rank, chunk in enumerate(first) if chunk is not None}
-        said = f"is not complete: rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk"
+        said = f"is not complete. Rank 0 sent chunk {first[0]} first, which it does not hold: start with your own chunk"
         yield Mistake("not-own-chunk", len(shifts) == 1 and shifts != {0}, said, see)
         places = [chunk for place, chunk in enumerate(own_chunks([mine] * ranks)) if place != rank]
         for side, other in (("left", (rank - 1) % ranks), ("right", (rank + 1) % ranks)) if ranks > 2 else ():

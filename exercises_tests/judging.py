@@ -118,7 +118,9 @@ class Outcome:
             score += " (borrowed)"
         elif self.code:
             looks = {"✓": cards.RIGHT, "✗": cards.WRONG, "–": cards.OPEN}
-            parts = [cards.mark(looks[part[-1]], part, "course-part") for part in self._marked()]
+            why = "" if self.unwritten else "not reached, because an earlier part failed"
+            parts = [cards.mark(looks[part[-1]], part, "course-part", why if part.endswith("–") else "")
+                     for part in self._marked()]
             score += f"   {''.join(parts)}"
         pieces.append(f"<p>{score}</p>")
         if self.see:

@@ -52,6 +52,11 @@ def test_a_check_is_a_card_with_the_words_of_the_text(notebook, answer):
     assert "<script>" not in outcome.card() and "<b>" not in outcome.card()
 
 
+def test_in_a_card_a_part_that_was_not_reached_says_why():
+    html = Outcome("ring", {"value": 1, "steps": 1}, sentence="Rank 0 waits.", code="value").card()
+    assert html.count('title="not reached, because an earlier part failed">steps –<') == html.count("title=") == 1
+
+
 def test_in_a_card_only_what_stands_in_a_cell_has_the_face_of_code():
     told = "first\n  rank 0 waits\n    line 1 of cell [2], in f: g(x)\nTry it again"
     outcome = Outcome("double", {"value": 2}, code="deadlock", sentence=told)

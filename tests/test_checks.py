@@ -424,6 +424,9 @@ def test_the_same_slip_run_twice_shows_the_answer(monkeypatch):
     ("500 MB/s", "GB/s", "'500 MB/s' is 0.5 GB/s: write 0.5"),
     ("21x", "times as long", "'21x' is a number with its unit: write 21"),
     ("14 %", "", "'14 %' is 0.14: write 0.14"),
+    ("about 300", "µs", "'about 300' is a number with words: write 300"),
+    ("about 0.3 ms", "µs", "'about 0.3 ms' is a number with words: write 300"),
+    ("roughly two", "", "'roughly two' is a number with words: write 2"),
     ("12 apples", "s", "'12 apples' is a number with words: write the number alone, in s"),
     ("12 apples", "", "'12 apples' is a number with words: write the number alone"),
     ("1,5 s", "s", "'1,5 s' is a number with words: write the number alone, and no comma: 1.5 for one and a half, and "

@@ -51,7 +51,7 @@ def test_the_courses_defaults_are_read_before_those_of_the_machine(course):
     defaults = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
     assert first == str(lab.SETTINGS) and second == "/etc/elsewhere"
     assert defaults["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]["markdown"] == "Markdown Preview"
-    assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True  # none is cut
+    assert defaults["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is False  # it scrolls
 
 
 def test_the_extensions_that_keep_the_start_page_fresh_and_mark_cells_are_loaded(course):
@@ -116,8 +116,9 @@ def test_the_settings_of_a_hub_are_written_once_and_never_over_others(tmp_path):
         lab.write_settings(tmp_path)
 
 
-def test_the_readme_tells_the_same():
-    text = " ".join((ROOT / "README.md").read_text().split())
+def test_the_page_of_unusual_machines_tells_the_same():
+    assert "(docs/machines.md)" in (ROOT / "README.md").read_text()
+    text = " ".join((ROOT / "docs" / "machines.md").read_text().split())
     for words in ("make lab ARGS=--allow-root", "make lab ARGS=--no-browser", "work/.jupyter/",
                   "ssh -L 8888:localhost:8888", "%pip install -e .."):
         assert words in text

@@ -35,9 +35,9 @@ def test_every_picture_has_a_twin_for_dark_pages_and_words():
         assert '(prefers-color-scheme: dark)" srcset="' in picture and 'alt="' in picture
 
 
-def test_no_line_of_code_is_cut_where_the_readme_is_read():
+def test_no_line_of_code_is_cut_where_the_readme_is_read_in_a_window_of_600_pixels():
     code = re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert code and [line for block in code for line in block.splitlines() if len(line) > 85] == []
+    assert code and [line for block in code for line in block.splitlines() if len(line) > 62] == []
 
 
 def test_the_check_says_what_the_readme_shows(monkeypatch):

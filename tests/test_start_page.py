@@ -109,6 +109,17 @@ def test_the_chapter_to_go_on_with_is_the_one_begun_last_or_the_first_that_is_no
     assert start_page.next_of(known, whole | begun) is known[2] and start_page.next_of(known, whole) is known[1]
 
 
+def test_a_chapter_begun_and_not_done_is_marked_and_named_beside_the_one_worked_on_last(course):
+    save(course / "notebooks" / f"{NAME}.ipynb", [*cells(), code("more", "def more():\n    ...", "exercise"), code(
+        "check_more", "check_more(more)", "check", points=1, minutes=5, level="core")])
+    (course / "work" / ".progress.json").write_text(json.dumps({
+        NAME: {"total": {"state": "passed"}}, LATER: {"mean": {"state": "tried"}}}))
+    text = start(course)
+    assert re.search(r'◔ <a href="ch98_sums.ipynb">.*</a> <span [^>]*>1&nbsp;of&nbsp;2</span>', text)
+    assert "Go on with chapter 99" in text
+    assert re.search(r"You worked on chapter 99 last. Also begun: <a [^>]*>98: .*</a> \(1&nbsp;of&nbsp;2\)\.", text)
+
+
 def test_the_chapter_worked_on_last_stands_last_in_what_was_found(course, monkeypatch):
     monkeypatch.delenv("COURSE_PROGRESS", raising=False)
     monkeypatch.chdir(course / "work")

@@ -72,6 +72,11 @@ def test_a_name_that_an_earlier_cell_makes_is_said_to_come_from_there(run, sourc
     assert "Traceback" not in said and said.count("line 1") == 1
 
 
+def test_an_exercise_that_is_not_written_is_named_as_one(run):
+    said = run("run(lambda dist: sum_on_every_rank(dist, 1), ranks=1)", "small_sum")
+    assert "`sum_on_every_rank` is an exercise in an earlier cell: write it, or borrow it, and run its cell" in said
+
+
 def test_a_name_that_is_made_below_or_missing_in_an_answer_is_not_said_to_be_made_above(run):
     assert "earlier" not in run("print(numbers)", "guess_float")
     assert "earlier" not in run("print(numbers)", "exchange")
@@ -92,8 +97,12 @@ def test_in_a_fresh_kernel_a_name_of_the_imports_is_told_where_it_comes_from(tmp
         assert "Traceback" not in said and "_told" not in opened.run("print(dir())")
 
 
-def test_a_guess_in_a_bare_word_is_told_how_to_write_it(run):
-    assert "name 'two' is not defined: write a guess in digits, or a word in quotes" in run("guess_x = two", "guess_x")
+@pytest.mark.parametrize(("word", "cell", "told"), [
+    ("eight", "guess_sum", "eight is a word: write 8"), ("many", "guess_sum", "many is a word: write a number"),
+    ("DFMPT", "guess_traces", 'DFMPT has no quotes: write "DFMPT"'),
+])  # fmt: skip
+def test_a_guess_in_a_bare_word_is_told_one_thing_to_write(run, word, cell, told):
+    assert re.search(f"NameError: {told} line 1 .{{,20}}: {cell} = {word}", run(f"{cell} = {word}", cell))
 
 
 @pytest.mark.parametrize("failing", ["guess_x = six", "guess_x = 6 MB", "guess_x = 1,5; 1 / 0"])

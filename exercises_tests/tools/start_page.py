@@ -24,7 +24,7 @@ TITLE = "Distributed training and serving of large language models"
 PROGRESS, AHEAD = ".progress.json", ".next.json"  # beside the notebooks; course_lib.notebook writes the one, reads both
 MARK = "<!-- The course writes this page; once you have edited it, it is yours (digest {}). -->\n"
 PASSED, NEXT, OPEN = "rgb(46, 139, 87)", "rgb(31, 111, 235)", "rgba(128, 128, 128, 0.45)"
-BORROWED = "rgb(191, 135, 0)"
+BORROWED, STARTED = "rgb(191, 135, 0)", "rgba(31, 111, 235, 0.45)"
 LINE = "520px"  # some 75 letters
 BEGUN = ("passed", "borrowed", "tried")  # a check of a stub, as in Run All, has begun nothing
 # JupyterLab keeps these styles and takes others out. The greys are half transparent: they fit a light and a dark page.
@@ -35,17 +35,19 @@ BUTTON = (f"display: inline-block; max-width: 100%; box-sizing: border-box; back
 
 
 def lanes(until: int, *ranks: list[int]) -> str:
-    """Return one lane a rank in HTML, of a page's width for `until` steps: pink where it communicates, else grey."""
-    steps = "".join(
-        f'<div style="display: flex; margin-bottom: 3px; width: {100 * len(busy) / until:.4g}%">'
-        + "".join(f'<div style="flex: 1; height: 11px; margin-right: 1px; background-color: {SENT if one else IDLE}">'
-                  "</div>" for one in busy) + "</div>" for busy in ranks)
-    return f'<div style="margin: 2px 0 8px 0">{steps}</div>'
+    """Return a named lane a rank in HTML, of the page's width for `until` steps: pink where it sends, else grey."""
+    rows = "".join(
+        f'<div style="display: flex; align-items: center"><div style="width: 56px; flex: none">rank {rank}</div>'
+        f'<div style="flex: 1"><div style="display: flex; width: {100 * len(busy) / until:.4g}%">'
+        + "".join(f'<div style="flex: 1; height: 13px; margin-right: 1px; background-color: {SENT if one else IDLE}">'
+                  "</div>" for one in busy) + "</div></div></div>" for rank, busy in enumerate(ranks))
+    return f'<div style="margin: 2px 0 8px 0">{rows}<div style="margin-left: 56px">time →</div></div>'
 
 
 SENT, IDLE = "rgb(204, 121, 167)", "rgba(128, 128, 128, 0.3)"
 STAR = [[1] * 24] + [[int(step // 4 in (rank, rank + 3)) for step in range(24)] for rank in range(3)]
-PICTURE = f"""<div style="max-width: 620px; font-size: 90%; margin-bottom: 16px">
+# In a narrow window start.js takes it away, so that the chapters are near.
+PICTURE = f"""<div class="course-start-picture" style="flex: 1 1 380px; max-width: 560px; font-size: 90%">
 <div>Four ranks sum their tensors through rank 0: three of them mostly wait (grey).</div>
 {lanes(24, *STAR)}
 <div>The same sum round a ring: nobody waits, and it takes a quarter of the time.</div>
@@ -95,11 +97,16 @@ def file_of(chapter: Chapter, root: Path) -> str:
 def next_of(known: list[Chapter], found: dict) -> Chapter | None:
     """Return the chapter to go on with: the one begun last, if it is not done, else the first that is not done.
 
-    Begun is a chapter with an exercise that was tried; done is one whose core exercises have passed or are borrowed.
+    Done is a chapter whose core exercises have passed or are borrowed.
     """
     left = {chapter.name: chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))}
-    begun = [name for name, exercises in found.items() if any(state_of(one) in BEGUN for one in exercises.values())]
+    begun = [name for name, exercises in found.items() if is_begun(exercises)]
     return next((left[name] for name in (*reversed(begun), *left) if name in left), None)
+
+
+def is_begun(found: dict[str, dict]) -> bool:
+    """Return whether an exercise of a chapter was tried."""
+    return any(state_of(one) in BEGUN for one in found.values())
 
 
 def counted(chapter: Chapter, found: dict[str, dict]) -> tuple[int, int, int, int]:
@@ -142,20 +149,23 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
     cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
                       for chapter in known)
     text = f"""<div style="overflow-wrap: break-word">
-<div style="max-width: {LINE}">
 
 # {TITLE}
+
+<div style="display: flex; flex-wrap: wrap; gap: 4px 48px; max-width: 1180px; margin-bottom: 12px">
+<div style="flex: 1 1 400px; max-width: {LINE}">
 
 You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
 served. In each chapter you guess a number, run real processes that send each other messages, write the function that
 does it better, and are told in one sentence whether it is right. Your laptop is enough.
 
 <p>{lead(ahead, where, found)}</p>
-<p>{so_far(known, found)}</p>
+<p>{" ".join(filter(None, [why(ahead, known, where, found), so_far(known, found)]))}</p>
 
 **How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top.
-▶ is the chapter to go on with, ✓ has passed, and in one with ◐ you have borrowed an answer.
+▶ is the chapter to go on with, ◔ is begun, ✓ has passed, and in one with ◐ you have borrowed an answer.
 
+</div>
 {PICTURE}
 </div>
 
@@ -195,6 +205,22 @@ def lead(ahead: Chapter | None, where: dict[str, str], found: dict) -> str:
     return f'<a href="{quote(where[ahead.name])}" style="{BUTTON}">{words}</a>'
 
 
+def why(ahead: Chapter | None, known: list[Chapter], where: dict[str, str], found: dict) -> str:
+    """Return which other chapters are begun and not done, where the button leads to the one worked on last."""
+    others = [one for one in known if one is not ahead and is_begun(here := found.get(one.name, {}))
+              and not done(one, here)]
+    if ahead is None or not others:
+        return ""
+    links = [f'<a href="{quote(where[one.name])}">{number(one)}: {escape(one.title)}</a> '
+             f"({of_core(one, found.get(one.name, {}))})" for one in others]
+    return f"You worked on chapter {number(ahead)} last. Also begun: {listed(links)}."
+
+
+def of_core(chapter: Chapter, found: dict[str, dict]) -> str:
+    """Return how many of a chapter's core exercises have passed, as "2 of 3" in one piece."""
+    return "{}&nbsp;of&nbsp;{}".format(*counted(chapter, found)[:2])
+
+
 def so_far(known: list[Chapter], found: dict) -> str:
     """Return what has passed, or at the beginning what there is."""
     passed, core, more, extra = in_all(known, found)
@@ -211,9 +237,10 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     """Return a chapter's card, in lines that are all HTML: a blank one would end it."""
     passed, core, more, extra = counted(chapter, found)
     borrowed = sum(state_of(found.get(exercise.id, {})) == "borrowed" for exercise in chapter.exercises)
-    mark, colour = ("▶ ", NEXT) if is_next else ("", OPEN)
+    mark, colour = ("▶ ", NEXT) if is_next else ("◔ ", STARTED) if is_begun(found) else ("", OPEN)
+    beside = f' <span style="font-size: 80%; font-weight: 400">{of_core(chapter, found)}</span>' * is_begun(found)
     if core and done(chapter, found):
-        mark, colour = ("✓ ", PASSED) if passed == core else ("◐ ", BORROWED)
+        mark, colour, beside = ("✓ ", PASSED, "") if passed == core else ("◐ ", BORROWED, "")
     needed = needs(chapter)
     facts = [f"{reading(chapter)} min of reading, {minutes(chapter)} of exercises",
              f"needs chapter{'s' * (len(needed) > 1)}&nbsp;{listed(needed)}" if needed else ""]
@@ -222,7 +249,7 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     lines = [
         f'<div style="{CARD.format(colour, 0.14 if is_next else 0.05)}">',
         f'<div style="font-size: 115%; font-weight: 600">{mark}<a href="{href}">'
-        f"{number(chapter)} · {escape(chapter.title)}</a></div>",
+        f"{number(chapter)} · {escape(chapter.title)}</a>{beside}</div>",
         f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
         f'<div style="font-size: 90%; overflow-wrap: break-word">You build: {html(builds(chapter))}</div>',
         f'<div style="font-size: 90%; margin-top: 6px">{"<br>".join(filter(None, facts))}</div>',
@@ -240,7 +267,7 @@ def bar(share: float) -> str:
     return f'<div style="margin: 6px 0 3px 0; {shape}: rgba(128, 128, 128, 0.25)">{inner}</div>'
 
 
-def listed(places: list[int]) -> str:
+def listed(places: list[int] | list[str]) -> str:
     words = [str(place) for place in places]
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 

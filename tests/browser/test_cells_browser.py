@@ -70,18 +70,30 @@ def test_a_text_that_tells_the_answer_waits_until_the_guess_has_run(guess, page)
     assert not text(page, "Why six?").is_visible()
     guess.run("six")
     text(page, "Why six?").wait_for()
-    assert "exact" not in guess.shown("six") and not page.locator(".course-first").is_visible()
+    assert "exact" not in guess.shown("six") and not page.locator(".course-first:visible").count()
 
 
-def test_where_nothing_was_guessed_the_answer_and_its_text_wait_for_a_guess_or_a_click(guess, page):
-    guess.run_all()
+@pytest.mark.parametrize("where", [0, 1], ids=["at the answer", "at the text"])
+@pytest.mark.parametrize(("source", "said"), [("None", "Guess first"), ('"six"', "Show the answer")])
+def test_without_a_guess_that_can_be_read_the_answer_and_its_text_wait_for_one_or_a_click(
+        guess, page, source, said, where):
+    guess.type_into("guess_six", f"guess_six = {source}")
+    guess.run("guess_six")
+    guess.run("six")
     asked = page.locator(".course-first:visible")
-    asked.wait_for()
-    assert "Guess first" in asked.inner_text() and "measured" not in guess.shown("six")
-    assert not text(page, "Why six?").is_visible() and "6" in guess.shown("product")
-    asked.get_by_role("button", name="Show the answer without a guess").click()
-    text(page, "Why six?").wait_for()
-    assert "measured" in guess.shown("six") and not asked.is_visible()
+    asked.nth(2).wait_for()  # at the answer and at both texts
+    assert said in asked.first.inner_text() and "waits for your guess above" in asked.nth(1).inner_text()
+    assert "measured" not in guess.shown("six") and not text(page, "Why six?").is_visible()
+    asked.nth(where).get_by_role("button", name="Show the answer without a guess").click()
+    text(page, "Because").wait_for()
+    page.locator(".jp-OutputArea-output", has_text="measured").wait_for()
+    assert text(page, "Why six?").is_visible() and asked.count() == 0
+
+
+def test_a_text_below_a_later_output_does_not_wait_because_it_explains_what_is_seen(guess, page):
+    guess.run_all()
+    text(page, "Because").wait_for()
+    assert "6" in guess.shown("product") and not text(page, "Why six?").is_visible()
 
 
 def test_it_waits_on_while_the_cell_that_compares_ends_in_an_error(guess, page):
@@ -103,9 +115,10 @@ def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
     text(page, "Why six?").wait_for()
 
 
-def test_a_click_on_its_line_shows_it_at_once(guess, page):
-    page.locator("[data-course-waits]").first.click(position={"x": 100, "y": 12})
+def test_one_click_shows_all_texts_that_wait_for_the_same_guess(guess, page):
+    page.get_by_role("button", name="Show the answer without a guess").first.click()
     text(page, "Why six?").wait_for()
+    assert text(page, "Because").is_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -135,6 +148,26 @@ def test_a_narrow_window_begins_without_the_files_and_its_labels_stand_at_the_ed
     context.close()
 
 
+def test_code_is_not_wrapped_and_the_column_stands_in_the_middle(guess, page):
+    page.set_viewport_size({"width": 1440, "height": 900})
+    guess.type_into("product", "2 * 3  # " + 40 * "long ")
+    assert page.locator(".jp-CodeCell .cm-lineWrapping").count() == 0
+    left, right = guess.find("product").evaluate("""cell => {
+        const [one, all] = [cell, cell.closest('.jp-Notebook')].map(node => node.getBoundingClientRect());
+        return [one.left - all.left, all.right - one.right];
+    }""")
+    assert left > 20 and abs(left - right) < 20
+
+
+def test_a_full_stop_stays_with_the_formula_before_it_which_has_the_letters_size(opened, page):
+    opened.find("star_formula_text")
+    page.get_by_role("button", name="Show the answer without a guess").first.click()
+    joined = page.locator(".course-joined", has_text=".").first
+    joined.wait_for()
+    assert joined.evaluate("""whole => [getComputedStyle(whole).whiteSpace,
+        getComputedStyle(whole.firstChild).fontSize === getComputedStyle(whole).fontSize]""") == ["nowrap", True]
+
+
 @pytest.mark.parametrize("width", [1440, 600])
 def test_text_code_and_answers_have_one_right_edge(guess, page, width):
     page.set_viewport_size({"width": width, "height": 900})
@@ -147,17 +180,23 @@ def test_text_code_and_answers_have_one_right_edge(guess, page, width):
     assert len(edges) >= 6 and max(edges) - min(edges) <= 2
 
 
-def test_in_a_narrow_window_a_picture_is_seen_whole_and_a_click_shows_it_at_its_own_size(browser, lab):
-    context = browser.new_context(viewport={"width": 600, "height": 900})
+@pytest.mark.parametrize("width", [1440, 600])
+def test_a_picture_that_is_clicked_fits_the_window_a_second_click_makes_it_large_and_a_cross_ends_it(
+        browser, lab, width):
+    context = browser.new_context(viewport={"width": width, "height": 900})
     with closing(Opened(context.new_page(), lab, f"{CHAPTER}.ipynb")) as notebook:
         page = notebook.page
         notebook.run("ring_drawing")
         (picture,) = notebook.pictures("ring_drawing")
-        assert picture["width"] < 600 < picture["own"] / 2
+        assert picture["width"] <= min(width, picture["own"] / 2)
         page.locator(".course-drawn:visible").first.click()
         large = page.locator("dialog.course-whole img")
         large.wait_for()
-        assert large.evaluate("image => image.clientWidth") == picture["own"] // 2
+        size = "image => [image.clientWidth, image.clientHeight]"
+        wide, high = large.evaluate(size)
+        assert picture["width"] < wide <= width and high <= 900
         large.click()
+        assert large.evaluate(size)[0] >= max(picture["own"] // 2, 1.3 * width - 1)
+        page.get_by_role("button", name="Close").click()
         page.wait_for_function("() => !document.querySelector('dialog')")
     context.close()

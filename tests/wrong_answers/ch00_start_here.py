@@ -108,7 +108,7 @@ def every_rank_returns_the_number(dist, number):
     return number
 
 
-@wrong("even_to_odd", "tensor", "returned a tensor", ".item()")
+@wrong("even_to_odd", "tensor", "returned a tensor", ".5]", ".item()")
 def returns_the_buffer(dist, number):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     if rank % 2 == 1:

@@ -664,7 +664,7 @@ def by_most_messages(meters):
 
 
 WRONG = [
-    Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("rank 0 ends with the sum of chunk 1",), 0),
+    Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("Rank 0 ends with the sum of chunk 1",), 0),
     Wrong("reduce_scatter_ring", scatter_rows, "not-flattened", ("of shape (2, 5) here, and without view(-1)",), 2),
     Wrong("reduce_scatter_ring", scatter_into_the_whole, "wrong-length",
           ("elements rank 1 receives into 8 elements, but rank 0 sends it 2: make the buffer as long as",), 0),
@@ -689,8 +689,8 @@ WRONG = [
     Wrong("all_gather_ring", gather_adds, "added", ("the old contents were added: replace them",), 0),
     Wrong("all_gather_ring", gather_own_each_time, "own-each-time",
           ("rank 0 holds the chunk of rank 3, on its left, in every other place", "pass on the chunk that came"), 0),
-    Wrong("all_gather_ring", gather_off_by_one, "not-own-chunk", ("rank 0 sent chunk 1 first, which it does not",), 0),
-    Wrong("all_gather_ring", gather_starts_left, "not-own-chunk", ("rank 0 sent chunk 3 first, which it does not",), 0),
+    Wrong("all_gather_ring", gather_off_by_one, "not-own-chunk", ("Rank 0 sent chunk 1 first, which it does not",), 0),
+    Wrong("all_gather_ring", gather_starts_left, "not-own-chunk", ("Rank 0 sent chunk 3 first, which it does not",), 0),
     Wrong("all_gather_ring", gather_torch_chunks, "uneven-chunks", ("tensor_split(3)[r]",), 2),
     Wrong("all_gather_ring", gather_builtin, "built-in", ("it calls dist.all_gather",), 0),
     Wrong("all_gather_ring", gather_through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),

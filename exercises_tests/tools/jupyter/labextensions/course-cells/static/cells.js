@@ -1,9 +1,9 @@
 // Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets an answer and the texts
-// that tell it wait for a guess, and shows a picture of a narrow window at its own size. A cell's node only gets data-*
-// attributes and, where an answer waits, a card behind all else: without this file nothing is missing.
+// that tell it wait for a guess, keeps a formula's full stop on its line, and enlarges a picture that is clicked. Where an
+// answer waits, a cell's node gets a card of its own: without this file nothing is missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
-  const WAITS = "This text tells the answer. Run the cells above first, or click here to read on.";
+  const WAITS = "This text waits for your guess above.";
   const FIRST = "Guess first: write your guess in the place of None, and run both cells.";
   const ANYWAY = "Show the answer without a guess";
   const NOT_YET = /The answer is not shown yet/;  // what course_lib.notebook says to a guess that it cannot read
@@ -23,8 +23,9 @@
   };
   const outputs = ({model: {outputs: all}}) => Array.from({length: all.length}, (_, place) => all.get(place));
   const says = (cell, words) => outputs(cell).some(({data}) => words.test(data["text/plain"] ?? ""));
+  const unread = (cell) => says(cell, NOT_YET);
   const unguessed = (cell) => !clicked.has(cell.model) && says(cell, NO_GUESS);
-  const told = (cell) => cell.model.executionCount !== null && !unguessed(cell) && !says(cell, NOT_YET)
+  const told = (cell) => clicked.has(cell.model) || cell.model.executionCount !== null && !unguessed(cell) && !unread(cell)
     && !outputs(cell).some(({type}) => type === "error");
 
   // The places of the cells that compare a guess.
@@ -34,53 +35,83 @@
       && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
   }).filter((place) => place >= 0);
 
-  // The texts below the cell that compares a guess, to the next guess or heading: something else begins there.
+  // The texts below the cell that compares a guess, each with that cell: to the next guess or heading, where something
+  // else begins, or to the next output, because what that shows is explained below it.
   const waiting = (all) => {
-    const found = new Set();
+    const found = new Map();
     for (const place of compared(all)) {
       if (told(all[place])) continue;
       for (const text of all.slice(place + 1)) {
         if (tagged(text, "prediction") || tagged(text, "exercise")) break;
+        if (text.model.type === "code" && text.model.outputs.length) break;
         if (text.model.type !== "markdown") continue;
         if (source(text).startsWith("#")) break;
-        found.add(text);
+        found.set(text, all[place]);
         if (/^#/m.test(source(text))) break;
       }
     }
     return found;
   };
-  // In the place of what a cell shows where nothing was guessed: a sentence and a button.
-  const ask = (cell, again) => {
+  // In the place of what waits: a sentence, and a button that shows all that waits for the same guess.
+  const ask = (cell, words, show) => {
     const card = Object.assign(document.createElement("div"), {className: "course-first"});
+    card.dataset.words = words;
     const button = Object.assign(document.createElement("button"), {textContent: ANYWAY});
-    button.addEventListener("click", () => { clicked.add(cell.model); again(); });
-    card.append(Object.assign(document.createElement("p"), {textContent: FIRST}), button);
-    cell.node.append(card);
+    button.addEventListener("click", show);
+    if (words) card.append(Object.assign(document.createElement("p"), {textContent: words}));
+    card.append(button);
+    if (cell.model.type === "code") cell.node.append(card); else cell.node.prepend(card);
   };
-  const mark = (notebook) => {
+  // `run` runs a cell: one whose guess cannot be read tells the answer when it is run again.
+  const mark = (notebook, run) => {
     const all = [...notebook.widgets], wait = waiting(all);
-    const first = new Set(compared(all).map((place) => all[place]).filter(unguessed));
+    const show = (cell) => {
+      clicked.add(cell.model);
+      if (unread(cell)) run(cell);
+      mark(notebook, run);
+    };
+    const first = new Set(compared(all).map((place) => all[place]).filter((cell) => unguessed(cell) || unread(cell)));
     for (const cell of all) {
       const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
+      // Where a guess cannot be read, the output itself says what to write.
+      const asked = wait.has(cell) ? WAITS : !first.has(cell) ? null : unread(cell) ? "" : FIRST;
       set(cell, "courseKind", kind);
       set(cell, "courseLabel", words);
-      set(cell, "courseWaits", wait.has(cell) && !clicked.has(cell.model) && WAITS);
-      set(cell, "courseFirst", first.has(cell) && "yes");
-      if (first.has(cell) && !cell.node.querySelector(".course-first")) ask(cell, () => mark(notebook));
+      set(cell, "courseWaits", wait.has(cell) && "yes");
+      set(cell, "courseFirst", first.has(cell) && (unread(cell) ? "unread" : "none"));
+      const card = cell.node.querySelector(":scope > .course-first");
+      if (asked !== null && card?.dataset.words !== asked) {
+        card?.remove();
+        ask(cell, asked, () => show(wait.get(cell) || cell));
+      }
     }
   };
 
-  // A picture that is clicked in a narrow window fills it, until it is clicked again.
-  const NARROW = matchMedia("(max-width: 760px)");
+  // A picture that is clicked fits the window; clicked again, it is large and scrolls; a third click makes it fit again.
   const enlarge = ({target}) => {
-    if (!NARROW.matches || !target.matches(".course-drawn, .course-picture img")) return;
+    if (!target.matches(".course-drawn, .course-picture img")) return;
     const dialog = document.body.appendChild(Object.assign(document.createElement("dialog"), {className: "course-whole"}));
-    const large = Object.assign(new Image(), {src: target.src, alt: target.alt});
-    large.style.setProperty("--own", target.style.getPropertyValue("--own"));
-    dialog.append(large);
-    dialog.addEventListener("click", () => dialog.close());
+    const picture = Object.assign(new Image(), {src: target.src, alt: target.alt});
+    const close = Object.assign(document.createElement("button"), {textContent: "✕", ariaLabel: "Close", title: "Close"});
+    picture.style.setProperty("--shape", target.naturalWidth / target.naturalHeight);
+    picture.style.setProperty("--own", `${target.naturalWidth / 2}px`);
+    picture.addEventListener("click", () => dialog.classList.toggle("course-large"));
+    dialog.append(picture, close);
+    dialog.addEventListener("click", ({target: clicked}) => { if (clicked !== picture) dialog.close(); });
     dialog.addEventListener("close", () => dialog.remove());
     dialog.showModal();
+  };
+
+  // A full stop or a comma after a formula never begins a line: a browser may break there, whatever the letters are.
+  const join = (notebook) => {
+    for (const formula of notebook.node.querySelectorAll("mjx-container:not([display], .course-joined > *)")) {
+      const after = formula.nextSibling, stop = after?.nodeType === Node.TEXT_NODE && after.data.match(/^[^\s\w]+/)?.[0];
+      if (!stop) continue;
+      const whole = Object.assign(document.createElement("span"), {className: "course-joined"});
+      formula.replaceWith(whole);
+      after.data = after.data.slice(stop.length);
+      whole.append(formula, stop);
+    }
   };
 
   const activate = (app) => {
@@ -91,12 +122,15 @@
       known.add(context);
       await context.ready;
       let asked = 0;  // many signals come together
-      const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook); }); };
+      const run = (cell) => {
+        notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+        app.commands.execute("notebook:run-cell");
+      };
+      const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook, run); }); };
       notebook.node.addEventListener("click", enlarge);
-      notebook.node.addEventListener("click", ({target}) => {
-        const cell = notebook.widgets.find((one) => one.node.dataset.courseWaits && one.node === target);
-        if (cell) { clicked.add(cell.model); soon(); }
-      });
+      let joining = 0;
+      new MutationObserver(() => { joining ||= requestAnimationFrame(() => { joining = 0; join(notebook); }); })
+        .observe(notebook.node, {childList: true, subtree: true});
       context.model.contentChanged.connect(soon);
       soon();
     };

@@ -1,9 +1,11 @@
 // Reads the start page again, where it has changed, when its tab or the browser's window is looked at again: JupyterLab
 // itself does so only when the browser's page is reloaded. In a narrow window it begins without the list of files, which
-// would take half of it. Written as JupyterLab loads an extension that is built.
+// would take half of it, and the page without its picture. Written as JupyterLab loads an extension that is built.
 (() => {
   const PAGE = "start.md", NARROW = matchMedia("(max-width: 900px)");
+  const LOOKS = "@media (max-width: 760px) { .course-start-picture { display: none; } }";
   const activate = (app) => {
+    document.head.append(Object.assign(document.createElement("style"), {textContent: LOOKS}));
     const reread = async (widget) => {
       const {context} = widget;
       if (context?.path.split("/").pop() !== PAGE || !context.isReady || context.model.dirty) return;
