@@ -22,7 +22,7 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = [("terms.js", {"defer": "defer"}), ("book.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("terms.js", "guess.js", "book.js")]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = False  # the glossary is one
