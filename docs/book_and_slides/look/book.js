@@ -3,13 +3,13 @@
 "use strict";
 
 const PHONE = matchMedia("(max-width: 46rem)").matches;
-const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
+const BOXES = ".map, .formula, .table-wrapper, .pan, div.highlight > pre";
 
 const stored = {  // in this browser, until a reader takes it away; some allow nothing to be kept
   get(name) { try { return localStorage.getItem(name) || ""; } catch { return ""; } },
   set(name, said) { try { localStorage.setItem(name, said); } catch { /* it is not kept */ } },
 };
-const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", PLACE = "course last chapter";
+const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", CODE = "course code is shown", PLACE = "course last chapter";
 
 // Why a guess cannot be taken, or nothing where it can.
 function refusal(said, known, asked) {
@@ -214,17 +214,32 @@ function guesses() {
   }, 100));
   addEventListener("beforeprint", () => veils.forEach(({fold}) => { fold.open = true; }));
   addEventListener("afterprint", hide);
-  if (veils.length) setting(hide);
+  if (veils.length) setting("Hide answers until I guess", EVERYWHERE, false, hide);
 }
 
-// For those who only read: nothing is folded on any page.
-function setting(changed) {
+// Imports, checks and calls that only draw are hidden, with their folds, from those who only read.
+function plumbing() {
+  const folds = document.querySelectorAll(".tag_plumbing details.hide");
+  const show = () => {
+    const shown = Boolean(stored.get(CODE));
+    document.body.classList.toggle("code-hidden", !shown);
+    for (const fold of folds) fold.open = shown && !fold.matches(".below-input");
+  };
+  show();
+  if (folds.length) setting("Show all code", CODE, true, show);
+}
+
+// A box below the title, for this and every other page: `on` is whether it is checked while something is stored.
+function setting(words, name, on, changed) {
   const label = document.createElement("label"), box = label.appendChild(document.createElement("input"));
   label.className = "setting";
-  Object.assign(box, {type: "checkbox", checked: !stored.get(EVERYWHERE)});
-  label.append(" Hide answers until I guess");
-  box.addEventListener("change", () => { stored.set(EVERYWHERE, box.checked ? "" : "yes"); changed(); });
-  document.querySelector(".nearby")?.after(label);
+  Object.assign(box, {type: "checkbox", checked: Boolean(stored.get(name)) === on});
+  label.append(` ${words}`);
+  box.addEventListener("change", () => { stored.set(name, box.checked === on ? "yes" : ""); changed(); });
+  const settings = document.querySelector(".settings") || document.createElement("div");
+  settings.className = "settings";
+  settings.append(label);
+  document.querySelector(".nearby")?.after(settings);
 }
 
 // Output in columns is not wrapped.
@@ -233,6 +248,50 @@ function columns() {
     const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
     output.classList.toggle("columns", rows.length > 1);
   }
+}
+
+// Each line of code in a box of its own, so that what is wrapped goes on below its own beginning.
+function hanging(pre) {
+  if (pre.querySelector(":scope > .line")) return;
+  const texts = [], walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  const ends = texts.flatMap((text) => [...text.data.matchAll(/\n/g)].map(({index}) => [text, index + 1]));
+  if (texts.length && !texts.at(-1).data.endsWith("\n")) ends.push([texts.at(-1), texts.at(-1).length]);
+  let start = [pre, 0];
+  const lines = ends.map((end) => {
+    const range = new Range(), line = document.createElement("span");
+    range.setStart(...start);
+    range.setEnd(...end);
+    start = end;
+    line.className = "line";
+    line.append(range.cloneContents());
+    line.style.setProperty("--in", line.textContent.search(/\S|$/));
+    return line;
+  });
+  pre.replaceChildren(...lines);
+}
+
+// A picture whose letters would be too small on a phone keeps its width, in a box that moves, with a shade at the edge.
+const SHRINKS = 550;  // pixels: in a picture of this width letters have 9 pixels on a phone
+function pans() {
+  const own = (picture) => parseFloat(picture.style.getPropertyValue("--own")) || picture.width;
+  for (const figure of document.querySelectorAll("figure.picture")) {
+    const pictures = [...figure.querySelectorAll(":scope > img")];
+    if (!pictures.length || own(pictures[0]) <= SHRINKS) continue;
+    const box = document.createElement("div");
+    box.className = "pan";
+    pictures[0].before(box);
+    box.append(...pictures);
+  }
+  for (const box of document.querySelectorAll(".course-page .course-picture")) {
+    const picture = box.querySelector("img");
+    if (picture && own(picture) > SHRINKS) box.classList.add("pan");
+  }
+  for (const box of document.querySelectorAll(".pan")) {
+    const end = () => box.classList.toggle("ended", box.scrollLeft + box.clientWidth >= box.scrollWidth - 12);
+    box.addEventListener("scroll", end, {passive: true});
+  }
+  document.querySelector(".pan")?.closest("figure, .course-player").classList.add("told");  // that a tap makes it large
 }
 
 function wider() {
@@ -248,6 +307,7 @@ function wider() {
     const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
     const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
     if (code) box.classList.toggle("wrapped", little);
+    if (little) hanging(box);
     box.classList.toggle("wider", beyond > 1 && !little);
   };
   const watch = new ResizeObserver((seen) => {
@@ -268,15 +328,29 @@ function whole() {
   dialog.className = "whole";
   dialog.setAttribute("aria-label", "The picture, as large as the window");
   dialog.innerHTML = '<button aria-label="Close">✕</button>';
-  dialog.addEventListener("click", () => dialog.close());
-  const large = document.createElement("img");
+  const large = document.createElement("img"), bar = document.createElement("div");
   const title = document.createElement("p"), hint = document.createElement("p");
+  bar.className = "course-player";
   hint.textContent = "↔ Move the picture with a finger, or turn the phone.";
-  const show = (picture) => {
+  dialog.addEventListener("click", ({target}) => bar.contains(target) || dialog.close());
+  let back = null;  // brings the controls of a picture to their place
+  dialog.addEventListener("close", () => { back?.(); back = null; });
+  const put = (picture) => {
     Object.assign(large, {src: picture.src, alt: picture.alt});
     large.style.setProperty("--own", picture.style.getPropertyValue("--own"));
+  };
+  const show = (picture) => {
+    const player = picture.closest(".course-player"), controls = player?.querySelector(".course-controls");
+    put(picture);
     title.textContent = picture.closest("figure")?.querySelector("figcaption")?.textContent || "";
-    dialog.append(title, large, hint);
+    dialog.append(...(controls ? [bar] : [title]), large, hint);
+    (controls ? title : bar).remove();
+    if (controls) {  // they go on to work while the picture is large
+      const box = picture.parentElement, watch = new MutationObserver(() => box.firstChild && put(box.firstChild));
+      bar.append(controls);
+      watch.observe(box, {childList: true});
+      back = () => { watch.disconnect(); player.prepend(controls); };
+    }
     dialog.showModal();
     dialog.scrollTo(0, 0);
   };
@@ -315,10 +389,10 @@ function terms() {
       } else to.replaceWith(to.textContent);
     }
     note.showPopover();
-    const at = link.getBoundingClientRect(), room = document.documentElement.clientWidth - note.offsetWidth - 8;
-    const below = at.bottom + note.offsetHeight + 8 < innerHeight;
+    const [at] = link.getClientRects(), room = document.documentElement.clientWidth - note.offsetWidth - 8;
+    const above = at.top - note.offsetHeight - 4, head = document.querySelector(".mobile-header")?.offsetHeight || 0;
     note.style.left = `${Math.max(8, Math.min(at.left, room))}px`;
-    note.style.top = `${below ? at.bottom + 4 : at.top - note.offsetHeight - 4}px`;
+    note.style.top = `${above > head ? above : at.bottom + at.height + 8}px`;  // below, the next line stays free
   };
   for (const link of document.querySelectorAll("article a:has(> .std-term)")) {
     let touched = false;
@@ -430,12 +504,14 @@ function arrive() {
 }
 
 guesses();
+plumbing();
 names();
 drawers();
 copies();
 place();
 reading();
 columns();
+pans();
 wider();
 whole();
 terms();
