@@ -205,9 +205,10 @@ exercises.</p>
 {tracks(book)}
 
 **Read here, write there.** These pages hold the whole course: the text, the pictures, the numbers that were measured
-when the pages were made, and the answers, folded. Guess before you unfold. The numbers and
-pictures after an exercise come from the course's own answer to it. To write the answers yourself and have them checked, take the notebooks: in your copy of the course
-`make lab` sets up Python and opens the chapters, `work/ch00_start_here.ipynb` and so on, in JupyterLab.
+when the pages were made, and the answers, folded. Guess before you unfold. The numbers
+and pictures after an exercise come from the course's own answer to it. To write the answers yourself and have them
+checked, take the notebooks: in your copy of the course `make lab` sets up Python and opens the chapters,
+`work/ch00_start_here.ipynb` and so on, in JupyterLab.
 
 {picture}
 
