@@ -116,7 +116,7 @@ def test_the_book_of_a_small_course(docs, small, capfd):
     assert text.count('href="ch99_more.html#ch99"') == 2
     assert "<math" in text and "<msub>" in text and "sum_i" not in text
     assert re.search(r"<pre>(?:<span></span>)?done\n", text)  # and not what the progress bar wrote before
-    assert '<input autocomplete="off" placeholder=" " name="guess_sum"></label> <span>apples</span>' in text
+    assert 'inputmode="decimal" name="guess_sum"></label> <span>apples</span>' in text
     assert re.search(r"<pre>(?:<span></span>)?measured 7\n", text) and "show what follows" in text
     more = (folder / "ch99_more.html").read_text()
     assert f'href="{NAME}.html#ch98-total"' in more and f'href="{NAME}.html#ch98"' in more
@@ -162,7 +162,8 @@ def test_a_guess_that_is_answered_after_a_heading_is_veiled_there(docs):
     made.answer(told, {"guess_a"})
     made.add(told)
     assert [cell.source for cell in made.cells][2:] == [
-        docs("veils").VEIL.format("guess_a", ' data-known="3" data-told="counted: 3"'), "compare(guess_a, 3)"]
+        docs("veils").VEIL.format("guess_a", ' data-known="3" data-told="The answer, counted: 3."'),
+        "compare(guess_a, 3)"]
 
 
 @pytest.mark.parametrize("comment, options", [
@@ -280,6 +281,7 @@ def test_one_frame_holds_an_exercise_from_its_task_to_its_answer_and_nothing_els
     ("plots.rings(4);", True),
     ("print(total)", True),
     ("steps = 4\nrace(steps)", False),
+    ("steps = 4\nrace(steps,\n     names=True,\n     title='4')", True),
     ("run(total, ranks=4)", False),
     ("first = {\n" + "1: 2,\n" * 8 + "}\nprint(first)", True),
     ("def f():\n" + "    pass\n" * 9, False),
@@ -337,7 +339,10 @@ def test_a_fence_without_a_language_is_plain_text(made, docs):
 
 @pytest.mark.parametrize("said, source, known", [
     ("no guess   by formula 1,052.5 tokens a second", "compare(guess, x)",
-     'data-known="1052.5" data-told="by formula: 1,050 tokens a second"'),
+     'data-known="1052.5" data-told="The answer, by formula: 1,050 tokens a second." '
+     'data-unit="tokens a second"'),
+    ("no guess   then 60 GB/s", "compare(guess, x)",
+     'data-known="60" data-told="The answer: 60 GB/s." data-unit="GB/s"'),
     ("no guess   counted 5 of 32", "compare(guess, x, choice=True)", 'data-known="5" data-choice="yes"'),
     ("drawn\nno guess   it is TPDMF\n", "judge_letters(guess)", 'data-known="TPDMF"'),
     ("a line of another cell", "plot(guess)", ""),

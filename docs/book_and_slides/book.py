@@ -32,7 +32,7 @@ from exercises_tests.tools.copies import write
 from exercises_tests.tools.course_map import number
 
 LOOK = Path(__file__).with_name("look")
-STATIC = ("book.css", "book.js", "search.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt", "Iosevka.woff",
+STATIC = ("book.css", "guess.js", "book.js", "search.js", "STIXTwoMath.woff", "STIXTwoMath.LICENSE.txt", "Iosevka.woff",
           "Iosevka.LICENSE.txt")
 TITLE = "Distributed training and serving of large language models"
 LEFT_OUT = ("_sources", "objects.inv", ".buildinfo")  # of what Sphinx makes: nobody who reads needs it

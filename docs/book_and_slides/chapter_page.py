@@ -32,6 +32,7 @@ FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
 CHECKED = "What the check says of a right answer"
 CODE = "The code"
+PLUMBING = "plumbing"  # tag of a cell whose code book.js shows to those who want all code
 LONG, LONGEST = 8, 15  # lines of code that a reader scrolls past: of a cell, and of one that defines something
 SHOWS = {"print", "compare", "explore", "display", "progress"}  # with what course_lib.plots has, calls that only show
 BET = re.compile(r"^\w+ = None  # your choice: .*(?:\n+|\Z)", re.MULTILINE)
@@ -165,6 +166,8 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             if "**Predict" in said and ABOVE.search(said.rpartition("**Predict")[2]):  # the question is about this code
                 made.cells.append(before(cell, names))
             made.answer(cell, names)
+        if "exercise" not in tags(cell) and plumbing(cell, plots):
+            cell.metadata["tags"] = [*tags(cell), PLUMBING]
         made.add(code(cell, stubs.get(cell["id"]), book, fold=bool(names) or only_shows(cell, plots)))
         checked = "check" in tags(cell)
     made.add(*kept)
@@ -259,10 +262,19 @@ def only_shows(cell: NotebookNode, plots: set[str]) -> bool:
     """Return whether a cell is not worth a reader's eyes before what it puts out: it only shows, or is long."""
     if "exercise" in tags(cell) or not cell.outputs:
         return False
-    body, lines = ast.parse(cell.source).body, cell.source.count("\n") + 1
-    if any(isinstance(part, ast.FunctionDef | ast.ClassDef) for part in body):
-        return lines > LONGEST
-    return lines >= LONG or all(isinstance(part, ast.Import | ast.ImportFrom) or shows(part, plots) for part in body)
+    defines = any(isinstance(part, ast.FunctionDef | ast.ClassDef) for part in ast.parse(cell.source).body)
+    return cell.source.count("\n") + 1 >= (LONGEST + 1 if defines else LONG) or plumbing(cell, plots)
+
+
+def plumbing(cell: NotebookNode, plots: set[str]) -> bool:
+    """Return whether a reader needs none of a cell's code: it imports, checks, or three lines of four only show."""
+    if {"imports", "check"}.intersection(tags(cell)):
+        return True
+    body = ast.parse(cell.source).body
+    lines = [part.end_lineno - part.lineno + 1 for part in body]
+    showing = [many for part, many in zip(body, lines, strict=True)
+               if isinstance(part, ast.Import | ast.ImportFrom) or shows(part, plots)]
+    return bool(cell.outputs) and sum(showing) >= .75 * sum(lines)
 
 
 def shows(part: ast.stmt, plots: set[str]) -> bool:

@@ -155,7 +155,7 @@ def tracks(book: Book) -> str:
         if places <= set(known):
             row = " → ".join(f'<a href="{known[place].name}.html">{place}</a>' for place in sorted(places))
             spent = duration(sum(reading(known[place]) + minutes(known[place]) for place in places))
-            rows.append(f"<li><b>{name}:</b> {row}, {spent}</li>")
+            rows.append(f"<li><b>{name}:</b> <span>{row},</span> {spent}</li>")
     return f'<ul class="tracks">{"".join(rows)}</ul>' if rows else ""
 
 
@@ -193,7 +193,8 @@ You know some PyTorch, and want to know what happens between the GPUs when a lar
 In each chapter you guess a number, run real processes that talk to each other, write the function that makes them
 faster, and are told in a sentence whether it is right. A laptop with two cores and no GPU is enough.
 
-{begin}<a href="exercises.html">All {len(exercises)} exercises</a> <a href="glossary.html">Glossary</a></p>
+{begin}<span><a href="exercises.html">All {len(exercises)} exercises</a>
+<a href="glossary.html">Glossary</a></span></p>
 
 {chapter_map(book)}
 {chapter_list(book)}
@@ -204,9 +205,10 @@ exercises.</p>
 {tracks(book)}
 
 **Read here, write there.** These pages hold the whole course: the text, the pictures, the numbers that were measured
-when the pages were made, and the answers, folded. Guess before you unfold. What follows an exercise was measured with a
-right answer. To write the answers yourself and have them checked, take the notebooks: in your copy of the course
-`make lab` sets up Python and opens the chapters, `work/ch00_start_here.ipynb` and so on, in JupyterLab.
+when the pages were made, and the answers, folded. Guess before you unfold. The numbers
+and pictures after an exercise come from the course's own answer to it. To write the answers yourself and have them
+checked, take the notebooks: in your copy of the course `make lab` sets up Python and opens the chapters,
+`work/ch00_start_here.ipynb` and so on, in JupyterLab.
 
 {picture}
 
@@ -246,7 +248,9 @@ def nearby(chapter: Chapter, slides: bool) -> str:
     """Return the line below a chapter's title: where it is worked on, and what else there is of it."""
     links = [f'<a href="{chapter.name}_exercises.html">Its exercises</a>'] * bool(chapter.exercises)
     links += [f'<a href="{chapter.name}.slides.html">Its slides</a>'] * slides
-    return f'<p class="nearby">To work on it: <code>work/{chapter.name}.ipynb</code> · {" · ".join(links)}</p>'
+    part = f"from-{number(chapter) % COLOURS}"  # its colour on the map
+    return (f'<p class="nearby {part}">To work on it: <code>work/{chapter.name}.ipynb</code> · '
+            f'{" · ".join(links)}</p>')
 
 
 def duration(minutes: int) -> str:

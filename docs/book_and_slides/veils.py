@@ -23,6 +23,7 @@ FEW = 6  # numbers of which one is chosen by a button
 TOGETHER = re.compile(r"\b(\d)(\d) for \1 and \2\b")
 LISTED = re.compile(r"^(\d)\. \*\*(.+?)[.:]?\*\*", re.MULTILINE)
 FRAME = '<div class="exercise">'
+HOW = re.compile(r"by |in |added up|counted|measured|replayed|simulated")  # the number was found; else it is told
 UNIT = re.compile(r"(?:^|\bin )(?:virtual )?"
                   r"(ns|µs|microseconds|ms|milliseconds|s|seconds|days|bytes|kB|MB|GB|%|percent)"
                   r"(?![\w/])(?! of \S+ over | .* / )")
@@ -142,7 +143,8 @@ def measured(cell: NotebookNode) -> str:
         known["choice"] = "yes"
     elif number:
         by, value = said[1][:number.start()].strip(), re.split(r" {2,}", said[1][number.start():].strip())[0]
-        known["told"] = rounded(": ".join(filter(None, [by, value])))
+        known["told"] = f"The answer{f', {by}' if HOW.match(by) else ''}: {rounded(value)}."
+        known |= {"unit": unit} if (unit := value.removeprefix(number[0]).strip()) else {}
     return "".join(f' data-{key}="{html.escape(value)}"' for key, value in known.items())
 
 
@@ -167,7 +169,8 @@ def guess(line: str, said: str = "") -> str:
     found = UNIT.search(what)
     unit = found[1] if found else "share" if re.search(r"\bshare of\b", what) else ""
     held = f' data-unit="{unit}"' if unit else ""
-    return (f'<div class="guess"{held}><label><span>Your guess</span> <input autocomplete="off" placeholder=" " '
+    keys = "" if what.startswith("letters") else ' inputmode="decimal"'  # of a phone
+    return (f'<div class="guess"{held}><label><span>Your guess</span> <input autocomplete="off" placeholder=" "{keys} '
             f'name="{name}"></label> <span>{html.escape(what)}</span></div>')
 
 

@@ -3,79 +3,70 @@
 "use strict";
 
 const PHONE = matchMedia("(max-width: 46rem)").matches;
-const BOXES = ".map, .formula, .table-wrapper, figure.picture, div.highlight > pre";
+const BOXES = ".map, .formula, .table-wrapper, .pan, div.highlight > pre";
 
-const UNITS = {  // what each is in seconds, in bytes, or of a whole
-  time: {ns: 1e-9, µs: 1e-6, us: 1e-6, microseconds: 1e-6, ms: 1e-3, milliseconds: 1e-3, s: 1, sec: 1, seconds: 1,
-    second: 1, minutes: 60, min: 60, hours: 3600, h: 3600, days: 86400, day: 86400},
-  size: {b: 1, byte: 1, bytes: 1, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12, kib: 2 ** 10, mib: 2 ** 20, gib: 2 ** 30},
-  share: {"%": .01, percent: .01, share: 1},
-};
-const COUNTS = {"": 1, k: 1e3, thousand: 1e3, million: 1e6, billion: 1e9};
-const PARTS = /^(?:about|ca\.?|[~≈<>\s])*([-−+]?[\d.,]*\d(?:[.,](?=\D|$))?(?:e[-+]?\d+)?)\s*(.*)$/i;
-
-const number = (said) => Number(said.replace("−", "-").replace(/,(?=\d{3})/g, "").replace(/[.,]$/, ""));
-
-// The number that a guess means in the unit that is asked for; NaN for no number, null for a unit that does not fit.
-function meant(said, {unit, asked}) {
-  const [, digits, after] = said.match(PARTS) || [];
-  if (!digits) return NaN;
-  const word = after.toLowerCase().replace("μ", "µ").replace(/\.$/, ""), wanted = (unit || "").toLowerCase();
-  const [kind] = Object.values(UNITS).filter((one) => wanted in one && word in one);
-  if (kind) return Number((number(digits) * kind[word] / kind[wanted]).toPrecision(12));
-  if (word in COUNTS) return number(digits) * COUNTS[word];
-  return ["x", "×", "times"].includes(word) || asked.toLowerCase().includes(word) ? number(digits) : null;
-}
 const stored = {  // in this browser, until a reader takes it away; some allow nothing to be kept
   get(name) { try { return localStorage.getItem(name) || ""; } catch { return ""; } },
   set(name, said) { try { localStorage.setItem(name, said); } catch { /* it is not kept */ } },
 };
-const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", PLACE = "course last chapter";
+const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", CODE = "course code is shown", PLACE = "course last chapter";
 
 // Why a guess cannot be taken, or nothing where it can.
 function refusal(said, known, asked) {
   if (/^[A-Z]+$/.test(known)) return "";
-  const guess = meant(said, asked), point = said.replace(",", ".");
-  if (guess === null) {
-    return `“${said}” ends in a unit that does not fit here: write the number ${asked.unit ? `in ${asked.unit}` : "alone"}.`;
-  }
-  if (Number.isNaN(guess)) {
-    return `“${said}” is not a number${Number.isNaN(meant(point, asked)) ? "" : ` here: write ${point}`}.`;
-  }
-  return guess < 0 && known >= 0 ? `“${said}” is less than nothing, and this can only be more.` : "";
+  const {value, refused = ""} = readGuess(said, asked);
+  return value < 0 && known >= 0 ? `“${said}” is less than nothing, and this can only be more.` : refused;
 }
 const letters = (said) => said.toUpperCase().replace(/[^A-Z]/g, "");
 
 const CLOSE = 1.25, NEAR = 2;  // times as much, or as little
 const farther = (guess, known) => guess * known > 0 ? Math.max(guess / known, known / guess) : Infinity;
 
+const EXACT = ", exact";
+
+// How far off a guess is, in words that follow it.
 function distance(guess, known) {
-  if (Math.abs(guess - known) <= 5e-4 * Math.abs(known)) return "exact";  // known has four digits
+  if (Math.abs(guess - known) <= 5e-4 * Math.abs(known)) return EXACT;  // known has four digits
   const way = guess < known ? "low" : "high", ratio = farther(guess, known);
-  if (guess * known <= 0) return `too ${way}`;
+  if (guess * known <= 0) return `, too ${way}`;
   if (ratio < 1.5) {
-    return `${ratio <= CLOSE ? "close: " : ""}${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
+    return `, ${ratio <= CLOSE ? "close: " : ""}${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
   }
-  const times = Number(ratio.toPrecision(3));
-  if (times === 2) return way === "low" ? "half as high" : "twice as high";
-  return `${way === "low" ? "the answer is " : ""}${times.toLocaleString("en")} times as high`;
+  if (Number(ratio.toPrecision(3)) === 2) return ` is ${way === "low" ? "half" : "twice"} the answer`;
+  const few = (value) => Number(value.toPrecision(2)).toLocaleString("en");
+  return ` is ${way === "high" ? `${few(ratio)} times` : ratio < 10 ? `${few(100 / ratio)} % of` : `1/${few(ratio)} of`} the answer`;
 }
 
-// What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so; and the
-// class that colours it.
-function verdict(said, {known, reasons = "{}", choice}, asked) {
-  if (known === undefined) return [];
+// What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so; whether
+// it is right; and the class that colours it.
+function verdict(said, {known, reasons = "{}"}, asked) {
+  if (known === undefined) return {};
   if (/^[A-Z]+$/.test(known)) {
-    return letters(said) === known ? ["right", "", "right"] : ["not all of them are right", "", "far"];
+    return letters(said) === known ? {judged: ", right", right: true, kind: "right"}
+      : {judged: ", not all of them are right", kind: "far"};
   }
-  const guess = meant(said, asked), right = Number(known);
-  const judged = choice ? (guess === right ? "right" : "not that one") : distance(guess, right);
-  if (["exact", "right"].includes(judged)) return [judged, "", "right"];
-  const ratio = choice ? Infinity : farther(guess, right);
-  const off = ([one]) => Math.abs(guess - one);
-  const [why] = Object.entries(JSON.parse(reasons)).filter(([one]) => Math.abs(guess - one) <= (choice ? 0 : .02 * guess))
+  const {value, alone} = readGuess(said, asked), answer = Number(known), judged = distance(value, answer);
+  if (judged === EXACT) return {judged, right: true, kind: "right"};
+  const off = ([one]) => Math.abs(value - one);
+  const [why] = Object.entries(JSON.parse(reasons)).filter((one) => off(one) <= .02 * value)
     .sort((one, other) => off(one) - off(other));
-  return [judged, why?.[1], ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"];
+  const meant = alone && !why && inAnother(value, answer, asked);
+  if (meant) {
+    const there = distance(meant.other, answer);
+    return {judged: `. In ${meant.unit}? That is ${meant.said}${there}`, right: there === EXACT, kind: "right"};
+  }
+  const ratio = farther(value, answer);
+  return {judged, why: why?.[1], kind: ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"};
+}
+
+// What is said of a choice: that it is right, or why one would think so, and the answer last.
+const sentence = (why) => why.replace(/^(?:It|That|This|These|They|The|You|But|An?|No|Its|One|Two|Three|With|In|So)\b(?!\.)/,
+  (word) => word.toLowerCase());
+function chosen(words, value, {known, reasons = "{}"}) {
+  if (known === undefined) return {};
+  if (value === known) return {judged: ", right", right: true, kind: "right"};
+  const why = JSON.parse(reasons)[value], named = /^[a-z]+$/.test(words) ? `the ${words}` : words;
+  return {instead: `Not ${named}${why ? `: ${sentence(why)}` : "."}`, kind: "far"};
 }
 
 // A field for a guess, or buttons for its choices: what is in it, and why that cannot be taken.
@@ -107,13 +98,12 @@ class Guess {
   }
   get words() {
     if (this.chosen) return this.checked.map((one) => one.parentElement.textContent.trim()).join(" and ");
-    const [, digits] = this.said.match(PARTS) || [], guess = meant(this.said, this.asked);
-    return digits && guess && guess !== number(digits)
-      ? `${this.said} = ${guess.toLocaleString("en", {maximumSignificantDigits: 6})} ${this.asked.unit || ""}`.trim() : this.said;
+    return readGuess(this.said, this.asked).words || this.said;
   }
   truth({known, told}) {  // in words
-    const right = this.chosen ? this.fields.find(({value}) => value === known)?.parentElement.textContent.trim() : told;
-    return right ? ` The answer${this.chosen ? ":" : ","} ${right}.` : "";
+    if (!this.chosen) return told ? ` ${told}` : "";
+    const right = this.fields.filter(({value}) => known?.includes(value)).map((one) => one.parentElement.textContent.trim());
+    return right.length ? ` The answer: ${right.join(" and ")}.` : "";
   }
   refused(known) {
     const why = this.checked.length > 2 ? "One or two were asked for: take some away."
@@ -164,6 +154,7 @@ function guesses() {
   const known = new Map([...document.querySelectorAll(".guess")].map((box) => new Guess(box)).map((one) => [one.name, one]));
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
+    if (fold.dataset.unit && asked.length === 1) asked[0].asked.unit = fold.dataset.unit;
     const lines = [], summary = fold.querySelector("summary"), here = fold.closest("section");
     const card = [...fold.querySelectorAll(".compared")].find((one) => one.closest(".veil") === fold);
     const answer = card?.closest(".output");
@@ -175,12 +166,14 @@ function guesses() {
       if (answer) answer.hidden = false;
       for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
-        const [judged, why, kind] = verdict(one.said, fold.dataset, one.asked);
+        const {judged = "", instead, why, right, kind} = one.chosen ? chosen(one.words, one.said, fold.dataset)
+          : verdict(one.said, fold.dataset, one.asked);
         line.className = `guessed ${kind || ""}`;
         line.setAttribute("role", "status");
-        first.textContent = `Your guess: ${one.words}${judged ? `, ${judged}` : ""}.`;
-        const right = /^(exact|right)$/.test(judged), truth = judged && !right ? one.truth(fold.dataset) : "";
-        line.append(first, truth, why ? ` ${why}` : "");
+        first.textContent = instead ? instead.match(/^[^:]*[:.]/)[0] : `Your guess: ${one.words}${judged}.`;
+        const rest = instead ? instead.slice(first.textContent.length) : "";
+        const truth = (judged || instead) && !right ? one.truth(fold.dataset) : "";
+        line.append(first, rest, truth, why ? ` ${why}` : "");
         if (answer && (right || truth)) answer.hidden = true;  // the line has said it
         fold.before(line);
         lines.push(line);
@@ -221,17 +214,32 @@ function guesses() {
   }, 100));
   addEventListener("beforeprint", () => veils.forEach(({fold}) => { fold.open = true; }));
   addEventListener("afterprint", hide);
-  if (veils.length) setting(hide);
+  if (veils.length) setting("Hide answers until I guess", EVERYWHERE, false, hide);
 }
 
-// For those who only read: nothing is folded on any page.
-function setting(changed) {
+// Imports, checks and calls that only draw are hidden, with their folds, from those who only read.
+function plumbing() {
+  const folds = document.querySelectorAll(".tag_plumbing details.hide");
+  const show = () => {
+    const shown = Boolean(stored.get(CODE));
+    document.body.classList.toggle("code-hidden", !shown);
+    for (const fold of folds) fold.open = shown && !fold.matches(".below-input");
+  };
+  show();
+  if (folds.length) setting("Show all code", CODE, true, show);
+}
+
+// A box below the title, for this and every other page: `on` is whether it is checked while something is stored.
+function setting(words, name, on, changed) {
   const label = document.createElement("label"), box = label.appendChild(document.createElement("input"));
   label.className = "setting";
-  Object.assign(box, {type: "checkbox", checked: !stored.get(EVERYWHERE)});
-  label.append(" Hide answers until I guess");
-  box.addEventListener("change", () => { stored.set(EVERYWHERE, box.checked ? "" : "yes"); changed(); });
-  document.querySelector(".nearby")?.after(label);
+  Object.assign(box, {type: "checkbox", checked: Boolean(stored.get(name)) === on});
+  label.append(` ${words}`);
+  box.addEventListener("change", () => { stored.set(name, box.checked === on ? "yes" : ""); changed(); });
+  const settings = document.querySelector(".settings") || document.createElement("div");
+  settings.className = "settings";
+  settings.append(label);
+  document.querySelector(".nearby")?.after(settings);
 }
 
 // Output in columns is not wrapped.
@@ -240,6 +248,50 @@ function columns() {
     const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
     output.classList.toggle("columns", rows.length > 1);
   }
+}
+
+// Each line of code in a box of its own, so that what is wrapped goes on below its own beginning.
+function hanging(pre) {
+  if (pre.querySelector(":scope > .line")) return;
+  const texts = [], walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  const ends = texts.flatMap((text) => [...text.data.matchAll(/\n/g)].map(({index}) => [text, index + 1]));
+  if (texts.length && !texts.at(-1).data.endsWith("\n")) ends.push([texts.at(-1), texts.at(-1).length]);
+  let start = [pre, 0];
+  const lines = ends.map((end) => {
+    const range = new Range(), line = document.createElement("span");
+    range.setStart(...start);
+    range.setEnd(...end);
+    start = end;
+    line.className = "line";
+    line.append(range.cloneContents());
+    line.style.setProperty("--in", line.textContent.search(/\S|$/));
+    return line;
+  });
+  pre.replaceChildren(...lines);
+}
+
+// A picture whose letters would be too small on a phone keeps its width, in a box that moves, with a shade at the edge.
+const SHRINKS = 550;  // pixels: in a picture of this width letters have 9 pixels on a phone
+function pans() {
+  const own = (picture) => parseFloat(picture.style.getPropertyValue("--own")) || picture.width;
+  for (const figure of document.querySelectorAll("figure.picture")) {
+    const pictures = [...figure.querySelectorAll(":scope > img")];
+    if (!pictures.length || own(pictures[0]) <= SHRINKS) continue;
+    const box = document.createElement("div");
+    box.className = "pan";
+    pictures[0].before(box);
+    box.append(...pictures);
+  }
+  for (const box of document.querySelectorAll(".course-page .course-picture")) {
+    const picture = box.querySelector("img");
+    if (picture && own(picture) > SHRINKS) box.classList.add("pan");
+  }
+  for (const box of document.querySelectorAll(".pan")) {
+    const end = () => box.classList.toggle("ended", box.scrollLeft + box.clientWidth >= box.scrollWidth - 12);
+    box.addEventListener("scroll", end, {passive: true});
+  }
+  document.querySelector(".pan")?.closest("figure, .course-player").classList.add("told");  // that a tap makes it large
 }
 
 function wider() {
@@ -255,6 +307,7 @@ function wider() {
     const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
     const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
     if (code) box.classList.toggle("wrapped", little);
+    if (little) hanging(box);
     box.classList.toggle("wider", beyond > 1 && !little);
   };
   const watch = new ResizeObserver((seen) => {
@@ -275,15 +328,29 @@ function whole() {
   dialog.className = "whole";
   dialog.setAttribute("aria-label", "The picture, as large as the window");
   dialog.innerHTML = '<button aria-label="Close">✕</button>';
-  dialog.addEventListener("click", () => dialog.close());
-  const large = document.createElement("img");
+  const large = document.createElement("img"), bar = document.createElement("div");
   const title = document.createElement("p"), hint = document.createElement("p");
+  bar.className = "course-player";
   hint.textContent = "↔ Move the picture with a finger, or turn the phone.";
-  const show = (picture) => {
+  dialog.addEventListener("click", ({target}) => bar.contains(target) || dialog.close());
+  let back = null;  // brings the controls of a picture to their place
+  dialog.addEventListener("close", () => { back?.(); back = null; });
+  const put = (picture) => {
     Object.assign(large, {src: picture.src, alt: picture.alt});
     large.style.setProperty("--own", picture.style.getPropertyValue("--own"));
+  };
+  const show = (picture) => {
+    const player = picture.closest(".course-player"), controls = player?.querySelector(".course-controls");
+    put(picture);
     title.textContent = picture.closest("figure")?.querySelector("figcaption")?.textContent || "";
-    dialog.append(title, large, hint);
+    dialog.append(...(controls ? [bar] : [title]), large, hint);
+    (controls ? title : bar).remove();
+    if (controls) {  // they go on to work while the picture is large
+      const box = picture.parentElement, watch = new MutationObserver(() => box.firstChild && put(box.firstChild));
+      bar.append(controls);
+      watch.observe(box, {childList: true});
+      back = () => { watch.disconnect(); player.prepend(controls); };
+    }
     dialog.showModal();
     dialog.scrollTo(0, 0);
   };
@@ -322,10 +389,10 @@ function terms() {
       } else to.replaceWith(to.textContent);
     }
     note.showPopover();
-    const at = link.getBoundingClientRect(), room = document.documentElement.clientWidth - note.offsetWidth - 8;
-    const below = at.bottom + note.offsetHeight + 8 < innerHeight;
+    const [at] = link.getClientRects(), room = document.documentElement.clientWidth - note.offsetWidth - 8;
+    const above = at.top - note.offsetHeight - 4, head = document.querySelector(".mobile-header")?.offsetHeight || 0;
     note.style.left = `${Math.max(8, Math.min(at.left, room))}px`;
-    note.style.top = `${below ? at.bottom + 4 : at.top - note.offsetHeight - 4}px`;
+    note.style.top = `${above > head ? above : at.bottom + at.height + 8}px`;  // below, the next line stays free
   };
   for (const link of document.querySelectorAll("article a:has(> .std-term)")) {
     let touched = false;
@@ -437,12 +504,14 @@ function arrive() {
 }
 
 guesses();
+plumbing();
 names();
 drawers();
 copies();
 place();
 reading();
 columns();
+pans();
 wider();
 whole();
 terms();

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from pathlib import Path
 
 sys.path.insert(0, os.environ["COURSE_DOCS"])
 from formulas import mathml  # noqa: E402
@@ -22,7 +23,7 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = [("terms.js", {"defer": "defer"}), ("book.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("terms.js", "guess.js", "book.js")]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = False  # the glossary is one
@@ -35,10 +36,25 @@ highlight_language = "none"  # of a fence that names none; cells of code are Pyt
 suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure", "myst.xref_ambiguous"]
 
 
+SIGN = re.compile(r"(?<=\d) ([·×→]) (?=\d)|(?<=\d) (?=%)")  # between numbers, and of percent
+OPTION = re.compile(r"(?:^|\s)--?\w")
+
+
 def keep_together(app, doctree):
-    """Give a formula in a line the punctuation that follows it, which would else begin the next line alone."""
+    """Keep on one line what belongs together.
+
+    A formula and the punctuation that follows it, which would else begin the next line alone; numbers and the sign
+    between them, as in 2 · 7/8; and an option after its dash.
+    """
     from docutils import nodes
 
+    for node in doctree.findall(nodes.literal):
+        node["classes"] += ["option"] * bool(OPTION.search(node.astext()))
+    for node in list(doctree.findall(nodes.Text)):
+        said = SIGN.sub(lambda found: f"\xa0{found[1]}\xa0" if found[1] else "\xa0", node)
+        if said != node and isinstance(node.parent, nodes.TextElement) and not isinstance(
+                node.parent, nodes.literal | nodes.FixedTextElement | nodes.math | nodes.raw):
+            node.parent.replace(node, nodes.Text(said))
     for node in doctree.findall(nodes.math):
         after = node.next_node(descend=False, siblings=True)
         if isinstance(after, nodes.Text) and (mark := re.match(r"[.,;:?!)’”]+", after)):
@@ -70,6 +86,7 @@ def on_search(app, page, template, context, tree):
 
 
 def setup(app):
+    app.add_config_value("made_by", Path(__file__).read_text(encoding="utf-8"), "env")  # pages are made again with it
     app.connect("html-page-context", on_search)
     app.connect("doctree-read", keep_together)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))

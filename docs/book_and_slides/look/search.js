@@ -107,12 +107,23 @@ function sorted() {
   const items = [...document.querySelectorAll("#search-results ul.search > li")].map((item) => [weight(item), item]);
   items.sort(([one], [other]) => other > one ? 1 : other < one ? -1 : 0);  // two are Infinity: no difference
   for (const [, item] of items) item.parentElement.append(item);
+  if (items.length) Search.status.firstChild.data = `Search finished: ${items.length} result${items.length > 1 ? "s" : ""}.`;
+}
+
+// Where else to look, when no page has the words.
+function elsewhere() {
+  const links = [["glossary.html", "glossary"], ["index.html", "contents"]].map(([href, textContent]) =>
+    Object.assign(document.createElement("a"), {href, textContent}));
+  Search.status.append(" Try fewer words, or look in the ", links[0], " or the ", links[1], ".");
 }
 
 let told = false;
 new MutationObserver((changes) => {
   const end = told ? "" : Search.status?.textContent || "";
-  if (end.startsWith("No page has")) suggest(2, " The nearest word of the glossary: ");
+  if (end.startsWith("No page has")) {
+    suggest(2, " The nearest word of the glossary: ");
+    elsewhere();
+  }
   else if (end.startsWith("Search finished")) suggest(0, " In the glossary: ");
   const ended = /^(No page has|Search finished)/.test(end);
   told ||= ended;
