@@ -355,6 +355,61 @@ def test_on_the_short_path_of_every_deck_a_question_has_its_answer(docs, chapter
         slide.title for slide in deck if slide.kind == "guess" and not slide.brief} == set()
 
 
+def decks(docs, chapter, tmp_path):
+    return docs("deck").as_slides(chapter, docs("executed").kept(chapter) or chapter.notebook, tmp_path)
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_every_deck_has_60_slides_at_most_before_those_for_which_there_may_be_no_time(docs, chapter, tmp_path):
+    slides, talk = decks(docs, chapter, tmp_path), docs("talk")
+    titles = [*(slide.title for slide in slides), talk.LATER]
+    main = slides[:titles.index(talk.LATER)]
+    assert len(main) <= talk.MOST and main[-1].kind == "summary"
+    assert not any(slide.minutes or slide.brief for slide in slides[len(main):])
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_no_slide_of_a_deck_is_nearly_empty(docs, chapter, tmp_path):
+    if docs("executed").kept(chapter) is None:
+        pytest.skip("its pictures and answers are known after make book")
+    few = [slide.title for slide in decks(docs, chapter, tmp_path)
+           if slide.kind in ("said", "text", "part", "rule") and not slide.asked
+           and not re.search("<(?:img|math|pre|table|li|code)", slide.body + slide.above)
+           and len(re.sub("<[^>]*>", " ", slide.body).split()) < 12]
+    assert few == []
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_a_guess_has_the_minute_of_its_countdown_an_answer_half_of_it_and_no_notes_end_with_a_colon(
+        docs, chapter, tmp_path):
+    least = docs("talk").LEAST
+    for slide in decks(docs, chapter, tmp_path):
+        needed = least.get("answer" if slide.asked else slide.kind, 0)
+        assert slide.minutes >= 0.5 * needed or slide.exercise, slide.title  # a talk can be shorter than its guesses
+        assert not re.sub("<[^>]*>", "", slide.spoken).rstrip().endswith(":"), slide.title
+
+
+def test_a_lone_sentence_in_bold_stands_on_the_slide_before_it_unless_it_answers_a_question(docs):
+    deck, talk = docs("deck"), docs("talk")
+    task, rule = deck.Slide("debrief", "One way", "<p>So.</p>"), deck.Slide("rule", "All wait for one.")
+    (both,) = talk.kept_company([task, rule])
+    assert both.body == '<p>So.</p><p class="rule">All wait for one.</p>'
+    rule.over = "Who waits?"
+    assert talk.kept_company([task, rule]) == [task, rule]
+    picture, rule.over = deck.Slide("picture", "One", '<img alt="" width="1640" height="800">', lines=["It waits."]), ""
+    assert talk.kept_company([picture, rule]) == [picture] and picture.lines == ["All wait for one."]
+
+
+def test_the_short_path_has_all_of_what_is_counted_and_the_formulas_of_what_it_shows(docs):
+    deck, talk = docs("deck"), docs("talk")
+    slides = [deck.Slide("section", "1 · One"), deck.Slide("said", "First remedy"), deck.Slide("formula", "So much"),
+              deck.Slide("said", "Also"), deck.Slide("said", "Second remedy"), deck.Slide("section", "2 · Two"),
+              deck.Slide("formula", "Unseen"), deck.Slide("summary", "End")]
+    slides[1].brief = True
+    talk.complete(slides)
+    assert [slide.title for slide in slides if slide.brief] == ["First remedy", "So much", "Second remedy"]
+
+
 def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(docs):
     said = {"1": "That is the latency alone.", "2": "That is the latency.", "3": "Bytes.", "4": "Hm?", "5": "Y"}
     told = docs("talk").rebuttals(said)
@@ -488,7 +543,7 @@ def test_a_picture_has_one_line_of_its_own_words_and_the_speaker_has_all(docs, r
 
 
 def test_what_is_too_long_for_a_line_has_a_slide_of_its_own(docs, root):
-    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 9}\n\n{'First. ' * 24}"))[-1]
+    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 17}\n\n{'First. ' * 24}"))[-1]
     assert said.kind == "said" and said.body.startswith("<p>First.")
 
 

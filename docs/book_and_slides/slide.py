@@ -68,6 +68,7 @@ class Slide:
         """Return the notes: what to do, a few sentences to say, and then of the chapter's text what has room."""
         notes = list(filter(None, map(without_hands, self.notes)))
         notes = notes if self.kind == "exercise" else first_words(notes, NOTES - count(" ".join(self.says)))
+        notes = finished(notes)
         short = []
         if notes and not self.says and not SHOWN.match(notes[0]):
             every = sentences(notes[0])
@@ -95,3 +96,13 @@ def first_words(notes: list[str], room: int) -> list[str]:
         if fit < len(parts):
             break
     return found
+
+
+def finished(notes: list[str]) -> list[str]:
+    """Return notes without a last sentence that leads to what the slide shows: it ends with a colon."""
+    while notes and notes[-1].rstrip("*_ ").endswith(":"):
+        *whole, last = sentences(notes[-1])
+        if not whole and len(notes) == 1:
+            return [f"{last.rstrip('*_ :')}."]
+        notes = [*notes[:-1], *([" ".join(whole)] if whole else [])]
+    return notes
