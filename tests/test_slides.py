@@ -410,6 +410,59 @@ def test_the_short_path_has_all_of_what_is_counted_and_the_formulas_of_what_it_s
     assert [slide.title for slide in slides if slide.brief] == ["First remedy", "So much", "Second remedy"]
 
 
+COINCIDENCES = {"ch10": ["24: ", "60: "]}  # numbers that a question gives, by the beginnings of what is found
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_no_slide_shows_the_answer_to_a_guess_that_comes_later(docs, chapter, tmp_path):
+    allowed = tuple(COINCIDENCES.get(chapter.name[:4], ()))
+    found = docs("talk").spoilers(decks(docs, chapter, tmp_path))
+    assert [one for one in found if not one.startswith(allowed or "none")] == []
+
+
+def test_a_number_that_is_shown_before_it_is_guessed_is_found_unless_the_guess_names_it(docs):
+    deck, talk = docs("deck"), docs("talk")
+    early, answer = deck.Slide("text", "It takes 41 s"), deck.Slide("answer", "Measured: 41 s", over="How long?")
+    guess = deck.Slide("guess", "How long?", over=talk.YOURS)
+    assert talk.spoilers([early, guess, answer]) == ["41: It takes 41 s"]
+    guess.body = "<p>The other takes 41 s.</p>"
+    assert talk.spoilers([early, guess, answer]) == []
+
+
+SHAPES = [
+    (["batch   1:   221 tokens/s in all", "batch 256: 17,659 tokens/s in all"],
+     [["", "tokens/s in all"], ["batch 1", "221"], ["batch 256", "17,659"]]),
+    (["EP16:  62 requests in a step of 36 ms", "EP32: 120 requests in a step of 48 ms"],
+     [["", "requests", "in a step of"], ["EP16", "62", "36 ms"], ["EP32", "120", "48 ms"]]),
+    (["budget   512: 100% kept at 10 a second", "budget 8,192:  74% kept at 10 a second"],
+     [["", "kept at 10 a second"], ["budget 512", "100%"], ["budget 8,192", "74%"]]),
+    (["        in all  by rule", "a          1.5        2", "b         11.0        3"],
+     [["", "in all", "by rule"], ["a", "1.5", "2"], ["b", "11.0", "3"]]),
+    (["a moment of q    64 MiB", "a moment of all 224 MiB"],
+     [["a moment of q", "64 MiB"], ["a moment of all", "224 MiB"]]),
+]
+
+
+@pytest.mark.parametrize("lines, rows", SHAPES)
+def test_printed_lines_of_one_shape_become_a_table(docs, lines, rows):
+    table = docs("columns").as_columns(lines)
+    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>(.*?)</tr>", table)]
+    assert found == rows and '<td class=digits>' in table
+
+
+@pytest.mark.parametrize("lines", [
+    ["rank 0: Timed out waiting 2000ms", "rank 1: Timed out waiting 2000ms"], ["a [1, 2]", "b [3, 4]"],
+    ["rank 0 returned None", "rank 1 returned 9"], ["all wait", "it takes 3 s", "and 4 MB"]])
+def test_logs_lists_and_lines_of_no_shape_stay_as_they_were_printed(docs, lines):
+    assert docs("columns").as_columns(lines) == ""
+
+
+def test_a_number_that_was_printed_alone_stands_in_large_letters(docs, root):
+    body = cut(docs, root, printed("largest difference: 4.5e-08\n"))[-1].body
+    assert body == '<p class="big">4.5 × 10<sup>−8</sup></p><p>Largest difference</p>'
+    assert docs("columns").big("rank 0 waits for rank 1") == docs("columns").big("dist: [1, 2]") == ""
+
+
 def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(docs):
     said = {"1": "That is the latency alone.", "2": "That is the latency.", "3": "Bytes.", "4": "Hm?", "5": "Y"}
     told = docs("talk").rebuttals(said)

@@ -24,7 +24,7 @@ from jinja2 import Environment, FileSystemLoader, Template
 from nbformat import NotebookNode
 from packages import require
 from slide import Slide
-from talk import HIGHEST, height
+from talk import HIGHEST, height, spoilers
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find
 from exercises_tests.tools.copies import write
@@ -76,6 +76,8 @@ def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, picture
     slides = as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)
     for title in too_high(slides):
         print(f"Too high for a slide of {chapter.name}: {title}", file=sys.stderr)
+    for told in spoilers(slides):
+        print(f"Shown before it is guessed, on a slide of {chapter.name}: {told}", file=sys.stderr)
     write(target, as_page(chapter, slides))
     return target
 

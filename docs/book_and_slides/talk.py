@@ -526,6 +526,23 @@ def answered(slides: list[Slide]) -> list[Slide]:
     return found
 
 
+def spoilers(slides: list[Slide]) -> list[str]:
+    """Return the titles of slides that show the number of a guess's answer before the guess, which doesn't name it."""
+    found = []
+    for guess in [slide for slide in slides if slide.over == YOURS]:
+        answer = next((slide for slide in slides if slide.kind == "answer" and slide.over == guess.title), None)
+        number = re.search(r"\d[\d,.]*\d", answer.found) if answer else None
+        if number is None:
+            continue
+        alone = re.compile(rf"(?<![\w.,-]){re.escape(number[0])}(?![\w]|[.,]\d)")
+        for slide in slides[:slides.index(answer)]:
+            words = re.sub(r"<[^>]*>", " ", " ".join([slide.title, slide.body, slide.above, *slide.lines]))
+            named = alone.search(re.sub(r"<[^>]*>", " ", f"{guess.title} {guess.body}"))  # as a number that tempts
+            if slide.kind not in ("exercise", "debrief") and not named and alone.search(words):
+                found.append(f"{number[0]}: {slide.title}")
+    return found
+
+
 def cut_up(rule: str) -> list[str]:
     """Return the sentences of a rule; what is too long for a line is two sentences where it has a colon."""
     found = []
