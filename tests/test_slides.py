@@ -162,7 +162,7 @@ def sheet_of(texts: int):
 
 def lowered(docs, figure) -> float:
     """Return how high the picture for a slide is, as a part of its width."""
-    image, dark = docs("captions").lower(figure).values()
+    image, dark = docs("captions").for_slides(figure).values()
     assert base64.b64decode(dark)[16:24] == base64.b64decode(image)[16:24] and dark != image
     wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
     return high / wide
@@ -183,6 +183,40 @@ def test_a_text_stays_in_its_box(docs):
     ax = canvas.sheet(6, 1, 6)
     canvas.box(ax, 0, 0, 1, 0.4, "white", "two\nlines")
     assert lowered(docs, ax.figure) > 0.55
+
+
+def seen(image: str):
+    from PIL import Image
+
+    return Image.open(io.BytesIO(base64.b64decode(image))).convert("L")
+
+
+@pytest.mark.parametrize("axis, end", [("x", 0.5), ("y", 2.5)])
+def test_a_step_of_a_picture_hides_what_lies_behind_a_place_on_an_axis_and_nothing_moves(docs, axis, end):
+    figure, captions = sheet_of(5), docs("captions")
+    whole, _ = captions.images(figure)
+    step, dark = captions.built(figure, axis, end)
+    assert step != whole == captions.images(figure)[0] and seen(step).size == seen(whole).size == seen(dark).size
+    inks = [sum(seen(image).histogram()[:128]) for image in (step, whole)]
+    assert inks[0] < inks[1]
+
+
+def test_a_picture_that_is_built_up_is_one_slide_and_its_last_step_is_the_whole_picture(docs, root):
+    cell = drawn("All wait")
+    cell.outputs[0].data[docs("captions").BUILD] = [[png(2), png(2)], [png(3), png(3)]]
+    cell.metadata["course"] = {"build": {"at": {"x": [1, 2]}, "say": ["One waits.", "Two wait.", "All wait."]}}
+    slide = cut(docs, root, cell)[-1]
+    heights = [re.search(r'height="(\d+)"', part)[1] for part in (slide.body, *slide.steps)]
+    assert heights == [str(seen(png(high)).size[1]) for high in (2, 3, 1)]
+    assert "<li>One waits.</li>\n<li>Two wait.</li>\n<li>All wait.</li>" in slide.spoken
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_what_is_built_up_has_a_sentence_for_each_step_and_for_the_whole(docs, chapter):
+    for cell in chapter.notebook.cells:
+        if build := docs("executed").build(cell):
+            ((axis, ends),) = build["at"].items()
+            assert axis in ("x", "y") and ends == sorted(ends) and len(build["say"]) == len(ends) + 1, cell["id"]
 
 
 def test_a_slide_shows_the_lower_picture(docs, root):

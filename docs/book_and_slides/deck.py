@@ -18,7 +18,7 @@ import html
 import re
 from pathlib import Path
 
-from captions import LOWER, LOWER_DARK
+from captions import BUILD, LOWER, LOWER_DARK
 from chapter_page import IN_A_NOTEBOOK, kept_picture, together, unguessed
 from columns import as_columns, big
 from nbformat import NotebookNode
@@ -267,7 +267,7 @@ class Deck:
             if kept := OUTPUT.fullmatch(part):
                 first = len(self.slides)
                 of = self.cells.get(kept[3], cell)
-                self.outputs(NotebookNode(source=of.source, outputs=[
+                self.outputs(NotebookNode(source=of.source, metadata=of.metadata, outputs=[
                     one for one in of.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
                 for slide in self.slides[first:first + bool(kept[1])]:
                     slide.over = slide.title if slide.over == ANSWER else slide.over
@@ -457,7 +457,10 @@ class Deck:
                 title = caption or title
                 if png:
                     dark = data.get(LOWER_DARK, next(night, ""))
-                    self.picture(title, [(alt, data.get(LOWER, png), dark)], code)
+                    steps = [(alt, *images) for images in data.get(BUILD, [])]
+                    self.picture(title, [*steps, (alt, data.get(LOWER, png), dark)], code)
+                    if steps:
+                        self.slides[-1].built = cell.metadata["course"]["build"]["say"]
         self.printed(said, code)
 
     def picture(self, title: str, drawn: list[tuple[str, str, str]], code: str) -> None:

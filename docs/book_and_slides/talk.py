@@ -38,6 +38,7 @@ LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1300  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
 ABOUT = 4  # words that a paragraph about a picture has in common with it
 FLAT, OVER = 0.34, 330  # height of a picture to its width that leaves room above it, and for how many letters
+WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
@@ -53,7 +54,8 @@ EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
-    slides = kept_company(debriefed(answered(joined(merged(with_pictures(under_pictures(parted(slides))))))))
+    slides = merged(with_what_follows(with_pictures(under_pictures(parted(slides)))))
+    slides = kept_company(debriefed(answered(joined(slides))))
     told(slides)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
@@ -102,7 +104,8 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
     free = []  # what opens a section or leads to an exercise or a guess goes last
     for before, slide, after in zip(slides, slides[1:], slides[2:], strict=False):
         if slide.kind in SPARED and not slide.asked and (not slide.brief or slide.kind == "formula"):
-            needed = (before.kind in ("section", "part")) + (after.kind in ("exercise", "guess"))
+            opens = before.kind in ("section", "part")
+            needed = opens + (opens and "?" in before.body) + (after.kind in ("exercise", "guess"))
             free.append(((slide.brief, needed, slide.kind == "printed", weight(slide)), slide))
     free = [slide for _, slide in sorted(free, key=lambda one: one[0])]
     spared = free[:max(0, len(slides) - MOST)]
@@ -501,6 +504,19 @@ def kept_company(slides: list[Slide]) -> list[Slide]:
             found.append(slide)
             continue
         last.notes += slide.notes
+    return found
+
+
+def with_what_follows(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with the few words that open a part above the table, list or formula that comes next."""
+    found = []
+    for slide, after in zip(slides, [*slides[1:], None], strict=True):
+        words = len(re.sub(r"<[^>]*>", " ", slide.body).split())
+        if slide.kind == "part" and words <= WORDS and after and after.kind in ("text", "formula") and not after.over:
+            after.body, after.begins = slide.body + after.body, True
+            after.notes = slide.notes + after.notes
+        else:
+            found.append(slide)
     return found
 
 
