@@ -101,12 +101,13 @@ def complete(slides: list[Slide]) -> None:
 def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
     """Return the slides that have room in a talk, and behind a divider the others: those that say the least."""
     places = {id(slide): section[0].title for section in sections(slides) for slide in section}
-    free = []  # what opens a section or leads to an exercise or a guess goes last
+    free = []  # what the short path has, opens a section or leads to an exercise or a guess goes last
     for before, slide, after in zip(slides, slides[1:], slides[2:], strict=False):
-        if slide.kind in SPARED and not slide.asked and (not slide.brief or slide.kind == "formula"):
-            opens = before.kind in ("section", "part")
-            needed = opens + (opens and "?" in before.body) + (after.kind in ("exercise", "guess"))
-            free.append(((slide.brief, needed, slide.kind == "printed", weight(slide)), slide))
+        if slide.kind in SPARED and not slide.asked and before.kind != "guess" and id(slide) in places:
+            opens, leads = before.kind in ("section", "part"), after.kind in ("exercise", "guess")
+            brief = slide.brief and 1 + (slide.kind != "formula") + (opens or leads)
+            needed = opens + (opens and "?" in before.body) + leads
+            free.append(((brief, needed, slide.kind == "printed", weight(slide)), slide))
     free = [slide for _, slide in sorted(free, key=lambda one: one[0])]
     spared = free[:max(0, len(slides) - MOST)]
     for slide in spared:
