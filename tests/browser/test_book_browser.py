@@ -771,7 +771,7 @@ def test_on_slides_nothing_is_cut_no_letter_is_small_and_each_guess_has_its_slid
     assert page.locator("section.guess:not(.goes-on)").count() >= guesses > 0  # questions of the text are asked, too
     assert 25 <= page.evaluate("Reveal.getTotalSlides()") <= 80
     last = page.locator("section.summary + section h2").last  # after the summary comes what the talk can do without
-    assert last.count() == 0 or last.inner_text() == "If there is time"
+    assert last.count() == 0 or last.text_content() == "If there is time"
 
 
 def test_the_speakers_notes_open_and_hold_the_text(opened):
