@@ -162,7 +162,7 @@ def sheet_of(texts: int):
 
 def lowered(docs, figure) -> float:
     """Return how high the picture for a slide is, as a part of its width."""
-    image, dark = docs("captions").lower(figure).values()
+    image, dark = docs("captions").for_slides(figure).values()
     assert base64.b64decode(dark)[16:24] == base64.b64decode(image)[16:24] and dark != image
     wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
     return high / wide
@@ -183,6 +183,40 @@ def test_a_text_stays_in_its_box(docs):
     ax = canvas.sheet(6, 1, 6)
     canvas.box(ax, 0, 0, 1, 0.4, "white", "two\nlines")
     assert lowered(docs, ax.figure) > 0.55
+
+
+def seen(image: str):
+    from PIL import Image
+
+    return Image.open(io.BytesIO(base64.b64decode(image))).convert("L")
+
+
+@pytest.mark.parametrize("axis, end", [("x", 0.5), ("y", 2.5)])
+def test_a_step_of_a_picture_hides_what_lies_behind_a_place_on_an_axis_and_nothing_moves(docs, axis, end):
+    figure, captions = sheet_of(5), docs("captions")
+    whole, _ = captions.images(figure)
+    step, dark = captions.built(figure, axis, end)
+    assert step != whole == captions.images(figure)[0] and seen(step).size == seen(whole).size == seen(dark).size
+    inks = [sum(seen(image).histogram()[:128]) for image in (step, whole)]
+    assert inks[0] < inks[1]
+
+
+def test_a_picture_that_is_built_up_is_one_slide_and_its_last_step_is_the_whole_picture(docs, root):
+    cell = drawn("All wait")
+    cell.outputs[0].data[docs("captions").BUILD] = [[png(2), png(2)], [png(3), png(3)]]
+    cell.metadata["course"] = {"build": {"at": {"x": [1, 2]}, "say": ["One waits.", "Two wait.", "All wait."]}}
+    slide = cut(docs, root, cell)[-1]
+    heights = [re.search(r'height="(\d+)"', part)[1] for part in (slide.body, *slide.steps)]
+    assert heights == [str(seen(png(high)).size[1]) for high in (2, 3, 1)]
+    assert "<li>One waits.</li>\n<li>Two wait.</li>\n<li>All wait.</li>" in slide.spoken
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_what_is_built_up_has_a_sentence_for_each_step_and_for_the_whole(docs, chapter):
+    for cell in chapter.notebook.cells:
+        if build := docs("executed").build(cell):
+            ((axis, ends),) = build["at"].items()
+            assert axis in ("x", "y") and ends == sorted(ends) and len(build["say"]) == len(ends) + 1, cell["id"]
 
 
 def test_a_slide_shows_the_lower_picture(docs, root):
@@ -355,6 +389,114 @@ def test_on_the_short_path_of_every_deck_a_question_has_its_answer(docs, chapter
         slide.title for slide in deck if slide.kind == "guess" and not slide.brief} == set()
 
 
+def decks(docs, chapter, tmp_path):
+    return docs("deck").as_slides(chapter, docs("executed").kept(chapter) or chapter.notebook, tmp_path)
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_every_deck_has_60_slides_at_most_before_those_for_which_there_may_be_no_time(docs, chapter, tmp_path):
+    slides, talk = decks(docs, chapter, tmp_path), docs("talk")
+    titles = [*(slide.title for slide in slides), talk.LATER]
+    main = slides[:titles.index(talk.LATER)]
+    assert len(main) <= talk.MOST and main[-1].kind == "summary"
+    assert not any(slide.minutes or slide.brief for slide in slides[len(main):])
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_no_slide_of_a_deck_is_nearly_empty(docs, chapter, tmp_path):
+    if docs("executed").kept(chapter) is None:
+        pytest.skip("its pictures and answers are known after make book")
+    few = [slide.title for slide in decks(docs, chapter, tmp_path)
+           if slide.kind in ("said", "text", "part", "rule") and not slide.asked
+           and not re.search("<(?:img|math|pre|table|li|code)", slide.body + slide.above)
+           and len(re.sub("<[^>]*>", " ", slide.body).split()) < 12]
+    assert few == []
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_a_guess_has_the_minute_of_its_countdown_an_answer_half_of_it_and_no_notes_end_with_a_colon(
+        docs, chapter, tmp_path):
+    least = docs("talk").LEAST
+    for slide in decks(docs, chapter, tmp_path):
+        needed = least.get("answer" if slide.asked else slide.kind, 0)
+        assert slide.minutes >= 0.5 * needed or slide.exercise, slide.title  # a talk can be shorter than its guesses
+        assert not re.sub("<[^>]*>", "", slide.spoken).rstrip().endswith(":"), slide.title
+
+
+def test_a_lone_sentence_in_bold_stands_on_the_slide_before_it_unless_it_answers_a_question(docs):
+    deck, talk = docs("deck"), docs("talk")
+    task, rule = deck.Slide("debrief", "One way", "<p>So.</p>"), deck.Slide("rule", "All wait for one.")
+    (both,) = talk.kept_company([task, rule])
+    assert both.body == '<p>So.</p><p class="rule">All wait for one.</p>'
+    rule.over = "Who waits?"
+    assert talk.kept_company([task, rule]) == [task, rule]
+    picture, rule.over = deck.Slide("picture", "One", '<img alt="" width="1640" height="800">', lines=["It waits."]), ""
+    assert talk.kept_company([picture, rule]) == [picture] and picture.lines == ["All wait for one."]
+
+
+def test_the_short_path_has_all_of_what_is_counted_and_the_formulas_of_what_it_shows(docs):
+    deck, talk = docs("deck"), docs("talk")
+    slides = [deck.Slide("section", "1 · One"), deck.Slide("said", "First remedy"), deck.Slide("formula", "So much"),
+              deck.Slide("said", "Also"), deck.Slide("said", "Second remedy"), deck.Slide("section", "2 · Two"),
+              deck.Slide("formula", "Unseen"), deck.Slide("summary", "End")]
+    slides[1].brief = True
+    talk.complete(slides)
+    assert [slide.title for slide in slides if slide.brief] == ["First remedy", "So much", "Second remedy"]
+
+
+COINCIDENCES = {"ch10": ["24: ", "60: "]}  # numbers that a question gives, by the beginnings of what is found
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_no_slide_shows_the_answer_to_a_guess_that_comes_later(docs, chapter, tmp_path):
+    allowed = tuple(COINCIDENCES.get(chapter.name[:4], ()))
+    found = docs("talk").spoilers(decks(docs, chapter, tmp_path))
+    assert [one for one in found if not one.startswith(allowed or "none")] == []
+
+
+def test_a_number_that_is_shown_before_it_is_guessed_is_found_unless_the_guess_names_it(docs):
+    deck, talk = docs("deck"), docs("talk")
+    early, answer = deck.Slide("text", "It takes 41 s"), deck.Slide("answer", "Measured: 41 s", over="How long?")
+    guess = deck.Slide("guess", "How long?", over=talk.YOURS)
+    assert talk.spoilers([early, guess, answer]) == ["41: It takes 41 s"]
+    guess.body = "<p>The other takes 41 s.</p>"
+    assert talk.spoilers([early, guess, answer]) == []
+
+
+SHAPES = [
+    (["batch   1:   221 tokens/s in all", "batch 256: 17,659 tokens/s in all"],
+     [["", "tokens/s in all"], ["batch 1", "221"], ["batch 256", "17,659"]]),
+    (["EP16:  62 requests in a step of 36 ms", "EP32: 120 requests in a step of 48 ms"],
+     [["", "requests", "in a step of"], ["EP16", "62", "36 ms"], ["EP32", "120", "48 ms"]]),
+    (["budget   512: 100% kept at 10 a second", "budget 8,192:  74% kept at 10 a second"],
+     [["", "kept at 10 a second"], ["budget 512", "100%"], ["budget 8,192", "74%"]]),
+    (["        in all  by rule", "a          1.5        2", "b         11.0        3"],
+     [["", "in all", "by rule"], ["a", "1.5", "2"], ["b", "11.0", "3"]]),
+    (["a moment of q    64 MiB", "a moment of all 224 MiB"],
+     [["a moment of q", "64 MiB"], ["a moment of all", "224 MiB"]]),
+]
+
+
+@pytest.mark.parametrize("lines, rows", SHAPES)
+def test_printed_lines_of_one_shape_become_a_table(docs, lines, rows):
+    table = docs("columns").as_columns(lines)
+    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>(.*?)</tr>", table)]
+    assert found == rows and '<td class=digits>' in table
+
+
+@pytest.mark.parametrize("lines", [
+    ["rank 0: Timed out waiting 2000ms", "rank 1: Timed out waiting 2000ms"], ["a [1, 2]", "b [3, 4]"],
+    ["rank 0 returned None", "rank 1 returned 9"], ["all wait", "it takes 3 s", "and 4 MB"]])
+def test_logs_lists_and_lines_of_no_shape_stay_as_they_were_printed(docs, lines):
+    assert docs("columns").as_columns(lines) == ""
+
+
+def test_a_number_that_was_printed_alone_stands_in_large_letters(docs, root):
+    body = cut(docs, root, printed("largest difference: 4.5e-08\n"))[-1].body
+    assert body == '<p class="big">4.5 × 10<sup>−8</sup></p><p>Largest difference</p>'
+    assert docs("columns").big("rank 0 waits for rank 1") == docs("columns").big("dist: [1, 2]") == ""
+
+
 def test_of_wrong_guesses_three_are_rebutted_and_those_of_one_reason_together(docs):
     said = {"1": "That is the latency alone.", "2": "That is the latency.", "3": "Bytes.", "4": "Hm?", "5": "Y"}
     told = docs("talk").rebuttals(said)
@@ -488,7 +630,7 @@ def test_a_picture_has_one_line_of_its_own_words_and_the_speaker_has_all(docs, r
 
 
 def test_what_is_too_long_for_a_line_has_a_slide_of_its_own(docs, root):
-    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 9}\n\n{'First. ' * 24}"))[-1]
+    said = cut(docs, root, drawn(), own("Long.", f"## {'A word and ' * 17}\n\n{'First. ' * 24}"))[-1]
     assert said.kind == "said" and said.body.startswith("<p>First.")
 
 

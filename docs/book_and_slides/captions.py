@@ -1,8 +1,9 @@
 """Runs inside a chapter's kernel while the book is made: a picture's message becomes text above it.
 
 Text can be searched, read aloud, and read on a phone. A picture that is too high for the width of a slide is drawn once
-more, lower, so that its letters are larger there. executed.py calls `install` by path, because a kernel does not
-find docs/.
+more, lower, so that its letters are larger there. One that a speaker builds up is drawn once for each step, too: what
+lies right of a place on its x axis, or below one on its y axis, is covered. executed.py calls `install` by path,
+because a kernel does not find docs/.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import base64
 import html
 from itertools import combinations
 
+from IPython import get_ipython
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib_inline.config import InlineBackend
 
@@ -19,13 +22,18 @@ from course_lib.plots import canvas
 
 LOWER = "application/vnd.course.lower+png"
 LOWER_DARK = "application/vnd.course.lower-dark+png"
+BUILD = "application/vnd.course.build+json"  # the images of all steps but the last, which is the picture
 LOW = 4.1  # inches: a picture of canvas.WIDTH that is no higher can be as wide as a slide
 STEP = 0.3  # inches more, where letters would touch
 
 
-def install() -> None:
+BUILDS: dict[str, dict[str, list[float]]] = {}  # by the source of a cell: its axis, and where each step ends
+
+
+def install(builds: dict[str, dict[str, list[float]]] | None = None) -> None:
+    BUILDS.update(builds or {})
     Figure._repr_html_ = canvas.Picture._repr_html_ = figure_html
-    Figure._repr_mimebundle_ = lower
+    Figure._repr_mimebundle_ = for_slides
     InlineBackend.instance().figure_formats = set()  # or each figure would be drawn once more, as a PNG beside the HTML
 
 
@@ -36,22 +44,76 @@ def figure_html(figure: Figure) -> str:
     return f'<figure class="picture">{caption}{canvas.as_html(image, words, dark)}</figure>'
 
 
-def lower(figure: Figure, include=None, exclude=None) -> dict[str, str]:
-    """Return a high figure's images as low as they can be read, for slides; nothing where that is its own height."""
-    height, width = figure.get_figheight(), figure.get_figwidth()
-    if height <= LOW or width < canvas.WIDTH - 0.1:
-        return {}
+def for_slides(figure: Figure, include=None, exclude=None) -> dict[str, object]:
+    """Return what slides show of a figure beside its own images: lower ones, if it is high, and those of its steps."""
+    own, low, found = figure.get_figheight(), low_height(figure), {}
+    shell = get_ipython()
+    steps = BUILDS.get(shell.user_ns["In"][-1].strip(), {}) if shell else {}
+    try:
+        figure.set_figheight(low)
+        if low != own:
+            found |= dict(zip((LOWER, LOWER_DARK), images(figure), strict=True))
+        for axis, ends in steps.items():
+            found[BUILD] = [built(figure, axis, end) for end in ends]
+    finally:
+        figure.set_figheight(own)
+    return found
+
+
+def low_height(figure: Figure) -> float:
+    """Return how low a high figure can be so that its letters do not touch more than in its own height."""
+    height = figure.get_figheight()
+    if height <= LOW or figure.get_figwidth() < canvas.WIDTH - 0.1:
+        return height
     read, tried = places(figure), LOW
     try:
         while tried < height:
             figure.set_figheight(tried)
             if places(figure) == read:
-                *_, light, dark = pulled_apart(figure)
-                return {LOWER: base64.b64encode(light).decode(), LOWER_DARK: base64.b64encode(dark).decode()}
+                return tried
             tried += STEP
     finally:
         figure.set_figheight(height)
-    return {}
+    return height
+
+
+def images(figure: Figure) -> list[str]:
+    *_, light, dark = pulled_apart(figure)
+    return [base64.b64encode(image).decode() for image in (light, dark)]
+
+
+def built(figure: Figure, axis: str, end: float) -> list[str]:
+    """Return the images of a figure, light and dark, of which what lies behind a place on an axis is not yet seen."""
+    figure.canvas.draw()
+    covers, hidden, spines = [], [], []
+    for ax in [ax for ax in figure.axes if ax.get_visible()]:
+        across, up = ax.transData.transform((end, end))
+        right, above = ax.transAxes.inverted().transform((across, up))
+        if axis == "x":
+            cover = Rectangle((right, -0.02), max(0, 1.02 - right), 1.04, transform=ax.transAxes)
+            behind = [text for text in ax.texts if text.get_window_extent().x1 > across + 1]
+        else:
+            cover = Rectangle((-0.3, -0.02), 1.32, max(0, above + 0.02), transform=ax.transAxes)
+            behind = [text for text in ax.texts if text.get_window_extent().y0 < up - 1]
+        lines = [(spine, spine.get_zorder()) for spine in ax.spines.values()]  # the axes stay seen
+        spines += lines
+        for spine, _ in lines:
+            spine.set_zorder(1001)
+        cover.set(facecolor="white", edgecolor="none", zorder=1000, clip_on=False, in_layout=False)
+        covers.append(ax.add_artist(cover))
+        hidden += [text for text in behind if text.get_visible()]
+    alphas = [text.get_alpha() for text in hidden]  # what is invisible has no room in the layout
+    try:
+        for text in hidden:
+            text.set_alpha(0)
+        return images(figure)
+    finally:
+        for text, alpha in zip(hidden, alphas, strict=True):
+            text.set_alpha(alpha)
+        for spine, order in spines:
+            spine.set_zorder(order)
+        for cover in covers:
+            cover.remove()
 
 
 def places(figure: Figure) -> tuple[set, set, int]:

@@ -18,8 +18,9 @@ import html
 import re
 from pathlib import Path
 
-from captions import LOWER, LOWER_DARK
+from captions import BUILD, LOWER, LOWER_DARK
 from chapter_page import IN_A_NOTEBOOK, kept_picture, together, unguessed
+from columns import as_columns, big
 from nbformat import NotebookNode
 from PIL import Image
 from reference_pages import defined
@@ -58,6 +59,7 @@ STEPS = 12  # frames of a panel that a slide shows, one after the other
 RULE = re.compile(r"\*\*([^*]{20,}[.!])\*\*")  # a sentence in bold
 PAIR = re.compile(r"\b(\d)(\d) for \1 and \2\b")  # what a guess's comment says where two choices are one number
 LINES, WIDE = 10, 104  # lines of what was printed, and letters of one, on a slide: what is more or wider is folded
+ROWS = 7  # of tables that have room under an answer, with their heads
 NOTEBOOK = "The whole task stands in your notebook."
 HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
 PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
@@ -265,7 +267,7 @@ class Deck:
             if kept := OUTPUT.fullmatch(part):
                 first = len(self.slides)
                 of = self.cells.get(kept[3], cell)
-                self.outputs(NotebookNode(source=of.source, outputs=[
+                self.outputs(NotebookNode(source=of.source, metadata=of.metadata, outputs=[
                     one for one in of.get("outputs", []) if drawn(one) == (kept[2] == "picture")]))
                 for slide in self.slides[first:first + bool(kept[1])]:
                     slide.over = slide.title if slide.over == ANSWER else slide.over
@@ -455,7 +457,10 @@ class Deck:
                 title = caption or title
                 if png:
                     dark = data.get(LOWER_DARK, next(night, ""))
-                    self.picture(title, [(alt, data.get(LOWER, png), dark)], code)
+                    steps = [(alt, *images) for images in data.get(BUILD, [])]
+                    self.picture(title, [*steps, (alt, data.get(LOWER, png), dark)], code)
+                    if steps:
+                        self.slides[-1].built = cell.metadata["course"]["build"]["say"]
         self.printed(said, code)
 
     def picture(self, title: str, drawn: list[tuple[str, str, str]], code: str) -> None:
@@ -496,7 +501,10 @@ class Deck:
         lines = narrow(unguessed(said).rstrip().splitlines())
         spans = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in lines)
         slide.body = f'<pre class="lines">{spans}</pre>' if lines else ""
-        if len(lines) > LINES or len(lines) > 2 and max(map(len, lines)) > WIDE:
+        if shaped := as_columns(lines) if 1 < len(lines) <= LINES else "" if known else big("".join(lines)):
+            slide.body = shaped
+        if (known and shaped.count("<tr>") > ROWS if shaped
+                else len(lines) > LINES or len(lines) > 2 and max(map(len, lines)) > WIDE):
             slide.body = f'<details class="output"><summary>output</summary>{slide.body}</details>'
         self.add(slide)
         self.bare = slide if known else None

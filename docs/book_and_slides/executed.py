@@ -86,7 +86,8 @@ def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
     for cell in notebook.cells:
         if any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)):
             cell.metadata["tags"] = [tag for tag in tags(cell) if tag != "raises-exception"]
-    hook = f"import runpy; runpy.run_path({str(HOOK)!r})['install']()"
+    builds = {cell.source.strip(): build(cell)["at"] for cell in notebook.cells if build(cell)}
+    hook = f"import runpy; runpy.run_path({str(HOOK)!r})['install']({builds!r})"
     notebook.cells.insert(0, new_code_cell(hook, id="captions"))
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     alone, running, held = timed(notebook, root), None, ExitStack()
@@ -122,6 +123,11 @@ def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
     return notebook
 
 
+def build(cell: NotebookNode) -> dict:
+    """Return how slides build up the picture of a cell, as its metadata says it; nothing where it is shown whole."""
+    return cell.metadata.get("course", {}).get("build", {})
+
+
 def kept(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookNode | None:
     """Return the chapter as it is now with the outputs of its last run, or None where its code has changed since."""
     path = _place(chapter, root, folder)
@@ -150,10 +156,11 @@ def fresh(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookN
 
 def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
     """Return the file of a run: its name holds everything that a run depends on. Text may change without a new run."""
-    code = [(cell["id"], cell.source, tags(cell)) for cell in solved(chapter, root).cells if cell.cell_type == "code"]
+    code = [(cell["id"], cell.source, tags(cell), *([build(cell)["at"]] if build(cell) else []))
+            for cell in solved(chapter, root).cells if cell.cell_type == "code"]
     told = hashlib.sha256(json.dumps(code).encode())
     others = {path.stem for path in (root / "notebooks").glob("*.ipynb")} - {chapter.name}
-    borrows = any(re.search(r"\b(borrow|solution)\(", source) for _, source, _ in code)
+    borrows = any(re.search(r"\b(borrow|solution)\(", source) for _, source, *_ in code)
     patterns = ["course_lib/**/*.py", "course_lib/data/*", "exercises_tests/*.py", *["solutions/*.py"] * borrows]
     for pattern in patterns:
         for path in sorted(root.glob(pattern)):

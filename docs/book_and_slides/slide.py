@@ -22,6 +22,7 @@ class Slide:
     code: str = ""
     over: str = ""  # in small letters above the title
     steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
+    built: list[str] = field(default_factory=list)  # what the speaker says of each, where the steps build up a picture
     lines: list[str] = field(default_factory=list)  # under a picture, one after the other
     says: list[str] = field(default_factory=list)  # what the speaker says of them
     notes: list[str] = field(default_factory=list)
@@ -67,16 +68,19 @@ class Slide:
     def spoken(self) -> str:
         """Return the notes: what to do, a few sentences to say, and then of the chapter's text what has room."""
         notes = list(filter(None, map(without_hands, self.notes)))
-        notes = notes if self.kind == "exercise" else first_words(notes, NOTES - count(" ".join(self.says)))
+        built = [f"{place}. {words}" for place, words in enumerate(self.built, 1)]
+        notes = notes if self.kind == "exercise" else first_words(notes, NOTES - count(" ".join(self.says + built)))
+        notes = finished(notes)
         short = []
-        if notes and not self.says and not SHOWN.match(notes[0]):
+        if notes and not self.says and not built and not SHOWN.match(notes[0]):
             every = sentences(notes[0])
             taken = next((n for n in (3, 2) if len(" ".join(every[:n])) <= SPOKEN), 1)
             short, notes[0] = [" ".join(every[:taken])], " ".join(every[taken:])
-        if self.kind == "picture" and not self.says and not short:
+        if self.kind == "picture" and not self.says and not short and not built:
             short = [self.title]
         rest = as_html("\n\n".join(filter(None, notes)))
-        return as_html("\n\n".join([*self.first, *self.says, *short])) + (rest and f'<div class="rest">{rest}</div>')
+        told = as_html("\n\n".join([*self.first, "\n".join(built), *self.says, *short]))
+        return told + (rest and f'<div class="rest">{rest}</div>')
 
 
 def count(text: str) -> int:
@@ -95,3 +99,13 @@ def first_words(notes: list[str], room: int) -> list[str]:
         if fit < len(parts):
             break
     return found
+
+
+def finished(notes: list[str]) -> list[str]:
+    """Return notes without a last sentence that leads to what the slide shows: it ends with a colon."""
+    while notes and notes[-1].rstrip("*_ ").endswith(":"):
+        *whole, last = sentences(notes[-1])
+        if not whole and len(notes) == 1:
+            return [f"{last.rstrip('*_ :')}."]
+        notes = [*notes[:-1], *([" ".join(whole)] if whole else [])]
+    return notes

@@ -6,6 +6,7 @@ what was found in huge letters under its question. Under a picture stand two lin
 pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code is folded, in small letters.
 The letters of a text have 40 pixels of a slide of 1280 x 720, or 34 or 28 where that does not fit, and none that was
 printed has fewer than 20; what does not fit goes on on the next slide (look/slides.js).
+A picture can be built up step by step (captions.py), and lines of one shape are a table (columns.py).
 With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """
 
@@ -24,7 +25,7 @@ from jinja2 import Environment, FileSystemLoader, Template
 from nbformat import NotebookNode
 from packages import require
 from slide import Slide
-from talk import HIGHEST, height
+from talk import HIGHEST, height, spoilers
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, find
 from exercises_tests.tools.copies import write
@@ -76,6 +77,8 @@ def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, picture
     slides = as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)
     for title in too_high(slides):
         print(f"Too high for a slide of {chapter.name}: {title}", file=sys.stderr)
+    for told in spoilers(slides):
+        print(f"Shown before it is guessed, on a slide of {chapter.name}: {told}", file=sys.stderr)
     write(target, as_page(chapter, slides))
     return target
 

@@ -38,18 +38,25 @@ LESS = 87  # pixels of a picture for which another line leaves no room
 HIGHEST = 1300  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
 ABOUT = 4  # words that a paragraph about a picture has in common with it
 FLAT, OVER = 0.34, 330  # height of a picture to its width that leaves room above it, and for how many letters
+WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 SHORT = 14  # lines of an answer that a slide shows
 DEBRIEFS = Path(__file__).with_name("debriefs.toml")
+MOST = 60  # slides before those for which there may be no time
+SPARED = ("said", "text", "formula", "printed")  # the kinds of the latter
+LATER = "If there is time"
+LEAST = {"guess": 1.0, "answer": 0.5}  # minutes of these kinds, whatever is said: a guess has its countdown
+ROOM = 0.8  # of a talk, at most, that they take
+ORDINAL = re.compile(r"(?:First|Second|Third|Fourth)\b")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
 
 def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     """Return the slides with what a room needs."""
-    slides = debriefed(answered(joined(merged(with_pictures(under_pictures(parted(slides)))))))
+    slides = merged(with_what_follows(with_pictures(under_pictures(parted(slides)))))
+    slides = kept_company(debriefed(answered(joined(slides))))
     told(slides)
-    timed(slides, chapter)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
         slide.brief = (place < begun or slide.kind in BRIEF or slide.begins or slide.over == YOURS
@@ -59,9 +66,13 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     for section in sections(slides):
         for term in [one for one in section if one.kind in DEFINES and "<strong>" in one.body][:1]:
             term.brief = True
+    complete(slides)
     paired(slides)
     for opened, *rest in sections(slides):  # no heading of nothing
         opened.brief = opened.kind == "summary" or any(one.brief for one in rest)
+    slides, extras = if_there_is_time(slides)
+    timed(slides, chapter)
+    slides += extras
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
@@ -73,6 +84,39 @@ def needed(slide: Slide, after: Slide | None) -> bool:
     """Return whether the short path needs a slide for the next one: a guess or a picture, to which it leads."""
     return (after is not None and slide.kind in ("said", "text", "formula")
             and (after.over == YOURS or after.kind == "picture"))
+
+
+def complete(slides: list[Slide]) -> None:
+    """Leave on the short path what belongs to what it has: formulas, what opens a part, all of First, Second, Third."""
+    for section in sections(slides):
+        counted = [slide for slide in section if ORDINAL.match(re.sub(r"<[^>]*>", "", slide.title))
+                   or ORDINAL.match(re.sub(r"<[^>]*>", "", slide.body))]
+        some = any(slide.brief for slide in section[1:])
+        for before, slide in zip([None, *section], section, strict=False):
+            opens = before and before.kind == "part" and before.brief and slide.kind in LOOKED_AT
+            slide.brief = bool(slide.brief or opens or some and slide.kind == "formula"
+                               or slide in counted and len(counted) > 1)
+
+
+def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
+    """Return the slides that have room in a talk, and behind a divider the others: those that say the least."""
+    places = {id(slide): section[0].title for section in sections(slides) for slide in section}
+    free = []  # what the short path has, opens a section or leads to an exercise or a guess goes last
+    for before, slide, after in zip(slides, slides[1:], slides[2:], strict=False):
+        if slide.kind in SPARED and not slide.asked and before.kind != "guess" and id(slide) in places:
+            opens, leads = before.kind in ("section", "part"), after.kind in ("exercise", "guess")
+            brief = slide.brief and 1 + (slide.kind != "formula") + (opens or leads)
+            needed = opens + (opens and "?" in before.body) + leads
+            free.append(((brief, needed, slide.kind == "printed", weight(slide)), slide))
+    free = [slide for _, slide in sorted(free, key=lambda one: one[0])]
+    spared = free[:max(0, len(slides) - MOST)]
+    for slide in spared:
+        number, dot, _ = places.get(id(slide), "").partition(" · ")
+        slide.title += f' <span class="more">· section {number}</span>' if dot else ""
+        slide.brief = False
+    later = [type(slides[0])("section", LATER, "<p>What the talk can do without.</p>")] if spared else []
+    return ([slide for slide in slides if slide not in spared],
+            later + [slide for slide in slides if slide in spared])
 
 
 def paired(slides: list[Slide]) -> None:
@@ -144,10 +188,26 @@ def timed(slides: list[Slide], chapter: Chapter) -> None:
             said[-1].append(slide)
     said[-1] = said[-1] or slides[-1:]
     for talk, some in zip(talks, said, strict=False):
-        weights = [weight(slide) for slide in some]
-        for slide, part in zip(some, weights, strict=True):
-            slide.minutes += talk * part / sum(weights)
+        for slide, minutes in zip(some, shared_out(talk, some), strict=True):
+            slide.minutes += minutes
     slides[-1].minutes += CATCHING_UP
+
+
+def shared_out(talk: float, slides: list[Slide]) -> list[float]:
+    """Return the minutes of each slide of a talk: by its weight, but no guess and no answer has too few."""
+    weights = [weight(slide) for slide in slides]
+    least = [0 if slide.exercise else LEAST.get("answer" if slide.asked else slide.kind, 0) for slide in slides]
+    if (needed := sum(least)) > talk * ROOM:
+        least = [part * talk * ROOM / needed for part in least]
+    few: set[int] = set()
+    while True:
+        left = talk - sum(least[place] for place in few)
+        whole = sum(part for place, part in enumerate(weights) if place not in few)
+        found = [least[place] if place in few else left * part / whole for place, part in enumerate(weights)]
+        more = {place for place, minutes in enumerate(found) if minutes < least[place]}
+        if not more or more | few == set(range(len(slides))):
+            return found
+        few |= more
 
 
 def weight(slide: Slide) -> float:
@@ -178,7 +238,8 @@ def first(slide: Slide, chapter: Chapter) -> list[str]:
     """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop, what to reply."""
     wrong = rebuttals({slide.choices.get(guess, guess): words for guess, words in slide.replies.items()})
     if slide.kind == "guess":
-        return [f"**Write it down, then hands up.** {about(slide.minutes)}. T starts a countdown of one.", *wrong]
+        counted = "a countdown of one" if slide.minutes >= 1 else "its countdown"
+        return [f"**Write it down, then hands up.** {about(slide.minutes)}. T starts {counted}.", *wrong]
     if slide.kind != "exercise":
         return [*filter(None, [DO.get(slide.kind)]), *wrong]
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)
@@ -307,6 +368,8 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
             heading = slide.title.partition(" · ")[2] or slide.title
         told = slide.kind in ("said", "rule") and not slide.over and slide.title != heading
         lines = cut_up(slide.title) if slide.kind == "rule" else [slide.title]
+        if picture and slide.kind == "rule" and not fit_under(picture, lines):
+            lines = [slide.title]  # in one piece it may have fewer lines
         if picture and told and fit_under(picture, lines):
             picture.lines += lines
             picture.says.append(f"<p><strong>{slide.title}</strong></p>{slide.body}")
@@ -382,9 +445,9 @@ def alike(text: str, other: str) -> int:
 
 
 def fit_under(picture: Slide, lines: list[str]) -> bool:
-    """Return whether a picture has room for more lines under it, and they are short enough."""
-    more = len(picture.lines) + len(lines)
-    return max(map(letters, lines)) <= LINE and more <= LINES and height(picture) <= LOW - LESS * (more - 1)
+    """Return whether a picture has room for more lines under it."""
+    more = sum(-(-letters(one) // LINE) for one in picture.lines + lines)
+    return more <= LINES and height(picture) <= LOW - LESS * (more - 1)
 
 
 def alone(picture: Slide) -> list[Slide]:
@@ -427,6 +490,37 @@ def joined(slides: list[Slide]) -> list[Slide]:
     return found
 
 
+def kept_company(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with each lone sentence in bold that answers no question on the slide before it."""
+    found = []
+    for slide in slides:
+        last = found[-1] if found else None
+        alone = slide.kind == "rule" and not slide.body and not slide.asked
+        if alone and last and last.kind == "picture" and height(last) <= LOW - LESS * (letters(slide.title) > LINE):
+            last.lines = [slide.title]  # it counts more than what stood there, which the speaker says
+            last.says.append(f"<p><strong>{slide.title}</strong></p>")
+        elif alone and last and last.kind in (*JOINED, "part", "debrief"):
+            last.body += f'<p class="rule">{slide.title}</p>'
+        else:
+            found.append(slide)
+            continue
+        last.notes += slide.notes
+    return found
+
+
+def with_what_follows(slides: list[Slide]) -> list[Slide]:
+    """Return the slides with the few words that open a part above the table, list or formula that comes next."""
+    found = []
+    for slide, after in zip(slides, [*slides[1:], None], strict=True):
+        words = len(re.sub(r"<[^>]*>", " ", slide.body).split())
+        if slide.kind == "part" and words <= WORDS and after and after.kind in ("text", "formula") and not after.over:
+            after.body, after.begins = slide.body + after.body, True
+            after.notes = slide.notes + after.notes
+        else:
+            found.append(slide)
+    return found
+
+
 def answered(slides: list[Slide]) -> list[Slide]:
     """Return the slides with the answer to each guess right after it, or after the pictures that one guesses from.
 
@@ -446,6 +540,23 @@ def answered(slides: list[Slide]) -> list[Slide]:
             found[place:place] = [guess, answer]
         for picture in [one for one in between if one.kind == "picture" and not done]:
             picture.lines += [guess.title] * fit_under(picture, [guess.title])
+    return found
+
+
+def spoilers(slides: list[Slide]) -> list[str]:
+    """Return the titles of slides that show the number of a guess's answer before the guess, which doesn't name it."""
+    found = []
+    for guess in [slide for slide in slides if slide.over == YOURS]:
+        answer = next((slide for slide in slides if slide.kind == "answer" and slide.over == guess.title), None)
+        number = re.search(r"\d[\d,.]*\d", answer.found) if answer else None
+        if number is None:
+            continue
+        alone = re.compile(rf"(?<![\w.,-]){re.escape(number[0])}(?![\w]|[.,]\d)")
+        for slide in slides[:slides.index(answer)]:
+            words = re.sub(r"<[^>]*>", " ", " ".join([slide.title, slide.body, slide.above, *slide.lines]))
+            named = alone.search(re.sub(r"<[^>]*>", " ", f"{guess.title} {guess.body}"))  # as a number that tempts
+            if slide.kind not in ("exercise", "debrief") and not named and alone.search(words):
+                found.append(f"{number[0]}: {slide.title}")
     return found
 
 

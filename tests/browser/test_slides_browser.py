@@ -250,6 +250,32 @@ def test_a_guess_has_a_minute_which_ends_when_one_leaves(opened):
     assert page.locator(".countdown").text_content() == "▶ 1:00"
 
 
+def test_a_guess_with_less_than_a_minute_counts_down_what_it_has(opened):
+    assert opened(("guess", "How?", "", {"minutes": 0.5})).locator(".countdown").inner_text() == "▶ 0:30"
+
+
+def test_a_print_shows_the_whole_of_a_picture_that_is_built_up(opened):
+    page = opened(("picture", "One", '<img alt="">', {"built": ["One.", "Two.", "All."]}), steps=2)
+    page.emulate_media(media="print")
+    seen = page.locator(".fragment").evaluate_all("all => all.map(one => getComputedStyle(one).opacity)")
+    assert seen == ["0", "1"]
+
+
+def test_the_number_of_a_section_is_as_small_as_its_title_in_the_list_of_all_slides(opened):
+    page = opened(("title", "Sums", ""), ("section", "1 · One", ""))
+    page.keyboard.press("o")
+    assert page.locator("#overview .number").evaluate(
+        "one => getComputedStyle(one).fontSize == getComputedStyle(one.parentElement).fontSize")
+
+
+def test_a_printed_table_has_its_numbers_in_columns_and_no_letter_below_22_pixels_under_an_answer(opened):
+    table = '<table class="printed"><tbody>' + "<tr><td>a</td><td class=digits>1 s</td></tr>" * 6 + "</tbody></table>"
+    page = opened(("answer", "Measured: 3 s", table, {"over": "How long?"}))
+    looks = page.locator(".digits").first.evaluate(
+        "one => [getComputedStyle(one).textAlign, parseFloat(getComputedStyle(one).fontSize) >= 22]")
+    assert looks == ["right", True] and page.locator("section").count() == 1
+
+
 def test_no_letter_gets_smaller_than_28_pixels(opened):
     page = opened(("text", "Task", f"{LIST}\n\n{TABLE}"))
     assert min(page.locator("li, td").evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).fontSize))")

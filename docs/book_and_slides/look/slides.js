@@ -206,10 +206,11 @@ function shorten() {
   Reveal.slide(Math.max(0, shown.indexOf(near)));
 }
 
-// Counts down the minutes of an exercise, or the one of a guess. A click starts it, pauses it and lets it go on; a double click begins anew.
+// Counts down the minutes of an exercise, or the one of a guess (less where it has less). A click starts it, pauses it and lets it go on; a double click begins anew.
 function count_down(button) {
   const section = button.closest("section"), facts = section.querySelector(".body").textContent.match(/(\d+) min\b/);
-  const full = 1000 * 60 * (section.matches(".guess") ? 1 : facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
+  const guess = Math.min(1, Math.floor(12 * section.dataset.minutes) / 12 || 1);
+  const full = 1000 * 60 * (section.matches(".guess") ? guess : facts ? Number(facts[1]) : 0), two = (number) => String(number).padStart(2, "0");
   let left = full, ends = 0;  // ends is 0 while it stands still
   const show = () => {
     const seconds = Math.round((ends ? ends - Date.now() : left) / 1000), over = seconds <= 0 && full > 0;
