@@ -128,7 +128,6 @@ from course_lib.plots.timelines import timelines
 from course_lib.plots.traces import traces
 from course_lib.plots.tree import tree_rounds
 from course_lib.plots.trips import once_per_node, token_trips, uneven_pieces
-from course_lib.plots.turned import turned
 from course_lib.plots.twin_trees import two_trees
 from course_lib.plots.typed import typed_layout
 from course_lib.plots.units import peaks
@@ -329,7 +328,6 @@ __all__ = [
     "trace_of",
     "traces",
     "tree_rounds",
-    "turned",
     "typed_layout",
     "two_levels",
     "two_phases",

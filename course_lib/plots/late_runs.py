@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -11,12 +12,14 @@ from matplotlib.lines import Line2D
 
 from course_lib.planning import Published
 from course_lib.planning.room import parameters
-from course_lib.plots.canvas import INK, SKY, SMALLEST, TITLE, legend_below, new_axes, say
+from course_lib.planning.step import layout_time
+from course_lib.plots.canvas import INK, SMALLEST, TITLE, legend_below, new_axes, say
 from course_lib.plots.layouts import took
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
 GATHER = "Meta", "torchtitan"  # whose context ranks gather all keys
+WORDS = {0: "nothing", 0.25: "a quarter", 1: "all that\nthe flag can"}
 Row = tuple[str, str, str]  # software, GPU, and the number format of the layers' products
 
 
@@ -32,6 +35,10 @@ class Pair(NamedTuple):
         """Return the run's measured over predicted time, divided by the same ratio of the one without context ranks."""
         return took(self.ring) / took(self.dot)
 
+    def late_if(self, hidden: float) -> float:
+        """Return `late` as it is if a share of the tensor messages that a flag can hide was hidden in both runs."""
+        return self.ring.measured / _seconds(self.ring, hidden) / (self.dot.measured / _seconds(self.dot, hidden))
+
     @property
     def later(self) -> float:
         """Return by how many percent the run with context ranks took longer, if the other took as long as it did."""
@@ -43,9 +50,21 @@ class Pair(NamedTuple):
         return self.row[0] in GATHER
 
     @property
+    def ports(self) -> bool:
+        """Whether the keys leave their node: it has fewer GPUs than tensor and context ranks."""
+        return self.ring.layout.tp * self.ring.layout.cp > self.ring.node.gpus
+
+    @property
     def larger(self) -> bool:
         """Whether the run with context ranks has a larger model; if not, it has longer sequences."""
         return _apart(self.ring, self.dot) > math.log(1.5)
+
+
+def _seconds(run: Published, hidden: float) -> float:
+    """Return the predicted seconds of a step if a share of what overlap of tensor messages can hide is hidden."""
+    plain, flagged = (layout_time(run.shape, run.layout, run.node, run.batch, run.sequence,
+                                  replace(run.recipe, overlap_tp=flag)).seconds for flag in (False, True))  # fmt: skip
+    return plain + hidden * (flagged - plain)
 
 
 def rows_of(runs: Sequence[Published]) -> dict[Row, tuple[list[Published], list[Published]]]:
@@ -80,45 +99,38 @@ def _named(run: Published) -> str:
     return f"{run.shape.name.split('-')[-1]} {run.sequence // 1024}k"
 
 
-def late_runs(runs: Sequence[Published], leads: tuple[float, float] = (3, 9), ax: Axes | None = None) -> Axes:
-    """Draw for each run whose keys go round a ring by how many percent it took longer than its nearest without.
+def late_runs(runs: Sequence[Published], leads: Mapping[float, float], ax: Axes | None = None) -> Axes:
+    """Draw how much longer than predicted runs with a ring of keys took than their neighbours without context ranks.
 
-    Both are compared with what was predicted for them. Two strips end where a layout's lead is gone. A full dot is a
-    ring through the ports of its nodes, an empty one a ring inside nodes.
+    A row assumes that a share of the tensor messages was hidden, and `leads[share]` percent is by how much context
+    ranks may be late then before a layout without them wins: a strip. A full dot's keys go through the ports.
     """
     pairs = sorted((pair for pair in pairs_of(runs) if not pair.gathers), key=lambda pair: pair.late)
-    ax = new_axes(ax, 1.5 + 0.45 * len(pairs))
+    ax = new_axes(ax, 1.3 + 0.62 * len(leads))
+    told, shapes = [], "os^D"
+    for row, (hidden, lead) in enumerate(leads.items()):
+        ax.barh(row, lead, 0.8, color=CONTEXT, alpha=0.22, linewidth=0)
+        ax.text(lead, row + 0.43, f"{lead:.0f} % ", ha="right", va="bottom", fontsize=SMALLEST)
+        late = [100 * (pair.late_if(hidden) - 1) for pair in pairs]
+        for x, pair, shape in zip(late, pairs, shapes, strict=True):
+            ax.plot([x], [row], shape, markersize=9, markeredgewidth=1.8, color=CONTEXT, zorder=4,
+                    markerfacecolor=CONTEXT if pair.ports else "white")  # fmt: skip
+        told.append(f"{WORDS[hidden]}: a lead of {lead:.0f} %; late by " + ", ".join(f"{one:.0f} %" for one in late))
     ax.axvline(0, color=INK, linewidth=0.9, zorder=1)
-    for begin, end, strong in zip((0, leads[0]), leads, (0.4, 0.2), strict=True):
-        ax.axvspan(begin, end, color=SKY, alpha=strong, linewidth=0)
-    below = [sum(pair.later < lead for pair in pairs) for lead in leads]
-    ax.text(leads[1] + 0.8, -0.62, f"dark strip: the lead of tp8-cp2, {leads[0]} %; both: of tp4-cp4, {leads[1]} %",
-            va="center", fontsize=SMALLEST)  # fmt: skip
-    told, names = [], []
-    for y, pair in enumerate(pairs):
-        ports = pair.ring.layout.tp * pair.ring.layout.cp > pair.ring.node.gpus
-        ax.plot([0, pair.later], [y, y], color=CONTEXT, linewidth=1.6, zorder=2)
-        ax.scatter([pair.later], [y], s=70, facecolor=CONTEXT if ports else "white", edgecolor=CONTEXT, linewidths=1.8,
-                   zorder=3)  # fmt: skip
-        ax.text(max(leads[1], pair.later) + 0.8, y, f"{pair.later:.0f} %, beside {_named(pair.dot)}", va="center",
-                fontsize=SMALLEST)  # fmt: skip
-        software, gpu, dtype = pair.row
-        names.append(f"{software}, {_named(pair.ring)}")
-        shares = f"{took(pair.ring):.2f} / {took(pair.dot):.2f}"  # of the predicted time
-        told.append(f"{names[-1]}, {pair.ring.layout.cp} context ranks ({gpu}, {dtype}, "
-                    f"{'through the ports' if ports else 'inside a node'}), beside {_named(pair.dot)} without: "
-                    f"{shares}, {pair.later:.0f} % longer")  # fmt: skip
-    ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
+    ax.set_yticks(range(len(leads)), [WORDS[hidden] for hidden in leads])
     ax.tick_params(axis="y", length=0, pad=6)
     ax.spines["left"].set_visible(False)
-    ax.set(xlim=(-1, 30), ylim=(len(pairs) - 0.4, -1.0))
+    ax.set(xlim=(-1.5, 20), ylim=(len(leads) - 0.4, -0.6))
     ax.set_xticks(range(0, 21, 5), [f"{percent} %" for percent in range(0, 21, 5)])
-    ax.set_xlabel("longer than the formula said, beside a run without context ranks", fontsize=SMALLEST)
-    dots = [Line2D([], [], marker="o", linestyle="", markersize=8, markerfacecolor=face, markeredgecolor=CONTEXT,
-                   markeredgewidth=1.6, label=name)
-            for face, name in ((CONTEXT, "keys go through the ports"), ("white", "keys stay in a node"))]  # fmt: skip
-    legend_below(ax, dots, 2)
-    ax.set_title(f"Of {len(pairs)} rings, {below[1]} took less than {leads[1]} % longer, and {below[0]} less than "
-                 f"{leads[0]} %", fontsize=TITLE, loc="left")  # fmt: skip
-    say(ax, "\n".join(told))
+    ax.set_xlabel("context ranks are later than the formula says by", fontsize=SMALLEST)
+    ax.set_ylabel("hidden of\ntensor messages", fontsize=SMALLEST)
+    names = [f"{pair.row[0]}, {_named(pair.ring)}, {pair.row[1]}{', by the ports' if pair.ports else ''}"
+             for pair in pairs]  # fmt: skip
+    marks = [Line2D([], [], marker=shape, linestyle="", markersize=8, markeredgecolor=CONTEXT, markeredgewidth=1.6,
+                    markerfacecolor=CONTEXT if pair.ports else "white", label=name)
+             for pair, shape, name in zip(pairs, shapes, names, strict=True)]  # fmt: skip
+    legend_below(ax, marks, 2)
+    ax.set_title("A run in the strip lets tp4-cp4 win, a run beyond it lets tp8", fontsize=TITLE, loc="left")
+    say(ax, "\n".join([*told, "runs in this order: " + "; ".join(
+        f"{name}, beside {_named(pair.dot)} without context ranks" for pair, name in zip(pairs, names, strict=True))]))
     return ax
