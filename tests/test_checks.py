@@ -424,6 +424,11 @@ def test_the_same_slip_run_twice_shows_the_answer(monkeypatch):
     ("500 MB/s", "GB/s", "'500 MB/s' is 0.5 GB/s: write 0.5"),
     ("21x", "times as long", "'21x' is a number with its unit: write 21"),
     ("14 %", "", "'14 %' is 0.14: write 0.14"),
+    ("56 s", "MB", "'56 s' is a time: write the number alone, in MB"),
+    ("30 %", "places", "'30 %' is a share: write the number alone"),
+    ("480 Gb/s", "GB/s", "'480 Gb/s' is 60 GB/s: write 60"),
+    ("1 6", "MB", "'1 6' is two numbers: write one number"),
+    ("20-25", "MB", "'20-25' is a range: write one number"),
     ("12 apples", "s", "'12 apples' is a number with words: write the number alone, in s"),
     ("12 apples", "", "'12 apples' is a number with words: write the number alone"),
     ("1,5 s", "s", "'1,5 s' is a number with words: write the number alone, and no comma: 1.5 for one and a half, and "

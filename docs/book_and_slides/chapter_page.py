@@ -409,5 +409,6 @@ def panel(drawn: dict, book: Book) -> str:
 def unguessed(said: str) -> str:
     """Return what `compare` said without the words that a page's reader has not guessed, its number as one says it."""
     if "no guess" in said:
+        said = said.replace(">then<", ">the answer<")
         said = re.sub(r"^no guess.*$|<b>[^<]*</b>", lambda told: rounded(told[0]), said, flags=re.MULTILINE)
     return re.sub(r"^no guess\s+|<tr><th[^>]*>no guess</th>.*?</tr>", "", said, flags=re.MULTILINE)
