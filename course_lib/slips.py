@@ -13,8 +13,10 @@ WORDS = {
     "billion": 10**9}  # fmt: skip
 SECONDS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "milliseconds": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0,
            "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "days": 86400.0}  # fmt: skip
-BYTES = {"B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+BYTES = {"B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20,
+         "GiB": 2.0**30, "Mb": 125e3, "Mbit": 125e3, "Gb": 125e6, "Gbit": 125e6}
 SHARES = {"": 1.0, "%": 0.01, "percent": 0.01}
+KINDS = {"a time": SECONDS, "a number of bytes": BYTES, "a share": {"%": 0.01, "percent": 0.01}}
 COMMAS = "and no comma: 1.5 for one and a half, and 1500 for 1,500"
 ABOUT = r"(?:about|around|approximately|approx\.?|roughly|maybe|perhaps|nearly|almost|some|circa|ca\.?|~|≈)\s*"
 NUMBER = r"-?\d+(?:,\d+)*(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -59,6 +61,8 @@ def meant(text: str, unit: str) -> str:
     if (plain := re.sub(f"^{ABOUT}", "", text.strip(), flags=re.IGNORECASE)) != text.strip():
         write = re.search("write (.+)", meant(plain, unit) or _digits(plain))
         return f"a number with words: write {write[1].removesuffix(' without quotes')}" if write else ""
+    if two := re.fullmatch(rf"({NUMBER})\s*( |-|–|to)\s*(\d\S*)(?: *[^\W\d]+)?", text.strip()):
+        return f"{'two numbers' if two[2] == ' ' else 'a range'}: write one number"
     found = re.fullmatch(rf"({NUMBER})\s*([^\W\d_]\D*|%)", text.strip(), re.IGNORECASE)
     if not found:
         return ""
@@ -72,7 +76,8 @@ def meant(text: str, unit: str) -> str:
         if one in scale and other in scale and given.endswith("/s") == asked.endswith("/s"):
             there = f"{float(found[1]) * scale[one] / scale[other]:.12g}"
             return f"{f'{there} {asked}'.strip()}: write {there}"
-    return "a number with words: write the number alone" + f", in {asked}" * (asked in SECONDS | BYTES)
+    wrong = next((is_a for is_a, scale in KINDS.items() if asked and given in scale and asked not in scale), "")
+    return f"{wrong or 'a number with words'}: write the number alone" + f", in {asked}" * (asked in SECONDS | BYTES)
 
 
 def _in_words(text: str) -> int | None:

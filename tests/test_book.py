@@ -393,7 +393,7 @@ def test_a_page_has_no_words_about_working_in_a_notebook(docs):
 
 @pytest.mark.parametrize("said, read", [
     ("The next cell draws both. In the next cell eight ranks meet.",
-     "The code below draws both. In the code below eight ranks meet."),
+     "The picture below shows both. In the code below eight ranks meet."),
     ("The next cells do it, and the cell above did.", "The lines below do it, and the code above did."),
     ("Count the cells in full colour. The cell's last line counts.",
      "Count the cells in full colour. The code's last line counts."),

@@ -427,6 +427,11 @@ def test_the_same_slip_run_twice_shows_the_answer(monkeypatch):
     ("about 300", "µs", "'about 300' is a number with words: write 300"),
     ("about 0.3 ms", "µs", "'about 0.3 ms' is a number with words: write 300"),
     ("roughly two", "", "'roughly two' is a number with words: write 2"),
+    ("56 s", "MB", "'56 s' is a time: write the number alone, in MB"),
+    ("30 %", "places", "'30 %' is a share: write the number alone"),
+    ("480 Gb/s", "GB/s", "'480 Gb/s' is 60 GB/s: write 60"),
+    ("1 6", "MB", "'1 6' is two numbers: write one number"),
+    ("20-25", "MB", "'20-25' is a range: write one number"),
     ("12 apples", "s", "'12 apples' is a number with words: write the number alone, in s"),
     ("12 apples", "", "'12 apples' is a number with words: write the number alone"),
     ("1,5 s", "s", "'1,5 s' is a number with words: write the number alone, and no comma: 1.5 for one and a half, and "

@@ -67,6 +67,7 @@ RUNNING = re.compile(  # sentences for those who wait for a cell, and a hint tha
     r"|(?: |^)(?:It|The first `run`) takes (?:some|\d+ to \d+) seconds[^.]*\."
     r"|, after this cell of imports|<details><summary>Hint \d: borrow it</summary>.*?</details>\n*",
     re.MULTILINE | re.DOTALL)
+DRAWS = re.compile(r"\b([Tt])he code below draws\b")  # which is hidden from those who only read
 CELL = re.compile(r"\b([Tt])h(?:e|is) (next cells|next cell|cells(?= print)|cell)(?: (above|below))?\b")
 
 
@@ -210,7 +211,7 @@ def reworded(source: str) -> str:
         where = "below" if "next" in cell[2] else cell[3]
         return f"{cell[1]}he {'lines' if 'cells' in cell[2] else 'code'}{f' {where}' if where else ''}"
 
-    return CELL.sub(on_a_page, NEEDED.sub("", source))
+    return DRAWS.sub(r"\1he picture below shows", CELL.sub(on_a_page, NEEDED.sub("", source)))
 
 
 def linked(prose: str, chapter: Chapter, book: Book) -> str:
@@ -408,5 +409,6 @@ def panel(drawn: dict, book: Book) -> str:
 def unguessed(said: str) -> str:
     """Return what `compare` said without the words that a page's reader has not guessed, its number as one says it."""
     if "no guess" in said:
+        said = said.replace(">then<", ">the answer<")
         said = re.sub(r"^no guess.*$|<b>[^<]*</b>", lambda told: rounded(told[0]), said, flags=re.MULTILINE)
     return re.sub(r"^no guess\s+|<tr><th[^>]*>no guess</th>.*?</tr>", "", said, flags=re.MULTILINE)
