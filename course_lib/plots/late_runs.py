@@ -8,18 +8,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from course_lib.planning import Published
 from course_lib.planning.room import parameters
 from course_lib.planning.step import layout_time
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, legend_below, new_axes, say
+from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, new_axes, say
 from course_lib.plots.layouts import took
 from course_lib.plots.mesh import CONTEXT
 
 SOFTWARE = {"2407": "Meta", "docs": "NeMo", "NVID": "Megatron-Bridge", "pyto": "torchtitan"}  # by its source
 GATHER = "Meta", "torchtitan"  # whose context ranks gather all keys
-WORDS = {0: "nothing", 0.25: "a quarter", 1: "all that\nthe flag can"}
 Row = tuple[str, str, str]  # software, GPU, and the number format of the layers' products
 
 
@@ -37,7 +35,7 @@ class Pair(NamedTuple):
 
     def late_if(self, hidden: float) -> float:
         """Return `late` as it is if a share of the tensor messages that a flag can hide was hidden in both runs."""
-        return self.ring.measured / _seconds(self.ring, hidden) / (self.dot.measured / _seconds(self.dot, hidden))
+        return self.ring.measured / seconds_if(self.ring, hidden) / (self.dot.measured / seconds_if(self.dot, hidden))
 
     @property
     def later(self) -> float:
@@ -60,7 +58,7 @@ class Pair(NamedTuple):
         return _apart(self.ring, self.dot) > math.log(1.5)
 
 
-def _seconds(run: Published, hidden: float) -> float:
+def seconds_if(run: Published, hidden: float) -> float:
     """Return the predicted seconds of a step if a share of what overlap of tensor messages can hide is hidden."""
     plain, flagged = (layout_time(run.shape, run.layout, run.node, run.batch, run.sequence,
                                   replace(run.recipe, overlap_tp=flag)).seconds for flag in (False, True))  # fmt: skip
@@ -99,38 +97,43 @@ def _named(run: Published) -> str:
     return f"{run.shape.name.split('-')[-1]} {run.sequence // 1024}k"
 
 
-def late_runs(runs: Sequence[Published], leads: Mapping[float, float], ax: Axes | None = None) -> Axes:
-    """Draw how much longer than predicted runs with a ring of keys took than their neighbours without context ranks.
+def late_runs(
+    runs: Sequence[Published], leads: Mapping[str, float], hidden: float = 0.25, ax: Axes | None = None
+) -> Axes:
+    """Draw how much later than predicted runs with a ring of keys were than their neighbours without context ranks.
 
-    A row assumes that a share of the tensor messages was hidden, and `leads[share]` percent is by how much context
-    ranks may be late then before a layout without them wins: a strip. A full dot's keys go through the ports.
+    A dot assumes that a share of the tensor messages was `hidden`, and its line goes from none of them to all that a
+    flag can hide. `leads[name]` percent is by how much a layout with context ranks may be late, before it has lost.
     """
-    pairs = sorted((pair for pair in pairs_of(runs) if not pair.gathers), key=lambda pair: pair.late)
-    ax = new_axes(ax, 1.3 + 0.62 * len(leads))
-    told, shapes = [], "os^D"
-    for row, (hidden, lead) in enumerate(leads.items()):
-        ax.barh(row, lead, 0.8, color=CONTEXT, alpha=0.22, linewidth=0)
-        ax.text(lead, row + 0.43, f"{lead:.0f} % ", ha="right", va="bottom", fontsize=SMALLEST)
-        late = [100 * (pair.late_if(hidden) - 1) for pair in pairs]
-        for x, pair, shape in zip(late, pairs, shapes, strict=True):
-            ax.plot([x], [row], shape, markersize=9, markeredgewidth=1.8, color=CONTEXT, zorder=4,
-                    markerfacecolor=CONTEXT if pair.ports else "white")  # fmt: skip
-        told.append(f"{WORDS[hidden]}: a lead of {lead:.0f} %; late by " + ", ".join(f"{one:.0f} %" for one in late))
+    pairs = sorted((pair for pair in pairs_of(runs) if not pair.gathers), key=lambda pair: pair.late_if(hidden))
+    ax = new_axes(ax, 1.3 + 0.5 * len(pairs))
+    told, names = [], []
+    for row, pair in enumerate(pairs):
+        none, late, most = (100 * (pair.late_if(share) - 1) for share in (0, hidden, 1))
+        ax.plot([none, most], [row, row], color=CONTEXT, linewidth=2.4, alpha=0.5, zorder=2)
+        ax.plot([late], [row], "o", markersize=10, markeredgewidth=1.8, color=CONTEXT, zorder=4,
+                markerfacecolor=CONTEXT if pair.ports else "white")  # fmt: skip
+        ax.text(18.4, row, f"{late:.0f} %, beside {_named(pair.dot)}", va="center", fontsize=SMALLEST)
+        names.append(f"{pair.row[0]}, {_named(pair.ring)}, {pair.row[1]}\n"
+                     f"ring {'through the ports' if pair.ports else 'inside a node'}")  # fmt: skip
+        told.append(f"{names[-1]}, beside {_named(pair.dot)} without context ranks: {late:.0f} % late, {none:.0f} if "
+                    f"nothing was hidden, {most:.0f} if all that the flag can")  # fmt: skip
+    for name, lead in leads.items():
+        ax.axvline(lead, color=LIMIT, linestyle="--", linewidth=1.6)
+        ax.text(lead + 0.15, -0.72, f"{name}:\n{lead:.0f} %", va="center", fontsize=SMALLEST, color=LIMIT)
+        told.append(f"{name} may be {lead:.0f} % late")
     ax.axvline(0, color=INK, linewidth=0.9, zorder=1)
-    ax.set_yticks(range(len(leads)), [WORDS[hidden] for hidden in leads])
+    ax.set_yticks(range(len(pairs)), names, fontsize=SMALLEST)
     ax.tick_params(axis="y", length=0, pad=6)
     ax.spines["left"].set_visible(False)
-    ax.set(xlim=(-1.5, 20), ylim=(len(leads) - 0.4, -0.6))
+    ax.text(max(leads.values()) + 3.4, -0.72, "later than this, and tp8 wins", va="center", fontsize=SMALLEST,
+            color=LIMIT)  # fmt: skip
+    ax.set(xlim=(-0.8, 26), ylim=(len(pairs) - 0.5, -1.15))
     ax.set_xticks(range(0, 21, 5), [f"{percent} %" for percent in range(0, 21, 5)])
-    ax.set_xlabel("context ranks are later than the formula says by", fontsize=SMALLEST)
-    ax.set_ylabel("hidden of\ntensor messages", fontsize=SMALLEST)
-    names = [f"{pair.row[0]}, {_named(pair.ring)}, {pair.row[1]}{', by the ports' if pair.ports else ''}"
-             for pair in pairs]  # fmt: skip
-    marks = [Line2D([], [], marker=shape, linestyle="", markersize=8, markeredgecolor=CONTEXT, markeredgewidth=1.6,
-                    markerfacecolor=CONTEXT if pair.ports else "white", label=name)
-             for pair, shape, name in zip(pairs, shapes, names, strict=True)]  # fmt: skip
-    legend_below(ax, marks, 2)
-    ax.set_title("A run in the strip lets tp4-cp4 win, a run beyond it lets tp8", fontsize=TITLE, loc="left")
-    say(ax, "\n".join([*told, "runs in this order: " + "; ".join(
-        f"{name}, beside {_named(pair.dot)} without context ranks" for pair, name in zip(pairs, names, strict=True))]))
+    ax.set_xlabel("later than the formula says; line: from nothing hidden to all that the flag can", fontsize=SMALLEST)
+    most = max(leads.values())
+    late = sum(100 * (pair.late_if(hidden) - 1) > most for pair in pairs)
+    ax.set_title(f"{len(pairs) - late} of {len(pairs)} rings are early enough for {max(leads, key=leads.get)} to win; "
+                 "the one through the ports is not", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
+    say(ax, "\n".join(told))
     return ax
