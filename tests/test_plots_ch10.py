@@ -210,8 +210,8 @@ def test_the_bend_of_the_ring_has_its_reason():
 def test_a_link_of_a_long_ring_is_busy_for_a_quarter_of_the_time():
     layer = 501891328  # bytes, as the chapter has them
     ax = plots.link_over_time({"1 layer": layer, "4 layers": 4 * layer})
-    assert texts(ax) == ["busy 25 %", "busy 57 %"]
-    assert "1 layer, a piece of 0.25 MB: 0.72 µs of bytes, then 2.15 µs of latency" in words_of(ax.figure)
+    assert texts(ax) == ["0.7", "2.2", "busy 25 %", "2.9", "2.2", "busy 57 %"]
+    assert "1 layer, a piece of 0.25 MB: 0.72 µs of bytes, then 2.16 µs of latency" in words_of(ax.figure)
 
 
 def test_the_tokens_of_each_way_stand_below_those_of_computing_alone():

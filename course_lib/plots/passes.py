@@ -100,7 +100,7 @@ def _bars(ax: Axes, nodes: int, per_node: int, inside: float, between: float, se
 
 
 def link_over_time(
-    tensors: Mapping[str, float], ranks: int = 2048, rate: float = 341e9, latency: float = 4.4e-3 / 2047,
+    tensors: Mapping[str, float], ranks: int = 2048, rate: float = 341e9, latency: float = 2.16e-6,
     until: float = 12e-6, ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw when one link of a ring carries bytes and when it waits: a row for each of `tensors`, named bytes.
@@ -115,6 +115,9 @@ def link_over_time(
         ax.broken_barh([(1e6 * hop * (sends + latency), 1e6 * sends) for hop in hops], (row - 0.3, 0.6), color=YELLOW)
         ax.broken_barh([(1e6 * (hop * (sends + latency) + sends), 1e6 * latency) for hop in hops], (row - 0.3, 0.6),
                        color=WAITING)  # fmt: skip
+        for begin, long in ((0, sends), (sends, latency)):
+            ax.text(1e6 * (begin + long / 2), row, f"{1e6 * long:.1f}", ha="center", va="center", fontsize=SMALLEST,
+                    color="black")  # fmt: skip
         busy = sends / (sends + latency)
         ax.text(1e6 * until * 1.01, row, f"busy {100 * busy:.0f} %", va="center", fontsize=SMALLEST, weight="bold")
         told.append(f"{name}, a piece of {size / ranks / 1e6:.2f} MB: {1e6 * sends:.2f} µs of bytes, then "
@@ -125,7 +128,7 @@ def link_over_time(
     ax.set(xlim=(0, 1e6 * until), ylim=(len(tensors) - 0.5, -0.6))
     ax.set_xlabel("µs on one link of the ring; yellow: a piece passes, grey: the next one isn't there yet",
                   fontsize=SMALLEST)  # fmt: skip
-    ax.set_title("A link of a long ring waits for the next piece most of the time", fontsize=TITLE, loc="left")
+    ax.set_title("By NCCL's table, a link of a long ring waits most of the time", fontsize=TITLE, loc="left")
     say(ax, "\n".join(told))
     return ax
 
