@@ -448,8 +448,8 @@ def test_the_step_by_hand():
     assert sent["tp"] / 50e9 == pytest.approx(4.8, abs=0.05)
     computing = step.products + step.attention + step.memory
     assert [round(one, 2) for one in (computing, step.products, step.attention, step.memory)] == [5.22, 4.87, 0.24, 0.1]
-    assert shown("5.22 s: 4.87 s of matrix products (at 52 % of the peak, as in one published run of an 8B model, in fp8), "
-                 "0.24 s of attention and 0.10 s of memory traffic")  # fmt: skip
+    assert shown("5.22 s: 4.87 s of matrix products (at 52 % of the peak, as in one published run of an 8B model, in "
+                 "fp8), 0.24 s of attention and 0.10 s of memory traffic")  # fmt: skip
     one = (computing + step.tensor) / 16
     assert round(one, 3) == 0.367 and round(15 / 8 * one, 2) == 0.69 == round(step.bubble, 2)
     assert round(16 * one, 1) == 5.9 and shown("t is 0.37 s, a 16th of 5.9 s of work")
