@@ -208,7 +208,8 @@ def test_two_choices_are_answered_in_their_words(docs):
 
 def test_a_veil_ends_below_the_first_paragraph_after_the_answer_or_where_that_says_its_number_again(docs):
     for said, kept in (("It is more.\n\nSo be it.", "So be it."), ("| a |\n|---|\n\nIt is:\n\n$$x$$\n\nOn.", "On."),
-                       ("It is more.\n\nIn all 56 MB.\n\nOn.", "On."), ("(a)=\nMore.\n\n**Predict.** How?", "**Predict.** How?")):
+                       ("It is more.\n\nIn all 56 MB.\n\nOn.", "On."),
+                       ("(a)=\nMore.\n\n**Predict.** How?", "**Predict.** How?")):
         made = docs("veils").Veils()
         made.ask(new_code_cell("x", id="asked"), ["guess_a = None  # your number"])
         told = new_code_cell("compare(guess_a, 56)", outputs=[new_output("stream", text="no guess   counted 56")])

@@ -385,7 +385,7 @@ def test_the_answer_is_said_once_by_the_line_of_a_guess_or_without_one_by_what_w
 
 def test_a_hit_of_the_search_behind_a_veil_is_seen(opened):
     page = opened("search.html")
-    page.goto(page.url + "?q=loophole")
+    page.goto(page.url + "?q=spreads")
     link = page.locator('p.context a[href="ch03_ring_all_reduce.html#ch03-at-ring-timeline-text-0"]')
     link.wait_for()
     with page.expect_navigation():
@@ -736,7 +736,7 @@ def test_rows_of_columns_are_not_broken_and_lines_of_code_only_where_they_hang(o
         one.checkVisibility() && !one.matches(".wrapped") && getComputedStyle(one).whiteSpace !== "pre")""")
     table = page.locator("pre.columns", has_text="GB on each of 8 GPUs")
     assert broken == [] and table.count() == 1
-    cut = page.locator(".cell_input pre:visible").evaluate_all("all => all.filter((one) => one.matches('.wider')).length")
+    cut = page.locator(".cell_input pre.wider:visible").count()
     assert size == "laptop" or page.locator("pre.wrapped > .line").count() > 5 and cut == 0
     assert table.evaluate("one => one.classList.contains('wider')") is (size == "phone")
 

@@ -320,12 +320,13 @@ function whole() {
   const dialog = document.body.appendChild(document.createElement("dialog"));
   dialog.className = "whole";
   dialog.setAttribute("aria-label", "The picture, as large as the window");
-  dialog.innerHTML = '<div class="stage"><button aria-label="Close">✕</button><p></p><div class="course-player"></div><img></div>';
-  const [, title, bar, large] = dialog.firstChild.children;
+  dialog.innerHTML = '<div class="stage"><button aria-label="Close">✕</button><p></p><div class="course-player"></div></div>';
+  const [, title, bar] = dialog.firstChild.children, large = document.createElement("img");
   dialog.addEventListener("click", ({target}) => bar.contains(target) || dialog.close());
   let back = null;  // brings the controls of a picture to their place
-  dialog.addEventListener("close", () => { back?.(); back = null; });
+  dialog.addEventListener("close", () => { back?.(); back = null; large.remove(); });
   const put = (picture) => {
+    dialog.firstChild.append(large);
     Object.assign(large, {src: picture.src, alt: picture.alt});
     dialog.classList.toggle("broad", picture.clientWidth > picture.clientHeight);
   };
