@@ -67,7 +67,8 @@ RUNNING = re.compile(  # sentences for those who wait for a cell, and a hint tha
     r"|(?: |^)(?:It|The first `run`) takes (?:some|\d+ to \d+) seconds[^.]*\."
     r"|, after this cell of imports|<details><summary>Hint \d: borrow it</summary>.*?</details>\n*",
     re.MULTILINE | re.DOTALL)
-DRAWS = re.compile(r"\b([Tt])he code below draws\b")  # which is hidden from those who only read
+DRAWS = re.compile(r"\b([Tt])he (?:code below draws|lines below draw)\b")  # which is hidden from those who only read
+BELOW = re.compile(r"\b([Tt]he (?:code|lines)) below\b")
 CELL = re.compile(r"\b([Tt])h(?:e|is) (next cells|next cell|cells(?= print)|cell)(?: (above|below))?\b")
 
 
@@ -122,6 +123,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     said = later = ""  # the last text, and what it says of a picture that is folded
     questions = {cell["id"] for cell, field in pairwise(notebook.cells)
                  if cell.cell_type == "markdown" and "prediction" in tags(field)}
+    unseen = before_plumbing(notebook, plots)
     kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
     checked = False  # an exercise, whose frame ends below its hints and its answer
 
@@ -138,6 +140,8 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             continue
         if cell.cell_type == "markdown":
             said = text(cell.source, chapter, book, cell["id"])
+            if cell["id"] in unseen:
+                said = BELOW.sub(r"\1 for what follows", said)
             if cell["id"] in questions:
                 said, later = told_later(said)
             rest = said
@@ -276,6 +280,18 @@ def plumbing(cell: NotebookNode, plots: set[str]) -> bool:
     showing = [many for part, many in zip(body, lines, strict=True)
                if isinstance(part, ast.Import | ast.ImportFrom) or shows(part, plots)]
     return bool(cell.outputs) and sum(showing) >= .75 * sum(lines)
+
+
+def before_plumbing(notebook: NotebookNode, plots: set[str]) -> set[str]:
+    """Return the texts whose next code, but for a guess, is hidden from those who only read."""
+    found, texts = set(), []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            texts.append(cell["id"])
+        elif "prediction" not in tags(cell):
+            found.update(texts if plumbing(cell, plots) else ())
+            texts = []
+    return found
 
 
 def shows(part: ast.stmt, plots: set[str]) -> bool:

@@ -196,19 +196,24 @@ faster, and are told in a sentence whether it is right. A laptop with two cores 
 {begin}<span><a href="exercises.html">All {len(exercises)} exercises</a>
 <a href="glossary.html">Glossary</a></span></p>
 
+<div class="way">
 {chapter_map(book)}
 {chapter_list(book)}
+<div class="how">
 
 <p class="arrows">An arrow leads from each chapter to those that build on it; the minutes are of reading and
 exercises.</p>
-
-{tracks(book)}
 
 **Read here, write there.** These pages hold the whole course: the text, the pictures, the numbers that were measured
 when the pages were made, and the answers, folded. Guess before you unfold. The numbers
 and pictures after an exercise come from the course's own answer to it. To write the answers yourself and have them
 checked, take the notebooks: in your copy of the course `make lab` sets up Python and opens the chapters,
 `work/ch00_start_here.ipynb` and so on, in JupyterLab.
+
+</div>
+</div>
+
+{tracks(book)}
 
 {picture}
 

@@ -3,7 +3,7 @@
 "use strict";
 
 const PHONE = matchMedia("(max-width: 46rem)").matches;
-const BOXES = ".map, .formula, .table-wrapper, .pan, div.highlight > pre";
+const BOXES = ".map, .formula, .table-wrapper, div.highlight > pre";
 
 const stored = {  // in this browser, until a reader takes it away; some allow nothing to be kept
   get(name) { try { return localStorage.getItem(name) || ""; } catch { return ""; } },
@@ -60,7 +60,7 @@ function verdict(said, {known, reasons = "{}"}, asked) {
 }
 
 // What is said of a choice: that it is right, or why one would think so, and the answer last.
-const sentence = (why) => why.replace(/^(?:It|That|This|These|They|The|You|But|An?|No|Its|One|Two|Three|With|In|So)\b(?!\.)/,
+const sentence = (why) => why.replace(/^(?!I\b|(?:Llama|Adam|Python|Linux|Megatron|Mixtral)\b)[A-Z][a-z]*(?![\w.])/,
   (word) => word.toLowerCase());
 function chosen(words, value, {known, reasons = "{}"}) {
   if (known === undefined) return {};
@@ -79,8 +79,11 @@ class Guess {
     this.said = stored.get(`${PAGE} ${this.name}`);
     const button = document.createElement("button");
     Object.assign(button, {type: "button", textContent: "Compare"});
-    if (this.chosen) box.appendChild(document.createElement("div")).append(button);  // a line of its own
-    else box.querySelector("label").after(button);
+    if (this.chosen) {
+      const letters = Math.max(...this.fields.map((one) => one.parentElement.textContent.trim().length));
+      box.style.setProperty("--choice", `${Math.max(4, .6 * letters + 1.5)}em`);  // the columns of a phone
+      box.appendChild(document.createElement("div")).append(button);  // a line of its own
+    } else box.querySelector("label").after(button);
     button.addEventListener("click", () => this.compared());
     for (const field of this.fields) {
       field.addEventListener("change", () => stored.set(`${PAGE} ${this.name}`, this.said));
@@ -91,6 +94,12 @@ class Guess {
   get checked() { return this.fields.filter((one) => one.checked); }
   get said() {  // of boxes, 14 for the first and the fourth
     return this.chosen ? this.checked.map((one) => one.value).join("") : this.fields[0].value.trim();
+  }
+  measure() {  // the unit stands beside the field, where a phone has what is asked for above it
+    if (this.chosen || this.box.querySelector(".unit")) return;
+    const unit = document.createElement("span");
+    Object.assign(unit, {className: "unit", textContent: wanted(this.asked).label});
+    this.box.querySelector("button").before(unit);
   }
   set said(said) {
     if (!this.chosen) this.fields[0].value = said;
@@ -144,7 +153,7 @@ function later(guess, fold) {
 function hidden(fold) {
   const kinds = {paragraph: "p", picture: "figure.picture, .course-page", table: ".table-wrapper", formula: ".formula"};
   const parts = Object.entries(kinds).map(([name, of]) => [name, [...fold.querySelectorAll(of)].filter((one) =>
-    one.closest("details") === fold && !one.closest(".course-card, .guess, td, figcaption")).length]);
+    one.closest("details") === fold && !one.closest(".course-card, .guess, td, th, figcaption")).length]);
   const words = parts.filter(([, many]) => many).map(([name, many]) => many === 1 ? `a ${name}` : `${many} ${name}s`);
   return words.length ? `: ${[words.slice(0, -1).join(", "), words.at(-1)].filter(Boolean).join(" and ")}` : "";
 }
@@ -155,6 +164,7 @@ function guesses() {
   const veils = [...document.querySelectorAll("details.veil")].map((fold) => {
     const asked = fold.dataset.guess.split(" ").map((name) => known.get(name)), opened = `${PAGE} ${fold.dataset.guess} opened`;
     if (fold.dataset.unit && asked.length === 1) asked[0].asked.unit = fold.dataset.unit;
+    asked.forEach((one) => one.measure());
     const lines = [], summary = fold.querySelector("summary"), here = fold.closest("section");
     const card = [...fold.querySelectorAll(".compared")].find((one) => one.closest(".veil") === fold);
     const answer = card?.closest(".output");
@@ -271,27 +281,9 @@ function hanging(pre) {
   pre.replaceChildren(...lines);
 }
 
-// A picture whose letters would be too small on a phone keeps its width, in a box that moves, with a shade at the edge.
-const SHRINKS = 550;  // pixels: in a picture of this width letters have 9 pixels on a phone
-function pans() {
-  const own = (picture) => parseFloat(picture.style.getPropertyValue("--own")) || picture.width;
-  for (const figure of document.querySelectorAll("figure.picture")) {
-    const pictures = [...figure.querySelectorAll(":scope > img")];
-    if (!pictures.length || own(pictures[0]) <= SHRINKS) continue;
-    const box = document.createElement("div");
-    box.className = "pan";
-    pictures[0].before(box);
-    box.append(...pictures);
-  }
-  for (const box of document.querySelectorAll(".course-page .course-picture")) {
-    const picture = box.querySelector("img");
-    if (picture && own(picture) > SHRINKS) box.classList.add("pan");
-  }
-  for (const box of document.querySelectorAll(".pan")) {
-    const end = () => box.classList.toggle("ended", box.scrollLeft + box.clientWidth >= box.scrollWidth - 12);
-    box.addEventListener("scroll", end, {passive: true});
-  }
-  document.querySelector(".pan")?.closest("figure, .course-player").classList.add("told");  // that a tap makes it large
+// A picture is whole on a phone; below the first one stands that a tap makes it large.
+function tapped() {
+  document.querySelector("figure.picture, .course-page .course-player")?.classList.add("told");
 }
 
 function wider() {
@@ -302,10 +294,10 @@ function wider() {
       const fit = box.clientWidth / box.scrollWidth;
       if (fit < 1) box.style.setProperty("--fit", Math.max(.8, .99 * fit));
     }
-    const code = !PHONE && box.matches("pre:not(.columns)");
+    const code = box.matches("pre:not(.columns)");
     if (code) box.classList.remove("wrapped");
-    const empty = box.matches("pre") ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
-    const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && beyond <= 60;
+    const empty = box.matches("pre") && !(code && PHONE) ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
+    const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && (PHONE || beyond <= 60);
     if (code) box.classList.toggle("wrapped", little);
     if (little) hanging(box);
     box.classList.toggle("wider", beyond > 1 && !little);
@@ -322,29 +314,28 @@ function wider() {
   }
 }
 
-// A picture that is clicked fills the window, until it is clicked again.
+// A picture that is clicked fills the window, until it is clicked again: below its title or its controls, and turned
+// where it is wide and the window of a phone is upright.
 function whole() {
   const dialog = document.body.appendChild(document.createElement("dialog"));
   dialog.className = "whole";
   dialog.setAttribute("aria-label", "The picture, as large as the window");
-  dialog.innerHTML = '<button aria-label="Close">✕</button>';
-  const large = document.createElement("img"), bar = document.createElement("div");
-  const title = document.createElement("p"), hint = document.createElement("p");
-  bar.className = "course-player";
-  hint.textContent = "↔ Move the picture with a finger, or turn the phone.";
+  dialog.innerHTML = '<div class="stage"><button aria-label="Close">✕</button><p></p><div class="course-player"></div></div>';
+  const [, title, bar] = dialog.firstChild.children, large = document.createElement("img");
   dialog.addEventListener("click", ({target}) => bar.contains(target) || dialog.close());
   let back = null;  // brings the controls of a picture to their place
-  dialog.addEventListener("close", () => { back?.(); back = null; });
+  dialog.addEventListener("close", () => { back?.(); back = null; large.remove(); });
   const put = (picture) => {
+    dialog.firstChild.append(large);
     Object.assign(large, {src: picture.src, alt: picture.alt});
-    large.style.setProperty("--own", picture.style.getPropertyValue("--own"));
+    dialog.classList.toggle("broad", picture.clientWidth > picture.clientHeight);
   };
   const show = (picture) => {
     const player = picture.closest(".course-player"), controls = player?.querySelector(".course-controls");
     put(picture);
     title.textContent = picture.closest("figure")?.querySelector("figcaption")?.textContent || "";
-    dialog.append(...(controls ? [bar] : [title]), large, hint);
-    (controls ? title : bar).remove();
+    title.hidden = !title.textContent;
+    bar.hidden = !controls;
     if (controls) {  // they go on to work while the picture is large
       const box = picture.parentElement, watch = new MutationObserver(() => box.firstChild && put(box.firstChild));
       bar.append(controls);
@@ -352,7 +343,6 @@ function whole() {
       back = () => { watch.disconnect(); player.prepend(controls); };
     }
     dialog.showModal();
-    dialog.scrollTo(0, 0);
   };
   for (const picture of document.querySelectorAll(".cell_output img")) picture.tabIndex = 0;
   document.addEventListener("click", ({target}) => target.matches(".cell_output img") && show(target));
@@ -503,7 +493,22 @@ function arrive() {
   hold();
 }
 
+// The words that a link has led to are marked while a tint fades: of a heading, or of a term of the glossary.
+function arrived() {
+  const at = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!at || !at.matches("dt, section, section > span")) return;
+  const place = at.matches("dt") ? at : at.closest("section").querySelector("h1, h2, h3, h4, h5, h6");
+  if (!place || place.querySelector(".arrived")) return;
+  const words = document.createElement("span");
+  words.className = "arrived";
+  words.append(...[...place.childNodes].filter((one) => !one.matches?.(".headerlink")));
+  place.prepend(words);
+  words.addEventListener("animationend", () => words.replaceWith(...words.childNodes));
+}
+addEventListener("hashchange", arrived);
+
 guesses();
+arrived();
 plumbing();
 names();
 drawers();
@@ -511,7 +516,7 @@ copies();
 place();
 reading();
 columns();
-pans();
+tapped();
 wider();
 whole();
 terms();

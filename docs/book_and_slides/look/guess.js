@@ -96,6 +96,8 @@ function readGuess(said, asked) {
   } else if (words && !(wants.kind === "count" && isNamed(words, asked))) {
     return refused(`ends in “${words}”, but the question asks for ${wants.words}: ${write}`);
   }
+  const [, all] = wants.kind === "count" && (asked.asked || "").match(/\bof (\d[\d,]*)(?![\w.-])/) || [];
+  if (all && value > number(all)) return refused(`is more than all ${all}: write a number from 0 to ${all}`);
   const again = value === typed ? "" : ` (${`${spoken(value)} ${wants.label}`.trim()})`;
   return {value, alone: !words, words: said + again};
 }
