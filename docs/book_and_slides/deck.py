@@ -423,8 +423,10 @@ class Deck:
 
     def behind(self, source: str) -> None:
         """Keep what the text says first behind pictures, for whoever speaks of them."""
-        first = next(iter(blocks(source)), "")
-        said = "" if SHOWN.match(first) or HEADING.match(first) or PREDICT.match(first) else seen(first)
+        text = re.split(r"^#+ |<details", source, flags=re.MULTILINE)[0]
+        paragraphs = [one.removeprefix("- ") for one in blocks(text) if not re.match(r"\$\$|\||```|\d+\. ", one)]
+        first = sentences(paragraphs[0].partition("\n- ")[0])[:2] if paragraphs and not PREDICT.match(text) else []
+        said = " ".join(one for one in first if not CELLS.search(one) and not one.endswith(":"))
         while said and self.drawn:
             self.drawn.pop().behind = said
         self.drawn = []
