@@ -355,7 +355,8 @@ def test_of_a_long_answer_a_slide_shows_the_lines_that_carry_the_idea_and_all_of
     long = "def fill_row():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20 + "    piece = 0\n" + "    y = 1\n" * 20
     shown = talk.debriefed([deck.Slide("exercise", "", exercise="fill_row", answer=long)])[1]
     assert shown.body.startswith("<p>First each running answer takes one place")
-    assert '<span class="key">    piece = 0</span>' in shown.body and shown.body.count("<span") == talk.SHORT
+    assert '<span class="key">    piece = 0</span>' in shown.body and talk.REST in shown.body
+    assert shown.body.count("<span") == talk.BODY + 3  # its head, a gap, and where the rest stands
     assert "Return it." not in shown.code and shown.code.count("x = 1") == 20
 
 
@@ -687,11 +688,62 @@ def test_a_picture_without_notes_has_the_paragraph_beside_it_that_is_about_it(do
     assert picture.notes == [about] and after.notes == ["It goes on."]
 
 
-def test_a_picture_that_no_paragraph_is_about_says_what_it_shows(docs):
+def test_a_picture_that_no_paragraph_is_about_has_the_chapters_first_words_behind_it(docs, root):
+    after = own("Seven wait. All else goes on. And more.\n\n## Next\n\nIt begins.", "## Next\n\nA start.")
+    assert next(slide for slide in cut(docs, root, drawn("Pears wait"), after) if slide.kind == "picture"
+                ).behind == "Seven wait. All else goes on."
     deck, talk = docs("deck"), docs("talk")
-    picture = deck.Slide("picture", "Pears wait", '<img alt="Pears wait; rank 0: 4 pears; rank 1: 5 pears">')
+    picture = deck.Slide("picture", "Pears wait", '<img alt="Pears wait; rank 0: 4 pears">', behind="Seven wait.")
     talk.told([deck.Slide("said", "One"), picture, deck.Slide("said", "Next", notes=["All else."])])
-    assert picture.notes == ["It shows: rank 0: 4 pears; rank 1: 5 pears."]
+    assert picture.notes == ["Seven wait."]
+
+
+def test_what_to_do_is_said_at_the_first_slide_of_a_kind_and_of_rows_only_above_tables(docs, root):
+    table = own("Long.", "## Two\n\n| a |\n|---|\n| 1 |")
+    listed, last = own("Long.", "- a\n- b"), drawn("Three")
+    listed["id"], last["id"] = "listed", "last"
+    slides = cut(docs, root, drawn("One"), listed, table, last)
+    told = ["".join(slide.first) for slide in slides if slide.kind in ("picture", "text")]
+    assert [words[:12] for words in told] == ["**Let them l", "", "**Read one r", ""]
+
+
+def test_a_title_can_ask_until_the_last_step_of_a_picture(docs, root):
+    from course_lib.plots.sliders import FRAMES
+
+    frames = {str(step): {"src": f"data:image/png;base64,{png()}", "words": ""} for step in range(3)}
+    panel = new_code_cell("explore(...)", id="panel", outputs=[
+        new_output("display_data", data={FRAMES: {"controls": [{}], "start": [0], "frames": frames}})])
+    slide = cut(docs, root, panel, own("Long.", "## Who waits?\n## All wait\n\n..."))[-1]
+    page = docs("slides").as_page(find("ch98", root), [slide])
+    assert (slide.title, slide.late) == ("Who waits?", "All wait")
+    assert '<span class="late fragment" data-fragment-index="1">All wait</span>' in page
+
+
+def test_a_step_of_a_picture_names_its_panels_and_keeps_what_they_found_for_the_last(docs, monkeypatch):
+    captions, figure, seen_then = docs("captions"), sheet_of(5), []
+    figure.axes[0].set_title("The star: 510 µs", loc="left")
+    monkeypatch.setattr(captions, "images", lambda one: seen_then.append(one.axes[0].get_title("left")))
+    captions.built(figure, "x", 0.5)
+    assert seen_then == ["The star"] and figure.axes[0].get_title("left") == "The star: 510 µs"
+
+
+def test_for_a_slide_a_picture_is_drawn_as_small_as_its_letters_allow(docs):
+    captions = docs("captions")
+    figure, least = sheet_of(2), captions.slide_size(sheet_of(2))
+    captions.canvas.box(figure.axes[0], 0, 0, 0.5, 0.3, "white", "a box of words that has no room for larger letters")
+    assert least[0] < captions.slide_size(figure)[0] <= captions.canvas.WIDTH
+
+
+def test_a_choice_between_numbers_has_its_list(docs):
+    assert docs("talk").options("guess = None  # your choice: 1, 4 or 8") == {"1": "1", "4": "4", "8": "8"}
+
+
+def test_the_short_path_has_what_a_section_that_asks_prints_first(docs):
+    deck, talk = docs("deck"), docs("talk")
+    slides = [deck.Slide("section", "1 · One", "<p>How long?</p>"), deck.Slide("printed", "So long"),
+              deck.Slide("said", "More"), deck.Slide("rule", "End")]
+    talk.paired(slides)
+    assert [slide.title for slide in slides if slide.brief] == ["So long", "End"]
 
 
 def test_only_a_section_has_the_full_colour(docs, root):

@@ -62,7 +62,7 @@ LINES, WIDE = 10, 104  # lines of what was printed, and letters of one, on a sli
 ROWS = 7  # of tables that have room under an answer, with their heads
 NOTEBOOK = "The whole task stands in your notebook."
 HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTALL)
-PREDICT = re.compile(r"\*\*Predict[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
+PREDICT = re.compile(r"\*\*(?:Predict|Choose)[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 # What of an output an author keeps: its title, what, and of which cell, if that stands before.
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)(?: of (\w+))?\]")
 JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
@@ -102,6 +102,7 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
         said = authored(cell)
         if cell.cell_type == "markdown":
             deck.hint(cell.source)
+            deck.behind(cell.source)
         if f"## {SUMMARY}\n" in cell.source and said and said.startswith("..."):
             deck.text(cell.source)
             deck.slides[-1].body += as_html(said.removeprefix("...").strip())
@@ -166,6 +167,7 @@ class Deck:
         self.whole: Slide | None = None  # an exercise or the summary: all of its text is on the slide
         self.explained = True  # whether the text says already what was printed
         self.waiting: list[str] = []  # what is said of the next slide
+        self.drawn: list[Slide] = []  # pictures since the last text
 
     def add(self, slide: Slide) -> Slide:
         self.pay(slide)
@@ -290,6 +292,9 @@ class Deck:
         """Make one slide that an author wrote, or put it below what the slide before shows."""
         titled, whole = HEADING.match(part), self.whole
         title, body = (titled[2], part[titled.end():].strip()) if titled else (self.heading, part)
+        late = ""
+        if titled and (second := HEADING.match(body)):  # it comes with the last step of a picture
+            late, body = inline(second[2]), body[second.end():].strip()
         if titled and titled[0] in blocks(source):
             self.headed(len(titled[1]), title)
             self.slides[-1].body += as_html(body.removeprefix("...").strip())
@@ -300,7 +305,7 @@ class Deck:
             self.bare = None
             if titled:
                 shown.over = shown.title if shown.over == ANSWER else shown.over
-                shown.title = inline(title)
+                shown.title, shown.late = inline(title), late
         elif asked := PREDICT.match(body := body.removeprefix("...").strip()):
             self.ask(asked[1])
         elif rule := RULE.fullmatch(body):
@@ -416,6 +421,16 @@ class Deck:
 
     # Code and what it puts out
 
+    def behind(self, source: str) -> None:
+        """Keep what the text says first behind pictures, for whoever speaks of them."""
+        text = re.split(r"^#+ |<details", source, flags=re.MULTILINE)[0]
+        paragraphs = [one.removeprefix("- ") for one in blocks(text) if not re.match(r"\$\$|\||```|\d+\. ", one)]
+        first = sentences(paragraphs[0].partition("\n- ")[0])[:2] if paragraphs and not PREDICT.match(text) else []
+        said = " ".join(one for one in first if not CELLS.search(one) and not one.endswith(":"))
+        while said and self.drawn:
+            self.drawn.pop().behind = said
+        self.drawn = []
+
     def stub(self, source: str) -> Slide:
         """Show of an exercise how long it takes, its signature, what it promises and an example; the rest is spoken."""
         signature = re.search(r"^(?:def|class) (\w+).*?:$", source, re.MULTILINE | re.DOTALL)
@@ -467,7 +482,7 @@ class Deck:
         """Make a slide of a picture, or of the steps of one: words, the image, and its twin on dark paper if any."""
         first, *steps = [self.image(alt, day, "day" * bool(night)) + (night and self.image("", night, "night"))
                          for alt, day, night in drawn]
-        self.add(Slide("picture", title or self.heading, first, code, steps=steps))
+        self.drawn.append(self.add(Slide("picture", title or self.heading, first, code, steps=steps)))
 
     def image(self, alt: str, png: str, seen: str) -> str:
         path = kept_picture(base64.b64decode(png), self.pictures)

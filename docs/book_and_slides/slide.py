@@ -21,6 +21,7 @@ class Slide:
     body: str = ""
     code: str = ""
     over: str = ""  # in small letters above the title
+    late: str = ""  # a title that comes with the last step: the first one asks
     steps: list[str] = field(default_factory=list)  # what then covers the body, one after the other
     built: list[str] = field(default_factory=list)  # what the speaker says of each, where the steps build up a picture
     lines: list[str] = field(default_factory=list)  # under a picture, one after the other
@@ -29,6 +30,7 @@ class Slide:
     first: list[str] = field(default_factory=list)  # what stands above the notes
     exercise: str = ""  # the name of what is to be written
     hint: str = ""
+    behind: str = ""  # what the chapter says first behind a picture
     idea: str = ""  # the first hint as HTML
     answer: str = ""  # of a core exercise, where the solutions are there
     choices: dict[str, str] = field(default_factory=dict)  # of a guess, by their numbers

@@ -41,7 +41,8 @@ FLAT, OVER = 0.34, 330  # height of a picture to its width that leaves room abov
 WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
-SHORT = 14  # lines of an answer that a slide shows
+BODY, SHORT = 6, 14  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+REST = "# the rest stands in the notebook"
 DEBRIEFS = Path(__file__).with_name("debriefs.toml")
 MOST = 60  # slides before those for which there may be no time
 SPARED = ("said", "text", "formula", "printed")  # the kinds of the latter
@@ -74,10 +75,22 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     timed(slides, chapter)
     slides += extras
     tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
+    known: set[str] = set()
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
-        slide.first = first(slide, chapter)
+        slide.first = said_once(first(slide, chapter), known)
     return slides
+
+
+def said_once(told: list[str], known: set[str]) -> list[str]:
+    """Return what to do without the sentences that a slide before had, but with those that have a number."""
+    found = []
+    for paragraph in told:
+        new = [one for one in re.split(r"(?<=[.?!])\s+|(?<=[.?!]\*\*)\s+", paragraph)
+               if one not in known or re.search(r"\d", one)] if paragraph[0] != "-" else [paragraph]
+        known.update(new)
+        found += [" ".join(new)] * bool(new)
+    return found
 
 
 def needed(slide: Slide, after: Slide | None) -> bool:
@@ -130,8 +143,9 @@ def paired(slides: list[Slide]) -> None:
             guess.brief = answer.brief = guess.brief or answer.brief or opened
         if guess.kind == "section" and "?" in guess.body and after:
             end = next((at for at, slide in enumerate(after) if slide.kind in ("section", "summary")), len(after))
-            for last in [one for one in after[:end] if one.kind != "guess"][-1:]:
-                last.brief = True
+            told = [one for one in after[:end] if one.kind != "guess"]
+            for answer in [*told[-1:], *[one for one in told[:1] if one is after[0] and one.kind == "printed"]]:
+                answer.brief = True
 
 
 def sections(slides: list[Slide]) -> list[list[Slide]]:
@@ -225,13 +239,13 @@ DO = {
     "picture": "**Let them look for ten seconds.** Say what the axes or boxes are, then point while you say:",
     "answer": "**Ask who was near**, then give the reason.",
     "formula": "**Read the formula from left to right**, and say what each letter is here.",
-    "text": "**Read one row aloud.** They read the others.",
+    "table": "**Read one row aloud.** They read the others.",
     "printed": "**Point at the number that counts**, and say what you had expected.",
     "rule": "**Say it twice**: this sentence is worth writing down.",
     "debrief": "**Ask who wrote it another way**, and what the line is that counts.",
     "summary": "**Ask somebody to explain a point** before you read it.",
 }
-"""What to do at a slide of each kind, where nothing more is known of it."""
+"""What to do at the first slide of each kind, where nothing more is known of it."""
 
 
 def first(slide: Slide, chapter: Chapter) -> list[str]:
@@ -241,7 +255,8 @@ def first(slide: Slide, chapter: Chapter) -> list[str]:
         counted = "a countdown of one" if slide.minutes >= 1 else "its countdown"
         return [f"**Write it down, then hands up.** {about(slide.minutes)}. T starts {counted}.", *wrong]
     if slide.kind != "exercise":
-        return [*filter(None, [DO.get(slide.kind)]), *wrong]
+        kind = "table" if slide.kind == "text" and "<table" in slide.body else slide.kind
+        return [*filter(None, [DO.get(kind)]), *wrong]
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)
     if known and known.level == "core":
         told = [f"**{known.minutes} minutes, then stop**, whoever is done: `make catch-up CHAPTER={chapter.name[:4]}` "
@@ -286,9 +301,10 @@ def replies(notebook: NotebookNode) -> dict[str, dict[str, str]]:
 
 
 def options(source: str) -> dict[str, str]:
-    """Return the choices that a guess's comment names and that have words of their own, by their values."""
+    """Return the choices that a guess's comment names, by their values; of bare numbers only where it says so."""
     comment = "#" + source.partition("#")[2].partition("\n")[0]
-    return {value: words for value, words in choices(asked_for(comment)) if words != value}
+    named = choices(asked_for(comment))
+    return {value: words for value, words in named if words != value or "your choice" in comment}
 
 
 def promised(stub: str) -> str:
@@ -333,17 +349,18 @@ def marked(line: str, keys: list[str]) -> str:
 
 
 def around(lines: list[str], keys: list[str]) -> list[str]:
-    """Return the lines of an answer that a slide shows: all, or its head and the lines around those that carry it."""
-    if len(lines) <= SHORT:
+    """Return the lines of an answer that a slide shows: its head, and of its body those around what carries it."""
+    if len(lines) <= BODY + 2:
         return lines
     places = [place for place, line in enumerate(lines) if marked(line, keys)] or [1]
-    room = SHORT - 3
-    begin = max(1, min((places[0] + places[-1] - room) // 2 + 1, places[0], len(lines) - room))
+    room = min(max(BODY, places[-1] - places[0] + 1), SHORT - 3)
+    begin = max(1, min(max(1, places[-1] + 1 - room), places[0], len(lines) - room))
     heads = [place for place in range(begin, places[0]) if lines[place].lstrip().startswith("def ")]
     begin = heads[-1] if heads else 1 if begin == 2 else begin  # a method from its first line on
+    room = max(room, min(places[-1] - begin + 1, SHORT - 3))
     shown = lines[begin:begin + room]
     gap = [" " * (len(shown[0]) - len(shown[0].lstrip())) + "..."] * (begin > 1)
-    rest = ["    ..."] * (begin + room < len(lines))
+    rest = [f"    {REST}"] * (begin + room < len(lines))
     return [lines[0], *gap, *shown, *rest]
 
 
@@ -420,7 +437,7 @@ def shared(words: Slide, picture: Slide, first: bool) -> bool:
 
 
 def told(slides: list[Slide]) -> None:
-    """Give a picture without notes the paragraph beside it that is about it, else what its words say that it shows."""
+    """Give a picture without notes the paragraph beside it that is about it, else what is said first behind it."""
     for before, picture, after in zip(slides, slides[1:], slides[2:], strict=False):
         if picture.kind != "picture" or picture.notes or picture.says:
             continue
@@ -428,14 +445,13 @@ def told(slides: list[Slide]) -> None:
         near = [(note, slide) for slide, notes in ((before, before.notes[-2:]), (after, after.notes[:2]))
                 if slide.kind not in ("exercise", "picture")
                 for note in notes if note.endswith(".") and not re.match(r"\$\$|\||```|[-*] |\d+\. ", note)]
-        shown = "; ".join(words.removeprefix(html.unescape(picture.title)).removeprefix("; ").split("; ")[:4])
         note, owner = max(near, key=lambda one: alike(one[0], f"{picture.title} {words}"), default=("", None))
         if owner and alike(note, f"{picture.title} {words}") >= ABOUT:
             picture.notes.append(note)
             if owner.kind not in ("section", "guess") and len(owner.notes) > 1:
                 owner.notes.remove(note)
         else:
-            picture.notes += [f"It shows: {shown}."] if shown else []
+            picture.notes += [picture.behind] * bool(picture.behind)
 
 
 def alike(text: str, other: str) -> int:

@@ -158,27 +158,49 @@ def test_an_answer_in_code_never_goes_on_on_the_next_slide(opened):
     assert page.locator("section").count() == 1
 
 
-def test_a_low_picture_stands_below_the_words_that_it_shows_and_both_begin_where_the_title_does(opened):
+def test_a_low_picture_stands_below_the_words_that_it_shows_in_the_middle_of_the_slide(opened):
     low = PICTURE.replace('"800"', '"500"')
     page = opened(("picture", "Two", low, {"above": "<p>A sentence.</p>", "lines": ["It waits."]}))
     title, said, picture, line = (page.locator(one).bounding_box() for one in ("h2", ".above p", "img", ".under p"))
-    assert said["y"] + said["height"] <= picture["y"] and picture["width"] > 1100
-    assert title["x"] == said["x"] == picture["x"] == line["x"]
+    assert said["y"] + said["height"] <= picture["y"] and picture["width"] > 1152
+    assert title["x"] == said["x"] == line["x"] and picture["x"] * 2 + picture["width"] == 1280
 
 
-def test_a_picture_has_the_same_place_below_a_title_of_one_line_and_of_two(opened):
+def test_a_picture_begins_right_below_its_title_of_one_line_or_of_two(opened):
     page = opened(("picture", "One", PICTURE), ("picture", "Many words " * 9, PICTURE))
-    tops = page.locator("img").evaluate_all("""all => all.map((one, place) => {
+    gaps = page.locator("img").evaluate_all("""all => all.map((one, place) => {
         Reveal.slide(place);
-        return one.getBoundingClientRect().top;
+        const title = one.closest("section").querySelector("h2").getBoundingClientRect();
+        return [one.getBoundingClientRect().top - title.bottom, title.height];
     })""")
-    assert tops[0] == tops[1]
+    assert gaps[0][0] == gaps[1][0] < 10 and gaps[0][1] < 0.7 * gaps[1][1]
+
+
+def test_the_band_of_a_question_is_as_high_as_its_lines_and_what_is_said_begins_below_its_title(opened):
+    page = opened(("answer", "So: 7", "Because.", {"over": "How many?"}),
+                  ("answer", "So: 7", "Because.", {"over": "How many words " * 5 + "?"}),
+                  ("said", "One", "A sentence."), ("said", "One", "A sentence.\n\n" * 6))
+    bands = page.locator(".asked h2").evaluate_all("all => all.map(one => one.offsetHeight)")
+    tops = page.locator(".said .body > p:first-child").evaluate_all("all => all.map(one => one.offsetTop)")
+    assert bands[0] < 100 < bands[1] and tops[0] == tops[1]
+
+
+def test_a_title_asks_until_the_last_step(opened):
+    page = opened(("picture", "Who waits?", PICTURE, {"late": "All wait"}), steps=2)
+    for shown in (False, False, True):
+        assert page.locator(".late").evaluate("one => getComputedStyle(one).visibility == 'visible'") == shown
+        page.keyboard.press("ArrowRight")
+
+
+def test_the_code_of_an_answer_has_26_pixels_and_breaks_where_it_is_too_wide(opened):
+    code = "".join(f"<span>    {'word = 1; ' * 9}</span>" for _ in range(6))
+    page = opened(("debrief", "One way", f'<p>The idea.</p><pre class="lines">{code}</pre>'))
+    assert page.locator(".lines").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") >= 26
+    assert page.locator(".slides").evaluate_all(CUT) == []
 
 
 def test_code_gets_smaller_before_it_breaks(opened):
-    line = f"<span>    {'word = 1; ' * 8}</span>"
-    page = opened(("debrief", "One way", f'<pre class="lines">{line}</pre>'),
-                  ("guess", "Which?", f"<pre><code>{'via NET/IB ' * 5}</code></pre>"))
+    page = opened(("guess", "Which?", f"<pre><code>{'via NET/IB ' * 5}</code></pre>"))
     assert page.locator(".wrapped").count() == 0
 
 

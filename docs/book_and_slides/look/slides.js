@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: all letters have one size, a smaller one where that does not fit, and where not even
 // that does, what is too long goes on on the next slide. It is measured here, because letters are as wide as this
 // browser's. Printed lines get smaller than that before they break, because a column that breaks cannot be read at all.
-const SIZES = [40, 34, 28], CODE = [32, 28, 26, 24], BROKEN = [28, 26, 24, 22, 20],
+const SIZES = [40, 34, 28], CODE = [32, 28, 26], BROKEN = [28, 26, 24, 22, 20],
     WHOLE = 50, FOUND = [128, 112, 96, 84, 72, 60];
 const SMALL = SIZES.at(-1), PRINTED = 20, PHONE = [36, 32, 28];
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
@@ -38,6 +38,11 @@ function fit(slide) {
     if (wide(body)) printed.style.fontSize = "";
   }
   if (sized(slide)) return;
+  if (slide.matches(".debrief")) {  // its lines break before the last row cannot read them
+    body.classList.add("wrapped");
+    if (sized(slide)) return;
+    body.classList.remove("wrapped");
+  }
   const code = body.querySelector("pre:not(.signature, .lines)");
   if (code) for (let size = SMALL; size >= PRINTED && wide(body); size -= 1) code.style.fontSize = `${size}px`;
   if (code && !wide(body) && !high(body)) return;
@@ -119,7 +124,7 @@ function overview() {
     const part = slide.matches(".title, .section, .summary") || !place ? document.createElement("div") : all.lastChild;
     const link = document.createElement("a");
     link.href = "#";
-    link.innerHTML = `<span>${place + 1}</span> ${(slide.querySelector(".found") ?? slide.querySelector("h1, h2")).innerHTML}`;
+    link.innerHTML = `<span>${place + 1}</span> ${(slide.querySelector(".found, .late") ?? slide.querySelector("h1, h2")).innerHTML}`;
     link.dataset.kind = slide.classList[0];
     link.classList.toggle("brief", brief(slide));
     if (slide === Reveal.getCurrentSlide()) link.id = "here";
@@ -160,9 +165,9 @@ const began = Date.now();
 function speak() {
   if (!speaker || speaker.closed) return;
   const at = Reveal.getCurrentSlide(), page = speaker.document;
-  const steps = at.querySelectorAll(".fragment"), shown = at.querySelectorAll(".fragment.visible").length;
+  const steps = at.querySelectorAll(".body > .fragment"), shown = at.querySelectorAll(".body > .fragment.visible").length;
   const next = shown < steps.length ? steps[shown] : at.nextElementSibling;
-  const title = (slide) => slide ? (slide.querySelector(".found") ?? slide.querySelector("h1, h2")).textContent : "the end";
+  const title = (slide) => slide ? (slide.querySelector(".found, .late.visible") ?? slide.querySelector(".asks") ?? slide.querySelector("h1, h2")).textContent : "the end";
   page.getElementById("now").textContent = title(at);
   page.getElementById("next").textContent = shown < steps.length ? `step ${shown + 2}` : title(next);
   const notes = at.querySelector(".notes");
