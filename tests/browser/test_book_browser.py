@@ -788,7 +788,7 @@ def test_on_paper_text_is_as_wide_as_the_sheet_and_code_and_output_are_not_cut_i
 
 
 def test_a_wide_picture_that_is_tapped_on_a_phone_is_turned_and_fills_the_screen_until_it_is_tapped_again(opened):
-    page = opened("ch06_pipeline_parallel.html", "phone")
+    page = opened("ch10_the_network.html", "phone")
     picture = page.locator("figure.picture img:visible").first
     picture.scroll_into_view_if_needed()
     picture.evaluate("one => one.decode()")
@@ -803,7 +803,7 @@ def test_a_wide_picture_that_is_tapped_on_a_phone_is_turned_and_fills_the_screen
 
 
 def test_a_picture_that_is_clicked_on_a_laptop_is_as_wide_as_the_window_below_its_title(opened):
-    page = opened("ch06_pipeline_parallel.html", "laptop")
+    page = opened("ch10_the_network.html", "laptop")
     page.locator("figure.picture img:visible").first.click()
     large, title = page.locator("dialog.whole img").bounding_box(), page.locator("dialog.whole p")
     assert title.inner_text() == page.locator("figure.picture figcaption").first.inner_text()
