@@ -75,7 +75,7 @@ def slide_size(figure: Figure) -> tuple[float, float]:
             if room(size) <= room(own):
                 return own
             figure.set_size_inches(size)
-            if figure.get_tightbbox().width <= 1.02 * size[0] and not worse(places(figure), read):
+            if figure.get_tightbbox().width <= 1.02 * size[0] and not worse(places(figure), read, size[0] < wide):
                 return size
     finally:
         figure.set_size_inches(own)
@@ -87,9 +87,9 @@ def room(size: tuple[float, float]) -> float:
     return min(1152 / size[0], 560 / size[1])
 
 
-def worse(now: tuple, before: tuple) -> bool:
-    """Return whether texts touch more than before, or a text left its box."""
-    return not now[0] <= before[0] or now[1] != before[1] or now[2] > before[2] or not now[3] <= before[3]
+def worse(now: tuple, before: tuple, larger: bool) -> bool:
+    """Return whether texts touch more than before, or one left its box, or, if they are larger, lies on an edge."""
+    return not now[0] <= before[0] or now[1] != before[1] or now[2] > before[2] or larger and not now[3] <= before[3]
 
 
 def images(figure: Figure) -> list[str]:

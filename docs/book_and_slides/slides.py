@@ -6,6 +6,7 @@ what was found in huge letters under its question. Under a picture stand two lin
 pixels of a slide of 1920. The other text becomes the speaker's notes (key S), and code is folded, in small letters.
 The letters of a text have 40 pixels of a slide of 1280 x 720, or 34 or 28 where that does not fit, and none that was
 printed has fewer than 20; what does not fit goes on on the next slide (look/slides.js).
+Code has 26 or more: a long line breaks. What has a title begins below it, always in the same place.
 A picture can be built up step by step (captions.py), and lines of one shape are a table (columns.py).
 With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """

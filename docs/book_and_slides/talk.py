@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slide import Slide
 
 YOURS = "Your guess"
-BRIEF = ("title", "section", "part", "picture", "answer", "summary")  # the kinds of the short path, beside guesses
+BRIEF = ("title", "section", "part", "picture", "guess", "answer", "summary")  # the kinds of the short path
 DEFINES = ("section", "said", "text", "formula")  # the kinds that define terms
 LOOKED_AT = {"guess": GUESS, "picture": PICTURE} | dict.fromkeys(("formula", "text", "printed", "debrief"), SHOWN)
 POINTS = 5  # of what was learned, on a slide
@@ -60,7 +60,7 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     told(slides)
     begun = next((place for place, slide in enumerate(slides) if slide.kind in ("picture", "section")), 0)
     for place, (slide, after) in enumerate(zip(slides, [*slides[1:], None], strict=True)):
-        slide.brief = (place < begun or slide.kind in BRIEF or slide.begins or slide.over == YOURS
+        slide.brief = (place < begun or slide.kind in BRIEF or slide.begins
                        or needed(slide, after))
         if after and after.kind == "guess":
             slide.notes = [without(note, after.notes) for note in slide.notes]
