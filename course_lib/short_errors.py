@@ -30,7 +30,7 @@ FEW = 12  # names that are listed
 LONG = 100  # letters of a signature
 ABOVE = "`{}` is made in an earlier cell: Run > Run All Above Selected Cell"
 GUESSED = "`{}` is a guess in the cell above: write {} in place of None, and run that cell"
-UNWRITTEN = "`{}` is an exercise in an earlier cell: write it, or borrow it, and run its cell"
+UNWRITTEN = "`{}` is an exercise that is not written or not run yet: write it, or borrow it, and run its cell"
 IMPORTED = ("`{}` comes from the cell with the imports, near the top of the chapter: run it first, or "
             "Run > Run All Above Selected Cell")  # fmt: skip
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
@@ -135,7 +135,7 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
         if f"check_{name}" in names:
-            return f"{error}: run the cell with your {name} first"
+            return UNWRITTEN.format(name)
         if cell.startswith("guess_"):
             return _bare_word(name, cell)
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])

@@ -74,7 +74,7 @@ def test_a_name_that_an_earlier_cell_makes_is_said_to_come_from_there(run, sourc
 
 def test_an_exercise_that_is_not_written_is_named_as_one(run):
     said = run("run(lambda dist: sum_on_every_rank(dist, 1), ranks=1)", "small_sum")
-    assert "`sum_on_every_rank` is an exercise in an earlier cell: write it, or borrow it, and run its cell" in said
+    assert "`sum_on_every_rank` is an exercise that is not written or not run yet: write it, or borrow it, and " in said
 
 
 @pytest.mark.parametrize(("guess", "cell", "write"), [
