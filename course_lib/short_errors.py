@@ -29,7 +29,8 @@ OURS = ("course_lib", "exercises_tests")
 FEW = 12  # names that are listed
 LONG = 100  # letters of a signature
 ABOVE = "`{}` is made in an earlier cell: Run > Run All Above Selected Cell"
-UNWRITTEN = "`{}` is an exercise in an earlier cell: write it, or borrow it, and run its cell"
+GUESSED = "`{}` is a guess in the cell above: write {} in place of None, and run that cell"
+UNWRITTEN = "`{}` is an exercise that is not written or not run yet: write it, or borrow it, and run its cell"
 IMPORTED = ("`{}` comes from the cell with the imports, near the top of the chapter: run it first, or "
             "Run > Run All Above Selected Cell")  # fmt: skip
 _CALL = re.compile(r"([\w.<>]+)\(\) (?:got|missing|takes) .*", re.DOTALL)
@@ -134,7 +135,7 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
         if f"check_{name}" in names:
-            return f"{error}: run the cell with your {name} first"
+            return UNWRITTEN.format(name)
         if cell.startswith("guess_"):
             return _bare_word(name, cell)
         hint = near(name, [known for known in (*names, *dir(builtins)) if not known.startswith("_")])
@@ -159,14 +160,21 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
 
 def _bare_word(name: str, cell: str) -> str:
     """Return what to write for a word that stands in the place of a guess."""
-    if "in quotes" in chapter_names.source_of(cell):  # letters are asked for
+    if _in_letters(cell):
         return f'{name} has no quotes: write "{name}"'
     return f"{name} is {slips.meant(name, '') or 'a word: write a number'}"
+
+
+def _in_letters(cell: str) -> bool:
+    """Return whether the guess of a cell is one in letters, in quotes."""
+    return "in quotes" in chapter_names.source_of(cell)
 
 
 def _above(name: str, cell: str) -> str:
     """Return that a cell above makes a name, "" where none does."""
     made = chapter_names.made_before(name, cell)
+    if made and made == name and name.startswith("guess_"):
+        return GUESSED.format(name, "your letters" if _in_letters(made) else "a number")
     words = {"imports": IMPORTED, name: UNWRITTEN}  # an exercise's cell is called as what it asks for
     return made and words.get(made, ABOVE).format(name)
 

@@ -151,9 +151,12 @@ def check_even_to_odd(answer: Any, part: Any) -> str:
 # sum_on_every_rank
 
 
-def _see_sum(ranks: int, shape: tuple = (2,), dtype: str = "float32") -> str:
+def _see_sum(ranks: int, shape: tuple = (2,), dtype: str = "float32", given: list | None = None) -> str:
+    """Return a line that runs an answer on what ranks were given, or where that is only counted, on 1 + r on rank r."""
     kind = "" if dtype in ("float32", "int64") else f", dtype=torch.{dtype}"
     value = f"torch.full({shape}, {'1' if dtype == 'int64' else '1.0'} + dist.get_rank(){kind})"
+    if given:
+        value = f"torch.tensor({[tensor.tolist() for tensor in given]}{kind})[dist.get_rank()]"
     return f"run(lambda dist: sum_on_every_rank(dist, {value}), ranks={ranks}, on=Cluster())"
 
 
@@ -163,7 +166,7 @@ def _summed(
     given = draw(ranks, shape, dtype)
     partial = list(accumulate(given))
     total = partial[-1].clone()
-    case = Case(ranks, real=real, see=f"{_see_sum(ranks, shape, dtype)}  # where rank r brings 1 + r")
+    case = Case(ranks, real=real, see=_see_sum(ranks, shape, dtype, given if total.numel() <= 6 else None))
     trace = case.run(with_own, answer, each(given), hints=[BUFFER])
     forgotten = "returned what it brought: return the total"
     for rank, got in enumerate(trace):

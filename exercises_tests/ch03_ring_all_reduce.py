@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from course_lib import Cluster, RankFailed, each, run
-from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks
+from course_lib import Cluster, RankFailed, Results, each, run
+from course_lib.lessons.ring import EMPTY, MOST_DIGITS, in_place, only_own_chunk, own_chunks, watch
 from exercises_tests.judging import STEPS, WIRE, Case, Hint, Mistake, Refused, check
 from exercises_tests.seeds import drawn
 from exercises_tests.values import all_digits, close, count, equal, integers, plain, ring_bytes, rounded, shown, versus
@@ -110,7 +110,7 @@ class Ring:
         for rank, (mine, right) in enumerate(zip(self.counted(trace), self.counted(want), strict=True)):
             if not equal(mine, right):
                 what = f"chunk {rank}" if self.name == "reduce_scatter_ring" else "the tensor"
-                mistakes = self.mistakes(rank, list(trace), want, before, picture if ranks <= MOST_DIGITS else see)
+                mistakes = self.mistakes(rank, trace, want, before, picture if ranks <= MOST_DIGITS else see)
                 case.same(mine, right, f"{what} on rank {rank}", *mistakes)
         if not real:
             case.no_builtin(trace)
@@ -140,8 +140,9 @@ class Ring:
         """Return what counts of each rank's tensor: all of it, or its own chunk."""
         return own_chunks(tensors) if self.name == "reduce_scatter_ring" else list(tensors)
 
-    def mistakes(self, rank: int, trace: list, want: list, before: list, picture: str) -> Iterator[Mistake]:
+    def mistakes(self, rank: int, results: Results, want: list, before: list, picture: str) -> Iterator[Mistake]:
         """Yield what may be wrong with the tensor of a rank; `picture` is a line that draws whose parts are in it."""
+        trace = list(results)
         ranks, elements = len(before), before[0].numel()
         rest = elements % ranks
         mine, right, given = (self.counted(tensors)[rank] for tensors in (trace, want, before))
@@ -177,6 +178,13 @@ class Ring:
                 said = f"is its own part alone, and rank {(rank + step) % ranks} on its {side} holds the sum of all "
                 said += "others' parts: it takes P-1 steps, so one step more"
                 yield Mistake("one-step-short", equal(mine, given) and equal(waits, others), said, picture)
+            mixed = _mixed(self.answer, ranks)
+            yield Mistake("mixed-chunks", bool(mixed), f"{differs}. {mixed}")  # a picture of ranks' parts looks right
+            whole = given.element_size() * elements
+            sent = {event.sent for event in results.events if event.kind == "send"}
+            yield Mistake("whole-tensor", sent == {whole},
+                f"{differs}. Each message carried the whole tensor, and with it what was added before: send one chunk "
+                "in each step, and add what arrives to the chunk of the same number", picture)
             for other in range(ranks):
                 part = own_chunks(before, rank - other)[other]
                 yield Mistake("not-added", part, f"{differs}. It is a single rank's part: nothing was added", picture)
@@ -279,6 +287,26 @@ def _first_sent(answer: Any, ranks: int) -> list[int | None]:
     except RankFailed:
         return [None] * ranks
     return [one[0] if isinstance(one, list) and len(one) == 2 and one[0] == one[1] else None for one in seen]
+
+
+def _mixed(answer: Any, ranks: int) -> str:
+    """Return which chunk rank 0 added to one of another number in its first step; "" where it did not."""
+    given = (16 ** torch.arange(ranks)).repeat_interleave(2)  # a chunk's number is that of its hexadecimal digit
+    try:
+        seen = run(watch, answer, given, ranks=ranks, on=Cluster())
+    except RankFailed:
+        return ""
+    peers = [event.peer for event in seen.events if (event.rank, event.kind) == (0, "recv")]
+    if ranks < 3 or len(seen[0]) < 2 or not peers:
+        return ""
+    side = {1: ", on its right,", ranks - 1: ", on its left,"}.get(peers[0], "")
+    for place, (now, was) in enumerate(zip(seen[0][1][::2], seen[0][0][::2], strict=True)):
+        for chunk in range(ranks):
+            if chunk != place and now - was == 16**chunk:
+                return (f"Chunks of different numbers were added: what arrives first at rank 0, from rank {peers[0]}"
+                        f"{side} is chunk {chunk}, and it was added to chunk {place}. Add each chunk to the one of the "
+                        "same number")  # fmt: skip
+    return ""
 
 
 @check(value=2, any_P=1, bytes=1, steps=1)

@@ -72,9 +72,9 @@ def test_numbers_of_different_ranks_differ_in_every_dtype():
 
 
 SHOWN = {  # what the line to see it returns or raises, for mistakes of every kind
-    "answers_each_at_once": r"rank 1 returned tensor\(\[3., 3.\]\)",
-    "takes_the_mean": r"rank 0 returned tensor\(\[1.5000, 1.5000\]\)",
-    "rank_0_forgets_the_total": r"rank 0 returned tensor\(\[1., 1.\]\)",
+    "answers_each_at_once": r"rank 1 returned tensor\(\[57., 46.\]\)",
+    "takes_the_mean": r"rank 0 returned tensor\(\[28.5000, 23.0000\]\)",
+    "rank_0_forgets_the_total": r"rank 0 returned tensor\(\[26., 15.\]\)",
     "only_rank_0_returns": "rank 1 returned None",
     "receives_into_one_element": r"rank 1 sends float32\[2\], but rank 0 receives into float32\[1\]",
     "adds_in_float32": r"rank 1 sends int64\[2, 3\], but rank 0 receives into float32\[2, 3\]",
@@ -97,6 +97,14 @@ def test_a_line_to_see_it_shows_the_mistake(name):
     except RankFailed as failure:
         shown = str(failure)
     assert re.search(SHOWN[name], shown), f"{see}\n{shown}"
+
+
+@pytest.mark.parametrize("name", ["answers_each_at_once", "total_is_the_value_itself", "takes_the_mean"])
+def test_a_line_to_see_a_wrong_sum_shows_the_numbers_of_the_sentence(name):
+    wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)
+    outcome = judged(wrong.exercise, wrong.answer)
+    found = eval(outcome.see, imported() | {wrong.exercise: wrong.answer})
+    assert any(f"of {checks.numbers(got, digits=7)}; the total is" in outcome.sentence for got in found)
 
 
 def test_the_lines_to_see_it_are_right_python():

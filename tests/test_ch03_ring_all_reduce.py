@@ -85,6 +85,13 @@ SHOWN = {  # what the line to see it prints or raises; a picture beside it is of
 }
 
 
+def test_chunks_added_to_others_are_shown_in_numbers_because_a_picture_of_ranks_parts_looks_right():
+    wrong = next(wrong for wrong in WRONG if wrong.code == "mixed-chunks")
+    see = judged(wrong.exercise, wrong.answer).see
+    assert see == "tensors_after(reduce_scatter_ring, ranks=4, shape=(8,))"
+    assert all(ring.steps_of(wrong.answer)[-1][rank][rank] == [0, 1, 2, 3] for rank in range(4))
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_line_to_see_it_shows_the_mistake(name, capsys):
     wrong = next(wrong for wrong in WRONG if wrong.answer.__name__ == name)

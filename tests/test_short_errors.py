@@ -44,7 +44,7 @@ SHORT = {
     "models.parameter_count('Llama-3-8B')": ["; did you mean MODELS['Llama-3-8B']?"],
     "check_gpipe(3)": ["NameError: name 'check_gpipe' is not defined: run the cell with the imports first"],
     "from exercises_tests.ch00_start_here import check_qqqqqqqqq": ["has no 'check_qqqqqqqqq': it has check_e"],
-    "check_exchange(exchange)": ["name 'exchange' is not defined: run the cell with your exchange first"],
+    "check_exchange(exchange)": ["`exchange` is an exercise that is not written or not run yet: write it, or borrow "],
     "Event(3)": ["'start', 'end', and 'posted': it takes Event(rank, kind, start, end, posted, "],
     "borrow(total)": ["TypeError: an exercise is named in quotes, as in borrow('total')"],
     "borrow('ch03')": ["LookupError: 'ch03' is a chapter: borrow one of its exercises, reduce_scatter_ring, "],

@@ -74,7 +74,15 @@ def test_a_name_that_an_earlier_cell_makes_is_said_to_come_from_there(run, sourc
 
 def test_an_exercise_that_is_not_written_is_named_as_one(run):
     said = run("run(lambda dist: sum_on_every_rank(dist, 1), ranks=1)", "small_sum")
-    assert "`sum_on_every_rank` is an exercise in an earlier cell: write it, or borrow it, and run its cell" in said
+    assert "`sum_on_every_rank` is an exercise that is not written or not run yet: write it, or borrow it, and " in said
+
+
+@pytest.mark.parametrize(("guess", "cell", "write"), [
+    ("guess_million", "ping_pong_times", "a number"), ("guess_traces", "named_traces", "your letters")])  # fmt: skip
+def test_a_guess_whose_cell_has_not_run_is_told_to_be_written_there(run, guess, cell, write):
+    said = run(f"compare({guess}, 3)", cell)
+    assert f"`{guess}` is a guess in the cell above: write {write} in place of None, and run that cell" in said
+    assert "exercise" not in said and "Traceback" not in said
 
 
 def test_a_name_that_is_made_below_or_missing_in_an_answer_is_not_said_to_be_made_above(run):

@@ -51,7 +51,8 @@ class _Watched:
         return getattr(self._dist, name)
 
 
-def _watch(dist: Any, answer: Any, mine: torch.Tensor) -> list:
+def watch(dist: Any, answer: Any, mine: torch.Tensor) -> list:
+    """Return what a rank's tensor held each time that rank began to send, and at the end."""
     watched = _Watched(dist, mine)
     answer(watched, mine)
     return [*watched.copies, mine.tolist()]
@@ -69,7 +70,7 @@ def steps_of(answer: Any, ranks: int = 4, only_own: bool = False) -> list[list[l
     if only_own:
         everyone = sum(10**rank for rank in range(ranks))
         tensors = [torch.where(torch.arange(ranks) == rank, everyone, 0) for rank in range(ranks)]
-    seen = list(run(_watch, answer, each(tensors), ranks=ranks, on=Cluster()))
+    seen = list(run(watch, answer, each(tensors), ranks=ranks, on=Cluster()))
     count = max(map(len, seen))
     padded = [copies + copies[-1:] * (count - len(copies)) for copies in seen]
     return [[[_parts_in(value, ranks) for value in copies[step]] for copies in padded] for step in range(count)]

@@ -198,8 +198,6 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
     ax = sheet(1.35 + 0.56 * ranks, left + wide * chunks, high * ranks + 1.4)
     ax.set_ylim(-0.6, high * ranks + 1.4)
     ax.add_patch(Rectangle((0, -0.6), left + wide * chunks, high * ranks + 2, facecolor="none"))  # keeps the size
-    if ranks > 1:
-        ax.text(left, -0.3, "thick frame: the sum is complete", va="center", fontsize=SMALLEST)
     for chunk in range(chunks):
         ax.text(left + wide * chunk + 1.1, high * ranks + 0.55, f"chunk {chunk}", ha="center", fontsize=SMALLEST)
     told, done = [], set()
@@ -224,6 +222,9 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
                     arrow(ax, (x + 2.28, start), (x + 2.32, y + 0.45), colour=SENT, line=2.2,
                           bend=bend if source < rank else -bend)  # fmt: skip
                     told.append(f"rank {rank} got chunk {chunk} from rank {source}")
+    complete = ranks > 1 and any(cell == list(range(ranks)) for row in held for cell in row)
+    frames = ["pink: just came in"] * (held != before) + ["thick frame: the sum is complete"] * complete
+    ax.text(left, -0.3, " · ".join(frames), va="center", fontsize=SMALLEST)
     when = f"step {step} of {len(steps) - 1}: " if step else "before the first message"
     what = "nothing changed" if step else ""
     if done:

@@ -40,8 +40,9 @@ export default {
 STILL = """<style>
 .jp-OutputArea-child:has(.course-still):has(+ * .course-player) { display: none; }
 .jp-OutputArea-child:has(.course-still) + :not(:has(.course-player)) { display: none; }
+.jp-OutputArea-output:has(> .course-still) > :is(img, pre, p) { margin-left: 6px; }
 </style>"""
-ASLEEP = "The controls work while the notebook runs: run this cell to move them."
+ASLEEP = "These controls belong to an earlier session: run this cell to move them."
 
 
 def script() -> str:

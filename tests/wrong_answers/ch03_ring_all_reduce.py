@@ -89,6 +89,25 @@ def scatter_whole(dist, tensor):
         passing = arrived
 
 
+def scatter_whole_each_time(dist, tensor):
+    """Sends its whole tensor in every step, with what it has added to it."""
+    _, ranks, right, left = neighbours(dist)
+    for _ in range(ranks - 1):
+        arrived = torch.empty_like(tensor)
+        swap(dist, tensor.clone(), arrived, right, left)
+        tensor += arrived
+
+
+def scatter_left_with_the_chunks_of_right(dist, tensor):
+    """Turns the messages round, but not the order of the chunks."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), arrived, left, right)
+        chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
 def scatter_through_rank_0(dist, tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mine = tensor.view(-1).tensor_split(ranks)[rank]
@@ -679,6 +698,10 @@ WRONG = [
     Wrong("reduce_scatter_ring", scatter_overwrites, "not-added", ("a single rank's part: nothing was added",), 0),
     Wrong("reduce_scatter_ring", scatter_by_all_reduce, "built-in", ("it calls dist.all_reduce",), 0),
     Wrong("reduce_scatter_ring", scatter_whole, "whole-tensor", ("You are passing the whole tensor on",), 3),
+    Wrong("reduce_scatter_ring", scatter_whole_each_time, "whole-tensor",
+          ("Each message carried the whole tensor, and with it what was added before: send one chunk",), 0),
+    Wrong("reduce_scatter_ring", scatter_left_with_the_chunks_of_right, "mixed-chunks",
+          ("Chunks of different numbers were added", "from rank 1, on its right, is chunk 0", "added to chunk 2"), 0),
     Wrong("reduce_scatter_ring", scatter_through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
     Wrong("reduce_scatter_ring", scatter_rest_dropped, "uneven-chunks", ("3 does not divide 7",), 2),
     Wrong("reduce_scatter_ring", scatter_direct, "not-a-ring", ("rank 0 sends to rank 2",), 4),
