@@ -138,7 +138,9 @@ class Outcome:
 def _details(text: str) -> str:
     """Return lines about ranks as HTML in the letters of their card; only what stands in a cell has those of code."""
     told = re.sub(r"^( *line \d+ of .*?: )(.+)$", r"\1<code>\2</code>", escape(text), flags=re.MULTILINE)
-    return f'<p class="course-details">{told}</p>'
+    lines = [(len(line) - len(line.lstrip()), line.lstrip()) for line in told.split("\n")]
+    spans = (f'<span style="--in: {spaces}">{line}</span>' for spaces, line in lines)
+    return f'<p class="course-details">{"".join(spans)}</p>'
 
 
 def _begun(sentence: str) -> str:

@@ -60,7 +60,8 @@ def test_in_a_card_a_part_that_was_not_reached_says_why():
 def test_in_a_card_only_what_stands_in_a_cell_has_the_face_of_code():
     told = "first\n  rank 0 waits\n    line 1 of cell [2], in f: g(x)\nTry it again"
     outcome = Outcome("double", {"value": 2}, code="deadlock", sentence=told)
-    assert "rank 0 waits\n  line 1 of cell [2], in f: <code>g(x)</code></p><p>Try it again</p>" in outcome.card()
+    lines = """<span style="--in: 0">rank 0 waits</span><span style="--in: 2">line 1 of cell [2], in f: <code>g(x)"""
+    assert f"{lines}</code></span></p><p>Try it again</p>" in outcome.card()
     assert words(outcome.card()) == words(str(outcome))
 
 

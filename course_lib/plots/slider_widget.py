@@ -40,7 +40,8 @@ export default {
 STILL = """<style>
 .jp-OutputArea-child:has(.course-still):has(+ * .course-player) { display: none; }
 .jp-OutputArea-child:has(.course-still) + :not(:has(.course-player)) { display: none; }
-.jp-OutputArea-output:has(> .course-still) > :is(img, pre, p) { margin-left: 6px; }
+.jp-OutputArea-output:has(> .course-still) > :is(img, pre, p) {
+  margin-left: 6px; max-width: calc(100% - 12px) !important; }
 </style>"""
 ASLEEP = "These controls belong to an earlier session: run this cell to move them."
 
