@@ -1,4 +1,4 @@
-"""Folds what follows a guess, up to the text that tells the answer, so that nothing on the page tells it before.
+"""Folds what follows a guess, up to the next heading, so that nothing on the page tells the answer before the guess.
 
 A veil is a fold that stands open in the page: book.js closes it until there is a guess, so without scripts all is seen.
 """
@@ -19,15 +19,10 @@ VEIL = ('<details class="veil" open data-guess="{}"{}><summary><span>Guess first
         "<i>hide again</i></summary>")
 HEADING = re.compile(r"^(?:\([^)\n]+\)=\n+)+#{1,6} ", re.MULTILINE)  # chapter_page.py puts a label before each
 SPAN = re.compile(r"(\d) to (\d)(?: for a (\w+))?(?:, (\d) for (.+))?")
-ASKS = re.compile(r"\*\*(?:Predict|Choose|Bet)\b")
-NEAR = 3  # blocks of a text that go with the answer, where they say its number
 FEW = 6  # numbers of which one is chosen by a button
 TOGETHER = re.compile(r"\b(\d)(\d) for \1 and \2\b")
 LISTED = re.compile(r"^(\d)\. \*\*(.+?)[.:]?\*\*", re.MULTILINE)
 FRAME = '<div class="exercise">'
-BLOCK = re.compile(  # of a text: a fold, a listing, a formula, or what ends at an empty line
-    r"<details.*?</details>|^(`{3,}|~{3,}).*?^\1|\$\$.*?\$\$|\S.*?(?=\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
-PARAGRAPH = re.compile(r"(?:\([^)\n]+\)=\n)*+(?![|<$`~#]|[-*] |\d+\. )")
 HOW = re.compile(r"by |in |added up|counted|measured|replayed|simulated")  # the number was found; else it is told
 UNIT = re.compile(r"(?:^|\bin )(?:virtual )?"
                   r"(ns|µs|microseconds|ms|milliseconds|s|seconds|days|bytes|kB|MB|GB|%|percent)"
@@ -42,7 +37,6 @@ class Veils:
         self._open: list[tuple[list[str], NotebookNode]] = []  # veils, and the frame of an exercise, which has no guess
         self._asked: list[str] = []  # guesses after which nothing has come yet
         self._later = ""
-        self._answered: set[str] = set()  # guesses, of veils that are open
         self._words: dict[str, dict[str, str]] = {}  # of the choices of each guess
 
     def ask(self, cell: NotebookNode, lines: list[str], later: str = "", said: str = "") -> None:
@@ -68,7 +62,6 @@ class Veils:
             self._asked = sorted(names)
         if self._asked:
             self._begin()
-        self._answered |= names
         for guesses, veil in self._open:
             if names.intersection(guesses) and "data-known" not in veil.source:
                 veil["source"] = VEIL.format(" ".join(guesses), measured(cell))
@@ -79,17 +72,11 @@ class Veils:
             in_words(cell, self._words.get(name, {}))
 
     def text(self, said: str, name: str) -> None:
-        """Add a text. The end of what it tells of an answer ends a veil, a heading ends all, one of an exercise frames.
-        """
+        """Add a text; a heading in it ends every veil, and one of an exercise begins its frame."""
         heading = HEADING.search(said)
         before, rest = (said[:heading.start()], said[heading.start():]) if heading else (said, "")
-        told, more = self._parted(before)
-        if told.strip():
-            self.add(new_markdown_cell(told, id=f"{name}-told" if rest or more.strip() else name))
-        while self._is_told():
-            self._close()
-        if more.strip():
-            self.add(new_markdown_cell(more, id=f"{name}-before" if rest else name))
+        if before.strip():
+            self.add(new_markdown_cell(before, id=name if not rest else f"{name}-before"))
         if rest:
             self.end()
             title, exercise, task = rest.partition(FRAME)
@@ -97,28 +84,6 @@ class Veils:
             if exercise:
                 self.frame(name)
                 self.add(new_markdown_cell(task, id=f"{name}-task"))
-
-    def _is_told(self) -> bool:
-        """Return whether the inmost veil has been answered."""
-        return bool(self._open) and not self._asked and 0 < len(self._open[-1][0]) == len(
-            self._answered.intersection(self._open[-1][0]))
-
-    def _parted(self, said: str) -> tuple[str, str]:
-        """Return what a text tells of an answer, its first paragraph and where the number is said again, and the rest.
-        """
-        if not self._is_told():
-            return said, ""
-        blocks = list(BLOCK.finditer(said))
-        asks = next((place for place, block in enumerate(blocks) if ASKS.search(block[0])), len(blocks))
-        first = next((place for place, block in enumerate(blocks) if PARAGRAPH.match(block[0])), len(blocks))
-        known = re.search(r' data-known="([^"]*)"', self._open[-1][1].source)
-        says = spoken(known[1]) if known else None
-        last = max([first, *(place for place, block in enumerate(blocks[:NEAR]) if says and says.search(block[0]))])
-        while last + 1 < len(blocks) and blocks[last][0].rstrip().endswith(":"):
-            last += 1
-        end = min(last + 1, asks)
-        at = blocks[end].start() if end < len(blocks) else len(said)
-        return said[:at], said[at:]
 
     def frame(self, name: str) -> None:
         """Begin the frame around an exercise: its text, stub, check, hints and answer."""
@@ -181,17 +146,6 @@ def measured(cell: NotebookNode) -> str:
         known["told"] = f"The answer{f', {by}' if HOW.match(by) else ''}: {rounded(value)}."
         known |= {"unit": unit} if (unit := value.removeprefix(number[0]).strip()) else {}
     return "".join(f' data-{key}="{html.escape(value)}"' for key, value in known.items())
-
-
-def spoken(known: str) -> re.Pattern | None:
-    """Return how a text says a number of two digits or more: as it is, or rounded to two or three."""
-    try:
-        value = float(known)
-    except ValueError:
-        return None
-    digits = {format(float(f"{value:.{many}g}"), ",.15g") for many in (2, 3, 15)}
-    digits = {said for said in digits if len(said.strip("-0.").replace(".", "").strip("0")) > 1}
-    return re.compile(rf"(?<![\d.,])(?:{'|'.join(map(re.escape, digits))})(?![\d]|[.,]\d)") if digits else None
 
 
 def rounded(told: str) -> str:
