@@ -132,8 +132,9 @@ def late_runs(
     ax.set_xticks(range(0, 21, 5), [f"{percent} %" for percent in range(0, 21, 5)])
     ax.set_xlabel("later than the formula says; line: from nothing hidden to all that the flag can", fontsize=SMALLEST)
     most = max(leads.values())
-    late = sum(100 * (pair.late_if(hidden) - 1) > most for pair in pairs)
-    ax.set_title(f"{len(pairs) - late} of {len(pairs)} rings are early enough for {max(leads, key=leads.get)} to win; "
-                 "the one through the ports is not", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
+    late = [pair for pair in pairs if 100 * (pair.late_if(hidden) - 1) > most]
+    which = "; the one through the ports is not" if [pair.ports for pair in late] == [True] else ""
+    ax.set_title(f"{len(pairs) - len(late)} of {len(pairs)} rings are early enough for {max(leads, key=leads.get)} to "
+                 f"win{which}", fontsize=TITLE, loc="left", x=-0.3)  # fmt: skip
     say(ax, "\n".join(told))
     return ax
