@@ -105,7 +105,8 @@ def link_over_time(
 ) -> Axes:  # fmt: skip
     """Draw when one link of a ring carries bytes and when it waits: a row for each of `tensors`, named bytes.
 
-    A hop takes the time of its piece, a tensor's share of one of `ranks`, at `rate` bytes/s, and the `latency`.
+    A hop takes the time of its piece, a tensor's share of one of `ranks`, at `rate` bytes/s, and the `latency`: by
+    NCCL's table 341 GB/s with LL128 on H100s, and on 256 nodes 2.16 µs, (1,792 · 1.9 µs + 255 · 4.0 µs) / 2,047.
     """
     ax = new_axes(ax, 0.9 + 0.55 * len(tensors))
     told = []

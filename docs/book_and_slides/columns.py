@@ -35,8 +35,7 @@ def big(line: str) -> str:
         last, _, label = line.strip().partition(", ")
     if SHAPED.search(line) or not NUMBER.match(last) or len(last) > BIG or not 0 < len(label) <= FEW:
         return ""
-    last = re.sub(r"(?<=\d)e-0?(\d+)", " × 10<sup>−\\1</sup>", html.escape(last))
-    return f'<p class="big">{last}</p><p>{html.escape(label[0].upper() + label[1:])}</p>'
+    return f'<p class="big">{spelled(last)}</p><p>{html.escape(label[0].upper() + label[1:])}</p>'
 
 
 def table(lines: list[str]) -> str:
@@ -52,8 +51,12 @@ def table(lines: list[str]) -> str:
 
 
 def cell(text: str, right: bool, tag: str) -> str:
-    text = re.sub(r"(?<=\d)e-0?(\d+)", " × 10<sup>−\\1</sup>", html.escape(" ".join(text.split())))
-    return f'<{tag}{" class=digits" if right else ""}>{text}</{tag}>'
+    return f'<{tag}{" class=digits" if right else ""}>{spelled(" ".join(text.split()))}</{tag}>'
+
+
+def spelled(text: str) -> str:
+    """Return a text as HTML, 1e-13 as 1 × 10 to the minus 13."""
+    return re.sub(r"(?<=\d)e-0?(\d+)", " × 10<sup>−\\1</sup>", html.escape(text))
 
 
 def under_a_head(lines: list[str]) -> list[list[str]]:
