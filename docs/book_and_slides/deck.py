@@ -21,6 +21,7 @@ from pathlib import Path
 from captions import BUILD, LOWER, LOWER_DARK
 from chapter_page import IN_A_NOTEBOOK, kept_picture, together, unguessed
 from columns import as_columns, big
+from drawn import drawings
 from nbformat import NotebookNode
 from PIL import Image
 from reference_pages import defined
@@ -65,6 +66,7 @@ HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTAL
 PREDICT = re.compile(r"\*\*(?:Predict|Choose)[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 # What of an output an author keeps: its title, what, and of which cell, if that stands before.
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)(?: of (\w+))?\]")
+DRAWN = re.compile(r"^\[drawn (\w+)\]$", re.MULTILINE)  # a picture that only slides have
 JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
 BOLD = re.compile(r"<strong>([^<]{3,40}?)[.:,]?</strong>")
@@ -92,7 +94,7 @@ def written(text: str) -> list[str]:
 
 def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[Slide]:
     """Return the slides of a chapter that has run; `pictures` is a folder in which small pictures are kept."""
-    deck = Deck(pictures, question(chapter), {cell.get("id"): cell for cell in notebook.cells})
+    deck = Deck(pictures, question(chapter), {cell.get("id"): cell for cell in notebook.cells}, chapter.name)
     deck.replies = replies(notebook)
     later = {kept[3] for cell in notebook.cells for part in written(authored(cell) or "")
              if (kept := OUTPUT.fullmatch(part))} - {None}
@@ -148,8 +150,9 @@ def told_apart(slides: list[Slide]) -> None:
 class Deck:
     """The slides so far, and where in the text the next one is."""
 
-    def __init__(self, pictures: Path, asked: str, cells: dict[str, NotebookNode] | None = None) -> None:
-        self.pictures, self.cells = pictures, cells or {}
+    def __init__(self, pictures: Path, asked: str, cells: dict[str, NotebookNode] | None = None,
+                 chapter: str = "") -> None:
+        self.pictures, self.cells, self.chapter = pictures, cells or {}, chapter
         self.held: dict[str, list[str]] = {}  # what is said of pictures that come later, by their cells
         self.slides: list[Slide] = []
         self.heading = self.question = inline(asked)  # the title of what has none; the last question
@@ -290,6 +293,9 @@ class Deck:
 
     def part(self, part: str, source: str) -> None:
         """Make one slide that an author wrote, or put it below what the slide before shows."""
+        if asked := DRAWN.search(part):
+            self.sketched(part.replace(asked[0], "").strip(), asked[1], source)
+            return
         titled, whole = HEADING.match(part), self.whole
         title, body = (titled[2], part[titled.end():].strip()) if titled else (self.heading, part)
         late = ""
@@ -317,6 +323,18 @@ class Deck:
             kind = "said" if not shown else "formula" if all(one.startswith("$$") for one in shown) else "text"
             self.add(Slide(kind, inline(title) if titled else title, as_html(body)))
         self.whole = whole  # of an exercise, until its stub comes
+
+    def sketched(self, part: str, name: str, source: str) -> None:
+        """Make one slide that an author wrote, with a picture of its own beside its words, or alone under its title."""
+        alone = HEADING.fullmatch(part)
+        steps = [self.images(*one) for one in drawings(self.chapter, name)]
+        if alone and part not in blocks(source):
+            first, *others = steps
+            self.add(Slide("picture", inline(alone[2]), first, steps=others))
+            return
+        shown = self.bare if part.startswith("...") and self.bare else None
+        self.part(part, source)
+        (shown or self.slides[-1]).beside = steps
 
     def headed(self, level: int, heading: str) -> None:
         if level == 1:
@@ -480,9 +498,12 @@ class Deck:
 
     def picture(self, title: str, drawn: list[tuple[str, str, str]], code: str) -> None:
         """Make a slide of a picture, or of the steps of one: words, the image, and its twin on dark paper if any."""
-        first, *steps = [self.image(alt, day, "day" * bool(night)) + (night and self.image("", night, "night"))
-                         for alt, day, night in drawn]
+        first, *steps = [self.images(*one) for one in drawn]
         self.drawn.append(self.add(Slide("picture", title or self.heading, first, code, steps=steps)))
+
+    def images(self, alt: str, day: str, night: str) -> str:
+        """Return an image and its twin on dark paper, if there is one, as HTML."""
+        return self.image(alt, day, "day" * bool(night)) + (night and self.image("", night, "night"))
 
     def image(self, alt: str, png: str, seen: str) -> str:
         path = kept_picture(base64.b64decode(png), self.pictures)

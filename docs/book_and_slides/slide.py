@@ -37,6 +37,7 @@ class Slide:
     replies: dict[str, str] = field(default_factory=dict)  # to wrong guesses, by what is guessed
     minutes: float = 0  # of the timetable
     above: str = ""  # a few words above a low picture, as HTML
+    beside: list[str] = field(default_factory=list)  # a picture right of the words as HTML, or the steps of one
     begins: bool = False  # whether it is the first slide of a part of a section
     brief: bool = False  # whether it is on the short path
 

@@ -23,6 +23,7 @@ from chapter_page import PICTURES
 from deck import as_slides
 from executed import KEPT, fresh
 from jinja2 import Environment, FileSystemLoader, Template
+from letters import reveal
 from nbformat import NotebookNode
 from packages import require
 from slide import Slide
@@ -34,14 +35,6 @@ from exercises_tests.tools.course_map import number
 
 LOOK = Path(__file__).with_name("look")
 LETTERS = (("regular", 400, "normal"), ("semibold", 600, "normal"), ("italic", 400, "italic"))  # of the slides' font
-
-
-def reveal() -> Path:
-    """Return the folder of reveal.js, which the package sphinx-revealjs brings."""
-    import sphinx_revealjs
-
-    found = Path(sphinx_revealjs.__file__).parent.rglob("reveal*/dist/reveal.js")
-    return next(found).parents[1]
 
 
 @cache

@@ -116,7 +116,8 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
     places = {id(slide): section[0].title for section in sections(slides) for slide in section}
     free = []  # what the short path has, opens a section or leads to an exercise or a guess goes last
     for before, slide, after in zip(slides, slides[1:], slides[2:], strict=False):
-        if slide.kind in SPARED and not slide.asked and before.kind != "guess" and id(slide) in places:
+        spare = slide.kind in SPARED and not (slide.asked or slide.beside)
+        if spare and before.kind != "guess" and id(slide) in places:
             opens, leads = before.kind in ("section", "part"), after.kind in ("exercise", "guess")
             brief = slide.brief and 1 + (slide.kind != "formula") + (opens or leads)
             needed = opens + (opens and "?" in before.body) + leads
@@ -383,7 +384,7 @@ def under_pictures(slides: list[Slide]) -> list[Slide]:
     for slide in slides:
         if slide.kind in ("title", "section", "part"):
             heading = slide.title.partition(" · ")[2] or slide.title
-        told = slide.kind in ("said", "rule") and not slide.over and slide.title != heading
+        told = slide.kind in ("said", "rule") and not (slide.over or slide.beside) and slide.title != heading
         lines = cut_up(slide.title) if slide.kind == "rule" else [slide.title]
         if picture and slide.kind == "rule" and not fit_under(picture, lines):
             lines = [slide.title]  # in one piece it may have fewer lines
@@ -422,7 +423,8 @@ def with_pictures(slides: list[Slide]) -> list[Slide]:
 
 def shared(words: Slide, picture: Slide, first: bool) -> bool:
     """Put a few words above a low picture or in two lines under another one; return whether there was room for them."""
-    if words.kind not in ("said", "part", "text") or words.over or re.search(r"<(?:table|pre|math|li)", words.body):
+    if (words.kind not in ("said", "part", "text") or words.over or words.beside
+            or re.search(r"<(?:table|pre|math|li)", words.body)):
         return False
     told = re.findall(r"<p>(.*?)</p>", words.body, re.DOTALL)
     lines = sum(-(-letters(one) // LINE) for one in told)
@@ -529,7 +531,8 @@ def with_what_follows(slides: list[Slide]) -> list[Slide]:
     found = []
     for slide, after in zip(slides, [*slides[1:], None], strict=True):
         words = len(re.sub(r"<[^>]*>", " ", slide.body).split())
-        if slide.kind == "part" and words <= WORDS and after and after.kind in ("text", "formula") and not after.over:
+        opens = slide.kind == "part" and words <= WORDS and not slide.beside
+        if opens and after and after.kind in ("text", "formula") and not after.over:
             after.body, after.begins = slide.body + after.body, True
             after.notes = slide.notes + after.notes
         else:

@@ -165,7 +165,7 @@ const began = Date.now();
 function speak() {
   if (!speaker || speaker.closed) return;
   const at = Reveal.getCurrentSlide(), page = speaker.document;
-  const steps = at.querySelectorAll(".body > .fragment"), shown = at.querySelectorAll(".body > .fragment.visible").length;
+  const steps = at.querySelectorAll("div.fragment"), shown = at.querySelectorAll("div.fragment.visible").length;
   const next = shown < steps.length ? steps[shown] : at.nextElementSibling;
   const title = (slide) => slide ? (slide.querySelector(".found, .late.visible") ?? slide.querySelector(".asks") ?? slide.querySelector("h1, h2")).textContent : "the end";
   page.getElementById("now").textContent = title(at);
@@ -175,7 +175,7 @@ function speak() {
       + (notes.matches(".bare") ? `<p><em>On the slide:</em></p>${read(at)}` : "");
   page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`
       + (steps.length ? `, step ${shown + 1} of ${steps.length + 1}` : "");
-  const here = [at.querySelector(".body"), ...at.querySelectorAll(".body > .fragment.visible")].at(-1);
+  const here = [at.querySelector(".beside > div, .picture > .body") ?? at.querySelector(".body"), ...at.querySelectorAll("div.fragment.visible")].at(-1);
   show(page.getElementById("seen"), here.querySelector(":scope > img"));
   show(page.getElementById("ahead"), next?.querySelector("img"));
   speaker.scrollTo(0, 0);

@@ -1,0 +1,58 @@
+"""What the pictures of sketches/ share: a sheet beside words or across a slide, and bars of what is compared.
+
+An inch of a sheet has 180 pixels of a slide of 1280 x 720, so letters of 11 points have 27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from course_lib.plots import canvas
+
+BESIDE, ACROSS = (3.6, 3.0), (6.5, 3.0)  # inches of a picture beside words, and of one that has the slide
+LETTERS = 11  # points, and no letter is smaller
+
+
+def sheet(wide: float, high: float, size: tuple[float, float] = BESIDE) -> Axes:
+    """Return axes without frame or ticks on a figure of this size, `wide` by `high` units of their own."""
+    figure = plt.figure(figsize=size, layout="constrained", FigureClass=canvas.Picture)
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)
+    ax = figure.add_subplot()
+    ax.set(xlim=(0, wide), ylim=(0, high))
+    ax.axis("off")
+    return ax
+
+
+def box(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", *,
+        size: float = LETTERS, **look) -> None:  # fmt: skip
+    """Draw a rounded box with its lower left corner at (x, y), and a text in its middle."""
+    canvas.box(ax, x, y, wide, high, colour, text, size=size, **look)
+
+
+def words(ax: Axes, x: float, y: float, text: str, *, size: float = LETTERS, colour: str = canvas.INK,
+          **look) -> None:  # fmt: skip
+    """Write at (x, y), from its left edge and its middle on unless `ha` and `va` say otherwise."""
+    ax.text(x, y, text, fontsize=size, color=colour, **{"ha": "left", "va": "center", **look})
+
+
+def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], colours: Sequence[str] | str,
+         size: tuple[float, float] = BESIDE) -> Figure:  # fmt: skip
+    """Return bars from zero, one below the other, each with its name above it and its value behind it or, if it is
+    long, at its end."""
+    ax = sheet(1, len(names), size)
+    longest = max(lengths)
+    colours = [colours] * len(names) if isinstance(colours, str) else colours
+    for place, (name, length, label, colour) in enumerate(zip(names, lengths, labels, colours, strict=True)):
+        low = len(names) - 1 - place
+        share = length / longest
+        ax.barh(low + 0.3, share, 0.42, color=colour)
+        words(ax, 0, low + 0.7, name)
+        inside = share > 0.55
+        words(ax, share - 0.02 if inside else share + 0.02, low + 0.3, label, weight="bold",
+              ha="right" if inside else "left", colour="white" if inside else canvas.INK)
+    canvas.say(ax, "; ".join(f"{name}: {label}" for name, label in zip(names, labels, strict=True)))
+    return ax.figure
