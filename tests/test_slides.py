@@ -162,7 +162,7 @@ def sheet_of(texts: int):
 
 def lowered(docs, figure) -> float:
     """Return how high the picture for a slide is, as a part of its width."""
-    image, dark = docs("captions").for_slides(figure).values()
+    image, dark = docs("slide_pictures").for_slides(figure).values()
     assert base64.b64decode(dark)[16:24] == base64.b64decode(image)[16:24] and dark != image
     wide, high = struct.unpack(">II", base64.b64decode(image)[16:24])
     return high / wide
@@ -193,17 +193,17 @@ def seen(image: str):
 
 @pytest.mark.parametrize("axis, end", [("x", 0.5), ("y", 2.5)])
 def test_a_step_of_a_picture_hides_what_lies_behind_a_place_on_an_axis_and_nothing_moves(docs, axis, end):
-    figure, captions = sheet_of(5), docs("captions")
-    whole, _ = captions.images(figure)
-    step, dark = captions.built(figure, axis, end)
-    assert step != whole == captions.images(figure)[0] and seen(step).size == seen(whole).size == seen(dark).size
+    figure, pictures = sheet_of(5), docs("slide_pictures")
+    whole, _ = pictures.images(figure)
+    step, dark = pictures.built(figure, axis, end)
+    assert step != whole == pictures.images(figure)[0] and seen(step).size == seen(whole).size == seen(dark).size
     inks = [sum(seen(image).histogram()[:128]) for image in (step, whole)]
     assert inks[0] < inks[1]
 
 
 def test_a_picture_that_is_built_up_is_one_slide_and_its_last_step_is_the_whole_picture(docs, root):
     cell = drawn("All wait")
-    cell.outputs[0].data[docs("captions").BUILD] = [[png(2), png(2)], [png(3), png(3)]]
+    cell.outputs[0].data[docs("slide_pictures").BUILD] = [[png(2), png(2)], [png(3), png(3)]]
     cell.metadata["course"] = {"build": {"at": {"x": [1, 2]}, "say": ["One waits.", "Two wait.", "All wait."]}}
     slide = cut(docs, root, cell)[-1]
     heights = [re.search(r'height="(\d+)"', part)[1] for part in (slide.body, *slide.steps)]
@@ -221,7 +221,7 @@ def test_what_is_built_up_has_a_sentence_for_each_step_and_for_the_whole(docs, c
 
 def test_a_slide_shows_the_lower_picture(docs, root):
     cell = drawn(high=8)
-    cell.outputs[0].data[docs("captions").LOWER] = png(2)
+    cell.outputs[0].data[docs("slide_pictures").LOWER] = png(2)
     slide = cut(docs, root, cell)[-1]
     from PIL import Image
 
@@ -355,7 +355,7 @@ def test_of_a_long_answer_a_slide_shows_the_lines_that_carry_the_idea_and_all_of
     long = "def fill_row():\n    \"\"\"Return it.\"\"\"\n" + "    x = 1\n" * 20 + "    piece = 0\n" + "    y = 1\n" * 20
     shown = talk.debriefed([deck.Slide("exercise", "", exercise="fill_row", answer=long)])[1]
     assert shown.body.startswith("<p>First each running answer takes one place")
-    assert '<span class="key">    piece = 0</span>' in shown.body and talk.REST in shown.body
+    assert '<span class=key>    piece = 0</span>' in shown.body and talk.REST in shown.body
     assert shown.body.count("<span") == talk.BODY + 3  # its head, a gap, and where the rest stands
     assert "Return it." not in shown.code and shown.code.count("x = 1") == 20
 
@@ -363,8 +363,16 @@ def test_of_a_long_answer_a_slide_shows_the_lines_that_carry_the_idea_and_all_of
 def test_of_a_long_class_the_method_that_counts_is_shown_from_its_first_line(docs):
     method = ["    def b(self):", *["        y = 1"] * 4, "        key = 1", *["        z = 1"] * 9]
     lines = ["class A:", *["    x = 1"] * 12, *method]
-    shown = docs("talk").around(lines, ["key"])
+    shown = [line for line, _ in docs("talk").around([(line, "key" in line) for line in lines])]
     assert shown[:3] == ["class A:", "    ...", "    def b(self):"] and "        key = 1" in shown
+
+
+def test_a_long_line_of_an_answer_is_broken_between_its_parts_and_all_of_it_carries_the_idea(docs):
+    long = f"def f(xs):\n    pair = f(xs[{'1' * 33}]), f(xs[{'2' * 33}])\n    return pair"
+    lines = docs("talk").broken(long, ["pair ="])
+    assert [line.strip() for line, key in lines if key] == [
+        "pair = (", f"f(xs[{'1' * 33}]),", f"f(xs[{'2' * 33}]),", ")"]
+    assert lines[-1] == ("    return pair", False)
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
@@ -373,9 +381,10 @@ def test_each_core_exercise_has_its_idea_and_the_lines_that_carry_it_are_shown(d
     told, core = tomllib.loads(talk.DEBRIEFS.read_text(encoding="utf-8")), {
         exercise.id for exercise in chapter.exercises if exercise.level == "core"}
     for cell in [cell for cell in solved(chapter).cells if cell["id"] in core]:
-        keys, lines = told[cell["id"]]["key"], talk.code_alone(cell.source).splitlines()
-        shown = [line for line in talk.around(lines, keys) if talk.marked(line, keys)]
-        assert all(any(line.lstrip().startswith(key) for line in shown) for key in keys), cell["id"]
+        keys, code = told[cell["id"]]["key"], talk.code_alone(cell.source)
+        shown = [line for line, key in talk.around(talk.broken(code, keys)) if key]
+        carried = [line for line, key in talk.broken(code, keys) if key]
+        assert shown == carried and all(any(key in line for line in code.splitlines()) for key in keys), cell["id"]
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
@@ -720,18 +729,18 @@ def test_a_title_can_ask_until_the_last_step_of_a_picture(docs, root):
 
 
 def test_a_step_of_a_picture_names_its_panels_and_keeps_what_they_found_for_the_last(docs, monkeypatch):
-    captions, figure, seen_then = docs("captions"), sheet_of(5), []
+    pictures, figure, seen_then = docs("slide_pictures"), sheet_of(5), []
     figure.axes[0].set_title("The star: 510 µs", loc="left")
-    monkeypatch.setattr(captions, "images", lambda one: seen_then.append(one.axes[0].get_title("left")))
-    captions.built(figure, "x", 0.5)
+    monkeypatch.setattr(pictures, "images", lambda one: seen_then.append(one.axes[0].get_title("left")))
+    pictures.built(figure, "x", 0.5)
     assert seen_then == ["The star"] and figure.axes[0].get_title("left") == "The star: 510 µs"
 
 
 def test_for_a_slide_a_picture_is_drawn_as_small_as_its_letters_allow(docs):
-    captions = docs("captions")
-    figure, least = sheet_of(2), captions.slide_size(sheet_of(2))
-    captions.canvas.box(figure.axes[0], 0, 0, 0.5, 0.3, "white", "a box of words that has no room for larger letters")
-    assert least[0] < captions.slide_size(figure)[0] <= captions.canvas.WIDTH
+    pictures, figure = docs("slide_pictures"), sheet_of(2)
+    least = pictures.slide_size(figure, pictures.places(figure))
+    pictures.canvas.box(figure.axes[0], 0, 0, 0.5, 0.3, "white", "a box of words that has no room for larger letters")
+    assert least[0] < pictures.slide_size(figure, pictures.places(figure))[0] <= pictures.canvas.WIDTH
 
 
 def test_a_choice_between_numbers_has_its_list(docs):

@@ -18,7 +18,6 @@ import html
 import re
 from pathlib import Path
 
-from captions import BUILD, LOWER, LOWER_DARK
 from chapter_page import IN_A_NOTEBOOK, kept_picture, together, unguessed
 from columns import as_columns, big
 from drawn import drawings
@@ -26,6 +25,7 @@ from nbformat import NotebookNode
 from PIL import Image
 from reference_pages import defined
 from slide import ANSWER, Slide
+from slide_pictures import BUILD, LOWER, LOWER_DARK
 from talk import YOURS, alike, example, options, promised, ready, replies
 from wording import (
     CELLS,

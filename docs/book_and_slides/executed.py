@@ -26,7 +26,8 @@ from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, solved, 
 from exercises_tests.tools.copies import write
 
 KEPT = ROOT / "build" / "book" / "executed"
-HOOK = Path(__file__).with_name("captions.py")
+HERE = Path(__file__).parent  # where a kernel finds what it imports first
+HOOKS = ("captions.py", "slide_pictures.py", "letters.py")
 FRAMES = 72  # drawn for one panel at most: some 12 s of a core, 1.2 MB
 SECONDS = 300  # for one cell
 DEFINED = re.compile(r"^(def|class) (\w+)(?:.*\n)(?:(?:[ )].*)?\n)*", re.MULTILINE)
@@ -87,7 +88,8 @@ def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
         if any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)):
             cell.metadata["tags"] = [tag for tag in tags(cell) if tag != "raises-exception"]
     builds = {cell.source.strip(): build(cell)["at"] for cell in notebook.cells if build(cell)}
-    hook = f"import runpy; runpy.run_path({str(HOOK)!r})['install']({builds!r})"
+    hook = (f"__import__('sys').path.append({str(HERE)!r}); __import__('captions').install(); "
+            f"__import__('slide_pictures').install({builds!r})")
     notebook.cells.insert(0, new_code_cell(hook, id="captions"))
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     alone, running, held = timed(notebook, root), None, ExitStack()
@@ -166,7 +168,7 @@ def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
         for path in sorted(root.glob(pattern)):
             if path.is_file() and not (pattern.startswith("exercises_tests") and path.stem in others):
                 told.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    told.update(HOOK.read_bytes() + f"{FRAMES} {sys.version}".encode())
+    told.update(b"".join((HERE / name).read_bytes() for name in HOOKS) + f"{FRAMES} {sys.version}".encode())
     told.update(" ".join(importlib.metadata.version(name) for name in ("torch", "numpy", "matplotlib")).encode())
     return folder / f"{chapter.name}-{told.hexdigest()[:16]}.ipynb"
 

@@ -8,7 +8,7 @@ import sys
 from exercises_tests.tools.chapters import ChapterError, find
 
 # What the extra `book` brings.
-NEEDED = ("furo", "markdown_it", "math_core", "mdit_py_plugins", "myst_nb", "sphinx", "sphinx_revealjs")
+NEEDED = ("furo", "markdown_it", "math_core", "mdit_py_plugins", "myst_nb", "ruff", "sphinx", "sphinx_revealjs")
 
 
 def missing() -> list[str]:

@@ -10,6 +10,7 @@ from wording import SHOWN, as_html, sentences, without_hands
 SPOKEN = 300  # letters with which the notes begin
 NOTES = 80  # words of all of them: what is longer nobody reads while speaking
 ANSWER = "The answer"
+NARROW = 1.55  # width of a picture to its height that leaves a column beside it
 
 
 @dataclass
@@ -55,6 +56,12 @@ class Slide:
     def asked(self) -> str:
         """Return the question that the slide answers, which stands above it; nothing where it answers none."""
         return self.title if self.over == ANSWER else self.over if self.answers and "?" in self.over else ""
+
+    @property
+    def narrow(self) -> bool:
+        """Return whether the lines of a picture stand beside it, where it is as large as it can be."""
+        size = re.search(r'width="(\d+)" height="(\d+)"', self.body) if self.kind == "picture" else None
+        return bool(size) and int(size[1]) < NARROW * int(size[2])
 
     @property
     def measured(self) -> str:

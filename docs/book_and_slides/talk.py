@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import html
 import re
+import subprocess
 import sys
 import tomllib
 from difflib import SequenceMatcher
@@ -35,13 +36,15 @@ JOINED = ("said", "formula", "text", "printed", "answer")  # the kinds that a se
 LINE, LINES = 80, 2  # letters that fit in a line under a picture, and such lines
 LOW = 1210  # pixels of a picture, 200 an inch: a higher one has no line under it, because its letters need the room
 LESS = 87  # pixels of a picture for which another line leaves no room
+COLUMN, ROWS = 24, 9  # letters of a line beside a narrow picture, and such lines
 HIGHEST = 1300  # in a higher one, letters of 10 points have fewer than 18 pixels of a slide of 1920
 ABOUT = 4  # words that a paragraph about a picture has in common with it
 FLAT, OVER = 0.34, 330  # height of a picture to its width that leaves room above it, and for how many letters
 WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
-BODY, SHORT = 6, 14  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+BODY, SHORT = 6, 15  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+CODE_WIDE = 76  # letters of a line of code, which the last row can read
 REST = "# the rest stands in the notebook"
 DEBRIEFS = Path(__file__).with_name("debriefs.toml")
 MOST = 60  # slides before those for which there may be no time
@@ -333,35 +336,50 @@ def debriefed(slides: list[Slide]) -> list[Slide]:
         found.append(slide)
         if slide.answer:
             code, one = code_alone(slide.answer), told.get(slide.exercise, {})
-            lines = around(code.splitlines(), one.get("key", []))
-            shown = "".join(f'<span{marked(line, one.get("key", []))}>{html.escape(line) or " "}</span>'
-                            for line in lines)
+            lines = around(broken(code, one.get("key", [])))
+            shown = "".join(f'<span{" class=key" * key}>{html.escape(line) or " "}</span>' for line, key in lines)
             idea = f"<p>{html.escape(one['idea'], quote=False)}</p>" if one else slide.idea
             found.append(type(slide)("debrief", f"One way to write <code>{slide.exercise}</code>",
                                      f'{idea}<pre class="lines">{shown}</pre>',
-                                     code if lines != code.splitlines() else "",
+                                     code if [line for line, _ in lines] != code.splitlines() else "",
                                      notes=[f"The idea: {slide.hint}"] if slide.hint else []))
     return found
 
 
-def marked(line: str, keys: list[str]) -> str:
-    """Return how a line of code stands out that carries the idea."""
-    return ' class="key"' * line.lstrip().startswith(tuple(keys))
+def broken(code: str, keys: list[str]) -> list[tuple[str, bool]]:
+    """Return the lines of an answer, long ones broken as the field does, and of each whether it carries the idea."""
+    lines = code.splitlines()
+    marked = [any(lines[node.lineno - 1].lstrip().startswith(key) for key in keys) for node in statements(code)]
+    if any(len(line) > CODE_WIDE for line in lines):
+        done = subprocess.run([sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={CODE_WIDE}", "-"],
+                              input=code, capture_output=True, text=True, check=True)  # fmt: skip
+        code = "\n".join(line for line in done.stdout.splitlines() if line)
+    found = [(line, False) for line in code.splitlines()]
+    for node, key in zip(statements(code), marked, strict=True):
+        end = node.body[0].lineno - 1 if hasattr(node, "body") else node.end_lineno
+        for place in range(node.lineno - 1, end) if key else ():
+            found[place] = (found[place][0], True)
+    return found
 
 
-def around(lines: list[str], keys: list[str]) -> list[str]:
+def statements(code: str) -> list[ast.stmt]:
+    return [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)]
+
+
+def around(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     """Return the lines of an answer that a slide shows: its head, and of its body those around what carries it."""
     if len(lines) <= BODY + 2:
         return lines
-    places = [place for place, line in enumerate(lines) if marked(line, keys)] or [1]
+    places = [place for place, (_, key) in enumerate(lines) if key] or [1]
     room = min(max(BODY, places[-1] - places[0] + 1), SHORT - 3)
     begin = max(1, min(max(1, places[-1] + 1 - room), places[0], len(lines) - room))
-    heads = [place for place in range(begin, places[0]) if lines[place].lstrip().startswith("def ")]
+    heads = [place for place in range(begin, places[0]) if lines[place][0].lstrip().startswith("def ")]
     begin = heads[-1] if heads else 1 if begin == 2 else begin  # a method from its first line on
     room = max(room, min(places[-1] - begin + 1, SHORT - 3))
     shown = lines[begin:begin + room]
-    gap = [" " * (len(shown[0]) - len(shown[0].lstrip())) + "..."] * (begin > 1)
-    rest = [f"    {REST}"] * (begin + room < len(lines))
+    first = shown[0][0]
+    gap = [(" " * (len(first) - len(first.lstrip())) + "...", False)] * (begin > 1)
+    rest = [(f"    {REST}", False)] * (begin + room < len(lines))
     return [lines[0], *gap, *shown, *rest]
 
 
@@ -464,6 +482,8 @@ def alike(text: str, other: str) -> int:
 
 def fit_under(picture: Slide, lines: list[str]) -> bool:
     """Return whether a picture has room for more lines under it."""
+    if picture.narrow:
+        return sum(1 + -(-letters(one) // COLUMN) for one in picture.lines + lines) <= ROWS
     more = sum(-(-letters(one) // LINE) for one in picture.lines + lines)
     return more <= LINES and height(picture) <= LOW - LESS * (more - 1)
 

@@ -1,0 +1,183 @@
+"""Runs inside a chapter's kernel, too: what slides show of its figures.
+
+For slides a picture is written in their letters, and drawn once more, smaller and lower, as far as its letters do not
+touch: scaled to the slide they are larger there. One that a speaker builds up is drawn once for each step, too: what
+lies right of a place on its x axis, or below one on its y axis, is covered, and so is what the titles of its panels
+say of the end. executed.py calls `install`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations
+
+from captions import pulled_apart
+from IPython import get_ipython
+from letters import family, of_slides
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from course_lib.plots import canvas
+
+LOWER = "application/vnd.course.lower+png"
+LOWER_DARK = "application/vnd.course.lower-dark+png"
+BUILD = "application/vnd.course.build+json"  # the images of all steps but the last, which is the picture
+LOW = 4.1  # inches: a picture of canvas.WIDTH that is no higher can be as wide as a slide
+STEP = 0.3  # inches less, as long as no letters touch
+SMALLER = (0.8, 0.84, 0.88, 0.92, 1.0)  # parts of its size in which a picture is tried
+AIR = 4  # pixels around a text
+LARGER = (1.12, 1.06, 1.0)  # letters of slides are smaller and narrower than those of a notebook's pictures
+
+
+BUILDS: dict[str, dict[str, list[float]]] = {}  # by the source of a cell: its axis, and where each step ends
+
+
+def install(builds: dict[str, dict[str, list[float]]] | None = None) -> None:
+    BUILDS.update(builds or {})
+    Figure._repr_mimebundle_ = for_slides
+
+
+def for_slides(figure: Figure, include=None, exclude=None) -> dict[str, object]:
+    """Return what slides show of a figure beside its own images: lower ones, if it is high, and those of its steps."""
+    own, found = tuple(map(float, figure.get_size_inches())), {}
+    shell = get_ipython()
+    steps = BUILDS.get(shell.user_ns["In"][-1].strip(), {}) if shell else {}
+    read = places(figure)
+    larger = next(part for part in LARGER if part == LARGER[-1] or fits(figure, read, part))
+    with of_slides(), written(figure, larger):
+        try:
+            figure.set_size_inches(slide_size(figure, read))
+            found |= dict(zip((LOWER, LOWER_DARK), images(figure), strict=True))
+            for axis, ends in steps.items():
+                found[BUILD] = [built(figure, axis, end) for end in ends]
+        finally:
+            figure.set_size_inches(own)
+    return found
+
+
+@contextmanager
+def written(figure: Figure, larger: float) -> Iterator[None]:
+    """Write a figure in the letters of slides, and as much larger, for a while."""
+    texts = [(text, text.get_fontfamily(), text.get_fontsize()) for text in figure.findobj(Text)]
+    try:
+        for text, names, size in texts:
+            text.set_fontsize(size * larger)
+            if names == ["sans-serif"]:  # code keeps its columns
+                text.set_fontfamily(family())
+        yield
+    finally:
+        for text, names, size in texts:
+            text.set_fontfamily(names)
+            text.set_fontsize(size)
+
+
+def fits(figure: Figure, read: tuple, larger: float) -> bool:
+    """Return whether no letters touch more in the letters of slides than in its own."""
+    with of_slides(), written(figure, larger):
+        return not worse(places(figure), read, True)
+
+
+def slide_size(figure: Figure, read: tuple) -> tuple[float, float]:
+    """Return how small and low a wide figure can be so that its letters touch no more than they did: `read`."""
+    wide, high = own = tuple(map(float, figure.get_size_inches()))
+    if wide < canvas.WIDTH - 0.1:
+        return own
+    tried = {own} | {(wide * part, max(min(high, LOW) * part, high * part - STEP * step))
+                     for part in SMALLER for step in range(9)}
+    try:
+        for size in sorted(tried, key=room, reverse=True):
+            if room(size) <= room(own):
+                return own
+            figure.set_size_inches(size)
+            if figure.get_tightbbox().width <= 1.02 * size[0] and not worse(places(figure), read, size[0] < wide):
+                return size
+    finally:
+        figure.set_size_inches(own)
+    return own
+
+
+def room(size: tuple[float, float]) -> float:
+    """Return how many pixels of a slide an inch of a picture of this size has."""
+    return min(1152 / size[0], 560 / size[1])
+
+
+def worse(now: tuple, before: tuple, larger: bool) -> bool:
+    """Return whether texts touch more than before, or one left its box, or, if they are larger, lies on an edge."""
+    return not now[0] <= before[0] or now[1] != before[1] or now[2] > before[2] or larger and not now[3] <= before[3]
+
+
+def images(figure: Figure) -> list[str]:
+    *_, light, dark = pulled_apart(figure)
+    return [base64.b64encode(image).decode() for image in (light, dark)]
+
+
+def built(figure: Figure, axis: str, end: float) -> list[str]:
+    """Return the images of a figure, light and dark, of which what lies behind a place on an axis is not yet seen."""
+    figure.canvas.draw()
+    covers, hidden, spines = [], [], []
+    titles = [(title, title.get_text()) for ax in figure.axes for title in (ax.title, ax._left_title, ax._right_title)
+              if title.get_text()]
+    for ax in [ax for ax in figure.axes if ax.get_visible()]:
+        across, up = ax.transData.transform((end, end))
+        right, above = ax.transAxes.inverted().transform((across, up))
+        if axis == "x":
+            cover = Rectangle((right, -0.02), max(0, 1.02 - right), 1.04, transform=ax.transAxes)
+            behind = [text for text in ax.texts if text.get_window_extent().x1 > across + 1]
+        else:
+            cover = Rectangle((-0.3, -0.02), 1.32, max(0, above + 0.02), transform=ax.transAxes)
+            behind = [text for text in ax.texts if text.get_window_extent().y0 < up - 1]
+        lines = [(spine, spine.get_zorder()) for spine in ax.spines.values()]  # the axes stay seen
+        spines += lines
+        for spine, _ in lines:
+            spine.set_zorder(1001)
+        cover.set(facecolor="white", edgecolor="none", zorder=1000, clip_on=False, in_layout=False)
+        covers.append(ax.add_artist(cover))
+        hidden += [text for text in behind if text.get_visible()]
+    hidden += [title for title, words in titles if ": " not in words]
+    alphas = [text.get_alpha() for text in hidden]  # what is invisible has no room in the layout
+    try:
+        for title, words in titles:  # a name may stand there from the beginning, not what is found
+            title.set_text(words.partition(": ")[0] if title not in hidden else words)
+        for text in hidden:
+            text.set_alpha(0)
+        return images(figure)
+    finally:
+        for text, alpha in zip(hidden, alphas, strict=True):
+            text.set_alpha(alpha)
+        for title, words in titles:
+            title.set_text(words)
+        for spine, order in spines:
+            spine.set_zorder(order)
+        for cover in covers:
+            cover.remove()
+
+
+def places(figure: Figure) -> tuple[set, set, int, set]:
+    """Return which texts touch each other, which stand inside which patch, how many ticks touch, who is on an edge."""
+    figure.canvas.draw()
+    seen = [ax for ax in figure.axes if ax.get_visible()]
+    axes = [axis for ax in seen for axis in (ax.xaxis, ax.yaxis)]
+    labels = [[(id(text), text.get_window_extent()) for text in axis.get_ticklabels() if text.get_text()]
+              for axis in axes if axis.axes.axison]
+    on_axes = {id(text) for axis in axes for text in axis.findobj(Text)}
+    texts = [(id(text), text.get_window_extent()) for text in figure.findobj(Text)
+             if text.get_visible() and text.get_text().strip() and id(text) not in on_axes]
+    patches = [(id(patch), patch.get_window_extent()) for ax in seen for patch in ax.patches]
+    inside = {(one, other) for one, a in texts for other, b in patches
+              if b.x0 <= a.x0 and a.x1 <= b.x1 and b.y0 <= a.y0 and a.y1 <= b.y1}
+    lines = [(id(line), line.get_transform().transform_path(line.get_path())) for ax in seen for line in ax.lines
+             if line.get_visible()]
+    dots = [(id(some), ax.transData.transform(some.get_offsets())) for ax in seen for some in ax.collections
+            if len(some.get_offsets())]
+    crossed = {(one, other) for one, a in texts for other, path in lines if path.intersects_bbox(a, filled=False)}
+    crossed |= {(one, other) for one, a in texts for other, places in dots
+                if a.expanded(1 + AIR / max(a.width, 1), 1 + AIR / max(a.height, 1)).count_contains(places)}
+    crossed |= {(one, other) for one, a in texts for other, b in patches if a.padded(2).overlaps(b)} - inside
+    return touching(texts), inside, sum(len(touching(names)) for names in labels), crossed
+
+
+def touching(texts: list) -> set:
+    return {(one, other) for (one, a), (other, b) in combinations(texts, 2) if a.overlaps(b)}
