@@ -489,9 +489,17 @@ SHAPES = [
 
 @pytest.mark.parametrize("lines, rows", SHAPES)
 def test_printed_lines_of_one_shape_become_a_table(docs, lines, rows):
-    table = docs("columns").as_columns(lines)
+    table = re.sub(r'<td class="bar">.*?</td>', "", docs("columns").as_columns(lines))
     found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>(.*?)</tr>", table)]
     assert found == rows and '<td class=digits>' in table
+
+
+@pytest.mark.parametrize("written, wide", [
+    (["510 µs", "1.02 ms"], [50, 100]), (["3%", "12%"], [25, 100]), (["7.00 MB", "7.01 MB"], []),
+    (["3 s", "4 MB"], []), (["1 s", "500 ms"], [100, 50]), (["2", "3 k"], [])])
+def test_numbers_of_one_unit_have_bars_to_one_scale_unless_they_are_nearly_equal(docs, written, wide):
+    found = [float(re.search(r"width: ([\d.]+)%", bar)[1]) for bar in docs("columns").bars(written)]
+    assert found == wide
 
 
 @pytest.mark.parametrize("lines", [

@@ -13,6 +13,9 @@ PARTS = [re.compile(mark) for mark in (r"[,;] +", r"\s{2,}")]
 JOINT = re.compile(r" (?=(?:in|with|at|and) )")
 SHAPED = re.compile(r"[\[\](){}\"=<>|]|(?<!\w)'")  # what is written in these is code or a trace
 MOST, WIDE = 0.6, 8  # which part of the lines is in columns, at least; columns that a slide has room for, at most
+BARS = 1.2  # how many times the least number the largest is, at least, where bars say more than numbers
+AMOUNT = re.compile(r"(-?[\d,]+(?:\.\d+)?) ?([kMGTµmn]?)(.*)")
+TIMES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
 BIG, FEW = 26, 90  # letters of a number that stands alone, and of what is said of it
 
 
@@ -44,10 +47,23 @@ def table(lines: list[str]) -> str:
     if len(rows) < 2 or not 2 <= len(head) <= WIDE:
         return ""
     right = [place > 0 and all(NUMBER.match(row[place]) for row in rows) for place in range(len(head))]
+    drawn = bars([row[right.index(True)] for row in rows]) if sum(right) == 1 else []
     first, *others = ["".join(cell(text, right[place], "td" if at else "th") for place, text in enumerate(row))
-                      for at, row in enumerate([head, *rows])]
+                      + (f'<td class="bar">{bar}</td>' if drawn else "")
+                      for at, (row, bar) in enumerate(zip([head, *rows], ["", *(drawn or rows)], strict=True))]
     first = f"<thead><tr>{first}</tr></thead>" if any(head) else ""
     return f'<table class="printed">{first}<tbody>{"".join(f"<tr>{row}</tr>" for row in others)}</tbody></table>'
+
+
+def bars(written: list[str]) -> list[str]:
+    """Return a bar for each number, to one scale from zero; none where they are of several kinds or nearly equal."""
+    found = [AMOUNT.fullmatch(one) for one in written]
+    if not all(found) or len({one[3] for one in found}) > 1 or found[0][3] == "" and any(one[2] for one in found):
+        return []
+    values = [float(one[1].replace(",", "")) * TIMES[one[2]] for one in found]
+    if min(values) < 0 or max(values) < BARS * max(min(values), 1e-12):
+        return []
+    return [f'<i style="width: {max(0.4, 100 * value / max(values)):.1f}%"></i>' for value in values]
 
 
 def cell(text: str, right: bool, tag: str) -> str:

@@ -537,7 +537,8 @@ class Deck:
         lines = narrow(unguessed(said).rstrip().splitlines())
         spans = "".join(f"<span>{html.escape(line) or ' '}</span>" for line in lines)
         slide.body = f'<pre class="lines">{spans}</pre>' if lines else ""
-        if shaped := as_columns(lines) if 1 < len(lines) <= LINES else "" if known else big("".join(lines)):
+        pieces = lines[0].split(", ") if known and len(lines) == 1 else lines
+        if shaped := as_columns(pieces) if 1 < len(pieces) <= LINES else "" if known else big("".join(lines)):
             slide.body = shaped
         if (known and shaped.count("<tr>") > ROWS if shaped
                 else len(lines) > LINES or len(lines) > 2 and max(map(len, lines)) > WIDE):
