@@ -21,6 +21,7 @@ from course_lib.plots.port_rates import pair_rate
 PALE, SWITCH, WHITE = "#F4F4F4", "#E3E3E3", "#FFFFFF"
 FAULT, NETWORK, NVLINK, INK = canvas.LIMIT, canvas.NETWORK, canvas.NVLINK, canvas.INK
 BIG = 13  # points of what is read first
+GREEK, MONO = {"family": "DejaVu Sans", "style": "italic"}, {"family": "monospace"}
 LINK, PORT = DGX_A100.gpu.link.bandwidth / 1e9, DGX_A100.nic.bandwidth / 1e9  # GB/s of the chapter's first cluster
 FOUND = {1: 11, 2: 22, 4: 44, 8: 60}  # GB/s of the cluster with faults, by pairs of GPUs
 MODEL, LAYERS, NODES = MODELS["Llama-3-8B"], 32, (8, 16, 32, 64, 128, 256)
@@ -127,6 +128,24 @@ def _way_out(step: int) -> Figure:
     return ax.figure
 
 
+def which_sizes() -> Figure:
+    """The largest sum inside a node and between two, and two smaller ones that nobody has timed yet."""
+    ax = sheet(36, 30)
+    for row, name in enumerate(("64 MiB", "1 MiB", "2 KiB")):
+        y = 20.4 - 10 * row
+        words(ax, 7.4, y + 4, name, ha="right", weight="bold", size=BIG)
+        for level, share, colour in ((y + 4.2, _measured(2, 2) / _measured(2, 1), NVLINK), (y, 1, NETWORK)):
+            wide = 26 * (1 if row else share)
+            _bar(ax, 8.6, level, wide, 3.6, "none" if row else colour, edgecolor=colour, linewidth=1.6,
+                 linestyle="--" if row else "-")
+            if row:
+                words(ax, 8.6 + wide / 2, level + 1.8, "?", ha="center", colour=colour, weight="bold", size=BIG)
+        if not row:
+            words(ax, 10.4, y + 6, "inside a node", colour=NVLINK, weight="bold")
+            words(ax, 33.8, y + 1.8, "between two nodes", colour="white", weight="bold", ha="right")
+    return ax.figure
+
+
 def big_and_small() -> Figure:
     """The two tensors, as large as they are."""
     ax = sheet(36, 30)
@@ -148,7 +167,7 @@ def nearly_all_latency() -> Figure:
     small, size = _measured(2, 1, 2048), 2048
     sends = size * _measured(2, 1) / 2**26
     return bars(["the whole sum of 2 KiB", "its bytes at 5.9 GB/s"], [small, sends],
-                [f"{1e6 * small:.0f} µs", f"{1e6 * sends:.2f} µs"], [canvas.GREY, NETWORK], (3.6, 2.2))
+                [f"{1e6 * small:.0f} µs", f"{1e6 * sends:.2f} µs"], [canvas.GREY, NETWORK])
 
 
 def two_parts() -> Figure:
@@ -162,10 +181,10 @@ def two_parts() -> Figure:
         words(ax, 7.4, y + 1.7, name, ha="right")
         _bar(ax, 8, y, wide, 3.4, canvas.GREY)
         _bar(ax, 8 + wide, y, 27.5 * beta * size / longest, 3.4, NETWORK)
-    words(ax, 8, 25.6, "α", size=20, style="italic")
+    words(ax, 8, 25.6, "α", size=20, **GREEK)
     words(ax, 10.4, 25.4, "latency", weight="bold", size=BIG)
-    words(ax, 20, 25.6, "βS", size=20, colour=NETWORK, style="italic")
-    words(ax, 24, 25.4, "bytes", weight="bold", colour=NETWORK, size=BIG)
+    words(ax, 20, 25.6, "βS", size=20, colour=NETWORK, **GREEK)
+    words(ax, 24.6, 25.4, "bytes", weight="bold", colour=NETWORK, size=BIG)
     canvas.say(ax, f"a latency of {1e6 * alpha:.0f} µs stands before the bytes of each sum: with 2 KiB the bytes can't "
                    "be seen, with 250 kB they take as long as the latency, with 1 MiB four times as long")
     return ax.figure
@@ -275,22 +294,22 @@ def _factors(step: int) -> Figure:
     size = 2**26 / 1e9
     inside, outside = size / _measured(2, 2), size / _measured(2, 1)
     scale = 46 / LINK
-    rows = ((23, "NVLink", LINK, canvas.FACES[0], f"{LINK:.0f} GB/s", 0),
-            (17.4, "a port", PORT, canvas.FACES[5], f"{PORT:.0f} GB/s", 0),
-            (9.4, "this port gave", outside, NETWORK, f"{outside:.2g} GB/s", 1),
-            (3.8, "this NVLink gave", inside, NVLINK, f"{inside:.0f} GB/s", 2))
+    rows = ((23.8, "NVLink", LINK, canvas.FACES[0], f"{LINK:.0f} GB/s", 0),
+            (18.6, "a port", PORT, canvas.FACES[5], f"{PORT:.0f} GB/s", 0),
+            (11.6, "this port gave", outside, NETWORK, f"{outside:.2g} GB/s", 1),
+            (6.4, "this NVLink gave", inside, NVLINK, f"{inside:.0f} GB/s", 2))
     for y, name, rate, colour, told, first in rows:
         if step < first:
             continue
         words(ax, 11.6, y + 2, name, ha="right", size=LETTERS)
         _bar(ax, 12.4, y, scale * rate, 4, colour)
         words(ax, 13.2 + scale * rate, y + 2, told, weight="bold")
-    notes = ((28, 19.4, "12 times as narrow", NETWORK), (28, 11.4, "4.3 times less than a port should give", FAULT),
-             (47.6, 5.8, "0.52 of its 300", NVLINK))
+    notes = ((28, 20.6, "12 times as narrow", NETWORK), (28, 13.6, "4.3 times less than a port should give", FAULT),
+             (47.6, 8.4, "0.52 of its 300", NVLINK))
     for x, y, told, colour in notes[:step + 1]:
         words(ax, x, y, told, colour=colour, weight="bold", size=BIG)
     if step == 3:
-        words(ax, 64, 0.9, f"12 · 4.3 · 0.52 = {inside / outside:.0f}", size=20, weight="bold", ha="right", va="bottom")
+        words(ax, 12.4, 2.4, f"12 · 4.3 · 0.52 = {inside / outside:.0f}", size=20, weight="bold")
     return ax.figure
 
 
@@ -316,7 +335,7 @@ def eight_ports() -> Figure:
 def link_or_ports() -> Figure:
     """What holds a sum up on one node and on two, as wide as it is."""
     return bars(["NVLink of a GPU: one node", "eight ports: two nodes"], [LINK, 8 * PORT],
-                [f"{LINK:.0f} GB/s", f"8 · {PORT:.0f} = {8 * PORT:.0f} GB/s"], [NVLINK, NETWORK], (3.6, 2.2))
+                [f"{LINK:.0f} GB/s", f"8 · {PORT:.0f} = {8 * PORT:.0f} GB/s"], [NVLINK, NETWORK])
 
 
 def times_as_long() -> Figure:
@@ -488,9 +507,6 @@ def four_pairs_tell() -> Figure:
 
 # Section 4: the log and the benchmark
 
-MONO = {"family": "monospace"}
-
-
 def log_and_benchmark() -> Figure:
     """What each of both tools shows of a node: a way, and a rate."""
     ax = sheet(36, 30)
@@ -518,28 +534,29 @@ def _ways_in_the_log(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     _frame(ax, 0.5, 6.4, 45.6, 21.2)
     box(ax, 2.4, 20.6, 7, 4.4, canvas.FACES[0], "GPU 0")
-    box(ax, 23, 20.6, 7, 4.4, canvas.FACES[0], "GPU 7")
-    box(ax, 23, 8, 7, 4.4, SWITCH, "card")
+    box(ax, 21.6, 20.6, 7, 4.4, canvas.FACES[0], "GPU 7")
+    box(ax, 21.6, 8, 7, 4.4, SWITCH, "card")
     box(ax, 2.4, 13.2, 7, 5, WHITE, "CPU's\nmemory")
-    canvas.arrow(ax, (22.8, 23.6), (9.6, 23.6), colour=NVLINK, line=4)
-    words(ax, 16.2, 25.6, "via P2P/…", colour=NVLINK, ha="center", **MONO)
+    canvas.arrow(ax, (21.4, 23.6), (9.6, 23.6), colour=NVLINK, line=4)
+    words(ax, 15.4, 25.6, "via P2P/…", colour=NVLINK, ha="center", **MONO)
     if step > 1:
-        canvas.arrow(ax, (27, 20.4), (27, 12.6), colour=NETWORK, line=4)
-        words(ax, 28, 18, "via NET/IB/0/GDRDMA", colour=NETWORK, **MONO)
-        words(ax, 28, 15.2, "GPUDirect RDMA", weight="bold")
-        _line(ax, (27, 8), (27, 3.2), colour=NETWORK, line=4)
-        words(ax, 28.2, 3.8, "InfiniBand or RoCE")
+        canvas.arrow(ax, (25.4, 20.4), (25.4, 12.6), colour=NETWORK, line=4)
+        words(ax, 26.5, 18.2, "via NET/IB/0/GDRDMA", colour=NETWORK, **MONO)
+        words(ax, 26.7, 15.4, "GPUDirect RDMA", weight="bold")
+        words(ax, 29.6, 10.2, "reads the GPU's\nmemory by itself")
+        _line(ax, (25.4, 8), (25.4, 3.2), colour=NETWORK, line=4)
+        words(ax, 26.7, 3.8, "InfiniBand or RoCE")
     if step > 2:
-        _line(ax, (23, 21.4), (20.6, 21.4), (20.6, 16.9), colour=FAULT, line=2.5)
-        canvas.arrow(ax, (20.6, 16.9), (9.6, 16.9), colour=FAULT, line=2.5)
-        _line(ax, (9.4, 14.6), (20.6, 14.6), (20.6, 10.2), colour=FAULT, line=2.5)
-        canvas.arrow(ax, (20.6, 10.2), (22.8, 10.2), colour=FAULT, line=2.5)
+        _line(ax, (21.6, 21.4), (20.4, 21.4), (20.4, 16.9), colour=FAULT, line=2.5)
+        canvas.arrow(ax, (20.4, 16.9), (9.6, 16.9), colour=FAULT, line=2.5)
+        _line(ax, (9.4, 14.6), (20.4, 14.6), (20.4, 10.2), colour=FAULT, line=2.5)
+        canvas.arrow(ax, (20.4, 10.2), (21.4, 10.2), colour=FAULT, line=2.5)
         words(ax, 10.4, 18.4, "a detour", colour=FAULT, weight="bold")
-        words(ax, 10.4, 12.6, "via NET/IB", colour=FAULT, **MONO)
+        words(ax, 9.9, 12.6, "via NET/IB", colour=FAULT, **MONO)
     if step > 3:
         canvas.arrow(ax, (6, 13), (6, 3.4), colour=FAULT, line=2.5)
         words(ax, 0.6, 1.7, "via NET/Socket", colour=FAULT, **MONO)
-        words(ax, 14, 1.7, "TCP, a few GB/s", weight="bold", colour=FAULT)
+        words(ax, 15.2, 1.7, "TCP, a few GB/s", weight="bold", colour=FAULT)
     if step > 4:
         words(ax, 48, 26, "Using [0]mlx5_0 …", colour=INK, **MONO)
         for place in range(8):
@@ -553,9 +570,9 @@ def _ways_in_the_log(step: int) -> Figure:
 def lines_of_a_log() -> Figure:
     """Three lines of a log in large letters, and the node that they are about."""
     ax = sheet(36, 30)
-    lines = "NET/IB : Using\n  [0]mlx5_0:1/IB [1]mlx5_1:1/IB", "0[0] -> 7[7] via P2P/CUMEM", "7[7] -> 15[7] via NET/IB/1"
-    for y, line in zip((26.4, 21.6, 18.2), lines, strict=True):
-        words(ax, 0.3, y, line, size=12, **MONO)
+    for y, line in ((26.4, "NET/IB : Using\n [0]mlx5_0:1/IB [1]mlx5_1:1/IB"), (21.6, "0[0] -> 7[7] via P2P/CUMEM"),
+                    (18.2, "7[7] -> 15[7] via NET/IB/1")):
+        words(ax, 0.3, y, line, size=BIG, **MONO)
     small = ax.inset_axes([0.14, 0.0, 0.72, 0.53])
     small.set(xlim=(0, 36), ylim=(0, 30))
     small.axis("off")
@@ -745,7 +762,7 @@ def _remedies(step: int) -> Figure:
     rings = _messages(1)
     levels = max(3 * _gather(1, 8, LAYER), _gather(1, 8, LAYER) + min(
         costs.nccl_seconds(DGX_H100, 256, 1, LAYER / 8).values())) * LAYERS
-    columns = (("More tokens", "hide the hops", rings, rings, "price: a batch of\nnearly 10 million tokens"),
+    columns = (("More tokens", "a step computes longer", rings, rings, "price: a batch of\nnearly 10 million tokens"),
                ("Larger units", "4 layers in one gather", COMPUTING, _messages(4), "price: up to 6 GB\nfor a moment"),
                ("Two levels", "gathers stay in the node", COMPUTING, levels, "price: 16 GB on each\nGPU, all the time"))
     for place, (name, told, computing, messages, price) in enumerate(columns[:step]):
@@ -769,7 +786,7 @@ def _remedies(step: int) -> Figure:
 
 
 def _tokens(ax: Axes, x: float) -> None:
-    for row, (count, told) in enumerate(((2048, "2,048"), (4700, "4,700"))):
+    for row, (count, told) in enumerate(((2048, "2,048"), (4700, "4,700 on each GPU"))):
         y = 20 - 4 * row
         wide = 19.6 * count / 4700
         _bar(ax, x, y, wide, 3.2, canvas.FACES[2], edgecolor=INK, linewidth=0.8)
@@ -853,7 +870,7 @@ def ring_or_levels() -> Figure:
     ring = costs.nccl_seconds(DGX_H100, 8, 8, size)["Ring", "LL128"]
     levels = costs.rails_seconds(8, 8, size, FAST, rail) + 3 * FAST.start
     return bars(["a ring: 126 hops", "two levels: 28 hops, 14 of them long"], [ring, levels],
-                [f"{1e6 * ring:.0f} µs", f"{1e6 * levels:.0f} µs"], [canvas.GREY, NETWORK], (3.6, 2.4))
+                [f"{1e6 * ring:.0f} µs", f"{1e6 * levels:.0f} µs"], [canvas.GREY, NETWORK])
 
 
 # Section 7: tokens and memory
