@@ -1,0 +1,992 @@
+"""Pictures that only the slides of chapter 10 have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import cos, pi, sin
+
+import matplotlib.pyplot as plt
+from kit import ACROSS, BESIDE, LETTERS, bars, box, sheet, words
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from course_lib import costs
+from course_lib.hardware import DGX_A100, DGX_H100, H100
+from course_lib.measured import all_reduce_dgx
+from course_lib.models import MODELS, parameter_count
+from course_lib.plots import canvas
+from course_lib.plots.port_rates import pair_rate
+
+PALE, SWITCH, WHITE = "#F4F4F4", "#E3E3E3", "#FFFFFF"
+FAULT, NETWORK, NVLINK, INK = canvas.LIMIT, canvas.NETWORK, canvas.NVLINK, canvas.INK
+BIG = 13  # points of what is read first
+GREEK, MONO = {"family": "DejaVu Sans", "style": "italic"}, {"family": "monospace"}
+LINK, PORT = DGX_A100.gpu.link.bandwidth / 1e9, DGX_A100.nic.bandwidth / 1e9  # GB/s of the chapter's first cluster
+FOUND = {1: 11, 2: 22, 4: 44, 8: 60}  # GB/s of the cluster with faults, by pairs of GPUs
+MODEL, LAYERS, NODES = MODELS["Llama-3-8B"], 32, (8, 16, 32, 64, 128, 256)
+LAYER = 2 * parameter_count(MODEL) / LAYERS  # bytes
+COMPUTING = costs.step_flops(MODEL, 1, 2048) / (0.4 * H100.peak("bf16"))  # seconds of a step
+FAST = H100.link.protocol("LL128")
+
+
+def _measured(gpus: int, per_node: int, size: int = 2**26) -> float:
+    return next(row.seconds for row in all_reduce_dgx("a100_dgx", gpus, per_node) if row.bytes == size)
+
+
+def _gather(nodes: int, per_node: int, size: float) -> float:
+    return min(costs.nccl_seconds(DGX_H100, nodes, per_node, size, "all_gather").values())
+
+
+def _messages(unit: int) -> float:
+    """Return the seconds of a step's collectives on 256 nodes with so many layers in a unit."""
+    return 3 * LAYERS / unit * _gather(256, 8, unit * LAYER)
+
+
+def _ends(unit: int) -> float:
+    """Return the seconds of a step's first gather and last reduce-scatter, which nothing hides."""
+    return 2 * _gather(256, 8, unit * LAYER)
+
+
+def _axes(size: tuple[float, float] = BESIDE) -> Axes:
+    """Return axes with letters that can be read from the last row."""
+    figure = plt.figure(figsize=size, layout="constrained", FigureClass=canvas.Picture)
+    ax = figure.add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=LETTERS)
+    return ax
+
+
+def _frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = PALE, **look) -> None:
+    look = {"edgecolor": INK, "linewidth": 1, "zorder": 0} | look
+    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.6", facecolor=colour, **look))
+
+
+def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
+    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
+
+
+def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
+    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt",
+                                           "solid_joinstyle": "miter", "zorder": 0.6} | look)
+
+
+# Sections 1 and 2: how long two nodes take
+
+
+def near_and_far() -> Figure:
+    """The same sum inside one machine and between two, and what both took."""
+    near, far = _measured(2, 2), _measured(2, 1)
+    ax = sheet(36, 30)
+    words(ax, 18, 28.6, "an all-reduce of 64 MiB on two GPUs", ha="center", weight="bold")
+    _frame(ax, 8, 20.4, 20, 6)
+    _line(ax, (13, 23.4), (23, 23.4), colour=NVLINK, line=16)
+    for x in (10, 21):
+        box(ax, x, 21.6, 5, 3.6, canvas.FACES[0], "GPU")
+    for x, gpu, colour in ((1.5, 3.5, 0), (23.5, 25.5, 1)):
+        _frame(ax, x, 5.6, 11, 6)
+        box(ax, gpu + 0.9, 6.8, 5, 3.6, canvas.FACES[colour], "GPU")
+    _line(ax, (9.4, 8.6), (26.4, 8.6), colour=NETWORK, line=2)
+    for y, taken, colour, name in ((16.2, near, NVLINK, "one machine"), (1.4, far, NETWORK, "two machines")):
+        _bar(ax, 1, y, 34 * taken / far, 2.8, colour)
+        inside = taken == far
+        words(ax, 34 if inside else 3.2, y + 1.4, f"{name}: {1e3 * taken:.3g} ms", size=BIG, weight="bold",
+              ha="right" if inside else "left", colour="white" if inside else INK)
+    return ax.figure
+
+
+def way_out() -> list[Figure]:
+    """The way of a byte inside a node, out by a port, and through the network, as thick as each piece is wide."""
+    return [_way_out(step) for step in range(3)]
+
+
+def _way_out(step: int) -> Figure:
+    ax, point = sheet(65, 27, (6.5, 2.7)), 40 / LINK  # points of line for each GB/s
+    for x, number, colour in ((1, 0, 0), (38, 1, 1)):
+        side = 1 - number
+        _frame(ax, x, 1, 26, 25.4)
+        words(ax, x + (1 if side else 25), 3, f"node {number}", weight="bold", ha="left" if side else "right")
+        xs = x + 6, x + 20
+        for gpu in xs:
+            _line(ax, (gpu, 15), (gpu, 22), colour=NVLINK, line=LINK * point)
+        box(ax, x + 1.5, 21, 23, 4, SWITCH, "NVSwitch")
+        for gpu in xs:
+            box(ax, gpu - 3.6, 12.6, 7.2, 4, canvas.FACES[colour], "GPU")
+        words(ax, x + 13, 18.8, f"NVLink\n{LINK:.0f} GB/s", ha="center", colour=NVLINK, weight="bold")
+        port = xs[side]
+        if step:
+            _line(ax, (port, 5), (port, 12.6), colour=INK, line=32 * point)
+            words(ax, port + (-1 if side else 1), 10, "PCIe\n32 GB/s", ha="right" if side else "left")
+            box(ax, port - 3.6, 3.4, 7.2, 4, WHITE, "port", edge=NETWORK, line=2)
+    if step == 2:
+        way = (24.6, 5.4), (29.6, 5.4), (32.5, 14.4), (35.4, 5.4), (40.4, 5.4)
+        _line(ax, *way, colour=NETWORK, line=PORT * point)
+        for x, y, name in ((29.7, 5.4, "leaf"), (35.3, 5.4, "leaf"), (32.5, 14.4, "spine")):
+            box(ax, x - 2.4, y - 1.8, 4.8, 3.6, SWITCH, name)
+        words(ax, 32.5, 18, "switches", ha="center")
+        words(ax, 32.5, 1.8, f"{PORT:.0f} GB/s", ha="center", colour=NETWORK, weight="bold")
+    return ax.figure
+
+
+def which_sizes() -> Figure:
+    """The largest sum inside a node and between two, and two smaller ones that nobody has timed yet."""
+    ax = sheet(36, 30)
+    for row, name in enumerate(("64 MiB", "1 MiB", "2 KiB")):
+        y = 20.4 - 10 * row
+        words(ax, 7.4, y + 4, name, ha="right", weight="bold", size=BIG)
+        for level, share, colour in ((y + 4.2, _measured(2, 2) / _measured(2, 1), NVLINK), (y, 1, NETWORK)):
+            wide = 26 * (1 if row else share)
+            _bar(ax, 8.6, level, wide, 3.6, "none" if row else colour, edgecolor=colour, linewidth=1.6,
+                 linestyle="--" if row else "-")
+            if row:
+                words(ax, 8.6 + wide / 2, level + 1.8, "?", ha="center", colour=colour, weight="bold", size=BIG)
+        if not row:
+            words(ax, 10.4, y + 6, "inside a node", colour=NVLINK, weight="bold")
+            words(ax, 33.8, y + 1.8, "between two nodes", colour="white", weight="bold", ha="right")
+    return ax.figure
+
+
+def big_and_small() -> Figure:
+    """The two tensors, as large as they are."""
+    ax = sheet(36, 30)
+    ax.set_aspect("equal")
+    side = 27
+    _bar(ax, 1, 1.5, side, side, canvas.FACES[4])
+    words(ax, 1 + side / 2, 16.5, "64 MiB", size=20, ha="center", weight="bold")
+    words(ax, 1 + side / 2, 13, f"{1e3 * _measured(2, 1):.3g} ms", size=BIG, ha="center")
+    small = side / 32768**0.5
+    _bar(ax, 31.5, 1.5, small, small, INK)
+    words(ax, 32, 9.6, "2 KiB", ha="center", weight="bold")
+    words(ax, 32, 7.4, "? µs", size=BIG, ha="center")
+    canvas.arrow(ax, (32, 6), (31.7, 2.2))
+    return ax.figure
+
+
+def nearly_all_latency() -> Figure:
+    """What the bytes of the smallest sum take beside all of it."""
+    small, size = _measured(2, 1, 2048), 2048
+    sends = size * _measured(2, 1) / 2**26
+    return bars(["the whole sum of 2 KiB", "its bytes at 5.9 GB/s"], [small, sends],
+                [f"{1e6 * small:.0f} µs", f"{1e6 * sends:.2f} µs"], [canvas.GREY, NETWORK])
+
+
+def two_parts() -> Figure:
+    """Latency and bytes of four sums as one bar each."""
+    alpha, beta = _measured(2, 1, 2048), _measured(2, 1) / 2**26
+    sizes = {"2 KiB": 2048, "64 KiB": 2**16, "250 kB": 2.5e5, "1 MiB": 2**20}
+    ax = sheet(36, 30)
+    longest = alpha + beta * 2**20
+    for row, (name, size) in enumerate(sizes.items()):
+        y, wide = 19.6 - 6.1 * row, 27.5 * alpha / longest
+        words(ax, 7.4, y + 1.7, name, ha="right")
+        _bar(ax, 8, y, wide, 3.4, canvas.GREY)
+        _bar(ax, 8 + wide, y, 27.5 * beta * size / longest, 3.4, NETWORK)
+    words(ax, 8, 25.6, "α", size=20, **GREEK)
+    words(ax, 10.4, 25.4, "latency", weight="bold", size=BIG)
+    words(ax, 20, 25.6, "βS", size=20, colour=NETWORK, **GREEK)
+    words(ax, 24.6, 25.4, "bytes", weight="bold", colour=NETWORK, size=BIG)
+    canvas.say(ax, f"a latency of {1e6 * alpha:.0f} µs stands before the bytes of each sum: with 2 KiB the bytes can't "
+                   "be seen, with 250 kB they take as long as the latency, with 1 MiB four times as long")
+    return ax.figure
+
+
+def shared_or_own() -> Figure:
+    """Four GPUs that share one slow way, and four with a way each."""
+    ax = sheet(36, 30)
+    for y, name in ((17, "something shared?"), (2, "a way for each?")):
+        words(ax, 18, y + 11.2, name, ha="center", weight="bold", size=BIG)
+        for place in range(4):
+            x, level = 3, y + 8 - 2.6 * place
+            for left, colour in ((x, 0), (28, 1)):
+                box(ax, left, level - 1, 5, 2, canvas.FACES[colour], "GPU" if place in (0,) else "")
+            if y > 10:
+                middle = y + 8 - 2.6 * 1.5
+                _line(ax, (8, level), (14, middle), (22, middle), (28, level), colour=NETWORK, line=2)
+            else:
+                _line(ax, (8, level), (28, level), colour=NETWORK, line=2)
+    return ax.figure
+
+
+def four_pairs() -> Figure:
+    """One pair of GPUs and the time that was measured, and below four pairs."""
+    ax = sheet(36, 30)
+    for y, pairs, told in ((16.5, 1, f"{1e3 * _measured(2, 1):.3g} ms"), (1, 4, "? ms")):
+        for x, colour in ((1, 0), (25, 1)):
+            _frame(ax, x, y, 10, 12.6)
+            for place in range(4):
+                used = place < pairs
+                box(ax, x + 2, y + 9.6 - 2.9 * place, 6, 2.3, canvas.FACES[colour] if used else WHITE,
+                    "GPU" if used else "", edge=INK if used else canvas.GREY)
+        for place in range(pairs):
+            level = y + 10.75 - 2.9 * place
+            _line(ax, (9, level), (27, level), colour=NETWORK, line=3)
+        words(ax, 18, y + (6 if pairs == 1 else 13), told, size=20, weight="bold", ha="center")
+    return ax.figure
+
+
+def rings_by_ports() -> list[Figure]:
+    """What one pair and four pairs took, and below two rings that leave a node by different ports."""
+    return [_rings_by_ports(step) for step in range(3)]
+
+
+ORDERS = (0, 1, 2, 3), (2, 3, 0, 1)  # in which order two rings pass the GPUs of a node
+
+
+def _rings_by_ports(step: int) -> Figure:
+    ax = sheet(36, 30)
+    one, four = _measured(2, 1), _measured(8, 4)
+    for y, name, taken in ((27.2, "1 + 1", one), (23.8, "4 + 4", four)):
+        words(ax, 0, y + 1.2, name)
+        _bar(ax, 5.4, y, 30 * taken / one, 2.6, NETWORK)
+        words(ax, 4.8 + 30 * taken / one, y + 1.3, f"{1e3 * taken:.3g} ms", ha="right", colour="white", weight="bold")
+    for ring, order in list(enumerate(ORDERS))[:step]:
+        left = 19 * ring
+        words(ax, left + 8.5, 21.2, ("first quarter", "second quarter")[ring], ha="center", weight="bold")
+        _ring(ax, left, order)
+    return ax.figure
+
+
+def _ring(ax: Axes, left: float, order: Sequence[int]) -> None:
+    """Draw a ring through two nodes of four GPUs, 17 units wide: each arrow that leaves a node is the network's."""
+    xs = [left + 2.4 + 4.1 * place for place in range(4)]
+    rows = 14.2, 2.2
+    for node, y in enumerate(rows):
+        _frame(ax, left, y - 1.6 + 0.6 * node, 17, 6.4)
+        for place, x in enumerate(xs):
+            box(ax, x - 1.5, y, 3, 2.8, canvas.FACES[node], str(4 * node + place))
+    for node, way in enumerate((order, order[::-1])):
+        y = rows[node]
+        for here, there in zip(way, way[1:], strict=False):
+            if abs(here - there) == 1:
+                side = 1.5 if there > here else -1.5
+                canvas.arrow(ax, (xs[here] + side, y + 1.4), (xs[there] - side, y + 1.4), colour=NVLINK, line=2)
+            else:
+                edge, high = (y + 2.8, y + 4.2) if not node else (y, y - 1.1)
+                _line(ax, (xs[here], edge), (xs[here], high), (xs[there], high), colour=NVLINK, line=2)
+                canvas.arrow(ax, (xs[there], high), (xs[there], edge), colour=NVLINK, line=2)
+    for place, ends in ((order[-1], (14.2, 5.2)), (order[0], (5.2, 14.2))):
+        canvas.arrow(ax, (xs[place], ends[0]), (xs[place], ends[1]), colour=NETWORK, line=4)
+
+
+def out_of_a_node() -> Figure:
+    """A ring with the one arrow that leaves its node, and the rates of one pair and of four."""
+    ax = sheet(36, 30)
+    _ring(ax, 0, ORDERS[0])
+    words(ax, 18, 10.9, "each arrow of a ring\ncarries so many bytes,", size=BIG)
+    words(ax, 18, 4.6, "and only one\nleaves node 0", colour=NETWORK, weight="bold", size=BIG)
+    rates = ((25.6, "1 pair", 2**26 / _measured(2, 1) / 1e9, PORT),
+             (21.4, "4 pairs", 1.75 * 2**26 / _measured(8, 4) / 1e9, 4 * PORT))
+    for y, name, rate, all_of in rates:
+        words(ax, 0, y + 1.5, name)
+        _bar(ax, 6.5, y, 18 * all_of / 100, 3, canvas.FACES[5])
+        _bar(ax, 6.5, y, 18 * rate / 100, 3, NETWORK)
+        words(ax, 7.1 + 18 * all_of / 100, y + 1.5, f"{rate:.3g} of {all_of:.0f} GB/s", weight="bold")
+    return ax.figure
+
+
+def factors() -> list[Figure]:
+    """What the links promise, and what port and NVLink gave of it, to one scale: three factors make 27."""
+    return [_factors(step) for step in range(4)]
+
+
+def _factors(step: int) -> Figure:
+    ax = sheet(65, 28, (6.5, 2.8))
+    size = 2**26 / 1e9
+    inside, outside = size / _measured(2, 2), size / _measured(2, 1)
+    scale = 46 / LINK
+    rows = ((23.8, "NVLink", LINK, canvas.FACES[0], f"{LINK:.0f} GB/s", 0),
+            (18.6, "a port", PORT, canvas.FACES[5], f"{PORT:.0f} GB/s", 0),
+            (11.6, "this port gave", outside, NETWORK, f"{outside:.2g} GB/s", 1),
+            (6.4, "this NVLink gave", inside, NVLINK, f"{inside:.0f} GB/s", 2))
+    for y, name, rate, colour, told, first in rows:
+        if step < first:
+            continue
+        words(ax, 11.6, y + 2, name, ha="right", size=LETTERS)
+        _bar(ax, 12.4, y, scale * rate, 4, colour)
+        words(ax, 13.2 + scale * rate, y + 2, told, weight="bold")
+    notes = ((28, 20.6, "12 times as narrow", NETWORK), (28, 13.6, "4.3 times less than a port should give", FAULT),
+             (47.6, 8.4, "0.52 of its 300", NVLINK))
+    for x, y, told, colour in notes[:step + 1]:
+        words(ax, x, y, told, colour=colour, weight="bold", size=BIG)
+    if step == 3:
+        words(ax, 12.4, 2.4, f"12 · 4.3 · 0.52 = {inside / outside:.0f}", size=20, weight="bold")
+    return ax.figure
+
+
+def eight_ports() -> Figure:
+    """Two nodes of eight GPUs with a port each, and the rates of their links."""
+    ax = sheet(36, 30)
+    for x, colour in ((0.5, 0), (22.5, 1)):
+        _frame(ax, x, 4.6, 13, 24.6)
+        _bar(ax, x + (1 if not colour else 10.4), 6, 1.6, 21.8, NVLINK)
+        for place in range(8):
+            y = 25.3 - 2.75 * place
+            box(ax, x + 4, y, 5, 2.3, canvas.FACES[colour], "GPU")
+            _line(ax, *((x + 2, y + 1.15), (x + 4, y + 1.15)) if not colour else
+                  ((x + 9, y + 1.15), (x + 11, y + 1.15)), colour=NVLINK, line=4)
+    for place in range(8):
+        y = 26.45 - 2.75 * place
+        _line(ax, (9.5, y), (26.5, y), colour=NETWORK, line=1.8)
+    words(ax, 7, 2.2, f"NVLink: {LINK:.0f}", ha="center", colour=NVLINK, weight="bold")
+    words(ax, 22, 2.2, f"a port: {PORT:.0f} GB/s", ha="left", colour=NETWORK, weight="bold")
+    return ax.figure
+
+
+def link_or_ports() -> Figure:
+    """What holds a sum up on one node and on two, as wide as it is."""
+    return bars(["NVLink of a GPU: one node", "eight ports: two nodes"], [LINK, 8 * PORT],
+                [f"{LINK:.0f} GB/s", f"8 · {PORT:.0f} = {8 * PORT:.0f} GB/s"], [NVLINK, NETWORK])
+
+
+def times_as_long() -> Figure:
+    """How many times as long a sum takes between nodes: measured on the first cluster, and by the links' rates."""
+    by_rates = LINK / (8 * PORT) * 1.875 / 1.75
+    rows = (("1 + 1 GPUs", _measured(2, 1) / _measured(2, 2), LINK / PORT),
+            ("8 + 8 GPUs", _measured(16, 8) / _measured(8, 8), by_rates))
+    ax = sheet(65, 26, (6.5, 2.6))
+    for row, (name, measured, allowed) in enumerate(rows):
+        top = 25 - 13 * row
+        words(ax, 10.4, top - 5, name, ha="right", weight="bold", size=BIG)
+        for y, times, colour, told in ((top - 4.6, measured, FAULT, "measured here"),
+                                       (top - 9.6, allowed, NETWORK, "by the links' rates")):
+            wide = 52 * times / rows[0][1]
+            _bar(ax, 11.4, y, wide, 4.2, colour)
+            inside = wide > 40
+            words(ax, 11.4 + wide + (-0.8 if inside else 0.8), y + 2.1, f"{times:.2g} times, {told}", weight="bold",
+                  ha="right" if inside else "left", colour="white" if inside else INK)
+    return ax.figure
+
+
+# Section 3: what slows a network down
+
+
+def found_rates() -> Figure:
+    """What a healthy cluster and the one with faults send, over the pairs that send at the same time."""
+    ax = _axes()
+    pairs = list(FOUND)
+    ax.plot(pairs, [pair_rate(one)[0] for one in pairs], "s:", color=INK, linewidth=1.6)
+    ax.plot(pairs, list(FOUND.values()), "o", color=NETWORK, markersize=10)
+    ax.annotate("healthy", (6.1, 146), (-12, 0), textcoords="offset points", ha="right", fontsize=BIG)
+    ax.annotate("found", (6.4, 64), ha="center", fontsize=BIG, color=NETWORK, weight="bold")
+    for one, rate in FOUND.items():
+        ax.annotate(f"{rate}", (one, rate), (0, -17), textcoords="offset points", ha="center", fontsize=LETTERS,
+                    color=NETWORK, weight="bold")
+    ax.set(xticks=pairs, xlim=(0.4, 8.6), ylim=(-14, 200), yticks=(0, 96, 192))
+    ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS)
+    ax.set_title("GB/s out of a node", fontsize=LETTERS, loc="left")
+    canvas.say(ax, "1, 2, 4 and 8 pairs: 24, 48, 96 and 192 GB/s if the cluster is healthy; found: 11, 22, 44 and 60")
+    return ax.figure
+
+
+def _cluster(ax: Axes, *faults: str, cards: int = 8, plain: bool = False) -> None:
+    """Draw a node with eight GPUs, eight cards and a switch, 36 units wide and 30 high, and mark its faults.
+
+    `cards` are those that were found; `plain` leaves out the numbers, where the drawing is small.
+    """
+    xs = [9.4 + 3.4 * place for place in range(8)]
+    gpus, memory, ports, switch = 25.4, 18.2, 12, 4
+    bold = {"weight": "bold"}
+    _frame(ax, 0.3, 10.6, 35.4, 19)
+    words(ax, 0.9, gpus + 1.5, "GPUs")
+    words(ax, 0.9, ports + 1.5, "cards", colour=FAULT if cards < 8 else INK, **bold if cards < 8 else {})
+    detour, used = "detour" in faults, [place if place < cards else 0 for place in range(8)]
+    box(ax, 0.9, memory - 0.4, 6.2, 4.6, canvas.FACES[3] if detour else WHITE, "CPU's\nmemory" if not plain else "CPU",
+        edge=FAULT if detour else canvas.GREY)
+    for place, x in enumerate(xs):
+        box(ax, x - 1.35, gpus, 2.7, 3, canvas.FACES[0], "" if plain else str(place))
+        there = place < cards
+        box(ax, x - 1.35, ports, 2.7, 3, SWITCH if there else WHITE, "" if plain else str(place),
+            edge=INK if there else canvas.GREY)
+        if not there:
+            _line(ax, (x - 1.2, ports + 0.2), (x + 1.2, ports + 2.8), colour=FAULT, line=2.5, zorder=5)
+            _line(ax, (x - 1.2, ports + 2.8), (x + 1.2, ports + 0.2), colour=FAULT, line=2.5, zorder=5)
+        goal = xs[used[place]]
+        if detour:
+            _line(ax, (x, gpus), (x, memory + 2.8), colour=FAULT, line=2)
+            if there:
+                _line(ax, (x, memory + 0.8), (x, ports + 3), colour=FAULT, line=2)
+        elif goal == x:
+            _line(ax, (x, gpus), (x, ports + 3), line=2)
+        else:
+            _line(ax, (x, gpus), (x, memory + 2), (goal, memory + 2), (goal, ports + 3), colour=FAULT, line=2)
+        bad = place == 6 and "cable" in faults
+        _line(ax, (x, ports), (x, switch + 3), colour=FAULT if bad else NETWORK if there else canvas.WAITING, line=3,
+              linestyle=(0, (1.2, 0.8)) if bad else "-")
+        if bad:
+            words(ax, x, 9.4, "×", size=24, colour=FAULT, ha="center", weight="bold", zorder=6)
+    if detour:
+        last = xs[min(cards, 8) - 1]
+        _line(ax, (xs[-1], memory + 2.8), (7.6, memory + 2.8), colour=FAULT, line=3)
+        canvas.arrow(ax, (8.4, memory + 2.8), (7.1, memory + 2.8), colour=FAULT, line=3)
+        _line(ax, (7.1, memory + 0.8), (last, memory + 0.8), colour=FAULT, line=3)
+    box(ax, xs[0] - 1.35, switch, xs[-1] - xs[0] + 2.7, 3, SWITCH, "switch" if plain else "leaf switch")
+    narrow = "uplink" in faults
+    middle = (xs[0] + xs[-1]) / 2
+    _line(ax, (middle, switch), (middle, 0.2), colour=FAULT if narrow else NETWORK, line=2 if narrow else 14)
+    if not plain:
+        words(ax, middle + 2.2, 1.8, "uplink to node 1", colour=FAULT if narrow else INK, **bold if narrow else {})
+
+
+SUSPECTS = (("detour", "a detour", "Bytes go through the CPU's\nmemory, in each pair."),
+            ("card", "one card", "All pairs share the 24 GB/s\nof the only card found."),
+            ("cable", "a bad cable", "At one of the last four GPUs:\nall eight rings wait for it."),
+            ("uplink", "a narrow uplink", "All pairs share it, behind\nthe leaf switch."))
+
+
+def suspects() -> list[Figure]:
+    """The node in good health, and then with each of the four suspects marked."""
+    return [_suspect(step) for step in range(5)]
+
+
+def _suspect(step: int) -> Figure:
+    ax = sheet(65, 30, ACROSS)
+    name = SUSPECTS[step - 1][0] if step else ""
+    _cluster(ax, name, cards=1 if name == "card" else 8)
+    for place, (_, title, told) in enumerate(SUSPECTS[:step]):
+        y, now = 28.2 - 7.4 * place, place == step - 1
+        words(ax, 38.5, y, f"{place + 1}  {title}", size=BIG, weight="bold", colour=FAULT if now else INK)
+        words(ax, 40.6, y - 3.2, told, colour=INK)
+    return ax.figure
+
+
+def healthy_node() -> Figure:
+    """The node with nothing marked."""
+    ax = sheet(36, 30)
+    _cluster(ax)
+    return ax.figure
+
+
+def cable_or_uplink() -> Figure:
+    """The node with both suspects that are left."""
+    ax = sheet(36, 30)
+    _cluster(ax, "cable", "uplink")
+    return ax.figure
+
+
+def fits() -> list[Figure]:
+    """What was found, and the rates that one group of suspects after the other would give."""
+    groups = ((("card",), "2 card: never above 24", FAULT), (("detour",), "1 detour: 88, but 60 was found", FAULT),
+              (("detour", "cable"), "1 detour and 3 cable: fits", INK),
+              (("detour", "uplink"), "1 detour and 4 uplink: fits, too", INK))
+    return [_fit(*group) for group in groups]
+
+
+def _fit(faults: Sequence[str], told: str, colour: str) -> Figure:
+    ax = _axes()
+    pairs = list(FOUND)
+    rates = [pair_rate(one, faults)[0] for one in pairs]
+    ax.plot(pairs, list(FOUND.values()), "o", color=NETWORK, markersize=13)
+    ax.plot(pairs, rates, "s-", color=INK, linewidth=2, markersize=6)
+    if colour == FAULT:
+        for one, rate in zip(pairs, rates, strict=True):
+            ax.plot([one] * 2, [rate, FOUND[one]], ":", color=FAULT, linewidth=3)
+    ax.set(xticks=pairs, xlim=(0.4, 8.6), ylim=(0, 100), yticks=(0, 24, 44, 60, 88))
+    ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS)
+    ax.set_title(told, fontsize=BIG, loc="left", color=colour, weight="bold")
+    ax.text(0.6, 93, "GB/s; dots: found", fontsize=LETTERS, va="top")
+    canvas.say(ax, f"{told}: 1, 2, 4 and 8 pairs would get {', '.join(f'{rate:g}' for rate in rates)} GB/s")
+    return ax.figure
+
+
+def four_pairs_tell() -> Figure:
+    """What one, four and eight pairs get with a bad cable and with a narrow uplink."""
+    ax = _axes()
+    for place, pairs in enumerate((1, 4, 8)):
+        for side, fault, colour in ((-0.2, "cable", canvas.GREY), (0.2, "uplink", NETWORK)):
+            rate = pair_rate(pairs, [fault])[0]
+            ax.bar(place + side, rate, 0.38, color=colour)
+            ax.text(place + side, rate + 2, f"{rate:.0f}", ha="center", fontsize=BIG, weight="bold")
+    ax.set(xticks=range(3), xticklabels=["1 pair", "4 pairs", "8 pairs"], ylim=(0, 134), yticks=())
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="x", length=0, labelsize=BIG)
+    ax.text(-0.4, 127, "GB/s with a bad cable", fontsize=BIG, color="#666666", weight="bold", va="center")
+    ax.text(-0.4, 116, "GB/s with a narrow uplink", fontsize=BIG, color=NETWORK, weight="bold", va="center")
+    canvas.say(ax, "with a bad cable 1, 4 and 8 pairs get 24, 96 and 60 GB/s, with a narrow uplink 24, 60 and 60")
+    return ax.figure
+
+
+# Section 4: the log and the benchmark
+
+def log_and_benchmark() -> Figure:
+    """What each of both tools shows of a node: a way, and a rate."""
+    ax = sheet(36, 30)
+    words(ax, 1, 28, "the log: which way", weight="bold", size=BIG)
+    for x, name, colour in ((1, "GPU", canvas.FACES[0]), (14.5, "card", SWITCH), (28, "switch", SWITCH)):
+        box(ax, x, 20, 7, 4.6, colour, name)
+    for x in (8, 21.5):
+        canvas.arrow(ax, (x + 0.3, 22.3), (x + 6.2, 22.3), colour=NETWORK, line=3)
+    words(ax, 1, 12, "the benchmark: how many GB/s", weight="bold", size=BIG)
+    for place in range(60):
+        share = place / 59
+        angle = pi * (1 - share)
+        _line(ax, (18 + 7.2 * cos(angle), 1.6 + 7.2 * sin(angle)), (18 + 8.6 * cos(angle), 1.6 + 8.6 * sin(angle)),
+              colour=FAULT if share < 0.33 else NETWORK, line=3)
+    canvas.arrow(ax, (18, 1.6), (18 + 6.4 * cos(2.2), 1.6 + 6.4 * sin(2.2)), line=3)
+    return ax.figure
+
+
+def ways_in_the_log() -> list[Figure]:
+    """The ways that bytes can take out of a GPU, each with its line of the log."""
+    return [_ways_in_the_log(step) for step in range(1, 6)]
+
+
+def _ways_in_the_log(step: int) -> Figure:
+    ax = sheet(65, 28, (6.5, 2.8))
+    _frame(ax, 0.5, 6.4, 45.6, 21.2)
+    box(ax, 2.4, 20.6, 7, 4.4, canvas.FACES[0], "GPU 0")
+    box(ax, 21.6, 20.6, 7, 4.4, canvas.FACES[0], "GPU 7")
+    box(ax, 21.6, 8, 7, 4.4, SWITCH, "card")
+    box(ax, 2.4, 13.2, 7, 5, WHITE, "CPU's\nmemory")
+    canvas.arrow(ax, (21.4, 23.6), (9.6, 23.6), colour=NVLINK, line=4)
+    words(ax, 15.4, 25.6, "via P2P/…", colour=NVLINK, ha="center", **MONO)
+    if step > 1:
+        canvas.arrow(ax, (25.4, 20.4), (25.4, 12.6), colour=NETWORK, line=4)
+        words(ax, 26.5, 18.2, "via NET/IB/0/GDRDMA", colour=NETWORK, **MONO)
+        words(ax, 26.7, 15.4, "GPUDirect RDMA", weight="bold")
+        words(ax, 29.6, 10.2, "reads the GPU's\nmemory by itself")
+        _line(ax, (25.4, 8), (25.4, 3.2), colour=NETWORK, line=4)
+        words(ax, 26.7, 3.8, "InfiniBand or RoCE")
+    if step > 2:
+        _line(ax, (21.6, 21.4), (20.4, 21.4), (20.4, 16.9), colour=FAULT, line=2.5)
+        canvas.arrow(ax, (20.4, 16.9), (9.6, 16.9), colour=FAULT, line=2.5)
+        _line(ax, (9.4, 14.6), (20.4, 14.6), (20.4, 10.2), colour=FAULT, line=2.5)
+        canvas.arrow(ax, (20.4, 10.2), (21.4, 10.2), colour=FAULT, line=2.5)
+        words(ax, 10.4, 18.4, "a detour", colour=FAULT, weight="bold")
+        words(ax, 9.9, 12.6, "via NET/IB", colour=FAULT, **MONO)
+    if step > 3:
+        canvas.arrow(ax, (6, 13), (6, 3.4), colour=FAULT, line=2.5)
+        words(ax, 0.6, 1.7, "via NET/Socket", colour=FAULT, **MONO)
+        words(ax, 15.2, 1.7, "TCP, a few GB/s", weight="bold", colour=FAULT)
+    if step > 4:
+        words(ax, 48, 26, "Using [0]mlx5_0 …", colour=INK, **MONO)
+        for place in range(8):
+            x, y = 48.2 + 4.2 * (place % 4), 18.6 - 5 * (place // 4)
+            box(ax, x, y, 3.6, 4.2, SWITCH if place < 2 else WHITE, f"[{place}]" if place < 2 else "",
+                edge=INK if place < 2 else FAULT)
+        words(ax, 48, 10, "Count the cards\nthat were found.", weight="bold")
+    return ax.figure
+
+
+def lines_of_a_log() -> Figure:
+    """Three lines of a log in large letters, and the node that they are about."""
+    ax = sheet(36, 30)
+    for y, line in ((26.4, "NET/IB : Using\n [0]mlx5_0:1/IB [1]mlx5_1:1/IB"), (21.6, "0[0] -> 7[7] via P2P/CUMEM"),
+                    (18.2, "7[7] -> 15[7] via NET/IB/1")):
+        words(ax, 0.3, y, line, size=BIG, **MONO)
+    small = ax.inset_axes([0.14, 0.0, 0.72, 0.53])
+    small.set(xlim=(0, 36), ylim=(0, 30))
+    small.axis("off")
+    _cluster(small, plain=True)
+    return ax.figure
+
+
+def convicted() -> Figure:
+    """The node with the detour and the two cards that the log names."""
+    ax = sheet(36, 30)
+    _cluster(ax, "detour", cards=2)
+    return ax.figure
+
+
+def each_then_all() -> list[Figure]:
+    """The rates of eight pairs alone, of which one has a bad cable, and then that of all sixteen GPUs."""
+    return [_each_then_all(step) for step in range(2)]
+
+
+def _each_then_all(step: int) -> Figure:
+    ax = sheet(36, 30)
+    words(ax, 0.5, 28.4, "first each pair alone", weight="bold", size=BIG)
+    words(ax, 35.5, 28.4, "46 to 48 GB/s", ha="right", colour=NETWORK, weight="bold", size=BIG)
+    for place in range(8):
+        bad = place == 5
+        _bar(ax, 1 + 4.35 * place, 13.8, 3.6, 5.6 if bad else 11.4, FAULT if bad else NETWORK)
+        words(ax, 2.8 + 4.35 * place, 12.4, str(place), ha="center")
+    words(ax, 24.6, 21, "bad\ncable", ha="center", colour=FAULT, weight="bold")
+    if step:
+        words(ax, 0.5, 8.6, "then all sixteen, by a ring", weight="bold", size=BIG)
+        _bar(ax, 1, 2, 34, 4.4, canvas.FACES[5])
+        _bar(ax, 1, 2, 34 * 370 / 400, 4.4, NETWORK)
+        words(ax, 31.6, 4.2, "about 370 of 400 GB/s", ha="right", colour="white", weight="bold", size=BIG)
+    return ax.figure
+
+
+REPAIRS = (("as found", 31, 31, "detour"), ("detour cured", 47, 47, "missing ports"),
+           ("all cards found", 47, 190, "shared links"), ("links cured", 47, 368, "healthy"))
+
+
+def one_after_the_other() -> list[Figure]:
+    """The slowest pair and all sixteen GPUs of a cluster before and after each of three repairs."""
+    return [_one_after_the_other(step) for step in range(1, 5)]
+
+
+def _one_after_the_other(step: int) -> Figure:
+    ax = sheet(65, 27, (6.5, 2.7))
+    words(ax, 14, 25.6, "slowest pair", colour=canvas.GREY, weight="bold")
+    words(ax, 24, 25.6, "all sixteen, GB/s", colour=NETWORK, weight="bold")
+    words(ax, 64.5, 25.6, "diagnose says", weight="bold", ha="right", **MONO)
+    for row, (name, pair, sixteen, told) in enumerate(REPAIRS[:step]):
+        y = 18.6 - 6 * row
+        words(ax, 12.8, y + 2, name, ha="right")
+        for level, rate, colour in ((y + 2.2, pair, canvas.GREY), (y, sixteen, NETWORK)):
+            _bar(ax, 14, level, 34 * rate / 400, 1.9, colour)
+            words(ax, 14.6 + 34 * rate / 400, level + 0.95, str(rate), weight="bold",
+                  colour=INK)
+        fine = told == "healthy"
+        words(ax, 64.5, y + 2, told, size=BIG, weight="bold", colour=canvas.GREEN if fine else FAULT, ha="right")
+    return ax.figure
+
+
+# Section 5: many nodes
+
+
+def longer_ring() -> Figure:
+    """The ring through 8 nodes beside that through 256, as long as they are."""
+    ax = sheet(36, 30)
+    ax.set_aspect("equal")
+    ax.add_patch(plt.Circle((21.5, 14.6), 13.4, fill=False, color=NETWORK, linewidth=4))
+    ax.add_patch(plt.Circle((3, 14.6), 13.4 * 8 / 256, fill=False, color=NETWORK, linewidth=3))
+    words(ax, 3, 19.6, "8 nodes", ha="center", weight="bold")
+    words(ax, 3, 17.6, "64 GPUs", ha="center")
+    words(ax, 21.5, 16.2, "256 nodes", ha="center", weight="bold", size=20)
+    words(ax, 21.5, 12.8, "2,048 GPUs in one ring", ha="center", size=BIG)
+    return ax.figure
+
+
+def work_of_a_step() -> Figure:
+    """What a GPU does in a step: 32 layers with three collectives each, of which it knows latency and rate."""
+    ax = sheet(36, 30)
+    for layer in range(LAYERS):
+        _bar(ax, 1 + 34 * layer / LAYERS, 24, 0.82, 3.4, canvas.FACES[0], edgecolor=INK, linewidth=0.6)
+    words(ax, 1, 21.8, f"{LAYERS} layers, each gathered twice and", va="center")
+    words(ax, 1, 19.6, f"scattered once: {3 * LAYERS} collectives", weight="bold")
+    wide = 15
+    _bar(ax, 1, 13.4, wide, 3.4, canvas.COMPUTE)
+    words(ax, 1 + wide / 2, 15.1, "computing", ha="center", colour="white", weight="bold")
+    words(ax, 2 + wide, 15.1, "0.25 s", weight="bold")
+    _bar(ax, 1, 9.2, wide, 3.4, "none", edgecolor=NETWORK, linewidth=2, linestyle="--")
+    words(ax, 1 + wide / 2, 10.9, "messages", ha="center", colour=NETWORK, weight="bold")
+    words(ax, 2 + wide, 10.9, "? ms", weight="bold", size=BIG)
+    _frame(ax, 0.6, 0.6, 34.8, 6.4)
+    words(ax, 1.6, 5.3, "NCCL's table: what a way of sending costs", weight="bold")
+    words(ax, 1.6, 2.4, "a hop: about 2 µs       a link: 341 GB/s", size=BIG)
+    return ax.figure
+
+
+def beside_computing() -> Figure:
+    """The computing of a step beside its messages, and what of them are bytes."""
+    messages = _messages(1)
+    sends = 3 * LAYERS * LAYER * 2047 / 2048 / FAST.bandwidth
+    ax = sheet(36, 22, (3.6, 2.2))
+    for y, name, taken, colour in ((13, "computing", COMPUTING, canvas.COMPUTE),
+                                   (2.6, "messages", messages, canvas.WAITING)):
+        words(ax, 0.6, y + 7, name, weight="bold")
+        _bar(ax, 0.6, y, 34.8 * taken / messages, 5, colour)
+    _bar(ax, 0.6, 2.6, 34.8 * sends / messages, 5, NETWORK)
+    words(ax, 1.4, 15.5, f"{1e3 * COMPUTING:.0f} ms", colour="white", weight="bold", size=BIG)
+    words(ax, 1.2, 5.1, f"bytes {1e3 * sends:.0f}", colour="white", weight="bold", size=LETTERS)
+    words(ax, 34.6, 5.1, f"hops: the rest of {1e3 * messages:.0f} ms", weight="bold", ha="right", size=LETTERS)
+    return ax.figure
+
+
+def walk() -> list[Figure]:
+    """A piece's way round all nodes: its hops inside them, those between them, and its bytes, on one bar."""
+    return [_walk(step) for step in range(4)]
+
+
+def _walk(step: int) -> Figure:
+    ax = sheet(65, 28, (6.5, 2.8))
+    short, long = 256 * 7, 255
+    inside, between = 1e3 * short * FAST.latency, 1e3 * long * 4.0e-6  # ms
+    total = 1e3 * _gather(256, 8, LAYER)
+    _line(ax, (0.5, 8.8), (64.5, 8.8), colour=canvas.WAITING, line=1)
+    for left, name in ((0.5, "node 0"), (20.6, "node 1"), (46.5, "node 255")):
+        _frame(ax, left, 14.4, 18, 12.4)
+        words(ax, left + 0.7, 25, name, weight="bold")
+        for gpu in range(8):
+            x = left + 0.8 + 2.08 * gpu
+            box(ax, x, 16, 1.85, 3.4, canvas.YELLOW if not gpu and not left > 1 else canvas.FACES[0], str(gpu))
+            if step and gpu < 7:
+                canvas.arrow(ax, (x + 1, 19.5), (x + 2.9, 19.5), colour=NVLINK, line=2, bend=-0.8)
+    words(ax, 42.8, 17.7, "…", size=20, ha="center", weight="bold")
+    if step:
+        words(ax, 18, 23, "7 short hops", colour=NVLINK, weight="bold", ha="right")
+    if step > 1:
+        for start, end in ((18.6, 20.5), (38.7, 41.2), (44.2, 46.4)):
+            canvas.arrow(ax, (start, 17.7), (end, 17.7), colour=NETWORK, line=4)
+        words(ax, 19.6, 12.6, "1 long hop", colour=NETWORK, weight="bold", ha="center")
+    x = 0.5
+    parts = ((inside, NVLINK, f"{short:,} · 1.9 µs", "white"), (between, NETWORK, f"{long} · 4.0 µs", "white"),
+             (total - inside - between, canvas.YELLOW, "bytes", "black"))
+    for taken, colour, told, ink in parts[:step]:
+        wide = 56 * taken / total
+        _bar(ax, x, 3.4, wide, 4.6, colour)
+        words(ax, x + wide / 2, 5.7, told, ha="center", weight="bold", colour=ink)
+        words(ax, x + wide / 2, 1.6, f"{taken:.1f} ms", ha="center")
+        x += wide
+    if step == 3:
+        words(ax, x + 0.8, 5.7, f"{total:.1f} ms", weight="bold", size=BIG)
+    return ax.figure
+
+
+def one_link() -> Figure:
+    """When one link of the ring carries a piece and when it waits, with the letters of the formula."""
+    ax = sheet(36, 30)
+    sends, hop = 1e6 * LAYER / 2048 / FAST.bandwidth, 1e6 * (1792 * FAST.latency + 255 * 4.0e-6) / 2047
+    box(ax, 1, 23.4, 7.4, 4.6, canvas.FACES[0], "GPU")
+    box(ax, 27.6, 23.4, 7.4, 4.6, canvas.FACES[0], "GPU")
+    _line(ax, (8.4, 25.7), (27.6, 25.7), colour=NVLINK, line=6)
+    box(ax, 15.6, 24.3, 4.8, 2.8, canvas.YELLOW, "")
+    words(ax, 18, 28.6, "a piece: S / P bytes", ha="center", size=BIG)
+    words(ax, 18, 22.4, "B bytes per second", ha="center", size=BIG)
+    unit = 34 / (3 * (sends + hop))
+    for turn in range(3):
+        x = 1 + unit * turn * (sends + hop)
+        _bar(ax, x, 10.6, unit * sends, 5, canvas.YELLOW)
+        _bar(ax, x + unit * sends, 10.6, unit * hop, 5, canvas.WAITING)
+    words(ax, 1, 17.4, "this link, over time", weight="bold")
+    words(ax, 1, 8.4, f"it carries the piece: S / (P · B) = {sends:.1f} µs", weight="bold", size=BIG)
+    words(ax, 1, 5, f"it waits for the next: a = {hop:.1f} µs", size=BIG)
+    words(ax, 1, 1.6, f"busy {100 * sends / (sends + hop):.0f} % of the time", colour=FAULT, weight="bold", size=BIG)
+    return ax.figure
+
+
+# Section 6: fewer hops
+
+
+def remedies() -> list[Figure]:
+    """Three remedies in one form: what each does, computing and messages of a step, and its price."""
+    return [_remedies(step) for step in range(1, 4)]
+
+
+def _remedies(step: int) -> Figure:
+    ax = sheet(65, 30, ACROSS)
+    rings = _messages(1)
+    levels = max(3 * _gather(1, 8, LAYER), _gather(1, 8, LAYER) + min(
+        costs.nccl_seconds(DGX_H100, 256, 1, LAYER / 8).values())) * LAYERS
+    columns = (("More tokens", "a step computes longer", rings, rings, "price: a batch of\nnearly 10 million tokens"),
+               ("Larger units", "4 layers in one gather", COMPUTING, _messages(4), "price: up to 6 GB\nfor a moment"),
+               ("Two levels", "gathers stay in the node", COMPUTING, levels, "price: 16 GB on each\nGPU, all the time"))
+    for place, (name, told, computing, messages, price) in enumerate(columns[:step]):
+        x = 0.5 + 22.2 * place
+        words(ax, x, 28.6, name, size=14, weight="bold")
+        words(ax, x, 26, told)
+        (_tokens, _units, _levels)[place](ax, x)
+        for y, taken, colour, what in ((10.6, computing, canvas.COMPUTE, "computing"),
+                                       (7.2, messages, NETWORK, "messages")):
+            wide = 19.6 * taken / rings
+            if what == "messages":
+                _bar(ax, x, y, 19.6, 3, canvas.WAITING)  # what they took before
+            _bar(ax, x, y, wide, 3, colour)
+            inside = wide > 8
+            words(ax, x + 0.5 if inside else x + wide + 0.5, y + 1.5, what, colour="white" if inside else INK)
+            words(ax, x + wide - 0.3 if inside and wide > 13 else x + max(wide, 0) + (0.5 if inside else 7.8), y + 1.5,
+                  f"{1e3 * taken:.0f} ms", weight="bold", ha="right" if inside and wide > 13 else "left",
+                  colour="white" if inside and wide > 13 else INK)
+        words(ax, x, 3, price, colour=FAULT, weight="bold")
+    return ax.figure
+
+
+def _tokens(ax: Axes, x: float) -> None:
+    for row, (count, told) in enumerate(((2048, "2,048"), (4700, "4,700 on each GPU"))):
+        y = 20 - 4 * row
+        wide = 19.6 * count / 4700
+        _bar(ax, x, y, wide, 3.2, canvas.FACES[2], edgecolor=INK, linewidth=0.8)
+        words(ax, x + wide / 2, y + 1.6, told, ha="center", weight="bold")
+
+
+def _units(ax: Axes, x: float) -> None:
+    for place in range(8):
+        _bar(ax, x + 2.5 * place, 16, 1.9, 4.4, canvas.FACES[0], edgecolor=INK, linewidth=0.8)
+    for unit in range(2):
+        left = x + 10 * unit
+        _line(ax, (left, 21.2), (left, 22), (left + 9.4, 22), (left + 9.4, 21.2), colour=NETWORK, line=2)
+        words(ax, left + 4.7, 23.4, "one unit", ha="center", colour=NETWORK, weight="bold")
+
+
+def _levels(ax: Axes, x: float) -> None:
+    for node in range(2):
+        left = x + 11 * node
+        _frame(ax, left, 15.6, 8.6, 8)
+        for gpu in range(4):
+            box(ax, left + 0.7 + 1.9 * gpu, 20, 1.6, 2.6, canvas.FACES[node])
+            _line(ax, (left + 1.5 + 1.9 * gpu, 20), (left + 1.5 + 1.9 * gpu, 17), colour=NVLINK, line=4)
+        _line(ax, (left + 1.2, 17), (left + 7.5, 17), colour=NVLINK, line=6)
+    _line(ax, (x + 8.6, 21.3), (x + 11, 21.3), colour=NETWORK, line=3)
+
+
+PHASES = (("1  inside: reduce-scatter", NVLINK, "hatched: a piece of\nits node's sum"),
+          ("2  on each rail: all-reduce", NETWORK, "GPU r of every node is rail r.\nOnly pieces cross."),
+          ("3  inside: all-gather", NVLINK, "All have all pieces."))
+
+
+def phases() -> list[Figure]:
+    """What each GPU of two nodes holds before a sum on two levels and after each of its three phases."""
+    return [_phases(phase) for phase in range(4)]
+
+
+def _phases(phase: int) -> Figure:
+    ax = sheet(65, 30, ACROSS)
+    xs = [2.6 + 8.4 * place for place in range(4)]
+    for node, y in enumerate((17.2, 2.2)):
+        _frame(ax, 0.6, y - 1.4, 34.2, 12.4)
+        for place, x in enumerate(xs):
+            for piece in range(4):
+                _piece(ax, x, y + 7.8 - 2 * piece, place, piece, phase, node)
+            _bar(ax, x, y + 1.8, 5, 8, "none", edgecolor=INK, linewidth=1.4)
+        if phase in (1, 3):
+            for here in xs[:-1]:
+                canvas.arrow(ax, (here + 5.2, y + 5.8), (here + 8.2, y + 5.8), "<|-|>", colour=NVLINK, line=3)
+        words(ax, 17.7, y + 0.1, f"node {node}", ha="center", weight="bold")
+    if phase == 2:
+        for place, x in enumerate(xs):
+            canvas.arrow(ax, (x + 2.5, 19), (x + 2.5, 12.2), "<|-|>", colour=NETWORK, line=3)
+            words(ax, x + 3.2, 14.6, f"rail {place}", colour=NETWORK, weight="bold")
+    if not phase:
+        words(ax, 37, 27.4, "before: each GPU has\na whole tensor of its own", weight="bold")
+    for place, (name, colour, told) in enumerate(PHASES[:phase]):
+        y = 28.4 - 7.2 * place
+        now = place == phase - 1
+        words(ax, 37, y, name, size=BIG, weight="bold", colour=colour if now else INK)
+        words(ax, 39.2, y - 3.2, told)
+    if phase == 3:
+        words(ax, 37, 5.4, "8 nodes of 8: 7 + 14 + 7 = 28 hops", weight="bold", size=BIG)
+        words(ax, 37, 2.2, "a ring through all 64: 126", size=BIG)
+    return ax.figure
+
+
+def _piece(ax: Axes, x: float, y: float, place: int, piece: int, phase: int, node: int) -> None:
+    """Draw a piece of a GPU's tensor: pale what it brought, hatched its node's sum, strong the sum of both nodes."""
+    look = {"facecolor": "white", "edgecolor": canvas.GREY}
+    strong = canvas.SERIES[piece]
+    if phase in (0, 3) or piece == place:
+        look["facecolor"] = canvas.FACES[piece] if phase < 2 else strong
+        if phase == 1:
+            look |= {"hatch": ("////", "\\\\\\\\")[node], "edgecolor": strong}
+    ax.add_patch(Rectangle((x, y), 5, 2, linewidth=0.6, **look))
+
+
+def ring_or_levels() -> Figure:
+    """What a sum of 4 MiB takes by a ring through eight nodes and on two levels."""
+    size, rail = 4 * 2**20, costs.rail_protocol(DGX_H100, 8, "LL128")
+    ring = costs.nccl_seconds(DGX_H100, 8, 8, size)["Ring", "LL128"]
+    levels = costs.rails_seconds(8, 8, size, FAST, rail) + 3 * FAST.start
+    return bars(["a ring: 126 hops", "two levels: 28 hops, 14 of them long"], [ring, levels],
+                [f"{1e6 * ring:.0f} µs", f"{1e6 * levels:.0f} µs"], [canvas.GREY, NETWORK])
+
+
+# Section 7: tokens and memory
+
+
+def where_the_model_is() -> Figure:
+    """One copy of the model over all nodes, and below a copy in each."""
+    ax = sheet(36, 30)
+    state = 16 * parameter_count(MODEL) / 1e9
+    for y, name, kept in ((17, "FSDP: one copy over 256 nodes", state / 2048),
+                          (1.6, "HSDP: a copy in each node", state / 8)):
+        words(ax, 0.6, y + 11.6, name, weight="bold", size=BIG)
+        for x in (0.6, 12.6, 24.6):
+            _frame(ax, x, y, 10.6, 9)
+            for gpu in range(8):
+                left, low = x + 0.8 + 2.3 * (gpu % 4), y + 4.9 - 4 * (gpu // 4)
+                _bar(ax, left, low, 2, 3.3, "white", edgecolor=INK, linewidth=0.8)
+                _bar(ax, left, low, 2, 3.3 if kept > 1 else 0.25, canvas.WEIGHTS)
+        words(ax, 35.4, y + 11.6, f"{kept:.1g} GB" if kept < 1 else f"{kept:.0f} GB", size=BIG, ha="right",
+              colour=canvas.WEIGHTS, weight="bold")
+    return ax.figure
+
+
+def units() -> Figure:
+    """The 32 layers of the model in units of one, four and eight."""
+    ax = sheet(36, 30)
+    for row, unit in enumerate((1, 4, 8)):
+        y = 21.4 - 10 * row
+        words(ax, 0.6, y + 6.4, f"{unit}", size=20, weight="bold")
+        told = f"layer{'s' * (unit > 1)} in one gather: {3 * LAYERS // unit} collectives"
+        words(ax, 3.4, y + 6.2, told, weight="bold")
+        for layer in range(LAYERS):
+            gap = 0.9 * (layer // unit) if unit > 1 else 0
+            wide = (34.4 - 0.9 * (LAYERS // unit - 1 if unit > 1 else 0)) / LAYERS
+            _bar(ax, 0.8 + gap + wide * layer, y, wide * (0.72 if unit == 1 else 0.94), 3.8, canvas.FACES[0],
+                 edgecolor=INK, linewidth=0.6)
+    return ax.figure
+
+
+def steps_by_unit() -> Figure:
+    """How long a step takes with one, four and eight layers in a unit, and what of it is not computing."""
+    ax = sheet(36, 26, (3.6, 2.6))
+    for row, unit in enumerate((1, 4, 8)):
+        y, step = 18.4 - 8.6 * row, max(_messages(unit), COMPUTING + _ends(unit))
+        scale = 34.6 / _messages(1)
+        words(ax, 0.6, y + 5.6, f"{unit} layer{'s' * (unit > 1)}: {step:.2f} s", weight="bold", size=BIG)
+        _bar(ax, 0.6, y, scale * COMPUTING, 3.8, canvas.COMPUTE)
+        _bar(ax, 0.6 + scale * COMPUTING, y, scale * (step - COMPUTING), 3.8, NETWORK)
+        told = "waits for messages" if unit == 1 else f"{1e3 * _ends(unit):.0f} ms never hide"
+        inside = unit == 1
+        words(ax, 0.6 + scale * (COMPUTING if inside else step) + 0.6, y + 1.9, told, weight="bold",
+              colour="white" if inside else NETWORK)
+        words(ax, 1.4, y + 1.9, "computing", colour="white")
+    return ax.figure
+
+
+def _rates() -> Mapping[str, list[float]]:
+    """Return a GPU's tokens per second over NODES, by the way of a step."""
+    found: dict[str, list[float]] = {"1 layer in a unit": [], "4 layers": [], "8 layers": [], "two levels": []}
+    for count in NODES:
+        for name, unit in zip(found, (1, 4, 8), strict=False):
+            each = _gather(count, 8, unit * LAYER)
+            found[name].append(2048 / max(3 * LAYERS / unit * each, COMPUTING + 2 * each))
+        inside, rails = _gather(1, 8, LAYER), min(costs.nccl_seconds(DGX_H100, count, 1, LAYER / 8).values())
+        messages = LAYERS * (inside + max(2 * inside, rails))
+        found["two levels"].append(2048 / max(messages, COMPUTING + 2 * inside + rails))
+    return found
+
+
+LOOKS = {"1 layer in a unit": (INK, "o-"), "4 layers": (NVLINK, "^--"), "8 layers": (NETWORK, "v:"),
+         "two levels": (canvas.ORANGE, "s-")}
+
+
+def tokens() -> list[Figure]:
+    """A GPU's tokens per second over the nodes: with one layer in a unit, then with more, and then on two levels."""
+    return [_tokens_over_nodes(shown) for shown in (1, 3, 4)]
+
+
+def _tokens_over_nodes(shown: int) -> Figure:
+    ax = _axes((6.5, 2.9))
+    rates, alone = _rates(), 2048 / COMPUTING
+    places = list(range(len(NODES)))
+    ax.axhline(alone, color=canvas.COMPUTE, linewidth=2.5, xmax=0.722)
+    ax.text(0, alone + 250, f"computing alone: {round(alone, -2):,.0f}", fontsize=LETTERS, weight="bold",
+            color=canvas.COMPUTE)
+    beside = {"1 layer in a unit": 0, "4 layers": -350, "8 layers": -1000, "two levels": 280}
+    for name in list(rates)[:shown]:
+        colour, line = LOOKS[name]
+        ax.plot(places, rates[name], line, color=colour, linewidth=2.6, markersize=7, zorder=4 if colour == INK else 3)
+        ax.text(places[-1] + 0.15, rates[name][-1] + beside[name], f"{round(rates[name][-1], -2):,.0f}  {name}",
+                fontsize=BIG, color=colour, weight="bold", va="center")
+    ax.set(xlim=(-0.2, 7), ylim=(0, 9600), yticks=(0, 4000, 8000), xticks=places)
+    ax.set_xticklabels([str(count) for count in NODES])
+    ax.set_yticklabels(["0", "4,000", "8,000"])
+    ax.set_xlabel("nodes of eight H100s", fontsize=LETTERS, x=0.37)
+    ax.set_ylabel("tokens/s of a GPU", fontsize=LETTERS)
+    return ax.figure
+
+
+def memory_and_tokens() -> Figure:
+    """The memory that each way needs at its peak, and the tokens per second that it gives on 256 nodes."""
+    ax = _axes()
+    state, rates = 16 * parameter_count(MODEL) / 1e9, {name: every[-1] for name, every in _rates().items()}
+    gather = 3 * LAYER / 1e9  # two units of weights and one of gradients
+    peak = {"1 layer in a unit": state / 2048 + gather, "4 layers": state / 2048 + 4 * gather,
+            "8 layers": state / 2048 + 8 * gather, "two levels": state / 8 + gather}
+    places = {"1 layer in a unit": (10, -4, "left"), "4 layers": (0, 16, "center"), "8 layers": (0, -28, "center"),
+              "two levels": (6, 16, "right")}
+    for name, gigabytes in peak.items():
+        ax.plot(gigabytes, rates[name], LOOKS[name][1][0], color=LOOKS[name][0], markersize=13)
+        x, y, side = places[name]
+        ax.annotate(name, (gigabytes, rates[name]), (x, y), textcoords="offset points", ha=side, va="center",
+                    fontsize=BIG, color=LOOKS[name][0], weight="bold")
+    ax.set(xlim=(0, 19.5), ylim=(0, 9600), xticks=(0, 6, 12, 17.5), yticks=(0, 4000, 8000))
+    ax.set_xticklabels(["0", "6", "12", "17.5"])
+    ax.set_yticklabels(["0", "4,000", "8,000"])
+    ax.set_xlabel("GB of a GPU's memory at the peak", fontsize=LETTERS)
+    ax.set_title("tokens per second of a GPU, 256 nodes", fontsize=LETTERS, loc="left")
+    return ax.figure
