@@ -50,6 +50,7 @@ DEBRIEFS = Path(__file__).with_name("debriefs.toml")
 MOST = 60  # slides before those for which there may be no time
 SPARED = ("said", "text", "formula", "printed")  # the kinds of the latter
 LATER = "If there is time"
+BRIEFLY = 2 / 3  # of the slides, on the short path at most where the guesses and their answers allow it
 LEAST = {"guess": 1.0, "answer": 0.5}  # minutes of these kinds, whatever is said: a guess has its countdown
 ROOM = 0.8  # of a talk, at most, that they take
 ORDINAL = re.compile(r"(?:First|Second|Third|Fourth)\b")
@@ -72,6 +73,7 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
             term.brief = True
     complete(slides)
     paired(slides)
+    shortened(slides, begun)
     for opened, *rest in sections(slides):  # no heading of nothing
         opened.brief = opened.kind == "summary" or any(one.brief for one in rest)
     slides, extras = if_there_is_time(slides)
@@ -134,6 +136,17 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
     later = [type(slides[0])("section", LATER, "<p>What the talk can do without.</p>")] if spared else []
     return ([slide for slide in slides if slide not in spared],
             later + [slide for slide in slides if slide in spared])
+
+
+def shortened(slides: list[Slide], begun: int) -> None:
+    """Leave on the short path two thirds of the slides, and the first ones: what leads to others goes, then pictures."""
+    needed = {id(slide) for section in sections(slides) for slide in [one for one in section[1:] if one.brief][-1:]}
+    free = [(kind, -place, slide) for place, slide in enumerate(slides) for kind in (0, 1)
+            if place >= begun and slide.brief and not slide.asked and id(slide) not in needed
+            and (slide.kind == "picture" if kind else slide.kind in (*SPARED, "part"))]
+    over = sum(slide.brief for slide in slides) - round(BRIEFLY * len(slides))
+    for *_, slide in sorted(free, key=lambda one: one[:2])[:max(0, over)]:
+        slide.brief = False
 
 
 def paired(slides: list[Slide]) -> None:
