@@ -107,7 +107,7 @@ function sorted() {
 }
 
 // Enter opens the first result, and the arrows go from one to the next, and back into the field.
-const field = document.querySelector(".sidebar-search"), searched = field.value;
+const field = document.querySelector(".sidebar-search"), searched = new URLSearchParams(location.search).get("q");
 document.addEventListener("keydown", (event) => {
   const {key, target} = event, way = {ArrowDown: 1, ArrowUp: -1}[key];
   const results = [...document.querySelectorAll("#search-results ul.search a")], at = results.indexOf(target);
