@@ -212,7 +212,7 @@ def test_a_text_before_code_that_is_hidden_does_not_call_it_the_code_below(docs)
     notebook = copy.deepcopy(chapter.notebook)
     for cell in notebook.cells:
         cell["outputs"] = [new_output("stream", text="x")] if cell.cell_type == "code" else None
-    unseen = chapter_page.before_plumbing(notebook, chapter_page.plot_names(notebook))
+    unseen = chapter_page.before_plumbing(notebook, chapter_page.plot_names(notebook), set())
     assert "comb_text" in unseen and "tokens_why" not in unseen
 
 
@@ -302,6 +302,32 @@ def test_code_that_only_shows_or_is_long_is_folded(docs, source, folded):
     assert docs("chapter_page").only_shows(cell, {"race"}) is folded
     cell.metadata["tags"] = ["exercise"]
     assert not docs("chapter_page").only_shows(cell, {"race"})
+
+
+FIGURE = {"text/html": '<figure class="picture"><img src="x"></figure>'}
+
+
+@pytest.mark.parametrize("source, later, folded", [
+    ("steps = moves(4)\nexplore(lambda step: ring(steps, step), step=(0, 6))", "race(steps)", True),
+    ("steps = moves(4)\nring(steps);", "total = len(steps)", False),
+    ("steps = moves(4)\nring(steps);", "def f():\n    steps = 1\n    return steps", True),
+    ("def line(size):\n    return size / 2\n\n\nlines = {4: line(4)}\nring(lines);", "", True),
+    ("def step(size):\n    size += 1\n    return size\n\n\nring(step(4));", "", False),
+    ("def one(step):\n    steps = moves(step)\n    return ring(steps)[0]\n\n\nexplore(one, step=(0, 6))", "", True),
+    ("sums = {'yours': answer(4), 'star': 4}\nring(sums);", "", False),
+    ("ring(4)\nmoves(4)", "", False),
+])
+def test_code_only_draws_if_open_code_needs_nothing_of_it_and_nothing_in_it_teaches(docs, source, later, folded):
+    drawing, last = (new_code_cell(one, outputs=[new_output("display_data", data=FIGURE)]) for one in (source, later))
+    exercise = new_code_cell("def answer(size):\n    return size", id="answer", metadata={"tags": ["exercise"]})
+    notebook = new_notebook(cells=[exercise, drawing, last])
+    assert (drawing["id"] in docs("chapter_page").only_draw(notebook, {"ring", "race", "explore"})) is folded
+
+
+def test_code_that_prints_beside_its_picture_is_no_code_that_only_draws(docs):
+    outputs = [new_output("display_data", data=FIGURE), new_output("stream", text="4")]
+    cell = new_code_cell("ring(4);", outputs=outputs)
+    assert docs("chapter_page").only_draw(new_notebook(cells=[cell]), {"ring"}) == set()
 
 
 def test_the_first_page_has_the_map_before_the_chapters_and_says_once_that_minutes_are_estimated(docs):
@@ -445,6 +471,12 @@ def test_the_words_of_the_glossary_are_sections_of_the_search_and_do_not_run_tog
         ["g", "Glossary", "All.", ""], ["t", "KV cache", "The keys. And values.", ""]]
 
 
+def test_the_cells_of_a_table_are_parted_by_commas_in_the_text_of_the_search(docs):
+    rows = "<tr><td><p>a</p>\n</td><td>b</td></tr>\n<tr><td>c</td><td>d</td></tr>"
+    page = f"<article><section id=a><h2>T</h2><table>{rows}</table></section></article>"
+    assert docs("search_texts").sections(page) == [["a", "T", "a, b; c, d;", ""]]
+
+
 def test_a_fraction_in_the_text_of_the_search_has_its_line(docs):
     page = "<section id=a><h2>T</h2><p>Is <math><mfrac><mi>S</mi><mi>B</mi></mfrac></math>.</p></section>"
     assert docs("search_texts").sections(f"<article>{page}</article>") == [["a", "T", "Is S/B.", ""]]
@@ -489,11 +521,22 @@ def test_the_first_page_begins_with_the_first_chapter_that_the_book_has(docs):
     assert "Begin with chapter 2<" in docs("landing").landing(book, "T", slides=True)
 
 
-def test_the_first_page_shows_the_first_picture_of_a_chapter_and_a_page_without_one_gives_none(docs):
+def test_what_the_first_page_says_of_a_wrong_answer_is_what_its_check_says(docs):
+    from course_lib.lessons import ring
+    from exercises_tests import ch03_ring_all_reduce as checks
+
+    name, said = docs("landing").REFUSED
+    with pytest.raises(AssertionError) as refused:
+        getattr(checks, f"check_{name}")(ring.whole_tensors_around)
+    assert said in " ".join(str(refused.value).split())
+
+
+def test_the_first_page_shows_the_first_slider_of_a_chapter_and_a_page_without_one_gives_none(docs):
     advertised, chapter = docs("landing").advertised, CHAPTERS[3]
-    drawn = [new_output("display_data", data={"text/html": f"<figure>{one}</figure>"}) for one in (1, 2)]
+    drawn = [new_output("display_data", data={"text/html": f"<{one}</div>"})
+             for one in ("figure>0", 'div class="course-player">1', 'div class="course-player">2')]
     shown = advertised(new_notebook(cells=[new_markdown_cell("x"), new_code_cell("x", outputs=drawn)]), chapter)
-    assert "<figure>1<" in shown and "<figure>2<" not in shown and f'href="{chapter.name}.html"' in shown
+    assert ">1<" in shown and ">0<" not in shown and ">2<" not in shown and f'href="{chapter.name}.html"' in shown
     assert advertised(new_notebook(cells=[new_code_cell("x")]), chapter) == ""
 
 

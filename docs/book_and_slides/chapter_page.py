@@ -32,7 +32,9 @@ FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
 CHECKED = "What the check says of a right answer"
 CODE = "The code"
+DRAWS_ONLY = "Code of this picture"
 PLUMBING = "plumbing"  # tag of a cell whose code book.js shows to those who want all code
+QUIET = "quiet"  # tag of a cell whose code is folded below what it puts out
 LONG, LONGEST = 8, 15  # lines of code that a reader scrolls past: of a cell, and of one that defines something
 SHOWS = {"print", "compare", "explore", "display", "progress"}  # with what course_lib.plots has, calls that only show
 BET = re.compile(r"^\w+ = None  # your choice: .*(?:\n+|\Z)", re.MULTILINE)
@@ -123,7 +125,8 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     said = later = ""  # the last text, and what it says of a picture that is folded
     questions = {cell["id"] for cell, field in pairwise(notebook.cells)
                  if cell.cell_type == "markdown" and "prediction" in tags(field)}
-    unseen = before_plumbing(notebook, plots)
+    drawing = only_draw(notebook, plots)
+    unseen = before_plumbing(notebook, plots, drawing)
     kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
     checked = False  # an exercise, whose frame ends below its hints and its answer
 
@@ -171,9 +174,10 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             if "**Predict" in said and ABOVE.search(said.rpartition("**Predict")[2]):  # the question is about this code
                 made.cells.append(before(cell, names))
             made.answer(cell, names)
-        if "exercise" not in tags(cell) and plumbing(cell, plots):
+        fold = DRAWS_ONLY if cell["id"] in drawing else CODE if names or only_shows(cell, plots) else ""
+        if fold != DRAWS_ONLY and "exercise" not in tags(cell) and plumbing(cell, plots):
             cell.metadata["tags"] = [*tags(cell), PLUMBING]
-        made.add(code(cell, stubs.get(cell["id"]), book, fold=bool(names) or only_shows(cell, plots)))
+        made.add(code(cell, stubs.get(cell["id"]), book, fold))
         checked = "check" in tags(cell)
     made.add(*kept)
     made.end()
@@ -282,14 +286,57 @@ def plumbing(cell: NotebookNode, plots: set[str]) -> bool:
     return bool(cell.outputs) and sum(showing) >= .75 * sum(lines)
 
 
-def before_plumbing(notebook: NotebookNode, plots: set[str]) -> set[str]:
+def only_draw(notebook: NotebookNode, plots: set[str]) -> set[str]:
+    """Return the cells that only draw.
+
+    All that they put out are pictures, their last statement is a call that draws, and no code that stands open in the
+    page uses a name that they define. Nothing in them teaches: no exercise is called, and a function that is defined
+    is a formula, which is one `return`, or draws. (Where three lines of four only show, that is not asked.)
+    """
+    exercises = {cell["id"] for cell in tagged(notebook, "exercise")}
+    asked, found, used = asking(notebook), set(), set()
+    for cell in reversed([cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]):
+        body = ast.parse(cell.source).body
+        functions = [part for part in body if isinstance(part, ast.FunctionDef | ast.ClassDef)]
+        targets = [target for part in body if isinstance(part, ast.Assign) for target in part.targets]
+        defined = {part.name for part in functions} | {name for target in targets for name in named(target)}
+        teaches = exercises & {name for part in body for name in named(part)} or not all(
+            isinstance(part.body[-1], ast.Return) and (len(part.body) == 1 or draws(part.body[-1], plots))
+            for part in functions)
+        pictures = bool(cell.outputs) and all(map(is_picture, cell.outputs)) and draws(body[-1], plots)
+        if pictures and not defined & used and (not teaches or plumbing(cell, plots)):
+            found.add(cell["id"])
+        elif cell["id"] not in asked and not only_shows(cell, plots):
+            used |= {name for part in body for name in named(part) - named(part, ast.Store)}
+    return found
+
+
+def named(part: ast.AST, way: type = ast.expr_context) -> set[str]:
+    """Return the names in a piece of code, or only those that it writes (ast.Store)."""
+    return {one.id for one in ast.walk(part) if isinstance(one, ast.Name) and isinstance(one.ctx, way)}
+
+
+def draws(part: ast.stmt, plots: set[str]) -> bool:
+    """Return whether a statement calls a picture, or returns one."""
+    value = part.value if isinstance(part, ast.Expr | ast.Return) else None
+    value = value.value if isinstance(value, ast.Subscript) else value
+    called = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+    return called in plots or called.startswith("plots.")
+
+
+def is_picture(output: NotebookNode) -> bool:
+    data = output.get("data", {})
+    return FRAMES in data or "image/png" in data or "<img" in data.get("text/html", "")
+
+
+def before_plumbing(notebook: NotebookNode, plots: set[str], drawing: set[str]) -> set[str]:
     """Return the texts whose next code, but for a guess, is hidden from those who only read."""
     found, texts = set(), []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             texts.append(cell["id"])
         elif "prediction" not in tags(cell):
-            found.update(texts if plumbing(cell, plots) else ())
+            found.update(texts if cell["id"] in drawing or plumbing(cell, plots) else ())
             texts = []
     return found
 
@@ -318,8 +365,8 @@ def before(cell: NotebookNode, names: set[str]) -> NotebookNode:
     return new_code_cell("\n".join(lines[:first - 1]).strip(), id=f"{cell['id']}-asked")
 
 
-def code(cell: NotebookNode, stub: str | None, book: Book, fold: bool) -> NotebookNode:
-    """Return a cell of code as a page shows it."""
+def code(cell: NotebookNode, stub: str | None, book: Book, fold: str) -> NotebookNode:
+    """Return a cell of code as a page shows it; `fold` is what stands on the fold that its code is in, if any."""
     cell["outputs"] = [shown(output, book) for output in together(cell.outputs)]
     cell["execution_count"] = None
     cell["source"] = IN_A_NOTEBOOK.sub("", cell.source)
@@ -334,8 +381,8 @@ def code(cell: NotebookNode, stub: str | None, book: Book, fold: bool) -> Notebo
         cell.metadata["tags"] = [*marks, "hide-output"]
         cell.metadata["mystnb"] = {"code_prompt_show": CHECKED, "code_prompt_hide": CHECKED}
     elif fold:
-        cell.metadata["tags"] = [*marks, "hide-input"]
-        cell.metadata["mystnb"] = {"code_prompt_show": CODE, "code_prompt_hide": CODE}
+        cell.metadata["tags"] = [*marks, "hide-input", QUIET]
+        cell.metadata["mystnb"] = {"code_prompt_show": fold, "code_prompt_hide": fold}
     return cell
 
 

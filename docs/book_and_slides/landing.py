@@ -24,9 +24,13 @@ from timetable import whole  # noqa: E402
 
 BOX, HIGH, GAP, ROW = 94, 82, 30, 104  # of the map, in pixels; six columns are as wide as a page of a small screen
 LARGER = 1.15  # the most by which the map grows with its place: with few chapters, boxes stay boxes
-SHOWN = 3  # the chapter whose first picture stands on the first page
-SAYS = ("Four ranks sum their tensors. Above, rank 0 collects them all and sends back the sum, while the others wait; "
-        "below, quarters of the tensors go round a ring, and all four send all the time.")
+SHOWN = 3  # the chapter whose first picture with a slider stands on the first page
+SAYS = ("Move the slider: four ranks pass quarters of their tensors round a ring. After three steps each sum is "
+        "complete on one rank, after six steps on all of them.")
+OFFERS = "Few books do this: the function that you write is run and measured, and a wrong one is told what it did."
+REFUSED = ("ring_all_reduce", "On 4 ranks with 1,024 elements rank 0 sent 12,288 bytes; a ring sends 6,144. "
+           "You are passing the whole tensor on: pass one chunk")
+"""An exercise of that chapter, and what its check says of a wrong answer."""
 LETTERS = 12  # of a line in a box
 LANE, PORT, HEAD = 4, 13, 7  # of the map, in pixels: between lines, between their ends at a box, and of an arrowhead
 COLOURS = 6  # of lines and cards
@@ -190,8 +194,8 @@ hide-toc: true
 # {title}
 
 You know some PyTorch, and want to know what happens between the GPUs when a large language model is trained or served.
-In each chapter you guess a number, run real processes that talk to each other, write the function that makes them
-faster, and are told in a sentence whether it is right. A laptop with two cores and no GPU is enough.
+In each chapter you guess a number, run real processes that talk to each other, and write the function that makes them
+faster. A laptop with two cores and no GPU is enough.
 
 {begin}<span><a href="exercises.html">All {len(exercises)} exercises</a>
 <a href="glossary.html">Glossary</a></span></p>
@@ -214,6 +218,9 @@ checked, take the notebooks: in your copy of the course `make lab` sets up Pytho
 </div>
 
 {tracks(book)}
+
+<div class="offer"><p>{OFFERS}</p>
+<p class="guessed far"><b>✗ <code>{REFUSED[0]}</code></b> {REFUSED[1]}.</p></div>
 
 {picture}
 
@@ -241,12 +248,12 @@ The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and
 
 
 def advertised(page: NotebookNode, chapter: Chapter) -> str:
-    """Return the first picture of a chapter's page, with a link to the chapter."""
+    """Return the first picture with a slider of a chapter's page, with a link to the chapter."""
     told = (output.get("data", {}).get("text/html", "") for cell in page.cells for output in cell.get("outputs", []))
-    picture = next((one for one in told if "<figure" in one), "")
-    link = (f'<p>The first picture of <a href="{chapter.name}.html">chapter {number(chapter)}</a>. '
-            f"{html.escape(SAYS)}</p>")
-    return f'<div class="first-picture"><div class="cell_output">{picture}</div>{link}</div>' if picture else ""
+    picture = next((one for one in told if "course-player" in one), "")
+    link = f'<p>{html.escape(SAYS)} (<a href="{chapter.name}.html">Chapter {number(chapter)}</a>)</p>'
+    whole = f'<div class="first-picture"><div class="cell_output">{picture}</div>{link}</div>'
+    return f"````{{raw}} html\n{whole}\n````" if picture else ""  # its script has empty lines
 
 
 def nearby(chapter: Chapter, slides: bool) -> str:

@@ -125,7 +125,7 @@ def exercises(book: Book) -> str:
         if chapter.exercises:
             parts += [f"## [{number(chapter)} · {chapter.title}](#{chapter.name[:4]}-exercises)",
                       f"{question(chapter)} ({minutes(chapter)} minutes for the core exercises)", table([chapter])]
-    listed = "\n".join(f"{number(chapter)} · {chapter.title} <{chapter.name}_exercises>"
+    listed = "\n".join(f"Chapter {number(chapter)} <{chapter.name}_exercises>"
                        for chapter in book.chapters if chapter.exercises)
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
 

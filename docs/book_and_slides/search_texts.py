@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 BLOCKS = ["dt", "dd", "li", "p", "td", "th", "tr", "figcaption"]  # the next one begins a new word
@@ -35,6 +36,10 @@ def sections(page: str) -> list[list[str]]:
     soup, found = BeautifulSoup(page, "html.parser"), []
     for gone in soup.select(OUTSIDE):
         gone.decompose()
+    for cell in soup.select(":is(td, th):not(:last-child)"):
+        cell.append(",")
+    for row in soup("tr"):
+        row.append(";")
     for block in soup(BLOCKS):
         block.append(" ")
     for fraction in soup("mfrac"):
@@ -49,6 +54,7 @@ def sections(page: str) -> list[list[str]]:
         title = section.find(["h1", "h2", "h3", "h4", "h5", "h6"])
         heading = title.extract().get_text() if title else ""
         code = " ".join(block.extract().get_text() for block in section("pre"))
-        found.append([section.get("id", ""), *(" ".join(part.split()) for part in (heading, section.get_text(), code))])
+        prose = re.sub(r"\s+(?=[,;]\s)", "", section.get_text())
+        found.append([section.get("id", ""), *(" ".join(part.split()) for part in (heading, prose, code))])
         section.extract()
     return found[::-1]

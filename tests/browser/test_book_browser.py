@@ -150,14 +150,16 @@ def test_no_page_is_wider_than_its_window_enlarged_by_half(opened):
 
 
 @pytest.mark.parametrize("name", ["index", "exercises", "glossary", "slides", *NAMES])
-def test_on_a_phone_letters_have_12_pixels_and_a_picture_is_whole_in_the_column(opened, name):
+def test_on_a_phone_letters_have_12_pixels_and_a_picture_is_whole_and_a_broad_one_says_that_it_can_grow(opened, name):
     page = opened(f"{name}.html", "phone")
     page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
     page.locator("img").evaluate_all("all => Promise.all(all.map(one => (one.loading = 'eager', one.decode())))")
     assert page.locator("body").evaluate(SMALL) == []
-    rights = page.locator(":is(figure.picture, .course-picture) img:visible").evaluate_all(
-        "all => all.map((one) => one.getBoundingClientRect().right)")
-    assert all(right <= 390 for right in rights) and page.locator(".told").count() == bool(rights)
+    pictures = page.locator(":is(figure.picture, .course-picture) img:visible").evaluate_all(
+        """all => all.map((one) => [one.getBoundingClientRect().right, one.naturalWidth / one.naturalHeight,
+                                    Boolean(one.closest(".told"))])""")
+    assert all(right <= 390 for right, *_ in pictures)
+    assert all(told == (broad > 2) for _, broad, told in pictures if abs(broad - 2) > 0.02)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -198,6 +200,22 @@ def test_a_result_of_the_search_shows_the_text_around_the_words_and_leads_to_the
     with page.expect_navigation():
         first.locator("p.context a").first.click()
     assert page.evaluate("document.getElementById(location.hash.slice(1)).textContent").lower().count("latenc") > 0
+
+
+def test_enter_opens_the_first_result_of_the_search_and_the_arrows_go_through_them(opened):
+    page = opened("search.html")
+    page.goto(page.url + "?q=bandwidth")
+    links = page.locator("#search-results ul.search a")
+    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    page.focus(".sidebar-search")
+    for key, place in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
+        page.keyboard.press(key)
+        assert links.nth(place).evaluate("one => one === document.activeElement")
+    page.keyboard.press("ArrowUp")
+    first = links.first.evaluate("one => one.href")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.url.split("?")[0].split("#")[0] == first.split("?")[0].split("#")[0]
 
 
 def test_a_term_is_found_in_the_glossary_once_and_with_its_sentence(opened):
@@ -314,6 +332,15 @@ def test_the_map_is_on_the_first_screen_of_a_projector(opened):
     page.set_viewport_size({"width": 1280, "height": 800})
     box = page.locator(".map").bounding_box()
     assert box["y"] + box["height"] <= 810
+
+
+@pytest.mark.parametrize("size", ["laptop", "narrow"])
+def test_the_picture_of_the_first_page_is_whole_and_its_letters_have_11_pixels(opened, size):
+    page = opened("index.html", size)
+    wide, own, right = page.locator(".first-picture img:visible").evaluate(
+        "one => [one.clientWidth, parseFloat(one.style.getPropertyValue('--own')), one.getBoundingClientRect().right]")
+    assert wide / own * 100 * 10 / 72 >= 11  # course_lib.plots.canvas: 10 points, 100 pixels an inch
+    assert right <= SIZES[size][0]
 
 
 def test_on_a_phone_the_list_of_chapters_marks_the_one_that_was_read_last(opened):
@@ -436,6 +463,13 @@ def test_a_choice_is_made_by_a_button_and_compared_in_its_words(opened):
         "themselves are quick. The answer: rank 2.")
 
 
+def test_on_a_laptop_choices_and_compare_are_on_one_line_where_they_fit(opened):
+    page = opened("ch10_the_network.html", "laptop")
+    page.evaluate("document.querySelectorAll('details.veil').forEach((one) => one.open = true)")
+    high = page.locator("fieldset.guess:has([name=guess_limit])").bounding_box()["height"]
+    assert high < 70
+
+
 def test_a_guess_that_is_refused_takes_away_what_was_said_of_the_guess_before(opened):
     page = opened(f"{NAMES[0]}.html")
     for guess, said in (("8", 1), ("abc", 0), ("1", 1)):
@@ -535,6 +569,30 @@ def test_a_panel_whose_slider_is_a_step_plays_to_its_end(opened):
     assert panel.locator("img").get_attribute("alt").startswith(f"step {last}")
 
 
+def test_the_arrows_move_the_steps_of_the_picture_in_view_and_no_other_and_nothing_moves_by_itself(opened):
+    page = opened("ch03_ring_all_reduce.html")
+    panel = page.locator(PANEL).first
+    begun = panel.get_attribute("data-shown")
+    page.keyboard.press("ArrowRight")
+    panel.scroll_into_view_if_needed()
+    page.wait_for_timeout(1200)  # longer than a beat of a picture that plays
+    assert panel.get_attribute("data-shown") == begun
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("([panel, shown]) => panel.dataset.shown === shown",
+                           arg=[panel.element_handle(), str(int(begun) + 1)])
+    assert panel.locator("button:visible").count() == 1
+
+
+def test_code_that_only_draws_is_a_line_below_its_picture_and_opens_there(opened):
+    page = opened("ch03_ring_all_reduce.html")
+    cell = page.locator(".cell.tag_quiet:has(.course-player)").first
+    line = cell.locator("summary")
+    assert line.inner_text().strip() == "Code of this picture" and not cell.locator("pre").first.is_visible()
+    assert line.bounding_box()["y"] > cell.locator(".course-player img").bounding_box()["y"]
+    line.click()
+    assert "explore(" in cell.locator("pre").first.inner_text()
+
+
 def test_enter_opens_what_was_measured_and_a_guess_is_answered_there(opened):
     page = opened(f"{NAMES[0]}.html")
     field = page.locator("input[name=guess_notes]")
@@ -558,7 +616,7 @@ def test_a_guess_that_is_not_a_number_is_refused_in_a_sentence(opened):
     field = page.locator("input[name=guess_million]")
     field.fill("abc")
     field.press("Enter")
-    assert page.locator(".guess [role=status]").inner_text() == "“abc” is not a number."
+    assert page.locator(".guess [role=status]").inner_text().startswith("“abc” is not a number: write one such as 12, ")
     assert page.locator("details.veil[open]").count() == 0
     field.fill("1,000")
     field.press("Enter")
@@ -622,14 +680,17 @@ def test_a_guess_is_taken_in_the_unit_of_the_question_its_relatives_or_as_a_frac
     ("12, 13", "MB", "is two numbers: write one, such as 12"),
     ("20-25", "MB", "is a range: write one number, such as 22.5"),
     ("20 MB to 30 MB", "MB", "is a range: write one number, such as 25"),
-    ("1,5", "MB", "is not a number here: write 1.5"), ("1/0", "MB", "is not a number"), ("x", "MB", "is not a number")])
+    ("1,5", "MB", "is not a number here: write 1.5"),
+    ("1/0", "MB", "is not a number: write one such as 12, 1.5e3, 3/4 or 12 MB"),
+    ("x", "places", "is not a number: write one such as 12, 1.5e3, 3/4 or 12 places"),
+    ("x", "", "is not a number: write one such as 0.3, 3/10 or 30 %")])
 def test_a_guess_that_cannot_be_taken_is_told_in_one_sentence_what_to_write(reader, said, unit, why):
     assert reader(said, unit) == {"refused": f"“{said}” {why}."}
 
 
 @pytest.mark.parametrize("name, guess, said", [
     ("crossover", "400 kB", "Your guess: 400 kB (400,000 bytes) is 45 % of the answer. The answer, by formula: 897"),
-    ("crossover", "~898000", "Your guess: ~898000, exact."),
+    ("crossover", "~898000", "Your guess: ~898000, exact. The answer, by formula: 897"),
     ("crossover", "9000000", "Your guess: 9000000 is 10 times the answer."),
     ("crossover", "898", "Your guess: 898. In kB? That is 898,000 bytes, exact."),
     ("crossover", "9000", "Your guess: 9000 is 1/100 of the answer."),
@@ -694,7 +755,7 @@ def test_all_begins_at_one_edge_and_boxes_end_at_one_beyond_which_no_text_goes(o
         .map(([one, {left, right}]) => [one.matches("p"), Math.round(left), Math.round(right)])""")
     texts, boxes = ({tuple(edge) for is_text, *edge in edges if is_text is kind} for kind in (True, False))
     ((left, right),) = boxes
-    assert len(edges) > 20 and all(edge[0] == left and right - 90 < edge[1] <= right for edge in texts)
+    assert len(edges) > 20 and all(edge[0] == left and right - 110 < edge[1] <= right for edge in texts)
 
 
 def test_on_a_laptop_the_links_below_a_title_are_on_one_line(opened):
@@ -795,7 +856,7 @@ def test_a_wide_picture_that_is_tapped_on_a_phone_is_turned_and_fills_the_screen
     picture.click(position={"x": 50, "y": 50})
     dialog, large = page.locator("dialog.whole"), page.locator("dialog.whole img")
     assert dialog.evaluate("one => one.open") and large.get_attribute("alt") == picture.get_attribute("alt")
-    assert large.bounding_box()["height"] == 844 and large.bounding_box()["x"] == 0
+    assert large.bounding_box()["height"] == 844 and large.bounding_box()["x"] >= 0
     assert page.locator("figure.picture figcaption").first.inner_text() in dialog.inner_text()
     assert dialog.evaluate("one => one.scrollHeight <= 844 && one.scrollWidth <= 390")
     dialog.click(position={"x": 50, "y": 420})
@@ -807,7 +868,8 @@ def test_a_picture_that_is_clicked_on_a_laptop_is_as_wide_as_the_window_below_it
     page.locator("figure.picture img:visible").first.click()
     large, title = page.locator("dialog.whole img").bounding_box(), page.locator("dialog.whole p")
     assert title.inner_text() == page.locator("figure.picture figcaption").first.inner_text()
-    assert large["width"] == 1440 and large["y"] + large["height"] == 900 and title.bounding_box()["height"] < 60
+    above, below = title.bounding_box()["y"], 900 - large["y"] - large["height"]
+    assert large["width"] == 1440 and abs(above - below) <= 1 and title.bounding_box()["height"] < 60
 
 
 def test_on_a_phone_the_field_of_a_guess_its_unit_and_its_button_are_on_one_line(opened):
@@ -841,7 +903,7 @@ def test_a_panel_that_was_made_large_keeps_its_controls_and_gives_them_back(open
     page = opened("ch03_ring_all_reduce.html", size)
     page.locator(f"{PANEL} img").first.click(position={"x": 50, "y": 50})
     dialog = page.locator("dialog.whole")
-    dialog.get_by_role("button", name="one step on").click()
+    page.keyboard.press("ArrowRight")
     page.wait_for_function("() => document.querySelector('dialog.whole img').alt.startsWith('step 2')")
     assert dialog.evaluate("one => one.open")
     page.keyboard.press("Escape")

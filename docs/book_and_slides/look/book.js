@@ -132,12 +132,13 @@ class Guess {
   compared() { this.box.dispatchEvent(new Event("compared")); }
 }
 
-// A link to the section in which something stands, named by its heading.
+// A link to a box, named by the heading of its section.
 function section(of) {
-  const {id} = of.closest("section"), title = of.closest("section").querySelector("h2, h3, h4");
+  const title = of.closest("section").querySelector("h2, h3, h4");
   if (!title) return "";
+  of.id ||= `${of.className}-${[...document.querySelectorAll(".guess, .veil")].indexOf(of)}`;
   const link = document.createElement("a");
-  return Object.assign(link, {href: `#${id}`, textContent: title.firstChild.textContent.trim()});
+  return Object.assign(link, {href: `#${of.id}`, textContent: title.firstChild.textContent.trim()});
 }
 
 // Where the answer stands below a heading of its own, the guess says which, and leads there.
@@ -182,7 +183,8 @@ function guesses() {
         line.setAttribute("role", "status");
         first.textContent = instead ? instead.match(/^[^:]*[:.]/)[0] : `Your guess: ${one.words}${judged}.`;
         const rest = instead ? instead.slice(first.textContent.length) : "";
-        const truth = (judged || instead) && !right ? one.truth(fold.dataset) : "";
+        const exact = right && / answer, /.test(fold.dataset.told);  // it says where the number comes from
+        const truth = (judged || instead) && (!right || exact) ? one.truth(fold.dataset) : "";
         line.append(first, rest, truth, why ? ` ${why}` : "");
         if (answer && (right || truth)) answer.hidden = true;  // the line has said it
         fold.before(line);
@@ -227,9 +229,9 @@ function guesses() {
   if (veils.length) setting("Hide answers until I guess", EVERYWHERE, false, hide);
 }
 
-// Imports, checks and calls that only draw are hidden, with their folds, from those who only read.
+// Imports and checks are hidden, with their folds, from those who only read; other folds of code are closed.
 function plumbing() {
-  const folds = document.querySelectorAll(".tag_plumbing details.hide");
+  const folds = document.querySelectorAll(":is(.tag_plumbing, .tag_quiet) > details.hide");
   const show = () => {
     const shown = Boolean(stored.get(CODE));
     document.body.classList.toggle("code-hidden", !shown);
@@ -281,9 +283,12 @@ function hanging(pre) {
   pre.replaceChildren(...lines);
 }
 
-// A picture is whole on a phone; below the first one stands that a tap makes it large.
+// A picture is whole on a phone; below a broad one, whose letters are small there, stands that a tap makes it large.
 function tapped() {
-  document.querySelector("figure.picture, .course-page .course-player")?.classList.add("told");
+  for (const picture of document.querySelectorAll(".cell_output img")) {
+    const [wide, high] = ["width", "height"].map((side) => Number(picture.getAttribute(side)));
+    if (wide > 2 * high) picture.closest("figure.picture, .course-player")?.classList.add("told");
+  }
 }
 
 function wider() {
@@ -352,6 +357,27 @@ function whole() {
     event.preventDefault();  // or the key would press the button that closes the picture
     show(target);
   });
+}
+
+// The arrows of the keyboard move the steps of the picture that has the focus or fills the window, or else of the one in
+// view that is nearest to the middle. Where a field has the focus, the arrows are its own.
+function steps() {
+  const away = ({top, bottom}) => Math.abs(top + bottom - innerHeight) / 2;
+  const players = [...document.querySelectorAll(".course-player:has(.course-steps)")];
+  document.addEventListener("keydown", (event) => {
+    const {key, target} = event, way = {ArrowLeft: -1, ArrowRight: 1}[key];
+    if (!way || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    if (target.matches("input, select, textarea")) return;
+    const inside = document.querySelector("dialog.whole[open] .course-player") || target.closest(".course-player");
+    const [near] = inside ? [inside] : players.map((player) => [player, player.getBoundingClientRect()])
+      .filter(([, {top, bottom}]) => top < innerHeight && bottom > 0 && away({top, bottom}) < innerHeight / 2)
+      .sort(([, one], [, other]) => away(one) - away(other))[0] || [];
+    const slider = near?.querySelector(".course-steps input[type=range]");
+    if (!slider) return;
+    event.preventDefault();
+    slider.value = Number(slider.value) + way;
+    slider.dispatchEvent(new Event("input"));
+  }, true);  // before the controls keep their keys for themselves
 }
 
 // What a term means stands beside it while the mouse or the keyboard is on it. A finger has to tap for that: a second
@@ -519,5 +545,6 @@ columns();
 tapped();
 wider();
 whole();
+steps();
 terms();
 arrive();

@@ -57,6 +57,12 @@ function wanted({unit = "", asked = ""}) {
   return {kind: "count", one: 1, label: counted ? unit : "", words: counted ? unit : "a number without a unit"};
 }
 
+// What can be read: examples, in words.
+function readable({kind, label}) {
+  if (kind === "ratio" && label !== "times") return "0.3, 3/10 or 30 %";
+  return `12, 1.5e3, 3/4 or 12${label ? ` ${label}` : "k"}`;
+}
+
 // {value, words} of a guess, or {refused}. The words say the value again where a unit or a fraction made it another.
 function readGuess(said, asked) {
   const refused = (why) => ({refused: `“${said}” ${why}.`});
@@ -77,7 +83,7 @@ function readGuess(said, asked) {
     }
     [after, value] = [rest, ["/", "÷"].includes(sign) ? value / other : value * other];
   }
-  if (!Number.isFinite(value)) return refused("is not a number");
+  if (!Number.isFinite(value)) return refused(`is not a number: write one such as ${readable(wants)}`);
   const [, many] = after.match(/^(k|thousand|million|billion|trillion)(?![\p{L}\p{N}/])/iu) || [];
   if (many) [value, after] = [value * COUNTS[many.toLowerCase()], after.slice(many.length)];
   const words = after.trim().replace(/\.$/, ""), found = unitOf(words);

@@ -75,13 +75,9 @@ function explain(item) {
   for (const [to, title, text] of anchor ? known.filter((one) => one[0] === anchor) : some.slice(0, 3)) {
     const found = item.appendChild(document.createElement("p"));
     found.className = "context";
-    if (!anchor) {
-      const link = found.appendChild(document.createElement("a"));
-      link.href = `${page}#${to}`;
-      link.textContent = title;
-      found.append(": ");
-    }
-    found.append(excerpt(text));
+    const link = found.appendChild(document.createElement("a"));
+    Object.assign(link, {href: `${page}#${to}`, textContent: title});
+    found.append(": ", excerpt(text));
   }
 }
 
@@ -98,9 +94,9 @@ function weight(item) {
   const all = parts.map(([, ...said]) => said.join(" ")).join(" ");
   const heads = parts.filter(([, title]) => has(title)).length;
   const sections = parts.filter(([, ...said]) => has(said.join(" "))).length;
-  const chapter = /^ch\d/.test(page) ? 1 : .1;  // where it is explained, before lists
+  const chapter = /^ch\d\d_(?!.*_exercises)/.test(page) ? 1e6 : 0;  // where it is explained, before lists
   const least = Math.min(...words.map((word) => times(all, word)));
-  return chapter * (8 * heads + 4 * times(all, typed) + sections + least / 10);
+  return chapter + 8 * heads + 4 * times(all, typed) + sections + least / 10;
 }
 
 function sorted() {
@@ -109,6 +105,21 @@ function sorted() {
   for (const [, item] of items) item.parentElement.append(item);
   if (items.length) Search.status.firstChild.data = `Search finished: ${items.length} result${items.length > 1 ? "s" : ""}.`;
 }
+
+// Enter opens the first result, and the arrows go from one to the next, and back into the field.
+const field = document.querySelector(".sidebar-search"), searched = new URLSearchParams(location.search).get("q");
+document.addEventListener("keydown", (event) => {
+  const {key, target} = event, way = {ArrowDown: 1, ArrowUp: -1}[key];
+  const results = [...document.querySelectorAll("#search-results ul.search a")], at = results.indexOf(target);
+  if (!results.length || target !== field && target !== document.body && at < 0) return;
+  if (way) {
+    event.preventDefault();
+    (results[at + way] || (at + way < 0 ? field : target)).focus();
+  } else if (key === "Enter" && at < 0 && field.value === searched) {
+    event.preventDefault();
+    results[0].click();
+  }
+});
 
 // Where else to look, when no page has the words.
 function elsewhere() {
