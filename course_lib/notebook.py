@@ -299,7 +299,7 @@ def _ahead() -> dict[str, Any]:
     try:
         known = json.loads(Path(AHEAD).read_text(encoding="utf-8"))
         told = f"{known['passed']} of {known['of']} core exercises of the course passed."
-        return {"told": f"{told} Go on with:" if known["next"] else told, "next": known["next"],
+        return {"told": f"{told} Continue with:" if known["next"] else told, "next": known["next"],
                 "path": known["path"], "points": known.get("points"), "extra": dict(known.get("extra", {}))}
     except (OSError, ValueError, TypeError, KeyError):
         return {}  # there is none outside of work/

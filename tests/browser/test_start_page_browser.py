@@ -72,7 +72,7 @@ def test_coming_back_to_the_page_shows_what_has_passed_and_progress_leads_on(ope
     link = opened.locator(".jp-OutputArea-output a", has_text=second.title)
     link.wait_for(timeout=60_000)
     opened.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="start.md").click()
-    opened.locator(f"{PAGE} a", has_text=f"Go on with chapter 1: {second.title}").wait_for(timeout=30_000)
+    opened.locator(f"{PAGE} a", has_text=f"Continue with chapter 1: {second.title}").wait_for(timeout=30_000)
     assert f"{len(first.exercises)} of {len(first.exercises)} core passed" in opened.locator(PAGE).inner_text()
     opened.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="go_on").click()
     link.click()
