@@ -81,7 +81,8 @@ def test_without_a_guess_that_can_be_read_the_answer_and_its_text_wait_for_one_o
     guess.run("guess_six")
     guess.run("six")
     asked = page.locator(".course-first:visible")
-    asked.nth(2).wait_for()  # at the answer and at both texts
+    asked.nth(1).wait_for()  # at the answer, whose card is also that of the text right below, and at the second text
+    assert asked.count() == 2
     assert said in asked.first.inner_text() and "waits for your guess above" in asked.nth(1).inner_text()
     assert "measured" not in guess.shown("six") and not text(page, "Why six?").is_visible()
     asked.nth(where).get_by_role("button", name="Show the answer without a guess").click()

@@ -71,17 +71,22 @@
       mark(notebook, run);
     };
     const first = new Set(compared(all).map((place) => all[place]).filter((cell) => unguessed(cell) || unread(cell)));
+    // What waits right below something that waits for the same guess needs no card of its own.
+    const joined = new Set([...wait].filter(([cell, asks]) => {
+      const above = all[all.indexOf(cell) - 1];
+      return above === asks ? first.has(above) : wait.get(above) === asks;
+    }).map(([cell]) => cell));
     for (const cell of all) {
       const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
       // Where a guess cannot be read, the output itself says what to write.
-      const asked = wait.has(cell) ? WAITS : !first.has(cell) ? null : unread(cell) ? "" : FIRST;
+      const asked = joined.has(cell) ? null : wait.has(cell) ? WAITS : !first.has(cell) ? null : unread(cell) ? "" : FIRST;
       set(cell, "courseKind", kind);
       set(cell, "courseLabel", words);
-      set(cell, "courseWaits", wait.has(cell) && "yes");
+      set(cell, "courseWaits", wait.has(cell) && (joined.has(cell) ? "joined" : "yes"));
       set(cell, "courseFirst", first.has(cell) && (unread(cell) ? "unread" : "none"));
       const card = cell.node.querySelector(":scope > .course-first");
+      if (card && card.dataset.words !== asked) card.remove();
       if (asked !== null && card?.dataset.words !== asked) {
-        card?.remove();
         ask(cell, asked, () => show(wait.get(cell) || cell));
       }
     }
