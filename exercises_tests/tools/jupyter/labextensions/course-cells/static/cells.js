@@ -158,6 +158,11 @@
         .observe(notebook.node, {childList: true, subtree: true});
       context.model.contentChanged.connect(soon);
       soon();
+      // In a chapter of which nothing has run, the first Shift+Enter draws its picture: the text above needs no running.
+      const code = notebook.widgets.filter(({model}) => model.type === "code");
+      if (notebook.activeCellIndex === 0 && code.length && code.every(({model}) => model.executionCount === null)) {
+        notebook.activeCellIndex = notebook.widgets.indexOf(code[0]);
+      }
     };
     const all = () => [...app.shell.widgets("main")].forEach((widget) => follow(widget).catch(console.warn));
     app.shell.currentChanged?.connect(all);
