@@ -16,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from course_lib import cards, short_errors
+from course_lib import cards, chapter_names, short_errors
 from course_lib.short_errors import near
-from course_lib.slips import Unread, refused
+from course_lib.slips import BYTES, SECONDS, SHARES, Unread, meant, refused
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 _BORROWED: dict[Path, ModuleType] = {}
@@ -151,11 +151,33 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.3g}'):,.15g}" if few else f"{value:,.4g}"
 
 
-def forget_guesses(result: Any) -> None:
-    """Forget the guesses of a cell that failed: an older one is not what the learner thinks. IPython calls this."""
-    if not result.success and result.info is not None:
-        for name, text in re.findall(r"^(guess_\w+) *=([^#\n]*)", result.info.raw_cell, re.MULTILINE):
-            sys.modules["IPython"].get_ipython().user_ns[name] = Unread(text.strip())
+def heed_guesses(result: Any) -> None:
+    """Say below a guess at once why it cannot be read; forget that of a cell that failed. IPython calls this.
+
+    An older guess than the one that failed is not what the learner thinks.
+    """
+    if result.info is None:
+        return
+    names = sys.modules["IPython"].get_ipython().user_ns
+    for name, text in re.findall(r"^(guess_\w+) *=([^#\n]*)", result.info.raw_cell, re.MULTILINE):
+        if not result.success:
+            names[name] = Unread(text.strip())
+        asked = chapter_names.source_of(name) or result.info.raw_cell
+        slip = "" if names.get(name) is None or "in quotes" in asked else _slip(names[name], asked)
+        if slip and (result.success or isinstance(result.error_before_exec, SyntaxError)):
+            told = f"{slip}. Then run this cell again."
+            cards.show(told, lambda told=told: cards.card(cards.OPEN, cards.paragraph(told)))
+
+
+def _slip(guess: Any, asked: str) -> str:
+    """Return why a guess cannot be read, where only the comment in its cell tells what is asked; "" where it can."""
+    named = re.search(r"number[,:] (?:in )?([^\W\d]+|%)(?![^#]* / )", asked)  # a ratio of bytes is no number of bytes
+    unit = named[1] if named and named[1] in SECONDS | BYTES | SHARES else "of some kind"
+    if isinstance(guess, Unread):
+        wanted = meant(guess.text, unit)
+        return wanted and f"{guess.text} is {wanted}"
+    slip = refused(guess, -1, unit, choice="your choice" in asked)  # the answer may be negative
+    return slip if "rite " in slip else slip and f"{slip}: write one"
 
 
 # Solutions
@@ -299,7 +321,7 @@ def _ahead() -> dict[str, Any]:
     try:
         known = json.loads(Path(AHEAD).read_text(encoding="utf-8"))
         told = f"{known['passed']} of {known['of']} core exercises of the course passed."
-        return {"told": f"{told} Go on with:" if known["next"] else told, "next": known["next"],
+        return {"told": f"{told} Continue with:" if known["next"] else told, "next": known["next"],
                 "path": known["path"], "points": known.get("points"), "extra": dict(known.get("extra", {}))}
     except (OSError, ValueError, TypeError, KeyError):
         return {}  # there is none outside of work/
@@ -314,4 +336,4 @@ STATES = {
 
 
 if short_errors.install():
-    sys.modules["IPython"].get_ipython().events.register("post_run_cell", forget_guesses)
+    sys.modules["IPython"].get_ipython().events.register("post_run_cell", heed_guesses)

@@ -1,4 +1,4 @@
-"""Writes the README's table of chapters from the notebooks: python docs/contents.py"""
+"""Writes the README's list of chapters from the notebooks: python docs/contents.py"""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where t
 from exercises_tests.tools.chapters import ROOT, chapters  # noqa: E402
 from exercises_tests.tools.course_map import minutes, number, question, reading  # noqa: E402
 
-HEAD = "| | chapter | question | reading | core exercises | extra exercises |\n|--:|---|---|---|---|---|"
 
+def listed() -> str:
+    """Return a line for each chapter with its exercises and its minutes, and below them all hours.
 
-def table() -> str:
-    """Return one row a chapter, with its exercises and its minutes, and below it all hours."""
-    rows = [HEAD]
+    A list, because a table of six columns is wider than a phone.
+    """
+    rows = []
     for chapter in chapters():
         core = sum(exercise.level == "core" for exercise in chapter.exercises)
+        extra = len(chapter.exercises) - core
         link = f"[{chapter.title}](notebooks/{chapter.name}.ipynb)"
-        rows.append(f"| {number(chapter)} | {link} | {question(chapter)} | {reading(chapter)} min "
-                    f"| {core}, {minutes(chapter)} min | {len(chapter.exercises) - core} |")
+        times = f"{reading(chapter)} min of reading; {core} exercises, {minutes(chapter)} min"
+        rows.append(f"{number(chapter)}. **{link}** {question(chapter)}<br>*{times}{f'; {extra} extra' * bool(extra)}*")
     read, write = (round(sum(map(spent, chapters())) / 60) for spent in (reading, minutes))
-    total = f"About {read} hours of reading and {write} hours of core exercises in all (estimated)."
+    total = f"About {read} hours of reading and {write} hours of exercises in all (estimated), without the extra ones."
     return "\n".join([*rows, "", total])
 
 
 def in_place(text: str) -> str:
-    """Return the README with its table replaced."""
-    return re.sub(r"(## Chapters\n\n).*?(\n\nStart with)", lambda m: m[1] + table() + m[2], text, flags=re.DOTALL)
+    """Return the README with its list replaced."""
+    return re.sub(r"(## Chapters\n\n).*?(\n\nStart with)", lambda m: m[1] + listed() + m[2], text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

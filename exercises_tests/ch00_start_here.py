@@ -18,6 +18,13 @@ PARITY = Hint(
     "or let one call in the circle return without waiting.",
 )
 BUFFER = Hint("receives into", "Make the receiver's buffer with the shape and dtype of `value`.")
+WHO = "An even rank only sends, and only if a rank stands above it; an odd rank only receives, from the rank below it."
+PAIRS = [Hint("none of them ever will", WHO), Hint("no such rank", WHO)]
+THROUGH_0 = Hint(
+    "wait in a circle",
+    "Every rank but 0 sends its value first, and only then waits for the total; rank 0 receives first.",
+)
+ITSELF = Hint("itself", "Rank 0 has its own value already: let it receive from ranks 1 to P-1, and send to them.")
 OWN = Hint("buffer of isend", "Receive into a tensor of its own, and not into the one that is being sent.")
 
 # What runs on the ranks: plain functions of (dist, answer, data), with nothing in them that gives the result away.
@@ -109,7 +116,7 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
     except RankFailed as failure:
         told = failure.message + "".join(str(failure).partition("\n")[1:])
         case.expect(failure.error != NotAskedFor.__name__, told, "not-blocking", see="")
-        case.failed(failure, (), answer)
+        case.failed(failure, PAIRS, answer)
     for rank, got in enumerate(trace):
         got = got if isinstance(got, torch.Tensor) else plain(got)
         here = f"rank {rank} returned {_text(got)}"
@@ -119,6 +126,11 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
         else:
             told = f"rank {rank} returned a tensor, {_text(got)}: return the number in it, with .item()"
             case.expect(not isinstance(got, torch.Tensor), told, "tensor")
+            came = any(event.kind == "recv" and event.rank == rank for event in trace.events)
+            none = "it received a message, so return the number in it, with .item()"
+            if not came:
+                none = f"no message came to it, so let rank {rank - 1} send {given[rank - 1]}, which it was given"
+            case.expect(got is not None, f"{here}: {none}", "value")
             told = f"{here}; rank {rank - 1} was given {given[rank - 1]} and sends it to rank {rank}"
             off = abs(got - given[rank - 1]) if type(got) in (int, float) else 0
             whole = f"{told}: keep what follows the point, in a tensor of floats"
@@ -167,7 +179,7 @@ def _summed(
     partial = list(accumulate(given))
     total = partial[-1].clone()
     case = Case(ranks, real=real, see=_see_sum(ranks, shape, dtype, given if total.numel() <= 6 else None))
-    trace = case.run(with_own, answer, each(given), hints=[BUFFER])
+    trace = case.run(with_own, answer, each(given), hints=[BUFFER, THROUGH_0, ITSELF])
     forgotten = "returned what it brought: return the total"
     for rank, got in enumerate(trace):
         told = f"returned {_text(got)}; the total is {_text(total)}"
@@ -177,8 +189,8 @@ def _summed(
         kind = str(got.dtype)[6:] if isinstance(got, torch.Tensor) else ""
         widened = kind not in ("", dtype) and equal(got, total.to(got.dtype))
         silent = ". No rank has sent anything" * (ranks > 1 and not any(trace.messages_sent))
-        lost = f"returned what {versus(got, 'the total is', total)}. Digits were lost on the way: send and sum in the "
-        lost += f"dtype of `value`, {dtype}"
+        lost = f"returned {versus(got, 'the total is', total).removeprefix('is ')}. Digits were lost on the way: send "
+        lost += f"and sum in the dtype of `value`, {dtype}"
         twice = f"{told}. That is two times what rank {ranks - 1} brought: `total = value` makes no copy, so each "
         twice += "message overwrote the total, and then it was added to itself. Begin with total = value.clone()"
         mistakes = [

@@ -22,6 +22,11 @@ SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5
 MISFIT = re.compile(r"(?P<raised>rank \d+) raised ValueError: rank (?P<sender>\d+) sends \w+\[(?P<sent>[\d, ]*)\], "
                     r"but rank (?P<receiver>\d+) receives into \w+\[(?P<into>[\d, ]*)\]")
 CIRCLE = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
+CLOSED = Hint(
+    "no such rank",
+    "The ring is closed: on the right of rank r stands rank (r + 1) % P, on its left rank (r - 1) % P.",
+)
+ALONE = Hint("itself", "A phase takes P-1 steps, so none on one rank.")
 UNEVEN = Hint("is invalid for input of size",
               "The ranks do not divide the elements, so chunks differ in length: tensor.view(-1).tensor_split(ranks).")
 
@@ -118,7 +123,7 @@ class Ring:
     def run(self, case: Case, before: list) -> Any:
         """Run the answer; where a message does not fit its buffer, say first on which rank, and how long chunks are."""
         try:
-            return case.run(in_place, self.answer, each(before), hints=[CIRCLE, UNEVEN])
+            return case.run(in_place, self.answer, each(before), hints=[CIRCLE, UNEVEN, CLOSED, ALONE])
         except Refused as refused:
             if not (found := MISFIT.search(str(refused))):
                 raise
@@ -198,7 +203,12 @@ class Ring:
             pairs = zip(mine.view(-1).tensor_split(ranks), right.view(-1).tensor_split(ranks), strict=True)
             chunks = [str(chunk) for chunk, pair in enumerate(pairs) if equal(*pair)]
             correct = f"chunk {', '.join(chunks)}" if chunks else "none of the chunks"
-            yield Mistake("value", True, f"{differs} (correct so far: {correct})", picture)
+            step = ""
+            if self.name == "ring_all_reduce" and equal(trace[0], want[0]):
+                step = f". Rank 0 has the sum, so let it reach rank {rank}, too"
+            elif self.name == "ring_all_reduce" and not chunks:
+                step = ". Look at the first phase alone: check_reduce_scatter_ring(reduce_scatter_ring) judges it"
+            yield Mistake("value", True, f"{differs} (correct so far: {correct}){step}", picture)
         yield Mistake("value", True, differs, None if rest else picture)
 
     def cut_into_rows(self, trace: list, want: list, before: list) -> bool:

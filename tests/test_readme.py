@@ -15,7 +15,7 @@ from solutions.ch00_start_here import sum_on_every_rank
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_chapters_is_what_the_notebooks_say():
+def test_the_list_of_chapters_is_what_the_notebooks_say():
     spec = importlib.util.spec_from_file_location("contents", ROOT / "docs" / "contents.py")
     contents = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(contents)
@@ -33,6 +33,13 @@ def test_every_picture_has_a_twin_for_dark_pages_and_words():
     assert len(pictures) == README.count("<img") == 2
     for picture in pictures:
         assert '(prefers-color-scheme: dark)" srcset="' in picture and 'alt="' in picture
+
+
+def test_the_first_picture_comes_after_two_paragraphs_then_a_refused_answer_then_the_commands():
+    before, _, after = README.partition("<picture>")
+    assert len(before.strip().split("\n\n")) == 3  # the title, and two
+    assert before.count("What is different here") == 1
+    assert after.index("✗ ring_all_reduce") < after.index("git clone") < after.index("## Start")
 
 
 def test_no_line_of_code_is_cut_where_the_readme_is_read_in_a_window_of_600_pixels():

@@ -64,7 +64,7 @@ def test_what_has_passed_and_what_is_next(course):
     assert "Begin with chapter 98" in start(course)
     found(course, total="passed")
     text = start(course)
-    assert "Go on with chapter 99" in text
+    assert "Continue with chapter 99" in text
     assert "<strong>1 of 2 core exercises</strong> and 0 of 1 extra." in text
     assert "1 of 1 core, 0 of 1 extra passed" in text and '✓ <a href="ch98_sums.ipynb">' in text
     told = {"passed": 1, "of": 2, "next": "99 · Later & <later>", "path": "ch99_later.ipynb"}
@@ -77,10 +77,20 @@ def test_at_the_beginning_it_says_what_there_is_and_not_that_nothing_has_passed(
     assert "You have passed" not in text
 
 
+def test_on_a_second_visit_the_button_comes_first_and_a_sentence_names_the_exercise_that_is_next(course):
+    assert "You know some PyTorch" in start(course) and "It asks" not in start(course)
+    found(course, total="tried")
+    text = start(course)
+    assert "You know some PyTorch" not in text and text.index("<p><a href") < text.index("How it works")
+    assert "Next in it is the exercise <code>total</code>, about 20 minutes (estimated)." in text
+    found(course, total="passed")
+    assert "It asks: Why <code>x</code> &amp; <em>not</em> &lt;y&gt;?" in start(course)
+
+
 def test_what_is_borrowed_leads_on_and_counts_as_borrowed(course):
     found(course, total="borrowed")
     text = start(course)
-    assert "Go on with chapter 99" in text and "0 of 1 core, 0 of 1 extra passed, 1 borrowed" in text
+    assert "Continue with chapter 99" in text and "0 of 1 core, 0 of 1 extra passed, 1 borrowed" in text
 
 
 def test_a_chapter_with_a_borrowed_answer_has_a_mark_of_its_own(course):
@@ -94,12 +104,12 @@ def test_the_chapter_that_was_begun_is_the_one_to_go_on_with(course):
         (course / "work" / ".progress.json").write_text(json.dumps({LATER: {"mean": {"state": state}}}))
         return start(course)
 
-    assert "Go on with chapter 99" in left("tried")
-    assert "Go on with chapter 98" in left("unwritten")  # Run All in a chapter is not yet work on it
-    assert "Go on with chapter 98" in left("passed")
+    assert "Continue with chapter 99" in left("tried")
+    assert "Continue with chapter 98" in left("unwritten")  # Run All in a chapter is not yet work on it
+    assert "Continue with chapter 98" in left("passed")
 
 
-def test_the_chapter_to_go_on_with_is_the_one_begun_last_or_the_first_that_is_not_done():
+def test_the_chapter_to_go_on_with_is_the_one_begun_last_or_the_next_that_is_not_done():
     known = chapters()[:4]
     core = [one.id for one in known[0].exercises if one.level == "core"]
     whole = {known[0].name: {name: {"state": "passed"} for name in core}}
@@ -107,6 +117,8 @@ def test_the_chapter_to_go_on_with_is_the_one_begun_last_or_the_first_that_is_no
     assert start_page.next_of(known, {}) is known[0]
     assert start_page.next_of(known, {known[0].name: {core[0]: {"state": "passed"}}}) is known[0]
     assert start_page.next_of(known, whole | begun) is known[2] and start_page.next_of(known, whole) is known[1]
+    third = {known[2].name: {one.id: {"state": "passed"} for one in known[2].exercises}}
+    assert start_page.next_of(known, third) is known[3]  # not back to the first
 
 
 def test_a_chapter_begun_and_not_done_is_marked_and_named_beside_the_one_worked_on_last(course):
@@ -116,7 +128,7 @@ def test_a_chapter_begun_and_not_done_is_marked_and_named_beside_the_one_worked_
         NAME: {"total": {"state": "passed"}}, LATER: {"mean": {"state": "tried"}}}))
     text = start(course)
     assert re.search(r'◔ <a href="ch98_sums.ipynb">.*</a> <span [^>]*>1&nbsp;of&nbsp;2</span>', text)
-    assert "Go on with chapter 99" in text
+    assert "Continue with chapter 99" in text
     assert re.search(r"You worked on chapter 99 last. Also begun: <a [^>]*>98: .*</a> \(1&nbsp;of&nbsp;2\)\.", text)
 
 
@@ -185,7 +197,7 @@ def test_progress_ends_with_what_comes_next(course, monkeypatch, capsys):
     progress()
     said = capsys.readouterr().out
     assert said.endswith("1 of 2 core exercises of the course passed. "
-                         "Go on with: 99 · Later & <later> (ch99_later.ipynb)\n")
+                         "Continue with: 99 · Later & <later> (ch99_later.ipynb)\n")
 
 
 def test_progress_counts_the_exercises_that_were_never_tried(course, monkeypatch, capsys):

@@ -113,6 +113,26 @@ def test_a_guess_in_a_bare_word_is_told_one_thing_to_write(run, word, cell, told
     assert re.search(f"NameError: {told} line 1 .{{,20}}: {cell} = {word}", run(f"{cell} = {word}", cell))
 
 
+@pytest.mark.parametrize(("source", "told"), [
+    ("guess_bytes = 1,5", "(1, 5) is two numbers: Python reads a comma so. Write 1.5 for one and a half, and 1500 for "
+                          "1,500. Then run this cell again."),
+    ("guess_bytes = 'many'", "'many' is not a number: write one. Then run this cell again."),
+    ("guess_bytes = '2 GB'", "'2 GB' is 2000 MB: write 2000. Then run this cell again."),
+    ("guess_sum = 56 ms", "56 ms is 56000 µs: write 56000. Then run this cell again."),
+    ("guess_growth = '56 MB'", "'56 MB' is a number of bytes: write the number alone. Then run this cell again."),
+])  # fmt: skip
+def test_a_guess_that_cannot_be_read_is_told_so_below_its_own_cell(run, source, told):
+    run("import course_lib")
+    assert told in run(source, source.split()[0])
+
+
+@pytest.mark.parametrize("source", ["guess_bytes = 56", "guess_bytes = -1.5", "guess_bytes = None",
+                                    "guess_traces = 'DFMPT'", "guess_bytes = 2e3  # '2 GB'"])
+def test_a_guess_that_can_be_read_is_told_nothing_below_its_own_cell(run, source):
+    run("import course_lib")
+    assert run(source, source.split()[0]).strip() == ""
+
+
 @pytest.mark.parametrize("failing", ["guess_x = six", "guess_x = 6 MB", "guess_x = 1,5; 1 / 0"])
 def test_a_guess_is_forgotten_when_its_cell_fails(run, failing):
     run("guess_x = 5", "guess_x")

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters
+from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, Exercise, chapters
 from exercises_tests.tools.copies import copies, digest, is_copy_of, shown, write
 from exercises_tests.tools.course_map import builds, minutes, needs, number, question, reading
 
@@ -44,6 +44,10 @@ def lanes(until: int, *ranks: list[int]) -> str:
     return f'<div style="margin: 2px 0 8px 0">{rows}<div style="margin-left: 56px">time →</div></div>'
 
 
+INTRODUCTION = """\
+You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
+served. In each chapter you guess a number, run real processes that send each other messages, write the function that
+does it better, and are told in one sentence whether it is right. Your laptop is enough."""
 SENT, IDLE = "rgb(204, 121, 167)", "rgba(128, 128, 128, 0.3)"
 STAR = [[1] * 24] + [[int(step // 4 in (rank, rank + 3)) for step in range(24)] for rank in range(3)]
 # In a narrow window start.js takes it away, so that the chapters are near.
@@ -95,13 +99,20 @@ def file_of(chapter: Chapter, root: Path) -> str:
 
 
 def next_of(known: list[Chapter], found: dict) -> Chapter | None:
-    """Return the chapter to go on with: the one begun last, if it is not done, else the first that is not done.
+    """Return the chapter to continue with: the one worked on last or, if that is done, the next that is not done.
 
-    Done is a chapter whose core exercises have passed or are borrowed.
+    Done is a chapter whose core exercises have passed or are borrowed. Behind the last chapter comes the first again.
     """
-    left = {chapter.name: chapter for chapter in known if not done(chapter, found.get(chapter.name, {}))}
-    begun = [name for name, exercises in found.items() if is_begun(exercises)]
-    return next((left[name] for name in (*reversed(begun), *left) if name in left), None)
+    names = [chapter.name for chapter in known]
+    begun = [name for name, exercises in found.items() if name in names and is_begun(exercises)]
+    here = names.index(begun[-1]) if begun else 0
+    return next((one for one in (*known[here:], *known[:here]) if not done(one, found.get(one.name, {}))), None)
+
+
+def next_in(chapter: Chapter, found: dict[str, dict]) -> Exercise | None:
+    """Return the first core exercise of a chapter that has neither passed nor was borrowed."""
+    return next((one for one in chapter.exercises if one.level == "core"
+                 and state_of(found.get(one.id, {})) not in ("passed", "borrowed")), None)
 
 
 def is_begun(found: dict[str, dict]) -> bool:
@@ -148,6 +159,10 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
     ahead = next_of(known, found)
     cards = "\n".join(card(chapter, quote(where[chapter.name]), found.get(chapter.name, {}), chapter is ahead)
                       for chapter in known)
+    begin = f"{INTRODUCTION}\n\n<p>{lead(ahead, where, found)}</p>\n<p>{so_far(known, found)}</p>"
+    if any(found.values()):  # who comes back knows what the course is
+        sentences = [coming(ahead, found), why(ahead, known, where, found), so_far(known, found)]
+        begin = f"<p>{lead(ahead, where, found)}</p>\n<p>{' '.join(filter(None, sentences))}</p>"
     text = f"""<div style="overflow-wrap: break-word">
 
 # {TITLE}
@@ -155,15 +170,10 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
 <div style="display: flex; flex-wrap: wrap; gap: 4px 48px; max-width: 1180px; margin-bottom: 12px">
 <div style="flex: 1 1 400px; max-width: {LINE}">
 
-You know some PyTorch, and you want to know what happens between the GPUs when a large language model is trained or
-served. In each chapter you guess a number, run real processes that send each other messages, write the function that
-does it better, and are told in one sentence whether it is right. Your laptop is enough.
-
-<p>{lead(ahead, where, found)}</p>
-<p>{" ".join(filter(None, [why(ahead, known, where, found), so_far(known, found)]))}</p>
+{begin}
 
 **How it works.** A click on a chapter opens your own copy of it. Run its cells with Shift+Enter, from the top.
-▶ is the chapter to go on with, ◔ is begun, ✓ has passed, and in one with ◐ you have borrowed an answer.
+▶ is the chapter to continue with, ◔ is begun, ✓ has passed, and in one with ◐ you have borrowed an answer.
 
 </div>
 {PICTURE}
@@ -200,9 +210,19 @@ def lead(ahead: Chapter | None, where: dict[str, str], found: dict) -> str:
     """Return the link that leads on."""
     if ahead is None:
         return "Every core exercise is done." if where else "There are no chapters here yet."
-    begun = "Go on with" if any(found.values()) else "Begin with"
+    begun = "Continue with" if any(found.values()) else "Begin with"
     words = f"{begun} chapter {number(ahead)}: {escape(ahead.title)}"
     return f'<a href="{quote(where[ahead.name])}" style="{BUTTON}">{words}</a>'
+
+
+def coming(ahead: Chapter | None, found: dict) -> str:
+    """Return what waits in the chapter that is next: an exercise where it was begun, else its question."""
+    if ahead is None:
+        return ""
+    here = found.get(ahead.name, {})
+    if (task := next_in(ahead, here)) is None or not is_begun(here):
+        return f"It asks: {html(question(ahead))}"
+    return f"Next in it is the exercise <code>{escape(task.id)}</code>, about {task.minutes} minutes (estimated)."
 
 
 def why(ahead: Chapter | None, known: list[Chapter], where: dict[str, str], found: dict) -> str:

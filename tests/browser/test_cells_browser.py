@@ -81,7 +81,8 @@ def test_without_a_guess_that_can_be_read_the_answer_and_its_text_wait_for_one_o
     guess.run("guess_six")
     guess.run("six")
     asked = page.locator(".course-first:visible")
-    asked.nth(2).wait_for()  # at the answer and at both texts
+    asked.nth(1).wait_for()  # at the answer, whose card is also that of the text right below, and at the second text
+    assert asked.count() == 2
     assert said in asked.first.inner_text() and "waits for your guess above" in asked.nth(1).inner_text()
     assert "measured" not in guess.shown("six") and not text(page, "Why six?").is_visible()
     asked.nth(where).get_by_role("button", name="Show the answer without a guess").click()
@@ -115,10 +116,34 @@ def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
     text(page, "Why six?").wait_for()
 
 
+def test_a_guess_that_was_run_as_none_is_told_so_at_once_below_its_own_cell(guess, page):
+    guess.run("guess_six")
+    card = guess.find("guess_six").locator(".course-first")
+    assert "no guess yet: write yours in the place of None" in card.inner_text() and card.locator("button").count() == 0
+    guess.run("six")
+    card.wait_for(state="detached")
+    assert page.locator(".course-first:visible").count() == 2  # at the answer, and at the text below the next output
+
+
 def test_one_click_shows_all_texts_that_wait_for_the_same_guess(guess, page):
     page.get_by_role("button", name="Show the answer without a guess").first.click()
     text(page, "Why six?").wait_for()
     assert text(page, "Because").is_visible()
+
+
+def test_a_line_of_an_error_that_is_too_long_goes_on_further_in(guess, page):
+    page.set_viewport_size({"width": 600, "height": 900})
+    guess.run("six")  # imports the course
+    guess.type_into("product", f"from course_lib import Cluster; Cluster(bandwith=1e9)  # {'long ' * 30}")
+    guess.run("product")
+    line = guess.find("product").locator(".course-line").nth(1)
+    assert "line 1 of cell" in line.inner_text()
+    lefts = line.evaluate("""one => {
+        const range = document.createRange();
+        range.selectNodeContents(one);
+        return [...range.getClientRects()].map(({left}) => left - one.getBoundingClientRect().left);
+    }""")
+    assert len(lefts) > 2 and min(lefts[1:]) > 30 and guess.shown("product").count("\n") == 1
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -189,6 +214,7 @@ def test_a_picture_that_is_clicked_fits_the_window_a_second_click_makes_it_large
         notebook.run("ring_drawing")
         (picture,) = notebook.pictures("ring_drawing")
         assert picture["width"] <= min(width, picture["own"] / 2)
+        assert picture["width"] >= 550  # in a narrow window it scrolls: its smallest letters stay 9 pixels high
         page.locator(".course-drawn:visible").first.click()
         large = page.locator("dialog.course-whole img")
         large.wait_for()

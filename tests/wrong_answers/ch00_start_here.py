@@ -38,7 +38,7 @@ def adds_up(dist):
 # even_to_odd
 
 
-@wrong("even_to_odd", "raised", "on 1 rank", "no such rank")
+@wrong("even_to_odd", "raised", "on 1 rank", "no such rank", "if a rank stands above")
 def sends_past_the_last_rank(dist, number):
     rank = dist.get_rank()
     if rank % 2 == 0:
@@ -49,7 +49,7 @@ def sends_past_the_last_rank(dist, number):
     return arrived.item()
 
 
-@wrong("even_to_odd", "deadlock", "on 3 ranks", "rank 2 waits to send 4 bytes to rank 0")
+@wrong("even_to_odd", "deadlock", "on 3 ranks", "rank 2 waits to send 4 bytes", "if a rank stands above")
 def wraps_around_to_rank_0(dist, number):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     if ranks == 1:
@@ -74,7 +74,7 @@ def receives_into_a_python_number(dist, number):
     return None
 
 
-@wrong("even_to_odd", "value", "on 2 ranks", "rank 1 returned None", "sends it to rank 1")
+@wrong("even_to_odd", "value", "on 2 ranks", "rank 1 returned None: no message came to it, so let rank 0 send 2600.5")
 def sends_from_odd_ranks(dist, number):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     if rank % 2 == 0 and rank > 0:
@@ -86,7 +86,7 @@ def sends_from_odd_ranks(dist, number):
     return None
 
 
-@wrong("even_to_odd", "value", "on 2 ranks", "rank 1 returned None", "sends it to rank 1")
+@wrong("even_to_odd", "value", "on 2 ranks", "rank 1 returned None: it received a message, so return the number in it")
 def forgets_to_return(dist, number):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     arrived = torch.empty(1)
@@ -141,7 +141,7 @@ def odd_ranks_send_too(dist, number):
     return arrived.item() if rank % 2 == 1 else None
 
 
-@wrong("even_to_odd", "deadlock", "on 2 ranks", "rank 0 waits to receive from rank 1")
+@wrong("even_to_odd", "deadlock", "on 2 ranks", "rank 0 waits to receive from rank 1", "an odd rank only receives")
 def even_ranks_wait_for_an_answer(dist, number):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     arrived = torch.empty(1)
@@ -464,7 +464,17 @@ def adds_in_float32(dist, value):
     return total
 
 
-@wrong("sum_on_every_rank", "deadlock", "on 2 ranks", "in a circle")
+@wrong("sum_on_every_rank", "raised", "from itself", "line ", "let it receive from ranks 1 to P-1")
+def receives_from_every_rank(dist, value):
+    total = value.clone()
+    for other in range(dist.get_world_size()):
+        arrived = torch.empty_like(value)
+        dist.recv(arrived, other)
+        total += arrived
+    return total
+
+
+@wrong("sum_on_every_rank", "deadlock", "on 2 ranks", "in a circle", "sends its value first")
 def receives_before_it_sends(dist, value):
     total, arrived = value.clone(), torch.empty_like(value)
     if dist.get_rank():

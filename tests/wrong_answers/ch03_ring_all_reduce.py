@@ -39,6 +39,28 @@ def scatter_rows(dist, tensor):
     scatter_cuts(tensor.tensor_split(dist.get_world_size()), dist, lambda going, coming: torch.empty_like(coming))
 
 
+def scatter_past_the_ends(dist, tensor):
+    """Has neighbours, but no ring: rank 0 has none on its left."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        coming = chunks[(rank - 2 - step) % ranks]
+        arrived = torch.empty_like(coming)
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), arrived, rank + 1, rank - 1)
+        coming.add_(arrived)
+
+
+def scatter_one_step_more(dist, tensor):
+    """Takes P steps, in the last of which each chunk goes where it has been."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), arrived, right, left)
+        if step < ranks - 1:
+            chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
 def scatter_into_the_whole(dist, tensor):
     chunks = tensor.view(-1).tensor_split(dist.get_world_size())
     scatter_cuts(chunks, dist, lambda going, coming: torch.empty_like(tensor))
@@ -684,6 +706,8 @@ def by_most_messages(meters):
 
 WRONG = [
     Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("Rank 0 ends with the sum of chunk 1",), 0),
+    Wrong("reduce_scatter_ring", scatter_past_the_ends, "raised", ("no such rank", "on its left rank (r - 1) % P"), 0),
+    Wrong("reduce_scatter_ring", scatter_one_step_more, "raised", ("on 1 rank", "P-1 steps, so none on one rank"), 2),
     Wrong("reduce_scatter_ring", scatter_rows, "not-flattened", ("of shape (2, 5) here, and without view(-1)",), 2),
     Wrong("reduce_scatter_ring", scatter_into_the_whole, "wrong-length",
           ("elements rank 1 receives into 8 elements, but rank 0 sends it 2: make the buffer as long as",), 0),
@@ -725,7 +749,8 @@ WRONG = [
     Wrong("ring_all_reduce", through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
     Wrong("ring_all_reduce", rest_dropped, "rest-dropped", ("the last 1 stays as given: 3 does not divide 7",), 2),
     Wrong("ring_all_reduce", built_in, "built-in", ("it calls dist.all_reduce",), 0),
-    Wrong("ring_all_reduce", off_by_one, "value", ("(correct so far: none of the chunks)",), 0),
+    Wrong("ring_all_reduce", off_by_one, "value",
+          ("(correct so far: none of the chunks)", "Look at the first phase alone: check_reduce_scatter_ring"), 0),
     Wrong("ring_all_reduce", phases_swapped, "phases-swapped", ("let the reduce-scatter come first, then the",), 0),
     Wrong("ring_all_reduce", averages, "mean", ("rank 0 holds the mean, not the sum: do not divide by 4",), 0),
     Wrong("ring_all_reduce", four_ranks_only, "raised", ("on 2 ranks with 6 elements rank",), 2),
@@ -741,7 +766,8 @@ WRONG = [
     Wrong(
         "ring_all_reduce", odd_and_even, "too-many-steps", ("sends and only then receives makes two steps of one",), 4
     ),
-    Wrong("ring_all_reduce", only_rank_0_gets_it, "value", ("the tensor on rank 1 is",), 0),
+    Wrong("ring_all_reduce", only_rank_0_gets_it, "value",
+          ("the tensor on rank 1 is", "Rank 0 has the sum, so let it reach rank 1, too"), 0),
     Wrong("ring_all_reduce", once_round_and_again, "whole-tensor", ("You are passing the whole tensor on",), 3),
     Wrong("ring_all_reduce", forgets_to_wait, "raised", ("without wait() on 3 isends to rank",), 0),
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),

@@ -1,10 +1,12 @@
 // Marks the cells of a chapter by their tags, so that cells.css can show what each is for, lets an answer and the texts
-// that tell it wait for a guess, keeps a formula's full stop on its line, and enlarges a picture that is clicked. Where an
-// answer waits, a cell's node gets a card of its own: without this file nothing is missing.
+// that tell it wait for a guess, keeps a formula's full stop on its line, indents the lines of an error, and enlarges a
+// picture that is clicked. Where an answer waits, a cell's node gets a card of its own: without this file nothing is
+// missing.
 (() => {
   const CSS = new URL("cells.css", document.currentScript.src).href;
   const WAITS = "This text waits for your guess above.";
   const FIRST = "Guess first: write your guess in the place of None, and run both cells.";
+  const NONE_YET = "This is no guess yet: write yours in the place of None, and run this cell again.";
   const ANYWAY = "Show the answer without a guess";
   const NOT_YET = /The answer is not shown yet/;  // what course_lib.notebook says to a guess that it cannot read
   const NO_GUESS = /^no guess/m;  // and what course_lib.notebook says beside the answer where the guess is None
@@ -28,12 +30,17 @@
   const told = (cell) => clicked.has(cell.model) || cell.model.executionCount !== null && !unguessed(cell) && !unread(cell)
     && !outputs(cell).some(({type}) => type === "error");
 
-  // The places of the cells that compare a guess.
-  const compared = (all) => all.filter((cell) => tagged(cell, "prediction")).map((guess) => {
+  // The cell that compares a guess, if there is one, and the places of all such cells.
+  const judge = (all, guess) => {
     const name = source(guess).match(/^\w+/)?.[0];
-    return all.findIndex((cell) => cell !== guess && cell.model.type === "code"
+    return all.find((cell) => cell !== guess && cell.model.type === "code"
       && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
-  }).filter((place) => place >= 0);
+  };
+  const compared = (all) => all.filter((cell) => tagged(cell, "prediction"))
+    .map((guess) => all.indexOf(judge(all, guess))).filter((place) => place >= 0);
+  // A guess that was run as it came; once its answer has been asked for, that has a card.
+  const noneYet = (cell, all) => tagged(cell, "prediction") && cell.model.executionCount !== null
+    && /^\w+ *= *None\b/.test(source(cell)) && judge(all, cell)?.model.executionCount === null;
 
   // The texts below the cell that compares a guess, each with that cell: to the next guess or heading, where something
   // else begins, or to the next output, because what that shows is explained below it.
@@ -57,9 +64,9 @@
     const card = Object.assign(document.createElement("div"), {className: "course-first"});
     card.dataset.words = words;
     const button = Object.assign(document.createElement("button"), {textContent: ANYWAY});
-    button.addEventListener("click", show);
+    if (show) button.addEventListener("click", show);
     if (words) card.append(Object.assign(document.createElement("p"), {textContent: words}));
-    card.append(button);
+    if (show) card.append(button);
     if (cell.model.type === "code") cell.node.append(card); else cell.node.prepend(card);
   };
   // `run` runs a cell: one whose guess cannot be read tells the answer when it is run again.
@@ -71,18 +78,24 @@
       mark(notebook, run);
     };
     const first = new Set(compared(all).map((place) => all[place]).filter((cell) => unguessed(cell) || unread(cell)));
+    // What waits right below something that waits for the same guess needs no card of its own.
+    const joined = new Set([...wait].filter(([cell, asks]) => {
+      const above = all[all.indexOf(cell) - 1];
+      return above === asks ? first.has(above) : wait.get(above) === asks;
+    }).map(([cell]) => cell));
     for (const cell of all) {
       const [kind, words] = cell.model.type === "code" ? label(cell, all) : [];
       // Where a guess cannot be read, the output itself says what to write.
-      const asked = wait.has(cell) ? WAITS : !first.has(cell) ? null : unread(cell) ? "" : FIRST;
+      const asked = joined.has(cell) ? null : wait.has(cell) ? WAITS : noneYet(cell, all) ? NONE_YET
+        : !first.has(cell) ? null : unread(cell) ? "" : FIRST;
       set(cell, "courseKind", kind);
       set(cell, "courseLabel", words);
-      set(cell, "courseWaits", wait.has(cell) && "yes");
+      set(cell, "courseWaits", wait.has(cell) && (joined.has(cell) ? "joined" : "yes"));
       set(cell, "courseFirst", first.has(cell) && (unread(cell) ? "unread" : "none"));
       const card = cell.node.querySelector(":scope > .course-first");
+      if (card && card.dataset.words !== asked) card.remove();
       if (asked !== null && card?.dataset.words !== asked) {
-        card?.remove();
-        ask(cell, asked, () => show(wait.get(cell) || cell));
+        ask(cell, asked, asked !== NONE_YET && (() => show(wait.get(cell) || cell)));
       }
     }
   };
@@ -100,6 +113,18 @@
     dialog.addEventListener("click", ({target: clicked}) => { if (clicked !== picture) dialog.close(); });
     dialog.addEventListener("close", () => dialog.remove());
     dialog.showModal();
+  };
+
+  // The lines of an error without colours, which are the course's own, so that one that is too long goes on further in.
+  const lines = (notebook) => {
+    for (const text of notebook.node.querySelectorAll("[data-mime-type$=stderr] > pre")) {
+      if (text.childElementCount) continue;
+      text.replaceChildren(...text.textContent.replace(/\n$/, "").split("\n").map((line) => {
+        const one = Object.assign(document.createElement("span"), {className: "course-line", textContent: line});
+        one.style.setProperty("--in", line.match(/^ */)[0].length);
+        return one;
+      }));
+    }
   };
 
   // A full stop or a comma after a formula never begins a line: a browser may break there, whatever the letters are.
@@ -129,10 +154,15 @@
       const soon = () => { asked ||= requestAnimationFrame(() => { asked = 0; mark(notebook, run); }); };
       notebook.node.addEventListener("click", enlarge);
       let joining = 0;
-      new MutationObserver(() => { joining ||= requestAnimationFrame(() => { joining = 0; join(notebook); }); })
+      new MutationObserver(() => { joining ||= requestAnimationFrame(() => { joining = 0; join(notebook); lines(notebook); }); })
         .observe(notebook.node, {childList: true, subtree: true});
       context.model.contentChanged.connect(soon);
       soon();
+      // In a chapter of which nothing has run, the first Shift+Enter draws its picture: the text above needs no running.
+      const code = notebook.widgets.filter(({model}) => model.type === "code");
+      if (notebook.activeCellIndex === 0 && code.length && code.every(({model}) => model.executionCount === null)) {
+        notebook.activeCellIndex = notebook.widgets.indexOf(code[0]);
+      }
     };
     const all = () => [...app.shell.widgets("main")].forEach((widget) => follow(widget).catch(console.warn));
     app.shell.currentChanged?.connect(all);
