@@ -106,7 +106,7 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     assert shown("Inside the node a sum below 1 MB took from 10 to 60 µs, in no order")
     alpha, beta = solutions.fit_alpha_beta(list(far), list(far.values()))
     assert round(1e-9 / beta, 1) == 5.5
-    assert shown("67.1 MB / 0.43 ms = 156 of NVLink's 300 GB/s, a share of 0.52,")
+    assert shown("only 67.1 MB / 0.43 ms = 156 of NVLink's 300 GB/s.")
     assert round(2**26 / near[2**26] / 1e9) == 156
     assert near[2**26] < 1.9 * near[2**25]  # inside, the rate still rises
     assert round(1e6 * far[2048]) == 43 and shown("So the 43 µs are nearly all **latency**")
@@ -117,11 +117,11 @@ def test_numbers_that_the_text_says_are_those_of_the_data():
     assert DGX_A100.gpu.link.bandwidth / DGX_A100.nic.bandwidth == 12
     assert far[2**26] / near[2**26] / 12 == pytest.approx(2.2, abs=0.05)
     gave = far[2**26] / (2**26 / DGX_A100.nic.bandwidth)
-    assert round(gave, 1) == 4.3 and shown("gave only 5.87 of its 25 GB/s. That makes it another 4.3 times slower.")
-    assert round(12 * 4.3 * 0.52) == 27 and shown("Together 12 · 4.3 · 0.52 = 27.")
+    assert round(gave, 1) == 4.3 and shown("- 4.3, because this cluster's port gave only 5.87 of its 25 GB/s;")
+    assert round(12 * 4.3 * 0.52) == 27 and shown("So the 27 can be taken apart into 12 · 4.3 · 0.52:")
     assert far[2**26] / near[2**26] == pytest.approx(12 * gave * 156 / 300, rel=0.01)
     assert round(1e3 * far[2**26], 1) == 11.4
-    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("which is 24 GB/s from each port.")
+    assert round(2**26 / far[2**26] / 1e9, 1) == 5.9 and shown("24 GB/s from each port, and neither row")
     assert round(100 * 2**26 / near[2**26] / DGX_A100.gpu.link.bandwidth, 1) == 52.0
     assert far[2048] * 2**26 / far[2**26] == pytest.approx(250e3, rel=0.02)
     assert shown("43 µs · 5.9 GB/s, about 250 kB")
@@ -139,7 +139,6 @@ def test_a_line_through_two_dots_may_be_far_off_and_a_fit_is_nearer_but_for_two_
     assert round(by_hand, 2) == 0.58 and shown("For eight A100s in one node it is 58 % off on average")
     assert by_fit < by_hand / 3 and off["h100_dgx", 4, 4][1] < 0.7 * off["h100_dgx", 4, 4][0]
     assert off["a100_dgx", 2, 1][1] > off["a100_dgx", 2, 1][0]
-    assert shown("(For the two A100s in two nodes no line comes nearer than 11 %.)")
 
 
 def test_four_pairs_take_less_time_than_one():
@@ -174,15 +173,10 @@ def test_a_cured_detour_makes_one_pair_faster_and_eight_not_and_four_tell_what_i
     assert shown("| with a bad cable | 24 | 96 | 60 | | with a narrow uplink | 24 | 60 | 60 |")
 
 
-def test_the_rates_of_the_real_cluster_depend_on_the_size_as_no_fault_of_the_made_up_one_does():
-    bus = {(row.per_node, row.bytes >> 20): costs.bus_bandwidth("all_reduce", row.gpus, row.bytes, row.seconds) / 1e9
-           for row in all_reduce_dgx("a100_dgx") if row.nodes == 2 and row.per_node < 3}  # fmt: skip
-    assert [round(bus[which], 1) for which in ((2, 16), (2, 32), (2, 64))] == [5.9, 5.9, 11.9]
-    assert shown("Two pairs got 5.9 with 16 and 32 MiB, but 11.9 with 64 MiB.")
+def test_the_rates_of_the_real_cluster_are_those_of_the_table():
     last = {row.per_node: costs.bus_bandwidth("all_reduce", row.gpus, row.bytes, row.seconds) / 1e9
             for row in all_reduce_dgx("a100_dgx") if row.nodes == 2 and row.bytes == 2**26}  # fmt: skip
-    assert [round(last[pairs], 1) for pairs in (1, 4, 8)] == [5.9, 22.4, 17.5]
-    assert shown("Eight pairs got 17.5 GB/s and four 22.4.")
+    assert [round(last[pairs], 1) for pairs in (1, 4)] == [5.9, 22.4]
     assert shown("| one pair | 67.1 MB / 11.44 ms = 5.87 GB/s | 25 |")
     assert shown("| four pairs | 1.75 · 67.1 MB / 5.24 ms = 22.4 GB/s | 4 · 25 = 100 |")
 
@@ -302,13 +296,11 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     assert shown("= 0.25 MB passes in 0.72 µs.") and shown("Three quarters of the time the link is empty.")
     assert round(96 * 1.5e-3, 2) == round(96 * layer / 341e9, 2) == 0.14 and shown("96 · 1.5 ms = 0.14 s")
     user = 2e9 * 255 / 256 / min(costs.nccl_seconds(DGX_H100, 32, 8, 2e9, "all_gather").values())
-    whole = min(costs.nccl_seconds(DGX_H100, 32, 8, 2e9, "all_gather").values())
     rate = 2e9 * 255 / 256 / (2e9 * 255 / 256 / 200e9 - (224 * 1.9e-6 + 31 * 4e-6))  # without what the hops take
     assert round(rate / 1e9) == 212 and 96 * (224 * 1.9e-6 + 31 * 4e-6 + layer / rate) > computing
-    assert round(2048 / (24 * (4.4e-3 + 4 * layer / rate)), -2) == 6100 and shown("212 GB/s and not 341")
+    assert round(2048 / (24 * (4.4e-3 + 4 * layer / rate)), -2) == 6100 and shown("would keep 6,100 on 256.")
     assert round(311 / 200, 1) == 1.6
-    assert round(100 * (224 * 1.9e-6 + 31 * 4e-6) / whole) == 9 and shown("Hops are 9 % of this time, and")
-    assert round(user / 1e9) == 311 and shown("in a single run with 16 channels, where it expects 311.")
+    assert round(user / 1e9) == 311 and shown("in a single run, where the table expects 311.")
     assert pytest.approx(4e6, rel=0.05) == 2048 * 2048 and shown("2,048 times 2,048 make 4 million")
     assert round(16 * parameter_count(model) / 8 / 1e9) == 16
     assert shown("each GPU holds 16 GB of weights, gradients and AdamW's numbers")
@@ -330,9 +322,7 @@ def test_four_nodes_take_one_and_a_half_times_as_long_as_one_and_less_if_gpus_ad
     ring, inside, between = (2 * (ranks - 1) / ranks / bus for ranks, bus in
                              ((8, RING_BUS_BANDWIDTH), *BUS_BANDWIDTHS.items()))  # fmt: skip
     assert between / inside == pytest.approx(1.49, abs=0.005) and round(between / ring, 1) == 1.1
-    assert shown("with `NCCL_NVLS_ENABLE=0` one node printed 330, and four still 320")
     assert shown("330 GB/s by rings inside a node, and 320 out of each of four nodes.")
-    assert shown("430 GB/s on one node of eight H100s and 320 on four")
 
 
 def test_two_healthy_nodes_take_hardly_longer_than_one():
@@ -342,13 +332,11 @@ def test_two_healthy_nodes_take_hardly_longer_than_one():
     assert DGX_A100.gpu.link.bandwidth == 300e9 and 8 * DGX_A100.nic.bandwidth == 200e9
     assert round(DGX_A100.gpu.link.protocol("Simple").bandwidth / 1e9) == 240
     assert shown("which carry 8 · 25 = 200 GB/s together")
-    assert shown("| H100 | 450 | 8 · 50 = 400 |")
+    assert shown("8/9 with H100s: 8 · 50 = 400 of 450 GB/s.")
     table = {size: [min(costs.nccl_seconds(DGX_A100, nodes, 8, size).values()) for nodes in (1, 2)]
              for size in (2**26, 2**33)}  # fmt: skip
     assert [round(two / one, 1) for one, two in table.values()] == [1.4, 1.3] and shown("Only 1.6 times.")
-    assert shown("1.6 times as long with 8 + 8 GPUs as with eight. It needed 11 times")
-    inside = costs.bus_bandwidth("all_reduce", 8, 2**26, ill[0].seconds) / 1e9
-    assert round(inside) == 174 and shown("its eight GPUs got only 174 of NVLink's 300 GB/s.")
+    assert shown("needed 11 times as long with 8 + 8 GPUs as with eight.")
 
 
 def test_a_switch_that_adds_prints_more_than_its_link_carries():

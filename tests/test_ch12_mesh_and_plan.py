@@ -112,7 +112,7 @@ def test_what_each_bet_costs():
     alone = [at for at in found.fitting if at.layout.cp == 1]
     assert alone[0].layout == META  # "the fastest of all that fit"
     assert all(at.layout.cp > 1 for at in found.fitting[:61]) and shown("and all 61 before it have context ranks.")
-    assert shown("Of the 3,774 that fit it is number 62")
+    assert shown("Of the 3,774 layouts that fit it is number 62")
     assert [at.layout.cp for at in found.fitting[:2]] == [8, 8]
     assert [(at.layout.tp, at.layout.pp, at.layout.chunks) for at in found.fitting[:2]] == [(4, 16, 8), (4, 32, 4)]
     assert shown("The fastest of all takes 6.06 s")
@@ -124,7 +124,7 @@ def test_what_each_bet_costs():
     assert 4.5 < rings[0] / rings[1] < 5
     eight = planning.layout_time(LLAMA, planning.Layout(8, 8, 16, 16, chunks=8, zero=1), DGX_H100, 2048, 8192)
     exposed = [100 * one.context / one.seconds for one in (first.step, eight)]  # 1,024 tokens on a rank
-    assert [round(one) for one in exposed] == [1, 1] and shown("what can't hide is about 1 % of a step")
+    assert [round(one) for one in exposed] == [1, 1]
     assert round(12 * 405.9 / 16384, 1) == 0.3  # GB of Adam's numbers on each GPU
     assert round(planning.layout_memory(LLAMA, bets[1], 2048, 8192).total / 1e9, 1) == 57.5
     own = solutions.plan(LLAMA, DGX_H100, 16384, 2048, 8192)
@@ -134,12 +134,10 @@ def test_what_each_bet_costs():
 
 def test_what_the_text_lets_a_learner_type_is_fast_and_too_large():
     found = planning.plan(LLAMA, DGX_H100, 16384, 2048, 8192, memory=81_559 * 2**20)
-    typed = ({"tp": 8, "cp": 1, "pp": 8, "chunks": 16}, {"tp": 4, "cp": 2, "pp": 16, "chunks": 8})
-    tried = [found.of(planning.Layout.filling(16384, zero=2, **one)) for one in typed]
-    assert [round(one.seconds, 2) for one in tried] == [6.25, 6.25]
+    typed = found.of(planning.Layout.filling(16384, tp=8, cp=1, pp=8, chunks=16, zero=2))
     limit = 0.94 * found.node.gpu.memory
-    assert [round((one.room.total - limit) / 1e9, 1) for one in tried] == [2.5, 4.1]
-    assert shown("because it needs 2.5 GB too many.") and shown("and need 4.1 GB too many.")
+    assert (round(typed.seconds, 2), round((typed.room.total - limit) / 1e9, 1)) == (6.25, 2.5)
+    assert shown("because it needs 2.5 GB too many.")
     first = found.fitting[0].layout
     assert (first.tp, first.cp, first.pp, first.chunks, 8192 // first.cp) == (4, 8, 16, 8, 1024)
     assert shown("tp4-cp4 with 8 context ranks instead of 4.")
@@ -283,18 +281,9 @@ def test_a_single_copy_does_not_fit_and_an_eighth_of_the_cluster_does():
     assert eighths[1] < eighths[2] < eighths[0] and shown("Run the three candidates: 1. **tp8-cp2**")
     assert shown("2. **tp4-cp4**") and shown("3. **tp8**")
     others = [planning.layout_memory(LLAMA, replace(META, dp=16, zero=zero), 256, 8192).total for zero in (1, 0)]
-    assert [round(one / 1e9) for one in others] == [90, 126] and shown("it would need 90 GB with ZeRO-1, and 126")
+    assert [round(one / 1e9) for one in others] == [90, 126] and shown("With ZeRO-1 it would need 90 GB")
     whole = [planning.layout_memory(LLAMA, one, 2048, 8192).total for one in bets]
     assert [one > 0.95 * limit for one in whole] == [True, False, True]
-    four = planning.Layout(tp=8, cp=4, pp=16, dp=32, chunks=8, zero=1)
-    flag = planning.Recipe(overlap_tp=True)
-    assert round(planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192, flag).seconds, 2) == 5.76
-    assert round(planning.layout_time(LLAMA, four, DGX_H100, 2048, 8192).seconds, 2) == 6.35
-    assert round(planning.layout_memory(LLAMA, four, 2048, 8192).total / 1e9, 1) == 38.5
-    eighth = planning.layout_memory(LLAMA, replace(four, dp=4), 256, 8192).total
-    assert round(eighth / 1e9, 1) == 40.6 and shown("try tp8-cp4: 40.6 GB on an eighth of the cluster, and")
-    gained = planning.layout_time(LLAMA, EIGHT_TWO, DGX_H100, 2048, 8192).seconds - 6.348
-    assert round(gained, 2) == 0.08
     assert shown("12.8 GB of gradients and 38.3 GB of Adam's numbers")
     sizes = {copies: planning.layout_memory(LLAMA, replace(META, dp=copies), 16 * copies, 8192).total
              for copies in (2, 4, 8, 16, 32)}  # fmt: skip
@@ -329,9 +318,9 @@ def test_a_message_and_half_a_block_take_equally_long_at_1290_tokens_and_later_w
     assert (round(message / half, -1), round(tokens, -1), latency) == (1290, 1510, 2.7e-6)
     slow = DGX_H100.nic.latency  # of the protocol for long messages
     assert round((message + math.sqrt(message**2 + 4 * half * slow)) / (2 * half), -2) == 2100
-    assert shown("about 1,290 tokens,") and shown("in the grey band, between 1,500 and 2,100,")
+    assert shown("about 1,290 tokens,") and shown("a rank needs about 2,000 tokens")
     wide = [(2 * message + math.sqrt(4 * message**2 + 8 * half * one)) / (4 * half) for one in (latency, slow)]
-    assert [round(one, -2) for one in wide] == [1400, 1800] and shown("they cross between 1,400 and 1,800")  # 4 ranks
+    assert [round(one, -2) for one in wide] == [1400, 1800] and shown("With 4 tensor ranks about 1,800 are enough")
 
 
 def test_more_pipeline_ranks_hold_fewer_weights_and_as_many_activations():
@@ -437,7 +426,6 @@ def test_the_step_by_hand():
     sent = {"tp": 16 * 8 * 8 * 7 / 8 * stream, "pp": 16 * 8 * 2 * stream / 8, "dp": 6 * own * 127 / 128}
     assert (round(stream / 1e6), round(own / 1e9, 2)) == (268, 3.19)
     assert (round(sent["tp"] / 1e9), round(sent["pp"] / 1e9)) == (241, 9)
-    assert round(10 / 8 * sent["tp"] / 1e9) == 301 and shown("That makes 10 messages and 301 GB")
     assert round(sent["tp"] / 2 * (3 / 4) / (7 / 8) / 1e9) == 103 and shown("(3/4) / (7/8) = 103.")
     assert round(8 * 3.19 / 8, 2) == 3.19 == round(405.9 / 126 * 0.99, 2)
     assert round(6 * 405e9 * 1024 / (0.52 * 989e12), 1) == 4.8  # computing, by hand
@@ -448,8 +436,7 @@ def test_the_step_by_hand():
     assert sent["tp"] / 50e9 == pytest.approx(4.8, abs=0.05)
     computing = step.products + step.attention + step.memory
     assert [round(one, 2) for one in (computing, step.products, step.attention, step.memory)] == [5.22, 4.87, 0.24, 0.1]
-    assert shown("5.22 s: 4.87 s of matrix products (at 52 % of the peak, as in one published run of an 8B model, in "
-                 "fp8), 0.24 s of attention and 0.10 s of memory traffic")  # fmt: skip
+    assert shown("a rank computes for 5.22 s in a step, if its matrix products reach 52 % of the peak")
     one = (computing + step.tensor) / 16
     assert round(one, 3) == 0.367 and round(15 / 8 * one, 2) == 0.69 == round(step.bubble, 2)
     assert round(16 * one, 1) == 5.9 and shown("t is 0.37 s, a 16th of 5.9 s of work")
@@ -562,7 +549,7 @@ def test_the_errors_of_the_text():
     assert len(late) == 11 and min(late) > 0 and round(max(late) + 1, 1) == 1.9
     assert round(100 * min(row.error for row in rows if row.layout.cp > 1)) == -47
     assert (len(peaks), len(high), min(high), max(high)) == (16, 12, 16, 54)
-    assert shown("In the 12 with full recomputation it prints 16 to 54 % more than the planner says")
+    assert shown("in the 12 with full recomputation it prints 16 to 54 % more than the planner says")
     told = [row for row in rows if row.gib]
     assert {row.layout.recompute for row in told if row.gib / (row.room.total / 2**30) > 1.1} == {"full"}
     halves = [row.gib / (row.room.total / 2**30) - 1 for row in told if row.layout.recompute == "half"]
@@ -612,13 +599,13 @@ def test_a_smaller_cluster_takes_the_second_row_of_the_list():
     sizes = [planning.layout_memory(shape, planning.Layout(tp=tp, dp=64 // tp, zero=3), 128, 8192).total
              for tp in (1, 2, 4)]  # fmt: skip
     assert [round(size / 1e9) for size in sizes] == [215, 118, 69] and sizes[2] < limit < sizes[1]
-    assert shown("need 215 GB each, with 2 tensor ranks 118, and with 4 of them 69")
+    assert shown("need 215 GB each, with 2 tensor ranks 118, and with 4 of them 69, which fits.")
     found = planning.plan(shape, DGX_H100, 64, 128, 8192, memory=81_559 * 2**20)
     simple = planning.Layout(tp=4, dp=16, zero=3)
     assert found.place(simple) == 17 and all(one.layout.cp > 1 for one in found.fitting[:16])
-    assert shown("the 16 layouts before the simple one all have context ranks")
     assert round(100 * (1 - found.best.seconds / found.of(simple).seconds)) == 4
-    assert shown("PP 2 x 41 means 2 pipeline ranks with 41 chunks each") and "PP 2 x 41" in str(found.best.layout)
+    best = found.best.layout
+    assert min(best.tp, best.cp, best.pp, best.dp) > 1 and shown("needs every axis, and is only 4 % faster.")
 
 
 def test_the_flag_kept_a_quarter_of_its_promise_in_the_two_runs_that_differ_in_it_alone():
@@ -629,7 +616,7 @@ def test_the_flag_kept_a_quarter_of_its_promise_in_the_two_runs_that_differ_in_i
             for one in (plain, flagged)]  # fmt: skip
     saved, promised = took[0] - took[1], said[0] - said[1]
     assert (round(saved, 1), round(promised, 1)) == (1.1, 4.3) and round(saved / promised, 2) == 0.25
-    assert shown("it hid a quarter of what it could (a 70B model in fp8 on 256 H100s)")
+    assert shown("such an overlap hid a quarter of what it could (a 70B model in fp8 on 256 H100s)")
     kept = {}
     for layout in (META, EIGHT_TWO, FOUR_FOUR):
         without, with_it = (planning.layout_time(LLAMA, layout, DGX_H100, 2048, 8192, planning.Recipe(overlap_tp=flag))

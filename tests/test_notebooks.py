@@ -84,20 +84,15 @@ def test_no_code_cell_has_more_than_25_lines(notebook):
     assert {cell.id: lines(cell.source) for cell in code_cells(notebook) if lines(cell.source) > 25} == {}
 
 
-# Words of a whole chapter and of its longest text cell, where they are more than 7,000 and 300: bounds to be lowered.
-LONGER = {"ch10_the_network": (7950, 380), "ch12_mesh_and_plan": (7750, 390)}
-
-
 @every_chapter
-def test_a_text_cell_has_at_most_300_words_in_sight_and_in_each_fold_but_in_two_chapters(chapter):
+def test_a_text_cell_has_at_most_300_words_in_sight_and_in_each_fold(chapter):
     counts = {}
     for cell in chapter.notebook.cells:
         if cell.cell_type == "markdown":
             in_sight, *folds = re.split(r"<details>", prose(cell))
             in_sight += "".join(fold.partition("</details>")[2] for fold in folds)
             counts[cell.id] = max(map(words, [in_sight, *(fold.partition("</details>")[0] for fold in folds)]))
-    most = LONGER.get(chapter.name, (7000, 300))[1]
-    assert {name: count for name, count in counts.items() if count > most} == {}
+    assert {name: count for name, count in counts.items() if count > 300} == {}
 
 
 @every_chapter
@@ -109,9 +104,8 @@ def test_a_chapter_names_only_chapters_that_exist(chapter):
 
 
 @every_chapter
-def test_a_chapter_has_at_most_7000_words_of_which_some_are_folded_but_for_two(chapter):
-    most = LONGER.get(chapter.name, (7000, 300))[0]
-    assert sum(words(prose(cell)) for cell in chapter.notebook.cells if cell.cell_type == "markdown") <= most
+def test_a_chapter_has_at_most_7000_words_of_which_some_are_folded(chapter):
+    assert sum(words(prose(cell)) for cell in chapter.notebook.cells if cell.cell_type == "markdown") <= 7000
 
 
 @every_chapter
