@@ -50,7 +50,7 @@ DEBRIEFS = Path(__file__).with_name("debriefs.toml")
 MOST = 60  # slides before those for which there may be no time
 SPARED = ("said", "text", "formula", "printed")  # the kinds of the latter
 LATER = "If there is time"
-BRIEFLY = 2 / 3  # of the slides, on the short path at most where the guesses and their answers allow it
+BRIEFLY, ENOUGH = 2 / 3, 30  # of the slides, on the short path at most; slides that are few enough
 LEAST = {"guess": 1.0, "answer": 0.5}  # minutes of these kinds, whatever is said: a guess has its countdown
 ROOM = 0.8  # of a talk, at most, that they take
 ORDINAL = re.compile(r"(?:First|Second|Third|Fourth)\b")
@@ -139,12 +139,12 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
 
 
 def shortened(slides: list[Slide], begun: int) -> None:
-    """Leave on the short path two thirds of the slides, and the first ones: what leads to others goes, then pictures."""
+    """Leave two thirds of the slides on the short path, and the first ones: what leads to others goes, then pictures."""
     needed = {id(slide) for section in sections(slides) for slide in [one for one in section[1:] if one.brief][-1:]}
     free = [(kind, -place, slide) for place, slide in enumerate(slides) for kind in (0, 1)
             if place >= begun and slide.brief and not slide.asked and id(slide) not in needed
             and (slide.kind == "picture" if kind else slide.kind in (*SPARED, "part"))]
-    over = sum(slide.brief for slide in slides) - round(BRIEFLY * len(slides))
+    over = sum(slide.brief for slide in slides) - max(ENOUGH, round(BRIEFLY * len(slides)))
     for *_, slide in sorted(free, key=lambda one: one[:2])[:max(0, over)]:
         slide.brief = False
 
