@@ -139,7 +139,7 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
 
 
 def shortened(slides: list[Slide], begun: int) -> None:
-    """Leave two thirds of the slides on the short path, and the first ones: what leads to others goes, then pictures."""
+    """Leave two thirds of the slides on the short path, and the first: what leads to others goes, then pictures."""
     needed = {id(slide) for section in sections(slides) for slide in [one for one in section[1:] if one.brief][-1:]}
     free = [(kind, -place, slide) for place, slide in enumerate(slides) for kind in (0, 1)
             if place >= begun and slide.brief and not slide.asked and id(slide) not in needed
