@@ -258,10 +258,6 @@ def test_a_slider_moves_by_keyboard_and_the_picture_follows(ring):
     assert ring.page.evaluate("document.activeElement.type") == "range"  # the next press moves on
 
 
-def test_the_picture_follows_the_hand_and_nothing_below_it_moves(ring):
-    assert len(follow(ring, "ring_picture")["step"]["followed after ms"]) == 8  # and back to where it started
-
-
 @pytest.mark.parametrize("name", ["crossover", "ring_picture"])
 def test_in_the_dark_theme_a_picture_has_dark_paper_and_the_same_colours(ring, name):
     seen = {}
