@@ -22,6 +22,7 @@ for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
 
 CHAPTERS = chapters()
 NAMES = [chapter.name for chapter in CHAPTERS]
+MOVED = [chapter.name for chapter in CHAPTERS if any("explore(" in cell.source for cell in chapter.notebook.cells)]
 SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844),
          "small phone": (360, 740), "laptop": (1440, 900)}
 SECONDS = 1800  # to run and make all chapters on a busy machine
@@ -511,9 +512,10 @@ def test_in_the_dark_pages_and_pictures_are_dark(opened):
     assert ImageStat.Stat(shades).median[0] < 40
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MOVED)
 def test_the_picture_of_a_panel_follows_the_hand_within_a_tenth_of_a_second(opened, name):
     page = opened(f"{name}.html")
+    assert page.locator(PANEL).count()
     for place in range(page.locator(PANEL).count()):
         panel = page.locator(PANEL).nth(place)
         panel.scroll_into_view_if_needed()
