@@ -168,7 +168,7 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
 # {TITLE}
 
 <div style="display: flex; flex-wrap: wrap; gap: 4px 48px; max-width: 1180px; margin-bottom: 12px">
-<div style="flex: 1 1 400px; max-width: {LINE}">
+<div style="flex: 1 1 400px; min-width: 0; max-width: {LINE}">
 
 {begin}
 

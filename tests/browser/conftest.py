@@ -71,13 +71,10 @@ def environment(tmp_path_factory) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def course(tmp_path_factory, environment) -> Path:
-    """A copy of the course, with settings that keep JupyterLab from asking about its news."""
+def course(tmp_path_factory) -> Path:
+    """A copy of the course."""
     root = tmp_path_factory.mktemp("course") / "course"
     shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*NOT_COPIED))
-    settings = Path(environment["HOME"]) / ".jupyter/lab/user-settings/@jupyterlab/apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
     return root
 
 

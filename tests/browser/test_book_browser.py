@@ -22,6 +22,7 @@ for package in ("furo", "math_core", "myst_nb", "sphinx_revealjs"):
 
 CHAPTERS = chapters()
 NAMES = [chapter.name for chapter in CHAPTERS]
+MOVED = [chapter.name for chapter in CHAPTERS if any("explore(" in cell.source for cell in chapter.notebook.cells)]
 SIZES = {"wide": (1400, 900), "projector": (1280, 720), "narrow": (1024, 768), "phone": (390, 844),
          "small phone": (360, 740), "laptop": (1440, 900)}
 SECONDS = 1800  # to run and make all chapters on a busy machine
@@ -545,9 +546,10 @@ def test_in_the_dark_pages_and_pictures_are_dark(opened):
     assert ImageStat.Stat(shades).median[0] < 40
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MOVED)
 def test_the_picture_of_a_panel_follows_the_hand_within_a_tenth_of_a_second(opened, name):
     page = opened(f"{name}.html")
+    assert page.locator(PANEL).count()
     for place in range(page.locator(PANEL).count()):
         panel = page.locator(PANEL).nth(place)
         panel.scroll_into_view_if_needed()
@@ -623,12 +625,11 @@ def test_a_guess_that_is_not_a_number_is_refused_in_a_sentence(opened):
     assert page.locator(".guess [role=status]").count() == 0
 
 
-@pytest.mark.parametrize("guess, said", [("1,5", "“1,5” is not a number here: write 1.5."),
-                                         ("-3", "“-3” is less than nothing, and this can only be more.")])
-def test_a_guess_with_a_comma_or_below_zero_is_refused_with_what_to_write(opened, guess, said):
+def test_a_guess_below_zero_is_refused_where_there_can_only_be_more(opened):
     page = opened(f"{NAMES[0]}.html")
-    page.fill("input[name=guess_million]", guess)
+    page.fill("input[name=guess_million]", "-3")
     page.press("input[name=guess_million]", "Enter")
+    said = "“-3” is less than nothing, and this can only be more."
     assert page.locator(".guess [role=status]").inner_text() == said
     assert page.locator("details.veil[open]").count() == 0
 

@@ -73,8 +73,8 @@ def test_a_text_that_tells_the_answer_waits_until_the_guess_has_run(guess, page)
     assert "exact" not in guess.shown("six") and not page.locator(".course-first:visible").count()
 
 
-@pytest.mark.parametrize("where", [0, 1], ids=["at the answer", "at the text"])
-@pytest.mark.parametrize(("source", "said"), [("None", "Guess first"), ('"six"', "Show the answer")])
+@pytest.mark.parametrize(("source", "said", "where"), [("None", "Guess first", 0), ('"six"', "Show the answer", 1)],
+                         ids=["a click at the answer", "a click at the text"])
 def test_without_a_guess_that_can_be_read_the_answer_and_its_text_wait_for_one_or_a_click(
         guess, page, source, said, where):
     guess.type_into("guess_six", f"guess_six = {source}")

@@ -15,6 +15,19 @@
     const all = () => [...app.shell.widgets("main")].forEach((widget) => reread(widget).catch(console.warn));
     app.shell.currentChanged?.connect(all);
     window.addEventListener("focus", all);
+    // Once what was open is back, JupyterLab opens its address, this page, over a chapter that was clicked meanwhile.
+    app.restored.then(() => {
+      let chosen = null;
+      const heard = (_, {id, args, result}) => {
+        if (["rendermime:handle-local-link", "docmanager:open"].includes(id) && args.path !== PAGE) chosen = args.path;
+        if (id === "filebrowser:open-path") result.then(() => {
+          app.commands.commandExecuted.disconnect(heard);
+          const found = [...app.shell.widgets("main")].find(({context}) => chosen && context?.path === chosen);
+          if (found) app.shell.activateById(found.id);
+        });
+      };
+      app.commands.commandExecuted.connect(heard);
+    });
     const shut = () => { if (NARROW.matches) app.shell.collapseLeft(); };
     NARROW.addEventListener("change", shut);  // a window that is made narrow, too
     // In a workspace that is new, JupyterLab opens the list when it is restored, and it may do so after us.
