@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import cos, exp, log2, pi, sin, sqrt
+from math import cos, exp, pi, sin, sqrt
 
 import torch
-from kit import ACROSS, bars, box, sheet, words
+from kit import ACROSS, box, sheet
+from kit import words as plain_words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle, Wedge
 
 from course_lib import Cluster
 from course_lib.costs import collective_bytes, collective_seconds, tree_rounds
-from course_lib.lessons.ring import ring_steps, three_meters
+from course_lib.lessons.ring import ring_steps
 from course_lib.models import MODELS, parameter_count
 from course_lib.plots import canvas
 
@@ -23,6 +24,8 @@ HATCHED = {"facecolor": canvas.RECEIVED, "edgecolor": canvas.COLLECTIVE, "hatch"
 BIG, LARGE = 20, 14  # points of formulas and of what is read first
 SOFT = "#666666"
 STAR, RING, TREE = canvas.GREEN, canvas.BLUE, canvas.ORANGE  # as in the chapter's pictures
+
+Place = tuple[float, float]
 
 FAST = Cluster(bandwidth=50e9, latency=5e-6)
 LLAMA = 2 * parameter_count(MODELS["Llama-2-7B"])  # bytes of its gradient
@@ -47,9 +50,15 @@ def _across() -> Axes:
     return ax
 
 
+def words(ax: Axes, x: float, y: float, text: str, **look) -> None:
+    """Write at (x, y), with formulas in letters like those of the slides' own."""
+    plain_words(ax, x, y, text, **look, math_fontfamily="stix")
+
+
 def _cell(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", **look) -> None:
     """Draw a rectangle with square corners, and a text in its middle."""
-    ax.add_patch(Rectangle((x, y), wide, high, **{"facecolor": colour, "edgecolor": canvas.INK, "linewidth": 0.9, **look}))
+    look = {"facecolor": colour, "edgecolor": canvas.INK, "linewidth": 0.9, **look}
+    ax.add_patch(Rectangle((x, y), wide, high, **look))
     if text:
         words(ax, x + wide / 2, y + high / 2, text, ha="center")
 
@@ -80,39 +89,38 @@ def _span(ax: Axes, left: float, right: float, y: float, text: str, *, up: bool 
     words(ax, (left + right) / 2, y + (0.5 if up else -0.5), text, ha="center", **look)
 
 
-def _circle(middle: tuple[float, float], radius: float, count: int) -> list[tuple[float, float]]:
+def _circle(middle: Place, radius: float, count: int) -> list[Place]:
     """Return places on a circle, clockwise from the top."""
     x, y = middle
     turns = [pi / 2 - 2 * pi * place / count for place in range(count)]
     return [(x + radius * cos(turn), y + radius * sin(turn)) for turn in turns]
 
 
-def _toward(start: tuple[float, float], end: tuple[float, float], first: float, last: float) -> list[tuple[float, float]]:
+def _toward(start: Place, end: Place, first: float, last: float) -> list[Place]:
     """Return the ends of an arrow that leaves a gap of these lengths at each end of its way."""
     (x, y), (to_x, to_y) = start, end
     length = sqrt((to_x - x) ** 2 + (to_y - y) ** 2)
     return [(x + (to_x - x) * part, y + (to_y - y) * part) for part in (first / length, 1 - last / length)]
 
 
-def _ring(ax: Axes, middle: tuple[float, float], radius: float, count: int, size: float, *, names: bool = True,
-          line: float = 1.8, ends: float = 1.0) -> list[tuple[float, float]]:
+def _ring(ax: Axes, middle: Place, radius: float, count: int, size: float, *, names: bool = True,
+          line: float = 1.8) -> list[Place]:
     """Draw ranks in a circle, each of which sends to the next one; return their places."""
     places = _circle(middle, radius, count)
     for rank, (x, y) in enumerate(places):
         _cell(ax, x - size / 2, y - size / 2, size, size, canvas.FACES[rank % 4], str(rank) if names else "")
         following = places[(rank + 1) % count]
-        canvas.arrow(ax, *_toward((x, y), following, size * 0.75 * ends, size * 0.75 * ends), colour=canvas.COLLECTIVE,
-                     line=line)
+        canvas.arrow(ax, *_toward((x, y), following, size * 0.7, size * 0.7), colour=canvas.COLLECTIVE, line=line)
     return places
 
 
-def _star(ax: Axes, middle: tuple[float, float], radius: float, others: int, size: float, *, ways: str = "-|>",
+def _star(ax: Axes, middle: Place, radius: float, others: int, size: float, *, ways: str = "-|>",
           inwards: bool = True, line: float = 1.8) -> None:
     """Draw rank 0 in the middle of others, with an arrow from or to each."""
     x, y = middle
     for place, end in enumerate(_circle(middle, radius, others), 1):
         _cell(ax, end[0] - size / 2, end[1] - size / 2, size, size, canvas.FACES[1 + (place - 1) % 3])
-        start, stop = _toward(end, middle, size * 0.8, size * 1.0)
+        start, stop = _toward(end, middle, size * 0.72, size * 0.95)
         canvas.arrow(ax, *((start, stop) if inwards else (stop, start)), ways, colour=canvas.COLLECTIVE, line=line)
     _cell(ax, x - size * 0.7, y - size * 0.7, size * 1.4, size * 1.4, canvas.FACES[0], "0", linewidth=2)
 
@@ -169,13 +177,12 @@ def nine_minutes() -> list[Figure]:
 
 def _nine_minutes(step: int) -> Figure:
     ax = _across()
-    _star(ax, (4.6, 5.9), 3.3, 10, 0.85, inwards=step != 1, ways="<|-|>" if step > 1 else "-|>")
-    said = ("1,023 gradients come in,", "1,023 totals go out,", "in and out:")[min(step, 2)]
-    words(ax, 4.6, 1.35, said, ha="center", weight="bold", colour=canvas.COLLECTIVE)
-    words(ax, 4.6, 0.6, "one at a time through one port", ha="center")
+    _star(ax, (4.6, 5.6), 3.7, 10, 0.9, inwards=step != 1, ways="<|-|>" if step > 1 else "-|>")
+    said = ("1,023 gradients come in", "1,023 totals go out", "1,023 in, 1,023 out")[min(step, 2)]
+    words(ax, 4.6, 0.9, said, ha="center", weight="bold", colour=canvas.COLLECTIVE, size=13)
     if step >= 2:
         words(ax, 10.2, 9.3, "One training step", weight="bold")
-        _clock(ax, 11.2, 7.55, STEP)
+        _clock(ax, 11.2, 7.55, STEP, colour=canvas.COMPUTE)
         words(ax, 12.8, 7.55, f"{STEP:.1f} s", size=BIG, weight="bold")
         words(ax, 15.8, 7.55, "a full clock is a minute", colour=SOFT)
     if step == 3:
@@ -188,9 +195,9 @@ def _nine_minutes(step: int) -> Figure:
     return ax.figure
 
 
-def _clock(ax: Axes, x: float, y: float, seconds: float, radius: float = 0.95) -> None:
+def _clock(ax: Axes, x: float, y: float, seconds: float, radius: float = 0.95, colour: str = canvas.COLLECTIVE) -> None:
     ax.add_patch(Circle((x, y), radius, facecolor="white", edgecolor=canvas.INK, linewidth=1.4))
-    ax.add_patch(Wedge((x, y), radius * 0.88, 90 - 6 * seconds, 90, facecolor=canvas.COLLECTIVE))
+    ax.add_patch(Wedge((x, y), radius * 0.88, 90 - 6 * seconds, 90, facecolor=colour))
 
 
 # Section 1: the star
@@ -215,8 +222,8 @@ def all_reduced() -> Figure:
 def six_messages() -> Figure:
     """The port of rank 0 in time: three messages come in and three go out, one after the other."""
     ax = _sheet()
-    _star(ax, (6, 7.4), 2.0, 3, 0.9, ways="<|-|>")
-    words(ax, 6.9, 7.2, " 4 MB each", colour=SOFT)
+    _star(ax, (6, 7.0), 2.5, 3, 0.7, ways="<|-|>")
+    words(ax, 6.8, 8.3, "4 MB each", colour=SOFT)
     each, left = 1.9, 0.3
     late = each * FAST.latency / _seconds(2, 4e6, "naive") * 2
     for place, name in enumerate(("from 1", "from 2", "from 3", "to 1", "to 2", "to 3")):
@@ -253,7 +260,7 @@ def _star_formula(step: int) -> Figure:
     late, wide, high = 0.5, 2.4, 1.5
     _message(ax, 1.0, 6.6, late, wide, high)
     words(ax, 5.0, 7.75, r"$\alpha$", size=LARGE)
-    words(ax, 5.8, 7.75, "latency: the wait before its first byte arrives")
+    words(ax, 6.8, 7.75, "latency: the wait before its first byte arrives")
     words(ax, 5.0, 6.85, r"$S/B$", size=LARGE)
     words(ax, 6.8, 6.85, "its bytes $S$ over the bandwidth $B$ of the port")
     words(ax, 1.0, 8.7, "One message", weight="bold")
@@ -336,6 +343,7 @@ def both_of_eight() -> Figure:
 def same_bytes() -> Figure:
     """What each of eight ranks sends, in the star and in the ring, on one scale."""
     ax = _sheet()
+    words(ax, 2.2, 9.2, "MB that each rank sends", colour=SOFT)
     sent = {name: [size / 1e6 for size in collective_bytes("all_reduce", 8, 4e6, algorithm)]
             for name, algorithm in (("star", "naive"), ("ring", "ring"))}
     for (name, sizes), low, colour in zip(sent.items(), (4.4, 0.9), (STAR, RING), strict=True):
@@ -345,8 +353,8 @@ def same_bytes() -> Figure:
             words(ax, x + 0.55, low + high + 0.35, f"{size:.0f}", ha="center", weight="bold")
             words(ax, x + 0.55, low - 0.4, str(rank), ha="center", colour=SOFT)
         ax.plot([0.2, 11.7], [low, low], color=canvas.INK, linewidth=1)
-        words(ax, 2.2, low + (2.6 if name == "star" else 2.0), f"{name}: MB that each rank sends, together "
-              f"{sum(sizes):.0f}", colour=colour, weight="bold")
+        words(ax, 2.2, low + (2.6 if name == "star" else 2.1), f"{name}, together {sum(sizes):.0f} MB", colour=colour,
+              weight="bold", size=13)
     return ax.figure
 
 
@@ -400,7 +408,8 @@ def _ring_formula(step: int) -> Figure:
             y, share = 7.6 - 1.35 * place, collective_bytes("all_reduce", ranks, 1.0, "ring")[0]
             words(ax, 15.0, y + 0.4, f"{ranks:,} ranks", ha="right")
             ax.add_patch(Rectangle((15.3, y), share * 2.5, 0.8, facecolor=RING))
-            words(ax, 15.3 + share * 2.5 - 0.15, y + 0.4, rf"{int(share * 1000) / 1000:g} $S$", ha="right", colour="white")
+            told = rf"{int(share * 1000) / 1000:g} $S$"
+            words(ax, 15.15 + share * 2.5, y + 0.4, told, ha="right", colour="white")
         ax.plot([20.3, 20.3], [3.2, 8.7], color=canvas.LIMIT, linewidth=2)
         words(ax, 20.45, 8.2, "$2S$", colour=canvas.LIMIT, size=LARGE)
         words(ax, 13.0, 1.2, r"$2\,\frac{P-1}{P}\,S \;<\; 2S$", size=BIG)
@@ -436,16 +445,15 @@ def _one_number(step: int) -> Figure:
 def four_to_1024() -> Figure:
     """A ring of four ranks, and one of 1,024."""
     ax = _sheet()
-    _ring(ax, (2.1, 5.6), 1.35, 4, 0.85)
-    places = _circle((8.1, 5.6), 3.4, 1024)
-    for colour in range(4):
-        ax.plot(*zip(*places[colour::4], strict=True), ".", color=(canvas.BLUE, canvas.ORANGE, canvas.GREEN,
-                                                                  canvas.RED)[colour], markersize=1.6)
-    words(ax, 2.1, 1.2, "4 ranks", ha="center", weight="bold")
-    words(ax, 8.1, 1.2, "1,024 ranks", ha="center", weight="bold")
-    words(ax, 8.1, 5.9, f"{LLAMA / 1e9:.1f} GB", ha="center", size=BIG, weight="bold")
-    words(ax, 8.1, 4.9, "? seconds", ha="center", size=LARGE)
-    canvas.arrow(ax, (3.7, 5.6), (4.5, 5.6), colour=SOFT, line=2)
+    _ring(ax, (1.75, 5.6), 1.3, 4, 0.7)
+    places = [_circle((8.4, 5.6), 3.4 - 0.1 * (rank % 4), 1024)[rank] for rank in range(1024)]
+    for colour, edge in enumerate((canvas.BLUE, canvas.ORANGE, canvas.GREEN, canvas.RED)):
+        ax.plot(*zip(*places[colour::4], strict=True), ".", color=edge, markersize=1.6)
+    words(ax, 1.75, 1.2, "4 ranks", ha="center", weight="bold")
+    words(ax, 8.4, 1.2, "1,024 ranks", ha="center", weight="bold")
+    words(ax, 8.4, 5.9, f"{LLAMA / 1e9:.1f} GB", ha="center", size=BIG, weight="bold")
+    words(ax, 8.4, 4.9, "? seconds", ha="center", size=LARGE)
+    canvas.arrow(ax, (3.75, 5.6), (4.7, 5.6), colour=SOFT, line=2)
     return ax.figure
 
 
@@ -480,7 +488,8 @@ def two_sizes() -> Figure:
     words(ax, 0.3 + side / 2, 5.7, f"{LLAMA / 1e9:.1f} GB", ha="center", size=BIG, weight="bold")
     words(ax, 0.3 + side / 2, 4.5, f"{_seconds(1024, LLAMA, 'ring'):.2f} s", ha="center", size=LARGE)
     ax.add_patch(Rectangle((9.6, 1.6), small, small, facecolor=canvas.LIMIT, edgecolor=canvas.LIMIT, linewidth=1))
-    canvas.arrow(ax, (9.65, 3.3), (9.65, 1.9), colour=SOFT, line=1.5)
+    ax.add_patch(Circle((9.62, 1.63), 0.3, fill=False, edgecolor=canvas.LIMIT, linewidth=1.5))
+    canvas.arrow(ax, (9.65, 3.5), (9.65, 2.1), colour=SOFT, line=1.5)
     words(ax, 9.65, 5.2, f"{NORMS} small\ntensors\n{NORMS * NORM / 1e6:.1f} MB", ha="center", weight="bold")
     words(ax, 9.65, 7.3, "? s", ha="center", size=BIG, weight="bold")
     words(ax, 0.3, 0.7, "areas to scale", colour=SOFT)
@@ -508,7 +517,7 @@ def norms_bars() -> Figure:
 
 def tree_in_rounds() -> list[Figure]:
     """Eight ranks add up in three rounds; in each, half of those that hold a part send it to the other half."""
-    return [_tree(step) for step in range(4)]
+    return [_tree(step) for step in (1, 2, 3)]
 
 
 def _tree(done: int) -> Figure:
@@ -518,20 +527,21 @@ def _tree(done: int) -> Figure:
         y = 8.0 - 2.5 * level
         for rank in range(8):
             x, there = left + place * rank, rank < 8 >> level
-            _cell(ax, x, y, 1.0, 1.0, canvas.FACES[0] if there else "white", str(rank) if there else "",
-                  edgecolor=canvas.INK if there else canvas.WAITING, linewidth=2.2 if level == 3 and there else 0.9)
+            if there:
+                _cell(ax, x, y, 1.0, 1.0, canvas.FACES[0], str(rank), linewidth=2.2 if level == 3 else 0.9)
         if level:
             for rank in range(8 >> level):
                 sender = rank + (8 >> level)
                 start, end = (left + place * one + 0.5 for one in (sender, rank))
                 canvas.arrow(ax, (start, y + 2.45), (end + 0.15, y + 1.05), colour=canvas.COLLECTIVE, line=1.8)
                 ax.plot([end, end], [y + 1.05, y + 2.45], color=canvas.GREY, linewidth=1)
-            words(ax, 12.2, y + 1.7, f"round {level}", colour=SOFT)
+            words(ax, 0.4 + 1.45 * (8 >> level - 1) + 0.1, y + 2.2, f"round {level}", colour=SOFT)
     if done == 3:
-        words(ax, 14.9, 8.5, "8 ranks: 3 rounds up,\n3 down", size=12)
-        words(ax, 14.9, 6.0, f"1,024 ranks:\n{tree_rounds(1024)} rounds up, {tree_rounds(1024)} down", size=12, weight="bold")
-        words(ax, 14.9, 3.7, "every message:\nthe whole tensor", size=12)
-        words(ax, 4.0, 1.0, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + \frac{S}{B}\right)$", size=BIG)
+        few, many = tree_rounds(8), tree_rounds(1024)
+        words(ax, 14.4, 8.5, f"8 ranks: {few} rounds up,\nand {few} down again", size=12)
+        words(ax, 14.4, 6.3, f"1,024 ranks: {many} up,\nand {many} down", size=12, weight="bold")
+        words(ax, 14.4, 4.1, "every message:\nthe whole tensor", size=12)
+        words(ax, 6.6, 1.2, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + \frac{S}{B}\right)$", size=BIG)
     return ax.figure
 
 
@@ -557,15 +567,18 @@ def pull_request() -> Figure:
 def three_readings() -> Figure:
     """What each rank of A, B and C sends: a block for each message, as long as its bytes."""
     ax = _sheet()
-    for place, (name, meter) in enumerate(three_meters(4, 48).items()):
+    size = 192
+    read = {"A": (collective_bytes("all_reduce", 4, size, "ring"), (6, 6, 6, 6)),
+            "B": (collective_bytes("all_reduce", 4, size, "naive"), (3, 1, 1, 1)), "C": ([3 * size] * 4, (3, 3, 3, 3))}
+    for place, (name, (bytes_sent, messages)) in enumerate(read.items()):
         top = 8.75 - 3.3 * place
         words(ax, 0.1, top - 0.95, name, size=BIG, weight="bold")
-        for rank, (sent, count) in enumerate(zip(meter["sent"], meter["messages"], strict=True)):
+        for rank, (sent, count) in enumerate(zip(bytes_sent, messages, strict=True)):
             y, each = top - 0.68 * rank, sent / count * 0.0125
             words(ax, 1.9, y, str(rank), ha="center", colour=SOFT)
             for block in range(count):
                 _cell(ax, 2.3 + each * block, y - 0.26, each, 0.52, canvas.COLLECTIVE, edgecolor="white", linewidth=1.3)
-            words(ax, 2.45 + each * count, y, str(sent))
+            words(ax, 2.45 + each * count, y, f"{sent:.0f}")
     words(ax, 1.9, 9.6, "rank", ha="center", colour=SOFT)
     words(ax, 2.8, 9.6, "bytes sent, a block for each message", colour=SOFT)
     return ax.figure
@@ -578,7 +591,9 @@ def three_suspects() -> list[Figure]:
 
 def _suspects(count: int) -> Figure:
     ax = _sheet()
-    rows = (("A", "ring", "6 messages,\neach a quarter: 1.5 $S$"), ("B", "star", "rank 0: 3 messages,\neach a whole tensor: 3 $S$"),
+    words(ax, 11.05, 9.6, "a message", ha="center", colour=SOFT)
+    rows = (("A", "ring", "everybody: 6 messages,\neach a quarter: 1.5 $S$"),
+            ("B", "star", "rank 0: 3 messages,\neach a whole tensor: 3 $S$"),
             ("C", "false ring", "everybody: 3 messages,\neach a whole tensor: 3 $S$"))
     for place, (name, kind, said) in enumerate(rows[:count]):
         y = 8.35 - 3.3 * place
@@ -617,7 +632,7 @@ def drifting_losses() -> Figure:
 
 def addition_rounds() -> list[Figure]:
     """Three numbers added in two orders, with four digits kept after each addition."""
-    return [_addition(step) for step in range(3)]
+    return [_addition(step) for step in (1, 2)]
 
 
 def _addition(step: int) -> Figure:
@@ -625,21 +640,27 @@ def _addition(step: int) -> Figure:
     words(ax, 0.3, 9.3, "A machine that keeps four digits adds", weight="bold")
     words(ax, 10.4, 9.3, "$a$ = 1000,  $b$ = 0.4,  $c$ = 0.4", size=13)
     for place, (title, rows) in enumerate((
-        ("$(a + b) + c$", (("1000", "4", "$a + b$"), ("1000", "", "rounded"), ("1000", "4", "and $c$"), ("1000", "", "rounded"))),
-        ("$a + (b + c)$", (("0", "8", "$b + c$"), ("0", "8", "fits"), ("1000", "8", "and $a$"), ("1001", "", "rounded"))),
+        ("$(a + b) + c$", (("1000", "4", "$a + b$"), ("1000", "", "rounded"),
+                           ("1000", "4", "and $c$"), ("1000", "", "rounded"))),
+        ("$a + (b + c)$", (("0", "8", "$b + c$"), ("0", "8", "fits"),
+                           ("1000", "8", "and $a$"), ("1001", "", "rounded"))),
     )[:step]):
         left = 0.6 + 11.2 * place
         words(ax, left, 7.7, title, size=BIG)
         for line, (whole, rest, said) in enumerate(rows):
             y, last = 5.9 - 1.5 * line, line == 3
             for at, digit in enumerate(whole.rjust(4)):
-                _cell(ax, left + 0.95 * at, y, 0.95, 1.15, canvas.FACES[2] if last else canvas.FACES[0] if digit.strip() else "white",
-                      digit.strip(), edgecolor=canvas.INK if digit.strip() else canvas.WAITING, linewidth=2.2 if last else 0.9)
+                digit = digit.strip()
+                colour = canvas.FACES[2] if last else canvas.FACES[0] if digit else "white"
+                _cell(ax, left + 0.95 * at, y, 0.95, 1.15, colour, digit, linewidth=2.2 if last else 0.9,
+                      edgecolor=canvas.INK if digit else canvas.WAITING)
             if rest:
                 lost = said != "fits" and whole != "0"
                 words(ax, left + 4.0, y + 0.4, ".", ha="center", size=LARGE)
                 _cell(ax, left + 4.2, y, 0.95, 1.15, canvas.WAITING if lost else canvas.FACES[0], rest)
             words(ax, left + 5.6, y + 0.55, said, colour=SOFT, weight="bold" if last else "normal")
+    if step == 2:
+        words(ax, 10.1, 1.95, "≠", ha="center", size=28, weight="bold", colour=canvas.LIMIT)
     return ax.figure
 
 
@@ -659,7 +680,8 @@ def orders_in_ring() -> Figure:
 
 def _order(ax: Axes, x: float, y: float, ranks: Sequence[int | None]) -> None:
     for place, rank in enumerate(ranks):
-        _cell(ax, x + 2.1 * place, y, 1.2, 1.0, "white" if rank is None else canvas.FACES[rank], "?" if rank is None else str(rank))
+        colour, name = ("white", "?") if rank is None else (canvas.FACES[rank], str(rank))
+        _cell(ax, x + 2.1 * place, y, 1.2, 1.0, colour, name)
         if place:
             words(ax, x + 2.1 * place - 0.45, y + 0.5, "+", ha="center")
 
@@ -703,21 +725,27 @@ def what_comes_past() -> Figure:
     return ax.figure
 
 
-def drifting_replicas() -> Figure:
-    """The first twenty places of each rank's sum, and which of them differ from rank 0's."""
-    ax = _sheet()
+def false_orders() -> list[Figure]:
+    """In which order each rank of the false ring adds, and which of the first twenty places differ from rank 0's."""
+    return [_false_orders(step) for step in range(2)]
+
+
+def _false_orders(step: int) -> Figure:
+    ax = _across()
     count = 20
-    rows = {"real ring": [_added([1, 2, 3, 0])] * 4,
-            "false ring": [_added([(rank - hop) % 4 for hop in range(4)]) for rank in range(4)]}
-    for (name, sums), top in zip(rows.items(), (8.2, 3.6), strict=True):
-        words(ax, 0.1, top + 1.1, name, weight="bold", size=12)
-        for rank, total in enumerate(sums):
-            y = top - 0.85 * rank
-            words(ax, 0.1, y + 0.3, f"rank {rank}", colour=SOFT)
-            for place in range(count):
-                differs = bool(total[place] != sums[0][place])
-                _cell(ax, 2.3 + 0.47 * place, y, 0.4, 0.62, canvas.RED if differs else canvas.FACES[2], linewidth=0)
-    words(ax, 0.1, 0.2, "red: another last bit than on rank 0", colour=canvas.RED)
+    falsely = [[(rank - hop) % 4 for hop in range(4)] for rank in range(4)]
+    words(ax, 0.1, 9.4, "real ring", weight="bold", size=12)
+    words(ax, 0.1, 6.9, "false ring", weight="bold", size=12)
+    for rank, order, y in ((None, [1, 2, 3, 0], 7.9), *zip(range(4), falsely, (5.2, 3.8, 2.4, 1.0), strict=True)):
+        words(ax, 0.1, y + 0.5, "all ranks" if rank is None else f"rank {rank}")
+        _order(ax, 3.4, y, order)
+        whole = order if rank is None else falsely[0]
+        for place in range(count if step else 0):
+            differs = bool(_added(order)[place] != _added(whole)[place])
+            _cell(ax, 12.0 + 0.48 * place, y + 0.1, 0.41, 0.8, canvas.RED if differs else canvas.FACES[2], linewidth=0)
+    if step:
+        words(ax, 12.0, 9.4, "the first 20 places of the sum", colour=SOFT)
+        words(ax, 12.0, 6.9, "red: another last bit than on rank 0", colour=canvas.RED)
     return ax.figure
 
 
@@ -729,7 +757,7 @@ def compare_runs() -> Figure:
         words(ax, 0.6, y + 2.3, name, weight="bold")
         for rank in range(ranks):
             x = 0.7 + 2.85 * rank
-            _cell(ax, x, y + 0.4, 1.9, 1.2, canvas.FACES[0] if y > 5 else canvas.FACES[4], "rank 0" if not rank else f"rank {rank}")
+            _cell(ax, x, y + 0.4, 1.9, 1.2, canvas.FACES[0 if y > 5 else 4], f"rank {rank}" if rank < 3 else "…")
             if rank:
                 words(ax, x - 0.48, y + 1.0, "==", ha="center", weight="bold", size=13, colour=canvas.GREEN)
     words(ax, 3.0, 5.1, "≈", ha="center", size=34, weight="bold", colour=canvas.COLLECTIVE)
@@ -761,7 +789,8 @@ def nccl_ways() -> list[Figure]:
 def _nccl_ways(count: int) -> Figure:
     ax = _across()
     told = (("Ring", "$2(P-1)$ steps", "almost $2S$ a rank", "large tensors"),
-            ("Tree of machines", r"about $2\log_2$ machines", "about $2S$ a rank", "small tensors, many machines"),
+            ("Tree of machines", r"about $2\log_2$ of the machines", "about $2S$ a rank",
+             "small tensors, many machines"),
             ("NVLS: the switch adds", "a few steps", "about $S$ a rank", "large, in one machine"))
     for place, (name, *lines) in enumerate(told[:count]):
         x = 3.5 + 7.3 * place
@@ -770,14 +799,15 @@ def _nccl_ways(count: int) -> Figure:
             words(ax, x, 2.7 - 1.0 * line, said, ha="center", weight="bold" if line == 2 else "normal",
                   colour=canvas.COLLECTIVE if line == 2 else canvas.INK)
         if place == 0:
-            _ring(ax, (x, 6.1), 2.1, 8, 0.8, names=False)
+            _ring(ax, (x, 6.1), 2.3, 8, 0.7, names=False)
         elif place == 1:
-            spots = {1: (x, 7.9), 2: (x - 1.7, 6.0), 3: (x + 1.7, 6.0), 4: (x - 2.5, 4.1), 5: (x - 0.9, 4.1),
+            spots = {1: (x, 8.2), 2: (x - 1.7, 6.2), 3: (x + 1.7, 6.2), 4: (x - 2.5, 4.1), 5: (x - 0.9, 4.1),
                      6: (x + 0.9, 4.1), 7: (x + 2.5, 4.1)}
             for one, spot in spots.items():
-                _cell(ax, spot[0] - 0.5, spot[1] - 0.4, 1.0, 0.8, canvas.FACES[(one - 1) % 4])
+                _cell(ax, spot[0] - 0.4, spot[1] - 0.3, 0.8, 0.6, canvas.FACES[(one - 1) % 4])
                 if one > 1:
-                    canvas.arrow(ax, *_toward(spot, spots[one // 2], 0.65, 0.75), "<|-|>", colour=canvas.COLLECTIVE, line=1.8)
+                    ends = _toward(spot, spots[one // 2], 0.5, 0.55)
+                    canvas.arrow(ax, *ends, "<|-|>", colour=canvas.COLLECTIVE, line=1.8)
         else:
             box(ax, x - 2.9, 7.0, 5.8, 1.2, canvas.FACES[1], "NVLink switch: +", weight="bold")
             for rank in range(4):
@@ -810,9 +840,9 @@ def _goes_wrong(count: int) -> Figure:
     words(ax, 2.0, 2.75, "computes", ha="center", colour=canvas.COMPUTE, weight="bold")
     words(ax, 5.0, 2.75, "all-reduce", ha="center", colour=canvas.COLLECTIVE, weight="bold")
     if count > 1:
-        places = _ring(ax, (10.8, 5.8), 2.1, 8, 0.8, names=False)
-        canvas.arrow(ax, *_toward(places[1], places[2], 0.6, 0.6), colour=canvas.LIMIT, line=5)
-        words(ax, 13.0, 7.6, "slow", colour=canvas.LIMIT, weight="bold")
+        places = _ring(ax, (10.8, 5.9), 2.3, 8, 0.7, names=False)
+        canvas.arrow(ax, *_toward(places[1], places[2], 0.45, 0.45), colour=canvas.LIMIT, line=3.5)
+        words(ax, 12.85, 8.2, "slow", colour=canvas.LIMIT, weight="bold")
     if count > 2:
         for left, low in ((14.9, 0), (18.4, 1)):
             box(ax, left, 3.2, 2.4, 5.2, "white", edge=SOFT)
