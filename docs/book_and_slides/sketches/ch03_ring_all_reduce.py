@@ -46,6 +46,7 @@ def _sheet() -> Axes:
 
 def _across() -> Axes:
     ax = sheet(ALL, HIGH, ACROSS)
+    ax.set_xlim(-0.7, ALL)  # so that what begins at 0 stands below the title's first letter
     ax.set_aspect("equal")
     return ax
 
@@ -258,20 +259,20 @@ def star_formula() -> list[Figure]:
 def _star_formula(step: int) -> Figure:
     ax = _across()
     late, wide, high = 0.5, 2.4, 1.5
-    _message(ax, 1.0, 6.6, late, wide, high)
-    words(ax, 5.0, 7.75, r"$\alpha$", size=LARGE)
-    words(ax, 6.8, 7.75, "latency: the wait before its first byte arrives")
-    words(ax, 5.0, 6.85, r"$S/B$", size=LARGE)
-    words(ax, 6.8, 6.85, "its bytes $S$ over the bandwidth $B$ of the port")
-    words(ax, 1.0, 8.7, "One message", weight="bold")
+    _message(ax, 0.1, 6.6, late, wide, high)
+    words(ax, 4.3, 7.75, r"$\alpha$", size=LARGE)
+    words(ax, 6.0, 7.75, "latency: the wait before its first byte arrives")
+    words(ax, 4.3, 6.85, r"$S/B$", size=LARGE)
+    words(ax, 6.0, 6.85, "its bytes $S$ over the bandwidth $B$ of the port")
+    words(ax, 0.1, 8.7, "One message", weight="bold")
     if step:
-        words(ax, 1.0, 5.5, "Rank 0's port", weight="bold")
+        words(ax, 0.1, 5.5, "Rank 0's port", weight="bold")
         for place in range(6):
-            _message(ax, 1.0 + (late + wide) * place, 3.4, late, wide, high, "in" if place < 3 else "out",
+            _message(ax, 0.1 + (late + wide) * place, 3.4, late, wide, high, "in" if place < 3 else "out",
                      canvas.PURPLE if place < 3 else canvas.COLLECTIVE)
-        _span(ax, 1.05, 0.95 + 3 * (late + wide), 3.1, r"$P-1$ come in", up=False)
-        _span(ax, 1.05 + 3 * (late + wide), 0.95 + 6 * (late + wide), 3.1, r"$P-1$ go out", up=False)
-        words(ax, ALL / 2, 0.9, r"$T_\mathrm{star} \;=\; 2\,(P-1)\,\left(\alpha + \frac{S}{B}\right)$", size=BIG,
+        _span(ax, 0.15, 0.05 + 3 * (late + wide), 3.1, r"$P-1$ come in", up=False)
+        _span(ax, 0.15 + 3 * (late + wide), 0.05 + 6 * (late + wide), 3.1, r"$P-1$ go out", up=False)
+        words(ax, 8.9, 0.9, r"$T_\mathrm{star} \;=\; 2\,(P-1)\,\left(\alpha + \frac{S}{B}\right)$", size=BIG,
               ha="center")
     return ax.figure
 
@@ -637,7 +638,7 @@ def addition_rounds() -> list[Figure]:
 
 def _addition(step: int) -> Figure:
     ax = _across()
-    words(ax, 0.3, 9.3, "A machine that keeps four digits adds", weight="bold")
+    words(ax, 0.1, 9.3, "A machine that keeps four digits adds", weight="bold")
     words(ax, 10.4, 9.3, "$a$ = 1000,  $b$ = 0.4,  $c$ = 0.4", size=13)
     for place, (title, rows) in enumerate((
         ("$(a + b) + c$", (("1000", "4", "$a + b$"), ("1000", "", "rounded"),
@@ -645,8 +646,8 @@ def _addition(step: int) -> Figure:
         ("$a + (b + c)$", (("0", "8", "$b + c$"), ("0", "8", "fits"),
                            ("1000", "8", "and $a$"), ("1001", "", "rounded"))),
     )[:step]):
-        left = 0.6 + 11.2 * place
-        words(ax, left, 7.7, title, size=BIG)
+        left = 0.1 + 11.2 * place
+        words(ax, left, 7.8, title, size=BIG)
         for line, (whole, rest, said) in enumerate(rows):
             y, last = 5.9 - 1.5 * line, line == 3
             for at, digit in enumerate(whole.rjust(4)):
