@@ -572,13 +572,13 @@ def three_readings() -> Figure:
     read = {"A": (collective_bytes("all_reduce", 4, size, "ring"), (6, 6, 6, 6)),
             "B": (collective_bytes("all_reduce", 4, size, "naive"), (3, 1, 1, 1)), "C": ([3 * size] * 4, (3, 3, 3, 3))}
     for place, (name, (bytes_sent, messages)) in enumerate(read.items()):
-        top = 8.75 - 3.3 * place
+        top = 8.85 - 3.25 * place
         words(ax, 0.1, top - 0.95, name, size=BIG, weight="bold")
         for rank, (sent, count) in enumerate(zip(bytes_sent, messages, strict=True)):
-            y, each = top - 0.68 * rank, sent / count * 0.0125
+            y, each = top - 0.63 * rank, sent / count * 0.0125
             words(ax, 1.9, y, str(rank), ha="center", colour=SOFT)
             for block in range(count):
-                _cell(ax, 2.3 + each * block, y - 0.26, each, 0.52, canvas.COLLECTIVE, edgecolor="white", linewidth=1.3)
+                _cell(ax, 2.3 + each * block, y - 0.23, each, 0.46, canvas.COLLECTIVE, edgecolor="white", linewidth=1.3)
             words(ax, 2.45 + each * count, y, f"{sent:.0f}")
     words(ax, 1.9, 9.6, "rank", ha="center", colour=SOFT)
     words(ax, 2.8, 9.6, "bytes sent, a block for each message", colour=SOFT)
@@ -599,7 +599,11 @@ def _suspects(count: int) -> Figure:
     for place, (name, kind, said) in enumerate(rows[:count]):
         y = 8.35 - 3.3 * place
         if name == "B":
-            _star(ax, (2.0, y - 0.35), 1.15, 3, 0.55, ways="<|-|>", line=1.3)
+            for rank, x in ((1, 0.7), (2, 2.0), (3, 3.3)):
+                _cell(ax, x - 0.3, y - 1.4, 0.6, 0.6, canvas.FACES[rank])
+                canvas.arrow(ax, *_toward((2.0, y + 0.8), (x, y - 1.1), 0.55, 0.5), "<|-|>",
+                             colour=canvas.COLLECTIVE, line=1.5)
+            _cell(ax, 1.6, y + 0.5, 0.8, 0.7, canvas.FACES[0], "0", linewidth=2)
         else:
             _ring(ax, (2.0, y), 1.15, 4, 0.6, names=False, line=1.5)
         words(ax, 4.1, y + 0.85, f"{name}: {kind}", weight="bold", size=12)
