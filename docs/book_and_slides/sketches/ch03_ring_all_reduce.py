@@ -297,6 +297,35 @@ def quarters_of_sum() -> Figure:
     return ax.figure
 
 
+def journey() -> list[Figure]:
+    """The way of chunk 0: every rank adds its part, then every rank keeps a copy."""
+    return [_journey(hops) for hops in (0, 3, 6)]
+
+
+def _journey(hops: int) -> Figure:
+    ax = sheet(ALL, 6.6, (ACROSS[0], 2.1))
+    ax.set(xlim=(-0.7, ALL), aspect="equal")
+    wide, step = 2.0, 3.2
+    for place in range(hops + 1):
+        rank, x, whole = (place + 1) % 4, step * place, place > 2
+        parts = sorted((hop + 1) % 4 for hop in range(min(place, 3) + 1))
+        words(ax, x + wide / 2, 5.6, f"rank {rank}", ha="center", weight="bold")
+        for part in range(4):
+            _cell(ax, x + wide / 4 * part, 3.7, wide / 4, 1.3, canvas.FACES[part] if part in parts else "white",
+                  str(part) if part in parts else "", linewidth=0.6)
+        ax.add_patch(Rectangle((x, 3.7), wide, 1.3, fill=False, edgecolor=canvas.INK, linewidth=2.6 if whole else 1))
+        if place:
+            canvas.arrow(ax, (x - 1.05, 4.35), (x - 0.12, 4.35), colour=canvas.COLLECTIVE, line=2.2)
+            words(ax, x - 0.6, 5.35, "add" if place < 4 else "copy", ha="center", colour=canvas.COLLECTIVE,
+                  weight="bold")
+    if hops:
+        _span(ax, 0, step * 3 + wide, 3.1, "reduce-scatter: every rank adds its part", up=False)
+        words(ax, step * 3 + wide / 2, 1.6, "thick frame: complete", ha="center", colour=SOFT)
+    if hops > 3:
+        _span(ax, step * 4, step * 6 + wide, 3.1, "all-gather: every rank keeps a copy", up=False)
+    return ax.figure
+
+
 def two_phases() -> list[Figure]:
     """All chunks on all ranks: at first, after the reduce-scatter, and after the all-gather."""
     return [_two_phases(step) for step in range(3)]
@@ -359,26 +388,59 @@ def same_bytes() -> Figure:
     return ax.figure
 
 
-def reading_a_row() -> Figure:
-    """One row of the next picture, large: what is sent, what is received, and the latency of each."""
+def two_messages() -> Figure:
+    """A message of the star and one of the ring in time, to scale: both have the same latency."""
     ax = _sheet()
-    words(ax, 0.2, 9.2, "One rank's row", weight="bold", size=LARGE)
-    for place, digit in enumerate((3, 2)):
-        x = 0.3 + 4.2 * place
-        ax.add_patch(Rectangle((x, 5.4), 3.4, 1.6, facecolor=canvas.COLLECTIVE))
-        ax.add_patch(Rectangle((x + 3.4, 5.4), 0.8, 1.6, **HATCHED))
-        words(ax, x + 1.7, 6.2, str(digit), ha="center", colour="white", weight="bold", size=LARGE)
-        ax.add_patch(Rectangle((x, 3.8), 0.8, 1.6, **HATCHED))
-        ax.add_patch(Rectangle((x + 0.8, 3.8), 3.4, 1.6, facecolor=canvas.RECEIVED))
-        words(ax, x + 2.5, 4.6, str(digit - 1), ha="center", weight="bold", size=LARGE)
-    words(ax, 0.3, 7.6, "sends chunk 3, then 2")
-    words(ax, 0.3, 3.1, "receives chunk 2, then 1")
-    words(ax, 8.9, 6.2, "above: sends")
-    words(ax, 8.9, 4.6, "below: receives", size=11)
-    ax.add_patch(Rectangle((0.3, 0.9), 1.1, 0.9, **HATCHED))
-    words(ax, 1.7, 1.35, "latency")
-    ax.add_patch(Rectangle((5.2, 0.9), 1.1, 0.9, facecolor=canvas.WAITING))
-    words(ax, 6.6, 1.35, "idle")
+    scale = 11.4 / _message_time(4e6)
+    for y, name, size in ((6.2, "star: a whole tensor, 4 MB", 4e6), (2.4, "ring: a quarter, 1 MB", 1e6)):
+        words(ax, 0.2, y + 2.1, name, weight="bold", size=12)
+        _message(ax, 0.2, y, FAST.latency * scale, size / FAST.bandwidth * scale, 1.5)
+        words(ax, 0.3 + _message_time(size) * scale / 2, y - 0.6, f"{FAST.latency * 1e6:.0f} + "
+              f"{size / FAST.bandwidth * 1e6:.0f} µs", ha="center", size=12)
+    words(ax, 0.2, 0.5, "hatched: latency", colour=SOFT)
+    return ax.figure
+
+
+def _message_time(size: float) -> float:
+    return FAST.latency + size / FAST.bandwidth
+
+
+def who_sends() -> list[Figure]:
+    """What four ranks send in time, in the star and in the ring, until one moment after the other."""
+    whole, quarter = (_message_time(size) for size in (4e6, 1e6))
+    return [_who_sends(until) for until in (quarter, 6 * quarter, 3 * whole, 6 * whole)]
+
+
+def _who_sends(until: float) -> Figure:
+    ax = _across()
+    left, high = 2.3, 0.76
+    whole, quarter = (_message_time(size) for size in (4e6, 1e6))
+    scale, late = 19.0 / (6 * whole), FAST.latency
+    sent = {"star": [[(3 + to, f"to rank {to + 1}") for to in range(3)],
+                     *([(rank - 1, "to rank 0")] for rank in (1, 2, 3))],
+            "ring": [[(step, str((rank - 1 - step if step < 3 else rank - step + 3) % 4)) for step in range(6)]
+                     for rank in range(4)]}
+    for (name, rows), top, each in zip(sent.items(), (8.4, 3.6), (whole, quarter), strict=True):
+        done = until > 6 * each - 1e-9
+        words(ax, left, top + 1.3, name, weight="bold", size=13)
+        if until > 6 * whole - 1e-9:
+            times = "" if name == "star" else f": {whole / quarter:.1f} times as fast"
+            words(ax, left + 1.4, top + 1.3, f"{6 * each * 1e6:.0f} µs{times}", size=13)
+        for rank, messages in enumerate(rows):
+            y = top - 0.9 * rank
+            words(ax, 0, y + high / 2, f"rank {rank}", colour=SOFT)
+            _cell(ax, left, y, min(until, 6 * each) * scale, high, canvas.WAITING, linewidth=0)
+            for place, said in messages:
+                begin, end = place * each, min((place + 1) * each, until)
+                if end - begin < 1e-9:
+                    continue
+                first = begin + late  # byte that arrives
+                ax.add_patch(Rectangle((left + begin * scale, y), late * scale, high, **HATCHED))
+                _cell(ax, left + first * scale, y, (end - first) * scale, high, canvas.COLLECTIVE, linewidth=0)
+                if end == (place + 1) * each or done:
+                    words(ax, left + (first + end) / 2 * scale, y + high / 2 - 0.03, said, ha="center",
+                          colour="white", weight="bold")
+    words(ax, left, 0.2, "grey: sends nothing · a digit: the chunk that it sends · hatched: latency", colour=SOFT)
     return ax.figure
 
 
