@@ -14,7 +14,7 @@ from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
-from letters import of_slides
+from letters import of_pages
 
 from course_lib.plots import canvas
 from course_lib.plots.png_files import drawn, in_few_colours
@@ -54,7 +54,7 @@ def _drawn(chapter: str, name: str) -> list[tuple[str, str, str]]:
     found = importlib.util.spec_from_file_location(f"sketches_of_{chapter}", SKETCHES / f"{chapter}.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
-    with of_slides():
+    with of_pages():
         made = getattr(module, name)()
         figures = made if isinstance(made, list) else [made]
         try:
