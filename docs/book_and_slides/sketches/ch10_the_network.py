@@ -297,7 +297,7 @@ def _factors(step: int) -> Figure:
     scale = 46 / LINK
     rows = ((23.8, "NVLink", LINK, canvas.FACES[0], f"{LINK:.0f} GB/s", 0),
             (18.6, "a port", PORT, canvas.FACES[5], f"{PORT:.0f} GB/s", 0),
-            (11.6, "this port gave", outside, NETWORK, f"{outside:.2g} GB/s", 1),
+            (11.6, "this way out gave", outside, NETWORK, f"{outside:.2g} GB/s", 1),
             (6.4, "this NVLink gave", inside, NVLINK, f"{inside:.0f} GB/s", 2))
     for y, name, rate, colour, told, first in rows:
         if step < first:
@@ -306,11 +306,11 @@ def _factors(step: int) -> Figure:
         _bar(ax, 12.4, y, scale * rate, 4, colour)
         words(ax, 13.2 + scale * rate, y + 2, told, weight="bold")
     notes = ((28, 20.6, "12 times as narrow", NETWORK), (28, 13.6, "4.3 times less than a port should give", FAULT),
-             (47.6, 8.4, "0.52 of its 300", NVLINK))
+             (48.6, 8.4, "1.9 times less", NVLINK))
     for x, y, told, colour in notes[:step + 1]:
         words(ax, x, y, told, colour=colour, weight="bold", size=BIG)
     if step == 3:
-        words(ax, 12.4, 2.4, f"12 · 4.3 · 0.52 = {inside / outside:.0f}", size=20, weight="bold")
+        words(ax, 12.4, 2.4, f"12 · 4.3 / 1.9 = {inside / outside:.0f}", size=20, weight="bold")
     return ax.figure
 
 
@@ -503,6 +503,26 @@ def four_pairs_tell() -> Figure:
     ax.text(-0.4, 127, "GB/s with a bad cable", fontsize=BIG, color=GREY_WORDS, weight="bold", va="center")
     ax.text(-0.4, 116, "GB/s with a narrow uplink", fontsize=BIG, color=NETWORK, weight="bold", va="center")
     canvas.say(ax, "with a bad cable 1, 4 and 8 pairs get 24, 96 and 60 GB/s, with a narrow uplink 24, 60 and 60")
+    return ax.figure
+
+
+def first_cluster() -> Figure:
+    """What the real cluster sent, over its pairs, beside one card and beside a limit for each pair."""
+    ax = _axes()
+    pairs = {1: _measured(2, 1), 2: _measured(4, 2), 4: _measured(8, 4), 8: _measured(16, 8)}
+    rates = [costs.bus_bandwidth("all_reduce", 2 * one, 2**26, taken) / 1e9 for one, taken in pairs.items()]
+    ax.axhline(24, color=INK, linestyle="--", linewidth=1.6)
+    ax.text(8.5, 24.6, "one card: 24", fontsize=BIG, ha="right", va="bottom")
+    ax.plot((1, 4.7), (rates[0], 4.7 * rates[0]), ":", color=INK, linewidth=2)
+    ax.text(0.6, 18.6, "a limit\nfor each\npair", fontsize=BIG, va="center")
+    ax.plot(list(pairs), rates, "o", color=NETWORK, markersize=12)
+    for one, rate in zip(pairs, rates, strict=True):
+        ax.annotate(f"{rate:.1f}", (one, rate), (9, -5), textcoords="offset points", va="top", fontsize=BIG,
+                    color=NETWORK, weight="bold")
+    ax.set(xticks=list(pairs), xlim=(0.4, 9.9), ylim=(0, 30), yticks=(0, 12, 24))
+    ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS)
+    ax.set_title("GB/s out of a node", fontsize=LETTERS, loc="left")
+    canvas.say(ax, f"1, 2, 4 and 8 pairs: {', '.join(f'{rate:.1f}' for rate in rates)} GB/s; one card carries 24")
     return ax.figure
 
 
