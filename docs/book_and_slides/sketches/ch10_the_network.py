@@ -157,9 +157,11 @@ def big_and_small() -> Figure:
     words(ax, 1 + side / 2, 13, f"{1e3 * _measured(2, 1):.3g} ms", size=BIG, ha="center")
     small = side / 32768**0.5
     _bar(ax, 31.5, 1.5, small, small, INK)
-    words(ax, 32, 9.6, "2 KiB", ha="center", weight="bold")
-    words(ax, 32, 7.4, "? µs", size=BIG, ha="center")
-    canvas.arrow(ax, (32, 6), (31.7, 2.2))
+    ax.add_patch(plt.Circle((31.5 + small / 2, 1.5 + small / 2), 1.4, fill=False, color=FAULT, linewidth=2))
+    words(ax, 32, 11.8, "2 KiB", ha="center", weight="bold", size=BIG)
+    words(ax, 32, 9.2, "to scale", ha="center")
+    words(ax, 32, 6.6, "? µs", size=BIG, ha="center")
+    canvas.arrow(ax, (31.9, 5.4), (31.7, 3.2))
     return ax.figure
 
 
@@ -240,21 +242,23 @@ def _rings_by_ports(step: int) -> Figure:
         words(ax, 0, y + 1.2, name)
         _bar(ax, 5.4, y, 30 * taken / one, 2.6, NETWORK)
         words(ax, 4.8 + 30 * taken / one, y + 1.3, f"{1e3 * taken:.3g} ms", ha="right", colour="white", weight="bold")
-    for ring, order in list(enumerate(ORDERS))[:step]:
+    for ring, order in enumerate(ORDERS):
         left = 19 * ring
         words(ax, left + 8.5, 21.2, ("first quarter", "second quarter")[ring], ha="center", weight="bold")
-        _ring(ax, left, order)
+        _ring(ax, left, order, sends=step > ring)
     return ax.figure
 
 
-def _ring(ax: Axes, left: float, order: Sequence[int]) -> None:
+def _ring(ax: Axes, left: float, order: Sequence[int], sends: bool = True) -> None:
     """Draw a ring through two nodes of four GPUs, 17 units wide: each arrow that leaves a node is the network's."""
     xs = [left + 2.4 + 4.1 * place for place in range(4)]
     rows = 14.2, 2.2
     for node, y in enumerate(rows):
         _frame(ax, left, y - 1.6 + 0.6 * node, 17, 6.4)
         for place, x in enumerate(xs):
-            box(ax, x - 1.5, y, 3, 2.8, canvas.FACES[node], str(4 * node + place))
+            box(ax, x - 1.5, y, 3, 2.8, canvas.FACES[node] if sends else WHITE, str(4 * node + place))
+    if not sends:  # its nodes alone
+        return
     for node, way in enumerate((order, order[::-1])):
         y = rows[node]
         for here, there in zip(way, way[1:], strict=False):
@@ -300,13 +304,15 @@ def _factors(step: int) -> Figure:
             (11.6, "this way out gave", outside, NETWORK, f"{outside:.2g} GB/s", 1),
             (6.4, "this NVLink gave", inside, NVLINK, f"{inside:.0f} GB/s", 2))
     for y, name, rate, colour, told, first in rows:
+        words(ax, 11.6, y + 2, name, ha="right", size=LETTERS)
+        if first:  # what the link promises, which this one was to give
+            _bar(ax, 12.4, y, scale * (PORT, LINK)[first - 1], 4, PALE, edgecolor=canvas.WAITING)
         if step < first:
             continue
-        words(ax, 11.6, y + 2, name, ha="right", size=LETTERS)
         _bar(ax, 12.4, y, scale * rate, 4, colour)
         words(ax, 13.2 + scale * rate, y + 2, told, weight="bold")
     notes = ((28, 20.6, "12 times as narrow", NETWORK), (28, 13.6, "4.3 times less than a port should give", FAULT),
-             (48.6, 8.4, "1.9 times less", NVLINK))
+             (46, 8.4, "1.9 times less", NVLINK))
     for x, y, told, colour in notes[:step + 1]:
         words(ax, x, y, told, colour=colour, weight="bold", size=BIG)
     if step == 3:
@@ -420,10 +426,11 @@ def _cluster(ax: Axes, *faults: str, cards: int = 8, plain: bool = False) -> Non
         _line(ax, (xs[-1], memory + 2.8), (7.6, memory + 2.8), colour=FAULT, line=3)
         canvas.arrow(ax, (8.4, memory + 2.8), (7.1, memory + 2.8), colour=FAULT, line=3)
         _line(ax, (7.1, memory + 0.8), (last, memory + 0.8), colour=FAULT, line=3)
-    box(ax, xs[0] - 1.35, switch, xs[-1] - xs[0] + 2.7, 3, SWITCH, "switch" if plain else "leaf switch")
+    low = switch - 1.8 if plain else switch  # high enough for its letters, where all else is small
+    box(ax, xs[0] - 1.35, low, xs[-1] - xs[0] + 2.7, switch + 3 - low, SWITCH, "switch" if plain else "leaf switch")
     narrow = "uplink" in faults
     middle = (xs[0] + xs[-1]) / 2
-    _line(ax, (middle, switch), (middle, 0.2), colour=FAULT if narrow else NETWORK, line=2 if narrow else 14)
+    _line(ax, (middle, low), (middle, 0.2), colour=FAULT if narrow else NETWORK, line=2 if narrow else 14)
     if not plain:
         words(ax, middle + 2.2, 1.8, "uplink to node 1", colour=FAULT if narrow else INK, **bold if narrow else {})
 
@@ -458,34 +465,51 @@ def healthy_node() -> Figure:
 
 
 def cable_or_uplink() -> Figure:
-    """The node with both suspects that are left."""
+    """The cards of a node, their switch and its uplink, once with each of the suspects that are left."""
     ax = sheet(36, 30)
-    _cluster(ax, "cable", "uplink")
+    for y, name in ((15.6, "a bad cable?"), (0, "or a narrow uplink?")):
+        words(ax, 0.6, y + 13, name, weight="bold", size=BIG, colour=FAULT)
+        _frame(ax, 0.4, y + 8.2, 27.4, 3.6)
+        box(ax, 0.8, y + 1.6, 26.6, 3, SWITCH, "leaf switch")
+        cable = name == "a bad cable?"
+        for place in range(8):
+            x, bad = 2.4 + 3.34 * place, cable and place == 6
+            box(ax, x - 1.2, y + 8.7, 2.4, 2.6, SWITCH, str(place))
+            _line(ax, (x, y + 8.7), (x, y + 4.6), colour=FAULT if bad else NETWORK, line=3,
+                  linestyle=(0, (1.2, 0.8)) if bad else "-")
+            if bad:
+                words(ax, x, y + 6.5, "×", size=24, colour=FAULT, ha="center", weight="bold", zorder=6)
+        _line(ax, (27.4, y + 3.1), (35.6, y + 3.1), colour=NETWORK if cable else FAULT, line=14 if cable else 2)
+        words(ax, 28.4, y + 10, "cards")
+        words(ax, 28.4, y + 5.8, "uplink", colour=INK if cable else FAULT, weight="normal" if cable else "bold")
     return ax.figure
+
+
+FITS = ((("card",), "one card", (8.4, 24), FAULT), (("detour",), "a detour", (8.4, 88), FAULT),
+        (("detour", "cable"), "detour\nand cable", (8.4, 69), INK),
+        (("detour", "uplink"), "detour\nand uplink", (8.4, 50), INK))
 
 
 def fits() -> list[Figure]:
     """What was found, and the rates that one group of suspects after the other would give."""
-    groups = ((("card",), "2 card: never above 24", FAULT), (("detour",), "1 detour: 88, but 60 was found", FAULT),
-              (("detour", "cable"), "1 detour and 3 cable: fits", INK),
-              (("detour", "uplink"), "1 detour and 4 uplink: fits, too", INK))
-    return [_fit(*group) for group in groups]
+    return [_fits(shown) for shown in range(1, 5)]
 
 
-def _fit(faults: Sequence[str], told: str, colour: str) -> Figure:
+def _fits(shown: int) -> Figure:
     ax = _axes()
-    pairs = list(FOUND)
-    rates = [pair_rate(one, faults)[0] for one in pairs]
+    pairs, told = list(FOUND), []
     ax.plot(pairs, list(FOUND.values()), "o", color=NETWORK, markersize=13)
-    ax.plot(pairs, rates, "s-", color=INK, linewidth=2, markersize=6)
-    if colour == FAULT:
-        for one, rate in zip(pairs, rates, strict=True):
-            ax.plot([one] * 2, [rate, FOUND[one]], ":", color=FAULT, linewidth=3)
-    ax.set(xticks=pairs, xlim=(0.4, 8.6), ylim=(0, 100), yticks=(0, 24, 44, 60, 88))
-    ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS)
-    ax.set_title(told, fontsize=BIG, loc="left", color=colour, weight="bold")
-    ax.text(0.6, 93, "GB/s; dots: found", fontsize=LETTERS, va="top")
-    canvas.say(ax, f"{told}: 1, 2, 4 and 8 pairs would get {', '.join(f'{rate:g}' for rate in rates)} GB/s")
+    for place, (faults, name, (x, y), colour) in enumerate(FITS[:shown]):
+        rates = [pair_rate(one, faults)[0] for one in pairs]
+        now = place == shown - 1
+        ax.plot(pairs, rates, "s-", color=colour if now else canvas.GREY, linewidth=2.5 if now else 1.6,
+                markersize=6 if now else 4, zorder=4 if now else 1)
+        ax.text(x, y, name, fontsize=LETTERS, color=colour if now else GREY_WORDS, weight="bold", va="center")
+        told.append(f"{name.replace(chr(10), ' ')} gives {', '.join(f'{rate:g}' for rate in rates)} GB/s")
+    ax.set(xticks=pairs, xlim=(0.4, 11.2), ylim=(0, 100), yticks=(0, 24, 44, 60, 88))
+    ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS, x=0.4)
+    ax.set_title("GB/s out of a node; dots: found", fontsize=LETTERS, loc="left")
+    canvas.say(ax, f"1, 2, 4 and 8 pairs: {'; '.join(told)}")
     return ax.figure
 
 
@@ -613,13 +637,18 @@ def each_then_all() -> list[Figure]:
     return [_each_then_all(step) for step in range(2)]
 
 
+SLOW = 23  # GB/s of the pair with a bad cable
+
+
 def _each_then_all(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.5, 28.4, "first each pair alone", weight="bold", size=BIG)
     words(ax, 35.5, 28.4, "46 to 48 GB/s", ha="right", colour=NETWORK, weight="bold", size=BIG)
     for place in range(8):
         bad = place == 5
-        _bar(ax, 1 + 4.35 * place, 13.8, 3.6, 5.6 if bad else 11.4, FAULT if bad else NETWORK)
+        _bar(ax, 1 + 4.35 * place, 13.8, 3.6, 11.4 * SLOW / 47 if bad else 11.4, FAULT if bad else NETWORK)
+        if bad:
+            words(ax, 2.8 + 4.35 * place, 16, f"{SLOW}", ha="center", colour="white", weight="bold", size=BIG)
         words(ax, 2.8 + 4.35 * place, 12.4, str(place), ha="center")
     words(ax, 24.6, 21, "bad\ncable", ha="center", colour=FAULT, weight="bold")
     if step:
@@ -644,9 +673,13 @@ def _one_after_the_other(step: int) -> Figure:
     words(ax, 14, 25.6, "slowest pair", colour=GREY_WORDS, weight="bold")
     words(ax, 24, 25.6, "all sixteen, GB/s", colour=NETWORK, weight="bold")
     words(ax, 64.5, 25.6, "diagnose says", weight="bold", ha="right", **MONO)
-    for row, (name, pair, sixteen, told) in enumerate(REPAIRS[:step]):
+    for row, (name, pair, sixteen, told) in enumerate(REPAIRS):
         y = 18.6 - 6 * row
         words(ax, 12.8, y + 2, name, ha="right")
+        for level in (y + 2.2, y):
+            _bar(ax, 14, level, 34, 1.9, PALE)
+        if row >= step:
+            continue
         for level, rate, colour in ((y + 2.2, pair, canvas.GREY), (y, sixteen, NETWORK)):
             _bar(ax, 14, level, 34 * rate / 400, 1.9, colour)
             words(ax, 14.6 + 34 * rate / 400, level + 0.95, str(rate), weight="bold",
@@ -773,6 +806,35 @@ def one_link() -> Figure:
 # Section 6: fewer hops
 
 
+def three_ideas() -> Figure:
+    """Messages that stick out beside the computing, and three ideas in small: compute longer, send less often, and
+    not so far."""
+    ax = sheet(36, 30)
+    for row, name in enumerate(("compute longer?", "send less often?", "send less far?")):
+        y = 20.6 - 10 * row
+        words(ax, 0.6, y + 6.6, name, weight="bold", size=BIG)
+        if row == 0:
+            _bar(ax, 0.6, y + 2.4, 13, 2.2, canvas.COMPUTE)
+            _bar(ax, 13.6, y + 2.4, 20, 2.2, "none", edgecolor=canvas.COMPUTE, linewidth=2, linestyle="--")
+            _bar(ax, 0.6, y - 0.4, 33, 2.2, NETWORK)
+        elif row == 1:
+            for place in range(12):
+                _bar(ax, 0.6 + 1.4 * place, y + 0.6, 1, 3.4, NETWORK)
+            canvas.arrow(ax, (18, y + 2.3), (22, y + 2.3), line=2)
+            for place in range(3):
+                _bar(ax, 23 + 4 * place, y + 0.6, 3.4, 3.4, NETWORK)
+        else:
+            for place in range(4):
+                box(ax, 0.6 + 8.6 * place, y + 0.4, 7, 4, PALE)
+                for gpu in range(4):
+                    _bar(ax, 1.3 + 8.6 * place + 1.5 * gpu, y + 1.4, 1.1, 2, canvas.FACES[0], edgecolor=INK,
+                         linewidth=0.6)
+                _line(ax, (1.3 + 8.6 * place, y - 0.6), (6.9 + 8.6 * place, y - 0.6), colour=NVLINK, line=5)
+                if place:
+                    words(ax, 8.6 * place - 0.2, y + 2.4, "×", colour=FAULT, ha="center", weight="bold", zorder=6)
+    return ax.figure
+
+
 def remedies() -> list[Figure]:
     """Three remedies in one form: what each does, computing and messages of a step, and its price."""
     return [_remedies(step) for step in range(1, 4)]
@@ -786,10 +848,14 @@ def _remedies(step: int) -> Figure:
     columns = (("More tokens", "a step computes longer", rings, rings, "price: a batch of\nnearly 10 million tokens"),
                ("Larger units", "8 layers in one gather", COMPUTING, _messages(8), "price: up to 12 GB\nfor a moment"),
                ("Two levels", "gathers stay in the node", COMPUTING, levels, "price: 16 GB on each\nGPU, all the time"))
-    for place, (name, told, computing, messages, price) in enumerate(columns[:step]):
+    for place, (name, told, computing, messages, price) in enumerate(columns):
         x = 0.5 + 22.2 * place
         words(ax, x, 28.6, name, size=14, weight="bold")
         words(ax, x, 26, told)
+        if place >= step:
+            _bar(ax, x, 7.2, 19.6, 3, canvas.WAITING)
+            words(ax, x + 0.5, 8.7, f"before: {1e3 * rings:.0f} ms")
+            continue
         (_tokens, _units, _levels)[place](ax, x)
         for y, taken, colour, what in ((10.6, computing, canvas.COMPUTE, "computing"),
                                        (7.2, messages, NETWORK, "messages")):
@@ -868,7 +934,7 @@ def _phases(phase: int) -> Figure:
         y = 28.4 - 7.2 * place
         now = place == phase - 1
         words(ax, 37, y, name, size=BIG, weight="bold", colour=colour if now else INK)
-        words(ax, 39.2, y - 3.2, told)
+        words(ax, 39.2, y - 3.2, told if now or place else told.removeprefix("hatched: "))
     if phase == 3:
         words(ax, 37, 5.4, "8 nodes of 8: 7 + 14 + 7 = 28 hops", weight="bold", size=BIG)
         words(ax, 37, 2.2, "a ring through all 64: 126", size=BIG)
@@ -921,9 +987,8 @@ def units() -> Figure:
     ax = sheet(36, 30)
     for row, unit in enumerate((1, 4, 8)):
         y = 21.4 - 10 * row
-        words(ax, 0.6, y + 6.4, f"{unit}", size=20, weight="bold")
-        told = f"layer{'s' * (unit > 1)} in one gather: {3 * LAYERS // unit} collectives"
-        words(ax, 3.4, y + 6.2, told, weight="bold")
+        told = f"{unit} layer{'s' * (unit > 1)} in one gather: {3 * LAYERS // unit} collectives"
+        words(ax, 0.8, y + 6, told, weight="bold", size=BIG)
         for layer in range(LAYERS):
             gap = 0.9 * (layer // unit) if unit > 1 else 0
             wide = (34.4 - 0.9 * (LAYERS // unit - 1 if unit > 1 else 0)) / LAYERS
@@ -973,7 +1038,7 @@ def _ink(colour: str) -> str:
 
 def tokens() -> list[Figure]:
     """A GPU's tokens per second over the nodes: with one layer in a unit, then with more, and then on two levels."""
-    return [_tokens_over_nodes(shown) for shown in (1, 3, 4)]
+    return [_tokens_over_nodes(shown) for shown in (1, 2, 3)]
 
 
 def _tokens_over_nodes(shown: int) -> Figure:
@@ -981,10 +1046,10 @@ def _tokens_over_nodes(shown: int) -> Figure:
     rates, alone = _rates(), 2048 / COMPUTING
     places = list(range(len(NODES)))
     ax.axhline(alone, color=canvas.COMPUTE, linewidth=2.5, xmax=0.722)
-    ax.text(0, alone + 250, f"computing alone: {round(alone, -2):,.0f}", fontsize=LETTERS, weight="bold",
+    ax.text(0, alone + 280, f"computing alone: {round(alone, -2):,.0f}", fontsize=LETTERS, weight="bold",
             color=canvas.COMPUTE)
-    beside = {"1 layer in a unit": 0, "4 layers": -350, "8 layers": -1000, "two levels": 280}
-    for name in list(rates)[:shown]:
+    beside = {"1 layer in a unit": 0, "4 layers": -520, "two levels": 420}  # eight layers would lie between these
+    for name in list(beside)[:shown]:
         colour, line = LOOKS[name]
         ax.plot(places, rates[name], line, color=colour, linewidth=2.6, markersize=7, zorder=4 if colour == INK else 3)
         ax.text(places[-1] + 0.15, rates[name][-1] + beside[name], f"{round(rates[name][-1], -2):,.0f}  {name}",
