@@ -105,6 +105,24 @@ def test_it_waits_on_while_the_cell_that_compares_ends_in_an_error(guess, page):
     assert "ZeroDivisionError" in guess.shown("six") and not text(page, "Why six?").is_visible()
 
 
+def test_what_was_seen_once_stays_in_sight_where_its_cell_fails_later_until_the_guess_is_another_one(guess, page):
+    guess.type_into("guess_six", "guess_six = 5")
+    guess.run("guess_six")
+    guess.run("six")
+    text(page, "Why six?").wait_for()
+    guess.type_into("six", "compare(guess_six, 6, 's')\n1 / 0")
+    guess.run("six")
+    assert "ZeroDivisionError" in guess.shown("six") and text(page, "Why six?").is_visible()
+    guess.type_into("guess_six", "guess_six = 4")
+    guess.run("guess_six")
+    text(page, "Why six?").wait_for(state="hidden")
+
+
+def test_the_card_stands_in_the_place_of_what_waits_above_the_rest_of_its_cell(guess, page):
+    asks, rest = page.locator(".course-first:visible", has_text="waits").last, text(page, "Now")
+    assert asks.bounding_box()["y"] < rest.bounding_box()["y"]
+
+
 def test_it_waits_on_while_the_guess_cannot_be_read(guess, page):
     guess.type_into("guess_six", 'guess_six = "six"')
     guess.run("guess_six")
