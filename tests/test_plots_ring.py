@@ -108,10 +108,10 @@ def test_of_one_lap_every_step_is_named_for_what_it_does(step):
     assert copies == f"step {step % 3} of 2: framed in pink is what just came in and was copied"
 
 
-def test_frames_are_explained_where_there_are_any():
-    pink, thick = "pink: just came in", "thick frame: the sum is complete"
-    explained = [words(plots.ring_step(ring_steps(4), step))[-1] for step in (0, 1, 3)]
-    assert explained == ["", pink, f"{pink} · {thick}"]
+def test_a_frame_is_explained_once_pink_in_the_title_and_thick_below():
+    drawn = [plots.ring_step(ring_steps(4), step) for step in (0, 1, 3)]
+    assert [words(ax)[-1] for ax in drawn] == ["", "", "thick frame: the sum is complete"]
+    assert ["framed in pink" in ax.get_title("left") for ax in drawn] == [False, True, True]
 
 
 def test_a_step_without_a_change_says_so():
