@@ -266,8 +266,8 @@ def _plane(step: int) -> Figure:
     words(ax, 1.4, 28.8, "second weight")
     sides = {0: (1.4, 0.4, "left"), 1: (0.2, -2.2, "center"), 2: (-1.3, 0.8, "right"), 3: (1.4, 0.8, "left")}
     ax.plot(*place(TARGET), "*", color=FAULT, markersize=22)
-    words(ax, place(TARGET)[0] + (1.4 if step == 1 else 1.8), place(TARGET)[1] + 2.6, "(2, −1)", colour=FAULT,
-          weight="bold", size=BIG)
+    goal = place(TARGET)
+    words(ax, goal[0] - 2, goal[1] - 0.4, "(2, −1)", colour=FAULT, weight="bold", size=BIG, ha="right")
     for rank, path in enumerate(paths):
         points = [place(point) for point in path]
         ax.plot(*points[0], "o", color=canvas.SERIES[rank], markersize=13)
