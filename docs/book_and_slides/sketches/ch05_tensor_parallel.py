@@ -105,7 +105,7 @@ def _row_or_share(step: int) -> Figure:
         words(ax, 0.4, base + 9, name.replace(" in ", "\nin ").replace("of 16", "\nof 16"), weight="bold")
         words(ax, 0.4, base + 4.6, told.replace("the same", "the\nsame"))
         for gpu in range(gpus):
-            y = base + 11.6 - 0.72 * gpu
+            y = base + 11.2 - 0.72 * gpu
             _bar(ax, 16, y, wide, 0.6, canvas.WAITING if base > 10 else "#F7F7F7")
             if base > 10:
                 _bar(ax, 16 + wide / gpus * gpu, y, wide / gpus, 0.6, canvas.WEIGHTS)
@@ -241,17 +241,20 @@ def sent_by_plans() -> list[Figure]:
 
 
 def _sent_by_plans(shown: int) -> Figure:
-    ax = sheet(36, 30)
+    ax, unit = sheet(65, 30, ACROSS), 4.4
     ways = (("columns, then columns", 4, 1), ("columns, then rows", 0, 2), ("rows, then columns", 8, 1),
             ("rows, then rows", 4, 2))
+    words(ax, 21, 28.6, "between the products", weight="bold", colour=SENT)
+    words(ax, 44, 28.6, "at the end", weight="bold")
     for place, (name, inner, last) in enumerate(ways[:shown]):
-        y = 22.6 - 7.3 * place
-        words(ax, 0.5, y + 4.9, name, weight="bold" if inner + last == 2 else "normal")
-        _bar(ax, 0.5, y, 3.5 * inner, 3.4, SENT)
-        _bar(ax, 0.5 + 3.5 * inner, y, 3.5 * last, 3.4, FACES[5], edgecolor=SENT)
-        words(ax, 0.5 + 1.75 * inner, y + 1.7, f"inner: {inner}" if inner else "", ha="center", colour="white")
-        words(ax, 0.5 + 3.5 * (inner + last / 2), y + 1.7, f"y: {last}", ha="center")
-        words(ax, 1.3 + 3.5 * (inner + last), y + 1.7, f"{inner + last}", weight="bold", size=BIG)
+        y = 21.6 - 6.6 * place
+        words(ax, 19.6, y + 2.2, name, weight="bold" if inner + last == 2 else "normal", ha="right", size=BIG)
+        _bar(ax, 21, y, unit * inner, 4.4, SENT)
+        _bar(ax, 21 + unit * inner, y, unit * last, 4.4, FACES[5], edgecolor=SENT)
+        words(ax, 21 + unit * inner / 2, y + 2.2, f"inner vector: {inner}" if inner else "", ha="center",
+              colour="white", weight="bold")
+        words(ax, 21 + unit * (inner + last / 2), y + 2.2, f"y: {last}", ha="center", weight="bold")
+        words(ax, 22 + unit * (inner + last), y + 2.2, f"{inner + last}", weight="bold", size=20)
     return ax.figure
 
 
@@ -304,26 +307,6 @@ def _gelu(x: float) -> float:
 
 
 # Section 2: f and g
-
-
-def earlier_layers() -> Figure:
-    """Three layers, the last cut over two ranks: the gradient of its x is what the others wait for."""
-    ax = sheet(36, 20, (3.6, 2.0))
-    for place in range(3):
-        x = 1 + 12 * place
-        if place < 2:
-            box(ax, x, 6, 8, 8, WHITE, f"layer {place + 1}")
-        else:
-            box(ax, x, 10.2, 8, 3.8, FACES[0], "rank 0")
-            box(ax, x, 6, 8, 3.8, FACES[1], "rank 1")
-        if place:
-            canvas.arrow(ax, (x - 4, 12), (x - 0.2, 12), colour=canvas.FORWARD, line=3)
-            canvas.arrow(ax, (x - 0.2, 8), (x - 4, 8), colour=canvas.BACKWARD, line=3)
-    words(ax, 23, 16, "x", ha="center", weight="bold", size=BIG)
-    words(ax, 23, 3.6, "∂x?", ha="center", weight="bold", size=BIG, family="DejaVu Sans")
-    words(ax, 1, 18, "forward →", weight="bold")
-    words(ax, 1, 1.6, "← backward: learn from ∂x", weight="bold")
-    return ax.figure
 
 
 def seven_x() -> Figure:
