@@ -765,9 +765,10 @@ def test_a_figure_is_drawn_once_for_a_page(docs, monkeypatch):
     from matplotlib.figure import Figure
     from matplotlib_inline.config import InlineBackend
 
-    from course_lib.plots import canvas
+    from course_lib.plots import canvas, slider_frames
 
     captions = docs("captions")
+    monkeypatch.setattr(slider_frames, "drawn", slider_frames.drawn)
     for drawn in (Figure, canvas.Picture):
         monkeypatch.setattr(drawn, "_repr_html_", None)
         monkeypatch.setattr(drawn, "_repr_mimebundle_", None, raising=False)
@@ -866,13 +867,13 @@ def test_a_panel_plays_from_files_and_holds_every_frame(docs, small):
 def test_the_message_of_a_picture_is_text_above_it_and_no_longer_in_it(docs):
     from course_lib.plots import canvas
 
-    captions = docs("captions")
+    figures = docs("figures")
     ax = canvas.new_axes(None, 2)
     ax.set_title("All is well")
-    title, words, image, dark = captions.pulled_apart(ax.figure)
+    title, words, image, dark = figures.pulled_apart(ax.figure)
     assert title == "All is well" and words.startswith("All is well") and ax.get_title() == "All is well"
     ax.set_title("")
-    assert (image, dark) == captions.pulled_apart(ax.figure)[2:] and image != dark
+    assert (image, dark) == figures.pulled_apart(ax.figure)[2:] and image != dark
 
 
 # The workflow

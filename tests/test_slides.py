@@ -1039,3 +1039,26 @@ def test_what_authors_wrote_fits_its_slides(docs, chapter):
 def test_a_title_fits_in_two_lines(docs, chapter, tmp_path):
     for slide in docs("deck").as_slides(chapter, chapter.notebook, tmp_path):
         assert sys.modules["talk"].letters(slide.head) <= 104, slide.head
+
+
+SKETCH = """from kit import sheet, words
+
+
+def said():
+    \"\"\"A word.\"\"\"
+    ax = sheet(1, 1)
+    words(ax, 0, 0.5, "WORD")
+    return ax.figure
+"""
+
+
+def test_a_picture_that_only_slides_have_is_drawn_anew_when_its_sketch_has_changed(docs, tmp_path, monkeypatch):
+    drawn = docs("drawn")
+    monkeypatch.setattr(drawn, "SKETCHES", tmp_path)
+    monkeypatch.setattr(drawn, "KEPT", tmp_path / "kept")
+    seen = []
+    for word in ("one", "one", "three"):
+        (tmp_path / "ch98.py").write_text(SKETCH.replace("WORD", word), encoding="utf-8")
+        seen.append(drawn.drawings("ch98", "said"))
+    assert [words for ((words, _, _),) in seen] == ["one", "one", "three"] and seen[0] == seen[1] != seen[2]
+    assert len(list((tmp_path / "kept").iterdir())) == 1

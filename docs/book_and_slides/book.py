@@ -21,6 +21,7 @@ import nbformat
 from chapter_page import PICTURES, Book, page
 from executed import KEPT, complaints, fresh, kept
 from landing import SHOWN, advertised, counted, landing, nearby, slides_page
+from letters import STYLES, font
 from nbformat.v4 import new_markdown_cell, new_notebook
 from packages import require
 from reference_pages import carried, definitions, exercises, exercises_of, glossary, linked_texts
@@ -131,6 +132,8 @@ def lay_out(source: Path, pages: dict[str, str]) -> None:
     static.mkdir(parents=True, exist_ok=True)
     for name in STATIC:
         shutil.copy2(LOOK / name, static / name)
+    for style in STYLES:
+        shutil.copy2(font(style, "woff"), static)
     for name, said in pages.items():
         path = source / name
         if not path.exists() or path.read_text(encoding="utf-8") != said:

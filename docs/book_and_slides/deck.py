@@ -66,6 +66,8 @@ HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTAL
 PREDICT = re.compile(r"\*\*(?:Predict|Choose)[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 # What of an output an author keeps: its title, what, and of which cell, if that stands before.
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)(?: of (\w+))?\]")
+PRINTED = re.compile(r'<(table class="printed"|pre class="lines"|details class="output").*?</(?:table|pre|details)>',
+                     re.DOTALL)
 DRAWN = re.compile(r"^\[drawn (\w+)\]$", re.MULTILINE)  # a picture that only slides have
 JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
@@ -333,6 +335,8 @@ class Deck:
             self.add(Slide("picture", inline(alone[2]), first, steps=others))
             return
         shown = self.bare if part.startswith("...") and self.bare else None
+        if shown:  # what was printed beside the number, which the picture shows
+            shown.body = PRINTED.sub("", shown.body)
         self.part(part, source)
         (shown or self.slides[-1]).beside = steps
 

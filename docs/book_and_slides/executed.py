@@ -27,7 +27,7 @@ from exercises_tests.tools.copies import write
 
 KEPT = ROOT / "build" / "book" / "executed"
 HERE = Path(__file__).parent  # where a kernel finds what it imports first
-HOOKS = ("captions.py", "slide_pictures.py", "letters.py")
+HOOKS = ("captions.py", "slide_pictures.py", "figures.py", "letters.py")
 FRAMES = 72  # drawn for one panel at most: some 12 s of a core, 1.2 MB
 SECONDS = 300  # for one cell
 DEFINED = re.compile(r"^(def|class) (\w+)(?:.*\n)(?:(?:[ )].*)?\n)*", re.MULTILINE)

@@ -9,16 +9,11 @@ say of the end. executed.py calls `install`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import combinations
 
-from captions import pulled_apart
+from figures import in_letters, places, pulled_apart, worse
 from IPython import get_ipython
-from letters import family, of_slides
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 
 from course_lib.plots import canvas
 
@@ -28,8 +23,6 @@ BUILD = "application/vnd.course.build+json"  # the images of all steps but the l
 LOW = 4.1  # inches: a picture of canvas.WIDTH that is no higher can be as wide as a slide
 STEP = 0.3  # inches less, as long as no letters touch
 SMALLER = (0.8, 0.84, 0.88, 0.92, 1.0)  # parts of its size in which a picture is tried
-AIR = 4  # pixels around a text
-LARGER = (1.12, 1.06, 1.0)  # letters of slides are smaller and narrower than those of a notebook's pictures
 
 
 BUILDS: dict[str, dict[str, list[float]]] = {}  # by the source of a cell: its axis, and where each step ends
@@ -46,8 +39,7 @@ def for_slides(figure: Figure, include=None, exclude=None) -> dict[str, object]:
     shell = get_ipython()
     steps = BUILDS.get(shell.user_ns["In"][-1].strip(), {}) if shell else {}
     read = places(figure)
-    larger = next(part for part in LARGER if part == LARGER[-1] or fits(figure, read, part))
-    with of_slides(), written(figure, larger):
+    with in_letters(figure):
         try:
             figure.set_size_inches(slide_size(figure, read))
             found |= dict(zip((LOWER, LOWER_DARK), images(figure), strict=True))
@@ -56,28 +48,6 @@ def for_slides(figure: Figure, include=None, exclude=None) -> dict[str, object]:
         finally:
             figure.set_size_inches(own)
     return found
-
-
-@contextmanager
-def written(figure: Figure, larger: float) -> Iterator[None]:
-    """Write a figure in the letters of slides, and as much larger, for a while."""
-    texts = [(text, text.get_fontfamily(), text.get_fontsize()) for text in figure.findobj(Text)]
-    try:
-        for text, names, size in texts:
-            text.set_fontsize(size * larger)
-            if names == ["sans-serif"]:  # code keeps its columns
-                text.set_fontfamily(family())
-        yield
-    finally:
-        for text, names, size in texts:
-            text.set_fontfamily(names)
-            text.set_fontsize(size)
-
-
-def fits(figure: Figure, read: tuple, larger: float) -> bool:
-    """Return whether no letters touch more in the letters of slides than in its own."""
-    with of_slides(), written(figure, larger):
-        return not worse(places(figure), read, True)
 
 
 def slide_size(figure: Figure, read: tuple) -> tuple[float, float]:
@@ -105,11 +75,6 @@ def slide_size(figure: Figure, read: tuple) -> tuple[float, float]:
 def room(size: tuple[float, float]) -> float:
     """Return how many pixels of a slide an inch of a picture of this size has."""
     return min(1152 / size[0], 560 / size[1])
-
-
-def worse(now: tuple, before: tuple, larger: bool) -> bool:
-    """Return whether texts touch more than before, or one left its box, or, if they are larger, lies on an edge."""
-    return not now[0] <= before[0] or now[1] != before[1] or now[2] > before[2] or larger and not now[3] <= before[3]
 
 
 def images(figure: Figure) -> list[str]:
@@ -156,31 +121,3 @@ def built(figure: Figure, axis: str, end: float) -> list[str]:
             spine.set_zorder(order)
         for cover in covers:
             cover.remove()
-
-
-def places(figure: Figure) -> tuple[set, set, int, set]:
-    """Return which texts touch each other, which stand inside which patch, how many ticks touch, who is on an edge."""
-    figure.draw_without_rendering()  # a third of the time, and everything is where it will be
-    seen = [ax for ax in figure.axes if ax.get_visible()]
-    axes = [axis for ax in seen for axis in (ax.xaxis, ax.yaxis)]
-    labels = [[(id(text), text.get_window_extent()) for text in axis.get_ticklabels() if text.get_text()]
-              for axis in axes if axis.axes.axison]
-    on_axes = {id(text) for axis in axes for text in axis.findobj(Text)}
-    texts = [(id(text), text.get_window_extent()) for text in figure.findobj(Text)
-             if text.get_visible() and text.get_text().strip() and id(text) not in on_axes]
-    patches = [(id(patch), patch.get_window_extent()) for ax in seen for patch in ax.patches]
-    inside = {(one, other) for one, a in texts for other, b in patches
-              if b.x0 <= a.x0 and a.x1 <= b.x1 and b.y0 <= a.y0 and a.y1 <= b.y1}
-    lines = [(id(line), line.get_transform().transform_path(line.get_path())) for ax in seen for line in ax.lines
-             if line.get_visible()]
-    dots = [(id(some), ax.transData.transform(some.get_offsets())) for ax in seen for some in ax.collections
-            if len(some.get_offsets())]
-    crossed = {(one, other) for one, a in texts for other, path in lines if path.intersects_bbox(a, filled=False)}
-    crossed |= {(one, other) for one, a in texts for other, places in dots
-                if a.expanded(1 + AIR / max(a.width, 1), 1 + AIR / max(a.height, 1)).count_contains(places)}
-    crossed |= {(one, other) for one, a in texts for other, b in patches if a.padded(2).overlaps(b)} - inside
-    return touching(texts), inside, sum(len(touching(names)) for names in labels), crossed
-
-
-def touching(texts: list) -> set:
-    return {(one, other) for (one, a), (other, b) in combinations(texts, 2) if a.overlaps(b)}

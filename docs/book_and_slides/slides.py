@@ -23,7 +23,7 @@ from chapter_page import PICTURES
 from deck import as_slides
 from executed import KEPT, fresh
 from jinja2 import Environment, FileSystemLoader, Template
-from letters import reveal
+from letters import font, reveal
 from nbformat import NotebookNode
 from packages import require
 from slide import Slide
@@ -43,7 +43,7 @@ def parts() -> dict[str, object]:
     folder = reveal()
     read = {name: (folder / place).read_text(encoding="utf-8").replace("</script", r"<\/script") for name, place in (
         ("reset", "dist/reset.css"), ("style", "dist/reveal.css"), ("script", "dist/reveal.js"))}
-    fonts = {name: folder / f"dist/theme/fonts/source-sans-pro/source-sans-pro-{name}.woff" for name, *_ in LETTERS}
+    fonts = {name: font(name, "woff") for name, *_ in LETTERS}
     fonts["math"] = LOOK / "STIXTwoMath.woff"
     return read | {"letters": LETTERS, "fonts": {name: base64.b64encode(path.read_bytes()).decode()
                                                  for name, path in fonts.items()}}

@@ -21,6 +21,7 @@ from course_lib.plots.port_rates import pair_rate
 PALE, SWITCH, WHITE = "#F4F4F4", "#E3E3E3", "#FFFFFF"
 FAULT, NETWORK, NVLINK, INK = canvas.LIMIT, canvas.NETWORK, canvas.NVLINK, canvas.INK
 BIG = 13  # points of what is read first
+GREY_WORDS, ORANGE_WORDS = "#666666", "#A86E00"  # as dark as letters on white must be
 GREEK, MONO = {"family": "DejaVu Sans", "style": "italic"}, {"family": "monospace"}
 LINK, PORT = DGX_A100.gpu.link.bandwidth / 1e9, DGX_A100.nic.bandwidth / 1e9  # GB/s of the chapter's first cluster
 FOUND = {1: 11, 2: 22, 4: 44, 8: 60}  # GB/s of the cluster with faults, by pairs of GPUs
@@ -371,7 +372,7 @@ def found_rates() -> Figure:
     for one, rate in FOUND.items():
         ax.annotate(f"{rate}", (one, rate), (0, -17), textcoords="offset points", ha="center", fontsize=LETTERS,
                     color=NETWORK, weight="bold")
-    ax.set(xticks=pairs, xlim=(0.4, 8.6), ylim=(-14, 200), yticks=(0, 96, 192))
+    ax.set(xticks=pairs, xlim=(0.4, 8.6), ylim=(-24, 200), yticks=(0, 96, 192))
     ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS)
     ax.set_title("GB/s out of a node", fontsize=LETTERS, loc="left")
     canvas.say(ax, "1, 2, 4 and 8 pairs: 24, 48, 96 and 192 GB/s if the cluster is healthy; found: 11, 22, 44 and 60")
@@ -499,7 +500,7 @@ def four_pairs_tell() -> Figure:
     ax.set(xticks=range(3), xticklabels=["1 pair", "4 pairs", "8 pairs"], ylim=(0, 134), yticks=())
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="x", length=0, labelsize=BIG)
-    ax.text(-0.4, 127, "GB/s with a bad cable", fontsize=BIG, color="#666666", weight="bold", va="center")
+    ax.text(-0.4, 127, "GB/s with a bad cable", fontsize=BIG, color=GREY_WORDS, weight="bold", va="center")
     ax.text(-0.4, 116, "GB/s with a narrow uplink", fontsize=BIG, color=NETWORK, weight="bold", va="center")
     canvas.say(ax, "with a bad cable 1, 4 and 8 pairs get 24, 96 and 60 GB/s, with a narrow uplink 24, 60 and 60")
     return ax.figure
@@ -620,7 +621,7 @@ def one_after_the_other() -> list[Figure]:
 
 def _one_after_the_other(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
-    words(ax, 14, 25.6, "slowest pair", colour=canvas.GREY, weight="bold")
+    words(ax, 14, 25.6, "slowest pair", colour=GREY_WORDS, weight="bold")
     words(ax, 24, 25.6, "all sixteen, GB/s", colour=NETWORK, weight="bold")
     words(ax, 64.5, 25.6, "diagnose says", weight="bold", ha="right", **MONO)
     for row, (name, pair, sixteen, told) in enumerate(REPAIRS[:step]):
@@ -763,7 +764,7 @@ def _remedies(step: int) -> Figure:
     levels = max(3 * _gather(1, 8, LAYER), _gather(1, 8, LAYER) + min(
         costs.nccl_seconds(DGX_H100, 256, 1, LAYER / 8).values())) * LAYERS
     columns = (("More tokens", "a step computes longer", rings, rings, "price: a batch of\nnearly 10 million tokens"),
-               ("Larger units", "4 layers in one gather", COMPUTING, _messages(4), "price: up to 6 GB\nfor a moment"),
+               ("Larger units", "8 layers in one gather", COMPUTING, _messages(8), "price: up to 12 GB\nfor a moment"),
                ("Two levels", "gathers stay in the node", COMPUTING, levels, "price: 16 GB on each\nGPU, all the time"))
     for place, (name, told, computing, messages, price) in enumerate(columns[:step]):
         x = 0.5 + 22.2 * place
@@ -794,8 +795,9 @@ def _tokens(ax: Axes, x: float) -> None:
 
 
 def _units(ax: Axes, x: float) -> None:
-    for place in range(8):
-        _bar(ax, x + 2.5 * place, 16, 1.9, 4.4, canvas.FACES[0], edgecolor=INK, linewidth=0.8)
+    for place in range(16):
+        left = x + 1.18 * place + 0.56 * (place // 8)
+        _bar(ax, left, 16, 0.98, 4.4, canvas.FACES[0], edgecolor=INK, linewidth=0.8)
     for unit in range(2):
         left = x + 10 * unit
         _line(ax, (left, 21.2), (left, 22), (left + 9.4, 22), (left + 9.4, 21.2), colour=NETWORK, line=2)
@@ -944,6 +946,11 @@ LOOKS = {"1 layer in a unit": (INK, "o-"), "4 layers": (NVLINK, "^--"), "8 layer
          "two levels": (canvas.ORANGE, "s-")}
 
 
+def _ink(colour: str) -> str:
+    """Return the colour of words about what is drawn in this one."""
+    return ORANGE_WORDS if colour == canvas.ORANGE else colour
+
+
 def tokens() -> list[Figure]:
     """A GPU's tokens per second over the nodes: with one layer in a unit, then with more, and then on two levels."""
     return [_tokens_over_nodes(shown) for shown in (1, 3, 4)]
@@ -961,7 +968,7 @@ def _tokens_over_nodes(shown: int) -> Figure:
         colour, line = LOOKS[name]
         ax.plot(places, rates[name], line, color=colour, linewidth=2.6, markersize=7, zorder=4 if colour == INK else 3)
         ax.text(places[-1] + 0.15, rates[name][-1] + beside[name], f"{round(rates[name][-1], -2):,.0f}  {name}",
-                fontsize=BIG, color=colour, weight="bold", va="center")
+                fontsize=BIG, color=_ink(colour), weight="bold", va="center")
     ax.set(xlim=(-0.2, 7), ylim=(0, 9600), yticks=(0, 4000, 8000), xticks=places)
     ax.set_xticklabels([str(count) for count in NODES])
     ax.set_yticklabels(["0", "4,000", "8,000"])
@@ -983,7 +990,7 @@ def memory_and_tokens() -> Figure:
         ax.plot(gigabytes, rates[name], LOOKS[name][1][0], color=LOOKS[name][0], markersize=13)
         x, y, side = places[name]
         ax.annotate(name, (gigabytes, rates[name]), (x, y), textcoords="offset points", ha=side, va="center",
-                    fontsize=BIG, color=LOOKS[name][0], weight="bold")
+                    fontsize=BIG, color=_ink(LOOKS[name][0]), weight="bold")
     ax.set(xlim=(0, 19.5), ylim=(0, 9600), xticks=(0, 6, 12, 17.5), yticks=(0, 4000, 8000))
     ax.set_xticklabels(["0", "6", "12", "17.5"])
     ax.set_yticklabels(["0", "4,000", "8,000"])
