@@ -241,20 +241,18 @@ def sent_by_plans() -> list[Figure]:
 
 
 def _sent_by_plans(shown: int) -> Figure:
-    ax, unit = sheet(65, 30, ACROSS), 4.4
+    ax, unit = sheet(36, 30), 3.5
     ways = (("columns, then columns", 4, 1), ("columns, then rows", 0, 2), ("rows, then columns", 8, 1),
             ("rows, then rows", 4, 2))
-    words(ax, 21, 28.6, "between the products", weight="bold", colour=SENT)
-    words(ax, 44, 28.6, "at the end", weight="bold")
     for place, (name, inner, last) in enumerate(ways[:shown]):
-        y = 21.6 - 6.6 * place
-        words(ax, 19.6, y + 2.2, name, weight="bold" if inner + last == 2 else "normal", ha="right", size=BIG)
-        _bar(ax, 21, y, unit * inner, 4.4, SENT)
-        _bar(ax, 21 + unit * inner, y, unit * last, 4.4, FACES[5], edgecolor=SENT)
-        words(ax, 21 + unit * inner / 2, y + 2.2, f"inner vector: {inner}" if inner else "", ha="center",
+        y = 22.6 - 7.3 * place
+        words(ax, 0.5, y + 4.9, name, weight="bold" if inner + last == 2 else "normal")
+        _bar(ax, 0.5, y, unit * inner, 3.4, SENT)
+        _bar(ax, 0.5 + unit * inner, y, unit * last, 3.4, FACES[5], edgecolor=SENT)
+        words(ax, 0.5 + unit * inner / 2, y + 1.7, f"inner vector: {inner}" if inner else "", ha="center",
               colour="white", weight="bold")
-        words(ax, 21 + unit * (inner + last / 2), y + 2.2, f"y: {last}", ha="center", weight="bold")
-        words(ax, 22 + unit * (inner + last), y + 2.2, f"{inner + last}", weight="bold", size=20)
+        words(ax, 0.5 + unit * (inner + last / 2), y + 1.7, f"y: {last}", ha="center", weight="bold")
+        words(ax, 1.3 + unit * (inner + last), y + 1.7, f"{inner + last}", weight="bold", size=BIG)
     return ax.figure
 
 
