@@ -329,11 +329,11 @@ def _seven(*, backward: bool, summed: bool) -> Figure:
     for y, rank, told in ((15.4, 0, "2x"), (5.4, 1, "5x")):
         words(ax, 16, y + 5.4, f"rank {rank}", ha="center")
         box(ax, 12.5, y, 7, 4, FACES[rank], told, size=BIG, weight="bold")
-        canvas.arrow(ax, (5.6, 13 if not rank else 11.4), (12.3, y + 2.6), colour=canvas.FORWARD, line=2)
+        canvas.arrow(ax, (5.6, 11.6 if rank else 14.2), (12.3, y + 2.8), colour=canvas.FORWARD, line=2)
         canvas.arrow(ax, (19.7, y + 2.6), (24.2, 13 if not rank else 11.4), colour=canvas.FORWARD, line=2)
         if backward:
-            start, end = (12.3, y + 1), (4.8, 11.6 + (2.2 if not rank else -1.8))
-            canvas.arrow(ax, start, (8.4, (start[1] + end[1]) / 2), colour=canvas.BACKWARD, line=4)
+            end = (5.6, 10 if rank else 12.6) if summed else (8.6, (y + 1.2 + (10 if rank else 12.6)) / 2)
+            canvas.arrow(ax, (12.3, y + 1.2), end, colour=canvas.BACKWARD, line=4)
             words(ax, 8.2, (20 if not rank else 4.4), f"∂x: {2 if not rank else 5}", ha="center", weight="bold",
                   size=BIG, colour="#9A5B00", family="DejaVu Sans")
     _bar(ax, 24.4, 9.6, 4, 5.4, SENT)
@@ -445,7 +445,8 @@ def _shared_heads(step: int) -> Figure:
                 _cell(ax, x + 0.6 + size * query, y + 5.6, size, 2.8, FACES[group])
             look = {"hatch": "////"} if gpus == 16 and gpu % 2 else {}
             _bar(ax, x + 0.6, y + 1.2, wide - 1.2, 3, FACES[group], edgecolor=INK, linewidth=0.9, **look)
-            words(ax, x + wide / 2, y + 2.7, f"k, v {group}" if gpus == 8 else f"{group}", ha="center")
+            words(ax, x + wide / 2, y + 2.7, f"k, v {group}" if gpus == 8 else f"{group}", ha="center",
+                  bbox={"facecolor": FACES[group], "edgecolor": "none", "pad": 1.5})
     words(ax, 64, 28, f"above {LLAMA.heads} query heads, below {LLAMA.kv_heads} key/value heads", ha="right")
     return ax.figure
 

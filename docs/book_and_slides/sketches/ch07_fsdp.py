@@ -8,11 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from course_lib.costs import collective_bytes
 from course_lib.hardware import DGX_H100
 from course_lib.lessons.prefetch import layer_weights
 from course_lib.memory import model_state_bytes, training_memory
-from course_lib.models import MODELS, TINY_GPT, parameter_count
+from course_lib.models import MODELS, parameter_count
 from course_lib.plots import canvas
 
 PALE, WHITE, INK = "#F4F4F4", "#FFFFFF", canvas.INK
@@ -379,8 +378,9 @@ def _peaks(*, told: bool) -> Figure:
         kept, x, y = sum(_state(3, ranks).values()), 0.5, 15 - 12 * row
         total = f"{kept + 2 * LAYER:.1f} GB" if told or not row else "? GB"
         words(ax, 0.5, y + 7, f"{ranks:,} GPUs: {total}", weight="bold", size=BIG)
-        if row and not told:
-            _bar(ax, x, y, 12, 5, "none", edgecolor=INK, linestyle="--")
+        if not told:
+            _bar(ax, x, y, *((12, 5, "none") if row else (33, 5, FACES[2], "weights, gradients, optimizer")), ink=INK,
+                 edgecolor=INK, linestyle="--" if row else "-")
             continue
         for name, size, colour in (("shards", kept, FACES[2]), ("layer", LAYER, canvas.WEIGHTS),
                                    ("gradient", LAYER, canvas.GRADIENTS)):
@@ -448,24 +448,6 @@ def baton() -> Figure:
     words(ax, 20, 8, "gradient of the weight", weight="bold")
     _bar(ax, 9, 1, 18, 4.2, SENT, "reduce-scatter")
     words(ax, 18, 24, "one goes in, two come out", ha="center", weight="bold", size=BIG)
-    return ax.figure
-
-
-def all_three() -> Figure:
-    """What a rank holds of the tiny GPT on four ranks, and what it sends in a step, at stages 0, 1 and 3."""
-    ax, numbers = sheet(65, 30, ACROSS), parameter_count(TINY_GPT)
-    once = collective_bytes("all_gather", 4, 4 * numbers)[0] / 1e3
-    held = {stage: sum(model_state_bytes(numbers, "fp32", "adamw", stage, 4).values()) / 1e3 for stage in (0, 1, 3)}
-    words(ax, 9, 28, "a rank holds", weight="bold", size=BIG)
-    words(ax, 44, 28, "a rank sends in a step", weight="bold", size=BIG, colour=SENT)
-    for row, stage in enumerate((0, 1, 3)):
-        y = 19 - 8.4 * row
-        words(ax, 0.3, y + 2.6, f"stage {stage}", weight="bold")
-        _bar(ax, 9, y, 32 * held[stage] / held[0], 5.2, canvas.OPTIMIZER)
-        words(ax, 10, y + 2.6, f"{held[stage]:,.0f} kB", weight="bold", size=BIG)
-        sent = (2, 2, 2, 3)[stage] * once
-        _bar(ax, 44, y, 20 * sent / (3 * once), 5.2, SENT)
-        words(ax, 45, y + 2.6, f"{sent:,.0f} kB", weight="bold", size=BIG, colour="white")
     return ax.figure
 
 
@@ -762,8 +744,17 @@ def at_the_loss() -> Figure:
 
 
 def sixteen_times() -> Figure:
-    """The memory of a real model on 8 and on 128 GPUs, as measured."""
-    return bars(["8 GPUs", "128 GPUs"], [82.4, 67.0], ["82.4 GiB", "67.0 GiB"], "#6B6B6B", (3.6, 2.2))
+    """The memory of a real model on 8 and on 128 GPUs, as measured, and what of it are shards."""
+    ax = sheet(36, 26, (3.6, 2.6))
+    for row, (ranks, measured) in enumerate(((8, 82.4), (128, 67.0))):
+        y, shards = 15 - 12 * row, 16 * parameter_count(SMALL) / ranks / 2**30
+        words(ax, 0.5, y + 7, f"{ranks} GPUs: {measured:.1f} GiB", weight="bold", size=BIG)
+        _bar(ax, 0.5, y, 0.41 * shards, 5, canvas.OPTIMIZER)
+        _bar(ax, 0.5 + 0.41 * shards, y, 0.41 * (measured - shards), 5, canvas.ACTIVATIONS)
+        words(ax, 3 if row else 9, y + 2.5, "its own tokens, working memory", weight="bold")
+        words(ax, 0.9 if not row else 0.5, y + (2.5 if not row else -1.8), f"shards:\n{shards:.0f}" if not row else
+              f"shards: {shards:.1f}")
+    return ax.figure
 
 
 def vocabulary_half() -> list[Figure]:
