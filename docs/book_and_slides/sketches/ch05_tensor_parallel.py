@@ -189,7 +189,7 @@ def plans() -> list[Figure]:
 
 def _plans(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
-    for y, name, second in ((21.4, "columns, then columns", True), (5.4, "columns, then rows", False))[:step]:
+    for y, name, second in ((21.4, "columns, then columns", True), (6.4, "columns, then rows", False))[:step]:
         words(ax, 0.5, y + 7.2, name, weight="bold", size=BIG)
         _cell(ax, 0.5, y - 1.2, 3, 2.4)
         words(ax, 2, y + 2.8, "x", ha="center", weight="bold")
@@ -202,7 +202,7 @@ def _plans(step: int) -> Figure:
             _sum(ax, 49.6, y - 2, 9, 4, "all-gather\ny")
             ways = ((3.5, 6.3), (14.3, 18.5), (27, 31), (37, 40.4), (46.4, 49.6), (58.6, 61.2))
         else:
-            words(ax, 22.7, y - 2.2, "nothing is sent:\nthe rank's rows need\njust its columns", ha="center", va="top")
+            words(ax, 22.7, y - 0.8, "nothing is sent:\nthe rank's rows need\njust its columns", ha="center", va="top")
             _rows(ax, 40.4, y - 3, 6, 6)
             _sum(ax, 49.6, y - 2, 9, 4, "all-reduce\ny")
             ways = ((3.5, 6.3), (14.3, 31), (37, 40.4), (46.4, 49.6), (58.6, 61.2))

@@ -428,7 +428,7 @@ def _again(now: int) -> Figure:
             _bar(ax, 14, y + 0.2, 1, 3.8, canvas.WEIGHTS)
             if unit > now:
                 _bar(ax, 16, y + 0.2, 1, 3.8, canvas.GRADIENTS)
-                words(ax, 18, y + 2, "done: a shard of its gradient")
+                words(ax, 18, y + 2, "done: a shard is left")
             else:
                 words(ax, 16, y + 2, "its shard")
     words(ax, 0.3, 26.8 + 0.2, "forward kept each input", colour="#1F7DB0", weight="bold", va="center")
@@ -662,7 +662,7 @@ def _first_and_last(step: int) -> Figure:
         for place in range(5):
             for start, mirrored in ((9.1, place), (41.6, 4 - place)):
                 _bar(ax, start + 2.8 * place, 2.6, 2.6, 3.4, canvas.WEIGHTS, f"{mirrored + 1}")
-        words(ax, 64.2, 0.6, "a layer: whole only while it computes", weight="bold", colour=canvas.WEIGHTS, ha="right")
+        words(ax, 64.2, 1, "a layer: whole only while it computes", weight="bold", colour=canvas.WEIGHTS, ha="right")
     return ax.figure
 
 
@@ -788,7 +788,7 @@ def what_to_take() -> list[Figure]:
 def _what_to_take(shown: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     rows = (("plain data parallelism", "small models"), ("ZeRO-1", "from then on: no extra traffic"),
-            ("FSDP", "when the model no longer fits, and tokens are many"),
+            ("FSDP", "when the model no longer fits, with many tokens"),
             ("tensor parallelism", "inside a machine, when activations are too large"),
             ("pipelines", "across machines, for the largest: they send little"))
     for place, (name, told) in enumerate(rows[:shown]):
