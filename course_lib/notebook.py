@@ -26,6 +26,7 @@ _BORROWED: dict[Path, ModuleType] = {}
 by value, also inside a learner's function: a rank, like a learner's kernel in work/, cannot import solutions."""
 PROGRESS, AHEAD = ".progress.json", ".next.json"  # exercises_tests/tools/start_page.py writes the second
 TEMPTING = Path(__file__).with_name("data") / "tempting.toml"
+ABOVE = "Your guess cannot be read yet: see above. Run this cell again to see the answer anyway."
 WAITS = "The answer is not shown yet. Run this cell again to see it, or first write {} and run your guess."
 
 
@@ -43,7 +44,7 @@ def compare(
     is missed. A text such as "ch03.seconds" names such sentences in course_lib/data/tempting.toml, where nobody reads
     them before the guess; LookupError if they are not there. A guess is exact when it is the number; for a number that
     is not whole, when it is the number rounded to the three or more digits that were typed, or to those shown: three
-    where it was measured, else four.
+    where it was measured, else four; or when it has so many that it is nearer than a hundred thousandth.
 
     With `choice` the number is a name, as that of a row in a picture: it is right or not, and nothing is near it.
 
@@ -58,7 +59,9 @@ def compare(
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
     elif slip := refused(guess, measured, unit, choice):
-        hold_back(f"{because} {unit} {by}", slip)
+        above = _TOLD.get(_as_typed(guess), "")  # what stands below the guess
+        slip = above or slip
+        hold_back(f"{because} {unit} {by}", slip, above=bool(above))
         _show_guess(slip, "", None, by, known, measured)
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured, digits)
@@ -70,15 +73,24 @@ def compare(
         _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
 
 
-def hold_back(asked: str, slip: str, wanted: str = "a number") -> None:
-    """End a notebook's cell whose guess cannot be read, unless the learner runs the same again to see the answer."""
+def hold_back(asked: str, slip: str, wanted: str = "a number", above: bool = False) -> None:
+    """End a notebook's cell whose guess cannot be read, unless the learner runs the same again to see the answer.
+
+    What is told `above`, below the guess itself, is not told again.
+    """
     if cards.in_notebook() and _HELD_BACK.get(asked) != slip:
         _HELD_BACK[asked] = slip
-        raise Waits(f"{slip}\n{WAITS.format(wanted)}")
+        raise Waits(ABOVE if above else f"{slip}\n{WAITS.format(wanted)}")
 
 
 _HELD_BACK: dict[str, str] = {}
 """By what is asked, the slip for which the answer was held back last."""
+_TOLD: dict[str, str] = {}
+"""By a guess that cannot be read, as it was typed, what was told of it below its own cell."""
+
+
+def _as_typed(guess: Any) -> str:
+    return guess.text if isinstance(guess, Unread) else repr(guess)
 
 
 class Waits(cards.Told):
@@ -118,6 +130,8 @@ def _reasons(name: str) -> dict[float, str]:
 
 
 def _exact(guess: float, measured: float, shown: int) -> bool:
+    if guess != round(guess) and math.isclose(guess, measured, rel_tol=1e-5):
+        return True
     if isinstance(measured, int) or shown == 3 and measured == round(measured):
         return guess == measured
     typed = len(f"{guess:.15g}".partition("e")[0].replace("-", "").replace(".", "").strip("0"))
@@ -166,6 +180,7 @@ def heed_guesses(result: Any) -> None:
         slip = "" if names.get(name) is None or "in quotes" in asked else _slip(names[name], asked)
         if slip and (result.success or isinstance(result.error_before_exec, SyntaxError)):
             told = f"{slip}. Then run this cell again."
+            _TOLD[_as_typed(names[name])] = slip
             cards.show(told, lambda told=told: cards.card(cards.OPEN, cards.paragraph(told)))
 
 

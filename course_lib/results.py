@@ -214,6 +214,21 @@ def lines_of(frames: Sequence[tuple[str, int, str]], most: int = 4) -> str:
     return "".join(f"\n    {line_of(*frame)}" for frame in list(frames)[-most:])
 
 
+def instead(message: str, frames: Sequence[tuple[str, int, str]]) -> str:
+    """Return what to write where the last line puts something into a place of a tuple, as ": ..."; else ""."""
+    if message != "'tuple' object does not support item assignment" or not frames:
+        return ""
+    source = source_line(*frames[-1][:2]).strip()
+    found = re.search(r"(?:^|[:;] *)((\w+)\[[^=]+\])\s*([+-]?)=\s*([^=#].*?)\s*(?:#.*)?$", source)
+    if not found:
+        return ": the places of a tuple stay as they are, so change in place what stands there"
+    place, name, sign, value = found.groups()
+    call = {"+": "add_", "-": "sub_", "": "copy_"}[sign]
+    mine = f"mine {sign}= {value}" if sign else f"mine[:] = {value}"
+    return (f": the places of the tuple {name} stay as they are, so change the tensor that stands there: "
+            f"{place}.{call}({value}), or mine = {place}; {mine}")  # fmt: skip
+
+
 def print_ranks(printed: Sequence[str], shown: str = "") -> None:
     """Print the ranks' output in rank order; `shown` is the part of rank 0's that is printed already.
 

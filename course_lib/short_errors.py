@@ -21,7 +21,7 @@ from typing import Any
 from course_lib import chapter_names, slips
 from course_lib.cards import Told, in_notebook
 from course_lib.engine import packing
-from course_lib.results import RankFailed, line_of, short
+from course_lib.results import RankFailed, instead, line_of, short
 
 KINDS = (NotImplementedError, TypeError, AttributeError, NameError, LookupError, ImportError, ValueError, RuntimeError,
          RankFailed, Told)  # fmt: skip
@@ -73,8 +73,12 @@ def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: A
         return []
     if isinstance(error, RankFailed) and error.error == "NameError":
         missing = re.search(r"name '(\w+)' is not defined", error.message)
-        if missing and (above := _above(missing[1], _cell(shell))):
-            shell._showtraceback(kind, error, [f"{error._render_traceback_()[0]}\n{above}"])
+        above = missing and _above(missing[1], _cell(shell))
+        hint = missing and near(missing[1], [name for name in shell.user_ns if not name.startswith("_")])
+        (said,) = error._render_traceback_()
+        if above or hint and "did you mean" not in said:  # a rank has only the names that its function uses
+            told = f"{said}\n{above}" if above else said.replace(missing[0], f"{missing[0]}; {hint}", 1)
+            shell._showtraceback(kind, error, [told])
             return []
     said = None if hasattr(error, "_render_traceback_") else sentence(error, shell.user_ns, _cell(shell))
     if said is None:
@@ -104,7 +108,8 @@ def sentence(error: BaseException, names: dict[str, Any], cell: str = "") -> str
     if not own:
         return None
     last, inner = frames[own[-1]], frames[own[-1] + 1 :]
-    said = _misspelt(error, names, cell) or _misfit(error, names, last) or (_refused(error, inner) if inner else None)
+    said = _misspelt(error, names, cell) or _misfit(error, names, last) or _of_tuple(error, last)
+    said = said or (_refused(error, inner) if inner else None)
     return said and f"{type(error).__name__}: {said}{_lines(error, own)}"
 
 
@@ -223,6 +228,13 @@ def _misfit(error: BaseException, names: dict[str, Any], last: FrameType) -> str
         hint = near(keyword[1], takes) or f"it takes {', '.join(takes) or 'nothing'}"
         return f"{called} does not take {keyword[1]}=: {hint}"
     return f"{str(error)[: -len(found[0])]}{found[0]}: it takes {called}{_in_short(signature)}"
+
+
+def _of_tuple(error: BaseException, last: FrameType) -> str:
+    """Return what to write where a line puts something into a place of a tuple, "" where it does not."""
+    line = list(traceback.walk_tb(error.__traceback__))[-1][1]
+    said = instead(str(error), [(last.f_code.co_filename, line, "")])
+    return said and f"{error}{said}"
 
 
 def _in_short(signature: inspect.Signature) -> str:

@@ -1,6 +1,7 @@
-"""Takes the README's picture of a notebook again, in chromium, light and dark: python docs/readme_notebook.py
+"""Takes the README's pictures of a notebook again, in chromium, light and dark: python docs/readme_notebook.py
 
-A guess and what it is told, an answer and its check, as JupyterLab shows them in a copy of the course.
+A guess and what it is told, an answer and its check, and the card of an answer that is refused, as JupyterLab shows
+them in a copy of the course.
 """
 
 from __future__ import annotations
@@ -24,21 +25,24 @@ from PIL import Image  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
 
 SIZE = {"width": 1000, "height": 900}
+NARROW = {"width": 560, "height": 900}  # so that a phone shows the card nearly as large
 GUESS = "guess_million = 1000  # your number: how many times as long 4,000,000 bytes take as 4 bytes"
 ANSWER = '''\
 def sum_on_every_rank(dist, value):
     """Return the sum of all ranks' values on every rank, by messages to and from rank 0."""
     if dist.get_rank() != 0:
         dist.send(value, 0)
-        return None
+        dist.recv(value, 0)
+        return value
     total, arrived = value.clone(), torch.empty_like(value)
     for other in range(1, dist.get_world_size()):
         dist.recv(arrived, other)
         total += arrived
+    for other in range(1, dist.get_world_size()):
+        dist.send(total, other)
     return total'''
-
-
-NAMES = {"JupyterLab Light": "notebook.png", "JupyterLab Dark": "notebook_dark.png"}
+THROUGH_RANK_0 = "ring_all_reduce = through_rank_0  # the star of section 1"
+ENDS = {"JupyterLab Light": ".png", "JupyterLab Dark": "_dark.png"}
 
 
 def pictures(page, address: str, token: str) -> dict[str, list[Image.Image]]:
@@ -54,12 +58,28 @@ def pictures(page, address: str, token: str) -> dict[str, list[Image.Image]]:
         opened.run(name)
     opened.find("real_sum")  # no cell of the picture is the active one
     taken = {}
-    for theme in NAMES:
+    for theme in ENDS:
         opened.theme(theme)
         page.wait_for_timeout(500)  # for its style sheet
         taken[theme] = [page.locator(f'[data-course="{name}"]').screenshot() for name in cells]
     opened.close()
     return {theme: [Image.open(io.BytesIO(image)).convert("RGB") for image in found] for theme, found in taken.items()}
+
+
+def refused(page, address: str, token: str) -> dict[str, list[Image.Image]]:
+    """Have chapter 3 judge a star that is called a ring; return a picture of the card, by the theme."""
+    opened = Opened(page, (address, token), "ch03_ring_all_reduce.ipynb")
+    opened.sidebar(False)
+    opened.type_into("ring_all_reduce", THROUGH_RANK_0)
+    for name in ("imports", "through_rank_0", "ring_all_reduce", "check_ring_all_reduce"):
+        opened.run(name)
+    card, taken = opened.find("check_ring_all_reduce").locator(".course-card"), {}
+    for theme in ENDS:
+        opened.theme(theme)
+        page.wait_for_timeout(500)  # for its style sheet
+        taken[theme] = [Image.open(io.BytesIO(card.screenshot())).convert("RGB")]
+    opened.close()
+    return taken
 
 
 def below_each_other(parts: list[Image.Image]) -> Image.Image:
@@ -89,14 +109,16 @@ def main() -> None:
             address = json.loads(found[0].read_text())["url"]
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-                page = browser.new_context(viewport=SIZE, device_scale_factor=2).new_page()
-                taken = pictures(page, address, "picture")
+                taken = {}
+                for name, take, size in (("notebook", pictures, SIZE), ("refused", refused, NARROW)):
+                    page = browser.new_context(viewport=size, device_scale_factor=2).new_page()
+                    taken |= {f"{name}{ENDS[theme]}": found for theme, found in take(page, address, "picture").items()}
                 browser.close()
         finally:
             server.terminate()
             server.wait(30)
-    for theme, parts in taken.items():
-        below_each_other(parts).save(ROOT / "docs" / NAMES[theme], optimize=True)
+    for name, parts in taken.items():
+        below_each_other(parts).save(ROOT / "docs" / name, optimize=True)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,11 @@ PARITY = Hint(
     "Neither of the two need be rank 0, and both may be even, or odd: compare rank with peer to decide who goes first, "
     "or let one call in the circle return without waiting.",
 )
-BUFFER = Hint("receives into", "Make the receiver's buffer with the shape and dtype of `value`.")
+BUFFER = Hint("receives into", "Make the receiver's buffer by torch.empty_like(value): the same shape and dtype.")
+LIKE = Hint("receives into", "Make the buffer by torch.empty_like(tensor): the same shape and dtype.")
 WHO = "An even rank only sends, and only if a rank stands above it; an odd rank only receives, from the rank below it."
-PAIRS = [Hint("none of them ever will", WHO), Hint("no such rank", WHO)]
+SAME = "Send torch.tensor([number]) and receive into torch.empty(1): both are float32, and one element."
+PAIRS = [Hint("none of them ever will", WHO), Hint("no such rank", WHO), Hint("receives into", SAME)]
 THROUGH_0 = Hint(
     "wait in a circle",
     "Every rank but 0 sends its value first, and only then waits for the total; rank 0 receives first.",
@@ -133,7 +135,8 @@ def _passed_on(answer: Any, ranks: int, real: bool = False) -> Results:
             case.expect(got is not None, f"{here}: {none}", "value")
             told = f"{here}; rank {rank - 1} was given {given[rank - 1]} and sends it to rank {rank}"
             off = abs(got - given[rank - 1]) if type(got) in (int, float) else 0
-            whole = f"{told}: keep what follows the point, in a tensor of floats"
+            whole = f"{told}: what follows the point was lost. Send the number's own tensor, torch.tensor([number]): "
+            whole += "its dtype stays float32"
             case.expect(type(got) is float or not 0 < off < 1, whole, "whole-number")
             case.expect(not 0 < off < 9, f"{told}: digits were lost, and float32 keeps them", "digits")
             case.expect(type(got) in (int, float) and got == given[rank - 1], told, "value")
@@ -287,7 +290,7 @@ def _swapped(
     wide = WIDE.get(dtype, 1) if digits else 1
     given = [tensor * wide + (wide > 1) for tensor in different(ranks, shape, dtype)]
     case = Case(ranks, f"with {dtype}{list(shape)}", real, see=see)
-    hints = [ISEND if ranks == 2 else PARITY, OWN]
+    hints = [ISEND if ranks == 2 else PARITY, OWN, LIKE]
     trace = case.run(with_peer, answer, each(given), each(PEERS[ranks]), hints=hints)
     for rank, peer in enumerate(PEERS[ranks]):
         if peer is None:

@@ -602,8 +602,9 @@ def _all_told(faults: dict) -> str:
     for wrong in faults.values():
         first, *rest = str(wrong).split("\n")
         waits = [line.strip() for line in rest if line.startswith("  rank ") and " waits " in line]
+        first, _, mend = first.partition(f". {MEND}")  # which comes first where ranks wait for each other
         head = ": ".join([f"    ✗ {first.split(': no rank can')[0]}", *filter(None, [", ".join(waits[:2])])])
-        told.append(". ".join([head, *(line for line in rest if MEND in line)]))
+        told.append(". ".join([head, *(line for line in [mend and MEND + mend, *rest] if MEND in line)]))
     return "\n".join(told)
 
 

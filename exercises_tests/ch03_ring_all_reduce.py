@@ -107,7 +107,8 @@ class Ring:
         kind += ", digits=True" if digits else ""
         own = ", only_own=True" if self.name == "all_gather_ring" else ""
         see = f"tensors_after({self.name}, ranks={ranks}, shape={shape}{kind}{own})"
-        picture = f"print({see}); shards(steps_of({self.name}, ranks={ranks}{own})[-1]);"
+        where = "own" if self.name == "reduce_scatter_ring" else "all"
+        picture = f'print({see}); shards(steps_of({self.name}, ranks={ranks}{own})[-1], complete="{where}");'
         case = Case(ranks, f"with {count(math.prod(shape), 'element')}{of}", real, see=see)
         before = self.given((all_digits if digits else integers)(ranks, shape, dtype))
         want = self.wanted(before)
@@ -130,8 +131,10 @@ class Ring:
             sent, into = (math.prod(map(int, re.findall(r"\d+", found[side]))) for side in ("sent", "into"))
             sizes = [chunk.numel() for chunk in before[0].view(-1).tensor_split(len(before))]
             sender, receiver = f"rank {found['sender']}", f"rank {found['receiver']}"
-            if sent == into:  # their dtypes differ
-                raise
+            if sent == into:
+                first, _, rest = str(refused).partition("\n")
+                said = f"{first}. Make the buffer by torch.empty_like(that chunk): its dtype is the same"
+                raise Refused(f"{said}\n{rest}", refused.code, refused.see, refused.trail) from None
             if into in sizes and sent not in sizes:
                 said = f"{sender} sends {count(sent, 'element')}, and {receiver} waits for {into}: send one chunk"
             else:

@@ -257,10 +257,13 @@ class Case:
                 said = said[:1].upper() + said[1:]  # it begins a sentence
                 told = f"{str(self).rstrip(',:')}: {hint.says.rstrip('.')}. {said}"
                 raise Refused(told, hint.code, self.see, self.trail)
-        happened = f"a deadlock: {failure}" if isinstance(failure, Deadlock) else str(failure)
+        happened, says = str(failure), [hint.says for hint in meant]
         if failure.error == "TypeError" and _takes_others(failure.message, answers):
             self.refuse(f"{happened}: {LEAVE}", "parameters", "")
-        self.refuse("\n".join([happened, *(hint.says for hint in meant)]), code_of(failure))
+        if isinstance(failure, Deadlock) and says:  # first what to do, then who waits for whom
+            self.refuse("\n".join([f"a deadlock. {' '.join(says)}", happened[0].upper() + happened[1:]]), "deadlock")
+        happened = f"a deadlock: {happened}" if isinstance(failure, Deadlock) else happened
+        self.refuse("\n".join([happened, *says]), code_of(failure))
 
     def expect(self, condition: Any, sentence: str, code: str, see: str | None = None) -> None:
         """Refuse the answer with the case and `sentence` unless `condition` is True."""

@@ -324,6 +324,13 @@ def test_code_only_draws_if_open_code_needs_nothing_of_it_and_nothing_in_it_teac
     assert (drawing["id"] in docs("chapter_page").only_draw(notebook, {"ring", "race", "explore"})) is folded
 
 
+@pytest.mark.parametrize("source, one", [("from course_lib.plots import ring\n\nring(4, step=2);", True),
+                                         ("explore(lambda step: ring(4, step), step=(0, 6))", True),
+                                         ("steps = moves(4)\nring(steps);", False)])
+def test_a_page_leaves_out_code_of_a_picture_that_is_one_call_and_what_it_imports(docs, source, one):
+    assert docs("chapter_page").one_call(new_code_cell(source)) is one
+
+
 def test_code_that_prints_beside_its_picture_is_no_code_that_only_draws(docs):
     outputs = [new_output("display_data", data=FIGURE), new_output("stream", text="4")]
     cell = new_code_cell("ring(4);", outputs=outputs)

@@ -93,7 +93,7 @@ def test_a_wrong_answer_has_a_card_and_in_a_terminal_its_text(notebook):
 
 @pytest.mark.parametrize(("guess", "bars"), [(4, 2), (6.0, 2), (None, 0), ("<b>", 0), (-1, 0), ((1, 5), 0)])
 def test_a_guess_is_a_card_with_the_words_of_the_text(notebook, monkeypatch, guess, bars):
-    monkeypatch.setattr("course_lib.notebook.hold_back", lambda *_: None)
+    monkeypatch.setattr("course_lib.notebook.hold_back", lambda *_, **__: None)
     compare(guess, 6.0, "s", because={4.0: "You counted <one> way only."})
     (shown,) = notebook
     assert words(shown["text/html"]) == words(shown["text/plain"])

@@ -187,3 +187,14 @@ def test_latencies_on_1024_gpus_are_what_the_text_says():
     assert (round(1e3 * large, 1), round(1e3 * seconds(0, "LL"), 1)) == (13.5, 2.5)
     text = " ".join(cell.source for cell in find("ch03").notebook.cells if cell.cell_type == "markdown")
     assert "13 to 20 ms of latency for large chunks and with 2.5 to 4.3 ms for tiny ones" in text
+
+
+@pytest.mark.parametrize("ranks, border, said", [(1024, 28.1e6, "On 1,024 ranks the ring is faster from 28 MB on"),
+                                                 (16, 0.898e6, "and on 16 from 0.9 MB on")])
+def test_the_ring_is_faster_than_the_tree_from_the_size_that_the_text_says(ranks, border, said):
+    def tree_over_ring(size):
+        rounds, hops = 2 * (ranks - 1).bit_length(), 2 * (ranks - 1)
+        return rounds * (5e-6 + size / 50e9) / (hops * (5e-6 + size / ranks / 50e9))
+
+    assert tree_over_ring(0.99 * border) < 1 < tree_over_ring(1.01 * border)
+    assert any(said in " ".join(cell.source.split()) for cell in find("ch03").notebook.cells)

@@ -470,7 +470,8 @@ def test_compare_calls_nothing_guessed_and_nothing_measured_exact(capsys):
 @pytest.mark.parametrize(
     ("guess", "measured", "exact"),
     [(3.75, 3.75 * (1 + 1e-15), True), (133, 132.69, True), (130, 132.69, False), (630, 630.0004, True),
-     (16, 16.3, False), (3000, 3001, False), (3000, 3001.0, False), (0.1, 0.3 - 0.2, True)],
+     (16, 16.3, False), (3000, 3001, False), (3000, 3001.0, False), (0.1, 0.3 - 0.2, True),
+     (21.0001, 21.0, True), (21.0001, 21, True), (21.01, 21, False), (1e6 + 1, 10**6, False)],
 )  # fmt: skip
 def test_a_guess_is_exact_when_it_is_the_number_as_it_was_typed_or_is_shown(guess, measured, exact, capsys):
     compare(guess, measured)

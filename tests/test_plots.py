@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.colors import to_hex
 
 from course_lib import Cluster, Event, plots, run, work
 from course_lib.plots.memory import PARTS
@@ -183,6 +184,12 @@ def test_a_timeline_can_be_put_into_an_axes_of_ones_own():
     assert not upper.collections
 
 
+def test_what_was_received_has_a_frame_in_pink_because_it_is_nearly_as_pale_as_what_is_idle():
+    ax = plots.timeline(run(ring, torch.ones(4), ranks=2, on=Cluster()))
+    edges = {drawn.get_label(): to_hex(drawn.get_edgecolor()[0]).upper() for drawn in ax.collections}
+    assert edges["recv"] == plots.SENT and edges["send"] == "#FFFFFF"
+
+
 # shards
 
 
@@ -203,6 +210,14 @@ def test_rows_are_ranks_and_columns_chunks():
 
 def test_a_part_that_was_added_twice_stands_there_twice():
     assert words(plots.shards([[[0, 0, 1], [0]], [[1], [1]]]))[0] == "0+0+1"
+
+
+@pytest.mark.parametrize(("complete", "dashed"), [("own", [(0, 0), (1, 1)]), ("all", [(0, 0), (1, 0), (0, 1), (1, 1)])])
+def test_where_a_chunk_must_be_complete_a_frame_is_dashed_and_the_title_says_so(complete, dashed):
+    ax = plots.shards([[{0}, {0, 1}], [[], {1}]], complete=complete)
+    frames = [patch.get_xy() for patch in ax.patches if patch.get_linestyle() in ("--", "dashed")]
+    assert [(round(x + 0.49), round(y + 0.49)) for x, y in frames] == dashed
+    assert "must hold the parts of all 2 ranks" in ax.get_title("left")
 
 
 def test_complete_cells_have_a_frame_of_their_own():

@@ -48,6 +48,7 @@ DRAWN = {
     "latency": lambda: plots.timelines({"one message": _one_message()}, halves=True, latency=5e-6)[0],
     **{f"step {step}": lambda step=step: plots.ring_step(ring_steps(4), step) for step in range(7)},
     "panels": panels,
+    "split": lambda: plots.latency_and_bytes({"ring": (10e-3, 1e-6), "tree": (1e-4, 3e-6)}, title="two ways"),
 }
 
 
@@ -107,10 +108,10 @@ def test_of_one_lap_every_step_is_named_for_what_it_does(step):
     assert copies == f"step {step % 3} of 2: framed in pink is what just came in and was copied"
 
 
-def test_frames_are_explained_where_there_are_any():
-    pink, thick = "pink: just came in", "thick frame: the sum is complete"
-    explained = [words(plots.ring_step(ring_steps(4), step))[-1] for step in (0, 1, 3)]
-    assert explained == ["", pink, f"{pink} · {thick}"]
+def test_a_frame_is_explained_once_pink_in_the_title_and_thick_below():
+    drawn = [plots.ring_step(ring_steps(4), step) for step in (0, 1, 3)]
+    assert [words(ax)[-1] for ax in drawn] == ["", "", "thick frame: the sum is complete"]
+    assert ["framed in pink" in ax.get_title("left") for ax in drawn] == [False, True, True]
 
 
 def test_a_step_without_a_change_says_so():
@@ -336,3 +337,8 @@ def test_in_halves_sends_lie_above_receives_also_where_they_do_not_overlap():
 def test_a_marked_size_is_named():
     ax = plots.rates_over_size(RATES, marks={"first wins": 898e3})
     assert " first wins:\n 898 kB" in words(ax) and "a line at 898 kB: first wins" in plots.words_of(ax.figure)
+
+
+def test_of_two_ways_the_faster_is_named_and_each_says_what_of_it_is_latency():
+    words = plots.latency_and_bytes({"ring": (10e-3, 0), "tree": (1e-4, 3e-4)}).course_words
+    assert words == "ring: 10 ms, of which latency 100%\ntree: 400 µs, of which latency 25%\nthe fastest: tree"

@@ -56,6 +56,9 @@ SHORT = {
     "run(lambda dist: dist.sent(mine, 0), ranks=2, on=Cluster())": ["has no sent; did you mean send?"],
     "run(lambda dist: torch.distributed.barrier(), ranks=2, on=Cluster())": ["call dist, the argument of your func"],
     "run(lambda dist: mine.clne(), ranks=1)": ["'Tensor' object has no attribute 'clne'; did you mean clone?"],
+    "run(lambda dist, rank=0: rnak, ranks=1)": ["name 'rnak' is not defined; did you mean rank?"],
+    "run(lambda dist: toatl, ranks=1)": ["name 'toatl' is not defined; did you mean total?"],
+    "pair = (mine, 2); pair[0] += 1": ["the tuple pair stay as they are", ": pair[0].add_(1), or mine = pair[0]"],
     "explore(lambda a: None, a=(3, 1))": ["ValueError: a=(3, 1) holds no value"],
 }  # fmt: skip
 

@@ -345,7 +345,8 @@ def test_sends_that_face_each_other_are_a_deadlock_with_its_circle():
         simulate(facing, ranks=3)
     text = str(caught.value)
     assert "They wait in a circle: 0 -> 1 -> 2 -> 0." in text
-    assert text.count("dist.send(torch.zeros(1), (dist.get_rank() + 1) % 3)") == 3
+    assert text.count("dist.send(torch.zeros(1), (dist.get_rank() + 1) % 3)") == 1
+    assert "ranks 0 to 2 all wait in the same line" in text
     assert "rank 1 waits to send 4 bytes to rank 2" in text
     assert caught.value.error == "deadlock"
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from kernel import kernel
 
+from course_lib import notebook
 from exercises_tests.tools import lab
 from exercises_tests.tools.chapters import ROOT
 
@@ -126,6 +127,14 @@ def test_a_guess_that_cannot_be_read_is_told_so_below_its_own_cell(run, source, 
     assert told in run(source, source.split()[0])
 
 
+@pytest.mark.parametrize("typed", ["'16x'", "'0.65 s'", "1,5"])
+def test_what_is_told_below_the_guess_is_not_told_again_where_it_is_compared(run, typed):
+    run("from course_lib import compare")
+    said = run(f"guess_growth = {typed}", "guess_growth").strip().removesuffix(". Then run this cell again.")
+    told, again = (run("compare(guess_growth, 21, 'times')").strip() for _ in range(2))
+    assert told == notebook.ABOVE and again == f"{said} measured 21 times"
+
+
 @pytest.mark.parametrize("source", ["guess_bytes = 56", "guess_bytes = -1.5", "guess_bytes = None",
                                     "guess_traces = 'DFMPT'", "guess_bytes = 2e3  # '2 GB'"])
 def test_a_guess_that_can_be_read_is_told_nothing_below_its_own_cell(run, source):
@@ -139,5 +148,6 @@ def test_a_guess_is_forgotten_when_its_cell_fails(run, failing):
     assert "guess 5" in run("compare(guess_x, 6)")
     run(failing, "guess_x")
     told, again = (run(f"compare(guess_x, 6, {failing!r})").strip() for _ in range(2))
-    assert told.startswith("the cell of your guess stopped with an error") and "measured" not in told
+    above = told == notebook.ABOVE and "MB" in failing  # which is told below the guess
+    assert above or told.startswith("the cell of your guess stopped with an error") and "measured" not in told
     assert "measured 6" in again

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.engine import packing
 from course_lib.engine.outcome import Deadlocked, Failed
-from course_lib.results import RankFailed, duration, lines_of
+from course_lib.results import RankFailed, duration, instead, lines_of
 
 if TYPE_CHECKING:
     from course_lib.engine.processes.watch import Child
@@ -64,7 +64,7 @@ def _failure_of(failure: Failed) -> RankFailed:
         return RankFailed(f"needs {name}: write it, or borrow it", rank, error, name)
     who = "" if rank is None else f"rank {rank} "
     said = f"{who}raised {error}" + (f": {message}" if message else "")
-    said += lines_of(frames)
+    said += instead(message, frames) + lines_of(frames)
     if failure.other:  # a message has two sides, and the other one is waiting on a line of its own
         other, waits, lines = failure.other
         said += f"\n  rank {other} {waits}{lines_of(lines, most=2)}" if lines else ""
@@ -147,13 +147,37 @@ def stack(child: Child) -> list[tuple[str, int, str]]:
 def deadlock(found: Deadlocked, most: int = 8) -> str:
     """Describe a deadlock: who waits for what on which line, and the cycle."""
     lines = ["no rank can go on, and none of them ever will:"]
-    for rank, reason, frames in found.waiting[:most]:
-        lines.append(f"  rank {rank} waits {reason}{lines_of(frames, most=1)}")
-    if len(found.waiting) > most:
-        lines.append(f"  ... {len(found.waiting) - most} more ranks wait")
+    for place, waiting in _by_line(found.waiting).items():
+        ranks, shown = [rank for rank, _, _ in waiting], waiting[:most]
+        where = lines_of([place]) if place else ""
+        if len(ranks) > 1 and place:
+            lines.append(f"  {_named(ranks)} wait in the same line:{where}")
+            where = ""
+        lines += [f"  rank {rank} waits {reason}{where}" for rank, reason, _ in shown]
+        if len(waiting) > most:
+            lines.append(f"  ... {len(waiting) - most} more ranks wait")
     if found.cycle:
         lines.append(f"They wait in a circle: {' -> '.join(map(str, found.cycle))}.")
     elif found.returned:
         returned = ", ".join(map(str, found.returned[:most])) + (", ..." if len(found.returned) > most else "")
         lines.append(f"Already returned: rank{'s' if len(found.returned) > 1 else ''} {returned}.")
     return "\n".join(lines)
+
+
+def _by_line(waiting: list) -> dict[tuple | None, list]:
+    """Return the waiting ranks by the learner's line in which they wait, in the order of the first ranks."""
+    found: dict[tuple | None, list] = {}
+    for one in waiting:
+        found.setdefault(tuple(one[2][-1]) if one[2] else None, []).append(one)
+    return found
+
+
+def _named(ranks: list[int]) -> str:
+    """Return ranks in words: "ranks 0 to 3 all", "ranks 0 and 2 both", "ranks 0, 2 and 5 all"."""
+    if len(ranks) == 2:
+        return f"ranks {ranks[0]} and {ranks[1]} both"
+    if ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"ranks {ranks[0]} to {ranks[-1]} all"
+    if len(ranks) > 8:
+        return f"{len(ranks)} ranks all"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]} all"

@@ -7,6 +7,7 @@ is a name and fields of text, numbers and bytes, which can also travel as plain 
 
 from __future__ import annotations
 
+import builtins
 import time
 import traceback
 from dataclasses import dataclass, field
@@ -130,7 +131,12 @@ def failed(error: BaseException, rank: int | None) -> Failed:
 
 
 def _meant(error: BaseException) -> str:
-    """Return what an attribute of dist or of a tensor was meant to be: "; did you mean send?"."""
+    """Return what a name, or an attribute of dist or of a tensor, was meant to be: "; did you mean send?"."""
+    if isinstance(error, NameError) and isinstance(error.name, str) and error.__traceback__:
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        here = [name for name in (*frame.f_locals, *frame.f_globals, *dir(builtins)) if not name.startswith("_")]
+        near = get_close_matches(error.name, [name for name in here if name != error.name], 1, 0.7)
+        return f"; did you mean {near[0]}?" if near else ""
     if not isinstance(error, AttributeError) or not isinstance(error.name, str) or "did you mean" in str(error).lower():
         return ""
     known = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)

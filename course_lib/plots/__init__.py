@@ -117,6 +117,7 @@ from course_lib.plots.slices import exposed_gradients, slices
 from course_lib.plots.sliders import explore
 from course_lib.plots.small_ring import ring_pieces
 from course_lib.plots.speed import latencies
+from course_lib.plots.splits import latency_and_bytes
 from course_lib.plots.stages import cut_model, one_cut, pipeline_of_nodes, price_of_cuts
 from course_lib.plots.staleness import stale_gradient
 from course_lib.plots.states import three_states
@@ -224,6 +225,7 @@ __all__ = [
     "late_rank",
     "late_runs",
     "latencies",
+    "latency_and_bytes",
     "launch_order",
     "layer_by_width",
     "layer_matrices",

@@ -55,7 +55,7 @@ SERIES = (BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, GREY)
 # FACES, say whose something is.
 WEIGHTS, GRADIENTS, OPTIMIZER, ACTIVATIONS = BLUE, ORANGE, YELLOW, SKY
 COMPUTE, FORWARD, BACKWARD = GREEN, SKY, ORANGE
-SENT, RECEIVED, COLLECTIVE = PURPLE, "#EBCBDD", "#B55D95"
+SENT, RECEIVED, COLLECTIVE = PURPLE, "#E6BBD3", "#B55D95"
 WAITING = "#DDDDDD"
 NVLINK, NETWORK = BLUE, COLLECTIVE  # where the way matters: inside a node, and what crosses between nodes
 LIMIT = RED
@@ -65,6 +65,11 @@ FACES = ("#A9CBE8", "#F3CF7B", "#8FD3BD", "#EBA37A", "#C4E3F5", "#E8C4D9", "#F8F
 """A pale colour for what belongs to or comes from each rank: SERIES, bright enough for black letters.
 
 The last is a brown, because grey is for what is idle."""
+
+
+def edge_of(colour: str) -> str:
+    """Return the colour of a bar's frame: what was received is nearly as pale as what waits beside it."""
+    return SENT if colour == RECEIVED else "white"
 
 
 def new_axes(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from course_lib.plots.canvas import FACES, GREY, INK, SERIES, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
+from course_lib.plots.canvas import FACES, GREY, INK, SMALLEST, TITLE, WIDTH, Picture, new_axes, say
 
 
 def shards(
@@ -15,12 +15,15 @@ def shards(
     *,
     columns: Sequence[str] | None = None,
     title: str | None = None,
+    complete: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw what each chunk on each rank holds: `held[rank][chunk]` is a collection of ranks whose part is in it.
 
     Up to eight ranks every contribution has its colour and its place in the cell; beyond, a cell is the darker the
-    more it holds. A cell may also be a text, drawn as it is. Its text twin is `shards_text`.
+    more it holds. A cell may also be a text, drawn as it is. A dashed frame marks where a chunk must be `complete`
+    at the end, and the title says so: "own", chunk r on rank r, or "all", every chunk on every rank. Its text twin is
+    `shards_text`.
     """
     ranks, chunks = len(held), max((len(row) for row in held), default=0)
     cells = [cell for row in held for cell in row if not isinstance(cell, str)]
@@ -31,6 +34,14 @@ def shards(
     for rank, row in enumerate(held):
         for chunk, cell in enumerate(row):
             _cell(ax, rank, chunk, cell, everyone, 0 if small else letters)
+    for rank, chunk in ((rank, chunk) for rank in range(ranks) for chunk in range(chunks) if complete):
+        if complete == "all" or rank == chunk:
+            corner, long = (chunk - 0.49, rank - 0.49), 0.98
+            ax.add_patch(plt.Rectangle(corner, long, long, facecolor="none", edgecolor=INK, linestyle="--",
+                                       linewidth=1.4))  # fmt: skip
+    if complete:
+        where = "every chunk on every rank" if complete == "all" else "chunk r on rank r"
+        title = title or f"Dashed: {where} must hold the parts of all {ranks} ranks"
     ax.set_xlim(-0.5, max(chunks, 1) - 0.5)
     ax.set_ylim(max(ranks, 1) - 0.5, -0.5)
     step = 1 if not small else -(-max(ranks, chunks) // 16)
@@ -62,7 +73,8 @@ def _cell(ax: Axes, rank: int, chunk: int, cell: Collection | str, everyone: int
         width = (1 - 2 * gap) / everyone
         for part in sorted(set(cell)):
             corner = (chunk - 0.5 + gap + part * width, rank + 0.12)
-            ax.add_patch(plt.Rectangle(corner, width, 0.38 - gap, facecolor=SERIES[part], label=f"from rank {part}"))
+            look = {"facecolor": FACES[part], "edgecolor": INK, "linewidth": 0.6, "label": f"from rank {part}"}
+            ax.add_patch(plt.Rectangle(corner, width, 0.38 - gap, **look))
     if not small:
         ink = "white" if everyone > 8 and share > 0.5 else "black"
         said = cell if text else _sum_text(cell, everyone, letters)

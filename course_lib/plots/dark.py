@@ -26,7 +26,7 @@ BESIDE = 8  # pixels away from a stroke, where it must be seen
 WHOLLY = 0.9  # of what is below and beside it
 SMALL = 40  # pixels
 NOTHING = np.zeros((0, 3))
-READABLE, SEEN = 0.6, 0.46  # how bright letters in colour are at least on dark paper, and lines and dots
+READABLE, SEEN, HATCHED = 0.6, 0.46, 0.78  # how bright letters, lines and dots, and hatches are on dark paper
 FAINT, OUTLINE = 0.42, 0.55  # a grey line that is brighter than the first is at least as bright as the second
 PALE, MIXED = 0.64, 0.45  # from here on a colour is bright, and has so much white in it, that it is a tint
 GLARING = 0.84  # brighter than the text of a dark page
@@ -206,7 +206,7 @@ def luminance(rgb: np.ndarray) -> float:
 
 def _hatch(turned, gc, lit: bool) -> None:
     if (colour := gc.get_hatch_color()) is not None:
-        turned.set_hatch_color(colour if lit else swapped(colour))
+        turned.set_hatch_color(colour if lit else readable(swapped(colour), HATCHED))
 
 
 def _grid(left: float, low: float, right: float, high: float) -> np.ndarray:

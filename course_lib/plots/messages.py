@@ -20,6 +20,7 @@ from course_lib.plots.canvas import (
     WAITING,
     WIDTH,
     Picture,
+    edge_of,
     legend_below,
     new_axes,
     say,
@@ -187,7 +188,7 @@ def _parts(event: Any, on: Any, factor: float, unit: str) -> list[tuple]:
 def _bar(
     ax: Axes, start: float, end: float, top: float, high: float, colour: str, hatch: str, texts: list[str], span: float
 ) -> None:
-    edge = SENT if hatch == HATCH else "white"
+    edge = SENT if hatch == HATCH else edge_of(colour)
     bar = Rectangle((start, top), max(end - start, span / 2000), high, facecolor=colour, hatch=hatch, zorder=3,
                     edgecolor=edge, linewidth=0.6)  # fmt: skip
     if end > start:
@@ -214,7 +215,7 @@ def _band(ax: Axes, event: Any, on: Any, factor: float) -> None:
 
 def _keys(events: list, on: Any, span: float) -> list[Patch]:
     moved = [event for event in events if event.kind in ("send", "recv")]
-    both = [Patch(facecolor=SENT, label="bytes leave"), Patch(facecolor=RECEIVED, label="bytes arrive")]
+    both = [Patch(facecolor=SENT, label="bytes leave"), Patch(facecolor=RECEIVED, edgecolor=SENT, label="bytes arrive")]
     seen = any(event.end - event.start - _latency(event, on) > span / 500 for event in moved)
     keys = both if seen else []
     if any(_latency(event, on) for event in moved):

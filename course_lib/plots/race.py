@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.plots.canvas import INK, SMALLEST, TITLE, WAITING, legend_below, new_axes, say
+from course_lib.plots.canvas import INK, SMALLEST, TITLE, WAITING, edge_of, legend_below, new_axes, say
 from course_lib.plots.time import _covered, _lanes, key, look, time_unit
 
 ROW = 0.19  # inches: the rows of all runs, with the smallest letters between them
@@ -81,6 +81,7 @@ def _rows(ax: Axes, result: Any, top: float, factor: float, longest: float, per_
             high = 0.84 / lanes
             place = (event.start * factor, top + rank - 0.42 + lane * high)
             width = max(event.end - event.start, longest / 800) * factor
+            frame = (INK, 1.2) if out else (edge_of(colour), 0.5)
             ax.add_patch(Rectangle(place, width, high, facecolor=colour, hatch=hatch or None, zorder=3 if out else 2,
-                                   edgecolor=INK if out else "white", linewidth=1.2 if out else 0.5))  # fmt: skip
+                                   edgecolor=frame[0], linewidth=frame[1]))  # fmt: skip
     return found

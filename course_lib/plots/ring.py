@@ -22,6 +22,7 @@ from course_lib.plots.canvas import (
     Picture,
     arrow,
     box,
+    edge_of,
     say,
     sheet,
 )
@@ -100,7 +101,7 @@ def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]], title: 
         receiver = (sender + 1) % RANKS if around else 0 if sender else number
         for rank, colour, half in ((sender, SENT, 0), (receiver, RECEIVED, 1)):
             top = rank - 0.4 + 0.4 * half
-            ax.add_patch(Rectangle((start, top), until - start, 0.4, facecolor=colour, edgecolor="white"))
+            ax.add_patch(Rectangle((start, top), until - start, 0.4, facecolor=colour, edgecolor=edge_of(colour)))
             words = str(number) if around else f"from {sender}" if half else f"to {receiver}"
             ax.text((start + until) / 2, top + 0.21, words, ha="center", va="center", fontsize=SMALLEST)
     ax.set(xlim=(0, 6.02), ylim=(RANKS - 0.5, -0.5))
@@ -223,8 +224,8 @@ def ring_step(steps: Sequence, step: int, name: str = "") -> Axes:
                           bend=bend if source < rank else -bend)  # fmt: skip
                     told.append(f"rank {rank} got chunk {chunk} from rank {source}")
     complete = ranks > 1 and any(cell == list(range(ranks)) for row in held for cell in row)
-    frames = ["pink: just came in"] * (held != before) + ["thick frame: the sum is complete"] * complete
-    ax.text(left, -0.3, " · ".join(frames), va="center", fontsize=SMALLEST)
+    frame = "thick frame: the sum is complete" if complete else ""
+    ax.text(left, -0.3, frame, va="center", fontsize=SMALLEST)
     when = f"step {step} of {len(steps) - 1}: " if step else "before the first message"
     what = "nothing changed" if step else ""
     if done:

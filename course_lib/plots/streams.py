@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from course_lib.plots.canvas import COMPUTE, SMALLEST, TITLE, WAITING, WIDTH, Picture, legend_below, say
+from course_lib.plots.canvas import COMPUTE, SMALLEST, TITLE, WAITING, WIDTH, Picture, edge_of, legend_below, say
 from course_lib.plots.time import look, time_unit
 
 
@@ -63,7 +63,7 @@ def _bar(
 ) -> None:
     """Draw a bar from `low` up, with its text where there is room for it."""
     begin, long = event.start * factor, (event.end - event.start) * factor
-    frame = {"edgecolor": "white", "linewidth": 0.8}
+    frame = {"edgecolor": edge_of(colour), "linewidth": 0.8}
     ax.broken_barh([(begin, long)], (low, 0.8), facecolors=colour, hatch=hatch or None, **frame)
     paper = {"facecolor": colour, "edgecolor": "none", "pad": 1} if hatch else None  # or lines cross the letters
     if long / factor > longest * len(text) / LETTERS:

@@ -23,6 +23,7 @@ from course_lib.plots.canvas import (
     TITLE,
     WAITING,
     YELLOW,
+    edge_of,
     legend_below,
     new_axes,
     say,
@@ -169,7 +170,7 @@ def key(kind: str) -> Patch:
 
 def _edge(colour: str, hatch: str) -> str:
     """Return the colour of a bar's frame, which is that of its hatch: white cannot be seen on yellow."""
-    return "#777777" if hatch and colour == YELLOW else "white"
+    return "#777777" if hatch and colour == YELLOW else edge_of(colour)
 
 
 def _bars(

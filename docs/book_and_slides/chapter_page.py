@@ -33,6 +33,7 @@ MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.D
 CHECKED = "What the check says of a right answer"
 CODE = "The code"
 DRAWS_ONLY = "Code of this picture"
+ONE_CALL = "remove-input"  # in place of that fold, where it would hold one call and what this imports: a tag of myst-nb
 PLUMBING = "plumbing"  # tag of a cell whose code book.js shows to those who want all code
 QUIET = "quiet"  # tag of a cell whose code is folded below what it puts out
 LONG, LONGEST = 8, 15  # lines of code that a reader scrolls past: of a cell, and of one that defines something
@@ -175,7 +176,9 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
                 made.cells.append(before(cell, names))
             made.answer(cell, names)
         fold = DRAWS_ONLY if cell["id"] in drawing else CODE if names or only_shows(cell, plots) else ""
-        if fold != DRAWS_ONLY and "exercise" not in tags(cell) and plumbing(cell, plots):
+        if fold == DRAWS_ONLY and one_call(cell):
+            cell.metadata["tags"], fold = [*tags(cell), ONE_CALL], ""
+        if cell["id"] not in drawing and "exercise" not in tags(cell) and plumbing(cell, plots):
             cell.metadata["tags"] = [*tags(cell), PLUMBING]
         made.add(code(cell, stubs.get(cell["id"]), book, fold))
         checked = "check" in tags(cell)
@@ -309,6 +312,11 @@ def only_draw(notebook: NotebookNode, plots: set[str]) -> set[str]:
         elif cell["id"] not in asked and not only_shows(cell, plots):
             used |= {name for part in body for name in named(part) - named(part, ast.Store)}
     return found
+
+
+def one_call(cell: NotebookNode) -> bool:
+    """Return whether a cell is one call, and what it imports."""
+    return sum(not isinstance(part, ast.Import | ast.ImportFrom) for part in ast.parse(cell.source).body) == 1
 
 
 def named(part: ast.AST, way: type = ast.expr_context) -> set[str]:

@@ -200,29 +200,32 @@ faster. A laptop with two cores and no GPU is enough.
 {begin}<span><a href="exercises.html">All {len(exercises)} exercises</a>
 <a href="glossary.html">Glossary</a></span></p>
 
-<div class="way">
-{chapter_map(book)}
-{chapter_list(book)}
-<div class="how">
-
-<p class="arrows">An arrow leads from each chapter to those that build on it; the minutes are of reading and
-exercises.</p>
-
-**Read here, write there.** These pages hold the whole course: the text, the pictures, the numbers that were measured
-when the pages were made, and the answers, folded. Guess before you unfold. The numbers
-and pictures after an exercise come from the course's own answer to it. To write the answers yourself and have them
-checked, take the notebooks: in your copy of the course `make lab` sets up Python and opens the chapters,
-`work/ch00_start_here.ipynb` and so on, in JupyterLab.
-
-</div>
-</div>
-
-{tracks(book)}
+{picture}
 
 <div class="offer"><p>{OFFERS}</p>
 <p class="guessed far"><b>✗ <code>{REFUSED[0]}</code></b> {REFUSED[1]}.</p></div>
 
-{picture}
+<div class="way">
+<div class="able">
+
+**At the end you can**
+
+- say for a model and a cluster what will fit, what will be slow, and why;
+- read a profiler's trace, and name the strategy behind it;
+- find what is slow or broken: a cable, a rank, a wrong mean;
+- show functions of your own for ring all-reduce, data, tensor and pipeline parallelism, FSDP and continuous batching,
+  which run unchanged under `torchrun` on real machines.
+
+</div>
+<div class="seen">
+{chapter_map(book)}
+{chapter_list(book)}
+<p class="arrows">An arrow leads from each chapter to those that build on it; the minutes are of reading and
+exercises.</p>
+</div>
+</div>
+
+{tracks(book)}
 
 ## The chapters
 
@@ -230,6 +233,10 @@ The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and
 {duration(sum(map(minutes, book.chapters)))} (all minutes are estimated).
 
 {cards(book)}
+
+**Read here, write there.** These pages hold the whole course, its answers folded: guess before you unfold one. The
+numbers and pictures after an exercise come from the course's own answer. To write yours and have them checked, take the
+notebooks: in your copy of the course `make lab` sets up Python and opens them in JupyterLab.
 
 ```{{toctree}}
 :caption: Chapters

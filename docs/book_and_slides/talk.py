@@ -80,7 +80,8 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     slides, extras = if_there_is_time(slides)
     timed(slides, chapter)
     slides += extras
-    tempting = {slide.title: slide.replies for slide in slides if slide.over == YOURS}
+    tempting = {slide.title: {slide.choices.get(guess, guess): why for guess, why in slide.replies.items()}
+                for slide in slides if slide.over == YOURS}
     known: set[str] = set()
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})

@@ -258,9 +258,8 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     passed, core, more, extra = counted(chapter, found)
     borrowed = sum(state_of(found.get(exercise.id, {})) == "borrowed" for exercise in chapter.exercises)
     mark, colour = ("▶ ", NEXT) if is_next else ("◔ ", STARTED) if is_begun(found) else ("", OPEN)
-    beside = f' <span style="font-size: 80%; font-weight: 400">{of_core(chapter, found)}</span>' * is_begun(found)
     if core and done(chapter, found):
-        mark, colour, beside = ("✓ ", PASSED, "") if passed == core else ("◐ ", BORROWED, "")
+        mark, colour = ("✓ ", PASSED) if passed == core else ("◐ ", BORROWED)
     needed = needs(chapter)
     facts = [f"{reading(chapter)} min of reading, {minutes(chapter)} of exercises",
              f"needs chapter{'s' * (len(needed) > 1)}&nbsp;{listed(needed)}" if needed else ""]
@@ -268,8 +267,8 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     score = f"{passed} of {core} core{others} passed" + (f", {borrowed} borrowed" if borrowed else "")
     lines = [
         f'<div style="{CARD.format(colour, 0.14 if is_next else 0.05)}">',
-        f'<div style="font-size: 115%; font-weight: 600">{mark}<a href="{href}">'
-        f"{number(chapter)} · {escape(chapter.title)}</a>{beside}</div>",
+        f'<div class="course-start-title" style="font-size: 115%; font-weight: 600">{mark}<a href="{href}">'
+        f"{number(chapter)} · {escape(chapter.title)}</a></div>",
         f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
         f'<div style="font-size: 90%; overflow-wrap: break-word">You build: {html(builds(chapter))}</div>',
         f'<div style="font-size: 90%; margin-top: 6px">{"<br>".join(filter(None, facts))}</div>',

@@ -210,7 +210,7 @@ def swaps_in_half_precision(dist, tensor, peer):
     return posts_both(dist, wide, peer).to(tensor.dtype)
 
 
-@wrong("even_to_odd", "whole-number", "on 2 ranks rank 1 returned", ".5", "keep what follows the point", earned=0)
+@wrong("even_to_odd", "whole-number", "on 2 ranks rank 1 returned", ".5", "the number's own tensor", earned=0)
 def as_whole_numbers(dist, number):
     box = torch.tensor([int(number)])
     if dist.get_rank() % 2:
@@ -218,6 +218,16 @@ def as_whole_numbers(dist, number):
         return int(box)
     if dist.get_rank() != dist.get_world_size() - 1:
         dist.send(box, dst=dist.get_rank() + 1)
+
+
+@wrong("even_to_odd", "raised", "on 2 ranks", "sends float32[1]", "into int64[1]", "into torch.empty(1)", earned=0)
+def receives_into_a_whole_number(dist, number):
+    if dist.get_rank() % 2:
+        box = torch.tensor([0])
+        dist.recv(box, dist.get_rank() - 1)
+        return box.item()
+    if dist.get_rank() + 1 < dist.get_world_size():
+        dist.send(torch.tensor([number]), dist.get_rank() + 1)
 
 
 # sum_on_every_rank
@@ -448,7 +458,7 @@ def receives_into_one_element(dist, value):
 
 @wrong(
     "sum_on_every_rank", "raised", "on 3 ranks", "sends int64[2, 3]", "receives into float32[2, 3]",
-    "buffer with the shape and dtype of",
+    "buffer by torch.empty_like(value)",
 )  # fmt: skip
 def adds_in_float32(dist, value):
     total, arrived = value.clone(), torch.empty(value.shape)
@@ -613,7 +623,8 @@ def does_not_wait_for_what_arrives(dist, tensor, peer):
     return arrived
 
 
-@wrong("exchange", "raised", "sends int64[2, 3]", "into float32[2, 3]", "same dtype", "rank 0 waits to receive")
+@wrong("exchange", "raised", "sends int64[2, 3]", "into float32[2, 3]", "rank 0 waits to receive",
+       "torch.empty_like(tensor)")
 def buffer_of_another_dtype(dist, tensor, peer):
     arrived = torch.empty(tensor.shape)
     sending = dist.isend(tensor, peer)

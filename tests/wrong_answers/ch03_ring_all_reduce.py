@@ -78,6 +78,17 @@ def scatter_views(dist, tensor):
     scatter_cuts(tensor.view(ranks, -1), dist, lambda going, coming: torch.empty_like(coming))
 
 
+def scatter_into_the_tuple(dist, tensor):
+    """Assigns to the tuple's place, where += does so after it has added."""
+    rank, ranks, right, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        i = (rank - 2 - step) % ranks
+        buf = torch.empty_like(chunks[i])
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), buf, right, left)
+        chunks[i] += buf
+
+
 def scatter_textbook(dist, tensor):
     """Starts with its own chunk, as most texts do, and so ends with the next one."""
     rank, ranks, right, left = neighbours(dist)
@@ -705,6 +716,8 @@ def by_most_messages(meters):
 
 
 WRONG = [
+    Wrong("reduce_scatter_ring", scatter_into_the_tuple, "raised",
+          ("raised TypeError: 'tuple' object", "chunks[i].add_(buf), or mine = chunks[i]; mine += buf"), 0),
     Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("Rank 0 ends with the sum of chunk 1",), 0),
     Wrong("reduce_scatter_ring", scatter_past_the_ends, "raised", ("no such rank", "on its left rank (r - 1) % P"), 0),
     Wrong("reduce_scatter_ring", scatter_one_step_more, "raised", ("on 1 rank", "P-1 steps, so none on one rank"), 2),
@@ -743,7 +756,7 @@ WRONG = [
     Wrong("all_gather_ring", gather_through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
     Wrong(
         "all_gather_ring", gather_blocking, "deadlock",
-        ("on 4 ranks with 8 elements a deadlock: no", "-> 0.\nStart the send with"), 0,
+        ("on 4 ranks with 8 elements a deadlock. Start the send with", "ranks 0 to 3 all wait"), 0,
     ),  # fmt: skip
     Wrong("ring_all_reduce", whole_tensor, "whole-tensor", ("You are passing the whole tensor on: pass one chunk",), 3),
     Wrong("ring_all_reduce", through_rank_0, "through-one-rank", ("Everything goes through rank 0",), 3),
@@ -771,7 +784,7 @@ WRONG = [
     Wrong("ring_all_reduce", once_round_and_again, "whole-tensor", ("You are passing the whole tensor on",), 3),
     Wrong("ring_all_reduce", forgets_to_wait, "raised", ("without wait() on 3 isends to rank",), 0),
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),
-    Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank",), 2),
+    Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank", "torch.empty_like(that chunk)"), 2),
     Wrong("ring_all_reduce", doubling, "not-a-ring", ("sends to rank 2",), 4),
     Wrong("ring_all_reduce", through_float16, "digits", ("of float32", "Digits were lost"), 2),
     Wrong("ring_all_reduce", through_float32, "digits", ("of float64", "Digits were lost"), 2),

@@ -23,6 +23,8 @@ const CLOSE = 1.25, NEAR = 2;  // times as much, or as little
 const farther = (guess, known) => guess * known > 0 ? Math.max(guess / known, known / guess) : Infinity;
 
 const EXACT = ", exact";
+const NOTHING = {time: ". That would take no time at all", size: ". That would be not one byte", rate: ". Then nothing would move",
+  count: ". That would be none at all"};
 
 // How far off a guess is, in words that follow it.
 function distance(guess, known) {
@@ -55,8 +57,8 @@ function verdict(said, {known, reasons = "{}"}, asked) {
     const there = distance(meant.other, answer);
     return {judged: `. In ${meant.unit}? That is ${meant.said}${there}`, right: there === EXACT, kind: "right"};
   }
-  const ratio = farther(value, answer);
-  return {judged, why: why?.[1], kind: ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"};
+  const ratio = farther(value, answer), none = value === 0 && answer > 0 && !why;
+  return {judged: none ? NOTHING[wanted(asked).kind] || NOTHING.count : judged, why: why?.[1], kind: ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"};
 }
 
 // What is said of a choice: that it is right, or why one would think so, and the answer last.
@@ -95,10 +97,12 @@ class Guess {
   get said() {  // of boxes, 14 for the first and the fourth
     return this.chosen ? this.checked.map((one) => one.value).join("") : this.fields[0].value.trim();
   }
-  measure() {  // the unit stands beside the field, where a phone has what is asked for above it
+  measure() {  // the unit stands beside the field; what is asked for is not said again where it is no more than that
     if (this.chosen || this.box.querySelector(".unit")) return;
-    const unit = document.createElement("span");
-    Object.assign(unit, {className: "unit", textContent: wanted(this.asked).label});
+    const unit = document.createElement("span"), {label} = wanted(this.asked), asked = this.box.querySelector(":scope > span");
+    Object.assign(unit, {className: "unit", textContent: label});
+    const only = asked.textContent.replace(/^in /, "");
+    asked.hidden = Boolean(label) && (SHORT[only] || only) === label;
     this.box.querySelector("button").before(unit);
   }
   set said(said) {
@@ -157,6 +161,32 @@ function hidden(fold) {
     one.closest("details") === fold && !one.closest(".course-card, .guess, td, th, figcaption")).length]);
   const words = parts.filter(([, many]) => many).map(([name, many]) => many === 1 ? `a ${name}` : `${many} ${name}s`);
   return words.length ? `: ${[words.slice(0, -1).join(", "), words.at(-1)].filter(Boolean).join(" and ")}` : "";
+}
+
+// What goes further is folded, a line for each of its sections: its title, and its first sentence. A link to it opens it.
+function further() {
+  const title = [...document.querySelectorAll("article h2")].find(({firstChild}) => firstChild.textContent === "Going further");
+  const folds = [...title?.parentElement.querySelectorAll(":scope > section") || []].map((part) => {
+    const fold = document.createElement("details"), line = document.createElement("summary"), heading = part.querySelector("h3");
+    const text = [...part.querySelectorAll(":scope > p, :scope > .exercise > p, :scope > .exercise > ul > li")].find((one) => !/· \d+ points?/.test(one.textContent));
+    const lead = document.createElement("span");
+    fold.className = "further";
+    lead.textContent = text?.textContent.match(/^.*?[.?!](?=\s|$)/s)?.[0] || "";
+    heading.before(fold);
+    while (fold.nextSibling) fold.append(fold.nextSibling);
+    line.append(heading, lead);
+    fold.prepend(line);
+    return fold;
+  });
+  const reveal = () => {
+    const part = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("section");
+    for (const fold of folds) if (part && fold.parentElement.contains(part)) fold.open = true;
+  };
+  reveal();
+  addEventListener("hashchange", reveal);
+  let closed = [];
+  addEventListener("beforeprint", () => { closed = folds.filter((one) => !one.open); folds.forEach((one) => { one.open = true; }); });
+  addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));
 }
 
 // What follows a guess is folded until the guess is compared, or a reader asks for it, here or on every page.
@@ -262,8 +292,12 @@ function columns() {
   }
 }
 
-// Each line of code in a box of its own, so that what is wrapped goes on below its own beginning.
-function hanging(pre) {
+// Rows of columns that are still read where each takes two lines.
+const few = (box) => box.textContent.trim().split("\n").length <= 4 && box.scrollWidth < 1.8 * box.clientWidth;
+
+// Each line of code in a box of its own, so that what is wrapped goes on below its own beginning; a row of columns is
+// parted between two of them.
+function hanging(pre, rows) {
   if (pre.querySelector(":scope > .line")) return;
   const texts = [], walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) texts.push(walker.currentNode);
@@ -277,17 +311,21 @@ function hanging(pre) {
     start = end;
     line.className = "line";
     line.append(range.cloneContents());
+    if (rows) line.textContent = line.textContent.replace(/(?<=\S) (?=\S)/g, "\u00a0");
     line.style.setProperty("--in", line.textContent.search(/\S|$/));
     return line;
   });
   pre.replaceChildren(...lines);
 }
 
-// A picture is whole on a phone; below a broad one, whose letters are small there, stands that a tap makes it large.
+// A picture is whole on a phone; below one whose letters are small there stands that a tap makes it large. Letters of
+// pictures are 10 points high at 100 pixels an inch (course_lib.plots.canvas), and shrink with the picture.
+const LETTERS = 10 * 100 / 72, SMALLEST = 9;
 function tapped() {
+  const room = document.querySelector("article").clientWidth;
   for (const picture of document.querySelectorAll(".cell_output img")) {
-    const [wide, high] = ["width", "height"].map((side) => Number(picture.getAttribute(side)));
-    if (wide > 2 * high) picture.closest("figure.picture, .course-player")?.classList.add("told");
+    const small = LETTERS * room / Number(picture.getAttribute("width")) < SMALLEST;
+    picture.closest("figure.picture, .course-player")?.classList.toggle("told", small);
   }
 }
 
@@ -299,13 +337,13 @@ function wider() {
       const fit = box.clientWidth / box.scrollWidth;
       if (fit < 1) box.style.setProperty("--fit", Math.max(.8, .99 * fit));
     }
-    const code = box.matches("pre:not(.columns)");
-    if (code) box.classList.remove("wrapped");
-    const empty = box.matches("pre") && !(code && PHONE) ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
-    const beyond = box.scrollWidth - box.clientWidth - empty, little = code && beyond > 1 && (PHONE || beyond <= 60);
-    if (code) box.classList.toggle("wrapped", little);
-    if (little) hanging(box);
-    box.classList.toggle("wider", beyond > 1 && !little);
+    const pre = box.matches("pre"), rows = box.matches(".columns");
+    if (pre) box.classList.remove("wrapped");
+    const empty = rows ? parseFloat(getComputedStyle(box).paddingRight) : 0;  // nothing to read is hidden
+    const beyond = box.scrollWidth - box.clientWidth - empty, fits = pre && (!rows || few(box));
+    if (pre) box.classList.toggle("wrapped", beyond > 1 && fits);
+    if (beyond > 1 && fits) hanging(box, rows);
+    box.classList.toggle("wider", beyond > 1 && !fits);
   };
   const watch = new ResizeObserver((seen) => {
     for (const box of new Set(seen.map(({target}) => target.closest(BOXES)))) {
@@ -452,8 +490,8 @@ function copies() {
   }
 }
 
-// A long name in the list beside the page is broken after an underscore; on a phone one in a table, too, and after a
-// point or a bracket.
+// A long name in the list of chapters is broken after an underscore; on a phone one in a table, too, and after a point
+// or a bracket.
 function names() {
   for (const name of PHONE ? document.querySelectorAll("article table.docutils code .pre") : []) {
     name.replaceWith(...name.textContent.split(/(?<=[_.(](?!$))/).flatMap((part, place) => {
@@ -462,17 +500,21 @@ function names() {
       return place ? [document.createElement("wbr"), piece] : [piece];
     }));
   }
-  for (const name of document.querySelectorAll(".toc-tree code .pre, .sidebar-tree code .pre")) {
+  for (const name of document.querySelectorAll(".sidebar-tree code .pre")) {
     name.replaceChildren(...name.textContent.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
   }
 }
 
-// The map and the list of chapters mark the one that was read last.
+// The map and the list of chapters mark the one that was read last, and the first page's button leads there.
 function place() {
   const [, chapter] = PAGE.match(/^(ch\d\d\w*?)(?:_exercises)?\.html$/) || [];
   if (chapter) stored.set(PLACE, chapter);
-  for (const one of document.querySelectorAll(`:is(.map, .in-order) a[href="${stored.get(PLACE)}.html"]`)) {
+  const to = `${stored.get(PLACE)}.html`, button = document.querySelector(".begin .button");
+  for (const one of document.querySelectorAll(`:is(.map, .in-order) a[href="${to}"]`)) {
     one.classList.add("here");
+    const minutes = one.querySelector("text:last-child") || one.parentElement.querySelector("small");
+    minutes.textContent = one.closest(".map") ? "you are here" : `${minutes.textContent}, you are here`;
+    if (button) Object.assign(button, {href: to, textContent: `Continue with chapter ${Number(to.slice(2, 4))}`});
   }
 }
 
@@ -533,6 +575,7 @@ function arrived() {
 }
 addEventListener("hashchange", arrived);
 
+further();
 guesses();
 arrived();
 plumbing();

@@ -85,8 +85,20 @@ def on_search(app, page, template, context, tree):
         app.add_js_file(name, loading_method="defer")
 
 
+def shorter(app, page, template, context, tree):
+    """Give an exercise its name alone in the contents of a page, and what goes further its title alone."""
+    from bs4 import BeautifulSoup
+
+    toc = BeautifulSoup(context.get("toc", ""), "html.parser")
+    for link in toc("a", string="Going further"):
+        if sections := link.find_next_sibling("ul"):
+            sections.decompose()
+    context["toc"] = str(toc).replace(">Exercise: <code", "><code")
+
+
 def setup(app):
     app.add_config_value("made_by", Path(__file__).read_text(encoding="utf-8"), "env")  # pages are made again with it
     app.connect("html-page-context", on_search)
+    app.connect("html-page-context", shorter)
     app.connect("doctree-read", keep_together)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))

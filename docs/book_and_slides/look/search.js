@@ -37,9 +37,10 @@ function suggest(most, words) {
   Search.status.append(words, link, ".");
 }
 
-// A section that has all words in its title and in its text comes first, then one that has them in its text.
+// A section that has all words in its title comes first, and of these one that has them in its text, too; but before all
+// the page itself where it is named by them.
 const has = (text) => words.every((word) => text.search(word) >= 0);
-const about = ([, title, text]) => has(text) && 1 + has(title);
+const about = ([, title, text], top) => has(title) ? 2 + (top ? 2 : has(text)) : Number(has(text));
 
 function excerpt(text) {
   const within = (place) => words.filter((word) => text.slice(place, place + ROOM / 2).search(word) >= 0).length;
@@ -69,7 +70,7 @@ function explain(item) {
   // In prose rather than in code, and all words rather than some.
   const ways = [["every", 2], ["every", 3], ["some", 2], ["some", 3]].map(([how, part]) => known
     .filter((one) => words[how]((word) => `${one[1]} ${one[part]}`.search(word) >= 0))
-    .sort((one, other) => about(other) - about(one))
+    .sort((one, other) => about(other, other === known[0]) - about(one, one === known[0]))
     .map(([to, title, ...texts]) => [to, title, texts[part - 2]]));
   const some = ways.find((way) => way.length) || [];
   for (const [to, title, text] of anchor ? known.filter((one) => one[0] === anchor) : some.slice(0, 3)) {

@@ -268,7 +268,7 @@ function open_speaker() {
     body { font: 22px/1.5 "Source Sans Pro", sans-serif; margin: 24px; }
     h1 { font-size: 28px; margin: 0; } header { color: #667; } code, pre { font-size: 18px; } table { font-size: 18px; }
     main { display: flex; gap: 24px; align-items: flex-start; } #said { flex: 1; min-width: 0; } p { margin: 0 0 .6em; }
-    aside { flex: none; width: min(260px, 30vw); position: sticky; top: 8px; font-size: 15px; color: #667; }
+    aside { flex: none; width: min(440px, 42vw); position: sticky; top: 8px; font-size: 15px; color: #667; }
     aside img { width: 100%; height: auto; border: 1px solid #ccd; } .rest { font-size: 17px; color: #445; }
     aside div:empty { display: none; } #ahead::before { content: "next"; display: block; margin-top: 12px; }
     </style><header><span id="place"></span> · <span id="clock"></span> · next: <span id="next"></span></header>

@@ -8,9 +8,9 @@
   const FIRST = "Guess first: write your guess in the place of None, and run both cells.";
   const NONE_YET = "This is no guess yet: write yours in the place of None, and run this cell again.";
   const ANYWAY = "Show the answer without a guess";
-  const NOT_YET = /The answer is not shown yet/;  // what course_lib.notebook says to a guess that it cannot read
+  const NOT_YET = /answer is not shown yet|guess cannot be read yet/;  // what course_lib.notebook says to a guess that it cannot read
   const NO_GUESS = /^no guess/m;  // and what course_lib.notebook says beside the answer where the guess is None
-  const clicked = new WeakSet();
+  const clicked = new WeakSet(), earned = new WeakMap();  // `earned`: by an answer, the guess with which it was seen
   const tagged = (cell, tag) => (cell.model.getMetadata("tags") || []).includes(tag);
   const source = (cell) => cell.model.sharedModel.getSource();
   const set = (cell, name, value) => { if (value) cell.node.dataset[name] = value; else delete cell.node.dataset[name]; };
@@ -27,17 +27,22 @@
   const says = (cell, words) => outputs(cell).some(({data}) => words.test(data["text/plain"] ?? ""));
   const unread = (cell) => says(cell, NOT_YET);
   const unguessed = (cell) => !clicked.has(cell.model) && says(cell, NO_GUESS);
-  const told = (cell) => clicked.has(cell.model) || cell.model.executionCount !== null && !unguessed(cell) && !unread(cell)
-    && !outputs(cell).some(({type}) => type === "error");
+  // What was seen once stays in sight until there is another guess: also where the cell is run again and fails.
+  const told = (cell, guess) => {
+    const compares = cell.model.executionCount !== null && !unguessed(cell) && !unread(cell)
+      && !outputs(cell).some(({type}) => type === "error");
+    if (compares) earned.set(cell.model, source(guess));
+    return compares || clicked.has(cell.model) || earned.get(cell.model) === source(guess);
+  };
 
-  // The cell that compares a guess, if there is one, and the places of all such cells.
+  // The cell that compares a guess, if there is one, and all such pairs.
   const judge = (all, guess) => {
     const name = source(guess).match(/^\w+/)?.[0];
     return all.find((cell) => cell !== guess && cell.model.type === "code"
       && RegExp(`^(compare|judge_letters)\\(${name}\\b`, "m").test(source(cell)));
   };
   const compared = (all) => all.filter((cell) => tagged(cell, "prediction"))
-    .map((guess) => all.indexOf(judge(all, guess))).filter((place) => place >= 0);
+    .map((guess) => [guess, judge(all, guess)]).filter(([, cell]) => cell);
   // A guess that was run as it came; once its answer has been asked for, that has a card.
   const noneYet = (cell, all) => tagged(cell, "prediction") && cell.model.executionCount !== null
     && /^\w+ *= *None\b/.test(source(cell)) && judge(all, cell)?.model.executionCount === null;
@@ -46,14 +51,14 @@
   // else begins, or to the next output, because what that shows is explained below it.
   const waiting = (all) => {
     const found = new Map();
-    for (const place of compared(all)) {
-      if (told(all[place])) continue;
-      for (const text of all.slice(place + 1)) {
+    for (const [guess, cell] of compared(all)) {
+      if (told(cell, guess)) continue;
+      for (const text of all.slice(all.indexOf(cell) + 1)) {
         if (tagged(text, "prediction") || tagged(text, "exercise")) break;
         if (text.model.type === "code" && text.model.outputs.length) break;
         if (text.model.type !== "markdown") continue;
         if (source(text).startsWith("#")) break;
-        found.set(text, all[place]);
+        found.set(text, cell);
         if (/^#/m.test(source(text))) break;
       }
     }
@@ -77,7 +82,7 @@
       if (unread(cell)) run(cell);
       mark(notebook, run);
     };
-    const first = new Set(compared(all).map((place) => all[place]).filter((cell) => unguessed(cell) || unread(cell)));
+    const first = new Set(compared(all).map(([, cell]) => cell).filter((cell) => unguessed(cell) || unread(cell)));
     // What waits right below something that waits for the same guess needs no card of its own.
     const joined = new Set([...wait].filter(([cell, asks]) => {
       const above = all[all.indexOf(cell) - 1];

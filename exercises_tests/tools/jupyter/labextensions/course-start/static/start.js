@@ -3,7 +3,8 @@
 // would take half of it, and the page without its picture. Written as JupyterLab loads an extension that is built.
 (() => {
   const PAGE = "start.md", NARROW = matchMedia("(max-width: 900px)");
-  const LOOKS = "@media (max-width: 760px) { .course-start-picture { display: none; } }";
+  const LOOKS = "@media (max-width: 1100px) { .course-start-picture { display: none; } }"
+    + ".jp-MarkdownViewer :is(h1, .course-start-title) { line-height: 1.2; }";
   const activate = (app) => {
     document.head.append(Object.assign(document.createElement("style"), {textContent: LOOKS}));
     const reread = async (widget) => {
