@@ -1033,7 +1033,9 @@ def test_what_authors_wrote_fits_its_slides(docs, chapter):
     deck = docs("deck")
     for cell in chapter.notebook.cells:
         for part in deck.written(deck.authored(cell) or ""):
-            assert len(part) <= 420 and part.count("\n") <= 14, f"too long for a slide, cell {cell['id']}: {part}"
+            shown, told = deck.OWN.sub("", part), " ".join(deck.OWN.findall(part))
+            assert len(shown) <= 420 and shown.count("\n") <= 14, f"too long for a slide, cell {cell['id']}: {part}"
+            assert len(told.split()) <= 80, f"too long to be said, cell {cell['id']}: {told}"
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
