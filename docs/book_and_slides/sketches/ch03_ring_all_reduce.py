@@ -39,14 +39,19 @@ def _seconds(ranks: int, size: float, algorithm: str) -> float:
 
 
 def _sheet() -> Axes:
-    ax = sheet(WIDE, HIGH)
-    ax.set_aspect("equal")
-    return ax
+    return _still(sheet(WIDE, HIGH))
 
 
-def _across() -> Axes:
-    ax = sheet(ALL, HIGH, ACROSS)
+def _across(high: float = HIGH) -> Axes:
+    ax = sheet(ALL, high, (ACROSS[0], ACROSS[1] * high / HIGH))
     ax.set_xlim(-0.7, ALL)  # so that what begins at 0 stands below the title's first letter
+    return _still(ax)
+
+
+def _still(ax: Axes) -> Axes:
+    """Return axes that stand at one place of their figure, whatever is drawn: no step moves what stands already."""
+    ax.figure.set_layout_engine("none")
+    ax.set_position((0.006, 0.007, 0.988, 0.986))
     ax.set_aspect("equal")
     return ax
 
@@ -303,8 +308,7 @@ def journey() -> list[Figure]:
 
 
 def _journey(hops: int) -> Figure:
-    ax = sheet(ALL, 6.6, (ACROSS[0], 2.1))
-    ax.set(xlim=(-0.7, ALL), aspect="equal")
+    ax = _across(6.6)
     wide, step = 2.0, 3.2
     for place in range(hops + 1):
         rank, x, whole = (place + 1) % 4, step * place, place > 2
@@ -353,6 +357,65 @@ def _two_phases(step: int) -> Figure:
         canvas.arrow(ax, (x - 1.55, 5.8), (x + 1.55, 5.8), colour=canvas.COLLECTIVE, line=3)
         words(ax, x, 4.75, rule, ha="center")
         words(ax, x, 3.3, r"$P-1$ steps", ha="center")
+    return ax.figure
+
+
+SPOTS = ((0.6, 6.0), (13.0, 6.0), (13.0, 2.5), (0.6, 2.5))  # of each rank's first tile: ranks 0 to 3 in a circle
+PITCH, TILE, TILE_HIGH = 1.93, 1.8, 1.5
+FRAMES = 10  # of a step
+
+
+def ring_moves() -> list[list[Figure]]:
+    """Four ranks in a circle: in each of the six steps one tile of each rank travels to the next one."""
+    seen = ring_steps(4)
+    return [[_ring_moves(seen, 0, 1.0)],
+            *([_ring_moves(seen, step, frame / FRAMES) for frame in range(1, FRAMES + 1)] for step in range(1, 7))]
+
+
+def _tile(ax: Axes, x: float, y: float, parts: Sequence[int], *, above: int = 0, edge: str = "") -> None:
+    """Draw a chunk with a stripe and a digit for each rank whose part is in it."""
+    for part in range(4):
+        there = part in parts
+        ax.add_patch(Rectangle((x + TILE / 4 * part, y), TILE / 4, TILE_HIGH, zorder=1 + above, linewidth=0,
+                               facecolor=canvas.FACES[part] if there else "white"))
+        if there:
+            words(ax, x + TILE / 4 * (part + 0.5), y + TILE_HIGH / 2 - 0.03, str(part), ha="center", zorder=2 + above)
+    whole = len(parts) == 4
+    ax.add_patch(Rectangle((x, y), TILE, TILE_HIGH, fill=False, zorder=3 + above, linewidth=2.8 if whole or edge else 1.0,
+                           edgecolor=edge or (canvas.INK if whole else SOFT)))
+
+
+def _ring_moves(seen: list, step: int, part: float) -> Figure:
+    ax = _across()
+    done = part >= 1
+    held = seen[step if done else step - 1]
+    eased = part * part * (3 - 2 * part)
+    for rank, (x, y) in enumerate(SPOTS):
+        for chunk in range(4):
+            _tile(ax, x + PITCH * chunk, y, held[rank][chunk])
+            words(ax, x + PITCH * chunk + TILE / 2, y + TILE_HIGH + 0.45 if y > 5 else y - 0.5, f"chunk {chunk}",
+                  ha="center", weight="bold" if chunk == 2 else "normal", colour=canvas.INK if chunk == 2 else SOFT)
+        words(ax, x + 2 * PITCH, y - 0.55 if y > 5 else y + TILE_HIGH + 0.5, f"rank {rank}", ha="center", weight="bold")
+    middle = SPOTS[0][1] + TILE_HIGH / 2, SPOTS[3][1] + TILE_HIGH / 2
+    for start, end in (((8.7, middle[0]), (12.5, middle[0])), ((21.2, 6.4), (21.2, 3.6)),
+                       ((12.5, middle[1]), (8.7, middle[1])), ((0.0, 3.6), (0.0, 6.4))):
+        canvas.arrow(ax, start, end, colour=canvas.COLLECTIVE, line=2.6)
+    words(ax, 10.6, 5.35, f"step {step} of 6" if step else "at first", ha="center", weight="bold", size=13)
+    words(ax, 10.6, 4.5, ("own parts", "add", "copy")[(step > 0) + (step > 3)], ha="center", weight="bold", size=13,
+          colour=canvas.COLLECTIVE)
+    for rank in range(4 if step else 0):
+        following = (rank + 1) % 4
+        chunk = next(one for one in range(4) if seen[step][following][one] != seen[step - 1][following][one])
+        (x, y), (to_x, to_y) = SPOTS[rank], SPOTS[following]
+        x, to_x = x + PITCH * chunk, to_x + PITCH * chunk
+        if done:
+            ax.add_patch(Rectangle((to_x, to_y - 0.24), TILE, 0.14, facecolor=canvas.COLLECTIVE))
+            continue
+        rise = 1.75 * sin(pi * eased) * (1 if y > 5 else -1) if y == to_y else 0.0
+        _tile(ax, x + (to_x - x) * eased, y + (to_y - y) * eased + rise, seen[step - 1][rank][chunk], above=10,
+              edge=canvas.COLLECTIVE)
+    canvas.say(ax, f"Four ranks in a circle, step {step} of 6: each passes one chunk to the next rank, "
+                   f"which {'adds' if step < 4 else 'copies'} it")
     return ax.figure
 
 
