@@ -326,7 +326,8 @@ def test_an_exercise_shows_in_few_words_what_it_asks_for_and_the_whole_task_is_s
 
 def test_an_exercise_shows_what_its_docstring_promises_and_a_small_example(docs):
     talk = docs("talk")
-    assert talk.promised('def total(dist):\n    """Return the sum. On\n    every rank."""\n') == "Return the sum."
+    assert talk.promised(f'def total(dist):\n    """Return the sum. On\n    every rank. {"Long " * 40}."""\n'
+                         ) == "Return the sum. On every rank."
     assert talk.example(["It is long.", "| `a` | for example |", "On 8 ranks it might be `3`. More."]
                         ) == "On 8 ranks it might be `3`."
 
@@ -1060,5 +1061,46 @@ def test_a_picture_that_only_slides_have_is_drawn_anew_when_its_sketch_has_chang
     for word in ("one", "one", "three"):
         (tmp_path / "ch98.py").write_text(SKETCH.replace("WORD", word), encoding="utf-8")
         seen.append(drawn.drawings("ch98", "said"))
-    assert [words for ((words, _, _),) in seen] == ["one", "one", "three"] and seen[0] == seen[1] != seen[2]
+    assert [words for (((words, _, _),),) in seen] == ["one", "one", "three"] and seen[0] == seen[1] != seen[2]
     assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
+def sketched(docs, root, monkeypatch, text, *steps):
+    """Return the last slide of an author's text, for which pictures of so many steps and frames are drawn."""
+    frames = [[(f"step {step}, frame {frame}", png(), png()) for frame in range(many)]
+              for step, many in enumerate(steps)]
+    monkeypatch.setattr(docs("deck"), "drawings", lambda chapter, name: frames)
+    return cut(docs, root, own("A long text.", text))[-1]
+
+
+def test_a_picture_of_an_authors_own_stands_beside_the_words_or_alone_under_a_title(docs, root, monkeypatch):
+    beside = sketched(docs, root, monkeypatch, "## Rank 0 waits\n\nIt has one port.\n\n[drawn port]", 1)
+    assert (beside.kind, beside.title, len(beside.beside)) == ("said", "Rank 0 waits", 1) and "port." in beside.body
+    alone = sketched(docs, root, monkeypatch, "## Who waits?\n\n## Rank 0 waits\n\n[drawn port]", 1, 1)
+    assert (alone.kind, alone.title, alone.late, len(alone.steps)) == ("picture", "Who waits?", "Rank 0 waits", 1)
+
+
+def test_a_step_of_several_frames_is_played(docs, root, monkeypatch):
+    slide = sketched(docs, root, monkeypatch, "## It moves\n\n[drawn port]", 1, 3)
+    assert slide.body.count("frame") == 1 and slide.steps[0].count('<span class="frame">') == 3
+
+
+def test_paragraphs_come_with_the_steps_beside_them_if_there_are_as_many(docs, root, monkeypatch):
+    for steps, late in ((2, 1), (3, 0)):
+        slide = sketched(docs, root, monkeypatch, "## So\n\nFirst.\n\nThen.\n\n[drawn port]", *[1] * steps)
+        assert slide.body.count('<p class="fragment"') == late
+
+
+def test_an_author_says_what_is_spoken_and_what_the_short_path_leaves_out(docs, root):
+    said = "## One\n\n- a\n\n> Say this.\n> And this.\n---\n## Two\n\n- b\n\n[long]"
+    slides = cut(docs, root, own("A long text.", said))
+    one, two = slides[-2:]
+    assert "Say this. And this." in one.spoken and "A long text." not in one.spoken and "Say" not in one.body
+    assert one.brief and not two.brief and "long" not in two.body
+
+
+def test_beside_a_picture_an_answer_has_no_printed_lines(docs, root, monkeypatch):
+    monkeypatch.setattr(docs("deck"), "drawings", lambda chapter, name: [[("drawn", png(), png())]])
+    said = own("So.", "... For this.\n\n[drawn port]")
+    slide = cut(docs, root, ASK, FIELD, printed(f"{MEASURED}\none  1 s\ntwo  3 s"), said)[-1]
+    assert slide.beside and "3 s" not in slide.body and "For this." in slide.body

@@ -66,6 +66,9 @@ HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTAL
 PREDICT = re.compile(r"\*\*(?:Predict|Choose)[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 # What of an output an author keeps: its title, what, and of which cell, if that stands before.
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)(?: of (\w+))?\]")
+OWN = re.compile(r"^> ?(.*)$", re.MULTILINE)  # what the speaker says
+LONG = "[long]"
+TITLES = re.compile(r"#{1,6} (.*)(?:\n+#{1,6} (.*))?")
 PRINTED = re.compile(r'<(table class="printed"|pre class="lines"|details class="output").*?</(?:table|pre|details)>',
                      re.DOTALL)
 DRAWN = re.compile(r"^\[drawn (\w+)\]$", re.MULTILINE)  # a picture that only slides have
@@ -132,6 +135,15 @@ def as_slides(chapter: Chapter, notebook: NotebookNode, pictures: Path) -> list[
     slides = ready(deck.slides, chapter)
     told_apart(slides)
     return slides
+
+
+def stepwise(body: str, steps: int) -> str:
+    """Return paragraphs that come with the steps of the picture beside them, if there are as many as steps."""
+    if steps < 2 or len(re.findall("<p>", body)) != steps or re.search("<(?:table|ul|ol|pre)", body):
+        return body
+    places = iter(range(-1, steps))
+    return re.sub("<p>", lambda _: f'<p class="fragment" data-fragment-index="{at}">' if (at := next(places)) >= 0
+                  else "<p>", body)
 
 
 def told_apart(slides: list[Slide]) -> None:
@@ -251,6 +263,9 @@ class Deck:
         """Make the slides that an author wrote instead of this cell's: its headings keep theirs, its text is spoken."""
         self.before = self.since = ""
         parts = written(text)
+        told = [OWN.findall(part) for part in parts]
+        long = [LONG in part for part in parts]
+        parts = [OWN.sub("", part).replace(LONG, "").strip() for part in parts]
         spoken: dict[int, list[str]] = {}  # by the part that it is about
         place, end = 0, len(parts)
         for block in blocks(source):
@@ -280,13 +295,21 @@ class Deck:
                     slide.over = slide.title if slide.over == ANSWER else slide.over
                     slide.title = inline(kept[1])
                     slide.notes += self.held.get(kept[3], [])
+                self.marked(self.slides[-1], told[place], long[place])
                 continue
             self.stands(part)
+            shown = self.bare if part.startswith("...") else None
             self.part(part, source)
             self.slides[-1].notes += spoken.get(place, [])
+            self.marked(shown or self.slides[-1], told[place], long[place])
         if not parts:
             self.spoken_before(spoken.get(0, []))
         self.opening, self.explained = False, True
+
+    def marked(self, slide: Slide, told: list[str], long: bool) -> None:
+        """Give a slide what its author lets the speaker say, and note whether the short path leaves it out."""
+        slide.own = " ".join(told) or slide.own
+        slide.long = slide.long or long
 
     def spoken_before(self, spoken: list[str]) -> None:
         """Put what has no slide of its own into the notes of the slide before, or after an exercise of the next."""
@@ -328,17 +351,19 @@ class Deck:
 
     def sketched(self, part: str, name: str, source: str) -> None:
         """Make one slide that an author wrote, with a picture of its own beside its words, or alone under its title."""
-        alone = HEADING.fullmatch(part)
-        steps = [self.images(*one) for one in drawings(self.chapter, name)]
+        alone = TITLES.fullmatch(part)
+        steps = [self.film(step) for step in drawings(self.chapter, name)]
         if alone and part not in blocks(source):
             first, *others = steps
-            self.add(Slide("picture", inline(alone[2]), first, steps=others))
+            late = inline(alone[2]) if alone[2] and others else ""
+            self.add(Slide("picture", inline(alone[1]), first, late=late, steps=others))
             return
         shown = self.bare if part.startswith("...") and self.bare else None
         if shown:  # what was printed beside the number, which the picture shows
             shown.body = PRINTED.sub("", shown.body)
         self.part(part, source)
-        (shown or self.slides[-1]).beside = steps
+        slide = shown or self.slides[-1]
+        slide.beside, slide.body = steps, stepwise(slide.body, len(steps))
 
     def headed(self, level: int, heading: str) -> None:
         if level == 1:
@@ -508,6 +533,11 @@ class Deck:
     def images(self, alt: str, day: str, night: str) -> str:
         """Return an image and its twin on dark paper, if there is one, as HTML."""
         return self.image(alt, day, "day" * bool(night)) + (night and self.image("", night, "night"))
+
+    def film(self, frames: list[tuple[str, str, str]]) -> str:
+        """Return a step as HTML: an image, or several that are played when the step comes."""
+        shown = [self.images(*one) for one in frames]
+        return shown[0] if len(shown) == 1 else "".join(f'<span class="frame">{one}</span>' for one in shown)
 
     def image(self, alt: str, png: str, seen: str) -> str:
         path = kept_picture(base64.b64decode(png), self.pictures)

@@ -14,25 +14,31 @@ from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 from letters import of_pages
+from matplotlib.figure import Figure
+from PIL import Image
 
 from course_lib.plots import canvas
-from course_lib.plots.png_files import drawn, in_few_colours
+from course_lib.plots.dark import canvas_of
+from course_lib.plots.png_files import in_few_colours
 from exercises_tests.tools.chapters import ROOT
 from exercises_tests.tools.copies import write
 
 HERE = Path(__file__).parent
+SHARP = 280  # pixels an inch
 SKETCHES, KEPT = HERE / "sketches", ROOT / "build" / "book" / "drawn"
 
 
-def drawings(chapter: str, name: str) -> list[tuple[str, str, str]]:
-    """Return the steps of a picture: of each the words, the image in base64, and its twin on dark paper.
+def drawings(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
+    """Return the steps of a picture, each one frame or several that are played: of a frame its words, the image in
+    base64, and its twin on dark paper.
 
     Raises AttributeError where the chapter has no such picture.
     """
     kept = KEPT / f"{chapter}-{name}-{_told(chapter)}.json"
     if kept.exists():
-        return [tuple(step) for step in json.loads(kept.read_text(encoding="utf-8"))]
+        return [[tuple(frame) for frame in step] for step in json.loads(kept.read_text(encoding="utf-8"))]
     made = _drawn(chapter, name)
     KEPT.mkdir(parents=True, exist_ok=True)
     for old in KEPT.glob(f"{chapter}-{name}-*.json"):
@@ -50,17 +56,32 @@ def _told(chapter: str) -> str:
     return told.hexdigest()[:16]
 
 
-def _drawn(chapter: str, name: str) -> list[tuple[str, str, str]]:
+def _drawn(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
     found = importlib.util.spec_from_file_location(f"sketches_of_{chapter}", SKETCHES / f"{chapter}.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     with of_pages():
         made = getattr(module, name)()
-        figures = made if isinstance(made, list) else [made]
+        steps = [step if isinstance(step, list) else [step] for step in (made if isinstance(made, list) else [made])]
         try:
-            return [(html.escape(canvas.words_of(figure)), *(
-                base64.b64encode(in_few_colours(drawn(figure, dark=dark))).decode() for dark in (False, True)))
-                for figure in figures]
+            return [[_frame(figure) for figure in step] for step in steps]
         finally:
-            for figure in figures:
+            for figure in (figure for step in steps for figure in step):
                 plt.close(figure)
+
+
+def _frame(figure: Figure) -> tuple[str, str, str]:
+    images = [_sharp(figure, dark) for dark in (False, True)]
+    return (html.escape(canvas.words_of(figure)), *(base64.b64encode(image).decode() for image in images))
+
+
+def _sharp(figure: Figure, dark: bool) -> bytes:
+    """Return an image with as many pixels as a projector of 1920 shows of it."""
+    before = figure.canvas
+    try:
+        figure.set_dpi(SHARP)
+        seen = canvas_of(figure, dark)
+        seen.draw()
+        return in_few_colours(Image.fromarray(np.asarray(seen.buffer_rgba())))
+    finally:
+        figure.set_canvas(before)

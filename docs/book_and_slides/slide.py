@@ -39,6 +39,8 @@ class Slide:
     minutes: float = 0  # of the timetable
     above: str = ""  # a few words above a low picture, as HTML
     beside: list[str] = field(default_factory=list)  # a picture right of the words as HTML, or the steps of one
+    own: str = ""  # what its author lets the speaker say, in place of notes
+    long: bool = False  # whether its author leaves it out of the short path
     begins: bool = False  # whether it is the first slide of a part of a section
     brief: bool = False  # whether it is on the short path
 
@@ -77,6 +79,8 @@ class Slide:
     @property
     def spoken(self) -> str:
         """Return the notes: what to do, a few sentences to say, and then of the chapter's text what has room."""
+        if self.own:
+            return as_html("\n\n".join([*self.first, self.own]))
         notes = list(filter(None, map(without_hands, self.notes)))
         built = [f"{place}. {words}" for place, words in enumerate(self.built, 1)]
         notes = notes if self.kind == "exercise" else first_words(notes, NOTES - count(" ".join(self.says + built)))

@@ -8,7 +8,6 @@ The letters of a text have 40 pixels of a slide of 1280 x 720, or 34 or 28 where
 printed has fewer than 20; what does not fit goes on on the next slide (look/slides.js).
 Code has 26 or more: a long line breaks. What has a title begins below it, always in the same place.
 A picture can be built up step by step (captions.py), and lines of one shape are a table (columns.py).
-With ?print-pdf at the end of the address each step of a picture is a page of a print, too.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 BODY, SHORT = 6, 15  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+PROMISED = 200  # letters of a docstring that an exercise's slide shows
 CODE_WIDE = 76  # letters of a line of code, which the last row can read
 REST = "# the rest stands in the notebook"
 DEBRIEFS = Path(__file__).with_name("debriefs.toml")
@@ -140,7 +141,14 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
 
 def shortened(slides: list[Slide], begun: int) -> None:
     """Leave two thirds of the slides on the short path, and the first: what leads to others goes, then pictures."""
+    if any(slide.long for slide in slides):  # its author knows better
+        for slide in slides:
+            slide.brief = not (slide.long or slide.exercise or slide.kind == "debrief")
+        return
     needed = {id(slide) for section in sections(slides) for slide in [one for one in section[1:] if one.brief][-1:]}
+    for before, slide, after in zip(slides, slides[1:], [*slides[2:], slides[-1]], strict=False):
+        asks = slide.kind == "guess" or slide.kind == "section" and "?" in slide.body
+        needed |= {id(before), id(after)} if asks else set()  # what explains the question, and what answers it
     free = [(kind, -place, slide) for place, slide in enumerate(slides) for kind in (0, 1)
             if place >= begun and slide.brief and not slide.asked and id(slide) not in needed
             and (slide.kind == "picture" if kind else slide.kind in (*SPARED, "part"))]
@@ -325,10 +333,13 @@ def options(source: str) -> dict[str, str]:
 
 
 def promised(stub: str) -> str:
-    """Return the first sentence of a stub's docstring."""
+    """Return the sentences of a stub's docstring, as far as they have room."""
     said = next((ast.get_docstring(node) for node in ast.parse(stub).body
                  if isinstance(node, ast.FunctionDef | ast.ClassDef)), "") or ""
-    return re.split(r"(?<=[.])\s", " ".join(said.split()))[0]
+    first, *more = re.split(r"(?<=[.])\s", " ".join(said.partition("\n\n")[0].split()))
+    while more and len(f"{first} {more[0]}") <= PROMISED:
+        first = f"{first} {more.pop(0)}"
+    return first
 
 
 def code_alone(answer: str) -> str:
@@ -389,11 +400,26 @@ def around(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     heads = [place for place in range(begin, places[0]) if lines[place][0].lstrip().startswith("def ")]
     begin = heads[-1] if heads else 1 if begin == 2 else begin  # a method from its first line on
     room = max(room, min(places[-1] - begin + 1, SHORT - 3))
-    shown = lines[begin:begin + room]
-    first = shown[0][0]
-    gap = [(" " * (len(first) - len(first.lstrip())) + "...", False)] * (begin > 1)
-    rest = [(f"    {REST}", False)] * (begin + room < len(lines))
-    return [lines[0], *gap, *shown, *rest]
+    starts = {node.lineno - 1 for node in statements("\n".join(line for line, _ in lines))}
+    begin = min(place for place in starts if begin <= place <= places[0])
+    end = begin + room
+    while end < len(lines) and (end not in starts or lines[end - 1][0].endswith(":")):  # whole statements
+        end += 1
+    shown = lines[begin:end]
+    above, deep = [], indent(shown[0])
+    for place in range(begin - 1, 0, -1):  # what stands in a loop stands under it
+        if place in starts and indent(lines[place]) < deep:
+            above, deep = [(place, lines[place]), *above], indent(lines[place])
+    found, last = [lines[0]], 0
+    for place, line in [*above, *enumerate(shown, begin)]:
+        found += [(" " * indent(line) + "...", False)] * (place > last + 1) + [line]
+        last = place
+    return found + [(f"    {REST}", False)] * (end < len(lines))
+
+
+def indent(line: tuple[str, bool]) -> int:
+    """Return the blanks before a line of code."""
+    return len(line[0]) - len(line[0].lstrip())
 
 
 def example(task: list[str]) -> str:

@@ -158,12 +158,12 @@ def test_an_answer_in_code_never_goes_on_on_the_next_slide(opened):
     assert page.locator("section").count() == 1
 
 
-def test_a_low_picture_stands_below_the_words_that_it_shows_in_the_middle_of_the_slide(opened):
+def test_a_low_picture_stands_below_the_words_that_it_shows_at_the_left_edge(opened):
     low = PICTURE.replace('"800"', '"500"')
     page = opened(("picture", "Two", low, {"above": "<p>A sentence.</p>", "lines": ["It waits."]}))
     title, said, picture, line = (page.locator(one).bounding_box() for one in ("h2", ".above p", "img", ".under p"))
     assert said["y"] + said["height"] <= picture["y"] and picture["width"] > 1152
-    assert title["x"] == said["x"] == line["x"] and picture["x"] * 2 + picture["width"] == 1280
+    assert title["x"] == said["x"] == line["x"] and 50 < picture["x"] < title["x"]
 
 
 def test_a_picture_begins_right_below_its_title_of_one_line_or_of_two(opened):
@@ -280,7 +280,7 @@ def test_a_print_shows_the_whole_of_a_picture_that_is_built_up(opened):
     page = opened(("picture", "One", '<img alt="">', {"built": ["One.", "Two.", "All."]}), steps=2)
     page.emulate_media(media="print")
     seen = page.locator(".fragment").evaluate_all("all => all.map(one => getComputedStyle(one).opacity)")
-    assert seen == ["0", "1"]
+    assert seen == ["1", "1"]
 
 
 def test_the_number_of_a_section_is_as_small_as_its_title_in_the_list_of_all_slides(opened):
@@ -304,13 +304,13 @@ def test_no_letter_gets_smaller_than_28_pixels(opened):
                ) == 28
 
 
-def test_a_print_has_a_page_for_each_slide_and_each_step_and_cuts_nothing(opened):
+def test_a_print_has_a_page_for_each_slide_and_cuts_nothing(opened):
     slides = [("title", "One", "A question?"), ("section", "Two", ""), ("text", "Three", TABLE),
               ("guess", "How?", "So."), ("picture", "Four", '<img alt="">')]
     shown = opened(*slides, steps=2).locator("section").count()
     page = opened(*slides, steps=2, how="?print-pdf")
     pages = page.locator(".pdf-page")
-    assert pages.count() == shown + 2 and pages.evaluate_all(CUT) == []
+    assert pages.count() == shown and pages.evaluate_all(CUT) == []
     numbers = page.locator(".slide-number-pdf").evaluate_all(
         "all => all.map(one => [getComputedStyle(one).fontSize, getComputedStyle(one).color == 'rgb(255, 255, 255)'])")
     assert numbers == [["22px", kind in ("title", "section")] for kind in pages.evaluate_all(

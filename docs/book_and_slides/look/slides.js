@@ -9,7 +9,7 @@ const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.i
 const across = phone ? 640 : 1280, down = phone ? Math.round(across * innerHeight / innerWidth) : 720;
 document.documentElement.classList.toggle("phone", phone);
 document.documentElement.style.cssText = `--wide: ${across}px; --high: ${down}px`;
-const PIECES = ":scope > :not(ul, ol, table, .lines, .signature, img, .fragment), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
+const PIECES = ":scope > :not(ul, ol, table, .lines, .signature, img, .fragment, .hint), :scope > :is(ul, ol) > li, :scope > table > tbody > tr, "
     + ":scope > .lines > span";
 const high = (body) => body.scrollHeight > body.clientHeight + 2;
 const wide = (body) => body.scrollWidth > body.clientWidth + 1;
@@ -96,6 +96,28 @@ function remove(piece) {
   if (!list.matches(".body") && !list.children.length) list.closest("table, ul, ol, pre").remove();
 }
 
+// Plays the frames of a step that has come, once; a step to which one goes back stands still.
+let film = 0;
+function play({fragments}) {
+  clearInterval(film);
+  document.querySelectorAll(".playing").forEach((one) => one.classList.remove("playing"));
+  const step = fragments.find((one) => one.querySelector(".frame")), frames = [...step?.querySelectorAll(".frame") ?? []];
+  if (!frames.length || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  let at = 0;
+  const show = () => {
+    frames.forEach((frame, place) => frame.classList.toggle("now", place === at));
+    at += 1;
+    if (at < frames.length) return;
+    clearInterval(film);
+    step.classList.remove("playing");
+    frames.forEach((frame) => frame.classList.remove("now"));
+  };
+  step.classList.add("playing");
+  show();
+  film = setInterval(show, 66);
+}
+
+const STEP = ":is(.body, .beside) > div.fragment:not(.hint)";
 const timer = () => Reveal.getCurrentSlide().querySelector(".countdown");
 const KEYS = {"\u2192 \u2190": "On, and back: also the steps of a picture", S: "Speaker's notes",
               T: "The countdown of an exercise or a guess: start, pause, go on; Shift+T begins it anew", O: "All slides by section",
@@ -165,7 +187,7 @@ const began = Date.now();
 function speak() {
   if (!speaker || speaker.closed) return;
   const at = Reveal.getCurrentSlide(), page = speaker.document;
-  const steps = at.querySelectorAll("div.fragment"), shown = at.querySelectorAll("div.fragment.visible").length;
+  const steps = at.querySelectorAll(STEP), shown = [...steps].filter((one) => one.matches(".visible")).length;
   const next = shown < steps.length ? steps[shown] : at.nextElementSibling;
   const title = (slide) => slide ? (slide.querySelector(".found, .late.visible") ?? slide.querySelector(".asks") ?? slide.querySelector("h1, h2")).textContent : "the end";
   page.getElementById("now").textContent = title(at);
@@ -175,7 +197,7 @@ function speak() {
       + (notes.matches(".bare") ? `<p><em>On the slide:</em></p>${read(at)}` : "");
   page.getElementById("place").textContent = `${Reveal.getIndices().h + 1} of ${Reveal.getTotalSlides()}`
       + (steps.length ? `, step ${shown + 1} of ${steps.length + 1}` : "");
-  const here = [at.querySelector(".beside > div, .picture > .body") ?? at.querySelector(".body"), ...at.querySelectorAll("div.fragment.visible")].at(-1);
+  const here = [at.querySelector(".beside > div, .picture > .body") ?? at.querySelector(".body"), ...[...steps].filter((one) => one.matches(".visible"))].at(-1);
   show(page.getElementById("seen"), here.querySelector(":scope > img"));
   show(page.getElementById("ahead"), next?.querySelector("img"));
   speaker.scrollTo(0, 0);
@@ -270,9 +292,12 @@ Promise.all(['30px "STIX Two Math"', ...["400", "600", "italic 400"].map((one) =
   document.querySelectorAll("button.countdown").forEach(count_down);
   Reveal.initialize({width: across, height: down, scrollActivationWidth: null,
                      margin: 0, center: false, hash: true, slideNumber: "c/t",
-                     overview: false, help: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1});
+                     overview: false, help: false, controls: false, transition: "none", pdfMaxPagesPerSlide: 1,
+                     pdfSeparateFragments: false});
   ["slidechanged", "fragmentshown", "fragmenthidden"].forEach((event) => Reveal.on(event, speak));
   Reveal.on("slidechanged", at_its_first_step);
+  Reveal.on("fragmentshown", play);
+  Reveal.on("slidechanged", ({previousSlide: left}) => left?.querySelector("details.code[open]")?.removeAttribute("open"));
   Reveal.on("slidechanged", ({previousSlide: left}) =>  // an exercise's goes on
     left?.querySelector(".guess .countdown")?.dispatchEvent(new Event("dblclick")));
   addEventListener("keydown", first_to_hear, true);
