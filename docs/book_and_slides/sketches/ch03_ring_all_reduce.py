@@ -692,7 +692,7 @@ def tree_in_rounds() -> list[Figure]:
 
 def _tree(done: int) -> Figure:
     ax = _across()
-    wide, high, pitch, row = 1.35, 0.72, 2.15, 0.98
+    wide, high, pitch, row, top = 1.35, 0.72, 2.15, 0.94, 8.05
     held = [[{rank} for rank in range(8)]]
     moves = []  # of each round: who sends to whom
     for level in range(3):
@@ -707,11 +707,11 @@ def _tree(done: int) -> Figure:
     shown = done if done < 4 else 6
     busy = [{rank for move in moves[level] for rank in move} for level in range(6)] + [set(range(8))]
     for rank in range(8):
-        words(ax, -0.3, 7.9 - row * rank + high / 2, f"rank {rank}", colour=SOFT)
+        words(ax, -0.3, top - row * rank + high / 2, f"rank {rank}", colour=SOFT)
     for column in range(7):
         x = 2.0 + pitch * column
         for rank in range(8):
-            y = 7.9 - row * rank
+            y = top - row * rank
             if column > shown:
                 ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=PALE, linewidth=0.7))
             elif rank in busy[column] or column and rank in busy[column - 1] and rank in {
@@ -719,7 +719,7 @@ def _tree(done: int) -> Figure:
                 _parts(ax, x, y, wide, high, sorted(held[column][rank]), 8)
         if 0 < column <= shown:
             for sender, to in moves[column - 1]:
-                start, end = (7.9 - row * one + high / 2 for one in (sender, to))
+                start, end = (top - row * one + high / 2 for one in (sender, to))
                 canvas.arrow(ax, (x - pitch + wide + 0.06, start), (x - 0.08, end), colour=canvas.COLLECTIVE, line=1.6)
     for name, first, last, there in (("3 rounds up: add", 0, 3, shown >= 3), ("3 rounds down: copy", 3, 6, shown > 3)):
         words(ax, 2.0 + wide / 2 + pitch * (first + last) / 2, 9.4, name, ha="center", weight="bold",
@@ -729,7 +729,7 @@ def _tree(done: int) -> Figure:
         words(ax, 17.0, 7.2, "1,024 ranks:", size=12, weight="bold")
         words(ax, 17.0, 6.0, f"{many} rounds up,\n{many} down", size=12)
         words(ax, 17.0, 3.8, "every message:\nthe whole\ntensor", size=12)
-        words(ax, 2.0, 0.35, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + S/B\right)$", size=18)
+        words(ax, 2.0, 0.5, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + S/B\right)$", size=17)
     return ax.figure
 
 
