@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import cos, exp, pi, sin, sqrt
+from math import cos, exp, log10, pi, sin, sqrt
 
 import torch
 from kit import ACROSS, box, sheet
@@ -23,6 +23,7 @@ ALL = 21.6  # units of one that has the slide
 HATCHED = {"facecolor": canvas.RECEIVED, "edgecolor": canvas.COLLECTIVE, "hatch": "//////", "linewidth": 0.8}
 BIG, LARGE = 20, 14  # points of formulas and of what is read first
 SOFT = "#666666"
+PALE = "#BBBBBB"  # the frame of what comes with a later step
 STAR, RING, TREE = canvas.GREEN, canvas.BLUE, canvas.ORANGE  # as in the chapter's pictures
 
 Place = tuple[float, float]
@@ -39,14 +40,19 @@ def _seconds(ranks: int, size: float, algorithm: str) -> float:
 
 
 def _sheet() -> Axes:
-    ax = sheet(WIDE, HIGH)
-    ax.set_aspect("equal")
-    return ax
+    return _still(sheet(WIDE, HIGH))
 
 
-def _across() -> Axes:
-    ax = sheet(ALL, HIGH, ACROSS)
+def _across(high: float = HIGH) -> Axes:
+    ax = sheet(ALL, high, (ACROSS[0], ACROSS[1] * high / HIGH))
     ax.set_xlim(-0.7, ALL)  # so that what begins at 0 stands below the title's first letter
+    return _still(ax)
+
+
+def _still(ax: Axes) -> Axes:
+    """Return axes that stand at one place of their figure, whatever is drawn: no step moves what stands already."""
+    ax.figure.set_layout_engine("none")
+    ax.set_position((0.006, 0.007, 0.988, 0.986))
     ax.set_aspect("equal")
     return ax
 
@@ -181,23 +187,27 @@ def _nine_minutes(step: int) -> Figure:
     _star(ax, (4.6, 5.6), 3.7, 10, 0.9, inwards=step != 1, ways="<|-|>" if step > 1 else "-|>")
     said = ("1,023 gradients come in", "1,023 totals go out", "1,023 in, 1,023 out")[min(step, 2)]
     words(ax, 4.6, 0.9, said, ha="center", weight="bold", colour=canvas.COLLECTIVE, size=13)
+    for first, y, name in ((2, 9.3, "One training step"), (3, 5.85, "Its sum through rank 0")):
+        words(ax, 10.2, y, name, weight="bold", colour=canvas.INK if step >= first else PALE)
+        if step < first:
+            _clock(ax, 11.2, y - 1.6, 0, 0.8 if first == 3 else 0.95, edge=PALE)
+            words(ax, 12.8, y - 1.6, "? s", size=BIG, weight="bold", colour=PALE)
     if step >= 2:
-        words(ax, 10.2, 9.3, "One training step", weight="bold")
-        _clock(ax, 11.2, 7.55, STEP, colour=canvas.COMPUTE)
-        words(ax, 12.8, 7.55, f"{STEP:.1f} s", size=BIG, weight="bold")
-        words(ax, 15.8, 7.55, "a full clock is a minute", colour=SOFT)
+        _clock(ax, 11.2, 7.7, STEP, colour=canvas.COMPUTE)
+        words(ax, 12.8, 7.7, f"{STEP:.1f} s", size=BIG, weight="bold")
+        words(ax, 15.8, 7.7, "a full clock is a minute", colour=SOFT)
     if step == 3:
         total = _seconds(1024, LLAMA, "naive")
-        words(ax, 10.2, 5.85, "Its sum through rank 0", weight="bold")
         for place in range(10):
-            x, y = 11.2 + 1.75 * (place % 5), 4.35 - 2.1 * (place // 5)
+            x, y = 11.2 + 1.75 * (place % 5), 4.25 - 2.0 * (place // 5)
             _clock(ax, x, y, min(60, max(0, total - 60 * place)), 0.8)
-        words(ax, 19.2, 3.3, f"{total:.0f} s", size=BIG, weight="bold")
+        words(ax, 19.2, 3.25, f"{total:.0f} s", size=BIG, weight="bold")
     return ax.figure
 
 
-def _clock(ax: Axes, x: float, y: float, seconds: float, radius: float = 0.95, colour: str = canvas.COLLECTIVE) -> None:
-    ax.add_patch(Circle((x, y), radius, facecolor="white", edgecolor=canvas.INK, linewidth=1.4))
+def _clock(ax: Axes, x: float, y: float, seconds: float, radius: float = 0.95, colour: str = canvas.COLLECTIVE,
+           edge: str = canvas.INK) -> None:
+    ax.add_patch(Circle((x, y), radius, facecolor="white", edgecolor=edge, linewidth=1.4))
     ax.add_patch(Wedge((x, y), radius * 0.88, 90 - 6 * seconds, 90, facecolor=colour))
 
 
@@ -265,14 +275,18 @@ def _star_formula(step: int) -> Figure:
     words(ax, 4.3, 6.85, r"$S/B$", size=LARGE)
     words(ax, 6.0, 6.85, "its bytes $S$ over the bandwidth $B$ of the port")
     words(ax, 0.1, 8.7, "One message", weight="bold")
+    words(ax, 0.1, 5.5, "Rank 0's port", weight="bold", colour=canvas.INK if step else PALE)
+    if not step:
+        for place in range(6):
+            _cell(ax, 0.1 + (late + wide) * place, 3.4, late + wide, high, "white", edgecolor=PALE)
+        words(ax, 8.9, 1.1, r"$T_\mathrm{star} \;=\; ?$", size=18, ha="center", colour=PALE)
     if step:
-        words(ax, 0.1, 5.5, "Rank 0's port", weight="bold")
         for place in range(6):
             _message(ax, 0.1 + (late + wide) * place, 3.4, late, wide, high, "in" if place < 3 else "out",
                      canvas.PURPLE if place < 3 else canvas.COLLECTIVE)
         _span(ax, 0.15, 0.05 + 3 * (late + wide), 3.1, r"$P-1$ come in", up=False)
         _span(ax, 0.15 + 3 * (late + wide), 0.05 + 6 * (late + wide), 3.1, r"$P-1$ go out", up=False)
-        words(ax, 8.9, 0.9, r"$T_\mathrm{star} \;=\; 2\,(P-1)\,\left(\alpha + \frac{S}{B}\right)$", size=BIG,
+        words(ax, 8.9, 1.1, r"$T_\mathrm{star} \;=\; 2\,(P-1)\,\left(\alpha + \dfrac{S}{B}\right)$", size=18,
               ha="center")
     return ax.figure
 
@@ -303,9 +317,13 @@ def journey() -> list[Figure]:
 
 
 def _journey(hops: int) -> Figure:
-    ax = sheet(ALL, 6.6, (ACROSS[0], 2.1))
-    ax.set(xlim=(-0.7, ALL), aspect="equal")
+    ax = _across(6.6)
     wide, step = 2.0, 3.2
+    for place in range(hops + 1, 7):
+        x = step * place
+        ax.add_patch(Rectangle((x, 3.7), wide, 1.3, fill=False, edgecolor=PALE, linewidth=1))
+        words(ax, x + wide / 2, 5.6, f"rank {(place + 1) % 4}", ha="center", colour=PALE)
+        canvas.arrow(ax, (x - 1.05, 4.35), (x - 0.12, 4.35), colour=PALE, line=1.4)
     for place in range(hops + 1):
         rank, x, whole = (place + 1) % 4, step * place, place > 2
         parts = sorted((hop + 1) % 4 for hop in range(min(place, 3) + 1))
@@ -320,7 +338,7 @@ def _journey(hops: int) -> Figure:
                   weight="bold")
     if hops:
         _span(ax, 0, step * 3 + wide, 3.1, "reduce-scatter: every rank adds its part", up=False)
-        words(ax, step * 3 + wide / 2, 1.6, "thick frame: complete", ha="center", colour=SOFT)
+    words(ax, 0, 1.5, "a digit: whose part is in the chunk · thick frame: all parts, complete", colour=SOFT)
     if hops > 3:
         _span(ax, step * 4, step * 6 + wide, 3.1, "all-gather: every rank keeps a copy", up=False)
     return ax.figure
@@ -334,25 +352,92 @@ def two_phases() -> list[Figure]:
 def _two_phases(step: int) -> Figure:
     ax = _across()
     seen = ring_steps(4)
-    lefts, wide, high = (1.7, 9.45, 17.2), 0.98, 1.2
-    heads = ("each rank: its own part", "chunk r: complete on rank r", "every sum on every rank")
-    for place, held in enumerate((seen[0], seen[3], seen[6])[: step + 1]):
-        left = lefts[place]
-        words(ax, left + 2.0, 1.2, heads[place], ha="center")
+    lefts, wide, high, pitch = (1.7, 8.74, 15.78), 1.36, 1.3, 1.41
+    heads = ("its own part", "one complete chunk", "every sum")
+    for place, held in enumerate((seen[0], seen[3], seen[6])):
+        left, there = lefts[place], place <= step
+        words(ax, left + 2 * pitch, 0.9, heads[place], ha="center", colour=canvas.INK if there else PALE,
+              weight="bold" if there else "normal")
         for chunk in range(4):
-            words(ax, left + 1.05 * chunk + wide / 2, 8.6, str(chunk), ha="center", colour=SOFT)
+            words(ax, left + pitch * chunk + wide / 2, 8.5, str(chunk), ha="center", colour=SOFT)
             for rank in range(4):
-                _parts(ax, left + 1.05 * chunk, 6.6 - 1.5 * rank, wide, high, held[rank][chunk])
-    words(ax, lefts[0] + 2.05, 9.4, "chunk", ha="center", colour=SOFT)
+                x, y = left + pitch * chunk, 6.4 - 1.5 * rank
+                if not there:
+                    ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=PALE, linewidth=0.8))
+                    continue
+                _parts(ax, x, y, wide, high, held[rank][chunk])
+                for part in held[rank][chunk]:
+                    words(ax, x + wide * (part + 0.5) / 4, y + high / 2 - 0.03, str(part), ha="center")
+    words(ax, -0.3, 8.5, "chunk", colour=SOFT)
     for rank in range(4):
-        words(ax, 0, 7.2 - 1.5 * rank, f"rank {rank}", colour=SOFT)
-    for place, (name, rule) in enumerate((("reduce-scatter", "add your part,\npass it on"),
-                                          ("all-gather", "keep a copy,\npass it on"))[:step]):
-        x = (lefts[place] + 4.2 + lefts[place + 1]) / 2
-        words(ax, x, 6.6, name, ha="center", weight="bold", colour=canvas.COLLECTIVE)
-        canvas.arrow(ax, (x - 1.55, 5.8), (x + 1.55, 5.8), colour=canvas.COLLECTIVE, line=3)
-        words(ax, x, 4.75, rule, ha="center")
-        words(ax, x, 3.3, r"$P-1$ steps", ha="center")
+        words(ax, -0.3, 7.05 - 1.5 * rank, f"rank {rank}", colour=SOFT)
+    for place, (name, rule) in enumerate((("reduce-scatter", "add"), ("all-gather", "copy"))):
+        x = (lefts[place] + 4 * pitch + lefts[place + 1] - 0.06) / 2
+        colour = canvas.COLLECTIVE if place < step else PALE
+        canvas.arrow(ax, (x - 0.6, 5.15), (x + 0.6, 5.15), colour=colour, line=3)
+        words(ax, x, 9.35, f"{name}: $P-1$ steps", ha="center", weight="bold", colour=colour)
+        if place < step:
+            words(ax, x, 4.4, rule, ha="center", weight="bold")
+    return ax.figure
+
+
+SPOTS = ((0.6, 6.0), (13.0, 6.0), (13.0, 2.5), (0.6, 2.5))  # of each rank's first tile: ranks 0 to 3 in a circle
+PITCH, TILE, TILE_HIGH = 1.93, 1.8, 1.5
+FRAMES = 10  # of a step
+
+
+def ring_moves() -> list[list[Figure]]:
+    """Four ranks in a circle: in each of the six steps one tile of each rank travels to the next one."""
+    seen = ring_steps(4)
+    return [[_ring_moves(seen, 0, 1.0)],
+            *([_ring_moves(seen, step, frame / FRAMES) for frame in range(1, FRAMES + 1)] for step in range(1, 7))]
+
+
+def _tile(ax: Axes, x: float, y: float, parts: Sequence[int], *, above: int = 0, edge: str = "") -> None:
+    """Draw a chunk with a stripe and a digit for each rank whose part is in it."""
+    for part in range(4):
+        there = part in parts
+        ax.add_patch(Rectangle((x + TILE / 4 * part, y), TILE / 4, TILE_HIGH, zorder=1 + above, linewidth=0,
+                               facecolor=canvas.FACES[part] if there else "white"))
+        if there:
+            words(ax, x + TILE / 4 * (part + 0.5), y + TILE_HIGH / 2 - 0.03, str(part), ha="center", zorder=2 + above)
+    whole = len(parts) == 4
+    ax.add_patch(Rectangle((x, y), TILE, TILE_HIGH, fill=False, zorder=3 + above,
+                           linewidth=2.8 if whole or edge else 1.0,
+                           edgecolor=edge or (canvas.INK if whole else SOFT)))
+
+
+def _ring_moves(seen: list, step: int, part: float) -> Figure:
+    ax = _across()
+    done = part >= 1
+    held = seen[step if done else step - 1]
+    eased = part * part * (3 - 2 * part)
+    for rank, (x, y) in enumerate(SPOTS):
+        for chunk in range(4):
+            _tile(ax, x + PITCH * chunk, y, held[rank][chunk])
+            words(ax, x + PITCH * chunk + TILE / 2, y + TILE_HIGH + 0.45 if y > 5 else y - 0.5, f"chunk {chunk}",
+                  ha="center", weight="bold" if chunk == 2 else "normal", colour=canvas.INK if chunk == 2 else SOFT)
+        words(ax, x + 2 * PITCH, y - 0.55 if y > 5 else y + TILE_HIGH + 0.5, f"rank {rank}", ha="center", weight="bold")
+    middle = SPOTS[0][1] + TILE_HIGH / 2, SPOTS[3][1] + TILE_HIGH / 2
+    for start, end in (((8.7, middle[0]), (12.5, middle[0])), ((21.2, 6.4), (21.2, 3.6)),
+                       ((12.5, middle[1]), (8.7, middle[1])), ((0.0, 3.6), (0.0, 6.4))):
+        canvas.arrow(ax, start, end, colour=canvas.COLLECTIVE, line=2.6)
+    words(ax, 10.6, 5.35, f"step {step} of 6" if step else "at first", ha="center", weight="bold", size=13)
+    words(ax, 10.6, 4.5, ("own parts", "add", "copy")[(step > 0) + (step > 3)], ha="center", weight="bold", size=13,
+          colour=canvas.COLLECTIVE)
+    for rank in range(4 if step else 0):
+        following = (rank + 1) % 4
+        chunk = next(one for one in range(4) if seen[step][following][one] != seen[step - 1][following][one])
+        (x, y), (to_x, to_y) = SPOTS[rank], SPOTS[following]
+        x, to_x = x + PITCH * chunk, to_x + PITCH * chunk
+        if done:
+            ax.add_patch(Rectangle((to_x, to_y - 0.24), TILE, 0.14, facecolor=canvas.COLLECTIVE))
+            continue
+        rise = 1.75 * sin(pi * eased) * (1 if y > 5 else -1) if y == to_y else 0.0
+        _tile(ax, x + (to_x - x) * eased, y + (to_y - y) * eased + rise, seen[step - 1][rank][chunk], above=10,
+              edge=canvas.COLLECTIVE)
+    canvas.say(ax, f"Four ranks in a circle, step {step} of 6: each passes one chunk to the next rank, "
+                   f"which {'adds' if step < 4 else 'copies'} it")
     return ax.figure
 
 
@@ -429,6 +514,8 @@ def _who_sends(until: float) -> Figure:
         for rank, messages in enumerate(rows):
             y = top - 0.9 * rank
             words(ax, 0, y + high / 2, f"rank {rank}", colour=SOFT)
+            if not done:
+                _cell(ax, left, y, 6 * whole * scale, high, "white", edgecolor=canvas.WAITING, linewidth=0.8)
             _cell(ax, left, y, min(until, 6 * each) * scale, high, canvas.WAITING, linewidth=0)
             for place, said in messages:
                 begin, end = place * each, min((place + 1) * each, until)
@@ -463,10 +550,14 @@ def _ring_formula(step: int) -> Figure:
     _span(ax, ends[0], ends[1] - 0.3, 4.0, r"$P-1$ to add", up=False)
     _span(ax, ends[1], ends[2] - 0.25, 4.0, r"$P-1$ to copy", up=False)
     words(ax, 8.4, 5.3, r"hatched: $\alpha$", colour=SOFT)
-    words(ax, 8.4, 4.6, r"filled: $\frac{S}{P\,B}$", colour=SOFT)
-    words(ax, 0.2, 1.2, r"$T_\mathrm{ring} = 2\,(P-1)\,\left(\alpha + \frac{S}{P\,B}\right)$", size=BIG)
+    words(ax, 8.4, 4.6, r"filled: $S/(P\,B)$", colour=SOFT)
+    words(ax, 0.2, 1.2, r"$T_\mathrm{ring} = 2\,(P-1)\,\left(\alpha + \dfrac{S}{P\,B}\right)$", size=BIG)
+    words(ax, 13.0, 9.3, "Bytes that a rank sends", weight="bold", colour=canvas.INK if step else PALE)
+    if not step:
+        for place, ranks in enumerate((4, 8, 64, 1024)):
+            words(ax, 15.0, 8.0 - 1.35 * place, f"{ranks:,} ranks", ha="right", colour=PALE)
+            _cell(ax, 15.3, 7.6 - 1.35 * place, 5.0, 0.8, "white", edgecolor=PALE)
     if step:
-        words(ax, 13.0, 9.3, "Bytes that a rank sends", weight="bold")
         for place, ranks in enumerate((4, 8, 64, 1024)):
             y, share = 7.6 - 1.35 * place, collective_bytes("all_reduce", ranks, 1.0, "ring")[0]
             words(ax, 15.0, y + 0.4, f"{ranks:,} ranks", ha="right")
@@ -475,7 +566,7 @@ def _ring_formula(step: int) -> Figure:
             words(ax, 15.15 + share * 2.5, y + 0.4, told, ha="right", colour="white")
         ax.plot([20.3, 20.3], [3.2, 8.7], color=canvas.LIMIT, linewidth=2)
         words(ax, 20.45, 8.2, "$2S$", colour=canvas.LIMIT, size=LARGE)
-        words(ax, 13.0, 1.2, r"$2\,\frac{P-1}{P}\,S \;<\; 2S$", size=BIG)
+        words(ax, 13.0, 1.2, r"$2\,\dfrac{P-1}{P}\,S \;<\; 2S$", size=BIG)
     return ax.figure
 
 
@@ -489,7 +580,11 @@ def _one_number(step: int) -> Figure:
     xs = (1.2, 4.4, 7.6, 10.8)
     for y, name, held in ((7.6, "its four parts", [[rank] for rank in range(4)]),
                           (4.3, "3 messages: one rank has the sum", [[0], [0, 1], [0, 1, 2], range(4)]),
-                          (1.0, "3 more: all have it", [range(4)] * 4))[: step + 1]:
+                          (1.0, "3 more: all have it", [range(4)] * 4)):
+        if y < 7.5 - 3.3 * step:  # comes later
+            for x in xs:
+                ax.add_patch(Rectangle((x - 1.05, y), 2.1, 1.1, fill=False, edgecolor=PALE, linewidth=0.8))
+            continue
         words(ax, 0.1, y + 1.75, name, weight="bold")
         for x, parts in zip(xs, held, strict=True):
             _parts(ax, x - 1.05, y, 2.1, 1.1, parts)
@@ -521,24 +616,36 @@ def four_to_1024() -> Figure:
 
 
 def nine_minutes_to_half() -> list[Figure]:
-    """Seconds for 13.5 GB through rank 0 and in the ring, on 8, 64 and 1,024 GPUs, on one scale from zero."""
+    """Seconds for 13.5 GB through rank 0 and in the ring, on 8, 64 and 1,024 GPUs, on an axis of powers of ten."""
     return [_to_half(step) for step in range(3)]
 
 
 def _to_half(step: int) -> Figure:
     ax = _across()
-    longest, room = _seconds(1024, LLAMA, "naive"), ALL - 4.2
-    for place, ranks in enumerate((8, 64, 1024)[: step + 1]):
-        y = 7.0 - 3.2 * place
-        words(ax, 0.1, y + 1.0, f"{ranks:,} GPUs", weight="bold", size=LARGE)
-        for low, name, algorithm, colour in ((1.15, "star", "naive", STAR), (0, "ring", "ring", RING)):
-            seconds = _seconds(ranks, LLAMA, algorithm)
-            wide = room * seconds / longest
-            ax.add_patch(Rectangle((4.2, y + low), wide, 0.85, facecolor=colour, edgecolor=colour, linewidth=0.6))
-            inside = wide > room / 2
-            words(ax, 4.2 + wide + (-0.3 if inside else 0.3), y + low + 0.43,
-                  f"{name} {f'{seconds:.2f}' if seconds < 10 else f'{seconds:.0f}'} s", weight="bold",
-                  ha="right" if inside else "left", colour="white" if inside else colour)
+    left, decade = 4.6, 4.0  # units of a factor of ten; the axis begins at 0.1 s
+
+    def place_of(seconds: float) -> float:
+        return left + decade * (log10(seconds) + 1)
+
+    for seconds, name in ((0.1, "0.1 s"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min")):
+        x = place_of(seconds)
+        ax.plot([x, x], [1.2, 8.7], color=canvas.WAITING, linewidth=1)
+        words(ax, x, 0.6, name, ha="center", colour=SOFT)
+    words(ax, place_of(0.52), 9.3, "ring", ha="center", weight="bold", size=LARGE, colour=RING)
+    words(ax, place_of(45), 9.3, "through rank 0", ha="center", weight="bold", size=LARGE, colour=STAR)
+    for row, ranks in enumerate((8, 64, 1024)):
+        y, there = 7.2 - 2.5 * row, row <= step
+        words(ax, 0, y, f"{ranks:,} GPUs", weight="bold", size=13, colour=canvas.INK if there else PALE)
+        if not there:
+            continue
+        ring, star = (_seconds(ranks, LLAMA, algorithm) for algorithm in ("ring", "naive"))
+        ax.plot([place_of(ring), place_of(star)], [y, y], color=canvas.GREY, linewidth=2, zorder=1)
+        words(ax, (place_of(ring) + place_of(star)) / 2, y + 0.55, f"{star / ring:,.0f} times", ha="center",
+              weight="bold" if ranks == 1024 else "normal")
+        for seconds, colour, digits in ((ring, RING, 2), (star, STAR, 1 if star < 10 else 0)):
+            ax.plot([place_of(seconds)], [y], "o", color=colour, markersize=13)
+            words(ax, place_of(seconds), y - 0.85, f"{seconds:.{digits}f} s", ha="center", weight="bold", size=13,
+                  colour=colour)
     return ax.figure
 
 
@@ -579,32 +686,50 @@ def norms_bars() -> Figure:
 
 
 def tree_in_rounds() -> list[Figure]:
-    """Eight ranks add up in three rounds; in each, half of those that hold a part send it to the other half."""
-    return [_tree(step) for step in (1, 2, 3)]
+    """Eight ranks add up in three rounds, in which half of those that hold a part send it, and hand the sum out."""
+    return [_tree(step) for step in range(1, 5)]
 
 
 def _tree(done: int) -> Figure:
     ax = _across()
-    left, place = 0.4, 1.45
-    for level in range(min(done, 3) + 1):
-        y = 8.0 - 2.5 * level
+    wide, high, pitch, row, top = 1.35, 0.72, 2.15, 0.94, 8.05
+    held = [[{rank} for rank in range(8)]]
+    moves = []  # of each round: who sends to whom
+    for level in range(3):
+        some = 4 >> level
+        moves.append([(rank + some, rank) for rank in range(some)])
+    moves += [[(to, sender) for sender, to in one] for one in reversed(moves)]
+    for one in moves:
+        now = [set(parts) for parts in held[-1]]
+        for sender, to in one:
+            now[to] |= held[-1][sender]
+        held.append(now)
+    shown = done if done < 4 else 6
+    busy = [{rank for move in moves[level] for rank in move} for level in range(6)] + [set(range(8))]
+    for rank in range(8):
+        words(ax, -0.3, top - row * rank + high / 2, f"rank {rank}", colour=SOFT)
+    for column in range(7):
+        x = 2.0 + pitch * column
         for rank in range(8):
-            x, there = left + place * rank, rank < 8 >> level
-            if there:
-                _cell(ax, x, y, 1.0, 1.0, canvas.FACES[0], str(rank), linewidth=2.2 if level == 3 else 0.9)
-        if level:
-            for rank in range(8 >> level):
-                sender = rank + (8 >> level)
-                start, end = (left + place * one + 0.5 for one in (sender, rank))
-                canvas.arrow(ax, (start, y + 2.45), (end + 0.15, y + 1.05), colour=canvas.COLLECTIVE, line=1.8)
-                ax.plot([end, end], [y + 1.05, y + 2.45], color=canvas.GREY, linewidth=1)
-            words(ax, 0.4 + 1.45 * (8 >> level - 1) + 0.1, y + 2.2, f"round {level}", colour=SOFT)
-    if done == 3:
-        few, many = tree_rounds(8), tree_rounds(1024)
-        words(ax, 14.4, 8.5, f"8 ranks: {few} rounds up,\nand {few} down again", size=12)
-        words(ax, 14.4, 6.3, f"1,024 ranks: {many} up,\nand {many} down", size=12, weight="bold")
-        words(ax, 14.4, 4.1, "every message:\nthe whole tensor", size=12)
-        words(ax, 6.6, 1.2, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + \frac{S}{B}\right)$", size=BIG)
+            y = top - row * rank
+            if column > shown:
+                ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=PALE, linewidth=0.7))
+            elif rank in busy[column] or column and rank in busy[column - 1] and rank in {
+                    to for _, to in moves[column - 1]}:
+                _parts(ax, x, y, wide, high, sorted(held[column][rank]), 8)
+        if 0 < column <= shown:
+            for sender, to in moves[column - 1]:
+                start, end = (top - row * one + high / 2 for one in (sender, to))
+                canvas.arrow(ax, (x - pitch + wide + 0.06, start), (x - 0.08, end), colour=canvas.COLLECTIVE, line=1.6)
+    for name, first, last, there in (("3 rounds up: add", 0, 3, shown >= 3), ("3 rounds down: copy", 3, 6, shown > 3)):
+        words(ax, 2.0 + wide / 2 + pitch * (first + last) / 2, 9.4, name, ha="center", weight="bold",
+              colour=canvas.COLLECTIVE if there else PALE)
+    if done == 4:
+        many = tree_rounds(1024)
+        words(ax, 17.0, 7.2, "1,024 ranks:", size=12, weight="bold")
+        words(ax, 17.0, 6.0, f"{many} rounds up,\n{many} down", size=12)
+        words(ax, 17.0, 3.8, "every message:\nthe whole\ntensor", size=12)
+        words(ax, 2.0, 0.5, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + S/B\right)$", size=17)
     return ax.figure
 
 
@@ -654,12 +779,18 @@ def three_suspects() -> list[Figure]:
 
 def _suspects(count: int) -> Figure:
     ax = _sheet()
-    words(ax, 11.05, 9.6, "a message", ha="center", colour=SOFT)
+    words(ax, 11.8, 9.6, "a message", ha="right", colour=SOFT)
     rows = (("A", "ring", "everybody: 6 messages,\neach a quarter: 1.5 $S$"),
             ("B", "star", "rank 0: 3 messages,\neach a whole tensor: 3 $S$"),
             ("C", "false ring", "everybody: 3 messages,\neach a whole tensor: 3 $S$"))
-    for place, (name, kind, said) in enumerate(rows[:count]):
+    for place, (name, kind, said) in enumerate(rows):
         y = 8.35 - 3.3 * place
+        if place >= count:
+            words(ax, 4.1, y + 0.85, f"{name}: ?", weight="bold", size=12, colour=PALE)
+            for x, to in ((2.0, y + 1.15), (3.15, y), (2.0, y - 1.15), (0.85, y)):
+                ax.add_patch(Rectangle((x - 0.3, to - 0.3), 0.6, 0.6, fill=False, edgecolor=PALE, linewidth=0.8))
+            _cell(ax, 10.35, y, 1.4, 0.75, "white", edgecolor=PALE, linewidth=0.8)
+            continue
         if name == "B":
             for rank, x in ((1, 0.7), (2, 2.0), (3, 3.3)):
                 _cell(ax, x - 0.3, y - 1.4, 0.6, 0.6, canvas.FACES[rank])
@@ -856,7 +987,7 @@ def nccl_ways() -> list[Figure]:
 def _nccl_ways(count: int) -> Figure:
     ax = _across()
     told = (("Ring", "$2(P-1)$ steps", "almost $2S$ a rank", "large tensors"),
-            ("Tree of machines", r"about $2\log_2$ of the machines", "about $2S$ a rank",
+            ("Tree of machines", r"about $2\,\log_2 M$ steps, $M$ machines", "about $2S$ a rank",
              "small tensors, many machines"),
             ("NVLS: the switch adds", "a few steps", "about $S$ a rank", "large, in one machine"))
     for place, (name, *lines) in enumerate(told[:count]):
