@@ -204,9 +204,10 @@ def shorter_text() -> Figure:
     for y, name, parts in rows:
         words(ax, left - 1, y + 3, name, ha="right", weight="bold")
         end = _stack(ax, left, y, 6, parts, scale)
-        words(ax, end + 0.8, y + 3, f"{sum(size for _, size in parts):.0f}", weight="bold", size=BIG)
-    canvas.arrow(ax, (43.6, 18.4), (left + scale * 47.4 + 4.2, 18.4), line=1.5)
-    words(ax, 44.2, 18.4, "only this shrinks\nwith the text", size=11)
+        if len(parts) > 2:
+            words(ax, end + 0.8, y + 3, f"{sum(size for _, size in parts):.0f}", weight="bold", size=BIG)
+    canvas.arrow(ax, (38, 18.4), (33, 18.4), line=1.5)
+    words(ax, 38.8, 18.4, "activations: only they\nshrink with the text")
     for x, name in ((left, "weights"), (left + 11.5, "gradients"), (left + 23, "optimizer: two moments")):
         words(ax, x + 0.4, 2.2, name)
     _limit(ax, left + scale * GPU, 3, 12.6)
@@ -491,14 +492,17 @@ def _two_halves(step: int) -> Figure:
         if place < 3:
             canvas.arrow(ax, (24, 20.8), (3.8 + 7 * place, 20.8), colour=canvas.COLLECTIVE, line=2,
                          bend=-0.28)
-    for place, (name, high) in enumerate((("q", 4), ("k", 2), ("v", 2))):
-        box(ax, 3, 8.4 - 3.6 * place + (4 - high) / 2, 6, 0.8 * high, WEIGHTS)
-        words(ax, 6, 8.4 - 3.6 * place + (4 - high) / 2 + 0.4 * high, name, colour="white", weight="bold", ha="center")
-        canvas.arrow(ax, (9.2, 10 - 3.6 * place), (12, 7.2), line=1.6)
-    box(ax, 12.2, 4.6, 7.4, 5.2, canvas.FACES[5], "heads")
-    canvas.arrow(ax, (19.6, 7.2), (22.4, 7.2), line=1.6)
-    box(ax, 22.6, 4.6, 6, 5.2, WEIGHTS)
-    words(ax, 25.6, 7.2, "out", colour="white", weight="bold", ha="center")
+    _bar(ax, 1, 4.2, 2, 9.6, canvas.FACES[2], edgecolor=INK, linewidth=1)
+    for name, y, high in (("q", 11, 4.4), ("k", 7.9, 2.2), ("v", 4.6, 2.2)):
+        box(ax, 6.6, y, 5, high, WEIGHTS)
+        words(ax, 9.1, y + high / 2, name, colour="white", weight="bold", ha="center")
+        canvas.arrow(ax, (3.2, 9), (6.4, y + high / 2), line=1.6)
+        canvas.arrow(ax, (11.8, y + high / 2), (14.4, 9), line=1.6)
+    box(ax, 14.6, 6.4, 6.6, 5.2, canvas.FACES[5], "heads")
+    canvas.arrow(ax, (21.2, 9), (23.2, 9), line=1.6)
+    box(ax, 23.4, 6.4, 5, 5.2, WEIGHTS)
+    words(ax, 25.9, 9, "out", colour="white", weight="bold", ha="center")
+    words(ax, 1, 2, "a vector for each token")
     if step:
         words(ax, 36, 28.4, "MLP: each token by itself", weight="bold", size=BIG)
         scale = 20 / LLAMA.ffn
@@ -692,8 +696,9 @@ def _recomputation(step: int) -> Figure:
         rest = min(size, _activations(8192, "selective"))
         words(ax, left - 1, y + 2.2, way, ha="right", weight="bold", size=BIG)
         _bar(ax, left, y, scale * rest, 4.4, ACTIVATIONS if way != "full" else INK)
-        _bar(ax, left + scale * rest, y, scale * (size - rest), 4.4, canvas.FACES[4], hatch="////",
-             edgecolor=ACTIVATIONS)
+        if size > rest:
+            _bar(ax, left + scale * rest, y, scale * (size - rest), 4.4, canvas.FACES[4], hatch="////",
+                 edgecolor=ACTIVATIONS)
         words(ax, left + scale * size + 0.8, y + 2.2, f"{size:.2g} GB" if size < 100 else f"{size:.0f} GB",
               weight="bold", size=BIG)
         x = left if place == 0 else left + 17

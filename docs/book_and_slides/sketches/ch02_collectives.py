@@ -213,10 +213,10 @@ def one_to_many() -> Figure:
 def fifteen_messages() -> Figure:
     """The loop's fifteen messages one after the other, and the unknown time of the library's call."""
     ax = sheet(36, 30)
-    words(ax, 0.5, 26.6, "a loop: 15 · 25 = 375 µs", weight="bold", size=BIG)
+    words(ax, 0.5, 26.6, f"a loop: 15 · {MESSAGE:.0f} = {15 * MESSAGE:.0f} µs", weight="bold", size=BIG)
     for place in range(15):
         _bar(ax, 0.5 + 2.3 * place, 20, 2.3, 4.6, canvas.SENT, edgecolor="white")
-    words(ax, 0.5, 17.8, "each message: 5 µs + 20 µs")
+    words(ax, 0.5, 17.8, f"each message: {ALPHA:.0f} µs + {MESSAGE - ALPHA:.0f} µs")
     words(ax, 0.5, 11, "dist.broadcast: 15 messages, too", weight="bold", size=BIG)
     _bar(ax, 0.5, 4.4, 34.5, 4.6, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
     return ax.figure
@@ -471,6 +471,10 @@ def _times(order: Sequence[int]) -> list[list[float]]:
             or [sum(INSIDE)] for now in _sent(order, 3)]
 
 
+def _total(order: Sequence[int]) -> float:
+    return sum(sum(times) for times in _times(order))
+
+
 def _tree_of_nodes(step: int, order: Sequence[int]) -> Figure:
     ax = sheet(65, 30, ACROSS)
     rounds = _sent(order, step)
@@ -478,14 +482,19 @@ def _tree_of_nodes(step: int, order: Sequence[int]) -> Figure:
     places = _node(ax, 1, 21, 0, have=have, gap=7) + _node(ax, 36, 21, 4, have=have, gap=7)
     for x, name in ((1, "node 0"), (36, "node 1")):
         words(ax, x, 27.4, name, weight="bold")
+    for x in (28.6, 32.8):
+        box(ax, x, 13.2, 3.6, 3.4, "white", "port", edge=NETWORK, line=2)
     for here, there in rounds[-1] if rounds else ():
-        crosses = here < 4 <= there
-        bend = -0.3 if not crosses else 0.24
         start, end = places[here], places[there]
-        side = 1.7 if not crosses else -1.7
-        canvas.arrow(ax, (start[0], start[1] + side), (end[0], end[1] + side),
-                     colour=NETWORK if crosses else NVLINK, line=3, bend=bend)
-    scale, x = 62 / 401, 1
+        if here < 4 <= there:
+            _line(ax, (start[0], 18.4), (start[0], 14.9), (28.6, 14.9), colour=NETWORK, line=3)
+            _line(ax, (36.4, 14.9), (end[0], 14.9), (end[0], 17.4), colour=NETWORK, line=3)
+            canvas.arrow(ax, (end[0], 16.6), (end[0], 19.2), colour=NETWORK, line=3)
+            words(ax, start[0] + 0.5, 17, f"to {there}", colour=NETWORK, weight="bold")
+        else:
+            canvas.arrow(ax, (start[0], 22.7), (end[0], 22.7), colour=NVLINK, line=3, bend=-0.3)
+    _line(ax, (32.2, 14.9), (32.8, 14.9), colour=NETWORK, line=3)
+    scale, x = 62 / _total(NEAR), 1
     for number, times in enumerate(_times(order)[:step]):
         for taken in times:
             long = taken > 50
@@ -497,7 +506,8 @@ def _tree_of_nodes(step: int, order: Sequence[int]) -> Figure:
         if number == 2:
             words(ax, 18, 9.2, "round 3: four messages, one port", weight="bold", colour=NETWORK)
     if step == 3:
-        words(ax, 1, 1.4, "2 · 12.3 + 4 · 94 = 401 µs", weight="bold", size=BIG)
+        told = f"2 · {sum(INSIDE):.1f} + 4 · {sum(ACROSS_NODES):.0f} = {_total(NEAR):.0f} µs"
+        words(ax, 1, 1.4, told, weight="bold", size=BIG)
     return ax.figure
 
 
@@ -507,7 +517,7 @@ def which_order() -> Figure:
     _node(ax, 0.5, 24, 0, have=[0], gap=4.1)
     _node(ax, 19, 24, 4, gap=4.1)
     words(ax, 0.5, 17, "distance 1, then 2, then 4", weight="bold", size=BIG)
-    _bar(ax, 0.5, 11, 34.5, 4, NETWORK, "401 µs")
+    _bar(ax, 0.5, 11, 34.5, 4, NETWORK, f"{_total(NEAR):.0f} µs")
     words(ax, 0.5, 7, "distance 4, then 2, then 1", weight="bold", size=BIG)
     _bar(ax, 0.5, 1, 34.5, 4, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
     return ax.figure
@@ -525,14 +535,14 @@ def _tree_beside(step: int) -> Figure:
             canvas.arrow(ax, (start[0], start[1] - 1.7), (end[0], end[1] + 1.7), colour=NETWORK, line=4)
         else:
             canvas.arrow(ax, (start[0], start[1] + 1.7), (end[0], end[1] + 1.7), colour=NVLINK, line=3, bend=-0.3)
-    scale, x = 34.5 / 401, 0.5
+    scale, x = 34.5 / _total(NEAR), 0.5
     for taken in [taken for times in _times(FAR)[:step] for taken in times]:
         _bar(ax, x, 6.4, scale * taken, 3, NETWORK if taken > 50 else NVLINK, edgecolor="white")
         x += scale * taken
     if step:
-        words(ax, x + 0.6, 7.9, "now" if step < 3 else f"{sum(sum(times) for times in _times(FAR)):.0f} µs",
+        words(ax, x + 0.6, 7.9, "now" if step < 3 else f"{_total(FAR):.0f} µs",
               weight="bold", size=BIG)
-    _bar(ax, 0.5, 1.4, 34.5, 3, "#D9C3D1", "before: 401 µs")
+    _bar(ax, 0.5, 1.4, 34.5, 3, "#D9C3D1", f"before: {_total(NEAR):.0f} µs")
     return ax.figure
 
 
