@@ -55,6 +55,13 @@ def _stack(ax: Axes, x: float, y: float, high: float, parts: Sequence[tuple[str,
     return x
 
 
+def _unknown(ax: Axes, x: float, y: float, high: float, text: str) -> None:
+    """Draw a bar whose end is not told."""
+    look = {"line": 1.6, "linestyle": "--"}
+    _line(ax, (36, y), (x, y), (x, y + high), (36, y + high), **look)
+    words(ax, x + 4, y + high / 2, text, weight="bold", size=BIG)
+
+
 def _limit(ax: Axes, x: float, low: float, high: float, text: str = "80 GB") -> None:
     """Draw the end of a GPU's memory."""
     _line(ax, (x, low), (x, high), colour=FAULT, line=2, linestyle=(0, (4, 2)), zorder=5)
@@ -162,7 +169,7 @@ def fullest_moment() -> Figure:
     _bar(ax, 1, 20, 11, 5.4, WEIGHTS, "32 GB")
     words(ax, 1, 14.6, "at the fullest moment of a step", weight="bold", size=BIG)
     _bar(ax, 1, 7, 11, 5.4, WEIGHTS, "32 GB")
-    _bar(ax, 12.3, 7, 22, 5.4, "none", "+  ?", edgecolor=INK, linewidth=1.6, linestyle="--")
+    _unknown(ax, 12.3, 7, 5.4, "+  ?")
     words(ax, 1, 3, "one text of 1,024 tokens", colour=GREY_WORDS)
     return ax.figure
 
@@ -429,7 +436,7 @@ def second_step() -> Figure:
     words(ax, 0.5, 13, "second step", weight="bold", size=BIG)
     _bar(ax, 0.5, 4.4, 6, 6, WEIGHTS)
     words(ax, 3.5, 7.4, "weights", ha="center", colour="white", weight="bold")
-    _bar(ax, 6.8, 4.4, 28, 6, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
+    _unknown(ax, 6.8, 4.4, 6, "?")
     return ax.figure
 
 

@@ -83,7 +83,7 @@ def gathers() -> list[Figure]:
 
 def _gathers(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
-    for left, name, told in ((4, "gather", "one message a round"), (37, "all-gather", "four messages a round")):
+    for left, name, told in ((4, "gather", "one message"), (37, "all-gather", "four messages")):
         words(ax, left + 12, 26.4, name, ha="center", weight="bold", size=BIG)
         places = [(left + x, y) for x, y in SQUARE]
         for rank, (x, y) in enumerate(places):
@@ -775,7 +775,7 @@ def _patterns(step: int) -> Figure:
         for kernel, place in told:
             _bar(ax, x, y + 0.1, 1.2, 1.5, KERNELS[kernel])
             name = kernel if len(told) == 1 else SHORT[kernel]
-            words(ax, x + 1.8, y + 0.9, f"{name} {place}")
+            words(ax, x + 1.8, y + 0.9, f"{name}: {place}" if len(told) == 1 else f"{name} {place}")
             x += 9
     return ax.figure
 
