@@ -5,13 +5,15 @@ An inch of a sheet has 180 pixels of a slide of 1280 x 720, so letters of 11 poi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from course_lib.plots import canvas
+from course_lib.plots.time import look
 
 BESIDE, ACROSS = (3.6, 3.0), (6.5, 3.0)  # inches of a picture beside words, and of one that has the slide
 LETTERS = 11  # points, and no letter is smaller
@@ -56,3 +58,34 @@ def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], 
               ha="right" if inside else "left", colour="white" if inside else canvas.INK)
     canvas.say(ax, "; ".join(f"{name}: {label}" for name, label in zip(names, labels, strict=True)))
     return ax.figure
+
+
+def bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
+    """Draw a bar without a frame, with its lower left corner at (x, y)."""
+    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
+
+
+def timeline(ax: Axes, events: Iterable, area: tuple[float, float, float, float], *, ranks: int, until: float,
+             end: float | None = None, now: float | None = None, label: Callable = lambda event: "",
+             size: float = LETTERS, share: float = 0.84) -> Callable:  # fmt: skip
+    """Draw a replay's events in the area (x, y, wide, high) on grey rows, the one of rank 0 at the top.
+
+    The area is `until` seconds wide, and the grey ends at `end`. What begins at `now` or later is not drawn yet.
+    Returns the function that says where (second, rank) lies, in the middle of the row.
+    """
+    x, y, wide, high = area
+    row, second = high / ranks, wide / until
+    for rank in range(ranks):
+        low = y + high - (rank + (1 + share) / 2) * row
+        bar(ax, x, low, second * (end or until), share * row, canvas.WAITING)
+    for event in events:
+        if now is not None and event.start >= now - 1e-9:
+            continue
+        left, length = x + second * event.start, second * (event.end - event.start)
+        low = y + high - (event.rank + (1 + share) / 2) * row
+        colour, hatch = look(event.kind)
+        bar(ax, left, low, length, share * row, colour, edgecolor="white", linewidth=0.7 if length > 0.4 else 0,
+            hatch=hatch or None)
+        if said := label(event):
+            words(ax, left + length / 2, low + share * row / 2 - 0.05, said, ha="center", size=size)
+    return lambda time, rank: (x + second * time, y + high - (rank + 0.5) * row)
