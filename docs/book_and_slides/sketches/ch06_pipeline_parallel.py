@@ -6,10 +6,9 @@ from collections import Counter
 from itertools import accumulate
 
 import matplotlib.pyplot as plt
-from kit import LETTERS, bar, box, sheet, timeline, words
+from kit import LETTERS, bar, box, frame, line, sheet, span, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from course_lib.hardware import DGX_H100
 from course_lib.memory import layer_activation_bytes
@@ -36,21 +35,6 @@ MICRO = 20 / 1e9 * sum(layer_activation_bytes(SEVENTY, batch=1, sequence=8192, r
                                               sequence_parallel=True).values())  # GB on a GPU
 KEPT = 16 * parameter_count(SEVENTY) / (4 * 8) / 1e9  # GB on a GPU
 FREE = 80 - KEPT
-
-
-def _frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = PALE, **look) -> None:
-    look = {"edgecolor": INK, "linewidth": 1, "zorder": 0} | look
-    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.5", facecolor=colour, **look))
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt"} | look)
-
-
-def _span(ax: Axes, left: float, right: float, y: float, told: str, colour: str = INK, up: float = 1.5) -> None:
-    """Draw a line with ends from left to right, and what it is above it."""
-    canvas.arrow(ax, (left, y), (right, y), "|-|,widthA=0.25,widthB=0.25", line=1.6, colour=colour)
-    words(ax, (left + right) / 2, y + up, told, ha="center", colour=colour, weight="bold")
 
 
 def _ranks(ax: Axes, place, count: int, x: float, name: str = "rank", size: float = LETTERS) -> None:
@@ -84,7 +68,7 @@ def eleven_machines() -> Figure:
     count = int(size / node) + 1
     for place in range(count):
         x = 1 + scale * node * place
-        _frame(ax, x + 0.15, 6.4, scale * node - 0.3, 8.8)
+        frame(ax, x + 0.15, 6.4, scale * node - 0.3, 8.8)
         for gpu in range(8):
             left, low = x + 0.5 + (gpu % 2) * 1.1, 7.1 + 2 * (gpu // 2)
             bar(ax, left, low, 0.95, 1.5, canvas.FACES[1], edgecolor=INK, linewidth=0.5)
@@ -103,17 +87,17 @@ def cut_between() -> list[Figure]:
 def _cut_between(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     if not step:
-        _frame(ax, 0.5, 6.2, 64, 15.2)
+        frame(ax, 0.5, 6.2, 64, 15.2)
         words(ax, 32.5, 23.6, "16 layers, too large for one GPU", ha="center", weight="bold", size=BIG)
     for stage in range(4):
         x = 1.2 + 16.4 * stage
         if step:
-            _frame(ax, x - 0.7, 6.2, 12.4, 15.2, WHITE)
+            frame(ax, x - 0.7, 6.2, 12.4, 15.2, WHITE)
             words(ax, x + 5.5, 23.6, f"GPU {stage}: stage {stage}", ha="center", weight="bold", size=BIG)
         for place in range(4):
             box(ax, x + 2.85 * place, 8, 2.45, 11.6, GPUS[stage] if step else canvas.FACES[0], str(4 * stage + place))
         if stage < 3 and step == 1:
-            _line(ax, (x + 13.7, 4.6), (x + 13.7, 23), line=1.6, linestyle="--")
+            line(ax, (x + 13.7, 4.6), (x + 13.7, 23), wide=1.6, linestyle="--")
             words(ax, x + 13.7, 3, "a cut", ha="center")
         if stage < 3 and step > 1:
             canvas.arrow(ax, (x + 11.5, 16.4), (x + 15.9, 16.4), line=3, colour=FORWARD)
@@ -121,7 +105,7 @@ def _cut_between(step: int) -> Figure:
         if stage < 3 and step > 2:
             canvas.arrow(ax, (x + 15.9, 10.6), (x + 11.5, 10.6), line=3, colour=BACKWARD)
             words(ax, x + 13.7, 3.6, "x.grad", ha="center", weight="bold", size=BIG, colour=ORANGE_WORDS)
-            _line(ax, (x + 13.7, 5), (x + 13.7, 9.8), line=0.8, colour=ORANGE_WORDS)
+            line(ax, (x + 13.7, 5), (x + 13.7, 9.8), wide=0.8, colour=ORANGE_WORDS)
     return ax.figure
 
 
@@ -159,12 +143,12 @@ def fast_and_slow() -> Figure:
     """Two nodes, the fast way inside and the slow one between, each as thick as it is wide."""
     ax, point = sheet(36, 30), 30 / INSIDE
     for node, (x, colour) in enumerate(((1, 0), (24, 1))):
-        _frame(ax, x, 3.4, 11, 25.6)
+        frame(ax, x, 3.4, 11, 25.6)
         bar(ax, x + (1 if not node else 8.6), 5, INSIDE * point / 18, 22, NVLINK)
         for gpu in range(8):
             box(ax, x + (3.6 if not node else 1.6), 25 - 2.9 * gpu, 5.6, 2.2, canvas.FACES[colour], "GPU")
             level = 26.1 - 2.9 * gpu
-            _line(ax, (10.2, level), (25.6, level), colour=NETWORK, line=BETWEEN * point, zorder=0.5)
+            line(ax, (10.2, level), (25.6, level), colour=NETWORK, wide=BETWEEN * point, zorder=0.5)
         words(ax, x + 5.5, 1.6, f"node {node}", ha="center", weight="bold")
     clear = {"facecolor": WHITE, "edgecolor": "none", "pad": 2}
     for y, name, rate, colour in ((20.6, "inside:\nNVLink", INSIDE, NVLINK),
@@ -248,7 +232,7 @@ def as_in_a_factory() -> Figure:
         box(ax, 1 + 8.5 * place, 20.4, 8.5, 5.4, FORWARD, str(place), size=LARGE)
     words(ax, 1, 15.6, "at the same time:", weight="bold")
     for stage, x in enumerate((1, 20.6)):
-        _frame(ax, x, 2, 14.4, 11.2)
+        frame(ax, x, 2, 14.4, 11.2)
         words(ax, x + 7.2, 11, f"stage {stage}", ha="center", weight="bold")
         box(ax, x + 3, 3.6, 8.5, 5.4, FORWARD, str(1 - stage), size=LARGE)
     canvas.arrow(ax, (15.8, 6.3), (20.2, 6.3), line=3)
@@ -433,7 +417,7 @@ def what_fits() -> Figure:
         words(ax, 0.4, y + 5.9, f"{micro} micro-batches: {micro * MICRO:.0f} GB", weight="bold")
         for piece in range(micro):
             bar(ax, 0.4 + unit * MICRO * piece, y, unit * MICRO, 4.4, canvas.ACTIVATIONS, edgecolor=WHITE, linewidth=1)
-        _line(ax, (limit, y - 0.7), (limit, y + 4.9), colour=FAULT, line=3, zorder=5)
+        line(ax, (limit, y - 0.7), (limit, y + 4.9), colour=FAULT, wide=3, zorder=5)
     words(ax, 0.4, 28, f"red: {FREE:.0f} GB are free", colour=FAULT, weight="bold")
     return ax.figure
 
@@ -451,14 +435,14 @@ def _runs_ahead(step: int) -> Figure:
         for place, action in enumerate(order):
             box(ax, 12.4 + wide * place, y, wide - 0.3, 3, FORWARD if action[0] == "F" else BACKWARD, action)
         if framed:
-            _frame(ax, 12.15, y - 0.3, wide * framed + 0.1, 3.6, "none", edgecolor=FAULT, linewidth=2.4, zorder=3)
+            frame(ax, 12.15, y - 0.3, wide * framed + 0.1, 3.6, "none", edgecolor=FAULT, linewidth=2.4, zorder=3)
 
     row(23, ["F0", "F1", "F2", "F3", "B3", "B2", "B1", "B0"], "GPipe, rank 3")
-    _span(ax, 12.4, 12.1 + 8 * wide, 27.2, "")
+    span(ax, 12.4, 12.1 + 8 * wide, 27.2, "")
     words(ax, 50, 27.2, "0 is held so long", weight="bold")
     if step:
         row(14.6, ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"], "1F1B, rank 3")
-        _span(ax, 12.4, 12.1 + 2 * wide, 18.8, "")
+        span(ax, 12.4, 12.1 + 2 * wide, 18.8, "")
         words(ax, 22.4, 18.8, "only so long", weight="bold")
     if step > 1:
         for rank in (2, 1, 0):
@@ -490,7 +474,7 @@ def last_rank() -> Figure:
         words(ax, 0.4, y + 10.6, name, weight="bold", size=BIG)
         place = _row(ax, mine, (0.4, y, 35.2, 4.6), 33)
         for start, end, told in ((0, 3, "3 F"), (3, 27, "8 (F + B)"), (27, 33, "3 B")):
-            _span(ax, place(start) + 0.15, place(end) - 0.15, y + 5.8, told)
+            span(ax, place(start) + 0.15, place(end) - 0.15, y + 5.8, told)
     return ax.figure
 
 
@@ -590,7 +574,7 @@ def graph_ends() -> Figure:
     """The graphs of two processes, and a backward that can't go on from one to the other."""
     ax = sheet(36, 30)
     for rank, x in enumerate((0.6, 20.4)):
-        _frame(ax, x, 3, 15, 26)
+        frame(ax, x, 3, 15, 26)
         words(ax, x + 7.5, 26.8, f"rank {rank}", ha="center", weight="bold", size=BIG)
         names = ("x", "stage 1", "loss") if rank else ("y", "stage 0")
         for place, name in enumerate(names):
@@ -601,7 +585,7 @@ def graph_ends() -> Figure:
                 canvas.arrow(ax, *(ends if rank else ends[::-1]), line=2)
                 if rank:
                     canvas.arrow(ax, (x + 9, low + 4.5), (x + 9, low + 6.5), line=2.6, colour=BACKWARD)
-    _line(ax, (20, 21.8), (16, 21.8), colour=BACKWARD, line=2.6, linestyle=(0, (2, 1.2)))
+    line(ax, (20, 21.8), (16, 21.8), colour=BACKWARD, wide=2.6, linestyle=(0, (2, 1.2)))
     words(ax, 18, 21.8, "×", ha="center", size=28, weight="bold", colour=FAULT)
     return ax.figure
 
@@ -614,7 +598,7 @@ def across_the_cut() -> list[Figure]:
 def _across_the_cut(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     for rank, x in enumerate((0.5, 43.5)):
-        _frame(ax, x, 0.6, 21, 26.8)
+        frame(ax, x, 0.6, 21, 26.8)
         words(ax, x + 10.5, 25.6, f"rank {rank}", ha="center", weight="bold", size=BIG)
     steps = (((1.6, 14.8), "1", "y = stage(data)\nkeeps y and its graph", canvas.FACES[4]),
              ((44.6, 14.8), "2", "x arrives, then\nx.requires_grad_()", canvas.FACES[4]),
@@ -698,7 +682,7 @@ def four_nodes() -> Figure:
     ax = sheet(36, 30)
     for rank in range(4):
         x = 0.8 + 9.2 * rank
-        _frame(ax, x, 19.4, 6.8, 9.4)
+        frame(ax, x, 19.4, 6.8, 9.4)
         box(ax, x + 0.8, 21.4, 5.2, 5.2, GPUS[rank], str(rank), size=BIG)
         if rank < 3:
             canvas.arrow(ax, (x + 6.1, 25), (x + 9.9, 25), line=2.4, colour=NETWORK)
