@@ -103,7 +103,7 @@ def timeline(ax: Axes, events: Iterable, area: tuple[float, float, float, float]
         left, length = x + second * event.start, second * (event.end - event.start)
         low = y + high - (event.rank + (1 + share) / 2) * row
         colour = to_rgb(look(event.kind.split()[0])[0])
-        if event.action.chunk:
+        if event.action.chunk and event.kind != "FB":
             colour = tuple(1 - 0.5 * (1 - part) for part in colour)
         bar(ax, left, low, length, share * row, colour, edgecolor="white", linewidth=0.7 if length > 0.4 else 0)
         if said := label(event):
