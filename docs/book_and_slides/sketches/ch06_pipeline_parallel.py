@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import accumulate
 
 import matplotlib.pyplot as plt
-from kit import LETTERS, bar, box, frame, line, sheet, span, timeline, words
+from kit import ACROSS, LETTERS, bar, box, frame, line, sheet, span, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -218,6 +218,35 @@ def _prices(step: int) -> Figure:
         bar(ax, 25.2, y, wide, 4, colour)
         words(ax, 25.9 + wide, y + 2, f"{1e3 * seconds:.2g} ms" if seconds < 0.1 else f"{1e3 * seconds:.0f} ms",
               weight="bold", size=BIG)
+    return ax.figure
+
+
+def sixteen_nodes() -> list[Figure]:
+    """One copy of the model on 16 nodes: tensor parallel inside each, a pipeline between them, then all its copies."""
+    return [_sixteen_nodes(step) for step in range(3)]
+
+
+def _sixteen_nodes(step: int) -> Figure:
+    ax = sheet(65, 28, (6.5, 2.8))
+    if step == 2:
+        for shift in (1.6, 0.8):
+            frame(ax, 0.4 + shift, 6.2 + shift, 60.6, 18.4, WHITE)
+        words(ax, 63.4, 2, "128 copies like this: 16,384 GPUs", ha="right", weight="bold", size=BIG)
+    frame(ax, 0.4, 6.2, 60.6, 18.4, WHITE, zorder=0.1)
+    for node in range(16):
+        x = 1 + 3.77 * node
+        layers = "E+7" if not node else "7+H" if node == 15 else "8"
+        words(ax, x + 1.35, 22.8, layers, ha="center", weight="bold")
+        frame(ax, x, 6.9, 2.7, 14.4, GPUS[node % 4], zorder=0.2)
+        for gpu in range(8):
+            bar(ax, x + 0.75, 7.5 + 1.72 * gpu, 1.2, 1.25, WHITE, edgecolor=INK, linewidth=0.7)
+        if step and node < 15:
+            canvas.arrow(ax, (x + 2.6, 16.4), (x + 3.9, 16.4), line=2, colour=NETWORK)
+            canvas.arrow(ax, (x + 3.9, 11.4), (x + 2.6, 11.4), line=2, colour=NETWORK)
+    words(ax, 0.4, 26.6, "layers in each node; E: embedding, H: head")
+    words(ax, 0.4, 4.2, f"in a node: NVLink, {INSIDE:.0f} GB/s", colour=NVLINK, weight="bold")
+    if step:
+        words(ax, 0.4, 1.6, f"between: network, {BETWEEN:.0f} GB/s, x and x.grad", colour=NETWORK, weight="bold")
     return ax.figure
 
 
@@ -487,6 +516,32 @@ def _row(ax: Axes, events: list, area: tuple[float, float, float, float], until:
         colour = FORWARD if event.kind == "F" else BACKWARD
         bar(ax, left, y, length, high, colour, edgecolor=WHITE, linewidth=0.8)
     return lambda second: x + wide * second / until
+
+
+def both_orders() -> list[Figure]:
+    """GPipe's step and 1F1B's, then from when to when each has micro-batch 0 in flight on rank 0."""
+    return [_both_orders(step) for step in range(3)]
+
+
+def _both_orders(step: int) -> Figure:
+    ax = sheet(65, 30, ACROSS)
+    for y, name, played in ((15.6, "GPipe", OLD), (0.2, "1F1B", NEW))[:min(step, 1) + 1]:
+        place = timeline(ax, played.events, (7.4, y, 49, 11.6), ranks=4, until=33, label=_micro)
+        words(ax, 0.2, y + 5.8, name, weight="bold", size=BIG)
+        if step == 2:
+            mine = [event for event in played.events if event.rank == 0 and event.action.microbatch == 0]
+            start, end = min(event.start for event in mine), max(event.end for event in mine)
+            (left, level), (right, _) = place(start, 0), place(end, 0)
+            for event in mine:
+                (x, _), (to, _) = place(event.start, 0), place(event.end, 0)
+                bar(ax, x, level - 1.3, to - x, 2.6, "none", edgecolor=INK, linewidth=2.4, zorder=5)
+            told = f"0 is in flight for {end - start:g} s"
+            canvas.arrow(ax, (left, y + 12.2), (right, y + 12.2), "|-|,widthA=0.25,widthB=0.25", line=1.6)
+            words(ax, left, y + 13.6, told, weight="bold")
+            words(ax, 65, y + 13.6, "in flight", ha="right")
+            for rank, count in enumerate(played.peak_activations):
+                words(ax, 61, place(0, rank)[1], str(count), ha="center", weight="bold", size=BIG)
+    return ax.figure
 
 
 def held_by_rank() -> Figure:

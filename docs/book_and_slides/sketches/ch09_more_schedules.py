@@ -115,7 +115,7 @@ def four_ideas() -> list[Figure]:
 def _four_ideas(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     titles = ("smaller\nstages", "a backward\nin two parts", "down the ranks\nand up: a V",
-              "compute while\nmessages travel")
+              "work while\nbytes travel")
     for place, title in enumerate(titles[:step]):
         x = 0.4 + 16.6 * place
         frame(ax, x, 0.4, 14.6, 26.2, WHITE)
@@ -402,9 +402,9 @@ def six_seconds() -> list[Figure]:
 
 
 def _six_seconds(step: int) -> Figure:
-    ax = sheet(65, 29, (6.5, 2.9))
-    for y, name, played in ((15.4, "1F1B", BASE), (0.4, "ZB-H1", H1))[:min(step, 1) + 1]:
-        place = timeline(ax, played.events, (7, y, 53, 13), ranks=4, until=33, end=played.seconds, label=_micro)
+    ax = sheet(65, 27, (6.5, 2.7))
+    for y, name, played in ((14.2, "1F1B", BASE), (0.2, "ZB-H1", H1))[:min(step, 1) + 1]:
+        place = timeline(ax, played.events, (7, y, 53, 12.6), ranks=4, until=33, end=played.seconds, label=_micro)
         words(ax, 0.2, y + 6.5, name, weight="bold", size=BIG)
         words(ax, place(played.seconds, 0)[0] + 0.7, y + 6.5, f"{played.seconds:g} s", weight="bold", size=BIG)
         if step == 2:
