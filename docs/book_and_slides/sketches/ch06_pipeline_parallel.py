@@ -115,12 +115,13 @@ def one_batch() -> list[Figure]:
 
 
 def _one_batch(step: int) -> Figure:
-    ax = sheet(65, 26, (6.5, 2.6))
-    place = timeline(ax, WHOLE.events, (8, 3.4, 56, 22), ranks=4, until=12, now=(4, None, None)[step], label=_kind,
+    ax = sheet(65, 28, (6.5, 2.8))
+    words(ax, 36, 1, "F: a stage's forward, B: its backward", ha="center")
+    place = timeline(ax, WHOLE.events, (8, 5.4, 56, 22), ranks=4, until=12, now=(4, None, None)[step], label=_kind,
                      size=BIG, share=0.6)
     _ranks(ax, place, 4, 7.2, "GPU", BIG)
     for second in (0, 4, 8, 12):
-        words(ax, place(second, 0)[0] - 1.6 * (second == 12), 1.6, f"{second} s", ha="center" if second else "left")
+        words(ax, place(second, 0)[0] - 1.6 * (second == 12), 3.8, f"{second} s", ha="center" if second else "left")
     events = sorted(WHOLE.events, key=lambda event: event.start)
     for here, there in zip(events, events[1:], strict=False):
         if here.rank == there.rank or step == 0 and there.kind == "B":
@@ -227,9 +228,9 @@ def sixteen_nodes() -> list[Figure]:
 
 
 def _sixteen_nodes(step: int) -> Figure:
-    ax = sheet(65, 28, (6.5, 2.8))
+    ax = sheet(65, 29, (6.5, 2.9))
     if step == 2:
-        for shift in (1.6, 0.8):
+        for shift in (1.2, 0.6):
             frame(ax, 0.4 + shift, 6.2 + shift, 60.6, 18.4, WHITE)
         words(ax, 63.4, 2, "128 copies like this: 16,384 GPUs", ha="right", weight="bold", size=BIG)
     frame(ax, 0.4, 6.2, 60.6, 18.4, WHITE, zorder=0.1)
@@ -243,7 +244,7 @@ def _sixteen_nodes(step: int) -> Figure:
         if step and node < 15:
             canvas.arrow(ax, (x + 2.6, 16.4), (x + 3.9, 16.4), line=2, colour=NETWORK)
             canvas.arrow(ax, (x + 3.9, 11.4), (x + 2.6, 11.4), line=2, colour=NETWORK)
-    words(ax, 0.4, 26.6, "layers in each node; E: embedding, H: head")
+    words(ax, 0.4, 27.6, "layers in each node; E: embedding, H: head")
     words(ax, 0.4, 4.2, f"in a node: NVLink, {INSIDE:.0f} GB/s", colour=NVLINK, weight="bold")
     if step:
         words(ax, 0.4, 1.6, f"between: network, {BETWEEN:.0f} GB/s, x and x.grad", colour=NETWORK, weight="bold")
@@ -581,7 +582,7 @@ def _mountain(step: int) -> Figure:
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)
-    for number, (name, order, colour) in enumerate((("GPipe", gpipe, "#D5ECF8"), ("1F1B", one_f_one_b, FORWARD))):
+    for number, (name, order, colour) in enumerate((("GPipe", gpipe, canvas.FACES[4]), ("1F1B", one_f_one_b, FORWARD))):
         if step < 2 * number:
             continue
         times, sizes = _held(played := play(order(4, 16)))

@@ -240,7 +240,7 @@ def round_twice() -> list[Figure]:
 def _round_twice(step: int) -> Figure:
     ax = sheet(36, 30)
     whole, halves = play(one_f_one_b(4, 4)), play(of.interleaved(4, 4, 2), 0.5, 0.5, 0.5)
-    for y, name, played in ((16.4, "1F1B", whole), (0.6, "two chunks; pale: the second", halves))[:step + 1]:
+    for y, name, played in ((16.4, "1F1B", whole), (0.6, "two chunks, in two shades", halves))[:step + 1]:
         words(ax, 0.4, y + 12.4, name, weight="bold")
         place = timeline(ax, played.events, (0.4, y, 35.2, 11), ranks=4, until=21, end=played.seconds)
         _way(ax, place, _of(played, 0, "F"))
@@ -345,7 +345,7 @@ def _two_products(step: int) -> Figure:
         canvas.arrow(ax, (51, 12.6), (41.4, 5), line=2.6, colour=BACKWARD)
         canvas.arrow(ax, (23.6, 4.2), (14, 4.2), line=2.6, colour=BACKWARD)
         words(ax, 13.4, 4.2, "nobody waits:\nfor the optimizer", ha="right", weight="bold", colour=COMPUTE)
-        words(ax, 51.6, 4.2, "until then both stay\nin memory, and so\ndoes x")
+        words(ax, 51.6, 4.2, "till then x and this\ngradient stay\nin memory")
     return ax.figure
 
 
@@ -559,7 +559,7 @@ def _v_step(step: int) -> Figure:
     _ranks(ax, place, 4, 6)
     ways = (_of(V, 0, "F"), _of(V, 0, "I"))
     _way(ax, place, ways[0] + (ways[1] if step else []))
-    words(ax, place(0, 0)[0], 1.8, "line: the way of micro-batch 0; pale: a rank's second chunk")
+    words(ax, place(0, 0)[0], 1.8, "line: the way of micro-batch 0; the other shade: a second chunk")
     if step == 2:
         for rank in range(4):
             mine = [event for event in V.events if event.rank == rank]
@@ -580,7 +580,7 @@ def kept() -> list[Figure]:
 def _kept(step: int) -> Figure:
     ax = sheet(65, 26, (6.5, 2.6))
     for x, name, played, wide in ((7, "1F1B: one stage on each rank", BASE, 24),
-                                  (37.4, "ZB-V: two half-size stages", V, 20))[:step + 1]:
+                                  (37.4, "ZB-V: two halves, on average", V, 20))[:step + 1]:
         words(ax, x, 24.2, name, weight="bold", size=BIG)
         for rank in range(4):
             y = 17.4 - 5.6 * rank
