@@ -582,11 +582,11 @@ def _mountain(step: int) -> Figure:
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)
-    for number, (name, order, colour) in enumerate((("GPipe", gpipe, canvas.FACES[4]), ("1F1B", one_f_one_b, FORWARD))):
+    for number, (name, order, alpha) in enumerate((("GPipe", gpipe, 0.3), ("1F1B", one_f_one_b, 1))):
         if step < 2 * number:
             continue
         times, sizes = _held(played := play(order(4, 16)))
-        ax.fill_between(times, sizes, step="post", color=colour, linewidth=0, zorder=number)
+        ax.fill_between(times, sizes, step="post", color=FORWARD, alpha=alpha, linewidth=0, zorder=number)
         ax.step(times, sizes, where="post", color=INK, linewidth=1.6, zorder=number + 0.2)
         told = f"{name}: {max(sizes):.0f} GB, {played.seconds:g} s"
         ax.text((25, 31)[number], (max(sizes) + 9, 13)[number], told, ha="center", va="center", fontsize=BIG,
