@@ -5,13 +5,16 @@ An inch of a sheet has 180 pixels of a slide of 1280 x 720, so letters of 11 poi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from course_lib.plots import canvas
+from course_lib.plots.time import look
 
 BESIDE, ACROSS = (3.6, 3.0), (6.5, 3.0)  # inches of a picture beside words, and of one that has the slide
 LETTERS = 11  # points, and no letter is smaller
@@ -56,3 +59,53 @@ def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], 
               ha="right" if inside else "left", colour="white" if inside else canvas.INK)
     canvas.say(ax, "; ".join(f"{name}: {label}" for name, label in zip(names, labels, strict=True)))
     return ax.figure
+
+
+def bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
+    """Draw a bar without a frame, with its lower left corner at (x, y)."""
+    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
+
+
+def frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = "#F4F4F4", **look) -> None:
+    """Draw a rounded frame behind what stands in it, with its lower left corner at (x, y)."""
+    look = {"edgecolor": canvas.INK, "linewidth": 1, "zorder": 0} | look
+    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.5", facecolor=colour, **look))
+
+
+def line(ax: Axes, *points: tuple[float, float], colour: str = canvas.INK, wide: float = 1.5, **look) -> None:
+    """Draw a line through these points, so many points wide."""
+    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": wide, "solid_capstyle": "butt"} | look)
+
+
+def span(ax: Axes, left: float, right: float, y: float, told: str = "", colour: str = canvas.INK,
+         up: float = 1.5) -> None:  # fmt: skip
+    """Draw a line with ends from left to right, and above it what it stands for."""
+    canvas.arrow(ax, (left, y), (right, y), "|-|,widthA=0.25,widthB=0.25", line=1.6, colour=colour)
+    words(ax, (left + right) / 2, y + up, told, ha="center", colour=colour, weight="bold")
+
+
+def timeline(ax: Axes, events: Iterable, area: tuple[float, float, float, float], *, ranks: int, until: float,
+             end: float | None = None, now: float | None = None, label: Callable = lambda event: "",
+             size: float = LETTERS, share: float = 0.84) -> Callable:  # fmt: skip
+    """Draw a replay's events in the area (x, y, wide, high) on grey rows, the one of rank 0 at the top.
+
+    The area is `until` seconds wide, and the grey ends at `end`. What begins at `now` or later is not drawn yet. A
+    second chunk is pale. Returns the function that says where (second, rank) lies, in the middle of the row.
+    """
+    x, y, wide, high = area
+    row, second = high / ranks, wide / until
+    for rank in range(ranks):
+        low = y + high - (rank + (1 + share) / 2) * row
+        bar(ax, x, low, second * (end or until), share * row, canvas.WAITING)
+    for event in events:
+        if now is not None and event.start >= now - 1e-9:
+            continue
+        left, length = x + second * event.start, second * (event.end - event.start)
+        low = y + high - (event.rank + (1 + share) / 2) * row
+        colour = to_rgb(look(event.kind.split()[0])[0])
+        if event.action.chunk and event.kind != "FB":
+            colour = tuple(1 - 0.5 * (1 - part) for part in colour)
+        bar(ax, left, low, length, share * row, colour, edgecolor="white", linewidth=0.7 if length > 0.4 else 0)
+        if said := label(event):
+            words(ax, left + length / 2, low + share * row / 2 - 0.05, said, ha="center", size=size)
+    return lambda time, rank: (x + second * time, y + high - (rank + 0.5) * row)
