@@ -77,6 +77,8 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     shortened(slides, begun)
     for opened, *rest in sections(slides):  # no heading of nothing
         opened.brief = opened.kind == "summary" or any(one.brief for one in rest)
+    for slide in slides if any(one.long for one in slides) else ():  # its author knows better
+        slide.brief = not (slide.long or slide.exercise or slide.kind == "debrief")
     slides, extras = if_there_is_time(slides)
     timed(slides, chapter)
     slides += extras
@@ -142,10 +144,6 @@ def if_there_is_time(slides: list[Slide]) -> tuple[list[Slide], list[Slide]]:
 
 def shortened(slides: list[Slide], begun: int) -> None:
     """Leave two thirds of the slides on the short path, and the first: what leads to others goes, then pictures."""
-    if any(slide.long for slide in slides):  # its author knows better
-        for slide in slides:
-            slide.brief = not (slide.long or slide.exercise or slide.kind == "debrief")
-        return
     needed = {id(slide) for section in sections(slides) for slide in [one for one in section[1:] if one.brief][-1:]}
     for before, slide, after in zip(slides, slides[1:], [*slides[2:], slides[-1]], strict=False):
         asks = slide.kind == "guess" or slide.kind == "section" and "?" in slide.body
