@@ -262,10 +262,12 @@ class Ring:
         moved = list(map(sum, zip(sent, trace.bytes_received, strict=True)))
         *_, second, most = sorted(moved)
         busiest, least = moved.index(most), moved.index(min(moved))
+        out = sent[busiest] >= trace.bytes_received[busiest]
+        did, does, told = ("sent", "sends", sent) if out else ("received", "receives", trace.bytes_received)
         case.expect(ranks < 4 or most < 2 * second,
-            f"rank {busiest} sent and received {most:,} bytes and rank {least} {moved[least]:,}; in a ring each sends "
-            f"{bound:,} and receives as much. Everything goes through rank {busiest}: let each rank send to its "
-            "right-hand neighbour only", "through-one-rank")
+            f"rank {busiest} {did} {told[busiest]:,} bytes and rank {least} {told[least]:,}; in a ring each {does} "
+            f"{bound:,}. Everything goes through rank {busiest}: let each rank send to its right-hand neighbour only",
+            "through-one-rank")
         head = f"rank {sent.index(max(sent))} sent {{seen}} bytes; a ring sends {{bound}}"
         if max(event.sent for event in trace.events) >= size * elements:
             whole = f"{head}. You are passing the whole tensor on: pass one chunk"
