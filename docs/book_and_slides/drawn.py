@@ -10,6 +10,7 @@ import hashlib
 import html
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 import matplotlib
@@ -26,7 +27,8 @@ from exercises_tests.tools.chapters import ROOT
 from exercises_tests.tools.copies import write
 
 HERE = Path(__file__).parent
-SHARP = 280  # pixels an inch
+PLAIN = os.environ.get("COURSE_DARK") == "off"  # for who makes decks that nobody looks at: few pixels, and no twin
+SHARP = 50 if PLAIN else 280  # pixels an inch
 SKETCHES, KEPT = HERE / "sketches", ROOT / "build" / "book" / "drawn"
 
 
@@ -49,7 +51,7 @@ def drawings(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
 
 def _told(chapter: str) -> str:
     """Return what tells apart all that the pictures of a chapter are drawn with."""
-    told = hashlib.sha256(matplotlib.__version__.encode())
+    told = hashlib.sha256(f"{matplotlib.__version__} {PLAIN}".encode())
     for path in (SKETCHES / f"{chapter}.py", *(HERE / f"{name}.py" for name in ("drawn", "kit", "letters")),
                  *sorted((ROOT / "course_lib").glob("**/*.py"))):
         told.update(path.read_bytes())
@@ -71,7 +73,7 @@ def _drawn(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
 
 
 def _frame(figure: Figure) -> tuple[str, str, str]:
-    images = [_sharp(figure, dark) for dark in (False, True)]
+    images = [b"" if dark and PLAIN else _sharp(figure, dark) for dark in (False, True)]
     return (html.escape(canvas.words_of(figure)), *(base64.b64encode(image).decode() for image in images))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -22,7 +21,7 @@ LETTERS = 11  # points, and no letter is smaller
 
 def sheet(wide: float, high: float, size: tuple[float, float] = BESIDE) -> Axes:
     """Return axes without frame or ticks on a figure of this size, `wide` by `high` units of their own."""
-    figure = plt.figure(figsize=size, layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=size, layout="constrained")  # of no window, so that none needs to be closed
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)
     ax = figure.add_subplot()
     ax.set(xlim=(0, wide), ylim=(0, high))

@@ -220,6 +220,8 @@ function guesses() {
         fold.before(line);
         lines.push(line);
         later(one, fold);
+        const low = line.getBoundingClientRect().bottom > innerHeight - 40;
+        if (low && one.box.contains(document.activeElement)) line.scrollIntoView({block: "center"});  // who has just guessed
       }
     };
     for (const one of asked) {

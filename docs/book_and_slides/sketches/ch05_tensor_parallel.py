@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import cos, erf, pi, sin, sqrt
 
-import matplotlib.pyplot as plt
 from kit import ACROSS, BESIDE, LETTERS, box, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -283,7 +282,7 @@ def gelu_first() -> Figure:
 
 def gelu_curve() -> Figure:
     """GELU's curve with the two summands on it."""
-    figure = plt.figure(figsize=BESIDE, layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=BESIDE, layout="constrained")
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)
@@ -697,7 +696,7 @@ def counted() -> Figure:
 
 def half_sending() -> Figure:
     """The share of sending over the GPUs, over NVLink and over the network, with the places where it is a half."""
-    figure = plt.figure(figsize=ACROSS, layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=ACROSS, layout="constrained")
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate
 
-import matplotlib.pyplot as plt
 from kit import ACROSS, LETTERS, bar, box, frame, line, sheet, span, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -578,7 +577,7 @@ def mountain() -> list[Figure]:
 
 
 def _mountain(step: int) -> Figure:
-    figure = plt.figure(figsize=(6.5, 2.8), layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=(6.5, 2.8), layout="constrained")
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)

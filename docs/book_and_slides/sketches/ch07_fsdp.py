@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 from kit import ACROSS, BESIDE, LETTERS, bars, box, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -507,7 +506,7 @@ def _prefetch(shown: int) -> Figure:
 
 def enough_tokens() -> Figure:
     """The time of a gather, and that of computing a layer over the tokens on a GPU, which cross at about 1,200."""
-    figure = plt.figure(figsize=BESIDE, layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=BESIDE, layout="constrained")
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import matplotlib.pyplot as plt
 from kit import BESIDE, LETTERS, bar, box, frame, line, sheet, span, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -706,7 +705,7 @@ def price_list() -> list[Figure]:
 
 def _axes(size: tuple[float, float]) -> Axes:
     """Return axes with letters that can be read from the last row."""
-    figure = plt.figure(figsize=size, layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=size, layout="constrained")
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)

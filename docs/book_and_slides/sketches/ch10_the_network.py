@@ -51,7 +51,7 @@ def _ends(unit: int) -> float:
 
 def _axes(size: tuple[float, float] = BESIDE) -> Axes:
     """Return axes with letters that can be read from the last row."""
-    figure = plt.figure(figsize=size, layout="constrained", FigureClass=canvas.Picture)
+    figure = canvas.Picture(figsize=size, layout="constrained")
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)
