@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from course_lib.plots import canvas
+from course_lib.plots.dark import luminance
 from course_lib.plots.time import look
 
 BESIDE, ACROSS = (3.6, 3.0), (6.5, 3.0)  # inches of a picture beside words, and of one that has the slide
 LETTERS = 11  # points, and no letter is smaller
+DARK = 0.3  # luminance up to which a fill has white letters, with a contrast of 3
 
 
 def sheet(wide: float, high: float, size: tuple[float, float] = BESIDE) -> Axes:
@@ -41,6 +44,10 @@ def words(ax: Axes, x: float, y: float, text: str, *, size: float = LETTERS, col
     ax.text(x, y, text, fontsize=size, color=colour, **{"ha": "left", "va": "center", **look})
 
 
+def _is_dark(colour: str) -> bool:
+    return luminance(np.array(to_rgb(colour))) <= DARK
+
+
 def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], colours: Sequence[str] | str,
          size: tuple[float, float] = BESIDE) -> Figure:  # fmt: skip
     """Return bars from zero, one below the other, each with its name above it and its value behind it or, if it is
@@ -55,7 +62,7 @@ def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], 
         words(ax, 0, low + 0.7, name)
         inside = share > 0.55
         words(ax, share - 0.02 if inside else share + 0.02, low + 0.3, label, weight="bold",
-              ha="right" if inside else "left", colour="white" if inside else canvas.INK)
+              ha="right" if inside else "left", colour="white" if inside and _is_dark(colour) else canvas.INK)
     canvas.say(ax, "; ".join(f"{name}: {label}" for name, label in zip(names, labels, strict=True)))
     return ax.figure
 
