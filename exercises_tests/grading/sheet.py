@@ -16,7 +16,7 @@ from exercises_tests.tools.untrusted import plain
 # The colours of course_lib.plots.canvas, one meaning each. Not imported: that needs matplotlib, which takes longer to
 # start than a class that has not changed takes to grade; tests/test_sheet.py compares them.
 GREEN, ORANGE, RED, SKY, YELLOW, GREY = "#009E73", "#E69F00", "#D55E00", "#56B4E9", "#F0E442", "#999999"
-SENT, RECEIVED, COLLECTIVE, WAITING, INK = "#CC79A7", "#EBCBDD", "#B55D95", "#DDDDDD", "#222222"
+SENT, RECEIVED, COLLECTIVE, WAITING, INK = "#CC79A7", "#E6BBD3", "#B55D95", "#DDDDDD", "#222222"
 STATES = {
     "passed": ("✓", GREEN, "passed"),
     "partly": ("◐", ORANGE, "some of the points"),
