@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
@@ -18,8 +18,10 @@ from course_lib.plots.dark import luminance
 from course_lib.plots.time import look
 
 BESIDE, ACROSS = (3.6, 3.0), (6.5, 3.0)  # inches of a picture beside words, and of one that has the slide
-LETTERS = 11  # points, and no letter is smaller
-DARK = 0.3  # luminance up to which a fill has white letters, with a contrast of 3
+LETTERS, BIG = 11, 13  # points: no letter is smaller, and what is read first is as large
+PALE, GREY_WORDS = "#F4F4F4", "#666666"  # the ground of a frame; letters of what counts less
+MONO = {"family": "monospace"}
+DARK = 0.28  # luminance up to which a fill has white letters, with a contrast of more than 3
 
 
 def sheet(wide: float, high: float, size: tuple[float, float] = BESIDE) -> Axes:
@@ -29,6 +31,14 @@ def sheet(wide: float, high: float, size: tuple[float, float] = BESIDE) -> Axes:
     ax = figure.add_subplot()
     ax.set(xlim=(0, wide), ylim=(0, high))
     ax.axis("off")
+    return ax
+
+
+def axes(size: tuple[float, float] = BESIDE) -> Axes:
+    """Return axes with ticks on a figure of this size, without lines above and to the right."""
+    ax = canvas.Picture(figsize=size, layout="constrained").add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=LETTERS)
     return ax
 
 
@@ -45,7 +55,8 @@ def words(ax: Axes, x: float, y: float, text: str, *, size: float = LETTERS, col
 
 
 def _is_dark(colour: str) -> bool:
-    return luminance(np.array(to_rgb(colour))) <= DARK
+    *rgb, alpha = to_rgba(colour)
+    return alpha > 0 and luminance(np.array(rgb)) <= DARK
 
 
 def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], colours: Sequence[str] | str,
@@ -67,15 +78,19 @@ def bars(names: Sequence[str], lengths: Sequence[float], labels: Sequence[str], 
     return ax.figure
 
 
-def bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
-    """Draw a bar without a frame, with its lower left corner at (x, y)."""
+def bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", *, ink: str = "",
+        size: float = LETTERS, **look) -> None:  # fmt: skip
+    """Draw a bar without a frame, with its lower left corner at (x, y), and a text in its middle that can be read."""
     ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
+    if text:
+        words(ax, x + wide / 2, y + high / 2, text, ha="center", weight="bold", size=size,
+              colour=ink or ("white" if _is_dark(colour) else canvas.INK))
 
 
-def frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = "#F4F4F4", **look) -> None:
+def frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = PALE, **look) -> None:
     """Draw a rounded frame behind what stands in it, with its lower left corner at (x, y)."""
     look = {"edgecolor": canvas.INK, "linewidth": 1, "zorder": 0} | look
-    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.5", facecolor=colour, **look))
+    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.6", facecolor=colour, **look))
 
 
 def line(ax: Axes, *points: tuple[float, float], colour: str = canvas.INK, wide: float = 1.5, **look) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from kit import ACROSS, box, sheet, words
+from kit import ACROSS, BIG, GREY_WORDS, MONO, PALE, bar, box, line, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from course_lib import memory
 from course_lib.hardware import H100
@@ -16,12 +15,10 @@ from course_lib.memory import training_memory
 from course_lib.models import MODELS, TINY_GPT, parameter_count
 from course_lib.plots import canvas
 
-BIG = 13  # points of what is read first
-INK, FAULT, PALE = canvas.INK, canvas.LIMIT, "#F4F4F4"
+INK, FAULT = canvas.INK, canvas.LIMIT
 WEIGHTS, GRADIENTS, OPTIMIZER, ACTIVATIONS = canvas.WEIGHTS, canvas.GRADIENTS, canvas.OPTIMIZER, canvas.ACTIVATIONS
 DARK = {WEIGHTS, FAULT, canvas.COMPUTE, canvas.COLLECTIVE}  # on which letters are white
-CACHE, GREY_WORDS = canvas.FACES[7], "#666666"
-MONO = {"family": "monospace"}
+CACHE = canvas.FACES[7]
 LLAMA = MODELS["Llama-3-8B"]
 COUNT, GPU = parameter_count(LLAMA), H100.memory / 1e9
 FP32 = training_memory(LLAMA, batch=1, sequence=1024, precision="fp32", fused=True)
@@ -32,24 +29,12 @@ COLOURS = {"weights": WEIGHTS, "gradients": GRADIENTS, "optimizer": OPTIMIZER, "
            "logits": ACTIVATIONS, "loss": canvas.GREY}  # fmt: skip
 
 
-def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", **look) -> None:
-    """Draw a rectangle, and a text in its middle."""
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **{"edgecolor": "none"} | look))
-    if text:
-        words(ax, x + wide / 2, y + high / 2, text, ha="center", weight="bold",
-              colour="white" if colour in DARK else INK)
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt"} | look)
-
-
 def _stack(ax: Axes, x: float, y: float, high: float, parts: Sequence[tuple[str, float]], scale: float,
            least: float = 3.4) -> float:  # fmt: skip
     """Draw parts of memory end to end, each with its gigabytes where they have room, and return where they end."""
     for name, size in parts:
         wide = scale * size
-        _bar(ax, x, y, wide, high, COLOURS[name], f"{size:.0f}" if wide > least else "",
+        bar(ax, x, y, wide, high, COLOURS[name], f"{size:.0f}" if wide > least else "",
              edgecolor="white", linewidth=1)
         x += wide
     return x
@@ -57,14 +42,14 @@ def _stack(ax: Axes, x: float, y: float, high: float, parts: Sequence[tuple[str,
 
 def _unknown(ax: Axes, x: float, y: float, high: float, text: str) -> None:
     """Draw a bar whose end is not told."""
-    look = {"line": 1.6, "linestyle": "--"}
-    _line(ax, (36, y), (x, y), (x, y + high), (36, y + high), **look)
+    look = {"wide": 1.6, "linestyle": "--"}
+    line(ax, (36, y), (x, y), (x, y + high), (36, y + high), **look)
     words(ax, x + 4, y + high / 2, text, weight="bold", size=BIG)
 
 
 def _limit(ax: Axes, x: float, low: float, high: float, text: str = "80 GB") -> None:
     """Draw the end of a GPU's memory."""
-    _line(ax, (x, low), (x, high), colour=FAULT, line=2, linestyle=(0, (4, 2)), zorder=5)
+    line(ax, (x, low), (x, high), colour=FAULT, wide=2, linestyle=(0, (4, 2)), zorder=5)
     words(ax, x, high + 1.1, text, ha="center", colour=FAULT, weight="bold")
 
 
@@ -77,7 +62,7 @@ def file_and_gpu() -> Figure:
     for place in range(80):
         row, column = divmod(place, 10)
         filled = place < round(2 * COUNT / 1e9)
-        _bar(ax, 1 + 3.4 * column, 23.6 - 3 * row, 3, 2.6, WEIGHTS if filled else "#E8E8E8")
+        bar(ax, 1 + 3.4 * column, 23.6 - 3 * row, 3, 2.6, WEIGHTS if filled else "#E8E8E8")
     words(ax, 1, 28.3, "the file of Llama-3-8B: 16 GB", weight="bold", size=BIG, colour=WEIGHTS)
     words(ax, 34.6, 0.6, "an H100: 80 GB", weight="bold", size=BIG, ha="right")
     return ax.figure
@@ -97,14 +82,14 @@ def _crash(step: int) -> Figure:
         y = 18.4 - 7.4 * place
         words(ax, left - 1, y + 2.2, name, ha="right")
         if place < 2:
-            _bar(ax, left, y, scale * 2 * COUNT / 1e9, 4.4, WEIGHTS, "weights")
+            bar(ax, left, y, scale * 2 * COUNT / 1e9, 4.4, WEIGHTS, "weights")
             words(ax, left + scale * (16 + place * cache) + 1, y + 2.2,
                   ("16 GB", f"{2 * COUNT / 1e9 + cache:.0f} GB")[place], weight="bold")
         if place == 1:
-            _bar(ax, left + scale * 2 * COUNT / 1e9, y, scale * cache, 4.4, CACHE, "KV")
+            bar(ax, left + scale * 2 * COUNT / 1e9, y, scale * cache, 4.4, CACHE, "KV")
         if place == 2:
-            _bar(ax, left, y, 40, 4.4, "#E3E3E3", "full. Of what?")
-            _bar(ax, left + 40.3, y, 1.2, 4.4, FAULT)
+            bar(ax, left, y, 40, 4.4, "#E3E3E3", "full. Of what?")
+            bar(ax, left + 40.3, y, 1.2, 4.4, FAULT)
             words(ax, left + 2, y - 2, "torch.OutOfMemoryError: Tried to allocate 224.00 MiB", colour=FAULT,
                   weight="bold", **MONO)
     return ax.figure
@@ -116,7 +101,7 @@ def bytes_of_a_weight() -> Figure:
     for y, name, count, told in ((16.4, "bf16, in the file", 2, "16 GB"), (2.4, "fp32, in the script", 4, "32 GB")):
         words(ax, 1, y + 9.4, name, weight="bold", size=BIG)
         for byte in range(count):
-            _bar(ax, 1 + 5.4 * byte, y + 1.6, 5, 5, WEIGHTS, "byte")
+            bar(ax, 1 + 5.4 * byte, y + 1.6, 5, 5, WEIGHTS, "byte")
         words(ax, 35, y + 4.1, told, weight="bold", size=20, ha="right", colour=WEIGHTS)
         words(ax, 1, y - 0.2, f"times {COUNT / 1e9:.2f} billion weights" if count == 2 else "as many weights",
               colour=GREY_WORDS)
@@ -136,7 +121,7 @@ def _three_phases(step: int) -> Figure:
     for place, (name, told, colour) in enumerate(names[:step]):
         now = place == step - 1
         x = 1 + 22 * place
-        _bar(ax, x, 2.5, 20, 0.8, colour)
+        bar(ax, x, 2.5, 20, 0.8, colour)
         words(ax, x, 5, name, weight="bold", size=BIG, colour=INK if now else GREY_WORDS)
         words(ax, x, 1, told, colour=INK if now else GREY_WORDS)
     for place, token in enumerate(("the", "cat", "sat")):
@@ -166,9 +151,9 @@ def fullest_moment() -> Figure:
     """The weights in fp32, and beside them what a step of training brings."""
     ax = sheet(36, 30)
     words(ax, 1, 27.6, "the weights in fp32", weight="bold", size=BIG)
-    _bar(ax, 1, 20, 11, 5.4, WEIGHTS, "32 GB")
+    bar(ax, 1, 20, 11, 5.4, WEIGHTS, "32 GB")
     words(ax, 1, 14.6, "at the fullest moment of a step", weight="bold", size=BIG)
-    _bar(ax, 1, 7, 11, 5.4, WEIGHTS, "32 GB")
+    bar(ax, 1, 7, 11, 5.4, WEIGHTS, "32 GB")
     _unknown(ax, 12.3, 7, 5.4, "+  ?")
     words(ax, 1, 3, "one text of 1,024 tokens", colour=GREY_WORDS)
     return ax.figure
@@ -188,13 +173,13 @@ def _four_numbers(step: int) -> Figure:
     for place, (name, colour) in enumerate(NUMBERS[:step]):
         y = 23.6 - 3.8 * place
         for byte in range(4):
-            _bar(ax, 0.5 + 3.3 * byte, y, 3, 2.8, colour)
+            bar(ax, 0.5 + 3.3 * byte, y, 3, 2.8, colour)
         words(ax, 15, y + 1.4, f"{name}: 4 bytes")
     if step == 5:
         words(ax, 0.5, 9.6, f"for all {COUNT / 1e9:.2f} billion", weight="bold", size=BIG)
         scale, x = 34.5 / STATE, 0.5
         for _, colour in NUMBERS:
-            _bar(ax, x, 1.4, scale * STATE / 4, 4.6, colour, edgecolor="white")
+            bar(ax, x, 1.4, scale * STATE / 4, 4.6, colour, edgecolor="white")
             words(ax, x + 1, 3.7, "32", weight="bold", colour="white" if colour in DARK else INK)
             x += scale * STATE / 4
         _limit(ax, 0.5 + scale * GPU, 0.6, 6.4)
@@ -232,7 +217,7 @@ def half_the_state() -> Figure:
         words(ax, 0.5, y + 8, name, weight="bold", size=BIG)
         for place, (_, colour) in enumerate(NUMBERS):
             wide = scale * share * STATE / 4
-            _bar(ax, 0.5 + wide * place, y, wide, 6, colour, edgecolor="white")
+            bar(ax, 0.5 + wide * place, y, wide, 6, colour, edgecolor="white")
             words(ax, 1.2 + wide * place, y + 3, f"{share * STATE / 4:.0f}", weight="bold",
                   colour="white" if colour in DARK else INK)
     _limit(ax, 0.5 + scale * GPU, 2.6, 24.2, "")
@@ -247,7 +232,7 @@ def thousand_moves() -> Figure:
     bits = f"{torch.tensor([1.0], dtype=torch.bfloat16).view(torch.int16).item():016b}"
     for place, bit in enumerate(bits):
         colour = (canvas.GREY, canvas.FACES[1], canvas.FACES[0])[(place > 0) + (place > 8)]
-        _bar(ax, 1 + 2.1 * place, 21.4, 1.9, 3.6, colour, bit)
+        bar(ax, 1 + 2.1 * place, 21.4, 1.9, 3.6, colour, bit)
     for x, name in ((1, "sign"), (5.4, "exponent"), (20, "7 digits")):
         words(ax, x, 19.4, name)
     words(ax, 18, 11.6, "1 + 0.001 + 0.001 + …", ha="center", size=20, weight="bold")
@@ -266,17 +251,17 @@ def _rungs(step: int) -> Figure:
     high, low = 23 / (2 * RUNG), 3  # units for each 1
     for place in range(3):
         y = low + high * RUNG * place
-        _line(ax, (12, y), (30, y), line=6, color=canvas.FACES[7])
+        line(ax, (12, y), (30, y), wide=6, color=canvas.FACES[7])
         words(ax, 11.2, y, f"{1 + RUNG * place:.4f}" if place else "1", ha="right", weight="bold", size=BIG)
     for x in (13, 29):
-        _line(ax, (x, 0.6), (x, 29.4), line=6, color=canvas.FACES[7])
+        line(ax, (x, 0.6), (x, 29.4), wide=6, color=canvas.FACES[7])
     if step:
         y = low + high * 0.001
         canvas.arrow(ax, (21, low), (21, y + 0.6), colour=WEIGHTS, line=4)
         words(ax, 22, y + 1.3, "+ 0.001", colour=WEIGHTS, weight="bold")
     if step > 1:
         half = low + high * RUNG / 2
-        _line(ax, (13, half), (29, half), line=1.4, linestyle="--", colour=GREY_WORDS)
+        line(ax, (13, half), (29, half), wide=1.4, linestyle="--", colour=GREY_WORDS)
         words(ax, 21, half + 1.3, "halfway: 0.0039", ha="center", colour=GREY_WORDS)
         canvas.arrow(ax, (18.8, low + high * 0.001 + 0.6), (18.8, low), colour=FAULT, line=4)
         words(ax, 18.2, low + 2.8, "back", ha="right", colour=FAULT, weight="bold")
@@ -291,7 +276,7 @@ def stuck_weights() -> Figure:
     ax = sheet(36, 30)
     for place in range(100):
         row, column = divmod(place, 10)
-        _bar(ax, 1 + 2.6 * column, 26.4 - 2.8 * row, 2.3, 2.5, canvas.WAITING if place < stay else WEIGHTS)
+        bar(ax, 1 + 2.6 * column, 26.4 - 2.8 * row, 2.3, 2.5, canvas.WAITING if place < stay else WEIGHTS)
     words(ax, 28, 18, f"{stay} %", size=20, weight="bold", colour=GREY_WORDS)
     words(ax, 28, 14.8, "stay", size=BIG)
     words(ax, 28, 5.2, f"{100 - stay} %", size=20, weight="bold", colour=WEIGHTS)
@@ -310,12 +295,12 @@ def _mixed(step: int) -> Figure:
     at = [(left + wide * move / moves, low + high * 0.001 * move / 0.04) for move in range(moves + 1)]
     for rung in range(6):
         y = low + high * RUNG * rung / 0.04
-        _line(ax, (left, y), (left + wide, y), colour="#DADADA", line=1)
+        line(ax, (left, y), (left + wide, y), colour="#DADADA", wide=1)
         words(ax, left - 0.8, y, f"{1 + RUNG * rung:.4g}" if rung else "1", ha="right")
-    _line(ax, (left, low), (left + wide, low), colour=canvas.GREY, line=5)
+    line(ax, (left, low), (left + wide, low), colour=canvas.GREY, wide=5)
     words(ax, left + wide + 1, low, "bf16 alone: never moves", colour=GREY_WORDS, weight="bold")
     if step:
-        _line(ax, *at, colour="#8A8200", line=3)
+        line(ax, *at, colour="#8A8200", wide=3)
         words(ax, left + wide + 1, at[-1][1] + 0.8, "fp32: each move counts", colour="#8A8200", weight="bold")
     if step > 1:
         stairs = []
@@ -323,7 +308,7 @@ def _mixed(step: int) -> Figure:
             value = torch.tensor(1 + 0.001 * move).bfloat16().item() - 1
             y = low + high * value / 0.04
             stairs += [(x, stairs[-1][1]), (x, y)] if stairs else [(x, y)]
-        _line(ax, *stairs, colour=WEIGHTS, line=2.4)
+        line(ax, *stairs, colour=WEIGHTS, wide=2.4)
         words(ax, left + wide + 1, at[-1][1] - 4.2, "its bf16 rounding:\nfor matrix products", colour=WEIGHTS,
               weight="bold")
     words(ax, left + wide / 2, 0.8, "moves of 0.001", ha="center")
@@ -370,8 +355,8 @@ def gpus_of_states() -> Figure:
         for place in range(int(needed) + 1):
             row, column = divmod(place, each)
             x, low = 15 + 1.5 * column, y - 1.6 - 3.4 * row
-            _bar(ax, x, low, 1.2, 2.8, "#EDEDED")
-            _bar(ax, x, low, 1.2, 2.8 * min(1, needed - place), OPTIMIZER)
+            bar(ax, x, low, 1.2, 2.8, "#EDEDED")
+            bar(ax, x, low, 1.2, 2.8 * min(1, needed - place), OPTIMIZER)
         words(ax, 57.6, y - 0.4, f"{needed:.2g} H100s", weight="bold", size=BIG)
         y -= 3.4 * rows + 4
     return ax.figure
@@ -386,7 +371,7 @@ def byte_rows() -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     for x, name, colour in ((22, "weight", WEIGHTS), (30, "gradient", GRADIENTS), (39, "moments", OPTIMIZER),
                             (48.4, "master copy", canvas.FACES[6])):
-        _bar(ax, x - 1.6, 26.6, 1.3, 1.8, colour)
+        bar(ax, x - 1.6, 26.6, 1.3, 1.8, colour)
         words(ax, x, 27.5, name)
     for row, (name, *numbers) in enumerate(WAYS):
         y, x = 20.2 - 6.4 * row, 20.4
@@ -394,7 +379,7 @@ def byte_rows() -> Figure:
         for size, colour in zip(numbers, (WEIGHTS, GRADIENTS, OPTIMIZER, canvas.FACES[6]), strict=True):
             halves = (size // 2,) * 2 if colour == OPTIMIZER else (size,) * bool(size)
             for part in halves:
-                _bar(ax, x, y, 2.1 * part, 4.2, colour, f"{part}", edgecolor="white", linewidth=1.2)
+                bar(ax, x, y, 2.1 * part, 4.2, colour, f"{part}", edgecolor="white", linewidth=1.2)
                 x += 2.1 * part
         words(ax, x + 0.9, y + 2, f"{sum(numbers)}", size=BIG, weight="bold")
         if row == 3:
@@ -410,11 +395,11 @@ def crash_on_the_way_up() -> Figure:
     ax = sheet(36, 30)
     for x, name in ((1, "forward"), (12.4, "backward"), (24, "optimizer")):
         words(ax, x + 0.4, 1.2, name)
-        _line(ax, (x, 2.6), (x, 4.6), colour=GREY_WORDS)
-    _line(ax, (0.6, 3.4), (35.4, 3.4), line=1.5)
-    _line(ax, (1, 8), (4, 11), (7, 10.4), (12, 18.6), (14, 20), line=4, colour=canvas.SERIES[0])
-    _line(ax, (14, 20), (18, 24.6), (22, 21.6), (27, 19), (35, 12), line=3, colour=canvas.GREY, linestyle=":")
-    _line(ax, (0.6, 20), (35.4, 20), colour=FAULT, line=2, linestyle=(0, (4, 2)))
+        line(ax, (x, 2.6), (x, 4.6), colour=GREY_WORDS)
+    line(ax, (0.6, 3.4), (35.4, 3.4), wide=1.5)
+    line(ax, (1, 8), (4, 11), (7, 10.4), (12, 18.6), (14, 20), wide=4, colour=canvas.SERIES[0])
+    line(ax, (14, 20), (18, 24.6), (22, 21.6), (27, 19), (35, 12), wide=3, colour=canvas.GREY, linestyle=":")
+    line(ax, (0.6, 20), (35.4, 20), colour=FAULT, wide=2, linestyle=(0, (4, 2)))
     words(ax, 0.8, 21.6, "80 GB", colour=FAULT, weight="bold")
     words(ax, 14, 20, "×", size=28, colour=FAULT, weight="bold", ha="center", zorder=6)
     words(ax, 18, 26.6, "peak", weight="bold", size=BIG, ha="center")
@@ -430,11 +415,11 @@ def second_step() -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.5, 27.4, "the first step's peak: 4 times the weights", weight="bold")
     for place, (name, colour) in enumerate(NUMBERS):
-        _bar(ax, 0.5 + 6 * place, 18.6, 6, 6, colour, name.split()[-1] if place > 1 else "", edgecolor="white")
+        bar(ax, 0.5 + 6 * place, 18.6, 6, 6, colour, name.split()[-1] if place > 1 else "", edgecolor="white")
     words(ax, 3.5, 21.6, "weights", ha="center", colour="white", weight="bold")
     words(ax, 9.5, 21.6, "grads", ha="center", weight="bold")
     words(ax, 0.5, 13, "second step", weight="bold", size=BIG)
-    _bar(ax, 0.5, 4.4, 6, 6, WEIGHTS)
+    bar(ax, 0.5, 4.4, 6, 6, WEIGHTS)
     words(ax, 3.5, 7.4, "weights", ha="center", colour="white", weight="bold")
     _unknown(ax, 6.8, 4.4, 6, "?")
     return ax.figure
@@ -451,18 +436,18 @@ def _pile(step: int) -> Figure:
     scale = 34.5 / (sum(now.values()) / weights)
     words(ax, 0.5, 28, "first step: in the optimizer step", weight="bold")
     for place, (name, colour) in enumerate(NUMBERS):
-        _bar(ax, 0.5 + scale * place, 20.4, scale, 5.6, colour, name.split()[-1] if place > 1 else "",
+        bar(ax, 0.5 + scale * place, 20.4, scale, 5.6, colour, name.split()[-1] if place > 1 else "",
              edgecolor="white")
     words(ax, 0.5, 18.6, "weights, gradients, two moments")
     if step:
         words(ax, 0.5, 13.6, "second step: early in backward", weight="bold")
         for place, (name, colour) in enumerate((NUMBERS[0], *NUMBERS[2:])):
-            _bar(ax, 0.5 + scale * place, 6, scale, 5.6, colour, name.split()[-1] if place else "", edgecolor="white")
+            bar(ax, 0.5 + scale * place, 6, scale, 5.6, colour, name.split()[-1] if place else "", edgecolor="white")
         words(ax, 0.5, 4, "the moments stay")
-        _line(ax, (0.5, 5.4), (0.5 + 3 * scale, 5.4), line=2)
+        line(ax, (0.5, 5.4), (0.5 + 3 * scale, 5.4), wide=2)
     if step > 1:
         more = scale * (now["activations"] + now["logits"] + now["working"]) / weights
-        _bar(ax, 0.5 + 3 * scale, 6, more, 5.6, ACTIVATIONS, "activations, logits", edgecolor="white")
+        bar(ax, 0.5 + 3 * scale, 6, more, 5.6, ACTIVATIONS, "activations, logits", edgecolor="white")
         words(ax, 35, 4, "pile up on top", ha="right")
     return ax.figure
 
@@ -499,7 +484,7 @@ def _two_halves(step: int) -> Figure:
         if place < 3:
             canvas.arrow(ax, (24, 20.8), (3.8 + 7 * place, 20.8), colour=canvas.COLLECTIVE, line=2,
                          bend=-0.28)
-    _bar(ax, 1, 4.2, 2, 9.6, canvas.FACES[2], edgecolor=INK, linewidth=1)
+    bar(ax, 1, 4.2, 2, 9.6, canvas.FACES[2], edgecolor=INK, linewidth=1)
     for name, y, high in (("q", 11, 4.4), ("k", 7.9, 2.2), ("v", 4.6, 2.2)):
         box(ax, 6.6, y, 5, high, WEIGHTS)
         words(ax, 9.1, y + high / 2, name, colour="white", weight="bold", ha="center")
@@ -514,7 +499,7 @@ def _two_halves(step: int) -> Figure:
         words(ax, 36, 28.4, "MLP: each token by itself", weight="bold", size=BIG)
         scale = 20 / LLAMA.ffn
         for x, size, name in ((38, LLAMA.hidden, "4,096"), (46.6, LLAMA.ffn, "14,336"), (59, LLAMA.hidden, "4,096")):
-            _bar(ax, x, 14 - scale * size / 2, 2.4, scale * size, canvas.FACES[2], edgecolor=INK, linewidth=1)
+            bar(ax, x, 14 - scale * size / 2, 2.4, scale * size, canvas.FACES[2], edgecolor=INK, linewidth=1)
             words(ax, x + 1.2, 14 - scale * size / 2 - 1.3, name, ha="center")
         canvas.arrow(ax, (40.6, 14), (46.4, 14), colour=WEIGHTS, line=4)
         canvas.arrow(ax, (49.2, 14), (58.8, 14), colour=WEIGHTS, line=4)
@@ -536,12 +521,12 @@ def _layer_by_area(step: int) -> Figure:
     words(ax, 1, 28.4, f"attention: {attention / 1e6:.0f} million", weight="bold", size=BIG)
     boxes = (1, 17, wide, "q"), (1, 13.8, narrow, "k"), (1, 11.2, narrow, "v"), (9.6, 17, wide, "out")
     for x, y, tall, name in boxes:
-        _bar(ax, x, y, wide, tall, WEIGHTS, name)
+        bar(ax, x, y, wide, tall, WEIGHTS, name)
     if step:
         words(ax, 22, 28.4, f"MLP: {3 * LLAMA.hidden * LLAMA.ffn / 1e6:.0f} million", weight="bold", size=BIG)
         for x, name in ((22, "gate"), (30.4, "up")):
-            _bar(ax, x, 1.6, wide, high, canvas.FACES[0], name)
-        _bar(ax, 38.9, 19.1, high, wide, canvas.FACES[0], "down")
+            bar(ax, x, 1.6, wide, high, canvas.FACES[0], name)
+        bar(ax, 38.9, 19.1, high, wide, canvas.FACES[0], "down")
         words(ax, 38.9, 15.2, "four fifths of the layer", weight="bold", size=BIG)
         words(ax, 38.9, 11.6, "wide: what goes in")
         words(ax, 38.9, 9, "high: what comes out")
@@ -558,11 +543,11 @@ def three_suspects() -> Figure:
     for place, (name, other) in enumerate(SUSPECTS):
         y, wide = 20.4 - 9.6 * place, min(scale * other, 33)
         words(ax, 0.6, y + 6.6, f"{place + 1}  {name}", weight="bold", size=BIG)
-        _bar(ax, 0.6, y, wide, 4.6, canvas.FACES[0], edgecolor=INK, linewidth=1)
+        bar(ax, 0.6, y, wide, 4.6, canvas.FACES[0], edgecolor=INK, linewidth=1)
         told = f"4,096 × {other:,}"
         words(ax, (2 if wide > 12 else wide + 1.6), y + 2.3, told)
         if place == 2:
-            _bar(ax, 31, y - 0.2, 3.6, 5, "white")
+            bar(ax, 31, y - 0.2, 3.6, 5, "white")
             words(ax, 31.4, y + 2.3, "…", size=20)
     return ax.figure
 
@@ -575,13 +560,13 @@ def moments_of_suspects() -> Figure:
         y, wide = 19.6 - 9 * place, min(34.5, 12 * size / 224)
         right = size == 224
         words(ax, 0.5, y + 5.6, f"{name}: 4,096 · {other:,} · 4 bytes", weight="bold" if right else "normal")
-        _bar(ax, 0.5, y, wide, 3.6, FAULT if right else canvas.GREY)
+        bar(ax, 0.5, y, wide, 3.6, FAULT if right else canvas.GREY)
         inside = wide > 30
         words(ax, 2 if inside else wide + 1.4, y + 1.8, f"{size:,.0f} MiB", weight="bold", size=BIG,
               colour="white" if inside else INK)
         if inside:
             for x in (26, 27.2):
-                _line(ax, (x - 0.6, y - 0.5), (x + 0.6, y + 4.1), colour="white", line=4)
+                line(ax, (x - 0.6, y - 0.5), (x + 0.6, y + 4.1), colour="white", wide=4)
     return ax.figure
 
 
@@ -592,7 +577,7 @@ def error_message() -> list[Figure]:
 
 def _error_message(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
-    _bar(ax, 0.6, 16, 63.8, 12, "#F0F0F0")
+    bar(ax, 0.6, 16, 63.8, 12, "#F0F0F0")
     for y, text, colour in ((25.6, "optimizer.step()", FAULT if step else INK), (22.4, "...", INK),
                             (19.2, "torch.OutOfMemoryError: Tried to allocate", INK)):
         words(ax, 2, y, text, colour=colour, **MONO)
@@ -606,7 +591,7 @@ def _error_message(step: int) -> Figure:
         words(ax, 36, 10.8, "the shape: 4,096 · 14,336", weight="bold")
         words(ax, 36, 8, "numbers of 4 bytes", weight="bold")
     if step > 2:
-        _bar(ax, 12, 0.6, 41, 4.4, OPTIMIZER)
+        bar(ax, 12, 0.6, 41, 4.4, OPTIMIZER)
         words(ax, 32.5, 2.8, "a moment of gate, up or down", weight="bold", size=BIG, ha="center")
     return ax.figure
 
@@ -619,10 +604,10 @@ def same_state() -> Figure:
     ax = sheet(36, 30)
     for y, lines, name in ((17, 1, "a short text"), (2, 4, "a long text")):
         words(ax, 0.5, y + 10.6, name, weight="bold", size=BIG)
-        for line in range(lines):
-            _bar(ax, 0.5, y + 7 - 1.5 * line, 8, 0.9, canvas.FACES[2])
-        _bar(ax, 11, y + 5.4, 24, 3, OPTIMIZER, "state: the same")
-        _bar(ax, 11, y + 1.2, 24, 3, "none", "activations: ?", edgecolor=INK, linewidth=1.4, linestyle="--")
+        for row in range(lines):
+            bar(ax, 0.5, y + 7 - 1.5 * row, 8, 0.9, canvas.FACES[2])
+        bar(ax, 11, y + 5.4, 24, 3, OPTIMIZER, "state: the same")
+        bar(ax, 11, y + 1.2, 24, 3, "none", "activations: ?", edgecolor=INK, linewidth=1.4, linestyle="--")
     return ax.figure
 
 
@@ -632,9 +617,9 @@ def waits_for_backward() -> Figure:
     for layer in range(4):
         y, first, last = 20.6 - 5.4 * layer, 4.4 + 3.6 * layer, 32 - 3.6 * layer
         words(ax, 0.2, y + 1.6, f"$x_{layer + 1}$", size=16)
-        _bar(ax, first + 3.2, y + 0.9, last - first - 3.2, 1.4, ACTIVATIONS)
-        _bar(ax, first, y, 3.2, 3.2, canvas.FORWARD, "F", edgecolor=INK, linewidth=0.8)
-        _bar(ax, last, y, 3.2, 3.2, canvas.BACKWARD, "B", edgecolor=INK, linewidth=0.8)
+        bar(ax, first + 3.2, y + 0.9, last - first - 3.2, 1.4, ACTIVATIONS)
+        bar(ax, first, y, 3.2, 3.2, canvas.FORWARD, "F", edgecolor=INK, linewidth=0.8)
+        bar(ax, last, y, 3.2, 3.2, canvas.BACKWARD, "B", edgecolor=INK, linewidth=0.8)
     words(ax, 4.4, 27.4, "forward", weight="bold", size=BIG)
     words(ax, 35.4, 27.4, "backward", weight="bold", size=BIG, ha="right")
     canvas.arrow(ax, (4.4, 2), (35.4, 2), line=1.5)
@@ -649,9 +634,9 @@ def pairs() -> Figure:
     for x, tokens in ((1, 10), (14.4, 20)):
         words(ax, x, 28.2, f"{tokens} tokens", weight="bold", size=BIG)
         for place in range(tokens):
-            _bar(ax, x + each * place, 24.6, each * 0.8, 1.6, canvas.FACES[2])
+            bar(ax, x + each * place, 24.6, each * 0.8, 1.6, canvas.FACES[2])
             for other in range(tokens):
-                _bar(ax, x + each * place, 22.4 - each * other, each * 0.8, each * 0.8, ACTIVATIONS)
+                bar(ax, x + each * place, 22.4 - each * other, each * 0.8, each * 0.8, ACTIVATIONS)
     words(ax, 1, 10, "100 scores", weight="bold")
     words(ax, 14.4, 1.2, "400 scores", weight="bold")
     return ax.figure
@@ -672,14 +657,14 @@ def _scores_and_rest(step: int) -> Figure:
     scores = [_activations(tokens, "none") - rest for tokens, rest in ((1024, short), (4096, long))]
     scale = 34.5 / (long + scores[1])
     words(ax, 0.5, 27.6, f"1,024 tokens: {short:.1f} + {scores[0]:.2f} GB", weight="bold", size=BIG)
-    _bar(ax, 0.5, 20.4, scale * short, 5, ACTIVATIONS)
-    _bar(ax, 0.5 + scale * short, 20.4, scale * scores[0], 5, canvas.FACES[4], hatch="////", edgecolor=ACTIVATIONS)
+    bar(ax, 0.5, 20.4, scale * short, 5, ACTIVATIONS)
+    bar(ax, 0.5 + scale * short, 20.4, scale * scores[0], 5, canvas.FACES[4], hatch="////", edgecolor=ACTIVATIONS)
     if step:
         words(ax, 0.5, 14.4, "4,096 tokens", weight="bold", size=BIG)
-        _bar(ax, 0.5, 7.2, scale * long, 5, ACTIVATIONS, f"{long:.0f} GB")
+        bar(ax, 0.5, 7.2, scale * long, 5, ACTIVATIONS, f"{long:.0f} GB")
         words(ax, 0.5, 4.6, "all else: 4 times")
     if step > 1:
-        _bar(ax, 0.5 + scale * long, 7.2, scale * scores[1], 5, canvas.FACES[4], hatch="////", edgecolor=ACTIVATIONS)
+        bar(ax, 0.5 + scale * long, 7.2, scale * scores[1], 5, canvas.FACES[4], hatch="////", edgecolor=ACTIVATIONS)
         middle = 0.5 + scale * (long + scores[1] / 2)
         words(ax, middle, 9.7, f"{scores[1]:.0f} GB", weight="bold", ha="center",
               bbox={"facecolor": "white", "edgecolor": "none", "pad": 2})
@@ -702,9 +687,9 @@ def _recomputation(step: int) -> Figure:
         y, size = 19.6 - 9 * place, _activations(8192, way)
         rest = min(size, _activations(8192, "selective"))
         words(ax, left - 1, y + 2.2, way, ha="right", weight="bold", size=BIG)
-        _bar(ax, left, y, scale * rest, 4.4, ACTIVATIONS if way != "full" else INK)
+        bar(ax, left, y, scale * rest, 4.4, ACTIVATIONS if way != "full" else INK)
         if size > rest:
-            _bar(ax, left + scale * rest, y, scale * (size - rest), 4.4, canvas.FACES[4], hatch="////",
+            bar(ax, left + scale * rest, y, scale * (size - rest), 4.4, canvas.FACES[4], hatch="////",
                  edgecolor=ACTIVATIONS)
         words(ax, left + scale * size + 0.8, y + 2.2, f"{size:.2g} GB" if size < 100 else f"{size:.0f} GB",
               weight="bold", size=BIG)
@@ -723,10 +708,10 @@ def eight_gpus() -> Figure:
     ax = sheet(36, 30)
     for place in range(8):
         x, y = 0.6 + 9 * (place % 4), 15.6 - 14 * (place // 4)
-        _bar(ax, x, y, 8, 13, PALE, edgecolor=INK, linewidth=1)
-        _bar(ax, x + 0.8, y + 1, 6.4, 5.6, OPTIMIZER, "state")
-        for line in range(3):
-            _bar(ax, x + 0.8, y + 8 + 1.5 * line, 6.4, 0.9, canvas.FACES[2])
+        bar(ax, x, y, 8, 13, PALE, edgecolor=INK, linewidth=1)
+        bar(ax, x + 0.8, y + 1, 6.4, 5.6, OPTIMIZER, "state")
+        for row in range(3):
+            bar(ax, x + 0.8, y + 8 + 1.5 * row, 6.4, 0.9, canvas.FACES[2])
     return ax.figure
 
 
@@ -743,7 +728,7 @@ LEGEND = (("weights", WEIGHTS), ("optimizer", OPTIMIZER), ("activations", ACTIVA
 
 def _legend(ax: Axes, x: float, y: float, count: int = 5, gap: float = 10.6) -> None:
     for place, (name, colour) in enumerate(LEGEND[:count]):
-        _bar(ax, x + gap * place, y - 0.8, 1.5, 1.6, colour)
+        bar(ax, x + gap * place, y - 0.8, 1.5, 1.6, colour)
         words(ax, x + 2.1 + gap * place, y, name)
 
 
@@ -786,9 +771,9 @@ def _zero(stage: int) -> Figure:
         for name, since in (("weights", 3), ("gradients", 2), ("optimizer", 1)):
             high = scale * state[name]
             cut = stage >= since
-            _bar(ax, x, y, 4, high, "#EDEDED" if cut else COLOURS[name], edgecolor="white", linewidth=0.8)
+            bar(ax, x, y, 4, high, "#EDEDED" if cut else COLOURS[name], edgecolor="white", linewidth=0.8)
             if cut:
-                _bar(ax, x, y + high * gpu / 8, 4, high / 8, COLOURS[name])
+                bar(ax, x, y + high * gpu / 8, 4, high / 8, COLOURS[name])
             y += high
     for place, name in enumerate(STAGES[:stage + 1]):
         size = sum(memory.model_state_bytes(COUNT, "bf16 mixed", "adamw", place, 8).values()) / 1e9
@@ -796,7 +781,7 @@ def _zero(stage: int) -> Figure:
         words(ax, 42, y, name, weight="bold", size=BIG, colour=INK if now else GREY_WORDS)
         words(ax, 42, y - 2.6, f"{size:.0f} GB of state on each GPU", colour=INK if now else GREY_WORDS)
     for x, name, colour in ((42, "weights", WEIGHTS), (49.6, "gradients", GRADIENTS), (58, "optimizer", OPTIMIZER)):
-        _bar(ax, x - 1.4, 0.9, 1.1, 1.4, colour)
+        bar(ax, x - 1.4, 0.9, 1.1, 1.4, colour)
         words(ax, x, 1.6, name)
     return ax.figure
 
@@ -809,7 +794,7 @@ def too_long() -> Figure:
     _stack(ax, 0.5, 17, 6.4, parts, scale, least=0)
     _limit(ax, 0.5 + scale * GPU, 15, 25, "80 GB")
     for place, (name, colour) in enumerate(LEGEND[:4]):
-        _bar(ax, 1 + 17 * (place % 2), 9 - 4 * (place // 2), 1.8, 2, colour)
+        bar(ax, 1 + 17 * (place % 2), 9 - 4 * (place // 2), 1.8, 2, colour)
         words(ax, 3.6 + 17 * (place % 2), 10 - 4 * (place // 2), name)
     words(ax, 0.5, 1.4, "each of eight GPUs, GB at the peak", colour=GREY_WORDS)
     return ax.figure
@@ -851,16 +836,16 @@ def _micro_batches(step: int) -> Figure:
     ax = sheet(36, 30)
     for place in range(4):
         y = 23.4 - 7 * place
-        for line in range(2):
-            _bar(ax, 0.5, y + 2.6 - 1.8 * line, 8, 1.1, canvas.FACES[2])
+        for row in range(2):
+            bar(ax, 0.5, y + 2.6 - 1.8 * row, 8, 1.1, canvas.FACES[2])
         if place < min(step, 4):
             canvas.arrow(ax, (9, y + 2.2), (14.6, 14.4 + 0.35 * (y - 14)), colour=GRADIENTS, line=2.4)
-            _bar(ax, 15, 8.6 + 3.1 * place, 9, 2.8, GRADIENTS)
-    _bar(ax, 15, 8.6, 9, 12.4, "none", edgecolor=INK, linewidth=1.2)
+            bar(ax, 15, 8.6 + 3.1 * place, 9, 2.8, GRADIENTS)
+    bar(ax, 15, 8.6, 9, 12.4, "none", edgecolor=INK, linewidth=1.2)
     words(ax, 19.5, 22.8, "gradients", ha="center", weight="bold")
     if step == 5:
         canvas.arrow(ax, (24.4, 14.8), (28, 14.8), line=2.4)
-        _bar(ax, 28.4, 11.8, 7, 6, WEIGHTS)
+        bar(ax, 28.4, 11.8, 7, 6, WEIGHTS)
         words(ax, 31.9, 19.6, "one step", ha="center", weight="bold")
     return ax.figure
 
@@ -899,7 +884,7 @@ def _six_flops(step: int) -> Figure:
         y = 23 - 8.4 * place
         words(ax, 0.5, y + 5.4, f"{phase}: {goal}", weight="bold")
         for side, sign in enumerate("×+"):
-            _bar(ax, 0.5 + 7 * side, y - 0.4, 6.4, 4, colour, sign, edgecolor=INK, linewidth=0.8)
+            bar(ax, 0.5 + 7 * side, y - 0.4, 6.4, 4, colour, sign, edgecolor=INK, linewidth=0.8)
         words(ax, 15.6, y + 1.6, "2", size=20, weight="bold")
     if step == 3:
         words(ax, 0.5, 1.6, "6 FLOPs for a weight and a token", size=BIG, weight="bold")
@@ -920,7 +905,7 @@ def _two_traps(step: int) -> Figure:
     for place, (name, rate, colour, told) in enumerate(rows[:step]):
         y, wide = 18.6 - 9 * place, 50 * rate / 1979
         words(ax, 13.2, y + 2.4, name, ha="right", weight="bold", size=BIG)
-        _bar(ax, 14, y, wide, 4.8, colour)
+        bar(ax, 14, y, wide, 4.8, colour)
         words(ax, 15 if wide > 12 else 15 + wide, y + 2.4, f"{rate:,.0f} TFLOP/s", weight="bold", size=BIG,
               colour="white" if colour == canvas.COMPUTE and wide > 12 else INK)
         words(ax, 14, y + 6.3, told)
@@ -953,7 +938,7 @@ def _days_of_runs(step: int) -> Figure:
             continue
         y, wide = 15.4 - 6.8 * place, 44 * size / card
         words(ax, 17.4, y + 2.2, name, ha="right")
-        _bar(ax, 18.2, y, wide, 4.4, colour)
+        bar(ax, 18.2, y, wide, 4.4, colour)
         words(ax, 19 if wide > 10 else 19 + wide, y + 2.2, f"{size:.0f} days", weight="bold", size=BIG,
               colour="white" if wide > 10 else INK)
         if place == 1:

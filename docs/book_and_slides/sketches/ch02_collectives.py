@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, cos, log2, log10, pi, sin
 
-from kit import ACROSS, box, sheet, words
+from kit import ACROSS, BIG, GREY_WORDS, MONO, bar, box, frame, line, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
+from matplotlib.patches import Circle
 
 from course_lib import Cluster, models
 from course_lib.hardware import DGX_H100, H100
@@ -16,11 +16,9 @@ from course_lib.plots import canvas
 from course_lib.plots.kernel_traces import KERNELS, SHORT, TRACES
 from course_lib.plots.late_rank import SLOW, SUM, slow_rank
 
-BIG = 13  # points of what is read first
-INK, FAULT, PALE = canvas.INK, canvas.LIMIT, "#F4F4F4"
+INK, FAULT = canvas.INK, canvas.LIMIT
 NVLINK, NETWORK, WAITING = canvas.NVLINK, canvas.NETWORK, canvas.WAITING
 DARK = {NVLINK, FAULT, canvas.COMPUTE, canvas.COLLECTIVE, INK}  # on which letters are white
-GREY_WORDS, MONO = "#666666", {"family": "monospace"}
 PLAIN = Cluster()
 ALPHA, RATE = PLAIN.latency * 1e6, PLAIN.bandwidth / 1e6  # µs, bytes in a µs
 MESSAGE = ALPHA + 1e6 / RATE  # µs of a message of 1 MB
@@ -28,28 +26,11 @@ INSIDE = H100.link.latency * 1e6, 4e12 / H100.link.bandwidth  # µs of 4 MB: lat
 ACROSS_NODES = DGX_H100.nic.latency * 1e6, 4e12 / DGX_H100.nic.bandwidth
 
 
-def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", **look) -> None:
-    """Draw a rectangle, and a text in its middle."""
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **{"edgecolor": "none"} | look))
-    if text:
-        words(ax, x + wide / 2, y + high / 2, text, ha="center", weight="bold",
-              colour="white" if colour in DARK else INK)
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt"} | look)
-
-
 def _rank(ax: Axes, x: float, y: float, rank: int, *, has: bool = True, size: float = 1.7, wide: float = 1.0) -> None:
     """Draw a rank as a circle in its colour, or white while it has nothing; `wide`: of its line."""
     look = {"facecolor": canvas.FACES[rank % 8] if has else "white", "edgecolor": INK, "linewidth": wide, "zorder": 3}
     ax.add_patch(Circle((x, y), size, **look))
     words(ax, x, y, f"{rank}", ha="center", zorder=4)
-
-
-def _frame(ax: Axes, x: float, y: float, wide: float, high: float) -> None:
-    look = {"facecolor": PALE, "edgecolor": INK, "linewidth": 1, "zorder": 0}
-    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.6", **look))
 
 
 # The opening
@@ -62,11 +43,11 @@ def four_names() -> Figure:
              "ncclDevKernel_SendRecv")
     x = 0.5
     for wide, product in ((3.4, 1), (4.2, 0), (4, 1), (3.6, 0), (3.2, 1), (4.6, 0), (3.4, 1), (8.2, 0)):
-        _bar(ax, x, 22.6, wide, 4.6, canvas.COMPUTE if product else canvas.COLLECTIVE, edgecolor="white")
+        bar(ax, x, 22.6, wide, 4.6, canvas.COMPUTE if product else canvas.COLLECTIVE, edgecolor="white")
         x += wide
     words(ax, 0.5, 28.8, "the trace of a GPU", weight="bold", size=BIG)
     for x, name, colour in ((0.5, "matrix products", canvas.COMPUTE), (18, "more than half: NCCL", canvas.COLLECTIVE)):
-        _bar(ax, x, 19.4, 1.4, 1.4, colour)
+        bar(ax, x, 19.4, 1.4, 1.4, colour)
         words(ax, x + 2, 20.1, name)
     for place, name in enumerate(names):
         words(ax, 0.5, 15.2 - 4.3 * place, name, colour=canvas.COLLECTIVE, weight="bold", **MONO)
@@ -104,7 +85,7 @@ def _gathers(step: int) -> Figure:
             side = -1 if rank % 2 == 0 else 1
             for place in range(4):
                 has = place in held[rank]
-                _bar(ax, x + side * 3.4 - 0.9 + side * 0.2, y - 3.2 + 1.7 * place, 1.8, 1.5,
+                bar(ax, x + side * 3.4 - 0.9 + side * 0.2, y - 3.2 + 1.7 * place, 1.8, 1.5,
                      canvas.FACES[place] if has else "white", edgecolor=canvas.GREY, linewidth=0.8)
     return ax.figure
 
@@ -144,7 +125,7 @@ def _table(ax: Axes, x: float, y: float, numbers: Sequence[Sequence[int | None]]
             left, low = x + 2.6 * place, y + 7.2 - 2.4 * rank
             total = number in TOTALS
             colour = "white" if number is None else INK if total else canvas.FACES[number // 10]
-            _bar(ax, left, low, 2.6, 2.4, colour, edgecolor="#BBBBBB" if number is None else INK, linewidth=0.7)
+            bar(ax, left, low, 2.6, 2.4, colour, edgecolor="#BBBBBB" if number is None else INK, linewidth=0.7)
             if number is not None:
                 words(ax, left + 1.3, low + 1.2, f"{number}", ha="center", colour="white" if total else INK)
 
@@ -215,10 +196,10 @@ def fifteen_messages() -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.5, 26.6, f"a loop: 15 · {MESSAGE:.0f} = {15 * MESSAGE:.0f} µs", weight="bold", size=BIG)
     for place in range(15):
-        _bar(ax, 0.5 + 2.3 * place, 20, 2.3, 4.6, canvas.SENT, edgecolor="white")
+        bar(ax, 0.5 + 2.3 * place, 20, 2.3, 4.6, canvas.SENT, edgecolor="white")
     words(ax, 0.5, 17.8, f"each message: {ALPHA:.0f} µs + {MESSAGE - ALPHA:.0f} µs")
     words(ax, 0.5, 11, "dist.broadcast: 15 messages, too", weight="bold", size=BIG)
-    _bar(ax, 0.5, 4.4, 34.5, 4.6, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
+    bar(ax, 0.5, 4.4, 34.5, 4.6, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
     return ax.figure
 
 
@@ -258,10 +239,10 @@ def rounds_by_ranks() -> Figure:
                                                        ("tree", ceil(log2(ranks)), NETWORK))):
             low, wide = y + 4.2 - 4.2 * place, min(25, 0.6 * count)
             words(ax, 4.4, low + 1.5, name, ha="right")
-            _bar(ax, 5, low, wide, 3, colour)
+            bar(ax, 5, low, wide, 3, colour)
             if wide == 25:
                 for x in (24, 25.2):
-                    _line(ax, (x - 0.6, low - 0.4), (x + 0.6, low + 3.4), colour="white", line=4)
+                    line(ax, (x - 0.6, low - 0.4), (x + 0.6, low + 3.4), colour="white", wide=4)
             words(ax, 5.8 + wide, low + 1.5, f"{count:,}", weight="bold", size=BIG)
     return ax.figure
 
@@ -275,12 +256,12 @@ def _quarters(asked: bool) -> Figure:
         y = 22.6 - 4.4 * rank
         words(ax, 5.6, y + 1.7, f"rank {rank}", ha="right")
         for chunk in range(4):
-            _bar(ax, 6.4 + 7 * chunk, y, 6.4, 3.4, canvas.FACES[rank], "1 MB" if asked else "", edgecolor=INK,
+            bar(ax, 6.4 + 7 * chunk, y, 6.4, 3.4, canvas.FACES[rank], "1 MB" if asked else "", edgecolor=INK,
                  linewidth=0.7)
     for chunk in range(4):
         x = 6.4 + 7 * chunk
         canvas.arrow(ax, (x + 3.2, 9), (x + 3.2, 6), colour=canvas.COLLECTIVE, line=2.4)
-        _bar(ax, x, 2.6, 6.4, 3.2, INK, f"rank {chunk}")
+        bar(ax, x, 2.6, 6.4, 3.2, INK, f"rank {chunk}")
     words(ax, 5.6, 4.2, "sums for", ha="right")
     words(ax, 20, 28.4, "the gradient of a layer", ha="center", weight="bold", size=BIG)
     return ax.figure
@@ -309,7 +290,7 @@ def _three_leave(step: int) -> Figure:
         for chunk in range(4):
             stays = chunk == rank
             colour = canvas.FACES[rank] if stays or not told else canvas.SENT
-            _bar(ax, 6.4 + 4.7 * chunk, y, 4.3, 4, colour, f"→ {chunk}" if told and not stays else "",
+            bar(ax, 6.4 + 4.7 * chunk, y, 4.3, 4, colour, f"→ {chunk}" if told and not stays else "",
                  edgecolor=INK, linewidth=2.4 if stays and told else 0.7)
         if told:
             words(ax, 26, y + 2, "sends 3 MB", weight="bold")
@@ -327,7 +308,7 @@ def round_table() -> Figure:
         _rank(ax, 12 + 9.6 * cos(angle), 13 + 9.6 * sin(angle), person, has=person == 0, size=1.8)
     for place in range(1, 8):
         x = 12.4 + 2.9 * place
-        _bar(ax, x, 27.2, 2.2, 1.5, canvas.FACES[place], edgecolor=INK, linewidth=0.8)
+        bar(ax, x, 27.2, 2.2, 1.5, canvas.FACES[place], edgecolor=INK, linewidth=0.8)
         words(ax, x + 1.1, 25, f"{place}", ha="center")
     canvas.arrow(ax, (15, 27.6), (13.6, 24.6), colour=canvas.COLLECTIVE, line=2)
     words(ax, 23.6, 19, "seven letters", weight="bold")
@@ -343,8 +324,8 @@ def two_messages() -> Figure:
     ax = sheet(36, 30)
     for y, name, latency in ((18, "a small message", 30), (5, "a large message", 3)):
         words(ax, 0.5, y + 7, name, weight="bold", size=BIG)
-        _bar(ax, 0.5, y, latency, 5, canvas.GREY, "latency" if latency > 9 else "")
-        _bar(ax, 0.5 + latency, y, 34 - latency, 5, NETWORK, "bytes" if latency < 9 else "")
+        bar(ax, 0.5, y, latency, 5, canvas.GREY, "latency" if latency > 9 else "")
+        bar(ax, 0.5 + latency, y, 34 - latency, 5, NETWORK, "bytes" if latency < 9 else "")
     return ax.figure
 
 
@@ -356,12 +337,12 @@ def equal_at() -> Figure:
     for row, (name, size) in enumerate(sizes.items()):
         y = 19.4 - 6 * row
         words(ax, 7.6, y + 1.8, name, ha="right", weight="bold" if size == 2.5e5 else "normal")
-        _bar(ax, 8.4, y, scale * ALPHA, 3.8, canvas.GREY)
-        _bar(ax, 8.4 + scale * ALPHA, y, scale * size / RATE, 3.8, NETWORK)
+        bar(ax, 8.4, y, scale * ALPHA, 3.8, canvas.GREY)
+        bar(ax, 8.4 + scale * ALPHA, y, scale * size / RATE, 3.8, NETWORK)
         if size == 2.5e5:
             words(ax, 9.4 + scale * (ALPHA + size / RATE), y + 1.9, "5 µs + 5 µs", weight="bold")
     for x, name, colour in ((8.4, "latency", canvas.GREY), (20, "bytes", NETWORK)):
-        _bar(ax, x, 26.6, 1.5, 1.7, colour)
+        bar(ax, x, 26.6, 1.5, 1.7, colour)
         words(ax, x + 2.1, 27.5, name, weight="bold")
     return ax.figure
 
@@ -387,9 +368,9 @@ def _sizes_of_calls(shown: int) -> Figure:
         return left + decade * log10(size)
 
     border, inside = at(ALPHA * RATE), at(H100.link.latency * H100.link.bandwidth)
-    _bar(ax, left, 3.4, border - left, 20.6, "#EDEDED")
-    _line(ax, (border, 3.4), (border, 24), line=2)
-    _line(ax, (inside, 3.4), (inside, 24), line=2, linestyle=(0, (3, 2)), colour=NVLINK)
+    bar(ax, left, 3.4, border - left, 20.6, "#EDEDED")
+    line(ax, (border, 3.4), (border, 24), wide=2)
+    line(ax, (inside, 3.4), (inside, 24), wide=2, linestyle=(0, (3, 2)), colour=NVLINK)
     words(ax, border - 0.8, 25.6, "latency costs more", ha="right", weight="bold", colour=GREY_WORDS)
     words(ax, border + 0.4, 25.6, "bytes cost more", weight="bold", colour=NETWORK)
     for row, (name, size) in enumerate(_calls()[:shown]):
@@ -411,7 +392,7 @@ def _sizes_of_calls(shown: int) -> Figure:
 
 def _node(ax: Axes, x: float, y: float, first: int, *, have: Sequence[int] = (), gap: float = 4.0) -> list:
     """Draw a node of four ranks in a row, and return where they stand."""
-    _frame(ax, x, y - 2.6, 4 * gap, 5.2)
+    frame(ax, x, y - 2.6, 4 * gap, 5.2)
     places = [(x + gap * (place + 0.5), y) for place in range(4)]
     for place, (across, up) in enumerate(places):
         _rank(ax, across, up, first + place, has=first + place in have, size=1.6)
@@ -422,19 +403,19 @@ def links() -> Figure:
     """The link inside a node and the port between two, and what 4 MB take over each."""
     ax = sheet(36, 30)
     for x, colour in ((0.5, 0), (21.5, 1)):
-        _frame(ax, x, 18, 14, 10.6)
+        frame(ax, x, 18, 14, 10.6)
         for place in range(4):
             box(ax, x + 0.9 + 3.2 * place, 24.2, 2.6, 3, canvas.FACES[colour])
-            _line(ax, (x + 2.2 + 3.2 * place, 24.2), (x + 2.2 + 3.2 * place, 20.6), colour=NVLINK, line=6)
-        _line(ax, (x + 1.6, 20.6), (x + 12.4, 20.6), colour=NVLINK, line=9)
-    _line(ax, (14.5, 25.6), (21.5, 25.6), colour=NETWORK, line=2)
+            line(ax, (x + 2.2 + 3.2 * place, 24.2), (x + 2.2 + 3.2 * place, 20.6), colour=NVLINK, wide=6)
+        line(ax, (x + 1.6, 20.6), (x + 12.4, 20.6), colour=NVLINK, wide=9)
+    line(ax, (14.5, 25.6), (21.5, 25.6), colour=NETWORK, wide=2)
     words(ax, 18, 23.4, "port", ha="center", colour=NETWORK, weight="bold")
     scale = 34.5 / sum(ACROSS_NODES)
     for y, name, (latency, sends), colour in ((9.6, "inside: 450 GB/s", INSIDE, NVLINK),
                                               (1, "between: 50 GB/s", ACROSS_NODES, NETWORK)):
         words(ax, 0.5, y + 5, f"4 MB {name}", weight="bold")
-        _bar(ax, 0.5, y, scale * latency, 3.4, canvas.GREY)
-        _bar(ax, 0.5 + scale * latency, y, scale * sends, 3.4, colour)
+        bar(ax, 0.5, y, scale * latency, 3.4, canvas.GREY)
+        bar(ax, 0.5 + scale * latency, y, scale * sends, 3.4, colour)
         long = sends > 50
         words(ax, 34 if long else 1.4 + scale * (latency + sends), y + 1.7,
               f"{latency + sends:.0f} µs" if long else f"{latency + sends:.1f} µs", weight="bold", size=BIG,
@@ -487,18 +468,18 @@ def _tree_of_nodes(step: int, order: Sequence[int]) -> Figure:
     for here, there in rounds[-1] if rounds else ():
         start, end = places[here], places[there]
         if here < 4 <= there:
-            _line(ax, (start[0], 18.4), (start[0], 14.9), (28.6, 14.9), colour=NETWORK, line=3)
-            _line(ax, (36.4, 14.9), (end[0], 14.9), (end[0], 17.4), colour=NETWORK, line=3)
+            line(ax, (start[0], 18.4), (start[0], 14.9), (28.6, 14.9), colour=NETWORK, wide=3)
+            line(ax, (36.4, 14.9), (end[0], 14.9), (end[0], 17.4), colour=NETWORK, wide=3)
             canvas.arrow(ax, (end[0], 16.6), (end[0], 19.2), colour=NETWORK, line=3)
             words(ax, start[0] + 0.5, 17, f"to {there}", colour=NETWORK, weight="bold")
         else:
             canvas.arrow(ax, (start[0], 22.7), (end[0], 22.7), colour=NVLINK, line=3, bend=-0.3)
-    _line(ax, (32.2, 14.9), (32.8, 14.9), colour=NETWORK, line=3)
+    line(ax, (32.2, 14.9), (32.8, 14.9), colour=NETWORK, wide=3)
     scale, x = 62 / _total(NEAR), 1
     for number, times in enumerate(_times(order)[:step]):
         for taken in times:
             long = taken > 50
-            _bar(ax, x, 3.6, scale * taken, 4, NETWORK if long else NVLINK, f"{taken:.0f} µs" if long else "",
+            bar(ax, x, 3.6, scale * taken, 4, NETWORK if long else NVLINK, f"{taken:.0f} µs" if long else "",
                  edgecolor="white", linewidth=1.2)
             x += scale * taken
         if number == 1:
@@ -517,9 +498,9 @@ def which_order() -> Figure:
     _node(ax, 0.5, 24, 0, have=[0], gap=4.1)
     _node(ax, 19, 24, 4, gap=4.1)
     words(ax, 0.5, 17, "distance 1, then 2, then 4", weight="bold", size=BIG)
-    _bar(ax, 0.5, 11, 34.5, 4, NETWORK, f"{_total(NEAR):.0f} µs")
+    bar(ax, 0.5, 11, 34.5, 4, NETWORK, f"{_total(NEAR):.0f} µs")
     words(ax, 0.5, 7, "distance 4, then 2, then 1", weight="bold", size=BIG)
-    _bar(ax, 0.5, 1, 34.5, 4, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
+    bar(ax, 0.5, 1, 34.5, 4, "none", "?", edgecolor=INK, linewidth=1.6, linestyle="--")
     return ax.figure
 
 
@@ -537,12 +518,12 @@ def _tree_beside(step: int) -> Figure:
             canvas.arrow(ax, (start[0], start[1] + 1.7), (end[0], end[1] + 1.7), colour=NVLINK, line=3, bend=-0.3)
     scale, x = 34.5 / _total(NEAR), 0.5
     for taken in [taken for times in _times(FAR)[:step] for taken in times]:
-        _bar(ax, x, 6.4, scale * taken, 3, NETWORK if taken > 50 else NVLINK, edgecolor="white")
+        bar(ax, x, 6.4, scale * taken, 3, NETWORK if taken > 50 else NVLINK, edgecolor="white")
         x += scale * taken
     if step:
         words(ax, x + 0.6, 7.9, "now" if step < 3 else f"{_total(FAR):.0f} µs",
               weight="bold", size=BIG)
-    _bar(ax, 0.5, 1.4, 34.5, 3, "#D9C3D1", f"before: {_total(NEAR):.0f} µs")
+    bar(ax, 0.5, 1.4, 34.5, 3, "#D9C3D1", f"before: {_total(NEAR):.0f} µs")
     return ax.figure
 
 
@@ -555,14 +536,14 @@ def _groups(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     xs = [6 + 9 * place for place in range(4)]
     for node, y in enumerate((20, 7)):
-        _frame(ax, 1, y - 3.6, 38, 7.2)
+        frame(ax, 1, y - 3.6, 38, 7.2)
         if step:
-            _line(ax, (xs[0], y), (xs[-1], y), colour=NVLINK, line=14, zorder=1)
+            line(ax, (xs[0], y), (xs[-1], y), colour=NVLINK, wide=14, zorder=1)
         for place, x in enumerate(xs):
             _rank(ax, x, y, 4 * node + place, size=2)
     if step > 1:
         for x in xs:
-            _line(ax, (x, 18), (x, 9), colour=NETWORK, line=3, zorder=1)
+            line(ax, (x, 18), (x, 9), colour=NETWORK, wide=3, zorder=1)
     told_of = ((1, 24.6, "rows: tensor parallelism", "sums in every layer,\nand the layer waits", NVLINK),
                (2, 12.4, "columns: data parallelism", "one sum for each gradient,\nwhile backward computes", NETWORK))
     for since, y, name, told, colour in told_of:
@@ -583,7 +564,7 @@ def calls_in_line() -> Figure:
         _rank(ax, 3, y + 1.8, rank)
         order = "AB" if rank != 2 else "BA"
         for place, call in enumerate(order):
-            _bar(ax, 7 + 10 * place, y, 9, 3.8, canvas.FACES[0 if call == "A" else 1], f"call {call}", edgecolor=INK,
+            bar(ax, 7 + 10 * place, y, 9, 3.8, canvas.FACES[0 if call == "A" else 1], f"call {call}", edgecolor=INK,
                  linewidth=1)
         words(ax, 28, y + 1.9, "?" if rank == 2 else "", size=20, weight="bold", colour=FAULT)
     return ax.figure
@@ -591,8 +572,8 @@ def calls_in_line() -> Figure:
 
 def _code(*lines: str) -> Figure:
     ax = sheet(36, 30)
-    for place, line in enumerate(lines):
-        words(ax, 0.4, 15 + 2 * (len(lines) - 1) - 4 * place, line, size=BIG, **MONO)
+    for place, said in enumerate(lines):
+        words(ax, 0.4, 15 + 2 * (len(lines) - 1) - 4 * place, said, size=BIG, **MONO)
     return ax.figure
 
 
@@ -625,12 +606,12 @@ def _who_meets(step: int) -> Figure:
         words(ax, x + 6.6, 28, f"call {call + 1}", ha="center", weight="bold", size=BIG)
         for rank in range(4):
             y, loss = 21.6 - 4.6 * rank, (rank == 0) != bool(call)
-            _bar(ax, x, y, 13.2, 3.8, canvas.FACES[0 if loss else 1], "loss" if loss else "gradient", edgecolor=INK,
+            bar(ax, x, y, 13.2, 3.8, canvas.FACES[0 if loss else 1], "loss" if loss else "gradient", edgecolor=INK,
                  linewidth=0.8)
             if not call:
                 words(ax, 4.4, y + 1.9, f"{rank}", ha="right", weight="bold")
         if call < step:
-            _bar(ax, x - 0.6, 7, 14.4, 19.2, "none", edgecolor=FAULT, linewidth=3)
+            bar(ax, x - 0.6, 7, 14.4, 19.2, "none", edgecolor=FAULT, linewidth=3)
             words(ax, x + 6.6, 3.6, "added up:\na mixture", ha="center", colour=FAULT, weight="bold")
     return ax.figure
 
@@ -643,7 +624,7 @@ def watchdog() -> list[Figure]:
 def _watchdog(step: int) -> Figure:
     ax = sheet(65, 26, (6.5, 2.6))
     for y, rank, call, count in ((19, 7, "BROADCAST", "5056"), (13, 3, "ALLREDUCE", "2106881")):
-        _bar(ax, 0.6, y - 2.2, 63.8, 4.8, "#F0F0F0")
+        bar(ax, 0.6, y - 2.2, 63.8, 4.8, "#F0F0F0")
         words(ax, 1.6, y, f"[Rank {rank}]", **MONO)
         words(ax, 11.4, y, "SeqNum=80078", colour=NVLINK if step else INK, weight="bold" if step else "normal", **MONO)
         words(ax, 25.6, y, f"OpType={call}", colour=FAULT if step > 1 else INK,
@@ -667,10 +648,10 @@ def waits_alone() -> Figure:
         y = 22.6 - 6 * rank
         _rank(ax, 3, y + 1.8, rank)
         if rank:
-            _bar(ax, 6.4, y, 28.6, 3.8, canvas.FACES[2], "goes on without a call")
+            bar(ax, 6.4, y, 28.6, 3.8, canvas.FACES[2], "goes on without a call")
         else:
-            _bar(ax, 6.4, y, 8, 3.8, canvas.COLLECTIVE)
-            _bar(ax, 14.4, y, 20.6, 3.8, WAITING, "waits for ever")
+            bar(ax, 6.4, y, 8, 3.8, canvas.COLLECTIVE)
+            bar(ax, 14.4, y, 20.6, 3.8, WAITING, "waits for ever")
     words(ax, 6.4, 28.4, "all_reduce(loss)", colour=canvas.COLLECTIVE, weight="bold", **MONO)
     return ax.figure
 
@@ -691,7 +672,7 @@ def _lost_handle(step: int) -> Figure:
             canvas.arrow(ax, (6.6, y + 1.6), (29.4, y + 1.6), colour=canvas.COLLECTIVE, line=4)
             words(ax, 18, y + 4, "the message", ha="center")
         else:
-            _line(ax, (6.6, y + 1.6), (17, y + 1.6), colour=canvas.COLLECTIVE, line=4, linestyle=(0, (2, 1)))
+            line(ax, (6.6, y + 1.6), (17, y + 1.6), colour=canvas.COLLECTIVE, wide=4, linestyle=(0, (2, 1)))
             words(ax, 18.4, y + 1.6, "×", size=26, ha="center", colour=FAULT, weight="bold")
             words(ax, 27.6, y - 2.4, "may wait for ever", ha="center", colour=FAULT, weight="bold")
     return ax.figure
@@ -707,7 +688,7 @@ def streams() -> Figure:
                                   (7, "NCCL", ((6, 9), (20, 9)), canvas.COLLECTIVE)):
         words(ax, 0.5, y + 6.8, f"stream: {name}", weight="bold", size=BIG)
         for start, wide in bars:
-            _bar(ax, 0.5 + start, y, wide, 5, colour)
+            bar(ax, 0.5 + start, y, wide, 5, colour)
     canvas.arrow(ax, (0.5, 3), (35, 3), line=1.5)
     words(ax, 18, 1.2, "time", ha="center")
     return ax.figure
@@ -722,7 +703,7 @@ def _trace(ax: Axes, number: int, x: float, y: float, wide: float, high: float =
     for kernel, stream, start, length in TRACES[number]:
         each = scale * length
         text = SHORT.get(kernel, kernel) if each > 1.9 or kernel in "FB" else ""
-        _bar(ax, x + scale * start, y + high * (1 - stream), each, high, KERNELS[kernel], text, edgecolor="white",
+        bar(ax, x + scale * start, y + high * (1 - stream), each, high, KERNELS[kernel], text, edgecolor="white",
              linewidth=0.8)
 
 
@@ -748,7 +729,7 @@ def _inside_or_around(step: int) -> Figure:
         scale = 35 / LONGEST
         for kernel, stream, start, length in TRACES[number]:
             colour = KERNELS[kernel] if not stream else canvas.COLLECTIVE
-            _bar(ax, 0.5 + scale * start, y + 3.4 * (1 - stream), scale * length, 3.4, colour,
+            bar(ax, 0.5 + scale * start, y + 3.4 * (1 - stream), scale * length, 3.4, colour,
                  kernel if kernel in "FB" else "", edgecolor="white", linewidth=0.8)
     return ax.figure
 
@@ -773,7 +754,7 @@ def _patterns(step: int) -> Figure:
         words(ax, 38, y + 3.3, name, weight="bold", size=BIG, colour=INK if row < step - 1 else canvas.COLLECTIVE)
         x = 38
         for kernel, place in told:
-            _bar(ax, x, y + 0.1, 1.2, 1.5, KERNELS[kernel])
+            bar(ax, x, y + 0.1, 1.2, 1.5, KERNELS[kernel])
             name = kernel if len(told) == 1 else SHORT[kernel]
             words(ax, x + 1.8, y + 0.9, f"{name}: {place}" if len(told) == 1 else f"{name} {place}")
             x += 9
@@ -792,7 +773,7 @@ def _three_ways(step: int) -> Figure:
             ("SendRecv only around all layers", "a pipeline", "#DDA0C4"))
     for row, (name, told, colour) in enumerate(rows[:step]):
         y = 20 - 9 * row
-        _bar(ax, 1, y, 33, 6, colour, name)
+        bar(ax, 1, y, 33, 6, colour, name)
         canvas.arrow(ax, (35, y + 3), (40, y + 3), line=2.4)
         words(ax, 42, y + 3, told, weight="bold", size=20)
     return ax.figure
@@ -817,10 +798,10 @@ def _late(ax: Axes, cause: bool, top: float, calls: int) -> None:
         for one in range(calls):
             x, late = 4 + one * (slowest + SUM) * scale, cause and rank == slow_rank()
             if cause:
-                _bar(ax, x, y, scale * busy, 3.8, canvas.COMPUTE, edgecolor=FAULT if late else "none", linewidth=2)
-            _bar(ax, x + scale * busy, y, scale * (slowest + SUM - busy) - 0.25, 3.8, canvas.COLLECTIVE)
+                bar(ax, x, y, scale * busy, 3.8, canvas.COMPUTE, edgecolor=FAULT if late else "none", linewidth=2)
+            bar(ax, x + scale * busy, y, scale * (slowest + SUM - busy) - 0.25, 3.8, canvas.COLLECTIVE)
             if cause:
-                _bar(ax, x + scale * busy, y, scale * (slowest - busy), 3.8, WAITING)
+                bar(ax, x + scale * busy, y, scale * (slowest - busy), 3.8, WAITING)
 
 
 def who_waits() -> list[Figure]:
@@ -834,7 +815,7 @@ def _who_waits(step: int) -> Figure:
     legend = (0.5, "computes", canvas.COMPUTE), (13, "waits", WAITING), (22, "adds up", canvas.COLLECTIVE)
     for x, name, colour in legend:
         if step:
-            _bar(ax, x, 27, 1.6, 1.8, colour)
+            bar(ax, x, 27, 1.6, 1.8, colour)
             words(ax, x + 2.2, 27.9, name)
     return ax.figure
 
@@ -853,8 +834,8 @@ def _three_steps(step: int) -> Figure:
     for row, (name, computes, adds) in enumerate(rows[:step]):
         y, scale = 18.6 - 8.4 * row, 36 / now
         words(ax, 18.6, y + 2.4, name, ha="right")
-        _bar(ax, 19.4, y, scale * computes, 4.8, canvas.COMPUTE, "computes")
-        _bar(ax, 19.4 + scale * computes, y, scale * adds, 4.8, canvas.COLLECTIVE)
+        bar(ax, 19.4, y, scale * computes, 4.8, canvas.COMPUTE, "computes")
+        bar(ax, 19.4 + scale * computes, y, scale * adds, 4.8, canvas.COLLECTIVE)
         saved = 1 - (computes + adds) / now
         words(ax, 20.2 + scale * (computes + adds), y + 2.4, f"− {saved:.0%}".replace("%", " %") if row else "",
               weight="bold", size=BIG)
@@ -877,7 +858,7 @@ def _what_is_wrong(step: int) -> Figure:
             for rank, length in enumerate(lengths):
                 right = x + 9.4 + 10 * one
                 least = length == min(lengths) and max(lengths) > length
-                _bar(ax, right - length, 21.4 - 3.4 * rank, length, 2.6, FAULT if least else canvas.COLLECTIVE)
+                bar(ax, right - length, 21.4 - 3.4 * rank, length, 2.6, FAULT if least else canvas.COLLECTIVE)
         words(ax, x, 25.8, name, weight="bold")
         words(ax, x, 6, told, weight="bold", colour=FAULT)
     return ax.figure

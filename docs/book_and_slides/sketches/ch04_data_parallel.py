@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from kit import box, sheet, words
+from kit import BIG, PALE, box, line, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -14,10 +14,9 @@ from course_lib.lessons.model_step import MFU, model_step
 from course_lib.models import MODELS, parameter_count
 from course_lib.plots import canvas
 
-WHITE, PALE, SWITCH, INK = "#FFFFFF", "#F4F4F4", "#E3E3E3", canvas.INK
+WHITE, SWITCH, INK = "#FFFFFF", "#E3E3E3", canvas.INK
 FORWARD, BACKWARD, SUM, IDLE, FAULT = canvas.FORWARD, canvas.BACKWARD, canvas.COLLECTIVE, canvas.WAITING, canvas.LIMIT
 GREEN, PINK = "#00704F", canvas.FACES[5]
-BIG = 13  # points of what is read first
 LLAMA, LARGE = MODELS["Llama-3-8B"], MODELS["Llama-3-70B"]
 ONE, EIGHT = model_step(LLAMA, 1, tokens=8192), model_step(LLAMA, 8, tokens=8192)  # on one machine, and on eight
 STEPS, YEAR = 15e12 / 8192, 365 * 24 * 3600
@@ -29,10 +28,6 @@ def _bar(ax: Axes, x: float, y: float, wide: float, high: float, fill: str, text
     """Draw a bar with a thin white rim and a text in its middle."""
     ax.add_patch(Rectangle((x, y), wide, high, facecolor=fill, edgecolor="white", linewidth=1))
     words(ax, x + wide / 2, y + high / 2, text, **{"ha": "center"} | look)
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt"} | look)
 
 
 # The question: different data, equal models
@@ -116,17 +111,9 @@ def cut_by_rows() -> Figure:
         y = 24.4 - 6.8 * rank
         canvas.arrow(ax, (14.6, y), (19.2, y), line=1.5)
         box(ax, 19.6, y - 2, 6, 4, canvas.FACES[rank], f"$g_{rank}$", size=BIG)
-        _line(ax, (26, y), (30, 14.2), line=1)
+        line(ax, (26, y), (30, 14.2), wide=1)
     words(ax, 30.4, 14.2, "mean?", weight="bold", size=BIG, colour=FAULT)
     return ax.figure
-
-
-def _weights(ax: Axes, rows: list[tuple[str, float, int]], scale: float) -> None:
-    """Draw rows' weights in a mean as bars, from the left on."""
-    x = 0.0
-    for name, weight, rank in rows:
-        _bar(ax, x, 10, scale * weight, 6, canvas.FACES[rank], name, size=BIG)
-        x += scale * weight
 
 
 def equal_rows() -> list[Figure]:
@@ -176,8 +163,8 @@ def four_readers() -> Figure:
     ax = sheet(36, 30)
     for rank in range(4):
         x = 0.4 + 9.1 * rank
-        for line in range(5):
-            _bar(ax, x, 27 - 1.7 * line, 7.8 - (line * 7 + rank * 5) % 4, 1, canvas.FACES[rank])
+        for row in range(5):
+            _bar(ax, x, 27 - 1.7 * row, 7.8 - (row * 7 + rank * 5) % 4, 1, canvas.FACES[rank])
         canvas.arrow(ax, (x + 3.9, 19.2), (x + 3.9, 16.2))
         box(ax, x, 11.4, 7.8, 4.6, WHITE, f"rank {rank}", size=BIG, edge=canvas.BLUE, line=2)
         canvas.arrow(ax, (x + 3.9, 11.2), (x + 3.9, 8.4), style="<|-|>", colour=SUM, line=2)
@@ -274,7 +261,7 @@ def _plane(step: int) -> Figure:
         right, up, side = sides[rank]
         words(ax, points[0][0] + right, points[0][1] + up, f"rank {rank}", ha=side, weight="bold")
         if step > 1:
-            _line(ax, *points, colour=canvas.SERIES[rank], line=2.5)
+            line(ax, *points, colour=canvas.SERIES[rank], wide=2.5)
         if step > 2:
             ax.plot(*points[-1], "s", color=canvas.SERIES[rank], markersize=11)
     canvas.say(ax, "four ranks and (2, −1), where they should end" + "; they take equal steps, and none ends there" *
@@ -307,7 +294,7 @@ def _factor(step: int) -> Figure:
     for top, name, times in ((29, "divided by 4", 1), (14.6, "not divided", 4))[:step]:
         words(ax, 0, top - 1.4, name, weight="bold", size=BIG)
         _bar(ax, 0, top - 7, 5 * times, 3.4, BACKWARD, "$m$", size=BIG)
-        _line(ax, (0, top - 7.8), (20, top - 7.8), line=1.5)
+        line(ax, (0, top - 7.8), (20, top - 7.8), wide=1.5)
         _bar(ax, 0, top - 12, 5 * times, 3.4, canvas.YELLOW, r"$\sqrt{v}$", size=BIG)
         words(ax, 22, top - 7.8, "= a step" if times == 1 else "= the same step", size=BIG, weight="bold", colour=GREEN)
     return ax.figure
@@ -371,7 +358,7 @@ def step_with_hooks() -> Figure:
          colour="white", weight="bold", size=BIG)
     words(ax, 0, 11, "in hooks: ? ms", weight="bold", size=BIG, colour=FAULT)
     _bar(ax, 0, 4, scale * COMPUTES, 4.4, BACKWARD, f"{COMPUTES}", size=BIG)
-    _line(ax, (scale * COMPUTES, 6.2), (35, 6.2), colour=FAULT, line=2, linestyle=":")
+    line(ax, (scale * COMPUTES, 6.2), (35, 6.2), colour=FAULT, wide=2, linestyle=":")
     return ax.figure
 
 
@@ -529,7 +516,7 @@ def five_runs() -> Figure:
     for place, name in enumerate(ways):
         y = 22.4 - 6.8 * place
         box(ax, 17.6, y, 18, 4.8, WHITE, name, size=BIG, edge=canvas.BLUE if place < 3 else FAULT, line=2)
-        _line(ax, (10.4, 14.6), (17, y + 2.4), line=1.5)
+        line(ax, (10.4, 14.6), (17, y + 2.4), wide=1.5)
         words(ax, 15.2, y + 3.6 - 0.6 * place, "?", ha="center", weight="bold", size=BIG, colour=FAULT)
     return ax.figure
 
@@ -561,11 +548,11 @@ def machines() -> Figure:
         for gpu in range(8):
             left = x + 1.9 + 2.95 * gpu
             box(ax, left, 10.4, 2.5, 4, canvas.FACES[faces], "")
-            _line(ax, (left + 1.25, 14.4), (left + 1.25, 17.6), colour=canvas.NVLINK, line=4)
-            _line(ax, (left + 1.25, 10.4), (left + 1.25, 7), colour=canvas.NETWORK, line=1.5)
+            line(ax, (left + 1.25, 14.4), (left + 1.25, 17.6), colour=canvas.NVLINK, wide=4)
+            line(ax, (left + 1.25, 10.4), (left + 1.25, 7), colour=canvas.NETWORK, wide=1.5)
         words(ax, x + 13.5, 25.2, "first inside a machine", ha="center", weight="bold", size=BIG, colour=canvas.NVLINK)
-        _line(ax, (x + 3.1, 7), (x + 23.8, 7), colour=canvas.NETWORK, line=1.5)
-    _line(ax, (24, 7), (41, 7), colour=canvas.NETWORK, line=6)
+        line(ax, (x + 3.1, 7), (x + 23.8, 7), colour=canvas.NETWORK, wide=1.5)
+    line(ax, (24, 7), (41, 7), colour=canvas.NETWORK, wide=6)
     words(ax, 32.5, 2.4, f"then between machines: {port:.0f} GB/s for each GPU, like one link of {8 * port:.0f}",
           ha="center", weight="bold", size=BIG, colour=canvas.NETWORK)
     return ax.figure

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import cos, erf, pi, sin, sqrt
 
-from kit import ACROSS, BESIDE, LETTERS, box, sheet, words
+import kit
+from kit import ACROSS, BIG, LETTERS, PALE, axes, bar, box, frame, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle, Wedge
+from matplotlib.patches import Polygon, Wedge
 
 from course_lib.costs import one_shot_seconds, protocol_seconds
 from course_lib.hardware import DGX_H100, H100
@@ -16,8 +18,9 @@ from course_lib.memory import activation_bytes, training_memory
 from course_lib.models import MODELS, attention_weights, mlp_weights, parameter_count
 from course_lib.plots import canvas
 
-PALE, WHITE, INK = "#F4F4F4", "#FFFFFF", canvas.INK
-BIG = 13  # points of what is read first
+line = partial(kit.line, zorder=0.6)  # below what it joins
+
+WHITE, INK = "#FFFFFF", canvas.INK
 FACES, SENT, FAULT = canvas.FACES, canvas.COLLECTIVE, canvas.LIMIT
 LLAMA, LARGE = MODELS["Llama-3-70B"], MODELS["Llama-3-405B"]
 LINKS = {"NVLink": H100.link, "the network": DGX_H100.nic}
@@ -26,22 +29,8 @@ PARTS = {"weights": canvas.WEIGHTS, "gradients": canvas.GRADIENTS, "optimizer": 
          "activations": canvas.ACTIVATIONS}  # fmt: skip
 
 
-def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
-
-
 def _cell(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = WHITE) -> None:
-    _bar(ax, x, y, wide, high, colour, edgecolor=INK, linewidth=0.9)
-
-
-def _frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = PALE) -> None:
-    look = {"boxstyle": "round,pad=0,rounding_size=0.6", "facecolor": colour, "edgecolor": INK, "linewidth": 1}
-    ax.add_patch(FancyBboxPatch((x, y), wide, high, zorder=0, **look))
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt",
-                                           "zorder": 0.6} | look)
+    bar(ax, x, y, wide, high, colour, edgecolor=INK, linewidth=0.9)
 
 
 def _columns(ax: Axes, x: float, y: float, wide: float, high: float, ranks: int = 4) -> None:
@@ -76,16 +65,16 @@ def too_slow_or_too_large() -> Figure:
     """What one token of Llama-3-405B reads, and one of its layers in training beside the memory of a GPU."""
     ax = sheet(36, 30)
     words(ax, 1, 28, "too slow", weight="bold", size=BIG)
-    _bar(ax, 1, 22, 34, 4, canvas.WEIGHTS)
+    bar(ax, 1, 22, 34, 4, canvas.WEIGHTS)
     size, speed = 2 * parameter_count(LARGE) / 1e9, H100.memory_bandwidth / 1e12
     words(ax, 18, 24, f"{size:.0f} GB of weights", ha="center", colour="white", weight="bold")
     words(ax, 1, 20, f"read at {speed:.2f} TB a second for each token:")
     words(ax, 1, 17.4, f"{1 / _reading(1, 16):.0f} tokens a second", weight="bold", size=BIG, colour=FAULT)
     layer, scale = 16 * (attention_weights(LARGE) + mlp_weights(LARGE)) / 1e9, 0.32
     words(ax, 1, 12, "too large", weight="bold", size=BIG)
-    _frame(ax, 1, 4, 80 * scale, 5.6)
+    frame(ax, 1, 4, 80 * scale, 5.6)
     for place, look in enumerate(({"edgecolor": INK}, {"edgecolor": FAULT, "linestyle": "--", "linewidth": 2})):
-        _bar(ax, 1.2 + layer * scale * place, 4.8, layer * scale - 0.4, 4, FACES[0] if not place else "none", **look)
+        bar(ax, 1.2 + layer * scale * place, 4.8, layer * scale - 0.4, 4, FACES[0] if not place else "none", **look)
         words(ax, 1 + layer * scale * (place + 0.5), 6.8, f"a layer: {layer:.0f} GB" if not place else "the next?",
               ha="center", weight="bold", colour=FAULT if place else INK)
     words(ax, 1, 2, "training, on a GPU of 80 GB")
@@ -105,11 +94,11 @@ def _row_or_share(step: int) -> Figure:
         words(ax, 0.4, base + 4.6, told.replace("the same", "the\nsame"))
         for gpu in range(gpus):
             y = base + 11.2 - 0.72 * gpu
-            _bar(ax, 16, y, wide, 0.6, canvas.WAITING if base > 10 else "#F7F7F7")
+            bar(ax, 16, y, wide, 0.6, canvas.WAITING if base > 10 else "#F7F7F7")
             if base > 10:
-                _bar(ax, 16 + wide / gpus * gpu, y, wide / gpus, 0.6, canvas.WEIGHTS)
+                bar(ax, 16 + wide / gpus * gpu, y, wide / gpus, 0.6, canvas.WEIGHTS)
             else:
-                _bar(ax, 16, y, wide / gpus, 0.6, canvas.WEIGHTS)
+                bar(ax, 16, y, wide / gpus, 0.6, canvas.WEIGHTS)
     words(ax, 64, 29.2, f"one token: {_reading(1, 16):.2f} s", ha="right", weight="bold")
     words(ax, 16, 29.2, "blue: a GPU reads weights")
     if step:
@@ -215,7 +204,7 @@ def _plans(step: int) -> Figure:
 
 def _sum(ax: Axes, x: float, y: float, wide: float, high: float, text: str) -> None:
     """Draw a box in which ranks exchange numbers."""
-    _bar(ax, x, y, wide, high, SENT)
+    bar(ax, x, y, wide, high, SENT)
     words(ax, x + wide / 2, y + high / 2, text, ha="center", colour="white", weight="bold")
 
 
@@ -226,10 +215,10 @@ def lengths() -> Figure:
                                  (3, "columns, then rows", "", "all-reduce y")):
         words(ax, 1, y + 9.4, name, weight="bold", size=BIG)
         if long:
-            _bar(ax, 1, y + 4, 32, 3, SENT)
+            bar(ax, 1, y + 4, 32, 3, SENT)
             words(ax, 17, y + 5.5, long, ha="center", colour="white", weight="bold")
         low = y if long else y + 4
-        _bar(ax, 1, low, 8, 3, SENT)
+        bar(ax, 1, low, 8, 3, SENT)
         words(ax, 10, low + 1.5, short, weight="bold")
     return ax.figure
 
@@ -246,8 +235,8 @@ def _sent_by_plans(shown: int) -> Figure:
     for place, (name, inner, last) in enumerate(ways[:shown]):
         y = 22.6 - 7.3 * place
         words(ax, 0.5, y + 4.9, name, weight="bold" if inner + last == 2 else "normal")
-        _bar(ax, 0.5, y, unit * inner, 3.4, SENT)
-        _bar(ax, 0.5 + unit * inner, y, unit * last, 3.4, FACES[5], edgecolor=SENT)
+        bar(ax, 0.5, y, unit * inner, 3.4, SENT)
+        bar(ax, 0.5 + unit * inner, y, unit * last, 3.4, FACES[5], edgecolor=SENT)
         words(ax, 0.5 + unit * inner / 2, y + 1.7, f"inner vector: {inner}" if inner else "", ha="center",
               colour="white", weight="bold")
         words(ax, 0.5 + unit * (inner + last / 2), y + 1.7, f"y: {last}", ha="center", weight="bold")
@@ -282,10 +271,7 @@ def gelu_first() -> Figure:
 
 def gelu_curve() -> Figure:
     """GELU's curve with the two summands on it."""
-    figure = canvas.Picture(figsize=BESIDE, layout="constrained")
-    ax = figure.add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=LETTERS)
+    ax = axes()
     xs = [place / 20 for place in range(-80, 81)]
     ax.plot(xs, [_gelu(x) for x in xs], color=canvas.COMPUTE, linewidth=3)
     ax.plot(xs, xs, color=canvas.GREY, linewidth=1, linestyle="--")
@@ -296,7 +282,7 @@ def gelu_curve() -> Figure:
               colour=FAULT if x else INK)
     ax.set(xlim=(-4.9, 4), ylim=(-1, 4), xticks=(-3, 0, 3), yticks=(0, 3))
     ax.set_xticklabels(["−3", "0", "3"])
-    return figure
+    return ax.figure
 
 
 def _gelu(x: float) -> float:
@@ -335,12 +321,12 @@ def _seven(*, backward: bool, summed: bool) -> Figure:
             canvas.arrow(ax, (12.3, y + 1.2), end, colour=canvas.BACKWARD, line=4)
             words(ax, 8.2, (20 if not rank else 4.4), f"∂x: {2 if not rank else 5}", ha="center", weight="bold",
                   size=BIG, colour="#9A5B00", family="DejaVu Sans")
-    _bar(ax, 24.4, 9.6, 4, 5.4, SENT)
+    bar(ax, 24.4, 9.6, 4, 5.4, SENT)
     words(ax, 26.4, 12.3, "g: +", ha="center", colour="white", weight="bold")
     canvas.arrow(ax, (28.6, 12.3), (31.4, 12.3), colour=canvas.FORWARD, line=2)
     words(ax, 31.8, 12.3, "7x", weight="bold", size=BIG)
     if summed:
-        _bar(ax, 0.3, 9, 5, 6.4, SENT)
+        bar(ax, 0.3, 9, 5, 6.4, SENT)
         words(ax, 2.8, 12.2, "f: 7", ha="center", colour="white", weight="bold")
     else:
         words(ax, 3.6, 12.2, "x", ha="center", weight="bold", size=BIG)
@@ -415,10 +401,10 @@ def _heads(step: int) -> Figure:
         box(ax, x, 6, 8.2, 3.2, colour, f"head {head}")
     words(ax, 0.3, 4.2, "wo: rows")
     if step:
-        _line(ax, (17.75, 3.4), (17.75, 28), line=4, zorder=4)
+        line(ax, (17.75, 3.4), (17.75, 28), wide=4, zorder=4)
         words(ax, 17, 1.6, "cut here", ha="center", weight="bold", size=BIG)
     if step == 2:
-        _line(ax, (24.35, 3.4), (24.35, 28), line=2.5, colour=FAULT, linestyle="--", zorder=4)
+        line(ax, (24.35, 3.4), (24.35, 28), wide=2.5, colour=FAULT, linestyle="--", zorder=4)
         words(ax, 28, 1.6, "not here", ha="center", weight="bold", size=BIG, colour=FAULT)
     return ax.figure
 
@@ -438,12 +424,12 @@ def _shared_heads(step: int) -> Figure:
         queries = LLAMA.heads // gpus
         for gpu in range(gpus):
             x, group = 0.5 + wide * gpu, gpu * LLAMA.kv_heads // gpus
-            _frame(ax, x + 0.2, y, wide - 0.4, 9.4)
+            frame(ax, x + 0.2, y, wide - 0.4, 9.4)
             for query in range(queries):
                 size = (wide - 1.2) / queries
                 _cell(ax, x + 0.6 + size * query, y + 5.6, size, 2.8, FACES[group])
             look = {"hatch": "////"} if gpus == 16 and gpu % 2 else {}
-            _bar(ax, x + 0.6, y + 1.2, wide - 1.2, 3, FACES[group], edgecolor=INK, linewidth=0.9, **look)
+            bar(ax, x + 0.6, y + 1.2, wide - 1.2, 3, FACES[group], edgecolor=INK, linewidth=0.9, **look)
             words(ax, x + wide / 2, y + 2.7, f"k, v {group}" if gpus == 8 else f"{group}", ha="center",
                   bbox={"facecolor": FACES[group], "edgecolor": "none", "pad": 1.5})
     words(ax, 64, 28, f"above {LLAMA.heads} query heads, below {LLAMA.kv_heads} key/value heads", ha="right")
@@ -488,8 +474,8 @@ def downhill() -> Figure:
     ax.set_aspect("equal")
     x, y, long = 15, 11.4, 11
     ax.add_patch(Wedge((x, y), long, -65, 115, facecolor=FACES[2], edgecolor="none", alpha=0.55))
-    _line(ax, *((x + long * cos(a), y + long * sin(a)) for a in (115 * pi / 180, 295 * pi / 180)), colour=INK,
-          linestyle="--", line=1.5)
+    line(ax, *((x + long * cos(a), y + long * sin(a)) for a in (115 * pi / 180, 295 * pi / 180)), colour=INK,
+          linestyle="--", wide=1.5)
     for degrees, colour in ((25, canvas.COMPUTE), (95, FAULT)):
         a = degrees * pi / 180
         canvas.arrow(ax, (x, y), (x + (long - 1) * cos(a), y + (long - 1) * sin(a)), colour=colour, line=4)
@@ -511,13 +497,13 @@ def expected() -> Figure:
     total, low = sum(parts[name] for name in PARTS), 3
     for name, colour in PARTS.items():
         high = 21 * parts[name] / total
-        _bar(ax, 1, low, 8, high, colour)
+        bar(ax, 1, low, 8, high, colour)
         words(ax, 10, low + high / 2, name)
         for rank in range(4):
-            _bar(ax, 20.6 + 3.9 * rank, 3 + (low - 3) / 4, 3.2, high / 4, colour, alpha=0.6)
+            bar(ax, 20.6 + 3.9 * rank, 3 + (low - 3) / 4, 3.2, high / 4, colour, alpha=0.6)
         low += high
     for rank in range(4):
-        _bar(ax, 20.6 + 3.9 * rank, 3, 3.2, 21 / 4, "none", edgecolor=INK, linestyle="--")
+        bar(ax, 20.6 + 3.9 * rank, 3, 3.2, 21 / 4, "none", edgecolor=INK, linestyle="--")
     words(ax, 5, 1.4, "one device", ha="center")
     words(ax, 28, 1.4, "each of four?", ha="center")
     return ax.figure
@@ -536,16 +522,16 @@ def _held(step: int) -> Figure:
         words(ax, 7.4, y + 1.5, f"{ranks} GPU{'s' * (ranks > 1)}", ha="right")
         for name, colour in PARTS.items():
             wide = scale * parts[name] / 1e9
-            _bar(ax, x, y, wide, 3, colour)
+            bar(ax, x, y, wide, 3, colour)
             if wide > 4 and name != "weights":
                 words(ax, x + wide / 2, y + 1.5, f"{parts[name] / 1e9:.0f}", ha="center")
             x += wide
         total = sum(parts[name] for name in PARTS) / 1e9
         words(ax, x + 0.8, y + 1.5, f"{total:,.0f} GB", weight="bold")
-    _line(ax, (8 + 80 * scale, 11.4), (8 + 80 * scale, 28), colour=FAULT, line=2.5, zorder=4)
+    line(ax, (8 + 80 * scale, 11.4), (8 + 80 * scale, 28), colour=FAULT, wide=2.5, zorder=4)
     words(ax, 8 + 80 * scale, 29, "80 GB", ha="center", colour=FAULT, weight="bold")
     for x, (name, colour) in zip((17, 27, 38, 49), PARTS.items(), strict=True):
-        _bar(ax, x, 28.4, 1.6, 1.4, colour)
+        bar(ax, x, 28.4, 1.6, 1.4, colour)
         words(ax, x + 2.2, 29.1, name)
     if step:
         whole = [activation_bytes(LLAMA, 1, 8192, "selective", tp=ranks) / 1e9 for ranks in (1, 8)]
@@ -555,8 +541,8 @@ def _held(step: int) -> Figure:
         for place, (name, eighth, real, colour) in enumerate(rows):
             y = 4.8 - 4.2 * place
             words(ax, 0.5, y + 1.5, name)
-            _bar(ax, 23, y, 0.2 * real, 3, colour)
-            _bar(ax, 23, y, 0.2 * eighth, 3, "none", edgecolor=INK, linewidth=2, linestyle="--")
+            bar(ax, 23, y, 0.2 * real, 3, colour)
+            bar(ax, 23, y, 0.2 * eighth, 3, "none", edgecolor=INK, linewidth=2, linestyle="--")
             told = f"{real:.0f} GB: an eighth" if eighth == real else f"{real:.0f} GB, an eighth would be {eighth:.0f}"
             words(ax, 23.8 + 0.2 * real, y + 1.5, told, weight="bold", colour=INK if eighth == real else FAULT)
     return ax.figure
@@ -587,9 +573,9 @@ def _sequence(step: int) -> Figure:
             canvas.arrow(ax, (start, y + 4.9), (end, y + 4.9))
         for rank in range(4):
             low = y + 7.6 - 2.4 * rank
-            _bar(ax, 22.8, low, 19.8, 1.9, PALE, edgecolor=canvas.GREY, linewidth=0.6)
+            bar(ax, 22.8, low, 19.8, 1.9, PALE, edgecolor=canvas.GREY, linewidth=0.6)
             left, wide = (22.8 + 4.95 * rank, 4.95) if apart else (22.8, 19.8)
-            _bar(ax, left, low, wide, 1.9, FACES[rank], edgecolor=INK, linewidth=0.9)
+            bar(ax, left, low, wide, 1.9, FACES[rank], edgecolor=INK, linewidth=0.9)
             words(ax, left + wide / 2, low + 0.95, f"rank {rank}", ha="center")
         words(ax, 64.5, y + 11.8, "norm of its own tokens" if apart else "norm of all tokens", ha="right")
     return ax.figure
@@ -603,12 +589,12 @@ def still_too_much() -> Figure:
     for y, name, apart in ((16, "tensor parallelism on 8 GPUs", False), (5.4, "with sequence parallelism", True)):
         active = activation_bytes(LLAMA, 1, 8192, "selective", tp=8, sequence_parallel=apart) / 1e9
         words(ax, 0.5, y + 6, name, weight="bold")
-        _bar(ax, 0.5, y, scale * state, 4.4, canvas.OPTIMIZER)
-        _bar(ax, 0.5 + scale * state, y, scale * active, 4.4, canvas.ACTIVATIONS)
+        bar(ax, 0.5, y, scale * state, 4.4, canvas.OPTIMIZER)
+        bar(ax, 0.5 + scale * state, y, scale * active, 4.4, canvas.ACTIVATIONS)
         words(ax, 13.6 + 0.5, y + 2.2, "state: 141", weight="bold")
         words(ax, 0.5 + scale * (state + active / 2), y + 2.2, f"{active:.0f}", ha="center", weight="bold")
         words(ax, 35.5, y + 6, f"{state + active:.0f} GB", ha="right", weight="bold", size=BIG)
-        _line(ax, (0.5 + 80 * scale, y - 0.8), (0.5 + 80 * scale, y + 4.8), colour=FAULT, line=3, zorder=4)
+        line(ax, (0.5 + 80 * scale, y - 0.8), (0.5 + 80 * scale, y + 4.8), colour=FAULT, wide=3, zorder=4)
     words(ax, 0.5 + 80 * scale, 2.6, "a GPU: 80 GB", ha="center", colour=FAULT, weight="bold")
     return ax.figure
 
@@ -620,15 +606,15 @@ def node() -> Figure:
     """Two nodes of eight GPUs, NVLink inside and the network between them."""
     ax = sheet(36, 26, (3.6, 2.6))
     for y, rank in ((15.4, 0), (2.6, 1)):
-        _frame(ax, 0.5, y, 35, 8)
+        frame(ax, 0.5, y, 35, 8)
         for gpu in range(8):
             x = 1.5 + 4.2 * gpu
-            _line(ax, (x + 1.7, y + 2), (x + 1.7, y + 5), colour=canvas.NVLINK, line=4)
+            line(ax, (x + 1.7, y + 2), (x + 1.7, y + 5), colour=canvas.NVLINK, wide=4)
             box(ax, x, y + 3.6, 3.4, 3.2, FACES[rank], "")
-        _line(ax, (2.4, y + 1.9), (33.2, y + 1.9), colour=canvas.NVLINK, line=9)
+        line(ax, (2.4, y + 1.9), (33.2, y + 1.9), colour=canvas.NVLINK, wide=9)
     for gpu in range(8):
         x = 3.2 + 4.2 * gpu
-        _line(ax, (x, 10.6), (x, 15.4), colour=canvas.NETWORK, line=1.2)
+        line(ax, (x, 10.6), (x, 15.4), colour=canvas.NETWORK, wide=1.2)
     words(ax, 18, 24.8, f"NVLink: {H100.link.bandwidth / 1e9:.0f} GB/s", colour=canvas.NVLINK, weight="bold",
           ha="center")
     words(ax, 18, 1.2, f"network: {DGX_H100.nic.bandwidth / 1e9:.0f} GB/s for each GPU", colour=canvas.NETWORK,
@@ -642,13 +628,13 @@ def share_of_two() -> Figure:
     compute, talk = layer_seconds(LLAMA, 4096, 2, H100, LINKS["NVLink"])
     scale = 33 / (compute + talk)
     words(ax, 0.5, 21.6, "on two GPUs", weight="bold", size=BIG)
-    _bar(ax, 0.5, 14.6, scale * compute, 5, canvas.COMPUTE)
-    _bar(ax, 0.5 + scale * compute, 14.6, scale * talk, 5, SENT)
+    bar(ax, 0.5, 14.6, scale * compute, 5, canvas.COMPUTE)
+    bar(ax, 0.5 + scale * compute, 14.6, scale * talk, 5, SENT)
     words(ax, 1.4, 17.1, "computing", colour="white", weight="bold")
     words(ax, 35.4, 21.6, f"all-reduces: {100 * talk / (compute + talk):.0f} %", ha="right", weight="bold", colour=SENT)
     words(ax, 0.5, 10, "on eight", weight="bold", size=BIG)
-    _bar(ax, 0.5, 3, scale * compute / 4, 5, canvas.COMPUTE)
-    _bar(ax, 0.5 + scale * compute / 4, 3, 5, 5, "none", edgecolor=SENT, linewidth=2, linestyle="--")
+    bar(ax, 0.5, 3, scale * compute / 4, 5, canvas.COMPUTE)
+    bar(ax, 0.5 + scale * compute / 4, 3, 5, 5, "none", edgecolor=SENT, linewidth=2, linestyle="--")
     words(ax, 3 + scale * compute / 4, 5.5, "?", ha="center", weight="bold", size=BIG, colour=SENT)
     return ax.figure
 
@@ -667,8 +653,8 @@ def _layer_times(step: int) -> Figure:
             compute, talk = layer_seconds(LLAMA, 4096, ranks, H100, link)
             y, scale = top - 4.8 - 4 * place, 22 / 0.0268
             words(ax, 0.3, y + 1.5, f"{ranks}", weight="bold")
-            _bar(ax, 2.4, y, scale * compute, 3, canvas.COMPUTE)
-            _bar(ax, 2.4 + scale * compute, y, scale * talk, 3, SENT)
+            bar(ax, 2.4, y, scale * compute, 3, canvas.COMPUTE)
+            bar(ax, 2.4 + scale * compute, y, scale * talk, 3, SENT)
             words(ax, 3.2 + scale * (compute + talk), y + 1.5, f"{100 * talk / (compute + talk):.0f} %", weight="bold",
                   size=BIG, colour=SENT)
             words(ax, 35.6, y + 1.5, f"{1e3 * (compute + talk):.1f} ms", ha="right")
@@ -696,10 +682,7 @@ def counted() -> Figure:
 
 def half_sending() -> Figure:
     """The share of sending over the GPUs, over NVLink and over the network, with the places where it is a half."""
-    figure = canvas.Picture(figsize=ACROSS, layout="constrained")
-    ax = figure.add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=LETTERS)
+    ax = axes(ACROSS)
     for_a_byte = 6 * 12.75 / 16 * LLAMA.hidden
     ax.axhline(0.5, color=canvas.GREY, linewidth=1, linestyle="--")
     ax.axvspan(1, 8, color=FACES[0], alpha=0.4, linewidth=0)
@@ -718,7 +701,7 @@ def half_sending() -> Figure:
     ax.set_yticklabels(["0", "half", "all"])
     ax.set_xlabel("GPUs that share each layer", fontsize=LETTERS)
     ax.set_ylabel("sending's share", fontsize=LETTERS)
-    return figure
+    return ax.figure
 
 
 def cliff() -> Figure:
@@ -727,12 +710,12 @@ def cliff() -> Figure:
     shares = (1, 0.88, 0.88 * 0.57)
     for place, (gpus, share) in enumerate(zip((4, 8, 16), shares, strict=True)):
         x = 1 + 12.4 * place
-        _bar(ax, x, 4, 8.6, 21 * share, canvas.COMPUTE if gpus < 16 else canvas.NETWORK)
+        bar(ax, x, 4, 8.6, 21 * share, canvas.COMPUTE if gpus < 16 else canvas.NETWORK)
         words(ax, x + 4.3, 2, f"{gpus} GPUs", ha="center", weight="bold")
         if place:
             words(ax, x + 4.3, 4 + 21 * share + 1.8, f"−{100 * (1 - share / shares[place - 1]):.0f} %", ha="center",
                   weight="bold", size=20, colour=INK if gpus < 16 else FAULT)
-    _line(ax, (23.6, 1), (23.6, 27), line=2, linestyle="--")
+    line(ax, (23.6, 1), (23.6, 27), wide=2, linestyle="--")
     words(ax, 22.8, 27, "one node", ha="right")
     words(ax, 24.4, 27, "two nodes")
     return ax.figure
@@ -754,11 +737,11 @@ def _trace(step: int) -> Figure:
         x = 7.5
         for told, wide in parts:
             sent = told not in ("attention", "MLP")
-            _bar(ax, x, y, wide - 0.2, 6.4, SENT if sent else canvas.COMPUTE)
+            bar(ax, x, y, wide - 0.2, 6.4, SENT if sent else canvas.COMPUTE)
             words(ax, x + wide / 2, y + 3.2, told, ha="center", colour="white", weight="bold")
             x += wide
         for left, wide in ((0.5, 6.6), (x + 0.3, 7.4)):
-            _bar(ax, left, y, wide, 6.4, canvas.WAITING)
+            bar(ax, left, y, wide, 6.4, canvas.WAITING)
             words(ax, left + wide / 2, y + 3.2, "…", ha="center", size=BIG)
     return ax.figure
 
@@ -773,8 +756,8 @@ def weights_on_eight() -> Figure:
     words(ax, 0.5, 24, f"{size:.0f} GB of weights in 8 bits", weight="bold", size=BIG)
     for gpu in range(8):
         x, y = 0.5 + 9 * (gpu % 4), 12.4 - 11.4 * (gpu // 4)
-        _frame(ax, x, y, 8, 9.6)
-        _bar(ax, x + 0.6, y + 0.6, 6.8, 8.4 * size / 8 / 80, canvas.WEIGHTS)
+        frame(ax, x, y, 8, 9.6)
+        bar(ax, x + 0.6, y + 0.6, 6.8, 8.4 * size / 8 / 80, canvas.WEIGHTS)
         words(ax, x + 4, y + 3.2, f"{size / 8:.0f} GB", ha="center", colour="white", weight="bold")
         words(ax, x + 4, y + 7.7, "of 80", ha="center")
     return ax.figure
@@ -789,14 +772,14 @@ def waits() -> Figure:
     read, wait = scale * _reading(8) / LARGE.layers, scale * _waiting(8) / LARGE.layers / 2
     for told, wide, colour in (("read", read * attention, canvas.WEIGHTS), ("sum", wait, SENT),
                                ("read", read * (1 - attention), canvas.WEIGHTS), ("sum", wait, SENT)):
-        _bar(ax, x, 13.4, wide - 0.1, 5, colour)
+        bar(ax, x, 13.4, wide - 0.1, 5, colour)
         words(ax, x + wide / 2, 15.9, told, ha="center", colour="white", weight="bold")
         x += wide
     words(ax, 0.5 + read * attention + wait / 2, 10.8, "about 15 µs", ha="center", colour=SENT, weight="bold")
     words(ax, 35.2, 10.8, "about 15 µs", ha="right", colour=SENT, weight="bold")
     for layer in range(42):
-        _bar(ax, 0.5 + 0.83 * layer, 4, 0.5, 3.4, canvas.WEIGHTS)
-        _bar(ax, 1 + 0.83 * layer, 4, 0.22, 3.4, SENT)
+        bar(ax, 0.5 + 0.83 * layer, 4, 0.5, 3.4, canvas.WEIGHTS)
+        bar(ax, 1 + 0.83 * layer, 4, 0.22, 3.4, SENT)
     words(ax, 0.5, 1.6, f"{LARGE.layers} layers, one after another")
     return ax.figure
 
@@ -809,8 +792,8 @@ def with_eight() -> Figure:
     for y, name, parts, rate in ((14.4, "an eighth of it", (read, 0), 1e3 / read),
                                  (3.8, "on eight GPUs", (read, wait), 1e3 / (read + wait))):
         words(ax, 0.5, y + 5.8, name, weight="bold")
-        _bar(ax, 0.5, y, scale * parts[0], 4.4, canvas.WEIGHTS)
-        _bar(ax, 0.5 + scale * parts[0], y, scale * parts[1], 4.4, SENT)
+        bar(ax, 0.5, y, scale * parts[0], 4.4, canvas.WEIGHTS)
+        bar(ax, 0.5 + scale * parts[0], y, scale * parts[1], 4.4, SENT)
         words(ax, 1.3, y + 2.2, f"reading: {read:.1f} ms", colour="white", weight="bold")
         words(ax, 35.4, y + 5.8, f"{rate:.0f} tokens a second", ha="right", weight="bold", size=BIG)
     words(ax, 0.5 + scale * (read + wait / 2), 6, f"{wait:.1f}", ha="center", colour="white", weight="bold")
@@ -833,7 +816,7 @@ def _staircase(step: int) -> Figure:
     for place, (name, rate, colour) in enumerate(rates[:step]):
         x, high = 0.5 + 13 * place, 18 * rate / one_step
         look = {"edgecolor": FAULT, "linestyle": "--", "linewidth": 2} if colour == "none" else {}
-        _bar(ax, x, 5.4, 10.6, high, colour, **look)
+        bar(ax, x, 5.4, 10.6, high, colour, **look)
         words(ax, x + 5.3, 2.6, name, ha="center")
         told = f"{rate:.2f}" if 5 < rate < 10 else f"{rate:.1f}" if rate < 5 else f"{rate:.0f}"
         words(ax, x + 5.3, 7 + high, told, ha="center", weight="bold", size=20, colour=FAULT if look else INK)

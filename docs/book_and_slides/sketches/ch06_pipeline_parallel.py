@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate
 
-from kit import ACROSS, LETTERS, bar, box, frame, line, sheet, span, timeline, words
+from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, axes, bar, box, frame, line, sheet, span, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,12 +15,11 @@ from course_lib.models import MODELS, parameter_count, parameters_by_part
 from course_lib.plots import canvas
 from course_lib.schedules import gpipe, one_f_one_b, play
 
-PALE, WHITE, INK = "#F4F4F4", "#FFFFFF", canvas.INK
+WHITE, INK = "#FFFFFF", canvas.INK
 FAULT, NETWORK, NVLINK = canvas.LIMIT, canvas.NETWORK, canvas.NVLINK
 FORWARD, BACKWARD, WAITING, COMPUTE = canvas.FORWARD, canvas.BACKWARD, canvas.WAITING, canvas.COMPUTE
-BIG, LARGE = 13, 18  # points of what is read first
-GREY_WORDS, ORANGE_WORDS, BLUE_WORDS = "#666666", "#A86E00", "#0072B2"  # as dark as letters on white must be
-MONO = {"family": "monospace"}
+LARGE = 18  # points of what is read first
+ORANGE_WORDS, BLUE_WORDS = "#A86E00", "#0072B2"  # as dark as letters on white must be
 
 LLAMA, TOKENS = MODELS["Llama-3-405B"], 8192
 INSIDE, BETWEEN = DGX_H100.gpu.link.bandwidth / 1e9, DGX_H100.nic.bandwidth / 1e9  # GB/s
@@ -577,10 +576,7 @@ def mountain() -> list[Figure]:
 
 
 def _mountain(step: int) -> Figure:
-    figure = canvas.Picture(figsize=(6.5, 2.8), layout="constrained")
-    ax = figure.add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=LETTERS)
+    ax = axes((6.5, 2.8))
     for number, (name, order, alpha) in enumerate((("GPipe", gpipe, 0.3), ("1F1B", one_f_one_b, 1))):
         if step < 2 * number:
             continue
@@ -597,7 +593,7 @@ def _mountain(step: int) -> Figure:
     ax.set(xlim=(0, 57), ylim=(0, 130), yticks=(0, 50, 100), xticks=range(0, 57, 10))
     ax.set_title("GB of activations on rank 0, over seconds", fontsize=LETTERS, loc="left")
     canvas.say(ax, "GPipe climbs to 109 GB and 1F1B stays at 27 GB, where 45 GB are free; both steps take 57 s")
-    return figure
+    return ax.figure
 
 
 def room() -> list[Figure]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from kit import ACROSS, BESIDE, LETTERS, bars, box, sheet, words
+from functools import partial
+
+import kit
+from kit import ACROSS, BIG, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from course_lib.hardware import DGX_H100
 from course_lib.lessons.prefetch import layer_weights
@@ -13,8 +15,9 @@ from course_lib.memory import model_state_bytes, training_memory
 from course_lib.models import MODELS, parameter_count
 from course_lib.plots import canvas
 
-PALE, WHITE, INK = "#F4F4F4", "#FFFFFF", canvas.INK
-BIG, MONO = 13, {"family": "monospace"}
+line = partial(kit.line, zorder=4)  # above what it crosses
+
+WHITE, INK = "#FFFFFF", canvas.INK
 FACES, SENT, FAULT, IDLE = canvas.FACES, canvas.COLLECTIVE, canvas.LIMIT, canvas.WAITING
 PARTS = {"weights": canvas.WEIGHTS, "gradients": canvas.GRADIENTS, "optimizer": canvas.OPTIMIZER}
 LLAMA, SMALL = MODELS["Llama-3-70B"], MODELS["Llama-3-8B"]
@@ -39,25 +42,8 @@ def _token(shape=LLAMA) -> float:
     return 2 * layer_weights(shape) / SPEED
 
 
-def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", *, ink: str = "white",
-         size: float = LETTERS, **look) -> None:  # fmt: skip
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
-    if text:
-        words(ax, x + wide / 2, y + high / 2, text, ha="center", colour=ink, weight="bold", size=size)
-
-
 def _cell(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = WHITE, text: str = "", **look) -> None:
-    _bar(ax, x, y, wide, high, colour, text, ink=INK, **{"edgecolor": INK, "linewidth": 0.9} | look)
-
-
-def _frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = PALE) -> None:
-    look = {"boxstyle": "round,pad=0,rounding_size=0.6", "facecolor": colour, "edgecolor": INK, "linewidth": 1}
-    ax.add_patch(FancyBboxPatch((x, y), wide, high, zorder=0, **look))
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt",
-                                           "zorder": 4} | look)
+    bar(ax, x, y, wide, high, colour, text, ink=INK, **{"edgecolor": INK, "linewidth": 0.9} | look)
 
 
 # The opening
@@ -67,11 +53,11 @@ def one_copy() -> Figure:
     """What training keeps of Llama-3-70B, and the memory of one H100, to one scale."""
     ax, low, scale = sheet(36, 30), 2, 24 / sum(_state(0).values())
     for name, size in _state(0).items():
-        _bar(ax, 1, low, 9, scale * size, PARTS[name])
+        bar(ax, 1, low, 9, scale * size, PARTS[name])
         words(ax, 10.8, low + scale * size / 2, f"{name}: {size:.0f} GB")
         low += scale * size
     words(ax, 1, 28.4, f"{sum(_state(0).values()) / 1e3:.2f} TB", weight="bold", size=20)
-    _bar(ax, 28, 2, 4, scale * CAPACITY, FAULT)
+    bar(ax, 28, 2, 4, scale * CAPACITY, FAULT)
     words(ax, 30, 5.6, "one H100:\n80 GB", ha="center", weight="bold", colour=FAULT)
     return ax.figure
 
@@ -86,21 +72,21 @@ def _copies(step: int) -> Figure:
     room = 256 * CAPACITY / copy
     unit = 60 / room
     words(ax, 0.5, 28.4, "the memory of 256 GPUs: 20 TB", weight="bold", size=BIG)
-    _bar(ax, 0.5, 21.6, 60, 5, PALE, edgecolor=INK)
+    bar(ax, 0.5, 21.6, 60, 5, PALE, edgecolor=INK)
     for place in range(18):
-        _bar(ax, 0.5 + unit * place, 21.6, unit - 0.4, 5, FACES[2], f"{place + 1}", ink=INK)
+        bar(ax, 0.5 + unit * place, 21.6, unit - 0.4, 5, FACES[2], f"{place + 1}", ink=INK)
     if step > 1:
         words(ax, 0.5, 18, "plain data parallelism: a copy on every GPU", weight="bold", size=BIG)
         for place in range(20):
-            _bar(ax, 0.5 + unit * place, 11.2, unit - 0.4, 5, FACES[3], f"{place + 1}" if place < 18 else "", ink=INK)
+            bar(ax, 0.5 + unit * place, 11.2, unit - 0.4, 5, FACES[3], f"{place + 1}" if place < 18 else "", ink=INK)
         words(ax, 64.5, 18, "… 256", ha="right", weight="bold", size=20, colour=FAULT)
     if step > 2:
         words(ax, 0.5, 7.6, f"FSDP: one copy, and {sum(_state().values()):.1f} GB of it on each GPU", weight="bold",
               size=BIG)
-        _bar(ax, 0.5, 0.8, unit - 0.4, 5, FACES[2])
+        bar(ax, 0.5, 0.8, unit - 0.4, 5, FACES[2])
         for place in range(1, 16):
             x = 0.5 + (unit - 0.4) * place / 16
-            _line(ax, (x, 0.8), (x, 5.8), line=0.5)
+            line(ax, (x, 0.8), (x, 5.8), wide=0.5)
         words(ax, unit + 1.2, 3.3, "cut into 256 parts. So each layer has to be borrowed when it computes.")
     return ax.figure
 
@@ -125,9 +111,9 @@ def _stages(shown: int) -> Figure:
         for y, high, colour, first in zip((19.4, 14.2, 0.8), (4.6, 4.6, 12.6), PARTS.values(), (3, 2, 1),
                                                   strict=True):
             divided = stage >= first
-            _bar(ax, x, y, 9.2, high, IDLE if divided else colour)
+            bar(ax, x, y, 9.2, high, IDLE if divided else colour)
             if divided:
-                _bar(ax, x, y, 9.2 / 8, high, colour)
+                bar(ax, x, y, 9.2 / 8, high, colour)
                 words(ax, x + 5.2, y + high / 2, "1 / P", ha="center", weight="bold")
     return ax.figure
 
@@ -138,13 +124,13 @@ def _stages(shown: int) -> Figure:
 def same_step() -> Figure:
     """Four ranks that each take the same step of all weights."""
     ax = sheet(36, 26, (3.6, 2.6))
-    _bar(ax, 0.5, 17.4, 35, 4, SENT, "all-reduce: everybody has the sum")
+    bar(ax, 0.5, 17.4, 35, 4, SENT, "all-reduce: everybody has the sum")
     for rank in range(4):
         x = 0.5 + 9 * rank
         words(ax, x + 4, 24.6, f"rank {rank}", ha="center", weight="bold")
         canvas.arrow(ax, (x + 4, 23.6), (x + 4, 21.6))
         canvas.arrow(ax, (x + 4, 17.2), (x + 4, 14.6))
-        _frame(ax, x, 4.4, 8, 10)
+        frame(ax, x, 4.4, 8, 10)
         for part in range(4):
             _cell(ax, x + 0.8 + 1.6 * part, 9.6, 1.6, 3.4, FACES[7])
         words(ax, x + 4, 7, "steps all", ha="center")
@@ -164,7 +150,7 @@ def _cut_all_reduce(step: int) -> Figure:
     weights = [100 - total / 4 for total in sums]
     names = ("gradients", "the sum of\nmy quarter", "my quarter\nof the weights", "all weights")
     if step > 2:
-        _frame(ax, 38.2, 2.4, 10.8, 27.2, canvas.FACES[6])
+        frame(ax, 38.2, 2.4, 10.8, 27.2, canvas.FACES[6])
     for place, name in enumerate(names[:step]):
         x = 6.6 + 16.2 * place
         words(ax, x + 4.8, 27, name, ha="center", weight="bold")
@@ -197,7 +183,7 @@ def _kept(shown: tuple[int, ...]) -> Figure:
         x, y, total = 0.5, 15.4 - 12 * row, sum(_state(stage).values())
         words(ax, 0.5, y + 7, f"{STAGES[stage]}: {total:,.0f} GB", weight="bold", size=BIG)
         for name, size in _state(stage).items():
-            _bar(ax, x, y, scale * size, 5, PARTS[name])
+            bar(ax, x, y, scale * size, 5, PARTS[name])
             if scale * size > 10:
                 words(ax, x + scale * size / 2, y + 2.5, f"{name}: {size:.0f}", ha="center", weight="bold")
             x += scale * size
@@ -241,11 +227,11 @@ def stage_2() -> Figure:
     for place, layer in enumerate((76, 77, 78, 79, 80)):
         y = 19.2 - 4 * place
         words(ax, 0.5, y + 1.5, f"layer {layer}", weight="bold")
-        _bar(ax, 9, y, 26, 3, "#F7F7F7", edgecolor=canvas.GREY, linewidth=0.6)
+        bar(ax, 9, y, 26, 3, "#F7F7F7", edgecolor=canvas.GREY, linewidth=0.6)
         if layer == 78:
-            _bar(ax, 9, y, 26, 3, canvas.GRADIENTS, "just finished: reduce-scatter", ink=INK)
+            bar(ax, 9, y, 26, 3, canvas.GRADIENTS, "just finished: reduce-scatter", ink=INK)
         elif layer > 78:
-            _bar(ax, 9, y, 1, 3, canvas.GRADIENTS)
+            bar(ax, 9, y, 1, 3, canvas.GRADIENTS)
             words(ax, 11, y + 1.5, "only my shard is left")
         else:
             words(ax, 11, y + 1.5, "not yet")
@@ -263,8 +249,8 @@ def _one_layer_whole(whole: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     for place in range(28):
         x, layer = 1 + 2.25 * place, place + 4
-        _bar(ax, x, 7, 1.9, 17, PALE, edgecolor=canvas.GREY, linewidth=0.6)
-        _bar(ax, x, 7, 1.9, 17 if layer == whole else 1.6, canvas.WEIGHTS)
+        bar(ax, x, 7, 1.9, 17, PALE, edgecolor=canvas.GREY, linewidth=0.6)
+        bar(ax, x, 7, 1.9, 17 if layer == whole else 1.6, canvas.WEIGHTS)
         if layer == whole:
             words(ax, x + 0.95, 25.6, f"layer {layer} computes: {LAYER:.1f} GB, borrowed", ha="center", weight="bold",
                   size=BIG)
@@ -277,12 +263,12 @@ def fetched_again() -> Figure:
     """What plain data parallelism sends in a step, and where stage 3 fetches weights."""
     ax = sheet(36, 26, (3.6, 2.6))
     words(ax, 0.5, 23.6, "plain data parallelism", weight="bold", size=BIG)
-    _bar(ax, 0.5, 17, 11, 4, canvas.FORWARD, "forward", ink=INK)
-    _bar(ax, 12, 17, 14, 4, canvas.BACKWARD, "backward", ink=INK)
-    _bar(ax, 26.5, 17, 9, 4, SENT, "all-reduce")
+    bar(ax, 0.5, 17, 11, 4, canvas.FORWARD, "forward", ink=INK)
+    bar(ax, 12, 17, 14, 4, canvas.BACKWARD, "backward", ink=INK)
+    bar(ax, 26.5, 17, 9, 4, SENT, "all-reduce")
     words(ax, 0.5, 12, "stage 3", weight="bold", size=BIG)
     for start, wide, colour in ((0.5, 11, canvas.FORWARD), (12, 14, canvas.BACKWARD)):
-        _bar(ax, start, 5, wide, 4, colour, "forward" if start < 1 else "backward", ink=INK)
+        bar(ax, start, 5, wide, 4, colour, "forward" if start < 1 else "backward", ink=INK)
         for place in range(int(wide // 1.8)):
             canvas.arrow(ax, (start + 0.9 + 1.8 * place, 1.4), (start + 0.9 + 1.8 * place, 4.8), colour=SENT, line=1.5)
     words(ax, 27, 3.4, "weights are\nfetched:\nhow much?", colour=SENT, weight="bold")
@@ -297,7 +283,7 @@ def passes() -> Figure:
     for y, name, parts in rows:
         words(ax, 0.5, y + 7, name, weight="bold", size=BIG)
         for place, part in enumerate(parts):
-            _bar(ax, 0.5 + 11.7 * place, y, 11.3, 5, SENT, part)
+            bar(ax, 0.5 + 11.7 * place, y, 11.3, 5, SENT, part)
     words(ax, 0.5, 1.6, "for forward")
     words(ax, 12.2, 1.6, "for backward")
     words(ax, 23.9, 1.6, "of gradients")
@@ -335,10 +321,10 @@ def _seven_moves(shown: int) -> Figure:
             if kind == "tokens":
                 _cell(ax, x + 7.4, low, 5.2, 1.8, canvas.FORWARD, f"x{rank}→y{rank}", linewidth=0.5)
             if kind == "gradient":
-                _bar(ax, x + 7.4, low, 5.2, 1.8, canvas.BACKWARD, f"∂ of x{rank}", ink=INK)
+                bar(ax, x + 7.4, low, 5.2, 1.8, canvas.BACKWARD, f"∂ of x{rank}", ink=INK)
             if kind in ("summed", "end"):
-                _bar(ax, x + 7.4 + 1.1 * rank, low, 1.1, 1.8, canvas.BACKWARD)
-                _bar(ax, x + 7.4, low, 4.4, 1.8, "none", edgecolor=INK, linewidth=0.5)
+                bar(ax, x + 7.4 + 1.1 * rank, low, 1.1, 1.8, canvas.BACKWARD)
+                bar(ax, x + 7.4, low, 4.4, 1.8, "none", edgecolor=INK, linewidth=0.5)
     return ax.figure
 
 
@@ -378,13 +364,13 @@ def _peaks(*, told: bool) -> Figure:
         total = f"{kept + 2 * LAYER:.1f} GB" if told or not row else "? GB"
         words(ax, 0.5, y + 7, f"{ranks:,} GPUs: {total}", weight="bold", size=BIG)
         if not told:
-            _bar(ax, x, y, *((12, 5, "none") if row else (33, 5, FACES[2], "weights, gradients, optimizer")), ink=INK,
+            bar(ax, x, y, *((12, 5, "none") if row else (33, 5, FACES[2], "weights, gradients, optimizer")), ink=INK,
                  edgecolor=INK, linestyle="--" if row else "-")
             continue
         for name, size, colour in (("shards", kept, FACES[2]), ("layer", LAYER, canvas.WEIGHTS),
                                    ("gradient", LAYER, canvas.GRADIENTS)):
             wide = scale * size
-            _bar(ax, x, y, wide, 5, colour)
+            bar(ax, x, y, wide, 5, colour)
             words(ax, x + wide / 2, y + 2.5, f"{name}\n{size:.1f}", ha="center",
                   colour="white" if name == "layer" else INK)
             x += wide
@@ -401,8 +387,8 @@ def graph_keeps() -> Figure:
     for place in range(4):
         x = 0.5 + 9 * place
         box(ax, x, 13, 7, 4.4, FACES[4], f"unit {place}")
-        _bar(ax, x, 4.6, 7, 5, canvas.WEIGHTS, "weight")
-        _line(ax, (x + 3.5, 9.6), (x + 3.5, 13), line=3, colour=FAULT)
+        bar(ax, x, 4.6, 7, 5, canvas.WEIGHTS, "weight")
+        line(ax, (x + 3.5, 9.6), (x + 3.5, 13), wide=3, colour=FAULT)
         if place:
             canvas.arrow(ax, (x - 1.9, 15.2), (x - 0.1, 15.2))
     words(ax, 18, 2.2, "the graph keeps every weight alive", ha="center", weight="bold", colour=FAULT)
@@ -419,14 +405,14 @@ def _again(now: int) -> Figure:
     for unit in range(4):
         y = 21.6 - 6.4 * (3 - unit)
         words(ax, 0.3, y + 2, f"unit {unit}", weight="bold")
-        _bar(ax, 7, y + 0.2, 5.4, 3.8, canvas.FORWARD, "input", ink=INK)
+        bar(ax, 7, y + 0.2, 5.4, 3.8, canvas.FORWARD, "input", ink=INK)
         if unit == now:
-            _bar(ax, 14, y + 0.2, 9.4, 3.8, canvas.WEIGHTS, "weight")
+            bar(ax, 14, y + 0.2, 9.4, 3.8, canvas.WEIGHTS, "weight")
             words(ax, 24.4, y + 2, "computed again,\nthen backward", weight="bold")
         else:
-            _bar(ax, 14, y + 0.2, 1, 3.8, canvas.WEIGHTS)
+            bar(ax, 14, y + 0.2, 1, 3.8, canvas.WEIGHTS)
             if unit > now:
-                _bar(ax, 16, y + 0.2, 1, 3.8, canvas.GRADIENTS)
+                bar(ax, 16, y + 0.2, 1, 3.8, canvas.GRADIENTS)
                 words(ax, 18, y + 2, "done: a shard is left")
             else:
                 words(ax, 16, y + 2, "its shard")
@@ -445,7 +431,7 @@ def baton() -> Figure:
     words(ax, 5.2, 18, "gradient\nof x", ha="center", weight="bold")
     words(ax, 5.2, 11.4, "to the unit\nbefore", ha="center")
     words(ax, 20, 8, "gradient of the weight", weight="bold")
-    _bar(ax, 9, 1, 18, 4.2, SENT, "reduce-scatter")
+    bar(ax, 9, 1, 18, 4.2, SENT, "reduce-scatter")
     words(ax, 18, 24, "one goes in, two come out", ha="center", weight="bold", size=BIG)
     return ax.figure
 
@@ -461,17 +447,17 @@ def _ladder(shown: int) -> Figure:
         x, y, total = 9, 20.6 - 6.6 * stage, sum(_state(stage).values())
         words(ax, 0.3, y + 2.3, f"stage {stage}", weight="bold")
         for name, size in _state(stage).items():
-            _bar(ax, x, y, scale * size, 4.6, PARTS[name])
+            bar(ax, x, y, scale * size, 4.6, PARTS[name])
             x += scale * size
         fits = total < CAPACITY
         words(ax, max(x, 9 + scale * CAPACITY) + 0.8, y + 2.3, f"{total:,.0f} GB" if not fits else f"{total:.1f} GB",
               weight="bold", size=BIG)
         for place in range(3 if stage == 3 else 2):
-            _bar(ax, 59.2 + 1.9 * place, y, 1.5, 4.6, SENT)
-    _line(ax, (9 + scale * CAPACITY, 0), (9 + scale * CAPACITY, 26.4), colour=FAULT, line=3)
+            bar(ax, 59.2 + 1.9 * place, y, 1.5, 4.6, SENT)
+    line(ax, (9 + scale * CAPACITY, 0), (9 + scale * CAPACITY, 26.4), colour=FAULT, wide=3)
     words(ax, 9 + scale * CAPACITY, 28, "80 GB", ha="center", weight="bold", colour=FAULT)
     for x, (name, colour) in zip((17, 27, 38), PARTS.items(), strict=True):
-        _bar(ax, x, 27.2, 1.6, 1.6, colour)
+        bar(ax, x, 27.2, 1.6, 1.6, colour)
         words(ax, x + 2.3, 28, name)
     words(ax, 64.8, 28, "passes", ha="right", weight="bold", colour=SENT)
     return ax.figure
@@ -496,9 +482,9 @@ def _prefetch(shown: int) -> Figure:
             begin = arrived if ahead else done
             arrived = begin + gather
             start = max(arrived, done)
-            _bar(ax, begin, y + 4.2, gather - 0.2, 3.4, SENT, f"{layer + 1}")
-            _bar(ax, done, y, max(start - done - 0.1, 0), 3.4, IDLE)
-            _bar(ax, start, y, compute - 0.2, 3.4, canvas.COMPUTE, f"{layer + 1}")
+            bar(ax, begin, y + 4.2, gather - 0.2, 3.4, SENT, f"{layer + 1}")
+            bar(ax, done, y, max(start - done - 0.1, 0), 3.4, IDLE)
+            bar(ax, start, y, compute - 0.2, 3.4, canvas.COMPUTE, f"{layer + 1}")
             done = start + compute
     words(ax, 35.6, 25.6, "grey: the GPU waits", ha="right")
     return ax.figure
@@ -506,10 +492,7 @@ def _prefetch(shown: int) -> Figure:
 
 def enough_tokens() -> Figure:
     """The time of a gather, and that of computing a layer over the tokens on a GPU, which cross at about 1,200."""
-    figure = canvas.Picture(figsize=BESIDE, layout="constrained")
-    ax = figure.add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=LETTERS)
+    ax = axes()
     tokens = [0, 2400]
     ax.plot(tokens, [1e3 * _token() * count for count in tokens], color=canvas.COMPUTE, linewidth=3.5)
     ax.axhline(1e3 * _gather(), color=SENT, linewidth=3.5)
@@ -522,7 +505,7 @@ def enough_tokens() -> Figure:
     ax.set_xticklabels(["0", "1,200", "2,400"])
     ax.set_xlabel("tokens on a GPU", fontsize=LETTERS)
     ax.set_title("ms for a layer, forward", fontsize=LETTERS, loc="left")
-    return figure
+    return ax.figure
 
 
 def two_layers() -> Figure:
@@ -553,7 +536,7 @@ def both_shrink() -> Figure:
                 (y + 4.6, _gather(shape), _gather(), f"gather {1e3 * _gather(shape):.2f} ms", SENT),
                 (y, _token(shape), _token(), f"a token {1e6 * _token(shape):.2f} µs", canvas.COMPUTE)):
             wide = 34 * size / most
-            _bar(ax, 0.5, low, wide, 4, colour)
+            bar(ax, 0.5, low, wide, 4, colour)
             words(ax, 1.4 if not place else wide + 1.3, low + 2, told, weight="bold", colour="white" if not place
                   else INK)
     return ax.figure
@@ -562,15 +545,15 @@ def both_shrink() -> Figure:
 def into_a_machine() -> Figure:
     """A machine that fetches all but its own part of a layer through its ports, and what each letter counts."""
     ax = sheet(36, 28, (3.6, 2.8))
-    _frame(ax, 12.5, 0.6, 23, 26)
+    frame(ax, 12.5, 0.6, 23, 26)
     words(ax, 24, 24.6, "one of N machines", ha="center", weight="bold")
     for place in range(8):
         y = 20.6 - 2.35 * place
         box(ax, 27, y, 7, 2, FACES[0], "GPU" if place in (0, 7) else "", size=LETTERS)
-        _line(ax, (0.5, y + 1), (26.8, y + 1), colour=canvas.NETWORK, line=2, zorder=0.6)
+        line(ax, (0.5, y + 1), (26.8, y + 1), colour=canvas.NETWORK, wide=2, zorder=0.6)
     words(ax, 6, 24, "B bytes/s", ha="center", weight="bold", colour=canvas.NETWORK, size=BIG)
     _cell(ax, 15, 9, 9, 9, FACES[4], "n\nweights")
-    _bar(ax, 15, 9, 9, 1.2, canvas.WEIGHTS)
+    bar(ax, 15, 9, 9, 1.2, canvas.WEIGHTS)
     words(ax, 19.5, 6.6, "1 / N is here", ha="center", bbox={"facecolor": PALE, "edgecolor": "none", "pad": 1})
     words(ax, 24, 2.4, "each GPU: F FLOP/s, T tokens", ha="center", weight="bold")
     return ax.figure
@@ -585,11 +568,11 @@ def tokens_left() -> Figure:
     for place, count in enumerate(counts):
         x, each = 1 + 9 * place, batch / count
         few = each < need
-        _bar(ax, x, 4, 7, scale * each, FAULT if few else canvas.COMPUTE)
+        bar(ax, x, 4, 7, scale * each, FAULT if few else canvas.COMPUTE)
         words(ax, x + 3.5, 4 + scale * each + (3.2 if few else 1.4), f"{each:,.0f}", ha="center",
               weight="bold", size=BIG, colour=FAULT if few else INK)
         words(ax, x + 3.5, 2, f"{count:,}", ha="center")
-    _line(ax, (0, 4 + scale * need), (36, 4 + scale * need), line=2.5, colour=SENT, linestyle="--")
+    line(ax, (0, 4 + scale * need), (36, 4 + scale * need), wide=2.5, colour=SENT, linestyle="--")
     words(ax, 35.6, 19, "pink: what hides\na gather, 1,200", ha="right", weight="bold", colour=SENT)
     words(ax, 35.6, 26.4, "tokens on each GPU", ha="right", weight="bold")
     words(ax, 1, 0.2, "GPUs")
@@ -619,7 +602,7 @@ def _model(ax: Axes) -> None:
             words(ax, 16.4, y + 1.3, "a unit", weight="bold", colour=canvas.WEIGHTS)
     for place in (0, 5):
         y = 17.3 - 3.1 * place
-        _line(ax, (15.2, y), (24.4, y), (24.4, 9.6), colour=FAULT, line=2)
+        line(ax, (15.2, y), (24.4, y), (24.4, 9.6), colour=FAULT, wide=2)
     words(ax, 25.2, 9.6, "what is left:\nthe root unit", weight="bold", colour=FAULT)
 
 
@@ -653,14 +636,14 @@ def _first_and_last(step: int) -> Figure:
         for part in parts:
             root = isinstance(part, str)
             wide = 8.6 if root else 2.8
-            _bar(ax, x, 15, wide - 0.2, 6, FACES[3] if root else colour, f"{part}", ink=INK,
+            bar(ax, x, 15, wide - 0.2, 6, FACES[3] if root else colour, f"{part}", ink=INK,
                  edgecolor=FAULT if root else "none", linewidth=1.5)
             x += wide
     if step == 3:
-        _bar(ax, 0.5, 7.6, 63.7, 4.4, FAULT, "root: whole from the first moment to the last", size=BIG)
+        bar(ax, 0.5, 7.6, 63.7, 4.4, FAULT, "root: whole from the first moment to the last", size=BIG)
         for place in range(5):
             for start, mirrored in ((9.1, place), (41.6, 4 - place)):
-                _bar(ax, start + 2.8 * place, 2.6, 2.6, 3.4, canvas.WEIGHTS, f"{mirrored + 1}")
+                bar(ax, start + 2.8 * place, 2.6, 2.6, 3.4, canvas.WEIGHTS, f"{mirrored + 1}")
         words(ax, 64.2, 1, "a layer: whole only while it computes", weight="bold", colour=canvas.WEIGHTS, ha="right")
     return ax.figure
 
@@ -675,15 +658,15 @@ def _comb(step: int) -> Figure:
     words(ax, 0.5, 23.4, "forward", weight="bold", size=BIG)
     for place in range(4):
         x = 0.5 + 16 * place
-        _bar(ax, x, 14.6, 5.6, 6.4, SENT, "gather")
-        _bar(ax, x + 5.8, 14.6, 9.8, 6.4, canvas.COMPUTE, f"layer {place + 1}")
+        bar(ax, x, 14.6, 5.6, 6.4, SENT, "gather")
+        bar(ax, x + 5.8, 14.6, 9.8, 6.4, canvas.COMPUTE, f"layer {place + 1}")
     if step > 1:
         words(ax, 0.5, 10.6, "backward", weight="bold", size=BIG)
         for place in range(2):
             x = 0.5 + 32 * place
-            _bar(ax, x, 1.8, 5.6, 6.4, SENT, "gather")
-            _bar(ax, x + 5.8, 1.8, 14.4, 6.4, canvas.BACKWARD, f"layer {4 - place}", ink=INK)
-            _bar(ax, x + 20.4, 1.8, 11.2, 6.4, SENT, "reduce-scatter")
+            bar(ax, x, 1.8, 5.6, 6.4, SENT, "gather")
+            bar(ax, x + 5.8, 1.8, 14.4, 6.4, canvas.BACKWARD, f"layer {4 - place}", ink=INK)
+            bar(ax, x + 20.4, 1.8, 11.2, 6.4, SENT, "reduce-scatter")
     return ax.figure
 
 
@@ -700,8 +683,8 @@ def room_left() -> Figure:
     ax, state = sheet(36, 20, (3.6, 2.0)), _moments()
     kept = state["weights"] + state["optimizer"]
     words(ax, 0.5, 17.6, "one H100: 80 GB", weight="bold", size=BIG)
-    _bar(ax, 0.5, 7.4, 34.4, 8, PALE, edgecolor=INK)
-    _bar(ax, 0.5, 7.4, 34.4 * kept / CAPACITY, 8, canvas.OPTIMIZER)
+    bar(ax, 0.5, 7.4, 34.4, 8, PALE, edgecolor=INK)
+    bar(ax, 0.5, 7.4, 34.4 * kept / CAPACITY, 8, canvas.OPTIMIZER)
     words(ax, 0.5, 4.6, f"{kept:.1f} GB: its shards", weight="bold")
     words(ax, 18.5, 11.4, "and its own tokens?", ha="center", weight="bold", size=BIG)
     return ax.figure
@@ -733,7 +716,7 @@ def at_the_loss() -> Figure:
     scale = 34 / sum(size for _, size, _ in rows)
     for place, (name, size, colour) in enumerate(rows):
         y = 20.4 - 5.6 * place
-        _bar(ax, left, y, scale * size, 4.4, colour, edgecolor=INK, linewidth=0.6)
+        bar(ax, left, y, scale * size, 4.4, colour, edgecolor=INK, linewidth=0.6)
         ahead = left > 14
         words(ax, left - 0.8 if ahead else left + scale * size + 0.8, y + 2.2, f"{name}: {size:.1f}", weight="bold",
               ha="right" if ahead else "left")
@@ -748,8 +731,8 @@ def sixteen_times() -> Figure:
     for row, (ranks, measured) in enumerate(((8, 82.4), (128, 67.0))):
         y, shards = 15 - 12 * row, 16 * parameter_count(SMALL) / ranks / 2**30
         words(ax, 0.5, y + 7, f"{ranks} GPUs: {measured:.1f} GiB", weight="bold", size=BIG)
-        _bar(ax, 0.5, y, 0.41 * shards, 5, canvas.OPTIMIZER)
-        _bar(ax, 0.5 + 0.41 * shards, y, 0.41 * (measured - shards), 5, canvas.ACTIVATIONS)
+        bar(ax, 0.5, y, 0.41 * shards, 5, canvas.OPTIMIZER)
+        bar(ax, 0.5 + 0.41 * shards, y, 0.41 * (measured - shards), 5, canvas.ACTIVATIONS)
         words(ax, 3 if row else 9, y + 2.5, "its own tokens, working memory", weight="bold")
         words(ax, 0.9 if not row else 0.5, y + (2.5 if not row else -1.8), f"shards:\n{shards:.0f}" if not row else
               f"shards: {shards:.1f}")
@@ -767,14 +750,14 @@ def _vocabulary_half(step: int) -> Figure:
     rest = sum(held.values()) - words_of_it
     scale = 34 / sum(held.values())
     words(ax, 0.5, 25.6, "at the loss", weight="bold", size=BIG)
-    _bar(ax, 0.5, 17, scale * rest, 6, canvas.ACTIVATIONS, f"the rest: {rest:.1f}", ink=INK)
-    _bar(ax, 0.5 + scale * rest, 17, scale * words_of_it, 6, canvas.GREY, f"vocabulary: {words_of_it:.1f}", ink=INK)
+    bar(ax, 0.5, 17, scale * rest, 6, canvas.ACTIVATIONS, f"the rest: {rest:.1f}", ink=INK)
+    bar(ax, 0.5 + scale * rest, 17, scale * words_of_it, 6, canvas.GREY, f"vocabulary: {words_of_it:.1f}", ink=INK)
     if step > 1:
         words(ax, 0.5, 11.6, "chunked: a few tokens at a time", weight="bold", size=BIG)
-        _bar(ax, 0.5, 3, scale * rest, 6, canvas.ACTIVATIONS, "the rest", ink=INK)
+        bar(ax, 0.5, 3, scale * rest, 6, canvas.ACTIVATIONS, "the rest", ink=INK)
         for place in range(8):
             x = 0.5 + scale * rest + scale * words_of_it / 8 * place
-            _bar(ax, x + 0.1, 3, scale * words_of_it / 8 - 0.2, 6, canvas.GREY if not place else "none",
+            bar(ax, x + 0.1, 3, scale * words_of_it / 8 - 0.2, 6, canvas.GREY if not place else "none",
                  edgecolor=canvas.GREY, linestyle="-" if not place else "--")
     return ax.figure
 
@@ -792,6 +775,6 @@ def _what_to_take(shown: int) -> Figure:
             ("pipelines", "across machines, for the largest: they send little"))
     for place, (name, told) in enumerate(rows[:shown]):
         y = 24.4 - 5.9 * place
-        _bar(ax, 0.5, y, 20.5, 4.6, FACES[place], name, ink=INK)
+        bar(ax, 0.5, y, 20.5, 4.6, FACES[place], name, ink=INK)
         words(ax, 22.4, y + 2.3, told, size=BIG)
     return ax.figure

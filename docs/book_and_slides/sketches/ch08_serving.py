@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kit import box, sheet, words
+from kit import BIG, bar, box, line, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from course_lib.hardware import H100
 from course_lib.models import MODELS
@@ -13,11 +12,10 @@ from course_lib.plots import canvas
 from course_lib.serving import Engine, Request, Roofline, answer_bill, continuous, synthetic_trace
 from course_lib.serving.traffic import traffic
 
-WHITE, PALE, INK = "#FFFFFF", "#F4F4F4", canvas.INK
+WHITE, INK = "#FFFFFF", canvas.INK
 READ, MADE, KEPT, WEIGHTS = canvas.FORWARD, canvas.COMPUTE, "#C9E6FA", canvas.WEIGHTS  # prompts, answers, the cache
 FAULT, IDLE = canvas.LIMIT, canvas.WAITING
 GREEN = "#00704F"  # letters about what is made
-BIG = 13  # points of what is read first
 LLAMA = MODELS["Llama-3-8B"]
 WORKER = Roofline(LLAMA, H100)
 ALONE = WORKER.token_seconds(users=1, context=1000)  # seconds of a lone user's step
@@ -29,17 +27,9 @@ AVERAGE = sum(WORKER.prompt_seconds(request.prompt) for request in CHAT) / len(C
 TABLE = (7, 4, 11, 14, 9)  # of request A in the chapter's picture of blocks
 
 
-def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt"} | look)
-
-
 def _cell(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", **look) -> None:
     """Draw a square-cornered place with a white rim and a text in its middle."""
-    _bar(ax, x, y, wide, high, colour, edgecolor="white", linewidth=1.2)
+    bar(ax, x, y, wide, high, colour, edgecolor="white", linewidth=1.2)
     words(ax, x + wide / 2, y + high / 2, text, ha="center", **look)
 
 
@@ -56,8 +46,8 @@ def waiting() -> Figure:
     box(ax, 6, 23.4, 29, 5, canvas.FACES[4], "What is the capital of France?", size=BIG)
     for place in range(8):
         for low in (11.2, 19.6):
-            _bar(ax, 12.2 + 1.7 * place, low, 0.8, 1.2, INK)
-    _bar(ax, 11, 12.4, 14, 7.2, "#3A3A3A")
+            bar(ax, 12.2 + 1.7 * place, low, 0.8, 1.2, INK)
+    bar(ax, 11, 12.4, 14, 7.2, "#3A3A3A")
     words(ax, 18, 16, "GPU: ?", ha="center", colour="white", weight="bold", size=20)
     canvas.arrow(ax, (30, 23), (25.8, 18), line=2)
     canvas.arrow(ax, (10.4, 13.6), (6.4, 8.6), line=2)
@@ -76,7 +66,7 @@ def _two_speeds(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     prefill, scale = WORKER.prompt_seconds(2000), 61 / (WORKER.prompt_seconds(2000) + 7 * ALONE)
     wide, one = scale * prefill, scale * ALONE
-    _bar(ax, 1, 12, wide, 6, READ)
+    bar(ax, 1, 12, wide, 6, READ)
     words(ax, 1 + wide / 2, 15, "a prompt of 2,000 tokens", ha="center", size=BIG)
     words(ax, 1, 25.4, "prefill", weight="bold", size=20)
     words(ax, 1, 21.4, f"{1e6 * prefill / 2000:.0f} millionths of a second a token", size=BIG)
@@ -91,7 +81,7 @@ def _two_speeds(step: int) -> Figure:
     if step > 2:
         for place in range(7):
             x = 1 + wide + place * one
-            _bar(ax, x, 12, one, 6, MADE, edgecolor="white", linewidth=1.5)
+            bar(ax, x, 12, one, 6, MADE, edgecolor="white", linewidth=1.5)
             box(ax, x + one - 1.3, 3.4, 2.6, 3.4, canvas.FACES[2], f"{place + 2}", size=BIG)
             canvas.arrow(ax, (x + one, 11.6), (x + one, 7.2), line=1.5)
         words(ax, 1 + wide, 25.4, "decode", weight="bold", size=20)
@@ -111,7 +101,7 @@ def _whole_text(step: int) -> Figure:
     words(ax, 36, 28.4, "out", weight="bold", ha="right")
     for row, token in list(enumerate(known))[:step]:
         y = 21 - 6.6 * row
-        _bar(ax, 0, y, 14, 4.6, READ)
+        bar(ax, 0, y, 14, 4.6, READ)
         words(ax, 7, y + 2.3, f"{PROMPT} tokens", ha="center")
         for place in range(row):
             _cell(ax, 14 + 2.4 * place, y, 2.4, 4.6, MADE)
@@ -182,7 +172,7 @@ def _heads(step: int) -> Figure:
             x = 9 + 1.75 * head
             _cell(ax, x, top - 6.4, 1.75, 2.8, MADE)
             goal = 9 + 1.75 * each * (head // each + 0.5)
-            _line(ax, (x + 0.87, top - 6.4), (goal, top - 8.6), line=0.8)
+            line(ax, (x + 0.87, top - 6.4), (goal, top - 8.6), wide=0.8)
         for head in range(shape.kv_heads):
             x = 9 + 1.75 * each * (head + 0.5) - 0.87
             _cell(ax, x, top - 11.6, 1.75, 3, WEIGHTS)
@@ -200,7 +190,7 @@ def a_seventh() -> Figure:
     for y, (name, count) in zip((20, 10.4), zip(("without a cache", "with a cache"), runs, strict=True), strict=True):
         words(ax, 0, y + 6.4, name, size=BIG)
         wide = 35 * count / runs[0]
-        _bar(ax, 0, y, wide, 4.6, READ)
+        bar(ax, 0, y, wide, 4.6, READ)
         words(ax, 34 if wide > 20 else wide + 0.8, y + 2.3, f"{count} tokens", weight="bold", size=BIG,
               ha="right" if wide > 20 else "left")
     words(ax, 0, 4, "The time? Not a seventh of it.", weight="bold", size=BIG, colour=FAULT)
@@ -212,9 +202,9 @@ def same_arithmetic() -> Figure:
     ax = sheet(36, 30)
     words(ax, 0, 28, "prefill: 256 tokens in a step", weight="bold", size=BIG)
     for place in range(256):
-        _bar(ax, 1.05 * (place % 32), 24.4 - 1.3 * (place // 32), 0.85, 1.05, READ)
+        bar(ax, 1.05 * (place % 32), 24.4 - 1.3 * (place // 32), 0.85, 1.05, READ)
     words(ax, 0, 10, "decode: one token in a step", weight="bold", size=BIG)
-    _bar(ax, 0, 6.2, 0.85, 1.05, MADE)
+    bar(ax, 0, 6.2, 0.85, 1.05, MADE)
     words(ax, 2, 6.7, "Its arithmetic is that of one above.")
     return ax.figure
 
@@ -225,7 +215,7 @@ def twice_the_arithmetic() -> Figure:
     for x, name, high, peak in ((0.5, "H100", 6, ""), (19, "the other", 12, "2 ×")):
         words(ax, x + 8, 28.2, name, ha="center", weight="bold", size=BIG)
         box(ax, x + 2, 13.6, 12, high, canvas.FACES[2], f"{peak}\narithmetic" if peak else "arithmetic")
-        _line(ax, (x + 8, 9.4), (x + 8, 13.6), colour=WEIGHTS, line=14)
+        line(ax, (x + 8, 9.4), (x + 8, 13.6), colour=WEIGHTS, wide=14)
         box(ax, x, 2, 16, 7.4, canvas.FACES[0], f"memory\n{H100.memory / 1e9:.0f} GB", size=BIG)
     words(ax, 18, 11.4, f"{H100.memory_bandwidth / 1e12:.2f} TB/s", ha="center", colour=WEIGHTS, weight="bold")
     return ax.figure
@@ -241,11 +231,11 @@ def _waits(step: int) -> Figure:
     flops = WORKER.token_flops / H100.peak()
     for top, name, share in ((29, "H100", 1), (13.6, "twice the arithmetic", 2))[:step]:
         words(ax, 0, top - 1, name, weight="bold", size=BIG)
-        _bar(ax, 0, top - 7, 35.6, 4, WEIGHTS)
+        bar(ax, 0, top - 7, 35.6, 4, WEIGHTS)
         words(ax, 1, top - 5, f"reading {WORKER.read_bytes / 1e9:.0f} GB: {1e3 * READING:.1f} ms", weight="bold",
               colour="white", size=BIG)
-        _bar(ax, 0, top - 12, 35.6, 4, IDLE)
-        _bar(ax, 0, top - 12, 35.6 * flops / share / READING, 4, MADE)
+        bar(ax, 0, top - 12, 35.6, 4, IDLE)
+        bar(ax, 0, top - 12, 35.6 * flops / share / READING, 4, MADE)
         words(ax, 1, top - 10, f"computing: {1e3 * flops / share:.3f} ms, then idle", size=BIG)
     return ax.figure
 
@@ -264,12 +254,12 @@ def _roof(step: int) -> Figure:
     canvas.arrow(ax, (left, low), (left, 29), line=1.2)
     words(ax, right, 1.6, "FLOPs for each byte", ha="right")
     words(ax, left + 0.8, 28.6, "FLOPs a second")
-    _line(ax, (left, 6), (at, top), colour=WEIGHTS, line=4)
+    line(ax, (left, 6), (at, top), colour=WEIGHTS, wide=4)
     words(ax, left + 9.8, 17.4, "memory\nis the limit", ha="right", colour=WEIGHTS, weight="bold", va="bottom")
     if step > 1:
-        _line(ax, (at, top), (right, top), colour=MADE, line=4)
+        line(ax, (at, top), (right, top), colour=MADE, wide=4)
         words(ax, right, top + 1.9, "arithmetic is the limit", ha="right", colour=GREEN, weight="bold")
-        _line(ax, (at, low), (at, top), line=1.2, linestyle=":")
+        line(ax, (at, low), (at, top), wide=1.2, linestyle=":")
         words(ax, at + 0.8, 8, f"ridge: {ridge:.0f}", weight="bold", size=BIG)
     if step > 2:
         ax.plot([left], [6], "o", color=FAULT, markersize=14, clip_on=False)
@@ -287,7 +277,7 @@ def one_reading() -> Figure:
     box(ax, 5, 22, 26, 6.6, canvas.FACES[0], f"weights: {WORKER.read_bytes / 1e9:.0f} GB", size=BIG)
     canvas.arrow(ax, (18, 21.6), (18, 17.2), colour=WEIGHTS, line=10)
     words(ax, 21, 19.4, "one reading", colour=WEIGHTS, weight="bold", size=BIG)
-    _bar(ax, 0.6, 11, 34.8, 5, IDLE)
+    bar(ax, 0.6, 11, 34.8, 5, IDLE)
     for place, name in enumerate("ABCDEF"):
         x = 1.4 + 5.7 * place
         box(ax, x, 11.6, 4.6, 3.8, canvas.FACES[2], name, size=BIG)
@@ -320,9 +310,9 @@ def _step_of_64(step: int) -> Figure:
     for top, users in ((29, 1), (18.4, 64))[:step]:
         words(ax, 0, top - 1.4, f"{users} token{'s' * (users > 1)}", weight="bold", size=BIG)
         words(ax, 36, top - 1.4, f"{weights + users * one:.1f} GB", weight="bold", size=BIG, ha="right")
-        _bar(ax, 0, top - 8, scale * weights, 4.6, WEIGHTS)
+        bar(ax, 0, top - 8, scale * weights, 4.6, WEIGHTS)
         words(ax, 1, top - 5.7, f"weights: {weights:.0f} GB", colour="white", weight="bold")
-        _bar(ax, scale * weights, top - 8, max(scale * users * one, 0.3), 4.6, KEPT)
+        bar(ax, scale * weights, top - 8, max(scale * users * one, 0.3), 4.6, KEPT)
         words(ax, scale * weights + 0.8, top - 5.7, f"64 · {one:.3f}" if users > 1 else f"{one:.3f}")
     if step > 2:
         longer = (weights + 64 * one) / (weights + one)
@@ -343,10 +333,10 @@ def throughput() -> Figure:
         y = 19.2 - 4.7 * row
         words(ax, 6, y + 1.7, f"{users}", ha="right", size=BIG)
         wide = 38 * rate / max(rates.values())
-        _bar(ax, 8, y, wide, 3.4, WEIGHTS)
+        bar(ax, 8, y, wide, 3.4, WEIGHTS)
         words(ax, 8.8 + wide, y + 1.7, f"{rate:,.0f}", size=BIG, weight="bold")
         each = 8 * rate / users / rates[1]
-        _bar(ax, 65 - each, y, each, 3.4, MADE)
+        bar(ax, 65 - each, y, each, 3.4, MADE)
         words(ax, 64.2 - each, y + 1.7, f"{rate / users:.0f}", size=BIG, weight="bold", ha="right")
     return ax.figure
 
@@ -361,12 +351,12 @@ def reserved() -> Figure:
     piece = 8192 * WORKER.token_bytes / 1e9
     words(ax, 0, 28.2, f"{total:.0f} GB of an H100", weight="bold", size=BIG)
     scale, count = 22.6 / total, int((0.9 * total - weights) / piece)
-    _bar(ax, 0, 3, 15, scale * total, IDLE)
-    _bar(ax, 0, 3, 15, scale * weights, WEIGHTS)
+    bar(ax, 0, 3, 15, scale * total, IDLE)
+    bar(ax, 0, 3, 15, scale * weights, WEIGHTS)
     words(ax, 7.5, 3 + scale * weights / 2, "weights", ha="center", colour="white", weight="bold", size=BIG)
     for place in range(count):
-        _bar(ax, 0, 3 + scale * (weights + piece * place), 15, 0.8 * scale * piece, "#B9B9B9")
-        _bar(ax, 0, 3 + scale * (weights + piece * place), 15 * (0.08, 0.2, 0.12, 0.3)[place % 4], 0.8 * scale * piece,
+        bar(ax, 0, 3 + scale * (weights + piece * place), 15, 0.8 * scale * piece, "#B9B9B9")
+        bar(ax, 0, 3 + scale * (weights + piece * place), 15 * (0.08, 0.2, 0.12, 0.3)[place % 4], 0.8 * scale * piece,
              canvas.FACES[place % 3])
     words(ax, 17, 20, f"{piece:.2g} GB reserved\nfor each request", size=BIG, weight="bold")
     words(ax, 17, 13.6, "colour: tokens\ngrey: reserved, empty", size=BIG)
@@ -386,14 +376,14 @@ def _on_demand(step: int) -> Figure:
     for number in range(15):
         x, y = 0.4 + 8.1 * (number % 8), (19.4, 10.4)[number // 8]
         words(ax, x + 3.6, y + 5.2, f"{number}", ha="center", colour="#666666")
-        _bar(ax, x, y, 7.4, 4, WHITE, edgecolor=INK, linewidth=1.6 if number in taken else 0.8)
+        bar(ax, x, y, 7.4, 4, WHITE, edgecolor=INK, linewidth=1.6 if number in taken else 0.8)
         if number in taken:
             start = 4 * taken.index(number)
             for place in range(4):
                 there = start + place < tokens
                 _cell(ax, x + 0.1 + 1.8 * place, y + 0.1, 1.8, 3.8, canvas.FACES[0] if there else IDLE,
                       f"{start + place + 1}" if there else "")
-            _bar(ax, x, y, 7.4, 4, "none", edgecolor=FAULT if step == 4 and number == 11 else INK, linewidth=2.5)
+            bar(ax, x, y, 7.4, 4, "none", edgecolor=FAULT if step == 4 and number == 11 else INK, linewidth=2.5)
     words(ax, 0, 4.4, "table of A", weight="bold", size=BIG)
     for place, number in enumerate(taken):
         look = {"edge": FAULT, "line": 2.5} if step == 4 and place == 2 else {}
@@ -417,8 +407,8 @@ def _filled(step: int) -> Figure:
     words(ax, 0, 26.6, "8,192 places reserved for each", weight="bold", size=BIG)
     for row in range(12):
         y = 23.2 - 1.9 * row
-        _bar(ax, 0, y, 31, 1.5, IDLE)
-        _bar(ax, 0, y, 31 * used[row] / 8192, 1.5, canvas.FACES[row % 7])
+        bar(ax, 0, y, 31, 1.5, IDLE)
+        bar(ax, 0, y, 31 * used[row] / 8192, 1.5, canvas.FACES[row % 7])
     words(ax, 31, 0.6, f"{share:.1%} hold a token", weight="bold", size=BIG, ha="right", colour=FAULT)
     if step > 1:
         words(ax, 34, 26.6, "blocks of 16, as needed", weight="bold", size=BIG)
@@ -427,7 +417,7 @@ def _filled(step: int) -> Figure:
             left = 31 * 16 * -(-tokens // 16) / 8192
             while left > 0 and row < 12:
                 piece = min(left, 31 - x)
-                _bar(ax, 34 + x, 23.2 - 1.9 * row, piece, 1.5, canvas.FACES[place % 7])
+                bar(ax, 34 + x, 23.2 - 1.9 * row, piece, 1.5, canvas.FACES[place % 7])
                 x, left = x + piece, left - piece
                 if x > 30.99:
                     x, row = 0, row + 1
@@ -535,14 +525,14 @@ def _one_row(step: int) -> Figure:
     words(ax, 0, 25.6, "budget: 8 tokens", weight="bold", size=BIG, colour=FAULT)
     for place, (name, colour) in enumerate(row):
         there = place < filled
-        _bar(ax, 8.1 * place, 15, 7.7, 6.4, colour if there else WHITE, edgecolor=canvas.GREY, linewidth=1)
+        bar(ax, 8.1 * place, 15, 7.7, 6.4, colour if there else WHITE, edgecolor=canvas.GREY, linewidth=1)
         words(ax, 8.1 * place + 3.85, 18.2, name if there else "", ha="center", size=20)
-    _line(ax, (65, 13.6), (65, 23), colour=FAULT, line=3)
+    line(ax, (65, 13.6), (65, 23), colour=FAULT, wide=3)
     notes = ((0, 16.2, "1  answers", "a token each", GREEN),
              (16.2, 32.4, "2  C's prompt", "four tokens are left", WEIGHTS),
              (48.6, 16.2, "3  D's prompt", "two of three fit", WEIGHTS))
     for x, wide, name, told, colour in notes[: step - 1]:
-        _line(ax, (x, 13.8), (x + wide - 0.6, 13.8), colour=colour, line=3)
+        line(ax, (x, 13.8), (x + wide - 0.6, 13.8), colour=colour, wide=3)
         words(ax, x, 11.4, name, weight="bold", size=BIG, colour=colour)
         words(ax, x, 8.6, told)
     if step == 4:
@@ -587,7 +577,7 @@ def prompt_and_answer() -> Figure:
     for y, name, tokens, colour in rows:
         words(ax, 0, y + 7, name, size=BIG)
         wide = 35.4 * tokens / prompt
-        _bar(ax, 0, y, wide, 5, colour)
+        bar(ax, 0, y, wide, 5, colour)
         words(ax, 34.6 if wide > 20 else wide + 1, y + 2.5, f"{tokens:,.0f} tokens", weight="bold", size=BIG,
               ha="right" if wide > 20 else "left")
     return ax.figure
@@ -609,10 +599,10 @@ def document_comes() -> Figure:
     _users(ax, 13.2, 5 * THREE, scale)
     words(ax, 3, 26.4, f"a token every {1e3 * THREE:.1f} ms", size=BIG, weight="bold", colour=GREEN)
     x = 3 + 5 * scale * THREE
-    _bar(ax, x, 7.6, 20.4, 4, READ)
+    bar(ax, x, 7.6, 20.4, 4, READ)
     words(ax, x + 10.2, 9.6, "a document of 8,000", ha="center", size=BIG)
     for row in range(3):
-        _line(ax, (x + 0.2, 14.7 + 3.6 * row), (35.4, 14.7 + 3.6 * row), colour=FAULT, line=1.6, linestyle=":")
+        line(ax, (x + 0.2, 14.7 + 3.6 * row), (35.4, 14.7 + 3.6 * row), colour=FAULT, wide=1.6, linestyle=":")
     words(ax, x + 10.2, 3.2, "? ms", ha="center", size=20, weight="bold", colour=FAULT)
     return ax.figure
 
@@ -623,11 +613,11 @@ def document_then_step() -> Figure:
     ax = sheet(36, 30)
     scale = 35.4 / (document + THREE)
     words(ax, 0, 27, "a usual wait", size=BIG)
-    _bar(ax, 0, 19.6, scale * THREE, 5, MADE)
+    bar(ax, 0, 19.6, scale * THREE, 5, MADE)
     words(ax, scale * THREE + 1, 22.1, f"{1e3 * THREE:.1f} ms", size=BIG, weight="bold")
     words(ax, 0, 14, "with the document", size=BIG)
-    _bar(ax, 0, 6.6, scale * document, 5, READ)
-    _bar(ax, scale * document, 6.6, scale * THREE, 5, MADE)
+    bar(ax, 0, 6.6, scale * document, 5, READ)
+    bar(ax, scale * document, 6.6, scale * THREE, 5, MADE)
     words(ax, 1, 9.1, f"document: {1e3 * document:.0f} ms", size=BIG, weight="bold")
     words(ax, 36, 3.6, "then a step of their own", ha="right", size=BIG, colour=GREEN, weight="bold")
     return ax.figure
@@ -640,7 +630,7 @@ def two_waits() -> Figure:
     """A user's two waits: for the first token, and from token to token."""
     ax = sheet(36, 30)
     words(ax, 0, 21.6, "Enter", size=BIG)
-    _line(ax, (0, 15), (36, 15), zorder=0.5)
+    line(ax, (0, 15), (36, 15), zorder=0.5)
     canvas.arrow(ax, (0.6, 20), (0.6, 15.4), line=1.5)
     xs = 15, 19.4, 23.8, 28.2, 32.6
     for place, x in enumerate(xs):
@@ -667,13 +657,13 @@ def _promise(step: int) -> Figure:
         y, good = 20 - 6.4 * row, told == "kept"
         canvas.arrow(ax, (3, y), (55, y), line=1)
         words(ax, 0, y, "ABC"[row], weight="bold", size=BIG)
-        _bar(ax, 3, y - 1.2, first - 3, 2.4, canvas.FACES[0] if told != "late" else canvas.FACES[3])
+        bar(ax, 3, y - 1.2, first - 3, 2.4, canvas.FACES[0] if told != "late" else canvas.FACES[3])
         for token in tokens:
             ax.plot([first + token], [y], "o", color=MADE, markersize=11)
         if told == "a gap":
             canvas.arrow(ax, (first + 6.8, y), (first + 16.2, y), style="<|-|>", colour=FAULT, line=3)
         words(ax, 56, y, told, weight="bold", size=BIG, colour=GREEN if good else FAULT)
-    _line(ax, (26, 4.8), (26, 24), colour=WEIGHTS, line=2, linestyle="--")
+    line(ax, (26, 4.8), (26, 24), colour=WEIGHTS, wide=2, linestyle="--")
     words(ax, 26.6, 23.6, "1 s", colour=WEIGHTS, weight="bold")
     if step == 4:
         words(ax, 3, 1.8, "Goodput counts only A: the requests a second for which the promise is kept.", size=BIG,
@@ -705,8 +695,8 @@ def _in_a_gap(step: int) -> Figure:
         words(ax, 0, y + 6.4, f"{count} prompt{'s' * (count > 1)} between two tokens", size=BIG)
         for place in range(count):
             _cell(ax, scale * prompt * place, y, scale * prompt, 4.6, READ, f"{1e3 * prompt:.0f} ms", weight="bold")
-        _bar(ax, scale * prompt * count, y, scale * THREE, 4.6, MADE)
-    _line(ax, (limit, 5.4), (limit, 24), colour=FAULT, line=2.5, linestyle="--")
+        bar(ax, scale * prompt * count, y, scale * THREE, 4.6, MADE)
+    line(ax, (limit, 5.4), (limit, 24), colour=FAULT, wide=2.5, linestyle="--")
     words(ax, limit, 3.4, "promised: 50 ms", ha="center", colour=FAULT, weight="bold", size=BIG)
     return ax.figure
 
@@ -717,8 +707,8 @@ def two_budgets() -> Figure:
     for y, budget in ((18.6, 512), (6, 8192)):
         words(ax, 0, y + 7.6, f"a row of {budget:,}", size=BIG, weight="bold")
         wide = 35.4 * budget / 8192
-        _bar(ax, 0, y, wide, 5, READ)
-        _bar(ax, 0, y, 0.25, 5, MADE)
+        bar(ax, 0, y, wide, 5, READ)
+        bar(ax, 0, y, 0.25, 5, MADE)
     words(ax, 4, 21, "promise kept for all 30", size=BIG)
     words(ax, 17.7, 8.5, "for ? of 30", size=BIG, ha="center", weight="bold")
     return ax.figure
@@ -733,11 +723,11 @@ def full_rows() -> Figure:
         y = 20.2 - 8 * row
         words(ax, 0, y + 5.4, f"{budget:,} tokens", size=BIG)
         wide = scale * taken
-        _bar(ax, 0, y, wide, 3.8, READ if taken < 0.05 else canvas.FACES[3])
+        bar(ax, 0, y, wide, 3.8, READ if taken < 0.05 else canvas.FACES[3])
         inside = wide > 7
         words(ax, wide - 0.8 if inside else wide + 0.8, y + 1.9, f"{1e3 * taken:.0f} ms", weight="bold", size=BIG,
               ha="right" if inside else "left")
-    _line(ax, (0.05 * scale, 3.4), (0.05 * scale, 28), colour=FAULT, line=2.5, linestyle="--")
+    line(ax, (0.05 * scale, 3.4), (0.05 * scale, 28), colour=FAULT, wide=2.5, linestyle="--")
     words(ax, 0.05 * scale, 1.4, "promised: 50 ms", ha="center", colour=FAULT, weight="bold", size=BIG)
     return ax.figure
 
@@ -769,7 +759,7 @@ def _bill(bills: dict[str, dict[str, float]], step: int) -> Figure:
         for taken, (colour, look) in zip(spent.values(), looks, strict=True):
             wide = scale * taken
             if taken > 0.001:
-                _bar(ax, x, y, wide, 4, colour, **look)
+                bar(ax, x, y, wide, 4, colour, **look)
             if taken > 0.05:
                 hatched = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 2}} if look else {}
                 words(ax, x + wide / 2, y + 2, f"{1e3 * taken:.0f}", ha="center", weight="bold", **hatched)
@@ -777,7 +767,7 @@ def _bill(bills: dict[str, dict[str, float]], step: int) -> Figure:
         words(ax, x + 0.8, y + 2, f"{1e3 * sum(spent.values()):,.0f} ms", size=BIG, weight="bold")
     names = "first token", "own tokens", "others in its steps", "strangers' prompts"
     for x, name, (colour, look) in zip((0, 12.4, 24.4, 42.4), names, looks, strict=True):
-        _bar(ax, x, 0.5, 2, 2, colour, **look)
+        bar(ax, x, 0.5, 2, 2, colour, **look)
         words(ax, x + 2.8, 1.5, name)
     return ax.figure
 
@@ -797,8 +787,8 @@ def _hidden(step: int) -> Figure:
     for y, name in ((20.4, "reading"), (16, "arithmetic")):
         words(ax, 0, y + 1.7, name)
     x = 11
-    _bar(ax, x, 20.4, scale * READING, 3.4, WEIGHTS)
-    _bar(ax, x + scale * READING, 16, scale * prompt, 3.4, READ)
+    bar(ax, x, 20.4, scale * READING, 3.4, WEIGHTS)
+    bar(ax, x + scale * READING, 16, scale * prompt, 3.4, READ)
     words(ax, x + scale * READING / 2, 22.1, f"{1e3 * READING:.1f} ms", ha="center", colour="white", weight="bold")
     words(ax, x + scale * (READING + prompt / 2), 17.7, f"an average prompt: {1e3 * prompt:.0f} ms", ha="center",
           weight="bold")
@@ -808,8 +798,8 @@ def _hidden(step: int) -> Figure:
             words(ax, 0, y + 1.7, name)
         for place in range(5):
             left = x + scale * READING * place * 1.02
-            _bar(ax, left, 6, scale * READING, 3.4, WEIGHTS)
-            _bar(ax, left, 1.6, scale * work, 3.4, READ)
+            bar(ax, left, 6, scale * READING, 3.4, WEIGHTS)
+            bar(ax, left, 1.6, scale * work, 3.4, READ)
             words(ax, left + scale * READING / 2, 7.7, f"{1e3 * READING:.1f}", ha="center", colour="white",
                   weight="bold")
             words(ax, left + scale * work / 2, 3.3, f"{1e3 * work:.1f}", ha="center", weight="bold")
@@ -823,13 +813,13 @@ def the_answer() -> Figure:
     words(ax, 0, 13.4, "arithmetic", weight="bold", size=BIG, colour=GREEN)
     for place in range(3):
         x = 12 * place
-        _bar(ax, x, 17.6, 8.4, 7, WEIGHTS)
+        bar(ax, x, 17.6, 8.4, 7, WEIGHTS)
         words(ax, x + 4.2, 21.1, "weights", ha="center", colour="white", weight="bold")
-        _bar(ax, x + 8.4, 17.6, 3, 7, KEPT)
+        bar(ax, x + 8.4, 17.6, 3, 7, KEPT)
         words(ax, x + 9.9, 21.1, "KV", ha="center", weight="bold")
-        _bar(ax, x, 3.6, 1, 7, MADE)
-        _bar(ax, x + 1, 3.6, 6.6, 7, READ)
+        bar(ax, x, 3.6, 1, 7, MADE)
+        bar(ax, x + 1, 3.6, 6.6, 7, READ)
         words(ax, x + 4.3, 7.1, "others'\nprompts", ha="center")
-        _bar(ax, x + 7.6, 3.6, 3.8, 7, IDLE)
+        bar(ax, x + 7.6, 3.6, 3.8, 7, IDLE)
         words(ax, x + 11.4, 1.4, "a token", ha="right", weight="bold")
     return ax.figure

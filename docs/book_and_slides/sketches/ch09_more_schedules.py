@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kit import BESIDE, LETTERS, bar, box, frame, line, sheet, span, timeline, words
+from kit import BESIDE, BIG, GREY_WORDS, LETTERS, axes, bar, box, frame, line, sheet, span, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -17,8 +17,8 @@ from course_lib.schedules.table import row_of
 
 WHITE, INK, FAULT, NETWORK = "#FFFFFF", canvas.INK, canvas.LIMIT, canvas.NETWORK
 FORWARD, BACKWARD, WAITING, COMPUTE = canvas.FORWARD, canvas.BACKWARD, canvas.WAITING, canvas.COMPUTE
-BIG, LARGE = 13, 18  # points of what is read first
-GREY_WORDS, ORANGE_WORDS, BLUE_WORDS = "#666666", "#A86E00", "#0072B2"  # as dark as letters on white must be
+LARGE = 18  # points of what is read first
+ORANGE_WORDS, BLUE_WORDS = "#A86E00", "#0072B2"  # as dark as letters on white must be
 RANKS = tuple(canvas.FACES[:4])
 
 BASE = play(one_f_one_b(4, 8))
@@ -703,17 +703,8 @@ def price_list() -> list[Figure]:
     return [_price_list(step) for step in (2, 3, 4, 5, 6, 7)]
 
 
-def _axes(size: tuple[float, float]) -> Axes:
-    """Return axes with letters that can be read from the last row."""
-    figure = canvas.Picture(figsize=size, layout="constrained")
-    ax = figure.add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=LETTERS)
-    return ax
-
-
 def _price_list(step: int) -> Figure:
-    ax = _axes((6.5, 2.9))
+    ax = axes((6.5, 2.9))
     told = []
     for place, (name, order) in enumerate(LISTED[:step]):
         row = row_of(order(4, 8))
@@ -749,7 +740,7 @@ def cuts_crossed() -> Figure:
 
 def who_wins() -> Figure:
     """The bubbles of ZB-V and ZB-H2 over the price of a message."""
-    ax, prices = _axes(BESIDE), [place / 40 for place in range(13)]
+    ax, prices = axes(BESIDE), [place / 40 for place in range(13)]
     lines = {}
     for name, order, colour in (("ZB-V", of.zb_v(4, 8), COMPUTE), ("ZB-H2", of.zb_h2(4, 8), BLUE_WORDS)):
         lines[name] = [100 * row_of(order, communication=price)["bubble"] for price in prices]

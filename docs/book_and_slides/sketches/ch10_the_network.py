@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import cos, pi, sin
 
-import matplotlib.pyplot as plt
-from kit import ACROSS, BESIDE, LETTERS, bars, box, sheet, words
+import kit
+from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import Circle, Rectangle
 
 from course_lib import costs
 from course_lib.hardware import DGX_A100, DGX_H100, H100
@@ -18,11 +19,12 @@ from course_lib.models import MODELS, parameter_count
 from course_lib.plots import canvas
 from course_lib.plots.port_rates import pair_rate
 
-PALE, SWITCH, WHITE = "#F4F4F4", "#E3E3E3", "#FFFFFF"
+line = partial(kit.line, solid_joinstyle="miter", zorder=0.6)  # below what it joins
+
+SWITCH, WHITE = "#E3E3E3", "#FFFFFF"
 FAULT, NETWORK, NVLINK, INK = canvas.LIMIT, canvas.NETWORK, canvas.NVLINK, canvas.INK
-BIG = 13  # points of what is read first
-GREY_WORDS, ORANGE_WORDS = "#666666", "#A86E00"  # as dark as letters on white must be
-GREEK, MONO = {"family": "DejaVu Sans", "style": "italic"}, {"family": "monospace"}
+ORANGE_WORDS = "#A86E00"  # as dark as letters on white must be
+GREEK = {"family": "DejaVu Sans", "style": "italic"}
 LINK, PORT = DGX_A100.gpu.link.bandwidth / 1e9, DGX_A100.nic.bandwidth / 1e9  # GB/s of the chapter's first cluster
 FOUND = {1: 11, 2: 22, 4: 44, 8: 60}  # GB/s of the cluster with faults, by pairs of GPUs
 MODEL, LAYERS, NODES = MODELS["Llama-3-8B"], 32, (8, 16, 32, 64, 128, 256)
@@ -49,29 +51,6 @@ def _ends(unit: int) -> float:
     return 2 * _gather(256, 8, unit * LAYER)
 
 
-def _axes(size: tuple[float, float] = BESIDE) -> Axes:
-    """Return axes with letters that can be read from the last row."""
-    figure = canvas.Picture(figsize=size, layout="constrained")
-    ax = figure.add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=LETTERS)
-    return ax
-
-
-def _frame(ax: Axes, x: float, y: float, wide: float, high: float, colour: str = PALE, **look) -> None:
-    look = {"edgecolor": INK, "linewidth": 1, "zorder": 0} | look
-    ax.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.6", facecolor=colour, **look))
-
-
-def _bar(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, **look) -> None:
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=colour, **look))
-
-
-def _line(ax: Axes, *points: tuple[float, float], colour: str = INK, line: float = 1.5, **look) -> None:
-    ax.plot(*zip(*points, strict=True), **{"color": colour, "linewidth": line, "solid_capstyle": "butt",
-                                           "solid_joinstyle": "miter", "zorder": 0.6} | look)
-
-
 # Sections 1 and 2: how long two nodes take
 
 
@@ -80,16 +59,16 @@ def near_and_far() -> Figure:
     near, far = _measured(2, 2), _measured(2, 1)
     ax = sheet(36, 30)
     words(ax, 18, 28.6, "an all-reduce of 64 MiB on two GPUs", ha="center", weight="bold")
-    _frame(ax, 8, 20.4, 20, 6)
-    _line(ax, (13, 23.4), (23, 23.4), colour=NVLINK, line=16)
+    frame(ax, 8, 20.4, 20, 6)
+    line(ax, (13, 23.4), (23, 23.4), colour=NVLINK, wide=16)
     for x in (10, 21):
         box(ax, x, 21.6, 5, 3.6, canvas.FACES[0], "GPU")
     for x, gpu, colour in ((1.5, 3.5, 0), (23.5, 25.5, 1)):
-        _frame(ax, x, 5.6, 11, 6)
+        frame(ax, x, 5.6, 11, 6)
         box(ax, gpu + 0.9, 6.8, 5, 3.6, canvas.FACES[colour], "GPU")
-    _line(ax, (9.4, 8.6), (26.4, 8.6), colour=NETWORK, line=2)
+    line(ax, (9.4, 8.6), (26.4, 8.6), colour=NETWORK, wide=2)
     for y, taken, colour, name in ((16.2, near, NVLINK, "one machine"), (1.4, far, NETWORK, "two machines")):
-        _bar(ax, 1, y, 34 * taken / far, 2.8, colour)
+        bar(ax, 1, y, 34 * taken / far, 2.8, colour)
         inside = taken == far
         words(ax, 34 if inside else 3.2, y + 1.4, f"{name}: {1e3 * taken:.3g} ms", size=BIG, weight="bold",
               ha="right" if inside else "left", colour="white" if inside else INK)
@@ -105,23 +84,23 @@ def _way_out(step: int) -> Figure:
     ax, point = sheet(65, 27, (6.5, 2.7)), 40 / LINK  # points of line for each GB/s
     for x, number, colour in ((1, 0, 0), (38, 1, 1)):
         side = 1 - number
-        _frame(ax, x, 1, 26, 25.4)
+        frame(ax, x, 1, 26, 25.4)
         words(ax, x + (1 if side else 25), 3, f"node {number}", weight="bold", ha="left" if side else "right")
         xs = x + 6, x + 20
         for gpu in xs:
-            _line(ax, (gpu, 15), (gpu, 22), colour=NVLINK, line=LINK * point)
+            line(ax, (gpu, 15), (gpu, 22), colour=NVLINK, wide=LINK * point)
         box(ax, x + 1.5, 21, 23, 4, SWITCH, "NVSwitch")
         for gpu in xs:
             box(ax, gpu - 3.6, 12.6, 7.2, 4, canvas.FACES[colour], "GPU")
         words(ax, x + 13, 18.8, f"NVLink\n{LINK:.0f} GB/s", ha="center", colour=NVLINK, weight="bold")
         port = xs[side]
         if step:
-            _line(ax, (port, 5), (port, 12.6), colour=INK, line=32 * point)
+            line(ax, (port, 5), (port, 12.6), colour=INK, wide=32 * point)
             words(ax, port + (-1 if side else 1), 10, "PCIe\n32 GB/s", ha="right" if side else "left")
             box(ax, port - 3.6, 3.4, 7.2, 4, WHITE, "port", edge=NETWORK, line=2)
     if step == 2:
         way = (24.6, 5.4), (29.6, 5.4), (32.5, 14.4), (35.4, 5.4), (40.4, 5.4)
-        _line(ax, *way, colour=NETWORK, line=PORT * point)
+        line(ax, *way, colour=NETWORK, wide=PORT * point)
         for x, y, name in ((29.7, 5.4, "leaf"), (35.3, 5.4, "leaf"), (32.5, 14.4, "spine")):
             box(ax, x - 2.4, y - 1.8, 4.8, 3.6, SWITCH, name)
         words(ax, 32.5, 18, "switches", ha="center")
@@ -137,7 +116,7 @@ def which_sizes() -> Figure:
         words(ax, 7.4, y + 4, name, ha="right", weight="bold", size=BIG)
         for level, share, colour in ((y + 4.2, _measured(2, 2) / _measured(2, 1), NVLINK), (y, 1, NETWORK)):
             wide = 26 * (1 if row else share)
-            _bar(ax, 8.6, level, wide, 3.6, "none" if row else colour, edgecolor=colour, linewidth=1.6,
+            bar(ax, 8.6, level, wide, 3.6, "none" if row else colour, edgecolor=colour, linewidth=1.6,
                  linestyle="--" if row else "-")
             if row:
                 words(ax, 8.6 + wide / 2, level + 1.8, "?", ha="center", colour=colour, weight="bold", size=BIG)
@@ -152,12 +131,12 @@ def big_and_small() -> Figure:
     ax = sheet(36, 30)
     ax.set_aspect("equal")
     side = 27
-    _bar(ax, 1, 1.5, side, side, canvas.FACES[4])
+    bar(ax, 1, 1.5, side, side, canvas.FACES[4])
     words(ax, 1 + side / 2, 16.5, "64 MiB", size=20, ha="center", weight="bold")
     words(ax, 1 + side / 2, 13, f"{1e3 * _measured(2, 1):.3g} ms", size=BIG, ha="center")
     small = side / 32768**0.5
-    _bar(ax, 31.5, 1.5, small, small, INK)
-    ax.add_patch(plt.Circle((31.5 + small / 2, 1.5 + small / 2), 1.4, fill=False, color=FAULT, linewidth=2))
+    bar(ax, 31.5, 1.5, small, small, INK)
+    ax.add_patch(Circle((31.5 + small / 2, 1.5 + small / 2), 1.4, fill=False, color=FAULT, linewidth=2))
     words(ax, 32, 11.8, "2 KiB", ha="center", weight="bold", size=BIG)
     words(ax, 32, 9.2, "to scale", ha="center")
     words(ax, 32, 6.6, "? µs", size=BIG, ha="center")
@@ -182,8 +161,8 @@ def two_parts() -> Figure:
     for row, (name, size) in enumerate(sizes.items()):
         y, wide = 19.6 - 6.1 * row, 27.5 * alpha / longest
         words(ax, 7.4, y + 1.7, name, ha="right")
-        _bar(ax, 8, y, wide, 3.4, canvas.GREY)
-        _bar(ax, 8 + wide, y, 27.5 * beta * size / longest, 3.4, NETWORK)
+        bar(ax, 8, y, wide, 3.4, canvas.GREY)
+        bar(ax, 8 + wide, y, 27.5 * beta * size / longest, 3.4, NETWORK)
     words(ax, 8, 25.6, "α", size=20, **GREEK)
     words(ax, 10.4, 25.4, "latency", weight="bold", size=BIG)
     words(ax, 20, 25.6, "βS", size=20, colour=NETWORK, **GREEK)
@@ -204,9 +183,9 @@ def shared_or_own() -> Figure:
                 box(ax, left, level - 1, 5, 2, canvas.FACES[colour], "GPU" if place in (0,) else "")
             if y > 10:
                 middle = y + 8 - 2.6 * 1.5
-                _line(ax, (8, level), (14, middle), (22, middle), (28, level), colour=NETWORK, line=2)
+                line(ax, (8, level), (14, middle), (22, middle), (28, level), colour=NETWORK, wide=2)
             else:
-                _line(ax, (8, level), (28, level), colour=NETWORK, line=2)
+                line(ax, (8, level), (28, level), colour=NETWORK, wide=2)
     return ax.figure
 
 
@@ -215,14 +194,14 @@ def four_pairs() -> Figure:
     ax = sheet(36, 30)
     for y, pairs, told in ((16.5, 1, f"{1e3 * _measured(2, 1):.3g} ms"), (1, 4, "? ms")):
         for x, colour in ((1, 0), (25, 1)):
-            _frame(ax, x, y, 10, 12.6)
+            frame(ax, x, y, 10, 12.6)
             for place in range(4):
                 used = place < pairs
                 box(ax, x + 2, y + 9.6 - 2.9 * place, 6, 2.3, canvas.FACES[colour] if used else WHITE,
                     "GPU" if used else "", edge=INK if used else canvas.GREY)
         for place in range(pairs):
             level = y + 10.75 - 2.9 * place
-            _line(ax, (9, level), (27, level), colour=NETWORK, line=3)
+            line(ax, (9, level), (27, level), colour=NETWORK, wide=3)
         words(ax, 18, y + (6 if pairs == 1 else 13), told, size=20, weight="bold", ha="center")
     return ax.figure
 
@@ -240,7 +219,7 @@ def _rings_by_ports(step: int) -> Figure:
     one, four = _measured(2, 1), _measured(8, 4)
     for y, name, taken in ((27.2, "1 + 1", one), (23.8, "4 + 4", four)):
         words(ax, 0, y + 1.2, name)
-        _bar(ax, 5.4, y, 30 * taken / one, 2.6, NETWORK)
+        bar(ax, 5.4, y, 30 * taken / one, 2.6, NETWORK)
         words(ax, 4.8 + 30 * taken / one, y + 1.3, f"{1e3 * taken:.3g} ms", ha="right", colour="white", weight="bold")
     for ring, order in enumerate(ORDERS):
         left = 19 * ring
@@ -254,7 +233,7 @@ def _ring(ax: Axes, left: float, order: Sequence[int], sends: bool = True) -> No
     xs = [left + 2.4 + 4.1 * place for place in range(4)]
     rows = 14.2, 2.2
     for node, y in enumerate(rows):
-        _frame(ax, left, y - 1.6 + 0.6 * node, 17, 6.4)
+        frame(ax, left, y - 1.6 + 0.6 * node, 17, 6.4)
         for place, x in enumerate(xs):
             box(ax, x - 1.5, y, 3, 2.8, canvas.FACES[node] if sends else WHITE, str(4 * node + place))
     if not sends:  # its nodes alone
@@ -267,7 +246,7 @@ def _ring(ax: Axes, left: float, order: Sequence[int], sends: bool = True) -> No
                 canvas.arrow(ax, (xs[here] + side, y + 1.4), (xs[there] - side, y + 1.4), colour=NVLINK, line=2)
             else:
                 edge, high = (y + 2.8, y + 4.2) if not node else (y, y - 1.1)
-                _line(ax, (xs[here], edge), (xs[here], high), (xs[there], high), colour=NVLINK, line=2)
+                line(ax, (xs[here], edge), (xs[here], high), (xs[there], high), colour=NVLINK, wide=2)
                 canvas.arrow(ax, (xs[there], high), (xs[there], edge), colour=NVLINK, line=2)
     for place, ends in ((order[-1], (14.2, 5.2)), (order[0], (5.2, 14.2))):
         canvas.arrow(ax, (xs[place], ends[0]), (xs[place], ends[1]), colour=NETWORK, line=4)
@@ -283,8 +262,8 @@ def out_of_a_node() -> Figure:
              (21.4, "4 pairs", 1.75 * 2**26 / _measured(8, 4) / 1e9, 4 * PORT))
     for y, name, rate, all_of in rates:
         words(ax, 0, y + 1.5, name)
-        _bar(ax, 6.5, y, 18 * all_of / 100, 3, canvas.FACES[5])
-        _bar(ax, 6.5, y, 18 * rate / 100, 3, NETWORK)
+        bar(ax, 6.5, y, 18 * all_of / 100, 3, canvas.FACES[5])
+        bar(ax, 6.5, y, 18 * rate / 100, 3, NETWORK)
         words(ax, 7.1 + 18 * all_of / 100, y + 1.5, f"{rate:.3g} of {all_of:.0f} GB/s", weight="bold")
     return ax.figure
 
@@ -306,10 +285,10 @@ def _factors(step: int) -> Figure:
     for y, name, rate, colour, told, first in rows:
         words(ax, 11.6, y + 2, name, ha="right", size=LETTERS)
         if first:  # what the link promises, which this one was to give
-            _bar(ax, 12.4, y, scale * (PORT, LINK)[first - 1], 4, PALE, edgecolor=canvas.WAITING)
+            bar(ax, 12.4, y, scale * (PORT, LINK)[first - 1], 4, PALE, edgecolor=canvas.WAITING)
         if step < first:
             continue
-        _bar(ax, 12.4, y, scale * rate, 4, colour)
+        bar(ax, 12.4, y, scale * rate, 4, colour)
         words(ax, 13.2 + scale * rate, y + 2, told, weight="bold")
     notes = ((28, 20.6, "12 times as narrow", NETWORK), (28, 13.6, "4.3 times less than a port should give", FAULT),
              (46, 8.4, "1.9 times less", NVLINK))
@@ -324,16 +303,16 @@ def eight_ports() -> Figure:
     """Two nodes of eight GPUs with a port each, and the rates of their links."""
     ax = sheet(36, 30)
     for x, colour in ((0.5, 0), (22.5, 1)):
-        _frame(ax, x, 4.6, 13, 24.6)
-        _bar(ax, x + (1 if not colour else 10.4), 6, 1.6, 21.8, NVLINK)
+        frame(ax, x, 4.6, 13, 24.6)
+        bar(ax, x + (1 if not colour else 10.4), 6, 1.6, 21.8, NVLINK)
         for place in range(8):
             y = 25.3 - 2.75 * place
             box(ax, x + 4, y, 5, 2.3, canvas.FACES[colour], "GPU")
-            _line(ax, *((x + 2, y + 1.15), (x + 4, y + 1.15)) if not colour else
-                  ((x + 9, y + 1.15), (x + 11, y + 1.15)), colour=NVLINK, line=4)
+            line(ax, *((x + 2, y + 1.15), (x + 4, y + 1.15)) if not colour else
+                  ((x + 9, y + 1.15), (x + 11, y + 1.15)), colour=NVLINK, wide=4)
     for place in range(8):
         y = 26.45 - 2.75 * place
-        _line(ax, (9.5, y), (26.5, y), colour=NETWORK, line=1.8)
+        line(ax, (9.5, y), (26.5, y), colour=NETWORK, wide=1.8)
     words(ax, 7, 2.2, f"NVLink: {LINK:.0f}", ha="center", colour=NVLINK, weight="bold")
     words(ax, 22, 2.2, f"a port: {PORT:.0f} GB/s", ha="left", colour=NETWORK, weight="bold")
     return ax.figure
@@ -357,7 +336,7 @@ def times_as_long() -> Figure:
         for y, times, colour, told in ((top - 4.6, measured, FAULT, "measured here"),
                                        (top - 9.6, allowed, NETWORK, "by the links' rates")):
             wide = 52 * times / rows[0][1]
-            _bar(ax, 11.4, y, wide, 4.2, colour)
+            bar(ax, 11.4, y, wide, 4.2, colour)
             inside = wide > 40
             words(ax, 11.4 + wide + (-0.8 if inside else 0.8), y + 2.1, f"{times:.2g} times, {told}", weight="bold",
                   ha="right" if inside else "left", colour="white" if inside else INK)
@@ -369,7 +348,7 @@ def times_as_long() -> Figure:
 
 def found_rates() -> Figure:
     """What a healthy cluster and the one with faults send, over the pairs that send at the same time."""
-    ax = _axes()
+    ax = axes()
     pairs = list(FOUND)
     ax.plot(pairs, [pair_rate(one)[0] for one in pairs], "s:", color=INK, linewidth=1.6)
     ax.plot(pairs, list(FOUND.values()), "o", color=NETWORK, markersize=10)
@@ -393,7 +372,7 @@ def _cluster(ax: Axes, *faults: str, cards: int = 8, plain: bool = False) -> Non
     xs = [9.4 + 3.4 * place for place in range(8)]
     gpus, memory, ports, switch = 25.4, 18.2, 12, 4
     bold = {"weight": "bold"}
-    _frame(ax, 0.3, 10.6, 35.4, 19)
+    frame(ax, 0.3, 10.6, 35.4, 19)
     words(ax, 0.9, gpus + 1.5, "GPUs")
     words(ax, 0.9, ports + 1.5, "cards", colour=FAULT if cards < 8 else INK, **bold if cards < 8 else {})
     detour, used = "detour" in faults, [place if place < cards else 0 for place in range(8)]
@@ -405,32 +384,32 @@ def _cluster(ax: Axes, *faults: str, cards: int = 8, plain: bool = False) -> Non
         box(ax, x - 1.35, ports, 2.7, 3, SWITCH if there else WHITE, "" if plain else str(place),
             edge=INK if there else canvas.GREY)
         if not there:
-            _line(ax, (x - 1.2, ports + 0.2), (x + 1.2, ports + 2.8), colour=FAULT, line=2.5, zorder=5)
-            _line(ax, (x - 1.2, ports + 2.8), (x + 1.2, ports + 0.2), colour=FAULT, line=2.5, zorder=5)
+            line(ax, (x - 1.2, ports + 0.2), (x + 1.2, ports + 2.8), colour=FAULT, wide=2.5, zorder=5)
+            line(ax, (x - 1.2, ports + 2.8), (x + 1.2, ports + 0.2), colour=FAULT, wide=2.5, zorder=5)
         goal = xs[used[place]]
         if detour:
-            _line(ax, (x, gpus), (x, memory + 2.8), colour=FAULT, line=2)
+            line(ax, (x, gpus), (x, memory + 2.8), colour=FAULT, wide=2)
             if there:
-                _line(ax, (x, memory + 0.8), (x, ports + 3), colour=FAULT, line=2)
+                line(ax, (x, memory + 0.8), (x, ports + 3), colour=FAULT, wide=2)
         elif goal == x:
-            _line(ax, (x, gpus), (x, ports + 3), line=2)
+            line(ax, (x, gpus), (x, ports + 3), wide=2)
         else:
-            _line(ax, (x, gpus), (x, memory + 2), (goal, memory + 2), (goal, ports + 3), colour=FAULT, line=2)
+            line(ax, (x, gpus), (x, memory + 2), (goal, memory + 2), (goal, ports + 3), colour=FAULT, wide=2)
         bad = place == 6 and "cable" in faults
-        _line(ax, (x, ports), (x, switch + 3), colour=FAULT if bad else NETWORK if there else canvas.WAITING, line=3,
+        line(ax, (x, ports), (x, switch + 3), colour=FAULT if bad else NETWORK if there else canvas.WAITING, wide=3,
               linestyle=(0, (1.2, 0.8)) if bad else "-")
         if bad:
             words(ax, x, 9.4, "×", size=24, colour=FAULT, ha="center", weight="bold", zorder=6)
     if detour:
         last = xs[min(cards, 8) - 1]
-        _line(ax, (xs[-1], memory + 2.8), (7.6, memory + 2.8), colour=FAULT, line=3)
+        line(ax, (xs[-1], memory + 2.8), (7.6, memory + 2.8), colour=FAULT, wide=3)
         canvas.arrow(ax, (8.4, memory + 2.8), (7.1, memory + 2.8), colour=FAULT, line=3)
-        _line(ax, (7.1, memory + 0.8), (last, memory + 0.8), colour=FAULT, line=3)
+        line(ax, (7.1, memory + 0.8), (last, memory + 0.8), colour=FAULT, wide=3)
     low = switch - 1.8 if plain else switch  # high enough for its letters, where all else is small
     box(ax, xs[0] - 1.35, low, xs[-1] - xs[0] + 2.7, switch + 3 - low, SWITCH, "switch" if plain else "leaf switch")
     narrow = "uplink" in faults
     middle = (xs[0] + xs[-1]) / 2
-    _line(ax, (middle, low), (middle, 0.2), colour=FAULT if narrow else NETWORK, line=2 if narrow else 14)
+    line(ax, (middle, low), (middle, 0.2), colour=FAULT if narrow else NETWORK, wide=2 if narrow else 14)
     if not plain:
         words(ax, middle + 2.2, 1.8, "uplink to node 1", colour=FAULT if narrow else INK, **bold if narrow else {})
 
@@ -469,17 +448,17 @@ def cable_or_uplink() -> Figure:
     ax = sheet(36, 30)
     for y, name in ((15.6, "a bad cable?"), (0, "or a narrow uplink?")):
         words(ax, 0.6, y + 13, name, weight="bold", size=BIG, colour=FAULT)
-        _frame(ax, 0.4, y + 8.2, 27.4, 3.6)
+        frame(ax, 0.4, y + 8.2, 27.4, 3.6)
         box(ax, 0.8, y + 1.6, 26.6, 3, SWITCH, "leaf switch")
         cable = name == "a bad cable?"
         for place in range(8):
             x, bad = 2.4 + 3.34 * place, cable and place == 6
             box(ax, x - 1.2, y + 8.7, 2.4, 2.6, SWITCH, str(place))
-            _line(ax, (x, y + 8.7), (x, y + 4.6), colour=FAULT if bad else NETWORK, line=3,
+            line(ax, (x, y + 8.7), (x, y + 4.6), colour=FAULT if bad else NETWORK, wide=3,
                   linestyle=(0, (1.2, 0.8)) if bad else "-")
             if bad:
                 words(ax, x, y + 6.5, "×", size=24, colour=FAULT, ha="center", weight="bold", zorder=6)
-        _line(ax, (27.4, y + 3.1), (35.6, y + 3.1), colour=NETWORK if cable else FAULT, line=14 if cable else 2)
+        line(ax, (27.4, y + 3.1), (35.6, y + 3.1), colour=NETWORK if cable else FAULT, wide=14 if cable else 2)
         words(ax, 28.4, y + 10, "cards")
         words(ax, 28.4, y + 5.8, "uplink", colour=INK if cable else FAULT, weight="normal" if cable else "bold")
     return ax.figure
@@ -496,7 +475,7 @@ def fits() -> list[Figure]:
 
 
 def _fits(shown: int) -> Figure:
-    ax = _axes()
+    ax = axes()
     pairs, told = list(FOUND), []
     ax.plot(pairs, list(FOUND.values()), "o", color=NETWORK, markersize=13)
     for place, (faults, name, (x, y), colour) in enumerate(FITS[:shown]):
@@ -515,7 +494,7 @@ def _fits(shown: int) -> Figure:
 
 def four_pairs_tell() -> Figure:
     """What one, four and eight pairs get with a bad cable and with a narrow uplink."""
-    ax = _axes()
+    ax = axes()
     for place, pairs in enumerate((1, 4, 8)):
         for side, fault, colour in ((-0.2, "cable", canvas.GREY), (0.2, "uplink", NETWORK)):
             rate = pair_rate(pairs, [fault])[0]
@@ -532,7 +511,7 @@ def four_pairs_tell() -> Figure:
 
 def first_cluster() -> Figure:
     """What the real cluster sent, over its pairs, beside one card and beside a limit for each pair."""
-    ax = _axes()
+    ax = axes()
     pairs = {1: _measured(2, 1), 2: _measured(4, 2), 4: _measured(8, 4), 8: _measured(16, 8)}
     rates = [costs.bus_bandwidth("all_reduce", 2 * one, 2**26, taken) / 1e9 for one, taken in pairs.items()]
     ax.axhline(24, color=INK, linestyle="--", linewidth=1.6)
@@ -564,8 +543,8 @@ def log_and_benchmark() -> Figure:
     for place in range(60):
         share = place / 59
         angle = pi * (1 - share)
-        _line(ax, (18 + 7.2 * cos(angle), 1.6 + 7.2 * sin(angle)), (18 + 8.6 * cos(angle), 1.6 + 8.6 * sin(angle)),
-              colour=FAULT if share < 0.33 else NETWORK, line=3)
+        line(ax, (18 + 7.2 * cos(angle), 1.6 + 7.2 * sin(angle)), (18 + 8.6 * cos(angle), 1.6 + 8.6 * sin(angle)),
+              colour=FAULT if share < 0.33 else NETWORK, wide=3)
     canvas.arrow(ax, (18, 1.6), (18 + 6.4 * cos(2.2), 1.6 + 6.4 * sin(2.2)), line=3)
     return ax.figure
 
@@ -577,7 +556,7 @@ def ways_in_the_log() -> list[Figure]:
 
 def _ways_in_the_log(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
-    _frame(ax, 0.5, 6.4, 45.6, 21.2)
+    frame(ax, 0.5, 6.4, 45.6, 21.2)
     box(ax, 2.4, 20.6, 7, 4.4, canvas.FACES[0], "GPU 0")
     box(ax, 21.6, 20.6, 7, 4.4, canvas.FACES[0], "GPU 7")
     box(ax, 21.6, 8, 7, 4.4, SWITCH, "card")
@@ -589,12 +568,12 @@ def _ways_in_the_log(step: int) -> Figure:
         words(ax, 26.5, 18.2, "via NET/IB/0/GDRDMA", colour=NETWORK, **MONO)
         words(ax, 26.7, 15.4, "GPUDirect RDMA", weight="bold")
         words(ax, 29.6, 10.2, "reads the GPU's\nmemory by itself")
-        _line(ax, (25.4, 8), (25.4, 3.2), colour=NETWORK, line=4)
+        line(ax, (25.4, 8), (25.4, 3.2), colour=NETWORK, wide=4)
         words(ax, 26.7, 3.8, "InfiniBand or RoCE")
     if step > 2:
-        _line(ax, (21.6, 21.4), (20.4, 21.4), (20.4, 16.9), colour=FAULT, line=2.5)
+        line(ax, (21.6, 21.4), (20.4, 21.4), (20.4, 16.9), colour=FAULT, wide=2.5)
         canvas.arrow(ax, (20.4, 16.9), (9.6, 16.9), colour=FAULT, line=2.5)
-        _line(ax, (9.4, 14.6), (20.4, 14.6), (20.4, 10.2), colour=FAULT, line=2.5)
+        line(ax, (9.4, 14.6), (20.4, 14.6), (20.4, 10.2), colour=FAULT, wide=2.5)
         canvas.arrow(ax, (20.4, 10.2), (21.4, 10.2), colour=FAULT, line=2.5)
         words(ax, 10.4, 18.4, "a detour", colour=FAULT, weight="bold")
         words(ax, 9.9, 12.6, "via NET/IB", colour=FAULT, **MONO)
@@ -646,15 +625,15 @@ def _each_then_all(step: int) -> Figure:
     words(ax, 35.5, 28.4, "46 to 48 GB/s", ha="right", colour=NETWORK, weight="bold", size=BIG)
     for place in range(8):
         bad = place == 5
-        _bar(ax, 1 + 4.35 * place, 13.8, 3.6, 11.4 * SLOW / 47 if bad else 11.4, FAULT if bad else NETWORK)
+        bar(ax, 1 + 4.35 * place, 13.8, 3.6, 11.4 * SLOW / 47 if bad else 11.4, FAULT if bad else NETWORK)
         if bad:
             words(ax, 2.8 + 4.35 * place, 16, f"{SLOW}", ha="center", colour="white", weight="bold", size=BIG)
         words(ax, 2.8 + 4.35 * place, 12.4, str(place), ha="center")
     words(ax, 24.6, 21, "bad\ncable", ha="center", colour=FAULT, weight="bold")
     if step:
         words(ax, 0.5, 8.6, "then all sixteen, by a ring", weight="bold", size=BIG)
-        _bar(ax, 1, 2, 34, 4.4, canvas.FACES[5])
-        _bar(ax, 1, 2, 34 * 370 / 400, 4.4, NETWORK)
+        bar(ax, 1, 2, 34, 4.4, canvas.FACES[5])
+        bar(ax, 1, 2, 34 * 370 / 400, 4.4, NETWORK)
         words(ax, 31.6, 4.2, "about 370 of 400 GB/s", ha="right", colour="white", weight="bold", size=BIG)
     return ax.figure
 
@@ -677,11 +656,11 @@ def _one_after_the_other(step: int) -> Figure:
         y = 18.6 - 6 * row
         words(ax, 12.8, y + 2, name, ha="right")
         for level in (y + 2.2, y):
-            _bar(ax, 14, level, 34, 1.9, PALE)
+            bar(ax, 14, level, 34, 1.9, PALE)
         if row >= step:
             continue
         for level, rate, colour in ((y + 2.2, pair, canvas.GREY), (y, sixteen, NETWORK)):
-            _bar(ax, 14, level, 34 * rate / 400, 1.9, colour)
+            bar(ax, 14, level, 34 * rate / 400, 1.9, colour)
             words(ax, 14.6 + 34 * rate / 400, level + 0.95, str(rate), weight="bold",
                   colour=INK)
         fine = told == "healthy"
@@ -696,8 +675,8 @@ def longer_ring() -> Figure:
     """The ring through 8 nodes beside that through 256, as long as they are."""
     ax = sheet(36, 30)
     ax.set_aspect("equal")
-    ax.add_patch(plt.Circle((21.5, 14.6), 13.4, fill=False, color=NETWORK, linewidth=4))
-    ax.add_patch(plt.Circle((3, 14.6), 13.4 * 8 / 256, fill=False, color=NETWORK, linewidth=3))
+    ax.add_patch(Circle((21.5, 14.6), 13.4, fill=False, color=NETWORK, linewidth=4))
+    ax.add_patch(Circle((3, 14.6), 13.4 * 8 / 256, fill=False, color=NETWORK, linewidth=3))
     words(ax, 3, 19.6, "8 nodes", ha="center", weight="bold")
     words(ax, 3, 17.6, "64 GPUs", ha="center")
     words(ax, 21.5, 16.2, "256 nodes", ha="center", weight="bold", size=20)
@@ -709,17 +688,17 @@ def work_of_a_step() -> Figure:
     """What a GPU does in a step: 32 layers with three collectives each, of which it knows latency and rate."""
     ax = sheet(36, 30)
     for layer in range(LAYERS):
-        _bar(ax, 1 + 34 * layer / LAYERS, 24, 0.82, 3.4, canvas.FACES[0], edgecolor=INK, linewidth=0.6)
+        bar(ax, 1 + 34 * layer / LAYERS, 24, 0.82, 3.4, canvas.FACES[0], edgecolor=INK, linewidth=0.6)
     words(ax, 1, 21.8, f"{LAYERS} layers, each gathered twice and", va="center")
     words(ax, 1, 19.6, f"scattered once: {3 * LAYERS} collectives", weight="bold")
     wide = 15
-    _bar(ax, 1, 13.4, wide, 3.4, canvas.COMPUTE)
+    bar(ax, 1, 13.4, wide, 3.4, canvas.COMPUTE)
     words(ax, 1 + wide / 2, 15.1, "computing", ha="center", colour="white", weight="bold")
     words(ax, 2 + wide, 15.1, "0.25 s", weight="bold")
-    _bar(ax, 1, 9.2, wide, 3.4, "none", edgecolor=NETWORK, linewidth=2, linestyle="--")
+    bar(ax, 1, 9.2, wide, 3.4, "none", edgecolor=NETWORK, linewidth=2, linestyle="--")
     words(ax, 1 + wide / 2, 10.9, "messages", ha="center", colour=NETWORK, weight="bold")
     words(ax, 2 + wide, 10.9, "? ms", weight="bold", size=BIG)
-    _frame(ax, 0.6, 0.6, 34.8, 6.4)
+    frame(ax, 0.6, 0.6, 34.8, 6.4)
     words(ax, 1.6, 5.3, "NCCL's table: what a way of sending costs", weight="bold")
     words(ax, 1.6, 2.4, "a hop: about 2 µs       a link: 341 GB/s", size=BIG)
     return ax.figure
@@ -733,8 +712,8 @@ def beside_computing() -> Figure:
     for y, name, taken, colour in ((13, "computing", COMPUTING, canvas.COMPUTE),
                                    (2.6, "messages", messages, canvas.WAITING)):
         words(ax, 0.6, y + 7, name, weight="bold")
-        _bar(ax, 0.6, y, 34.8 * taken / messages, 5, colour)
-    _bar(ax, 0.6, 2.6, 34.8 * sends / messages, 5, NETWORK)
+        bar(ax, 0.6, y, 34.8 * taken / messages, 5, colour)
+    bar(ax, 0.6, 2.6, 34.8 * sends / messages, 5, NETWORK)
     words(ax, 1.4, 15.5, f"{1e3 * COMPUTING:.0f} ms", colour="white", weight="bold", size=BIG)
     words(ax, 1.2, 5.1, f"bytes {1e3 * sends:.0f}", colour="white", weight="bold", size=LETTERS)
     words(ax, 34.6, 5.1, f"hops: the rest of {1e3 * messages:.0f} ms", weight="bold", ha="right", size=LETTERS)
@@ -751,9 +730,9 @@ def _walk(step: int) -> Figure:
     short, long = 256 * 7, 255
     inside, between = 1e3 * short * FAST.latency, 1e3 * long * 4.0e-6  # ms
     total = 1e3 * _gather(256, 8, LAYER)
-    _line(ax, (0.5, 8.8), (64.5, 8.8), colour=canvas.WAITING, line=1)
+    line(ax, (0.5, 8.8), (64.5, 8.8), colour=canvas.WAITING, wide=1)
     for left, name in ((0.5, "node 0"), (20.6, "node 1"), (46.5, "node 255")):
-        _frame(ax, left, 14.4, 18, 12.4)
+        frame(ax, left, 14.4, 18, 12.4)
         words(ax, left + 0.7, 25, name, weight="bold")
         for gpu in range(8):
             x = left + 0.8 + 2.08 * gpu
@@ -772,7 +751,7 @@ def _walk(step: int) -> Figure:
              (total - inside - between, canvas.YELLOW, "bytes", "black"))
     for taken, colour, told, ink in parts[:step]:
         wide = 56 * taken / total
-        _bar(ax, x, 3.4, wide, 4.6, colour)
+        bar(ax, x, 3.4, wide, 4.6, colour)
         words(ax, x + wide / 2, 5.7, told, ha="center", weight="bold", colour=ink)
         words(ax, x + wide / 2, 1.6, f"{taken:.1f} ms", ha="center")
         x += wide
@@ -787,15 +766,15 @@ def one_link() -> Figure:
     sends, hop = 1e6 * LAYER / 2048 / FAST.bandwidth, 1e6 * (1792 * FAST.latency + 255 * 4.0e-6) / 2047
     box(ax, 1, 23.4, 7.4, 4.6, canvas.FACES[0], "GPU")
     box(ax, 27.6, 23.4, 7.4, 4.6, canvas.FACES[0], "GPU")
-    _line(ax, (8.4, 25.7), (27.6, 25.7), colour=NVLINK, line=6)
+    line(ax, (8.4, 25.7), (27.6, 25.7), colour=NVLINK, wide=6)
     box(ax, 15.6, 24.3, 4.8, 2.8, canvas.YELLOW, "")
     words(ax, 18, 28.6, "a piece: S / P bytes", ha="center", size=BIG)
     words(ax, 18, 22.4, "B bytes per second", ha="center", size=BIG)
     unit = 34 / (3 * (sends + hop))
     for turn in range(3):
         x = 1 + unit * turn * (sends + hop)
-        _bar(ax, x, 10.6, unit * sends, 5, canvas.YELLOW)
-        _bar(ax, x + unit * sends, 10.6, unit * hop, 5, canvas.WAITING)
+        bar(ax, x, 10.6, unit * sends, 5, canvas.YELLOW)
+        bar(ax, x + unit * sends, 10.6, unit * hop, 5, canvas.WAITING)
     words(ax, 1, 17.4, "this link, over time", weight="bold")
     words(ax, 1, 8.4, f"it carries the piece: S / (P · B) = {sends:.1f} µs", weight="bold", size=BIG)
     words(ax, 1, 5, f"it waits for the next: a = {hop:.1f} µs", size=BIG)
@@ -814,22 +793,22 @@ def three_ideas() -> Figure:
         y = 20.6 - 10 * row
         words(ax, 0.6, y + 6.6, name, weight="bold", size=BIG)
         if row == 0:
-            _bar(ax, 0.6, y + 2.4, 13, 2.2, canvas.COMPUTE)
-            _bar(ax, 13.6, y + 2.4, 20, 2.2, "none", edgecolor=canvas.COMPUTE, linewidth=2, linestyle="--")
-            _bar(ax, 0.6, y - 0.4, 33, 2.2, NETWORK)
+            bar(ax, 0.6, y + 2.4, 13, 2.2, canvas.COMPUTE)
+            bar(ax, 13.6, y + 2.4, 20, 2.2, "none", edgecolor=canvas.COMPUTE, linewidth=2, linestyle="--")
+            bar(ax, 0.6, y - 0.4, 33, 2.2, NETWORK)
         elif row == 1:
             for place in range(12):
-                _bar(ax, 0.6 + 1.4 * place, y + 0.6, 1, 3.4, NETWORK)
+                bar(ax, 0.6 + 1.4 * place, y + 0.6, 1, 3.4, NETWORK)
             canvas.arrow(ax, (18, y + 2.3), (22, y + 2.3), line=2)
             for place in range(3):
-                _bar(ax, 23 + 4 * place, y + 0.6, 3.4, 3.4, NETWORK)
+                bar(ax, 23 + 4 * place, y + 0.6, 3.4, 3.4, NETWORK)
         else:
             for place in range(4):
                 box(ax, 0.6 + 8.6 * place, y + 0.4, 7, 4, PALE)
                 for gpu in range(4):
-                    _bar(ax, 1.3 + 8.6 * place + 1.5 * gpu, y + 1.4, 1.1, 2, canvas.FACES[0], edgecolor=INK,
+                    bar(ax, 1.3 + 8.6 * place + 1.5 * gpu, y + 1.4, 1.1, 2, canvas.FACES[0], edgecolor=INK,
                          linewidth=0.6)
-                _line(ax, (1.3 + 8.6 * place, y - 0.6), (6.9 + 8.6 * place, y - 0.6), colour=NVLINK, line=5)
+                line(ax, (1.3 + 8.6 * place, y - 0.6), (6.9 + 8.6 * place, y - 0.6), colour=NVLINK, wide=5)
                 if place:
                     words(ax, 8.6 * place - 0.2, y + 2.4, "×", colour=FAULT, ha="center", weight="bold", zorder=6)
     return ax.figure
@@ -853,7 +832,7 @@ def _remedies(step: int) -> Figure:
         words(ax, x, 28.6, name, size=14, weight="bold")
         words(ax, x, 26, told)
         if place >= step:
-            _bar(ax, x, 7.2, 19.6, 3, canvas.WAITING)
+            bar(ax, x, 7.2, 19.6, 3, canvas.WAITING)
             words(ax, x + 0.5, 8.7, f"before: {1e3 * rings:.0f} ms")
             continue
         (_tokens, _units, _levels)[place](ax, x)
@@ -861,8 +840,8 @@ def _remedies(step: int) -> Figure:
                                        (7.2, messages, NETWORK, "messages")):
             wide = 19.6 * taken / rings
             if what == "messages":
-                _bar(ax, x, y, 19.6, 3, canvas.WAITING)  # what they took before
-            _bar(ax, x, y, wide, 3, colour)
+                bar(ax, x, y, 19.6, 3, canvas.WAITING)  # what they took before
+            bar(ax, x, y, wide, 3, colour)
             inside = wide > 8
             words(ax, x + 0.5 if inside else x + wide + 0.5, y + 1.5, what, colour="white" if inside else INK)
             words(ax, x + wide - 0.3 if inside and wide > 13 else x + max(wide, 0) + (0.5 if inside else 7.8), y + 1.5,
@@ -876,29 +855,29 @@ def _tokens(ax: Axes, x: float) -> None:
     for row, (count, told) in enumerate(((2048, "2,048"), (4700, "4,700 on each GPU"))):
         y = 20 - 4 * row
         wide = 19.6 * count / 4700
-        _bar(ax, x, y, wide, 3.2, canvas.FACES[2], edgecolor=INK, linewidth=0.8)
+        bar(ax, x, y, wide, 3.2, canvas.FACES[2], edgecolor=INK, linewidth=0.8)
         words(ax, x + wide / 2, y + 1.6, told, ha="center", weight="bold")
 
 
 def _units(ax: Axes, x: float) -> None:
     for place in range(16):
         left = x + 1.18 * place + 0.56 * (place // 8)
-        _bar(ax, left, 16, 0.98, 4.4, canvas.FACES[0], edgecolor=INK, linewidth=0.8)
+        bar(ax, left, 16, 0.98, 4.4, canvas.FACES[0], edgecolor=INK, linewidth=0.8)
     for unit in range(2):
         left = x + 10 * unit
-        _line(ax, (left, 21.2), (left, 22), (left + 9.4, 22), (left + 9.4, 21.2), colour=NETWORK, line=2)
+        line(ax, (left, 21.2), (left, 22), (left + 9.4, 22), (left + 9.4, 21.2), colour=NETWORK, wide=2)
         words(ax, left + 4.7, 23.4, "one unit", ha="center", colour=NETWORK, weight="bold")
 
 
 def _levels(ax: Axes, x: float) -> None:
     for node in range(2):
         left = x + 11 * node
-        _frame(ax, left, 15.6, 8.6, 8)
+        frame(ax, left, 15.6, 8.6, 8)
         for gpu in range(4):
             box(ax, left + 0.7 + 1.9 * gpu, 20, 1.6, 2.6, canvas.FACES[node])
-            _line(ax, (left + 1.5 + 1.9 * gpu, 20), (left + 1.5 + 1.9 * gpu, 17), colour=NVLINK, line=4)
-        _line(ax, (left + 1.2, 17), (left + 7.5, 17), colour=NVLINK, line=6)
-    _line(ax, (x + 8.6, 21.3), (x + 11, 21.3), colour=NETWORK, line=3)
+            line(ax, (left + 1.5 + 1.9 * gpu, 20), (left + 1.5 + 1.9 * gpu, 17), colour=NVLINK, wide=4)
+        line(ax, (left + 1.2, 17), (left + 7.5, 17), colour=NVLINK, wide=6)
+    line(ax, (x + 8.6, 21.3), (x + 11, 21.3), colour=NETWORK, wide=3)
 
 
 PHASES = (("1  inside: reduce-scatter", NVLINK, "hatched: a piece of\nits node's sum"),
@@ -915,11 +894,11 @@ def _phases(phase: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     xs = [2.6 + 8.4 * place for place in range(4)]
     for node, y in enumerate((17.2, 2.2)):
-        _frame(ax, 0.6, y - 1.4, 34.2, 12.4)
+        frame(ax, 0.6, y - 1.4, 34.2, 12.4)
         for place, x in enumerate(xs):
             for piece in range(4):
                 _piece(ax, x, y + 7.8 - 2 * piece, place, piece, phase, node)
-            _bar(ax, x, y + 1.8, 5, 8, "none", edgecolor=INK, linewidth=1.4)
+            bar(ax, x, y + 1.8, 5, 8, "none", edgecolor=INK, linewidth=1.4)
         if phase in (1, 3):
             for here in xs[:-1]:
                 canvas.arrow(ax, (here + 5.2, y + 5.8), (here + 8.2, y + 5.8), "<|-|>", colour=NVLINK, line=3)
@@ -972,11 +951,11 @@ def where_the_model_is() -> Figure:
                           (1.6, "HSDP: a copy in each node", state / 8)):
         words(ax, 0.6, y + 11.6, name, weight="bold", size=BIG)
         for x in (0.6, 12.6, 24.6):
-            _frame(ax, x, y, 10.6, 9)
+            frame(ax, x, y, 10.6, 9)
             for gpu in range(8):
                 left, low = x + 0.8 + 2.3 * (gpu % 4), y + 4.9 - 4 * (gpu // 4)
-                _bar(ax, left, low, 2, 3.3, "white", edgecolor=INK, linewidth=0.8)
-                _bar(ax, left, low, 2, 3.3 if kept > 1 else 0.25, canvas.WEIGHTS)
+                bar(ax, left, low, 2, 3.3, "white", edgecolor=INK, linewidth=0.8)
+                bar(ax, left, low, 2, 3.3 if kept > 1 else 0.25, canvas.WEIGHTS)
         words(ax, 35.4, y + 11.6, f"{kept:.1g} GB" if kept < 1 else f"{kept:.0f} GB", size=BIG, ha="right",
               colour=canvas.WEIGHTS, weight="bold")
     return ax.figure
@@ -992,7 +971,7 @@ def units() -> Figure:
         for layer in range(LAYERS):
             gap = 0.9 * (layer // unit) if unit > 1 else 0
             wide = (34.4 - 0.9 * (LAYERS // unit - 1 if unit > 1 else 0)) / LAYERS
-            _bar(ax, 0.8 + gap + wide * layer, y, wide * (0.72 if unit == 1 else 0.94), 3.8, canvas.FACES[0],
+            bar(ax, 0.8 + gap + wide * layer, y, wide * (0.72 if unit == 1 else 0.94), 3.8, canvas.FACES[0],
                  edgecolor=INK, linewidth=0.6)
     return ax.figure
 
@@ -1004,8 +983,8 @@ def steps_by_unit() -> Figure:
         y, step = 18.4 - 8.6 * row, max(_messages(unit), COMPUTING + _ends(unit))
         scale = 34.6 / _messages(1)
         words(ax, 0.6, y + 5.6, f"{unit} layer{'s' * (unit > 1)}: {step:.2f} s", weight="bold", size=BIG)
-        _bar(ax, 0.6, y, scale * COMPUTING, 3.8, canvas.COMPUTE)
-        _bar(ax, 0.6 + scale * COMPUTING, y, scale * (step - COMPUTING), 3.8, NETWORK)
+        bar(ax, 0.6, y, scale * COMPUTING, 3.8, canvas.COMPUTE)
+        bar(ax, 0.6 + scale * COMPUTING, y, scale * (step - COMPUTING), 3.8, NETWORK)
         told = "waits for messages" if unit == 1 else f"{1e3 * _ends(unit):.0f} ms never hide"
         inside = unit == 1
         words(ax, 0.6 + scale * (COMPUTING if inside else step) + 0.6, y + 1.9, told, weight="bold",
@@ -1042,7 +1021,7 @@ def tokens() -> list[Figure]:
 
 
 def _tokens_over_nodes(shown: int) -> Figure:
-    ax = _axes((6.5, 2.9))
+    ax = axes((6.5, 2.9))
     rates, alone = _rates(), 2048 / COMPUTING
     places = list(range(len(NODES)))
     ax.axhline(alone, color=canvas.COMPUTE, linewidth=2.5, xmax=0.722)
@@ -1064,7 +1043,7 @@ def _tokens_over_nodes(shown: int) -> Figure:
 
 def memory_and_tokens() -> Figure:
     """The memory that each way needs at its peak, and the tokens per second that it gives on 256 nodes."""
-    ax = _axes()
+    ax = axes()
     state, rates = 16 * parameter_count(MODEL) / 1e9, {name: every[-1] for name, every in _rates().items()}
     gather = 3 * LAYER / 1e9  # two units of weights and one of gradients
     peak = {"1 layer in a unit": state / 2048 + gather, "4 layers": state / 2048 + 4 * gather,
