@@ -341,4 +341,4 @@ def test_a_marked_size_is_named():
 
 def test_of_two_ways_the_faster_is_named_and_each_says_what_of_it_is_latency():
     words = plots.latency_and_bytes({"ring": (10e-3, 0), "tree": (1e-4, 3e-4)}).course_words
-    assert words == "ring: 10 ms, of which latency 100%\ntree: 400 µs, of which latency 25%\nthe fastest: tree"
+    assert words == "ring: 10 ms, of which latency 100%\ntree: 400 µs, of which latency 25%\nthe faster: tree"

@@ -14,7 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from test_book import MAKERS, MODULES, QUESTION, course_with
 
-from exercises_tests.tools.chapters import chapters, find, solved
+from exercises_tests.tools.chapters import ROOT, ChapterError, chapters, find, solved
 
 
 @pytest.fixture(autouse=True)
@@ -1106,3 +1106,13 @@ def test_beside_a_picture_an_answer_has_no_printed_lines(docs, root, monkeypatch
     said = own("So.", "... For this.\n\n[drawn port]")
     slide = cut(docs, root, ASK, FIELD, printed(f"{MEASURED}\none  1 s\ntwo  3 s"), said)[-1]
     assert slide.beside and "3 s" not in slide.body and "For this." in slide.body
+
+
+def test_a_picture_that_nobody_has_drawn_is_named_and_each_that_is_drawn_is_shown(docs, tmp_path, monkeypatch):
+    drawn = docs("drawn")
+    for path in drawn.SKETCHES.glob("*.py"):
+        asked = set(re.findall(r"\[drawn (\w+)\]", (ROOT / "notebooks" / f"{path.stem}.ipynb").read_text()))
+        assert asked == set(re.findall(r"^def ([a-z]\w*)\(\)", path.read_text(), re.MULTILINE)), path.stem
+    monkeypatch.setattr(drawn, "KEPT", tmp_path)
+    with pytest.raises(ChapterError, match=r"ch98 asks for \[drawn port\], and sketches/ch98.py has no such function"):
+        drawn.drawings("ch98", "port")

@@ -14,7 +14,6 @@ import os
 from pathlib import Path
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from letters import of_pages
 from matplotlib.figure import Figure
@@ -23,7 +22,7 @@ from PIL import Image
 from course_lib.plots import canvas
 from course_lib.plots.dark import canvas_of
 from course_lib.plots.png_files import in_few_colours
-from exercises_tests.tools.chapters import ROOT
+from exercises_tests.tools.chapters import ROOT, ChapterError
 from exercises_tests.tools.copies import write
 
 HERE = Path(__file__).parent
@@ -36,8 +35,12 @@ def drawings(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
     """Return the steps of a picture, each one frame or several that are played: of a frame its words, the image in
     base64, and its twin on dark paper.
 
-    Raises AttributeError where the chapter has no such picture.
+    Raises ChapterError where the chapter has no such picture.
     """
+    sketches = SKETCHES / f"{chapter}.py"
+    if not sketches.exists() or f"\ndef {name}(" not in sketches.read_text(encoding="utf-8"):
+        raise ChapterError(f"A slide of {chapter} asks for [drawn {name}], and sketches/{sketches.name} has no such "
+                           "function.")
     kept = KEPT / f"{chapter}-{name}-{_told(chapter)}.json"
     if kept.exists():
         return [[tuple(frame) for frame in step] for step in json.loads(kept.read_text(encoding="utf-8"))]
@@ -65,11 +68,7 @@ def _drawn(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
     with of_pages():
         made = getattr(module, name)()
         steps = [step if isinstance(step, list) else [step] for step in (made if isinstance(made, list) else [made])]
-        try:
-            return [[_frame(figure) for figure in step] for step in steps]
-        finally:
-            for figure in (figure for step in steps for figure in step):
-                plt.close(figure)
+        return [[_frame(figure) for figure in step] for step in steps]
 
 
 def _frame(figure: Figure) -> tuple[str, str, str]:
