@@ -13,7 +13,7 @@ from exercises_tests.tools.course_map import needs, number
 
 PAGE = ROOT / "docs" / "agendas.md"
 BEGIN, NOON = 9 * 60, 12 * 60 + 15  # minutes of the day; lunch begins as near to NOON as the chapters allow
-SITTING, PAUSE, LUNCH, IN_HAND = 50, 10, 60, 15  # minutes
+SITTING, PAUSE, LUNCH, IN_HAND = 50, 10, 60, 10  # minutes
 HALF = 13 * 60  # a day that ends before this needs no lunch
 LESSON = 90  # minutes; a week of a semester has two
 

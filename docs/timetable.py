@@ -13,10 +13,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also with a Python where the course is not installed
 
 from exercises_tests.tools.chapters import Chapter, tags  # noqa: E402
-from exercises_tests.tools.course_map import at_pace, words  # noqa: E402
+from exercises_tests.tools.course_map import words  # noqa: E402
 
 WORDS_A_MINUTE = 200  # more than alone: the instructor helps; an exercise's minutes begin when its text has been read
-GUESS = 1  # minute more that a room needs to write a guess down, and to put hands up
+GUESS = 2  # minutes more that a room needs to write a guess down, to put hands up, and to hear two reasons
 SPOKEN = 140  # words that a speaker says in a minute
 PICTURE, SHOWN, STEP = 1 / 3, 1 / 4, 0.15  # minutes to look at a picture; at a formula, a table, code; at a step of one
 CATCHING_UP = 5  # minutes
@@ -47,7 +47,7 @@ def block(chapter: Chapter) -> list[Stretch]:
         elif cell.get("id") in core:
             shares.append(talked)
             names.append(cell["id"])
-    ends = [round(at_pace(chapter, WORDS_A_MINUTE) * share / (talked or 1)) for share in [0, *shares, talked]]
+    ends = [round(share) for share in [0, *shares, talked]]
     talks = [Stretch(end - begin) for begin, end in zip(ends, ends[1:], strict=False)]
     tasks = [Stretch(core[name], name) for name in names]
     return [part for pair in zip(talks, [*tasks, None], strict=True) for part in pair if part]

@@ -286,7 +286,7 @@ def slides_page(chapters: list[Chapter]) -> str:
             for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "
                       "F fills the screen, O lists all, D is dark, Q takes the short path. Minutes are the "
-                      "timetable's: talk, core exercises and catching up.", "",
+                      "timetable's: talk on the short path, core exercises and catching up.", "",
                       f'<div class="cards">{"".join(made)}</div>', ""])
 
 

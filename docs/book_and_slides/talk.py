@@ -52,7 +52,7 @@ MOST = 60  # slides before those for which there may be no time
 SPARED = ("said", "text", "formula", "printed")  # the kinds of the latter
 LATER = "If there is time"
 BRIEFLY, ENOUGH = 2 / 3, 30  # of the slides, on the short path at most; slides that are few enough
-LEAST = {"guess": 1.0, "answer": 0.5}  # minutes of these kinds, whatever is said: a guess has its countdown
+LEAST = {"guess": 2.0, "answer": 0.5}  # minutes of these kinds, whatever is said: a guess has its countdown
 ROOM = 0.8  # of a talk, at most, that they take
 ORDINAL = re.compile(r"(?:First|Second|Third|Fourth)\b")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
@@ -212,7 +212,7 @@ def parted(slides: list[Slide]) -> list[Slide]:
 
 
 def timed(slides: list[Slide], chapter: Chapter) -> None:
-    """Share out the minutes of the timetable: a core exercise has its own, talk is shared by words and guesses."""
+    """Share out the minutes of the timetable: a core exercise has its own, the short path shares those of the talk."""
     stretches = block(chapter)
     talks = [part.minutes for part in stretches if not part.exercise]
     own = {part.exercise: part.minutes for part in stretches if part.exercise}
@@ -232,16 +232,20 @@ def timed(slides: list[Slide], chapter: Chapter) -> None:
 
 
 def shared_out(talk: float, slides: list[Slide]) -> list[float]:
-    """Return the minutes of each slide of a talk: by its weight, but no guess and no answer has too few."""
+    """Return the minutes of each slide of a talk: by its weight, but no guess and no answer has too few.
+
+    Those on the short path take as long as the talk; whoever shows all needs as much more as the others weigh.
+    """
     weights = [weight(slide) for slide in slides]
     least = [0 if slide.exercise else LEAST.get("answer" if slide.asked else slide.kind, 0) for slide in slides]
-    if (needed := sum(least)) > talk * ROOM:
+    path = {place for place, slide in enumerate(slides) if slide.brief or slide.exercise} or set(range(len(slides)))
+    if (needed := sum(least[place] for place in path)) > talk * ROOM:
         least = [part * talk * ROOM / needed for part in least]
     few: set[int] = set()
     while True:
-        left = talk - sum(least[place] for place in few)
-        whole = sum(part for place, part in enumerate(weights) if place not in few)
-        found = [least[place] if place in few else left * part / whole for place, part in enumerate(weights)]
+        left = talk - sum(least[place] for place in few & path)
+        pace = left / (sum(weights[place] for place in path - few) or left)
+        found = [least[place] if place in few else pace * part for place, part in enumerate(weights)]
         more = {place for place, minutes in enumerate(found) if minutes < least[place]}
         if not more or more | few == set(range(len(slides))):
             return found
