@@ -6,7 +6,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from course_lib.plots.canvas import png
+from course_lib.plots.png_files import png
 from course_lib.plots.ring import star_and_ring
 
 figure = star_and_ring().figure

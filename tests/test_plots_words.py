@@ -16,7 +16,8 @@ import matplotlib.pyplot as plt
 
 from course_lib import Event, plots
 from course_lib.plots import Picture, as_html, say, words_of
-from course_lib.plots.canvas import READABLE, png
+from course_lib.plots.canvas import READABLE
+from course_lib.plots.png_files import png
 from exercises_tests.tools.chapters import ROOT
 
 

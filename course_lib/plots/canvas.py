@@ -13,7 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import FuncFormatter
 
 from course_lib.plots.dark import exchanged
-from course_lib.plots.png_files import plain_png, png
+from course_lib.plots.png_files import plain_png, twins
 
 WIDTH = 8.2  # inches of 100 pixels: with a margin as wide as a notebook cell on a projector of 1280 pixels
 SMALLEST = 10  # points, as large as a notebook's text: no smaller letter is drawn
@@ -137,7 +137,8 @@ class Picture(Figure):
     def _repr_html_(self) -> str:
         if os.environ.get("COURSE_DARK") == "off":
             return as_html(plain_png(self), words_of(self))
-        return as_html(png(self), words_of(self), png(self, dark=True))
+        light, dark = twins(self)
+        return as_html(light, words_of(self), dark)
 
 
 def as_html(image: bytes, words: str, dark: bytes = b"") -> str:

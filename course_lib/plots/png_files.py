@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -16,35 +17,64 @@ COMMON = 64  # colours of a picture that are kept as they are
 
 def png(figure: Figure, dark: bool = False) -> bytes:
     """Return a figure, cut where its contents end, as a PNG file of SHARP pixels an inch."""
-    return in_few_colours(_cut(figure, dark))
+    return in_few_colours(*_cut(figure, dark))
 
 
-def drawn(figure: Figure, dark: bool = False) -> Image.Image:
-    """Return a figure as an image, as large as it is, whatever stands in it: frames must not jump."""
+def twins(figure: Figure) -> tuple[bytes, bytes]:
+    """Return `png` of a figure for a light page and for a dark one; it is laid out once."""
+    light, dark = map(in_few_colours, _cut(figure, False, True))
+    return light, dark
+
+
+def drawn(figure: Figure, dark: bool = False, placed: bool = False, sharp: int = SHARP) -> Image.Image:
+    """Return a figure as an image, as large as it is, whatever stands in it: frames must not jump.
+
+    `placed`: it has been drawn before, and everything stays where it is. `sharp`: its pixels an inch.
+    """
     if figure.get_layout_engine() is None:
-        return _cut(figure, dark)
-    before = figure.canvas
+        return _cut(figure, dark)[0]
+    before, layout = figure.canvas, figure.get_layout_engine()
     try:
-        figure.set_dpi(SHARP)  # all that it holds is inside it
+        figure.set_dpi(sharp)  # all that it holds is inside it
+        if placed:
+            figure.set_layout_engine(None)
         canvas = canvas_of(figure, dark)
         canvas.draw()
         return Image.fromarray(np.asarray(canvas.buffer_rgba()))
     finally:
         figure.set_canvas(before)
+        figure.set_layout_engine(layout)
 
 
-def plain_png(figure: Figure, dark: bool = False) -> bytes:
+def plain_png(figure: Figure) -> bytes:
     """Return the same as `png` with all its colours: three times the bytes, in two thirds of the time."""
     buffer, before = io.BytesIO(), figure.canvas
     try:
-        canvas_of(figure, dark).print_figure(buffer, format="png", dpi=SHARP, bbox_inches="tight")
+        canvas_of(figure, False).print_figure(buffer, format="png", dpi=SHARP, bbox_inches="tight")
     finally:
         figure.set_canvas(before)
     return buffer.getvalue()
 
 
-def _cut(figure: Figure, dark: bool) -> Image.Image:
-    return Image.open(io.BytesIO(plain_png(figure, dark))).convert("RGBA")
+def _cut(figure: Figure, *dark: bool) -> list[Image.Image]:
+    """Return images of a figure, cut where its contents end. To find where they do takes longer than to draw them."""
+    before, layout, dpi = figure.canvas, figure.get_layout_engine(), figure.dpi
+    images = []
+    try:
+        figure.dpi = SHARP
+        figure.draw_without_rendering()
+        contents = figure.get_tightbbox().padded(rcParams["savefig.pad_inches"])
+        figure.set_layout_engine(None)  # everything is in its place
+        for night in dark:
+            buffer = io.BytesIO()
+            canvas_of(figure, night).print_figure(buffer, format="png", dpi=SHARP, bbox_inches=contents,
+                                                  pil_kwargs={"compress_level": 0})  # fmt: skip
+            images.append(Image.open(buffer).convert("RGBA"))
+    finally:
+        figure.set_canvas(before)
+        figure.set_layout_engine(layout)
+        figure.dpi = dpi
+    return images
 
 
 def in_few_colours(drawn: Image.Image) -> bytes:
@@ -55,7 +85,8 @@ def in_few_colours(drawn: Image.Image) -> bytes:
     small = io.BytesIO()
     white = Image.new("RGB", drawn.size, "white")
     white.paste(drawn, mask=drawn.getchannel("A"))
-    octree = white.quantize(256 - COMMON, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    some = Image.fromarray(np.ascontiguousarray(np.asarray(white)[::4, ::4]))  # one pixel of 16 tells as much
+    octree = some.quantize(256 - COMMON, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     palette = Image.new("P", (1, 1))  # the octree does not tell a pale ground from the paper
     palette.putpalette(_commonest(white) + octree.getpalette()[: 3 * (256 - COMMON)])
     few = white.quantize(palette=palette, dither=Image.Dither.NONE)

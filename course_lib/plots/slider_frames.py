@@ -123,7 +123,7 @@ class Panel:
             for night in dark:
                 yield
                 with _only_new_rubbish():
-                    image = drawn(figure, night)
+                    image = drawn(figure, night, placed=bool(images))
                 yield
                 images[night] = in_few_colours(image)
             return Frame(images.get(False, b""), words_of(figure), said, dark=images.get(True, b""))

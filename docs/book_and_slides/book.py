@@ -14,7 +14,11 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import nbformat
@@ -27,6 +31,7 @@ from packages import require
 from reference_pages import carried, definitions, exercises, exercises_of, glossary, linked_texts
 from search_texts import search_texts, term_texts
 from slides import write_slides
+from tqdm import tqdm
 
 from exercises_tests.tools.chapters import ROOT, Chapter, ChapterError, chapters, find
 from exercises_tests.tools.copies import write
@@ -41,7 +46,7 @@ TITLE_LINE = re.compile(r"^(# .*)$", re.MULTILINE)
 OURS = ".course-book"  # stands in a folder that this command wrote
 
 
-def write_book(names: list[str], folder: Path, answers: bool = True, root: Path = ROOT, jobs: int = 2) -> list[str]:
+def write_book(names: list[str], folder: Path, answers: bool = True, root: Path = ROOT, jobs: int = 1) -> list[str]:
     """Write the book with these chapters (default: all) and those that have run already; return what failed.
 
     `jobs` chapters run at a time: two keep two cores busy, because much of a chapter waits for its own ranks. A cell
@@ -76,14 +81,29 @@ def write_book(names: list[str], folder: Path, answers: bool = True, root: Path 
     whole = [chapter for chapter in there if run[chapter.name].cells[0].get("id") != "failed"]
     pages = written(book, run, answers, whole)
     lay_out(source, pages)
-    made = sphinx(source)
-    write(made / "_static" / "texts.js", search_texts(made))
-    write(made / "_static" / "terms.js", term_texts(made))
-    mirrored(made, folder)
-    decks = {chapter.name: write_slides(chapter, run[chapter.name], folder, source / PICTURES) for chapter in whole}
-    slides = {name: path.read_text(encoding="utf-8").count("<section") for name, path in decks.items()}
+    with pool_of(jobs) as pool:  # beside Sphinx, which keeps one core busy
+        runs = [run[chapter.name] for chapter in whole]
+        decks = pool.map(write_slides, whole, runs, repeat(source.with_name("slides")), repeat(source / PICTURES))
+        made = sphinx(source)
+        write(made / "_static" / "texts.js", search_texts(made))
+        write(made / "_static" / "terms.js", term_texts(made))
+        mirrored(made, folder)
+        slides = {}
+        for chapter, deck in zip(tqdm(whole, "slides", unit="chapter"), decks, strict=True):
+            shutil.copyfile(deck, folder / deck.name)
+            slides[chapter.name] = deck.read_text(encoding="utf-8").count("<section")
     write(folder / "slides.html", counted((folder / "slides.html").read_text(encoding="utf-8"), slides))
     return failed
+
+
+@contextmanager
+def pool_of(jobs: int) -> Iterator[Executor]:
+    """Give work to other processes, or with one job to a thread; what has not begun when something fails is dropped."""
+    pool = ProcessPoolExecutor(jobs, get_context("spawn")) if jobs > 1 else ThreadPoolExecutor(1)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def folder_of_runs(root: Path) -> Path:

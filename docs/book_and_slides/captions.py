@@ -32,7 +32,7 @@ def figure_html(figure: Figure) -> str:
     return f'<figure class="picture">{caption}{canvas.as_html(image, words, dark)}</figure>'
 
 
-def drawn(figure: Figure, dark: bool = False) -> Image.Image:
+def drawn(figure: Figure, dark: bool = False, placed: bool = False) -> Image.Image:
     """Return a frame of a panel as an image."""
     with of_pages(), written(figure, IN_PANELS):
-        return png_files.drawn(figure, dark)
+        return png_files.drawn(figure, dark, placed)

@@ -14,20 +14,17 @@ import os
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 from letters import of_pages
 from matplotlib.figure import Figure
-from PIL import Image
 
 from course_lib.plots import canvas
-from course_lib.plots.dark import canvas_of
-from course_lib.plots.png_files import in_few_colours
+from course_lib.plots.png_files import drawn, in_few_colours
 from exercises_tests.tools.chapters import ROOT, ChapterError
 from exercises_tests.tools.copies import write
 
 HERE = Path(__file__).parent
 PLAIN = os.environ.get("COURSE_DARK") == "off"  # for who makes decks that nobody looks at: few pixels, and no twin
-SHARP = 50 if PLAIN else 280  # pixels an inch
+SHARP = 50 if PLAIN else 280  # pixels an inch: as many as a projector of 1920 shows
 SKETCHES, KEPT = HERE / "sketches", ROOT / "build" / "book" / "drawn"
 
 
@@ -72,17 +69,6 @@ def _drawn(chapter: str, name: str) -> list[list[tuple[str, str, str]]]:
 
 
 def _frame(figure: Figure) -> tuple[str, str, str]:
-    images = [b"" if dark and PLAIN else _sharp(figure, dark) for dark in (False, True)]
-    return (html.escape(canvas.words_of(figure)), *(base64.b64encode(image).decode() for image in images))
-
-
-def _sharp(figure: Figure, dark: bool) -> bytes:
-    """Return an image with as many pixels as a projector of 1920 shows of it."""
-    before = figure.canvas
-    try:
-        figure.set_dpi(SHARP)
-        seen = canvas_of(figure, dark)
-        seen.draw()
-        return in_few_colours(Image.fromarray(np.asarray(seen.buffer_rgba())))
-    finally:
-        figure.set_canvas(before)
+    light, dark = (base64.b64encode(in_few_colours(drawn(figure, dark, placed=dark, sharp=SHARP))).decode()
+                   if not (dark and PLAIN) else "" for dark in (False, True))
+    return html.escape(canvas.words_of(figure)), light, dark

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from course_lib.plots import canvas
+from course_lib.plots.png_files import twins
 
 AIR = 4  # pixels around a text
 LARGER = (1.12, 1.06, 1.0)  # these letters are smaller and narrower than those of a notebook's pictures
@@ -61,10 +62,10 @@ def pulled_apart(figure: Figure) -> tuple[str, str, bytes, bytes]:
         titles = []
     said = [title.get_text() for title in titles]
     if len(said) != 1 or "$" in said[0]:
-        return "", words, canvas.png(figure), canvas.png(figure, dark=True)
+        return "", words, *twins(figure)
     titles[0].set_text("")
     try:
-        return " ".join(said[0].split()), words, canvas.png(figure), canvas.png(figure, dark=True)
+        return " ".join(said[0].split()), words, *twins(figure)
     finally:
         titles[0].set_text(said[0])
 
