@@ -957,6 +957,11 @@ def test_a_heading_of_the_cell_stands_where_the_author_puts_it(docs, root):
     assert (section.kind, section.title, section.body) == ("section", "Next", "<p>A start.</p>\n")
 
 
+def test_an_author_asks_the_chapters_question_in_fewer_words(docs, root):
+    title = cut(docs, root, own("# 3 · Sums\n\nLong.", "# 3 · Sums\n\n**What is it?**\n\nA sum."))[-1]
+    assert (title.kind, title.body) == ("title", '<p class="question">What is it?</p><p>A sum.</p>\n')
+
+
 def test_an_author_words_a_guess_and_its_answer_stands_under_it(docs, root):
     guess, answer = cut(docs, root, own(ASK.source, "**Predict.** Four pick. How many?"), FIELD, printed(MEASURED))[-2:]
     assert (guess.kind, guess.title, guess.body) == ("guess", "How many?", "<p>Four pick.</p>\n")

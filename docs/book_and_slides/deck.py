@@ -66,6 +66,7 @@ HINT = re.compile(r"<details>\s*<summary>.*?</summary>(.*?)</details>", re.DOTAL
 PREDICT = re.compile(r"\*\*(?:Predict|Choose)[.,:]?\*\*[,.]?\s*(.*)", re.DOTALL)
 # What of an output an author keeps: its title, what, and of which cell, if that stands before.
 OUTPUT = re.compile(r"(?:## (.*)\n+)?\[(printed|picture)(?: of (\w+))?\]")
+ASKED = re.compile(r"\*\*([^*]+\?)\*\*\s*")  # a question in bold
 OWN = re.compile(r"^> ?(.*)$", re.MULTILINE)  # what the speaker says
 LONG = "[long]"
 TITLES = re.compile(r"#{1,6} (.*)(?:\n+#{1,6} (.*))?")
@@ -327,6 +328,8 @@ class Deck:
         if titled and (second := HEADING.match(body)):  # it comes with the last step of a picture
             late, body = inline(second[2]), body[second.end():].strip()
         if titled and titled[0] in blocks(source):
+            if asked := len(titled[1]) == 1 and ASKED.match(body):  # shorter than the chapter's own
+                self.question, body = inline(asked[1]), body[asked.end():]
             self.headed(len(titled[1]), title)
             self.slides[-1].body += as_html(body.removeprefix("...").strip())
             return
@@ -386,7 +389,7 @@ class Deck:
         told = self.explained and not self.bare or leads and last.kind in ("section", "part")
         said, self.bare = "" if told else seen(block), None
         shown.body += as_html(said)
-        self.opening = self.opening and not re.fullmatch(r"\*\*[^*]+\?\*\*", block)
+        self.opening = self.opening and not ASKED.fullmatch(block)
         if last.kind == "formula" and not self.before and block[0].islower():
             last.body += as_html(sentences(block)[0])
         if rules := RULE.findall(block):

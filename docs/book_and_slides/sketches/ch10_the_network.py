@@ -7,7 +7,7 @@ from functools import partial
 from math import cos, pi, sin
 
 import kit
-from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, words
+from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, span, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
@@ -364,60 +364,53 @@ def found_rates() -> Figure:
     return ax.figure
 
 
-def _cluster(ax: Axes, *faults: str, cards: int = 8, plain: bool = False) -> None:
-    """Draw a node with eight GPUs, eight cards and a switch, 36 units wide and 30 high, and mark its faults.
-
-    `cards` are those that were found; `plain` leaves out the numbers, where the drawing is small.
-    """
-    xs = [9.4 + 3.4 * place for place in range(8)]
-    gpus, memory, ports, switch = 25.4, 18.2, 12, 4
-    bold = {"weight": "bold"}
-    frame(ax, 0.3, 10.6, 35.4, 19)
-    words(ax, 0.9, gpus + 1.5, "GPUs")
-    words(ax, 0.9, ports + 1.5, "cards", colour=FAULT if cards < 8 else INK, **bold if cards < 8 else {})
-    detour, used = "detour" in faults, [place if place < cards else 0 for place in range(8)]
-    box(ax, 0.9, memory - 0.4, 6.2, 4.6, canvas.FACES[3] if detour else WHITE, "CPU's\nmemory" if not plain else "CPU",
-        edge=FAULT if detour else canvas.GREY)
-    for place, x in enumerate(xs):
-        box(ax, x - 1.35, gpus, 2.7, 3, canvas.FACES[0], "" if plain else str(place))
-        there = place < cards
-        box(ax, x - 1.35, ports, 2.7, 3, SWITCH if there else WHITE, "" if plain else str(place),
-            edge=INK if there else canvas.GREY)
-        if not there:
-            line(ax, (x - 1.2, ports + 0.2), (x + 1.2, ports + 2.8), colour=FAULT, wide=2.5, zorder=5)
-            line(ax, (x - 1.2, ports + 2.8), (x + 1.2, ports + 0.2), colour=FAULT, wide=2.5, zorder=5)
-        goal = xs[used[place]]
-        if detour:
-            line(ax, (x, gpus), (x, memory + 2.8), colour=FAULT, wide=2)
-            if there:
-                line(ax, (x, memory + 0.8), (x, ports + 3), colour=FAULT, wide=2)
-        elif goal == x:
-            line(ax, (x, gpus), (x, ports + 3), wide=2)
-        else:
-            line(ax, (x, gpus), (x, memory + 2), (goal, memory + 2), (goal, ports + 3), colour=FAULT, wide=2)
-        bad = place == 6 and "cable" in faults
-        line(ax, (x, ports), (x, switch + 3), colour=FAULT if bad else NETWORK if there else canvas.WAITING, wide=3,
-              linestyle=(0, (1.2, 0.8)) if bad else "-")
-        if bad:
-            words(ax, x, 9.4, "×", size=24, colour=FAULT, ha="center", weight="bold", zorder=6)
+def _node(ax: Axes, area: tuple[float, float, float, float], *faults: str, found: int = 8, pairs: int = 8,
+          named: bool = True) -> None:  # fmt: skip
+    """Draw the ways of a node's bytes from left to right in the area (x, y, wide, high), and mark its faults: GPUs, the
+    CPU's memory below their ways, the cards that were found and those that weren't, the switch and its uplink."""
+    x, y, wide, high = area
+    row, side = high / (pairs + 1.6), 0.09 * wide
+    gpus, cards, switch, end = x + 0.02 * wide, x + 0.46 * wide, x + 0.76 * wide, x + wide
+    out, into, memory = x + 0.16 * wide, x + 0.4 * wide, (y + 0.1 * row, 1.4 * row)
+    levels = [y + high - row * (place + 0.5) for place in range(pairs)]
+    detour, narrow = "detour" in faults, "uplink" in faults
+    frame(ax, x, y - 0.5, 0.58 * wide, high + 1)
+    box(ax, out + 0.05 * wide, memory[0], 0.14 * wide, memory[1], canvas.FACES[3] if detour else WHITE,
+        "CPU" if high > 20 else "", edge=FAULT if detour else canvas.GREY)
     if detour:
-        last = xs[min(cards, 8) - 1]
-        line(ax, (xs[-1], memory + 2.8), (7.6, memory + 2.8), colour=FAULT, wide=3)
-        canvas.arrow(ax, (8.4, memory + 2.8), (7.1, memory + 2.8), colour=FAULT, line=3)
-        line(ax, (7.1, memory + 0.8), (last, memory + 0.8), colour=FAULT, wide=3)
-    low = switch - 1.8 if plain else switch  # high enough for its letters, where all else is small
-    box(ax, xs[0] - 1.35, low, xs[-1] - xs[0] + 2.7, switch + 3 - low, SWITCH, "switch" if plain else "leaf switch")
-    narrow = "uplink" in faults
-    middle = (xs[0] + xs[-1]) / 2
-    line(ax, (middle, low), (middle, 0.2), colour=FAULT if narrow else NETWORK, wide=2 if narrow else 14)
-    if not plain:
-        words(ax, middle + 2.2, 1.8, "uplink to node 1", colour=FAULT if narrow else INK, **bold if narrow else {})
+        low = memory[0] + memory[1] / 2
+        line(ax, (out, levels[0]), (out, low), colour=FAULT, wide=3)
+        canvas.arrow(ax, (out, low), (out + 0.05 * wide, low), colour=FAULT, line=3)
+        line(ax, (out + 0.19 * wide, low), (into, low), (into, levels[0]), colour=FAULT, wide=3)
+    for place, level in enumerate(levels):
+        there, bad = place < found, "cable" in faults and place == pairs - 2
+        box(ax, gpus, level - 0.36 * row, side, 0.72 * row, canvas.FACES[0])
+        box(ax, cards, level - 0.36 * row, side, 0.72 * row, SWITCH if there else WHITE, edge=INK if there else FAULT)
+        if detour:
+            line(ax, (gpus + side, level), (out, level), colour=FAULT, wide=2)
+        elif there:
+            line(ax, (gpus + side, level), (cards, level), wide=2)
+        else:
+            line(ax, (gpus + side, level), (into, level), (into, levels[0]), colour=FAULT, wide=2)
+        if detour and there:
+            line(ax, (into, level), (cards, level), colour=FAULT, wide=2)
+        if not there:
+            words(ax, cards + side / 2, level - 0.06 * row, "×", colour=FAULT, ha="center", weight="bold", size=BIG)
+        line(ax, (cards + side, level), (switch, level), wide=3, linestyle=(0, (1.2, 0.8)) if bad else "-",
+             colour=FAULT if bad else NETWORK if there else canvas.WAITING)
+        if bad:
+            words(ax, (cards + side + switch) / 2, level, "×", size=24, colour=FAULT, ha="center", weight="bold")
+    box(ax, switch, y, side, high, SWITCH)
+    middle = y + high / 2
+    line(ax, (switch + side, middle), (end, middle), colour=FAULT if narrow else NETWORK, wide=2 if narrow else 14)
+    for left, name in ((gpus, "GPUs"), (cards, "cards"), (switch, "switch")) if named else ():
+        words(ax, left + side / 2, y + high + 1.8, name, ha="center")
 
 
-SUSPECTS = (("detour", "a detour", "Bytes go through the CPU's\nmemory, in each pair."),
-            ("card", "one card", "All pairs share the 24 GB/s\nof the only card found."),
-            ("cable", "a bad cable", "At one of the last four GPUs:\nall eight rings wait for it."),
-            ("uplink", "a narrow uplink", "All pairs share it, behind\nthe leaf switch."))
+SUSPECTS = (("detour", "Bytes go through the CPU's\nmemory, in each pair."),
+            ("card", "Only one was found, and all\npairs share its 24 GB/s."),
+            ("cable", "One of the last four is bad:\nall eight rings wait for it."),
+            ("uplink", "It is too narrow,\nand all pairs share it."))
 
 
 def suspects() -> list[Figure]:
@@ -428,43 +421,35 @@ def suspects() -> list[Figure]:
 def _suspect(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     name = SUSPECTS[step - 1][0] if step else ""
-    _cluster(ax, name, cards=1 if name == "card" else 8)
-    for place, (_, title, told) in enumerate(SUSPECTS[:step]):
+    _node(ax, (0.4, 1, 36, 25), name, found=1 if name == "card" else 8)
+    words(ax, 36.4, 17 if name != "uplink" else 15.6, "uplink", ha="right", colour=FAULT if name == "uplink" else INK)
+    for place, (title, told) in enumerate(SUSPECTS[:step]):
         y, now = 28.2 - 7.4 * place, place == step - 1
-        words(ax, 38.5, y, f"{place + 1}  {title}", size=BIG, weight="bold", colour=FAULT if now else INK)
-        words(ax, 40.6, y - 3.2, told, colour=INK)
+        words(ax, 39.5, y, f"{place + 1}  {title}", size=BIG, weight="bold", colour=FAULT if now else INK)
+        words(ax, 41.6, y - 3.2, told)
     return ax.figure
 
 
-def healthy_node() -> Figure:
-    """The node with nothing marked."""
+def four_suspects() -> Figure:
+    """The four suspects in small, with their names."""
     ax = sheet(36, 30)
-    _cluster(ax)
+    for place, (name, _) in enumerate(SUSPECTS):
+        x, y = 0.5 + 18.4 * (place % 2), 17 - 15.5 * (place // 2)
+        words(ax, x, y + 11.4, f"{place + 1}  {name}", weight="bold", size=BIG)
+        _node(ax, (x, y, 16.6, 9), name, found=1 if name == "card" else 4, pairs=4, named=False)
     return ax.figure
 
 
 def cable_or_uplink() -> Figure:
-    """The cards of a node, their switch and its uplink, once with each of the suspects that are left."""
+    """A node once with each of the suspects that are left."""
     ax = sheet(36, 30)
-    for y, name in ((15.6, "a bad cable?"), (0, "or a narrow uplink?")):
-        words(ax, 0.6, y + 13, name, weight="bold", size=BIG, colour=FAULT)
-        frame(ax, 0.4, y + 8.2, 27.4, 3.6)
-        box(ax, 0.8, y + 1.6, 26.6, 3, SWITCH, "leaf switch")
-        cable = name == "a bad cable?"
-        for place in range(8):
-            x, bad = 2.4 + 3.34 * place, cable and place == 6
-            box(ax, x - 1.2, y + 8.7, 2.4, 2.6, SWITCH, str(place))
-            line(ax, (x, y + 8.7), (x, y + 4.6), colour=FAULT if bad else NETWORK, wide=3,
-                  linestyle=(0, (1.2, 0.8)) if bad else "-")
-            if bad:
-                words(ax, x, y + 6.5, "×", size=24, colour=FAULT, ha="center", weight="bold", zorder=6)
-        line(ax, (27.4, y + 3.1), (35.6, y + 3.1), colour=NETWORK if cable else FAULT, wide=14 if cable else 2)
-        words(ax, 28.4, y + 10, "cards")
-        words(ax, 28.4, y + 5.8, "uplink", colour=INK if cable else FAULT, weight="normal" if cable else "bold")
+    for y, name in ((17, "cable"), (1.4, "uplink")):
+        words(ax, 0.5, y + 11.6, f"the {name}?", weight="bold", size=BIG, colour=FAULT)
+        _node(ax, (0.5, y, 35, 9.4), name, named=False)
     return ax.figure
 
 
-FITS = ((("card",), "one card", (8.4, 24), FAULT), (("detour",), "a detour", (8.4, 88), FAULT),
+FITS = ((("card",), "card", (8.4, 24), FAULT), (("detour",), "detour", (8.4, 88), FAULT),
         (("detour", "cable"), "detour\nand cable", (8.4, 69), INK),
         (("detour", "uplink"), "detour\nand uplink", (8.4, 50), INK))
 
@@ -503,26 +488,29 @@ def four_pairs_tell() -> Figure:
     ax.set(xticks=range(3), xticklabels=["1 pair", "4 pairs", "8 pairs"], ylim=(0, 134), yticks=())
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="x", length=0, labelsize=BIG)
-    ax.text(-0.4, 127, "GB/s with a bad cable", fontsize=BIG, color=GREY_WORDS, weight="bold", va="center")
-    ax.text(-0.4, 116, "GB/s with a narrow uplink", fontsize=BIG, color=NETWORK, weight="bold", va="center")
-    canvas.say(ax, "with a bad cable 1, 4 and 8 pairs get 24, 96 and 60 GB/s, with a narrow uplink 24, 60 and 60")
+    ax.text(-0.4, 127, "GB/s with the cable", fontsize=BIG, color=GREY_WORDS, weight="bold", va="center")
+    ax.text(-0.4, 116, "GB/s with the uplink", fontsize=BIG, color=NETWORK, weight="bold", va="center")
+    canvas.say(ax, "with the cable 1, 4 and 8 pairs get 24, 96 and 60 GB/s, with the uplink 24, 60 and 60")
     return ax.figure
 
 
-def first_cluster() -> Figure:
-    """What the real cluster sent, over its pairs, beside one card and beside a limit for each pair."""
-    ax = axes()
+def first_cluster() -> list[Figure]:
+    """What the real cluster sent, over its pairs, beside one card, and then beside a limit for each pair."""
+    return [_first_cluster(step) for step in range(2)]
+
+
+def _first_cluster(step: int) -> Figure:
+    ax = axes((6.5, 2.8))
     pairs = {1: _measured(2, 1), 2: _measured(4, 2), 4: _measured(8, 4), 8: _measured(16, 8)}
     rates = [costs.bus_bandwidth("all_reduce", 2 * one, 2**26, taken) / 1e9 for one, taken in pairs.items()]
     ax.axhline(24, color=INK, linestyle="--", linewidth=1.6)
-    ax.text(8.5, 24.6, "one card: 24", fontsize=BIG, ha="right", va="bottom")
-    ax.plot((1, 4.7), (rates[0], 4.7 * rates[0]), ":", color=INK, linewidth=2)
-    ax.text(0.6, 18.6, "a limit\nfor each\npair", fontsize=BIG, va="center")
-    ax.plot(list(pairs), rates, "o", color=NETWORK, markersize=12)
-    for one, rate in zip(pairs, rates, strict=True):
-        ax.annotate(f"{rate:.1f}", (one, rate), (9, -5), textcoords="offset points", va="top", fontsize=BIG,
-                    color=NETWORK, weight="bold")
-    ax.set(xticks=list(pairs), xlim=(0.4, 9.9), ylim=(0, 30), yticks=(0, 12, 24))
+    ax.text(9.6, 24.8, "one card: 24", fontsize=BIG, ha="right", va="bottom")
+    if step:
+        ax.plot((0.4, 4.6), (0.4 * rates[0], 4.6 * rates[0]), ":", color=FAULT, linewidth=2)
+        ax.text(2.5, 11.6, "a limit for each pair,\nsuch as the detour", fontsize=BIG, va="center", color=FAULT)
+        ax.text(7.8, 12.6, "something else", fontsize=BIG, ha="center", va="center", color=FAULT)
+    ax.plot(list(pairs), rates, "o", color=NETWORK, markersize=13, clip_on=False)
+    ax.set(xticks=list(pairs), xlim=(0.4, 9.6), ylim=(0, 30), yticks=(0, 12, 24))
     ax.set_xlabel("pairs of GPUs that send", fontsize=LETTERS)
     ax.set_title("GB/s out of a node", fontsize=LETTERS, loc="left")
     canvas.say(ax, f"1, 2, 4 and 8 pairs: {', '.join(f'{rate:.1f}' for rate in rates)} GB/s; one card carries 24")
@@ -575,7 +563,7 @@ def _ways_in_the_log(step: int) -> Figure:
         canvas.arrow(ax, (20.4, 16.9), (9.6, 16.9), colour=FAULT, line=2.5)
         line(ax, (9.4, 14.6), (20.4, 14.6), (20.4, 10.2), colour=FAULT, wide=2.5)
         canvas.arrow(ax, (20.4, 10.2), (21.4, 10.2), colour=FAULT, line=2.5)
-        words(ax, 10.4, 18.4, "a detour", colour=FAULT, weight="bold")
+        words(ax, 10.4, 18.4, "detour", colour=FAULT, weight="bold")
         words(ax, 9.9, 12.6, "via NET/IB", colour=FAULT, **MONO)
     if step > 3:
         canvas.arrow(ax, (6, 13), (6, 3.4), colour=FAULT, line=2.5)
@@ -584,30 +572,26 @@ def _ways_in_the_log(step: int) -> Figure:
     if step > 4:
         words(ax, 48, 26, "Using [0]mlx5_0 …", colour=INK, **MONO)
         for place in range(8):
-            x, y = 48.2 + 4.2 * (place % 4), 18.6 - 5 * (place // 4)
-            box(ax, x, y, 3.6, 4.2, SWITCH if place < 2 else WHITE, f"[{place}]" if place < 2 else "",
-                edge=INK if place < 2 else FAULT)
-        words(ax, 48, 10, "Count the cards\nthat were found.", weight="bold")
+            box(ax, 48.2 + 4.2 * (place % 4), 18.6 - 5 * (place // 4), 3.6, 4.2, SWITCH, f"[{place}]")
+        words(ax, 48, 9.2, "Count the cards: a\nhealthy node finds\nall eight.", weight="bold")
     return ax.figure
 
 
 def lines_of_a_log() -> Figure:
-    """Three lines of a log in large letters, and the node that they are about."""
+    """Three lines of a log in large letters, and for comparison the ways of a node in good health."""
     ax = sheet(36, 30)
-    for y, line in ((26.4, "NET/IB : Using\n [0]mlx5_0:1/IB [1]mlx5_1:1/IB"), (21.6, "0[0] -> 7[7] via P2P/CUMEM"),
-                    (18.2, "7[7] -> 15[7] via NET/IB/1")):
+    for y, line in ((26.6, "NET/IB : Using\n [0]mlx5_0:1/IB [1]mlx5_1:1/IB"), (21.8, "0[0] -> 7[7] via P2P/CUMEM"),
+                    (18.4, "7[7] -> 15[7] via NET/IB/1")):
         words(ax, 0.3, y, line, size=BIG, **MONO)
-    small = ax.inset_axes([0.14, 0.0, 0.72, 0.53])
-    small.set(xlim=(0, 36), ylim=(0, 30))
-    small.axis("off")
-    _cluster(small, plain=True)
+    words(ax, 0.5, 14.8, "for comparison, a healthy node:", weight="bold")
+    _node(ax, (0.5, 0.8, 35, 9.4))
     return ax.figure
 
 
 def convicted() -> Figure:
     """The node with the detour and the two cards that the log names."""
-    ax = sheet(36, 30)
-    _cluster(ax, "detour", cards=2)
+    ax = sheet(36, 26, (3.6, 2.6))
+    _node(ax, (0.5, 1, 35, 21), "detour", found=2)
     return ax.figure
 
 
@@ -616,30 +600,24 @@ def each_then_all() -> list[Figure]:
     return [_each_then_all(step) for step in range(2)]
 
 
-SLOW = 23  # GB/s of the pair with a bad cable
-
-
 def _each_then_all(step: int) -> Figure:
-    ax = sheet(36, 30)
-    words(ax, 0.5, 28.4, "first each pair alone", weight="bold", size=BIG)
-    words(ax, 35.5, 28.4, "46 to 48 GB/s", ha="right", colour=NETWORK, weight="bold", size=BIG)
+    ax, share = sheet(36, 30), pair_rate(8, ["cable"])[0] / pair_rate(8)[0]  # as bad a cable as in section 3
+    words(ax, 1, 28.4, "first each pair alone", weight="bold", size=BIG)
     for place in range(8):
         bad = place == 5
-        bar(ax, 1 + 4.35 * place, 13.8, 3.6, 11.4 * SLOW / 47 if bad else 11.4, FAULT if bad else NETWORK)
-        if bad:
-            words(ax, 2.8 + 4.35 * place, 16, f"{SLOW}", ha="center", colour="white", weight="bold", size=BIG)
-        words(ax, 2.8 + 4.35 * place, 12.4, str(place), ha="center")
-    words(ax, 24.6, 21, "bad\ncable", ha="center", colour=FAULT, weight="bold")
+        bar(ax, 1 + 4.35 * place, 16, 3.6, 10 * share if bad else 10, FAULT if bad else NETWORK)
+        words(ax, 2.8 + 4.35 * place, 14.6, str(place), ha="center")
+    words(ax, 24.6, 21.6, "the\ncable", ha="center", colour=FAULT, weight="bold")
     if step:
-        words(ax, 0.5, 8.6, "then all sixteen, by a ring", weight="bold", size=BIG)
-        bar(ax, 1, 2, 34, 4.4, canvas.FACES[5])
-        bar(ax, 1, 2, 34 * 370 / 400, 4.4, NETWORK)
-        words(ax, 31.6, 4.2, "about 370 of 400 GB/s", ha="right", colour="white", weight="bold", size=BIG)
+        words(ax, 1, 10.6, "then all sixteen GPUs", weight="bold", size=BIG)
+        narrow, healthy = REPAIRS[2][2], REPAIRS[3][2]
+        bar(ax, 1, 5.6, 34, 3.4, NETWORK, "healthy")
+        bar(ax, 1, 1.4, 34 * narrow / healthy, 3.4, FAULT, "the uplink")
     return ax.figure
 
 
-REPAIRS = (("as found", 31, 31, "detour"), ("detour cured", 47, 47, "missing ports"),
-           ("all cards found", 47, 190, "shared links"), ("links cured", 47, 368, "healthy"))
+REPAIRS = (("as found", 31, 31, "detour"), ("detour cured", 47, 47, "card (missing ports)"),
+           ("all cards found", 47, 190, "uplink (shared links)"), ("uplink cured", 47, 368, "healthy"))  # GB/s
 
 
 def one_after_the_other() -> list[Figure]:
@@ -649,22 +627,22 @@ def one_after_the_other() -> list[Figure]:
 
 def _one_after_the_other(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
+    healthy = 14 + 26 * 320 / 400
     words(ax, 14, 25.6, "slowest pair", colour=GREY_WORDS, weight="bold")
-    words(ax, 24, 25.6, "all sixteen, GB/s", colour=NETWORK, weight="bold")
-    words(ax, 64.5, 25.6, "diagnose says", weight="bold", ha="right", **MONO)
+    words(ax, 23.6, 25.6, "all sixteen", colour=NETWORK, weight="bold")
+    words(ax, healthy, 25.6, "healthy: 320 GB/s", ha="left")
+    line(ax, (healthy, 0.2), (healthy, 24), colour=INK, wide=1.4, linestyle=":", zorder=3)
     for row, (name, pair, sixteen, told) in enumerate(REPAIRS):
         y = 18.6 - 6 * row
         words(ax, 12.8, y + 2, name, ha="right")
         for level in (y + 2.2, y):
-            bar(ax, 14, level, 34, 1.9, PALE)
+            bar(ax, 14, level, 26, 1.9, PALE)
         if row >= step:
             continue
-        for level, rate, colour in ((y + 2.2, pair, canvas.GREY), (y, sixteen, NETWORK)):
-            bar(ax, 14, level, 34 * rate / 400, 1.9, colour)
-            words(ax, 14.6 + 34 * rate / 400, level + 0.95, str(rate), weight="bold",
-                  colour=INK)
-        fine = told == "healthy"
-        words(ax, 64.5, y + 2, told, size=BIG, weight="bold", colour=canvas.GREEN if fine else FAULT, ha="right")
+        bar(ax, 14, y + 2.2, 26 * pair / 400, 1.9, canvas.GREY)
+        bar(ax, 14, y, 26 * sixteen / 400, 1.9, NETWORK)
+        words(ax, 64.5, y + 2, told, size=BIG, weight="bold", ha="right",
+              colour=canvas.GREEN if told == "healthy" else FAULT)
     return ax.figure
 
 
@@ -689,7 +667,7 @@ def work_of_a_step() -> Figure:
     ax = sheet(36, 30)
     for layer in range(LAYERS):
         bar(ax, 1 + 34 * layer / LAYERS, 24, 0.82, 3.4, canvas.FACES[0], edgecolor=INK, linewidth=0.6)
-    words(ax, 1, 21.8, f"{LAYERS} layers, each gathered twice and", va="center")
+    words(ax, 1, 21.8, f"{LAYERS} layers, each gathered twice and")
     words(ax, 1, 19.6, f"scattered once: {3 * LAYERS} collectives", weight="bold")
     wide = 15
     bar(ax, 1, 13.4, wide, 3.4, canvas.COMPUTE)
@@ -698,9 +676,9 @@ def work_of_a_step() -> Figure:
     bar(ax, 1, 9.2, wide, 3.4, "none", edgecolor=NETWORK, linewidth=2, linestyle="--")
     words(ax, 1 + wide / 2, 10.9, "messages", ha="center", colour=NETWORK, weight="bold")
     words(ax, 2 + wide, 10.9, "? ms", weight="bold", size=BIG)
-    frame(ax, 0.6, 0.6, 34.8, 6.4)
-    words(ax, 1.6, 5.3, "NCCL's table: what a way of sending costs", weight="bold")
-    words(ax, 1.6, 2.4, "a hop: about 2 µs       a link: 341 GB/s", size=BIG)
+    frame(ax, 0.6, 0.4, 34.8, 7.4)
+    words(ax, 1.6, 5.6, f"a collective: {8 * NODES[-1] - 1:,} hops in a row", size=BIG)
+    words(ax, 1.6, 2.4, "by the table: a hop 2 µs, a link 341 GB/s", size=BIG)
     return ax.figure
 
 
@@ -715,8 +693,8 @@ def beside_computing() -> Figure:
         bar(ax, 0.6, y, 34.8 * taken / messages, 5, colour)
     bar(ax, 0.6, 2.6, 34.8 * sends / messages, 5, NETWORK)
     words(ax, 1.4, 15.5, f"{1e3 * COMPUTING:.0f} ms", colour="white", weight="bold", size=BIG)
-    words(ax, 1.2, 5.1, f"bytes {1e3 * sends:.0f}", colour="white", weight="bold", size=LETTERS)
-    words(ax, 34.6, 5.1, f"hops: the rest of {1e3 * messages:.0f} ms", weight="bold", ha="right", size=LETTERS)
+    words(ax, 1.2, 5.1, "bytes", colour="white", weight="bold", size=BIG)
+    words(ax, 34.6, 5.1, "hops", weight="bold", ha="right", size=BIG)
     return ax.figure
 
 
@@ -747,16 +725,15 @@ def _walk(step: int) -> Figure:
             canvas.arrow(ax, (start, 17.7), (end, 17.7), colour=NETWORK, line=4)
         words(ax, 19.6, 12.6, "1 long hop", colour=NETWORK, weight="bold", ha="center")
     x = 0.5
-    parts = ((inside, NVLINK, f"{short:,} · 1.9 µs", "white"), (between, NETWORK, f"{long} · 4.0 µs", "white"),
-             (total - inside - between, canvas.YELLOW, "bytes", "black"))
-    for taken, colour, told, ink in parts[:step]:
-        wide = 56 * taken / total
-        bar(ax, x, 3.4, wide, 4.6, colour)
-        words(ax, x + wide / 2, 5.7, told, ha="center", weight="bold", colour=ink)
-        words(ax, x + wide / 2, 1.6, f"{taken:.1f} ms", ha="center")
-        x += wide
-    if step == 3:
-        words(ax, x + 0.8, 5.7, f"{total:.1f} ms", weight="bold", size=BIG)
+    parts = ((inside, NVLINK, f"{short:,} short hops"), (between, NETWORK, f"{long} long hops"),
+             (total - inside - between, canvas.YELLOW, "bytes"))
+    for taken, colour, told in parts[:step]:
+        bar(ax, x, 4.4, 63.6 * taken / total, 4.2, colour, told)
+        x += 63.6 * taken / total
+    if step > 1:
+        span(ax, 0.5, 0.5 + 63.6 * (inside + between) / total, 3, up=-1.7, told=f"{inside + between:.1f} ms")
+    if step > 2:
+        span(ax, x - 63.6 * parts[2][0] / total, x, 3, up=-1.7, told=f"{parts[2][0]:.1f} ms")
     return ax.figure
 
 
@@ -824,39 +801,31 @@ def _remedies(step: int) -> Figure:
     rings = _messages(1)
     levels = max(3 * _gather(1, 8, LAYER), _gather(1, 8, LAYER) + min(
         costs.nccl_seconds(DGX_H100, 256, 1, LAYER / 8).values())) * LAYERS
-    columns = (("More tokens", "a step computes longer", rings, rings, "price: a batch of\nnearly 10 million tokens"),
+    columns = (("More tokens", "a step computes longer", rings, rings, "price: a larger batch"),
                ("Larger units", "8 layers in one gather", COMPUTING, _messages(8), "price: up to 12 GB\nfor a moment"),
                ("Two levels", "gathers stay in the node", COMPUTING, levels, "price: 16 GB on each\nGPU, all the time"))
     for place, (name, told, computing, messages, price) in enumerate(columns):
         x = 0.5 + 22.2 * place
         words(ax, x, 28.6, name, size=14, weight="bold")
         words(ax, x, 26, told)
+        bar(ax, x, 7.2, 19.6, 3, canvas.WAITING)  # what the messages took before
         if place >= step:
-            bar(ax, x, 7.2, 19.6, 3, canvas.WAITING)
-            words(ax, x + 0.5, 8.7, f"before: {1e3 * rings:.0f} ms")
+            words(ax, x + 0.5, 8.7, "messages before")
             continue
         (_tokens, _units, _levels)[place](ax, x)
-        for y, taken, colour, what in ((10.6, computing, canvas.COMPUTE, "computing"),
-                                       (7.2, messages, NETWORK, "messages")):
-            wide = 19.6 * taken / rings
-            if what == "messages":
-                bar(ax, x, y, 19.6, 3, canvas.WAITING)  # what they took before
-            bar(ax, x, y, wide, 3, colour)
-            inside = wide > 8
-            words(ax, x + 0.5 if inside else x + wide + 0.5, y + 1.5, what, colour="white" if inside else INK)
-            words(ax, x + wide - 0.3 if inside and wide > 13 else x + max(wide, 0) + (0.5 if inside else 7.8), y + 1.5,
-                  f"{1e3 * taken:.0f} ms", weight="bold", ha="right" if inside and wide > 13 else "left",
-                  colour="white" if inside and wide > 13 else INK)
+        bar(ax, x, 10.6, 19.6 * computing / rings, 3, canvas.COMPUTE, "computing")
+        bar(ax, x, 7.2, 19.6 * messages / rings, 3, NETWORK)
+        inside = messages > 0.5 * rings
+        words(ax, x + 19.6 * (messages / rings if not inside else 0) + 0.5, 8.7, "messages", weight="bold",
+              colour="white" if inside else INK)
         words(ax, x, 3, price, colour=FAULT, weight="bold")
     return ax.figure
 
 
 def _tokens(ax: Axes, x: float) -> None:
-    for row, (count, told) in enumerate(((2048, "2,048"), (4700, "4,700 on each GPU"))):
-        y = 20 - 4 * row
-        wide = 19.6 * count / 4700
-        bar(ax, x, y, wide, 3.2, canvas.FACES[2], edgecolor=INK, linewidth=0.8)
-        words(ax, x + wide / 2, y + 1.6, told, ha="center", weight="bold")
+    for row, wide in enumerate((19.6 * COMPUTING / _messages(1), 19.6)):
+        bar(ax, x, 20 - 4 * row, wide, 3.2, canvas.FACES[2], ("tokens", "more tokens on each GPU")[row], edgecolor=INK,
+            linewidth=0.8)
 
 
 def _units(ax: Axes, x: float) -> None:
@@ -880,8 +849,8 @@ def _levels(ax: Axes, x: float) -> None:
     line(ax, (x + 8.6, 21.3), (x + 11, 21.3), colour=NETWORK, wide=3)
 
 
-PHASES = (("1  inside: reduce-scatter", NVLINK, "hatched: a piece of\nits node's sum"),
-          ("2  on each rail: all-reduce", NETWORK, "GPU r of every node is rail r.\nOnly pieces cross."),
+PHASES = (("1  inside: reduce-scatter", NVLINK, "Each GPU keeps a piece\nof its node's sum."),
+          ("2  on each rail: all-reduce", NETWORK, "Only pieces cross,\neach by its own port."),
           ("3  inside: all-gather", NVLINK, "All have all pieces."))
 
 
@@ -913,10 +882,10 @@ def _phases(phase: int) -> Figure:
         y = 28.4 - 7.2 * place
         now = place == phase - 1
         words(ax, 37, y, name, size=BIG, weight="bold", colour=colour if now else INK)
-        words(ax, 39.2, y - 3.2, told if now or place else told.removeprefix("hatched: "))
+        words(ax, 39.2, y - 3.2, told)
     if phase == 3:
-        words(ax, 37, 5.4, "8 nodes of 8: 7 + 14 + 7 = 28 hops", weight="bold", size=BIG)
-        words(ax, 37, 2.2, "a ring through all 64: 126", size=BIG)
+        words(ax, 37, 5.4, "these two nodes: 3 + 2 + 3 = 8 hops", weight="bold", size=BIG)
+        words(ax, 37, 2.2, "a ring through all eight GPUs: 14", size=BIG)
     return ax.figure
 
 
@@ -932,12 +901,26 @@ def _piece(ax: Axes, x: float, y: float, place: int, piece: int, phase: int, nod
 
 
 def ring_or_levels() -> Figure:
-    """What a sum of 4 MiB takes by a ring through eight nodes and on two levels."""
+    """The hops of a sum of 4 MiB by a ring through eight nodes and on two levels, each as wide as the time it takes."""
     size, rail = 4 * 2**20, costs.rail_protocol(DGX_H100, 8, "LL128")
     ring = costs.nccl_seconds(DGX_H100, 8, 8, size)["Ring", "LL128"]
-    levels = costs.rails_seconds(8, 8, size, FAST, rail) + 3 * FAST.start
-    return bars(["a ring: 126 hops", "two levels: 28 hops, 14 of them long"], [ring, levels],
-                [f"{1e6 * ring:.0f} µs", f"{1e6 * levels:.0f} µs"], [canvas.GREY, NETWORK])
+    inside = FAST.start + costs.rails_seconds(1, 8, size, FAST, rail) / 2
+    across = FAST.start + costs.rails_seconds(8, 1, size / 8, FAST, rail)
+    ax, unit = sheet(65, 24, (6.5, 2.4)), 63 / ring
+    for y, name, parts in (
+            (15, "a ring through all 64 GPUs: 126 hops", [(ring, 126, canvas.GREY, "")]),
+            (3.2, "two levels: 28 hops", [(inside, 7, NVLINK, "7 inside"), (across, 14, NETWORK, "14 on a rail"),
+                                          (inside, 7, NVLINK, "7 inside")])):
+        x, start = 1, unit * FAST.start
+        words(ax, 1, y + 7.2, f"{name}, {1e6 * sum(taken for taken, *_ in parts):.0f} µs", weight="bold", size=BIG)
+        for taken, hops, colour, told in parts:
+            bar(ax, x, y, start, 5, canvas.WAITING)
+            wide = (unit * taken - start) / hops
+            for hop in range(hops):
+                bar(ax, x + start + wide * hop, y, 0.8 * wide, 5, colour)
+            words(ax, x + start + hops * wide / 2, y - 1.8, told, ha="center", colour=colour, weight="bold")
+            x += unit * taken
+    return ax.figure
 
 
 # Section 7: tokens and memory
@@ -985,8 +968,8 @@ def steps_by_unit() -> Figure:
         words(ax, 0.6, y + 5.6, f"{unit} layer{'s' * (unit > 1)}: {step:.2f} s", weight="bold", size=BIG)
         bar(ax, 0.6, y, scale * COMPUTING, 3.8, canvas.COMPUTE)
         bar(ax, 0.6 + scale * COMPUTING, y, scale * (step - COMPUTING), 3.8, NETWORK)
-        told = "waits for messages" if unit == 1 else f"{1e3 * _ends(unit):.0f} ms never hide"
         inside = unit == 1
+        told = "waits for messages" if inside else "never hides"
         words(ax, 0.6 + scale * (COMPUTING if inside else step) + 0.6, y + 1.9, told, weight="bold",
               colour="white" if inside else NETWORK)
         words(ax, 1.4, y + 1.9, "computing", colour="white")
@@ -995,9 +978,9 @@ def steps_by_unit() -> Figure:
 
 def _rates() -> Mapping[str, list[float]]:
     """Return a GPU's tokens per second over NODES, by the way of a step."""
-    found: dict[str, list[float]] = {"1 layer in a unit": [], "4 layers": [], "8 layers": [], "two levels": []}
+    found: dict[str, list[float]] = {"1 layer in a unit": [], "4 layers": [], "two levels": []}
     for count in NODES:
-        for name, unit in zip(found, (1, 4, 8), strict=False):
+        for name, unit in zip(found, (1, 4), strict=False):
             each = _gather(count, 8, unit * LAYER)
             found[name].append(2048 / max(3 * LAYERS / unit * each, COMPUTING + 2 * each))
         inside, rails = _gather(1, 8, LAYER), min(costs.nccl_seconds(DGX_H100, count, 1, LAYER / 8).values())
@@ -1006,58 +989,53 @@ def _rates() -> Mapping[str, list[float]]:
     return found
 
 
-LOOKS = {"1 layer in a unit": (INK, "o-"), "4 layers": (NVLINK, "^--"), "8 layers": (NETWORK, "v:"),
-         "two levels": (canvas.ORANGE, "s-")}
-
-
-def _ink(colour: str) -> str:
-    """Return the colour of words about what is drawn in this one."""
-    return ORANGE_WORDS if colour == canvas.ORANGE else colour
+LOOKS = {"1 layer in a unit": (INK, "o"), "4 layers": (NVLINK, "^"), "two levels": (ORANGE_WORDS, "s")}
 
 
 def tokens() -> list[Figure]:
-    """A GPU's tokens per second over the nodes: with one layer in a unit, then with more, and then on two levels."""
+    """A GPU's tokens per second over the nodes: with one layer in a unit, then with four, and then on two levels."""
     return [_tokens_over_nodes(shown) for shown in (1, 2, 3)]
 
 
 def _tokens_over_nodes(shown: int) -> Figure:
-    ax = axes((6.5, 2.9))
-    rates, alone = _rates(), 2048 / COMPUTING
-    places = list(range(len(NODES)))
-    ax.axhline(alone, color=canvas.COMPUTE, linewidth=2.5, xmax=0.722)
-    ax.text(0, alone + 280, f"computing alone: {round(alone, -2):,.0f}", fontsize=LETTERS, weight="bold",
-            color=canvas.COMPUTE)
-    beside = {"1 layer in a unit": 0, "4 layers": -520, "two levels": 420}  # eight layers would lie between these
-    for name in list(beside)[:shown]:
-        colour, line = LOOKS[name]
-        ax.plot(places, rates[name], line, color=colour, linewidth=2.6, markersize=7, zorder=4 if colour == INK else 3)
-        ax.text(places[-1] + 0.15, rates[name][-1] + beside[name], f"{round(rates[name][-1], -2):,.0f}  {name}",
-                fontsize=BIG, color=_ink(colour), weight="bold", va="center")
-    ax.set(xlim=(-0.2, 7), ylim=(0, 9600), yticks=(0, 4000, 8000), xticks=places)
-    ax.set_xticklabels([str(count) for count in NODES])
-    ax.set_yticklabels(["0", "4,000", "8,000"])
-    ax.set_xlabel("nodes of eight H100s", fontsize=LETTERS, x=0.37)
-    ax.set_ylabel("tokens/s of a GPU", fontsize=LETTERS)
-    return ax.figure
+    figure = canvas.Picture(figsize=(6.5, 2.8), layout="constrained")
+    alone, places = 2048 / COMPUTING, range(len(NODES))
+    for place, (ax, name) in enumerate(zip(figure.subplots(1, 3, sharey=True), LOOKS, strict=True)):
+        colour, marker = LOOKS[name]
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=LETTERS)
+        ax.set_title(name, fontsize=BIG, weight="bold", color=colour)
+        ax.axhline(alone, color=canvas.COMPUTE, linewidth=2.5)
+        ax.set(xlim=(-0.3, 5.3), ylim=(0, 9600), yticks=(0, 4000, 8000), xticks=(0, 3, 5))
+        ax.set_xticklabels([str(NODES[tick]) for tick in (0, 3, 5)])
+        ax.set_yticklabels(["0", "4,000", "8,000"])
+        if place < shown:
+            rates = _rates()[name]
+            ax.fill_between(places, rates, alone, color=canvas.WAITING, linewidth=0)
+            ax.plot(places, rates, f"{marker}-", color=colour, linewidth=2.6, markersize=6, clip_on=False)
+            ax.text(5.2, rates[-1] - 500, f"{round(rates[-1], -2):,.0f}", fontsize=BIG, color=colour, weight="bold",
+                    ha="right", va="top")
+        if place == 0:
+            ax.text(-0.1, alone + 300, "computing alone", fontsize=LETTERS, weight="bold", color=canvas.COMPUTE)
+            ax.set_ylabel("tokens/s of a GPU", fontsize=LETTERS)
+        if place == 1:
+            ax.set_xlabel("nodes of eight H100s", fontsize=LETTERS)
+    return figure
 
 
 def memory_and_tokens() -> Figure:
-    """The memory that each way needs at its peak, and the tokens per second that it gives on 256 nodes."""
-    ax = axes()
-    state, rates = 16 * parameter_count(MODEL) / 1e9, {name: every[-1] for name, every in _rates().items()}
-    gather = 3 * LAYER / 1e9  # two units of weights and one of gradients
-    peak = {"1 layer in a unit": state / 2048 + gather, "4 layers": state / 2048 + 4 * gather,
-            "8 layers": state / 2048 + 8 * gather, "two levels": state / 8 + gather}
-    places = {"1 layer in a unit": (10, -4, "left"), "4 layers": (0, 16, "center"), "8 layers": (0, -28, "center"),
-              "two levels": (6, 16, "right")}
-    for name, gigabytes in peak.items():
-        ax.plot(gigabytes, rates[name], LOOKS[name][1][0], color=LOOKS[name][0], markersize=13)
-        x, y, side = places[name]
-        ax.annotate(name, (gigabytes, rates[name]), (x, y), textcoords="offset points", ha=side, va="center",
-                    fontsize=BIG, color=_ink(LOOKS[name][0]), weight="bold")
-    ax.set(xlim=(0, 19.5), ylim=(0, 9600), xticks=(0, 6, 12, 17.5), yticks=(0, 4000, 8000))
-    ax.set_xticklabels(["0", "6", "12", "17.5"])
-    ax.set_yticklabels(["0", "4,000", "8,000"])
-    ax.set_xlabel("GB of a GPU's memory at the peak", fontsize=LETTERS)
-    ax.set_title("tokens per second of a GPU, 256 nodes", fontsize=LETTERS, loc="left")
+    """The tokens per second that each way gives on 256 nodes, and the memory that it takes for good or for a moment."""
+    ax, rates = sheet(36, 30), _rates()
+    state, gather = 16 * parameter_count(MODEL) / 1e9, 3 * LAYER / 1e9  # two units of weights and one of gradients
+    words(ax, 0.5, 28.6, "tokens/s of a GPU on 256 nodes, and its memory")
+    for row, (name, kept, unit) in enumerate((("two levels", state / 8, 1), ("4 layers", state / 2048, 4),
+                                              ("1 layer in a unit", state / 2048, 1))):
+        y, scale = 19 - 9 * row, 34 / (state / 8 + gather)
+        words(ax, 0.5, y + 5.8, f"{name}: {round(rates[name][-1], -2):,.0f}", weight="bold", size=BIG,
+              colour=LOOKS[name][0])
+        bar(ax, 0.5, y, scale * kept, 4, canvas.WEIGHTS, f"{kept:.0f} GB all the time" if kept > 1 else "")
+        moment = unit * gather
+        bar(ax, 0.5 + scale * kept, y, scale * moment, 4, canvas.FACES[0])
+        if kept < 1:
+            words(ax, 1.2 + scale * (kept + moment), y + 2, f"{moment:.2g} GB for a moment", weight="bold")
     return ax.figure
