@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 
 from kit import BIG, MONO, PALE, bar, box, frame, line, sheet, span, words
 from matplotlib.axes import Axes
@@ -25,11 +24,6 @@ MTBF = LLAMA_3_DAYS * 24 / sum(costs.LLAMA_3.values())  # hours
 REDUCES = 1e3 * costs.collective_seconds("all_reduce", 64, 1000, Cluster().latency, Cluster().bandwidth)  # ms
 
 
-def _steps(count: int) -> Callable:
-    """Return a decorator for a picture that is drawn in so many steps."""
-    return lambda draw: wraps(draw)(lambda: [draw(step) for step in range(1, count + 1)])
-
-
 def _dead(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, told: str) -> None:
     """Draw a box that is crossed out, with its words over the cross."""
     box(ax, x, y, wide, high, colour)
@@ -40,7 +34,6 @@ def _dead(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, t
 
 
 def _fails(ax: Axes, *places: tuple[float, float], size: float = 11) -> None:
-    """Draw the black triangle of a failure at each place."""
     ax.plot(*zip(*places, strict=True), "v", color=INK, markersize=size)
 
 
@@ -65,14 +58,12 @@ def all_wait() -> Figure:
     return ax.figure
 
 
-@_steps(2)
-def interrupted(step: int) -> Figure:
-    """Draw 466 interruptions in 54 days, and how much of the time was useful all the same."""
+def interrupted() -> Figure:
+    """466 interruptions in 54 days, and how much of the time was useful all the same."""
     ax, day = sheet(65, 28, (6.5, 2.8)), 64 / LLAMA_3_DAYS
     words(ax, 0.5, 26.4, f"{INTERRUPTED} interruptions, spread evenly over {LLAMA_3_DAYS} columns: a column is a day")
     _fails(ax, *[(1.1 + day * (n % LLAMA_3_DAYS), 12 + 1.5 * (n // LLAMA_3_DAYS)) for n in range(INTERRUPTED)], size=5)
-    if step > 1:
-        _row(ax, 0.5, 2, 5, (57.6, TRAIN, "more than 90 % useful training"), (6.4, WAITING, "the rest"))
+    _row(ax, 0.5, 2, 5, (57.6, TRAIN, "more than 90 % useful training"), (6.4, WAITING, "the rest"))
     return ax.figure
 
 
@@ -121,9 +112,12 @@ def _legend(ax: Axes, *kinds: tuple[str, str]) -> None:
         words(ax, 2.6 + 34.4 / len(kinds) * place, 1.9, told)
 
 
-@_steps(2)
-def two_costs(step: int) -> Figure:
-    """Draw training with its saves, then a failure and what it costs."""
+def two_costs() -> list[Figure]:
+    """Training with its saves, then a failure and what it costs."""
+    return [_two_costs(step) for step in (1, 2)]
+
+
+def _two_costs(step: int) -> Figure:
     ax, x = sheet(65, 26, (6.5, 2.6)), 0.5
     for _ in range(2):
         span(ax, x + 0.2, x + 15.8, 20, r"$\tau$", up=2)
@@ -194,9 +188,12 @@ def _killed_write(told: Sequence[str], colours: Sequence[str], written: float) -
     return ax.figure
 
 
-@_steps(3)
-def beside_then_switch(step: int) -> Figure:
-    """Draw old files and a manifest that names them, new files beside them, and the manifest that names the new."""
+def beside_then_switch() -> list[Figure]:
+    """Old files and a manifest that names them, new files beside them, and the manifest that names the new."""
+    return [_beside_then_switch(step) for step in (1, 2, 3)]
+
+
+def _beside_then_switch(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     for y, name, colours in ((17, "a1", [PALE] * 4), (3.4, "b2", RANKS))[:step]:
         words(ax, 23, y + 8.4, f"save {name}", **READ)
@@ -209,19 +206,21 @@ def beside_then_switch(step: int) -> Figure:
     return ax.figure
 
 
-@_steps(3)
-def forgetful(step: int) -> Figure:
-    """Draw three saves of four parts, each with one part that it forgets."""
+def forgetful() -> list[Figure]:
+    """Three saves of four parts, each with one part that it forgets."""
+    return [_forgetful(step) for step in (1, 2, 3)]
+
+
+def _forgetful(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     parts = "write the\nshards", "sync: on the\ndisk for sure", "wait for all\nranks", "rename the\nmanifest"
-    rows = ("manifest\nin place", 3, "writes over\nthe old one"), ("without\nsync", 1, "no sync"), \
-        ("without\nwaiting", 2, "doesn't wait")
-    for row, (name, missing, told) in enumerate(rows[:step]):
-        y = 20.4 - 9.4 * row
+    rows = (20.4, "manifest\nin place", 3), (11, "without\nsync", 1), (1.6, "without\nwaiting", 2)
+    for y, name, missing in rows[:step]:
         words(ax, 0.4, y + 2.6, name, **READ)
         for place, part in enumerate(parts):
             wrong = {"edge": FAULT, "line": 2.5, "weight": "bold"} if place == missing else {}
-            box(ax, 12 + 13.4 * place, y, 12, 5.4, WHITE if wrong else RANKS[2], told if wrong else part, **wrong)
+            part = part if not wrong else "writes over\nthe old one" if place == 3 else "missing"
+            box(ax, 12 + 13.4 * place, y, 12, 5.4, WHITE if wrong else RANKS[2], part, **wrong)
             if place:
                 canvas.arrow(ax, (10.7 + 13.4 * place, y + 2.7), (11.9 + 13.4 * place, y + 2.7))
     return ax.figure
@@ -238,9 +237,12 @@ def kills() -> Figure:
     return ax.figure
 
 
-@_steps(2)
-def holds_the_bytes(step: int) -> Figure:
-    """Draw what a kill takes away, and what a power cut takes away."""
+def holds_the_bytes() -> list[Figure]:
+    """What a kill takes away, and what a power cut takes away."""
+    return [_holds_the_bytes(step) for step in (1, 2)]
+
+
+def _holds_the_bytes(step: int) -> Figure:
     ax = sheet(36, 30)
     rows = (17, "kill -9", 1, "the system writes on", "bytes"), (2.4, "power cut", 2, "renamed, but empty", "nothing")
     for y, name, dead, told, disk in rows[:step]:
@@ -406,15 +408,13 @@ def _two_ranks(answered: bool) -> Figure:
     return ax.figure
 
 
-@_steps(4)
-def nobody_gets_up(step: int) -> Figure:
-    """Draw what happens on that Tuesday, one thing after the other."""
+def nobody_gets_up() -> Figure:
+    """What happens on that Tuesday, one thing after the other."""
     ax = sheet(65, 24, (6.5, 2.4))
     told = "2:10, a GPU\nstops", "a watchdog\nends the wait", "a spare\nmachine joins", "all load the last\ncheckpoint"
-    for place, name in enumerate(told[:step]):
+    for place, name in enumerate(told):
         box(ax, 0.4 + 16.4 * place, 11, 14.6, 9, (WHITE, WAITING, *RANKS)[place], name, size=BIG)
         if place:
             canvas.arrow(ax, (16.4 * place - 1.3, 15.5), (16.4 * place + 0.3, 15.5), line=2.5)
-    if step == 4:
-        bar(ax, 0.4, 2.4, 63.8, 4.8, TRAIN, "and training goes on: by hand only three times in 54 days", size=BIG)
+    bar(ax, 0.4, 2.4, 63.8, 4.8, TRAIN, "and training goes on: by hand only three times in 54 days", size=BIG)
     return ax.figure
