@@ -1113,6 +1113,8 @@ def test_beside_a_picture_an_answer_has_no_printed_lines(docs, root, monkeypatch
     said = own("So.", "... For this.\n\n[drawn port]")
     slide = cut(docs, root, ASK, FIELD, printed(f"{MEASURED}\none  1 s\ntwo  3 s"), said)[-1]
     assert slide.beside and "3 s" not in slide.body and "For this." in slide.body
+    folded = '<details class="output"><table class="printed"></table><p>4 s</p></details>'
+    assert docs("deck").PRINTED.sub("", folded) == ""
 
 
 def test_a_picture_that_nobody_has_drawn_is_named_and_each_that_is_drawn_is_shown(docs, tmp_path, monkeypatch):

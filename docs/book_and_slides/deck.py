@@ -70,8 +70,7 @@ ASKED = re.compile(r"\*\*([^*]+\?)\*\*\s*")  # a question in bold
 OWN = re.compile(r"^> ?(.*)$", re.MULTILINE)  # what the speaker says
 LONG = "[long]"
 TITLES = re.compile(r"#{1,6} (.*)(?:\n+#{1,6} (.*))?")
-PRINTED = re.compile(r'<(table class="printed"|pre class="lines"|details class="output").*?</(?:table|pre|details)>',
-                     re.DOTALL)
+PRINTED = re.compile(r'<(table|pre|details) class="(?:printed|lines|output)".*?</\1>', re.DOTALL)
 DRAWN = re.compile(r"^\[drawn (\w+)\]$", re.MULTILINE)  # a picture that only slides have
 JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
