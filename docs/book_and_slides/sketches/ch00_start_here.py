@@ -81,7 +81,7 @@ def sixteen_thousand(ax: Axes, step: int) -> None:
     """16,384 GPUs as small squares, then what each of them has, then what all of them need."""
     squares = [(0.3 + 0.53 * (place % 64), 1 + 0.74 * (place // 64)) for place in range(16384 // 8)]
     ax.scatter(*zip(*squares, strict=True), s=3.4, marker="s", color=canvas.BLUE, linewidths=0)
-    _head(ax, 0, 26.6, "16,384 GPUs: a square is eight")
+    _head(ax, 0, 26.6, "a square: a machine of eight GPUs")
     if step > 1:
         for corner, y in ((63, 11.4), (2047, 26.8)):
             line(ax, squares[corner], (39, y), wide=1)
@@ -89,7 +89,7 @@ def sixteen_thousand(ax: Axes, step: int) -> None:
         _head(ax, 40.4, 24.6, "for each GPU")
         box(ax, 40.4, 12.6, 22.8, 9.6, WHITE, "the same program and\na memory of its own", size=BIG)
     if step > 2:
-        _head(ax, 39, 5, "Every six seconds all need 405\nbillion sums, one a weight.", colour=FAULT)
+        _head(ax, 39, 5, "Every six seconds all need\n405 billion sums, one for\neach weight.", colour=FAULT)
 
 
 @_picture(1, 65, 28)
@@ -165,7 +165,7 @@ def against_gradient(ax: Axes, step: int) -> None:
 @_picture()
 def slices(ax: Axes) -> None:
     """Eight points in four slices, and the question whether their gradients make that of the batch."""
-    _through(ax, ("1, 5", "2, 6", "3, 7", "4, 8"), "four gradients, added up", (), "= gradient of all eight points?")
+    _through(ax, [f"$x$ = {r + 1}, {r + 5}" for r in range(4)], "gradients, added up", (), "= the batch's gradient?")
 
 
 @_picture(2, 65, 26)
@@ -233,12 +233,12 @@ def a_million(ax: Axes) -> None:
 
 
 def _costs(ax: Axes, rows: Sequence[tuple[str, float]], longest: float) -> None:
-    """Draw messages below each other, their latency in grey and their bytes in pink, to scale."""
+    """Draw messages below each other, their latency hatched and their bytes in full, to scale."""
     second = 35 / (ALPHA + longest / RATE)
     for place, (told, size) in enumerate(rows):
         y = 20.4 - 9.4 * place
         _head(ax, 0.4, y + 5.6, told)
-        bar(ax, 0.4, y, second * ALPHA, 4, WAITING, edgecolor=INK, hatch="///", linewidth=0.5)
+        bar(ax, 0.4, y, second * ALPHA, 4, WHITE, edgecolor=SENT, hatch="////", linewidth=1)
         bar(ax, 0.4 + second * ALPHA, y, max(second * size / RATE, 0.3), 4, SENT)
 
 
@@ -246,7 +246,7 @@ def _costs(ax: Axes, rows: Sequence[tuple[str, float]], longest: float) -> None:
 def starts_then_flows(ax: Axes, step: int) -> None:
     """A message as latency and bytes: a short one is nearly all latency, a long one nearly all bytes."""
     _costs(ax, (("a glass: wait for the first drop", 4), ("a pool: wait for the flow", 1e6))[:step], 1e6)
-    _head(ax, 0.4, 4, r"grey: latency $\alpha$, pink: bytes, $S/B$")
+    _head(ax, 0.4, 4, r"hatched: latency $\alpha$; pink: bytes, $S/B$")
 
 
 @_picture(3)
