@@ -1,0 +1,420 @@
+"""Pictures that only the slides of chapter 0 have, in their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from kit import BIG, MONO, PALE, bar, bars, box, frame, line, sheet, span, words
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from course_lib import Cluster
+from course_lib.costs import collective_seconds
+from course_lib.hardware import DGX_H100
+from course_lib.models import MODELS, parameter_count
+from course_lib.plots import canvas
+
+WHITE, INK, FAULT, SENT, WAITING = "#FFFFFF", canvas.INK, canvas.LIMIT, canvas.SENT, canvas.WAITING
+FACES, COMPUTE = canvas.FACES, canvas.COMPUTE
+PINK_WORDS, LARGE = "#8E3B68", 20  # pink as dark as letters must be; points of what is read first
+ALPHA, RATE = Cluster().link(0, 1)
+EIGHT_B = parameter_count(MODELS["Llama-3-8B"])
+STAR, RING = (collective_seconds("all_reduce", 1024, 2 * EIGHT_B, ALPHA, RATE, how) for how in ("naive", "ring"))
+STEP = 6 * EIGHT_B * 2**24 / (1024 * 400e12)  # seconds: paper problem 3, for Llama-3-8B on 1,024 GPUs
+SLICES = [sum(2 * x * (0 - 3 * x) for x in (rank + 1, rank + 5)) for rank in range(4)]  # gradients at weight 0
+ASKED = {"ha": "center", "size": LARGE, "colour": FAULT}
+
+
+def _picture(steps: int = 1, wide: float = 36, high: float = 30) -> Callable:
+    """Turn a function that draws one step on a sheet into one that returns the figures of all steps."""
+    def figure(draw: Callable, step: int) -> Figure:
+        ax = sheet(wide, high, (wide / 10, high / 10))
+        draw(ax, *[step] * (steps > 1))
+        return ax.figure
+
+    return lambda draw: lambda: [figure(draw, step) for step in range(1, steps + 1)]
+
+
+def _head(ax: Axes, x: float, y: float, text: str, **look) -> None:
+    words(ax, x, y, text, **{"weight": "bold", "size": BIG} | look)
+
+
+def _through(ax: Axes, above: Sequence[str], middle: str, below: Sequence[str], told: str, colour: str = SENT) -> None:
+    """Draw what each of four ranks has, what goes through between them, and what each has afterwards."""
+    box(ax, 0.4, 12, 35.2, 4.8, WHITE, middle, size=BIG, edge=colour, line=2.5, weight="bold")
+    _head(ax, 18, 1.5 if below else 7, told, ha="center", colour=INK if below else FAULT)
+    for rank in range(4):
+        x = 4.35 + 9.1 * rank
+        words(ax, x, 28.5, f"rank {rank}", ha="center", weight="bold")
+        for y, texts in ((22, above), (3.6, below)):
+            if texts:
+                box(ax, x - 3.95, y, 7.9, 5, FACES[rank], texts[rank], size=BIG)
+                canvas.arrow(ax, (x, 21.6 if y == 22 else 11.6), (x, 17.2 if y == 22 else 9), colour=colour, line=2.5)
+
+
+def _copies(ax: Axes, name: str, inside: Sequence[str], told: str) -> None:
+    """Draw one function and the four processes that run it, with what is in each."""
+    box(ax, 8, 24, 20, 5, WHITE, "one function", size=BIG, weight="bold")
+    for rank, text in enumerate(inside):
+        x = 0.4 + 9.1 * rank
+        canvas.arrow(ax, (12 + 4 * rank, 23.6), (x + 3.95, 18.4), line=1.8)
+        frame(ax, x, 5, 7.9, 13, FACES[rank], linewidth=2)
+        _head(ax, x + 3.95, 14.8, name if name == "copy" else f"rank {rank}", ha="center")
+        box(ax, x + 0.8, 6.6, 6.3, 5, WHITE, text)
+    _head(ax, 18, 2, told, ha="center", colour=FAULT if "?" in told else INK)
+
+
+@_picture()
+def own_memories(ax: Axes) -> None:
+    """Four programs behind walls, each with a number, and the sum that all should have."""
+    for rank in range(4):
+        x, y = 0.6 + 20.8 * (rank % 2), 18.6 - 17.6 * (rank // 2)
+        frame(ax, x, y, 14, 10.6, FACES[rank], linewidth=3)
+        _head(ax, x + 7, y + 8.4, f"program {rank}", ha="center")
+        box(ax, x + 1.4, y + 1.4, 11.2, 4.6, WHITE, f"mine = {rank + 1}", size=BIG)
+    _head(ax, 18, 14.9, "1 + 2 + 3 + 4 = ?  on all four", **ASKED)
+
+
+@_picture(3, 65, 28)
+def sixteen_thousand(ax: Axes, step: int) -> None:
+    """16,384 GPUs as small squares, then what each of them has, then what all of them need."""
+    squares = [(0.3 + 0.53 * (place % 64), 1 + 0.74 * (place // 64)) for place in range(16384 // 8)]
+    ax.scatter(*zip(*squares, strict=True), s=3.4, marker="s", color=canvas.BLUE, linewidths=0)
+    _head(ax, 0, 26.6, "a square: a machine of eight GPUs")
+    if step > 1:
+        for corner, y in ((63, 11.4), (2047, 26.8)):
+            line(ax, squares[corner], (39, y), wide=1)
+        frame(ax, 39, 11.2, 25.6, 15.8, FACES[0], linewidth=2)
+        _head(ax, 40.4, 24.6, "for each GPU")
+        box(ax, 40.4, 12.6, 22.8, 9.6, WHITE, "the same program and\na memory of its own", size=BIG)
+    if step > 2:
+        _head(ax, 39, 5, "Every six seconds all need\n405 billion sums, one for\neach weight.", colour=FAULT)
+
+
+@_picture(1, 65, 28)
+def nodes(ax: Axes) -> None:
+    """Two nodes of eight GPUs with NVLink inside, and the network cards between them."""
+    fast, slow = DGX_H100.gpu.link.bandwidth / 1e9, DGX_H100.nic.bandwidth / 1e9
+    for node, x in enumerate((0.4, 34)):
+        frame(ax, x, 8.4, 30.6, 19)
+        _head(ax, x + 1.2, 25.2, f"node {node}: one computer")
+        bar(ax, x + 1, 19.2, 28.6, 3.2, canvas.NVLINK, f"NVLink: {fast:.0f} GB/s for each GPU")
+        for gpu in range(8):
+            left = x + 1 + 3.65 * gpu
+            line(ax, (left + 1.6, 19.2), (left + 1.6, 17), colour=canvas.NVLINK, wide=7)
+            line(ax, (left + 1.6, 13), (left + 1.6, 4.4), colour=canvas.NETWORK, wide=1.4, zorder=0.5)
+            box(ax, left, 13, 3.1, 4, FACES[gpu], f"{8 * node + gpu}", weight="bold", size=BIG)
+            box(ax, left, 9, 3.1, 2.4, WHITE, "NIC")
+    line(ax, (1.6, 4.4), (63, 4.4), colour=canvas.NETWORK, wide=3)
+    _head(ax, 32.5, 1.8, f"network cards (NIC): {slow:.0f} GB/s for each GPU", ha="center", colour=PINK_WORDS)
+
+
+@_picture()
+def which_part(ax: Axes) -> None:
+    """One function in four copies, of which none knows its part."""
+    _copies(ax, "copy", ["?"] * 4, "Which part is mine?")
+
+
+@_picture()
+def who_am_i(ax: Axes) -> None:
+    """What the two calls answer on each of four ranks."""
+    _copies(ax, "rank", [f"{rank} of 4" for rank in range(4)], "world size $P$ = 4")
+
+
+@_picture()
+def five_processes(ax: Axes) -> None:
+    """Four ranks, each a process, and the notebook that is one more."""
+    _copies(ax, "rank", ["process"] * 4, "The notebook is the fifth process.")
+
+
+@_picture()
+def two_runs(ax: Axes) -> None:
+    """The notebook's empty list, the four ranks of two runs, and the list that is asked for."""
+    box(ax, 9, 24, 20, 5, WHITE, "notebook: notes = [ ]", size=BIG)
+    for run, y in ((1, 15), (2, 4.4)):
+        _head(ax, 0.2, y + 2.2, f"run {run}")
+        words(ax, 21.4, y + 6.6, "each appends a line", ha="center")
+        for rank in range(4):
+            edge, wide = (FAULT, 3) if (run, rank) == (2, 2) else (INK, 1)
+            box(ax, 7.4 + 7.2 * rank, y, 6.4, 4.4, FACES[rank], f"rank {rank}", line=wide, edge=edge)
+    _head(ax, 25, 1.8, "its list: ? lines", ha="center", colour=FAULT)
+
+
+@_picture(2)
+def against_gradient(ax: Axes, step: int) -> None:
+    """The loss over one weight, its slope where a step begins, and the step against it."""
+    def place(weight: float) -> tuple[float, float]:
+        return 4 + 5 * weight, 5 + 20 * (weight - 3) ** 2 / 9
+
+    line(ax, *(place(0.1 * tenth) for tenth in range(-3, 64)), colour=canvas.BLUE, wide=3)
+    for tip in ((35.6, 2.6), (1, 29.6)):
+        canvas.arrow(ax, (1, 2.6), tip, line=1)
+    words(ax, 35.4, 1, "weight", ha="right", weight="bold")
+    words(ax, 7, 28.4, "loss", weight="bold")
+    (x, y), end, slope = place(0.4), place(1.8), 40 * (0.4 - 3) / 9 / 5
+    ax.plot(x, y, "o", color=INK, markersize=11)
+    line(ax, (x - 1.8, y - 1.8 * slope), (x + 4, y + 4 * slope), colour=canvas.GRADIENTS, wide=4)
+    words(ax, x + 3.2, y + 1.2, "the gradient: the slope here", weight="bold")
+    if step > 1:
+        canvas.arrow(ax, (x, 4.2), (end[0], 4.2), colour=COMPUTE, line=3)
+        ax.plot(*end, "o", color=COMPUTE, markersize=11)
+        words(ax, end[0] + 1.2, end[1] + 2.6, "a step against it", weight="bold")
+
+
+@_picture()
+def slices(ax: Axes) -> None:
+    """Eight points in four slices, and the question whether their gradients make that of the batch."""
+    _through(ax, [f"$x$ = {r + 1}, {r + 5}" for r in range(4)], "gradients, added up", (), "= the batch's gradient?")
+
+
+@_picture(2, 65, 26)
+def slices_add_up(ax: Axes, step: int) -> None:
+    """The gradients of four slices, end to end, and below them that of the whole batch."""
+    whole, x = sum(SLICES), 0.2
+    _head(ax, 0.2, 24, "the gradients of four slices, end to end")
+    for rank, part in enumerate(SLICES):
+        bar(ax, x, 15, 64.6 * part / whole, 6, FACES[rank], f"−{-part}", size=LARGE, edgecolor=INK)
+        x += 64.6 * part / whole
+    if step > 1:
+        _head(ax, 0.2, 11, "the gradient of the whole batch")
+        bar(ax, 0.2, 2, 64.6, 6, canvas.GRADIENTS, f"−{-whole:,}", size=LARGE, edgecolor=INK)
+
+
+@_picture(2)
+def one_call(ax: Axes, step: int) -> None:
+    """What four ranks hold before they call all_reduce together, and after it."""
+    _through(ax, "1234", "all ranks call all_reduce", ["10" * (step > 1)] * 4, "in the same tensor on every rank")
+
+
+@_picture(3)
+def send_and_recv(ax: Axes, step: int) -> None:
+    """A receiver that has made room and waits, then the bytes on their way, then both done."""
+    for rank, x in enumerate((0.4, 22.2)):
+        frame(ax, x, 6, 13.4, 22, FACES[rank], linewidth=2)
+        _head(ax, x + 6.7, 25.4, f"rank {rank}", ha="center")
+        _head(ax, x + 6.7, 18.4, "recv" if rank else "send" if step > 1 else "", ha="center", **MONO)
+        for place in range(4):
+            told = f"{place}" if not rank or step > 2 else ""
+            bar(ax, x + 1 + 2.9 * place, 10, 2.6, 4.6, WHITE, told, size=BIG, edgecolor=INK)
+    words(ax, 28.9, 8, ("room, and it waits", "it still waits", "it goes on")[step - 1], ha="center")
+    if step > 1:
+        canvas.arrow(ax, (14.2, 12.2), (21.8, 12.2), colour=SENT, line=5)
+        _head(ax, 18, 15, "bytes", ha="center", colour=PINK_WORDS)
+
+
+@_picture()
+def what_travels(ax: Axes) -> None:
+    """A message of a thousand numbers, and what else might be in it."""
+    frame(ax, 1, 4, 34, 22, WHITE, edgecolor=SENT, linewidth=3)
+    _head(ax, 2.4, 23, "in the message")
+    box(ax, 2.4, 13.6, 31.2, 6.4, SENT, "1,000 numbers in float32", size=BIG, weight="bold")
+    for place, name in enumerate(("shape?", "dtype?", "name?")):
+        box(ax, 2.4 + 10.6 * place, 6, 10, 5, WHITE, name, size=BIG, edge=FAULT, line=2)
+
+
+@_picture()
+def few_or_small(ax: Axes) -> None:
+    """The same bytes as one message and as ten."""
+    for y, name, count in ((17, "one large message", 1), (4, "ten small ones", 10)):
+        _head(ax, 0.4, y + 7.6, name)
+        for piece in range(count):
+            bar(ax, 0.4 + 3.05 * piece, y, 27 / count, 5, SENT)
+        _head(ax, 33.8, y + 2.5, "? s", ha="center", size=LARGE, colour=FAULT)
+
+
+@_picture()
+def a_million(ax: Axes) -> None:
+    """A message of 4 bytes and one of a million times as many, and the time that is asked for."""
+    for y, told, wide, time in ((18, "4 bytes", 0.12, "takes $t$"), (5, "4 MB: a million times", 35, "takes ? · $t$")):
+        _head(ax, 0.4, y + 7.6, told)
+        _head(ax, 35.4, y + 7.6, time, ha="right", size=LARGE, colour=FAULT if "?" in time else INK)
+        bar(ax, 0.4, y, wide, 5, SENT)
+
+
+def _costs(ax: Axes, rows: Sequence[tuple[str, float]], longest: float) -> None:
+    """Draw messages below each other, their latency hatched and their bytes in full, to scale."""
+    second = 35 / (ALPHA + longest / RATE)
+    for place, (told, size) in enumerate(rows):
+        y = 20.4 - 9.4 * place
+        _head(ax, 0.4, y + 5.6, told)
+        bar(ax, 0.4, y, second * ALPHA, 4, WHITE, edgecolor=SENT, hatch="////", linewidth=1)
+        bar(ax, 0.4 + second * ALPHA, y, max(second * size / RATE, 0.3), 4, SENT)
+
+
+@_picture(2)
+def starts_then_flows(ax: Axes, step: int) -> None:
+    """A message as latency and bytes: a short one is nearly all latency, a long one nearly all bytes."""
+    _costs(ax, (("a glass: wait for the first drop", 4), ("a pool: wait for the flow", 1e6))[:step], 1e6)
+    _head(ax, 0.4, 4, r"hatched: latency $\alpha$; pink: bytes, $S/B$")
+
+
+@_picture(3)
+def three_sizes(ax: Axes, step: int) -> None:
+    """What a message takes that is a tenth of alpha B long, as long, and ten times as long."""
+    rows = [(f"{times * ALPHA * RATE / 1e3:,.0f} kB: {told}", times * ALPHA * RATE) for times, told in (
+        (0.1, "latency decides"), (1, "equally long"), (10, "bytes decide"))]
+    _costs(ax, rows[:step], rows[-1][1])
+
+
+@_picture()
+def ten_from_messages(ax: Axes) -> None:
+    """What four ranks have, what all should have, and nothing but messages between."""
+    _through(ax, "1234", "send and recv: who to whom?", ["10"] * 4, "All four need the sum.", FAULT)
+
+
+@_picture()
+def one_step(ax: Axes) -> None:
+    """Four different gradients, one mean, and the same step on all ranks."""
+    _through(ax, ("$g_0$", "$g_1$", "$g_2$", "$g_3$"), "their sum, divided by 4", ["step"] * 4, "the same step on all")
+
+
+def _hub(ax: Axes, ranks: int, told: str, busy: int = 0) -> None:
+    """Draw rank 0 in the middle and the others around it, all in grey but one if that is `busy`."""
+    for rank in range(1, ranks):
+        angle = 2 * math.pi * rank / (ranks - 1)
+        x, y, active = 18 + 13.4 * math.cos(angle), 15.9 + 12.4 * math.sin(angle), busy in (0, rank)
+        line(ax, (18, 15.9), (x, y), colour=SENT if active else WAITING, wide=4 if active and busy else 1.4)
+        ax.plot(x, y, "o", markersize=13 if busy else 8, color=FACES[rank % 8] if active else WAITING,
+                markeredgecolor=INK if active else canvas.GREY, zorder=3)
+    frame(ax, 14.2, 13.5, 7.6, 4.8, FACES[0], zorder=4)
+    _head(ax, 18, 15.9, "rank 0", ha="center", zorder=5)
+    words(ax, 18, 1, told, ha="center", weight="bold")
+
+
+@_picture()
+def all_through_one(ax: Axes) -> None:
+    """Sixty-four ranks, of which 63 have a link to rank 0 and to nobody else."""
+    _hub(ax, 64, "64 ranks: all messages pass rank 0")
+
+
+@_picture()
+def all_but_two_wait(ax: Axes) -> None:
+    """A star in which one message moves and every other rank waits."""
+    _hub(ax, 24, "grey: they wait", busy=3)
+
+
+def _in_and_out(ax: Axes, count: str, told: str, colour: str) -> None:
+    """Draw the messages into rank 0 and out of it, and below them what they take."""
+    for y, way in ((17.6, "in"), (8, "out")):
+        _head(ax, 0.4, y + 6.4, f"{count}{way}, one after the other")
+        for place in range(63):
+            bar(ax, 0.4 + 0.56 * place, y, 0.48, 4.4, SENT)
+    _head(ax, 18, 3, told, **ASKED | {"colour": colour})
+
+
+@_picture()
+def in_and_out(ax: Axes) -> None:
+    """What rank 0 does, message after message, and the question how long it takes."""
+    _in_and_out(ax, "", f"{1e6 * ALPHA:.0f} µs each: ? µs", FAULT)
+
+
+@_picture()
+def one_after_the_other(ax: Axes) -> None:
+    """All messages of rank 0, one after the other, and what they take."""
+    _in_and_out(ax, "63 ", f"126 · {1e6 * ALPHA:.0f} µs = {126e6 * ALPHA:.0f} µs", INK)
+
+
+def minutes_for_seconds() -> Figure:
+    """The star's time for the gradient of Llama-3-8B beside that of the step itself."""
+    return bars(["the sum through rank 0", "the step's computing"], [STAR, STEP], [f"{STAR:.0f} s", f"{STEP:.0f} s"],
+                [SENT, COMPUTE])
+
+
+@_picture(2)
+def twice_round(ax: Axes, step: int) -> None:
+    """A piece on its way round four ranks: first each adds its part, then each takes a copy."""
+    halves = ("one piece: each adds its own", ("1", "1+2", "1+2+3", "sum")), ("then each keeps a copy", ("sum",) * 4)
+    for half, (name, told) in enumerate(halves[:step]):
+        y = 18.4 - 15.4 * half
+        _head(ax, 0.4, y + 8, name)
+        for place, text in enumerate(told):
+            x, rank = 0.4 + 9.3 * place, (place + 3 * half) % 4
+            box(ax, x, y, 6.8, 5, FACES[rank], text, weight="bold")
+            words(ax, x + 3.4, y - 1.6, f"rank {rank}", ha="center")
+            if place < 3:
+                canvas.arrow(ax, (x + 7, y + 2.5), (x + 9.1, y + 2.5), colour=SENT, line=4)
+
+
+def _parts(ax: Axes, y: float, second: float, parts: Sequence[tuple[float, str, str]], name: str, x: float) -> None:
+    """Draw a name, and behind it from x on its parts (seconds, colour, what it is) one after the other."""
+    _head(ax, 0.2, y + 2.5, name)
+    for long, colour, told in parts:
+        bar(ax, x, y, second * long, 5, colour, told, size=BIG, edgecolor=WHITE)
+        x += second * long
+
+
+@_picture()
+def added_to_a_step(ax: Axes) -> None:
+    """A step's computing, and behind it the sum for which the GPU waits."""
+    second, end = 35.2 / (STEP + RING), 0.4 + 35.2 * STEP / (STEP + RING)
+    _parts(ax, 20, second, ((STEP, COMPUTE, f"computes: {STEP:.0f} s"), (RING, WAITING, "waits")), "", 0.4)
+    _parts(ax, 13, second, ((RING, SENT, f"{RING:.2f} s"),), "", end)
+    canvas.arrow(ax, (end - 1, 15.5), (12, 15.5), line=3, colour=FAULT)
+    _head(ax, 18, 7, "at the same time?", **ASKED)
+
+
+@_picture(3, 65, 26)
+def four_seconds(ax: Axes, step: int) -> None:
+    """Blocking send, second after second: rank 0 waits, then its message moves, then it works."""
+    for mark in range(5):
+        line(ax, (8 + 13.8 * mark, 4.4), (8 + 13.8 * mark, 23), colour=canvas.GREY, wide=1, zorder=0)
+        words(ax, 8 + 13.8 * mark, 2.6, f"{mark} s", ha="center")
+    zero = (1, WAITING, "waits in send"), (1, SENT, "message"), (2, COMPUTE, "works")
+    for y, name, parts in ((16, "rank 0", zero), (7, "rank 1", ((1, COMPUTE, "works"), (1, SENT, "receives")))):
+        _parts(ax, y, 13.8, parts[:step], name, 8)
+
+
+@_picture()
+def handle(ax: Axes) -> None:
+    """A rank that works between isend and wait, its message below, and the tensor that it must not write to."""
+    zero = (1, PALE, "isend"), (2.4, COMPUTE, "works"), (1, PALE, "wait")
+    for y, name, parts in ((22, "rank 0", zero), (13.6, "message", [(2.4, SENT, "on its way")]),
+                           (5.2, "tensor", [(2.4, WHITE, "don't write")])):
+        _parts(ax, y, 6, parts, name, 9 if len(parts) > 1 else 15)
+    for x in (15, 29.4):
+        line(ax, (x, 3.6), (x, 28), colour=FAULT, wide=2, linestyle="--")
+
+
+@_picture()
+def how_many_seconds(ax: Axes) -> None:
+    """The parts of both ranks, to scale, and the time that is asked for."""
+    for y, name, part in ((22.6, "rank 0", (2, COMPUTE, "works 2 s")), (15.6, "rank 1", (1, COMPUTE, "works 1 s")),
+                          (8.6, "message", (1, SENT, "1 s"))):
+        _parts(ax, y, 12, [part], name, 10.6)
+    _head(ax, 18, 3.4, "isend, work, wait: ? s", **ASKED)
+
+
+def _swap(ax: Axes, waits: int) -> None:
+    """Draw two ranks that both send and then receive: their messages, or how many `waits` from call to call."""
+    for rank, x in enumerate((0.6, 24)):
+        _head(ax, x + 5.7, 27.4, f"rank {rank}", ha="center")
+        for y, call in ((19.6, "send"), (7, "recv")):
+            box(ax, x, y, 11.4, 5.6, FACES[rank], call, size=BIG, weight="bold")
+    round_it = (12.4, 21.6, 23.6, 10.6), (29.7, 13, 29.7, 19.2), (23.6, 21.6, 12.4, 10.6), (6.3, 13, 6.3, 19.2)
+    for x, y, to, there in round_it[:waits] if waits else round_it[::2]:
+        canvas.arrow(ax, (x, y), (to, there), colour=FAULT if waits else SENT, line=3)
+
+
+@_picture()
+def both_send_first(ax: Axes) -> None:
+    """Two ranks that both send and then receive."""
+    _swap(ax, 0)
+    _head(ax, 18, 2.6, "after one second: ?", **ASKED)
+
+
+@_picture(2)
+def circle(ax: Axes, step: int) -> None:
+    """Rank 0's send waits for rank 1's recv, which waits for its own send, and so on round."""
+    _swap(ax, 2 * step)
+    _head(ax, 18, 2.6, "an arrow: waits for", ha="center", colour=FAULT)
+
+
+@_picture()
+def ten_minutes(ax: Axes) -> None:
+    """Work that stops, ten minutes of nothing, and what they cost on 16,384 GPUs."""
+    bar(ax, 0.4, 18, 6, 7, COMPUTE, "works")
+    bar(ax, 6.4, 18, 29, 7, WAITING, "no error, no output", size=BIG)
+    span(ax, 6.4, 35.4, 27, "10 minutes")
+    words(ax, 18, 12.6, "16,384 GPUs, 2.50 dollars an hour each", ha="center", size=BIG)
+    _head(ax, 18, 6, f"{16384 * 2.5 / 6:,.0f} dollars", **ASKED)
