@@ -291,16 +291,16 @@ def pieces() -> Figure:
         words(ax, x + 5, 25.4, name, weight="bold", size=BIG, ha="center")
         for piece in range(one.tp * one.cp):
             bar(ax, x + wide * (piece % one.cp), 10.6 + high * (piece // one.cp), wide, high,
-                PALE_BLUE if piece else canvas.BLUE, edgecolor=INK, linewidth=0.8)
+                WHITE if piece else canvas.BLUE, edgecolor=INK, linewidth=0.8)
         for y, told in ((8.6, f"m = {2048 // one.dp}"), (5.8, f"{8192 // one.cp:,} tokens"), (3, f"{one.dp} copies")):
             words(ax, x + 5, y, told, ha="center")
-    words(ax, 0.4, 28.6, "down: weights; right: tokens; dark: a rank", weight="bold")
+    words(ax, 0.4, 28.6, "down: weights; right: tokens; filled: a rank", weight="bold")
     return ax.figure
 
 
 def room() -> Figure:
     """An H100's memory, of which a part is kept free, and what must fit into the rest."""
-    parts = [(24, WEIGHTS, "weights"), (29, DATA, "gradients"), (31, ACTIVATIONS, "activations")]
+    parts = [(28, WEIGHTS, "weights"), (28, DATA, "gradients"), (28, ACTIVATIONS, "activations")]
     return _stacks((("an H100", [(USABLE, PALE_BLUE, f"{USABLE:.1f} GB"), (5, PALE, "")], "6 % free"),
                     ("must fit", parts, "?")), SHOWN / 1e9, 8, 12)
 
@@ -323,7 +323,7 @@ def second_rank() -> Figure:
 def on_its_way() -> Figure:
     """Four ranks with two chunks each, up to where micro-batch 0 turns back."""
     ax = sheet(36, 30)
-    words(ax, 0.4, 28.4, "numbers: micro-batches; pale: second chunk", weight="bold")
+    words(ax, 0.4, 28.4, "micro-batches; other shade: second chunk", weight="bold")
     place = timeline(ax, play(interleaved(4, 8, 2)).events, (5.6, 9, 30, 18), ranks=4, until=12, now=8,
                      label=lambda event: str(event.action.microbatch))
     for rank in range(4):
@@ -406,7 +406,7 @@ def _estimates(shown: bool) -> Figure:
         words(ax, 37, first + 15, f"promises\n{guessed[first]:.0f} days,\ntakes {true[first]:.0f}", weight="bold",
               colour=FAULT)
     else:
-        ax.fill_betweenx(places, 0.95 * true[:300], 1.05 * true[:300], color=PALE_BLUE)
+        ax.fill_betweenx(places, 0.95 * true[:300], 1.05 * true[:300], color=canvas.SKY)
         words(ax, 37, 70, "estimates:\n± 5 %", weight="bold", colour=canvas.BLUE)
     ax.set(xlim=(36, 84), ylim=(310, -20), yticks=[0, 299], yticklabels=["1st", "300th"])
     ax.set_xlabel("days; line: the truth", fontsize=11)
