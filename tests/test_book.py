@@ -304,6 +304,8 @@ def test_code_that_only_shows_or_is_long_is_folded(docs, source, folded):
     assert not docs("chapter_page").only_shows(cell, {"race"})
 
 
+PANEL = {"label": "", "controls": [], "start": [0], "fixed": "", "frames": {
+    "0": {"words": "", "width": 8, "height": 8, "src": "", "said": ""}}}
 FIGURE = {"text/html": '<figure class="picture"><img src="x"></figure>'}
 
 
@@ -329,6 +331,21 @@ def test_code_only_draws_if_open_code_needs_nothing_of_it_and_nothing_in_it_teac
                                          ("steps = moves(4)\nring(steps);", False)])
 def test_a_page_leaves_out_code_of_a_picture_that_is_one_call_and_what_it_imports(docs, source, one):
     assert docs("chapter_page").one_call(new_code_cell(source)) is one
+
+
+def test_a_picture_right_below_a_panel_is_folded_because_it_shows_all_steps_at_once(docs):
+    chapter_page = docs("chapter_page")
+    chapter = find("ch03")
+    notebook = copy.deepcopy(chapter.notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            drawn = {chapter_page.FRAMES: PANEL} if "explore(" in cell.source else FIGURE
+            cell["outputs"] = [new_output("display_data", data=drawn)]
+    page = chapter_page.page(chapter, notebook, chapter_page.Book(CHAPTERS, Path("nowhere")))
+    place = next(at for at, cell in enumerate(page.cells) if cell["id"] == "ring_strip")
+    before, _, after = (cell.source for cell in page.cells[place - 1:place + 2])
+    assert before == "<details><summary>All steps at once</summary>" and after == "</details>"
+    assert sum("All steps at once" in cell.source for cell in page.cells) == 1
 
 
 def test_code_that_prints_beside_its_picture_is_no_code_that_only_draws(docs):
@@ -487,6 +504,9 @@ def test_the_cells_of_a_table_are_parted_by_commas_in_the_text_of_the_search(doc
 def test_a_fraction_in_the_text_of_the_search_has_its_line(docs):
     page = "<section id=a><h2>T</h2><p>Is <math><mfrac><mi>S</mi><mi>B</mi></mfrac></math>.</p></section>"
     assert docs("search_texts").sections(f"<article>{page}</article>") == [["a", "T", "Is S/B.", ""]]
+    flat = docs("formulas").mathml(r"2\,\frac{P-1}{P}\,S + \frac{S}{PB}")  # whose parts do not run together
+    page = f"<article><section id=a><h2>T</h2><p>{flat}</p></section></article>"
+    assert docs("search_texts").sections(page) == [["a", "T", "2 (P−1)/P S+S/(PB)", ""]]
 
 
 def test_six_columns_of_the_map_fit_beside_the_list_of_chapters_on_a_small_screen(docs):

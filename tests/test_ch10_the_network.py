@@ -242,27 +242,24 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     assert round(rings(256), 2) == 0.57 and round(2048 / rings(256), -2) == 3600
     ends = {unit: 2 * min(costs.nccl_seconds(DGX_H100, 256, 8, unit * layer, "all_gather").values())
             for unit in (1, 4, 8)}  # fmt: skip
-    assert [round(1e3 * one) for one in ends.values()] == [12, 21, 32]
-    assert shown("12 ms in units of one layer, 21 in units of four, 32 in units of eight.")
-    assert shown("| computing alone | | 0.25 s | 8,200 | |")
-    assert shown("| rings, one layer in a unit | 0.57 s | 0.57 s | 3,600 |")
-    for unit, name, told in ((4, "four", (0.25, 0.27, 7600)), (8, "eight", (0.19, 0.28, 7300))):
+    assert round(1e3 * ends[1]) == 12 and shown("| computing alone | | | 0.25 | 8,200 | |")
+    assert shown("| rings, one layer in a unit | 0.57 | 12 | 0.57 | 3,600 |")
+    for unit, name, told in ((4, "four", (0.25, 21, 0.27, 7600)), (8, "eight", (0.19, 32, 0.28, 7300))):
         messages = 48 / unit * ends[unit]
         step = max(messages, computing + ends[unit])
-        assert (round(messages, 2), round(step, 2), round(2048 / step, -2)) == told
-        assert shown(f"| rings, {name} layers | {told[0]} s | {told[1]} s | {told[2]:,} |")
+        assert (round(messages, 2), round(1e3 * ends[unit]), round(step, 2), round(2048 / step, -2)) == told
+        assert shown(f"| rings, {name} layers | {told[0]} | {told[1]} | {told[2]} | {told[3]:,} |")
     assert 2048 / max(rings(64), computing + rings(64) / 48) > 8000
     assert rings(64) > 0.99 * computing > rings(32) and shown("On 64 they are at the edge")
     assert round(16 * parameter_count(model) / 2048 / 1e9, 2) == 0.06
-    assert rings(256) > 2 * computing and shown("All 96 take 0.57 s, more than twice as long as the computing, so")
-    assert round(rings(8), 2) == 0.15 and shown("On 8 nodes the same messages take 0.15 s")
+    assert rings(256) > 2 * computing and shown("All 96 collectives take 0.57 s, more than twice as long")
+    assert round(rings(8), 2) == 0.15 and shown("On 8 nodes they take 0.15 s")
     assert round(1 - computing / rings(256), 2) == 0.56 and rings(16) < computing
     assert round(best(256), 2) == 0.15 and round(2048 / computing, -2) == 8200
     across = min(costs.nccl_seconds(DGX_H100, 256, 1, layer / 8).values())
     step = max(best(256), computing + 2 * inside + across)
     assert (round(step, 2), round(2048 / step, -2), round(1e3 * (2 * inside + across))) == (0.26, 8000, 6)
-    assert shown("| two levels (HSDP) | 0.15 s | 0.26 s | 8,000 | 16 GB, and 1.5 for a moment |")
-    assert shown("only 6 ms of its messages can't hide")
+    assert shown("| two levels (HSDP) | 0.15 | 6 | 0.26 | 8,000 | 16 | 1.5 |")
     gather, scatter = (min(costs.nccl_seconds(DGX_H100, 256, 8, times * 4 * layer, "all_gather").values())
                        for times in (1, 2))  # fmt: skip
     assert round(2048 / (8 * (2 * gather + scatter)), -2) == 6900  # fp32 gradients, units of four
@@ -276,7 +273,7 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     assert shown("units of four or eight layers fall to about 7,000, and plain rings to 3,300.")
     assert [[round(1e3 * one, 1) for one in (2 * rings(nodes) / 96, 2 * inside + min(costs.nccl_seconds(
         DGX_H100, nodes, 1, layer / 8).values()))] for nodes in (8, 256)] == [[3.2, 4.9], [11.8, 5.8]]  # fmt: skip
-    assert shown("| 0.5 GB on 256 nodes | 11.8 ms | 9.5 ms, and 5.8 with a tree on each rail |")
+    assert shown("| 0.5 GB on 256 nodes | 11.8 ms | 9.5 ms; 5.8 with a tree on each rail |")
     by_ring = min(taken for (way, _), taken in costs.nccl_seconds(DGX_H100, 256, 1, layer / 8).items() if way == "Ring")
     assert round(1e3 * (2 * inside + by_ring), 1) == 9.5 and shown("| 0.5 GB on 8 nodes | 3.2 ms | 4.9 ms |")
     units = [1e3 * 96 / unit * min(costs.nccl_seconds(DGX_H100, 256, 8, unit * layer, "all_gather").values())
@@ -292,8 +289,10 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     assert min(table, key=table.get) == ("Ring", "LL128")
     assert (nccl.INSIDE["Ring"][1], nccl.BETWEEN["Ring"][1]) == (1.9, 4)
     assert (256 * 7, 255, 256 * 8 - 1) == (1792, 255, 2047)
-    assert shown("so a collective has 2,047 hops, one after another.")
-    assert round(1792 * 1.9e-3 + 255 * 4e-3, 1) == 4.4 and shown(r"= 4.4\text{ ms}")
+    assert shown("so a collective has 2,047 hops, one after another:")
+    assert [round(one, 1) for one in (1792 * 1.9e-3, 255 * 4e-3)] == [3.4, 1.0]
+    assert shown("| 1,792 | 1.9 µs | 3.4 ms |") and shown("| 255 | 4.0 µs | 1.0 ms |")
+    assert round(1792 * 1.9e-3 + 255 * 4e-3, 1) == 4.4
     mean = (1792 * 1.9e-6 + 255 * 4e-6) / 2047
     assert round(1e6 * mean, 1) == 2.2 and round(2048 * mean * 341e9 / 1e9, 1) == 1.5
     assert shown("2,048 · 2.2 µs · 341 GB/s = 1.5 GB, three times our layer") and 2048 * mean * 341e9 > 2.9 * layer
@@ -301,7 +300,7 @@ def test_on_many_nodes_rings_take_longer_than_the_computing_and_two_levels_do_no
     assert round(1e3 * table["Ring", "Simple"]) == 11
     assert shown("each collective of section 5 would take 11 ms by Simple, and takes 5.9 by LL128.")
     assert table["Ring", "LL"] > table["Ring", "Simple"] and round(nccl.LL_BETWEEN["Intel"][1]) == 20
-    assert shown("That is most of a collective's 5.9 ms")
+    assert shown("These 4.4 ms are most of a collective's 5.9.")
     assert round(1e3 * layer / 341e9, 1) == 1.5 and 1e3 * layer / 341e9 == pytest.approx(1.5, rel=0.02)  # as drawn
     assert 8 * port.bandwidth == 400e9 and round(H100.link.protocol("LL128").bandwidth / 1e9) == 341
     assert round(rings(256) * 2048 / computing, -2) == 4700 and shown("With 4,700 tokens on each GPU")
@@ -377,11 +376,11 @@ def test_two_levels_take_fewer_steps_than_a_ring_and_so_does_the_tree_of_nccl():
                        nic_latency=rail.latency, nic_bandwidth=rail.bandwidth)  # fmt: skip
     taken = run(solutions.hierarchical_all_reduce, torch.ones(2**20), 8, ranks=64, on=on_rails).seconds
     assert 1e6 * taken + 3 * 14 == pytest.approx(levels, rel=0.005)
-    assert shown("| 4 MiB on 8 nodes | 307 µs | 229 µs (yours, all by LL128) |")
+    assert shown("| 4 MiB on 8 nodes | 307 µs | 229 µs (yours, all by LL128) | 115 µs |")
     trees = [min(costs.nccl_seconds(DGX_H100, nodes, 8, 501891328).values()) for nodes in (8, 256)]
     plain = [costs.nccl_seconds(DGX_H100, nodes, 8, 501891328)["Tree", "LL128"] for nodes in (8, 256)]
     assert [[round(1e3 * one, 1) for one in row] for row in (plain, trees)] == [[3.2, 3.3], [2.6, 2.9]]
-    assert shown("115 µs in the first row and 3.2 and 3.3 ms in the others, or 2.6 and 2.9 with switches that add")
+    assert shown("| 0.5 GB on 8 nodes | 3.2 ms | 4.9 ms | 3.2 ms | 2.6 ms |") and shown("| 3.3 ms | 2.9 ms |")
     assert (nccl.START["Ring"][1], nccl.START["Tree"][1], nccl.BETWEEN["Tree"][1]) == (14.0, 14.0, 8.5)
     assert (nccl.INSIDE["Ring"][1], nccl.BETWEEN["Ring"][1], nccl.BETWEEN["Tree"][1]) == (1.9, 4.0, 8.5)
     hops = 112 * 1.9 + 14 * 4.0, 14 * 1.9 + 14 * 8.5

@@ -31,6 +31,7 @@ PICTURES = "_static/pictures"  # beside the pages
 FENCE = re.compile(r"^(```.*?^```|~~~.*?^~~~)\s*?$", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|(?<![\\$])\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)", re.DOTALL)
 CHECKED = "What the check says of a right answer"
+ALL_STEPS = "All steps at once"
 CODE = "The code"
 DRAWS_ONLY = "Code of this picture"
 ONE_CALL = "remove-input"  # in place of that fold, where it would hold one call and what this imports: a tag of myst-nb
@@ -130,6 +131,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
     unseen = before_plumbing(notebook, plots, drawing)
     kept: list[NotebookNode] = []  # the answer to an exercise, until its hints have been shown
     checked = False  # an exercise, whose frame ends below its hints and its answer
+    steps = False  # a panel stands right above
 
     def ended(*hints: NotebookNode) -> None:
         nonlocal checked
@@ -153,6 +155,7 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
                 hints, rest = hints_first(said)
                 ended(*([new_markdown_cell(hints, id=f"{cell['id']}-hints")] * bool(hints)))
             made.text(rest, cell["id"])
+            steps = False
             continue
         if "check" not in tags(cell):
             ended()
@@ -180,7 +183,10 @@ def page(chapter: Chapter, notebook: NotebookNode, book: Book, answers: bool = T
             cell.metadata["tags"], fold = [*tags(cell), ONE_CALL], ""
         if cell["id"] not in drawing and "exercise" not in tags(cell) and plumbing(cell, plots):
             cell.metadata["tags"] = [*tags(cell), PLUMBING]
-        made.add(code(cell, stubs.get(cell["id"]), book, fold))
+        once = steps and cell["id"] in drawing  # it shows what the panel has shown step by step
+        steps = any(FRAMES in output.get("data", {}) for output in cell.outputs)
+        cell = code(cell, stubs.get(cell["id"]), book, fold)
+        made.add(*in_fold(ALL_STEPS, cell) if once else [cell])
         checked = "check" in tags(cell)
     made.add(*kept)
     made.end()
@@ -421,6 +427,12 @@ def hints_first(said: str) -> tuple[str, str]:
 def folded(title: str, source: str, kind: str = "") -> str:
     opened = f'<details class="{kind}">' if kind else "<details>"
     return f"{opened}<summary>{html.escape(title)}</summary>\n\n```python\n{source}\n```\n\n</details>"
+
+
+def in_fold(title: str, cell: NotebookNode) -> list[NotebookNode]:
+    """Return a cell between the ends of a fold."""
+    return [new_markdown_cell(f"<details><summary>{html.escape(title)}</summary>", id=f"{cell['id']}-fold"), cell,
+            new_markdown_cell("</details>", id=f"{cell['id']}-fold-end")]
 
 
 def together(outputs: list[NotebookNode]) -> list[NotebookNode]:

@@ -27,10 +27,16 @@ LARGER = 1.15  # the most by which the map grows with its place: with few chapte
 SHOWN = 3  # the chapter whose first picture with a slider stands on the first page
 SAYS = ("Move the slider: four ranks pass quarters of their tensors round a ring. After three steps each sum is "
         "complete on one rank, after six steps on all of them.")
-OFFERS = "Few books do this: the function that you write is run and measured, and a wrong one is told what it did."
+OFFERS = ("A wrong answer is told why.",
+          "The function that you write is run and measured, and where it is wrong you read what it did.")
 REFUSED = ("ring_all_reduce", "On 4 ranks with 1,024 elements rank 0 sent 12,288 bytes; a ring sends 6,144. "
            "You are passing the whole tensor on: pass one chunk")
 """An exercise of that chapter, and what its check says of a wrong answer."""
+SHORTER = "Each of these is a way through a part of the course, with all that its last chapter needs."
+WORK = ("These pages hold the whole course, its answers folded: guess before you unfold one. The numbers and pictures "
+        "after an exercise come from the course's own answer. To write yours and have them checked, take the "
+        'notebooks: in your copy of the course <code class="literal">make lab</code> sets up Python and opens them in '
+        "JupyterLab.")
 LETTERS = 12  # of a line in a box
 LANE, PORT, HEAD = 4, 13, 7  # of the map, in pixels: between lines, between their ends at a box, and of an arrowhead
 COLOURS = 6  # of lines and cards
@@ -160,7 +166,8 @@ def tracks(book: Book) -> str:
             row = " → ".join(f'<a href="{known[place].name}.html">{place}</a>' for place in sorted(places))
             spent = duration(sum(reading(known[place]) + minutes(known[place]) for place in places))
             rows.append(f"<li><b>{name}:</b> <span>{row},</span> {spent}</li>")
-    return f'<ul class="tracks">{"".join(rows)}</ul>' if rows else ""
+    listed = f'<ul class="tracks">{"".join(rows)}</ul>'
+    return f'<div class="pair"><p><b>Short of time?</b> {SHORTER}</p>{listed}</div>' if rows else ""
 
 
 def cards(book: Book) -> str:
@@ -173,7 +180,7 @@ def cards(book: Book) -> str:
             f'<a class="card from-{number(chapter) % COLOURS}" href="{chapter.name}.html">'
             f"<b>{number(chapter)} · {html.escape(chapter.title)}</b>"
             f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
-            f"<small>{reading(chapter)} min of reading, {minutes(chapter)} min for {len(chapter.exercises) - extras} "
+            f"<small>{reading(chapter)} min of reading, {minutes(chapter)} for {len(chapter.exercises) - extras} "
             f"core exercises{more}</small>"
             "</a>")
     return f'<div class="cards">{"".join(made)}</div>'
@@ -202,11 +209,11 @@ faster. A laptop with two cores and no GPU is enough.
 
 {picture}
 
-<div class="offer"><p>{OFFERS}</p>
+<div class="pair"><p><b>{OFFERS[0]}</b> {OFFERS[1]}</p>
 <p class="guessed far"><b>✗ <code>{REFUSED[0]}</code></b> {REFUSED[1]}.</p></div>
 
-<div class="way">
-<div class="able">
+<div class="pair">
+<div>
 
 **At the end you can**
 
@@ -217,7 +224,7 @@ faster. A laptop with two cores and no GPU is enough.
   which run unchanged under `torchrun` on real machines.
 
 </div>
-<div class="seen">
+<div>
 {chapter_map(book)}
 {chapter_list(book)}
 <p class="arrows">An arrow leads from each chapter to those that build on it; the minutes are of reading and
@@ -234,9 +241,7 @@ The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and
 
 {cards(book)}
 
-**Read here, write there.** These pages hold the whole course, its answers folded: guess before you unfold one. The
-numbers and pictures after an exercise come from the course's own answer. To write yours and have them checked, take the
-notebooks: in your copy of the course `make lab` sets up Python and opens them in JupyterLab.
+<div class="pair"><p><b>Read here, write there.</b></p><p>{WORK}</p></div>
 
 ```{{toctree}}
 :caption: Chapters

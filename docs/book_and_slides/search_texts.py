@@ -43,7 +43,15 @@ def sections(page: str) -> list[list[str]]:
     for block in soup(BLOCKS):
         block.append(" ")
     for fraction in soup("mfrac"):
-        fraction.contents[0].insert_after("/")
+        above, below = fraction.contents
+        for part in [above] * bool(above.mo) + [below] * (len(below.contents) > 1):  # a sum, or several factors
+            part.insert(0, "(")
+            part.append(")")
+        above.insert_after("/")
+        for beside, put in ((fraction.find_previous_sibling(), fraction.insert_before),
+                            (fraction.find_next_sibling(), fraction.insert_after)):
+            if beside and beside.name != "mo":
+                put(" ")
     for term in soup.select("dl.glossary dt"):  # is a section of its own
         sentence = term.find_next_sibling("dd")
         found.append([term.get("id", ""), *(" ".join(part.get_text().split()) for part in (term, sentence)), ""])

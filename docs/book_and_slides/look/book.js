@@ -22,53 +22,55 @@ const letters = (said) => said.toUpperCase().replace(/[^A-Z]/g, "");
 const CLOSE = 1.25, NEAR = 2;  // times as much, or as little
 const farther = (guess, known) => guess * known > 0 ? Math.max(guess / known, known / guess) : Infinity;
 
-const EXACT = ", exact";
-const NOTHING = {time: ". That would take no time at all", size: ". That would be not one byte", rate: ". Then nothing would move",
-  count: ". That would be none at all"};
+const EXACT = "exact";
+const NOTHING = {time: "That would take no time at all", size: "That would be not one byte", rate: "Then nothing would move",
+  count: "That would be none at all"};
 
-// How far off a guess is, in words that follow it.
+// How far off a guess is, in words that follow "is".
 function distance(guess, known) {
   if (Math.abs(guess - known) <= 5e-4 * Math.abs(known)) return EXACT;  // known has four digits
   const way = guess < known ? "low" : "high", ratio = farther(guess, known);
-  if (guess * known <= 0) return `, too ${way}`;
+  if (guess * known <= 0) return `too ${way}`;
   if (ratio < 1.5) {
-    return `, ${ratio <= CLOSE ? "close: " : ""}${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
+    return `${ratio <= CLOSE ? "close: " : ""}${(100 * Math.abs(guess / known - 1)).toPrecision(2) * 1} % too ${way}`;
   }
-  if (Number(ratio.toPrecision(3)) === 2) return ` is ${way === "low" ? "half" : "twice"} the answer`;
+  if (Number(ratio.toPrecision(2)) === 2) {
+    return `${Number(ratio.toPrecision(3)) === 2 ? "" : "about "}${way === "low" ? "half" : "twice"} the answer`;
+  }
   const few = (value) => Number(value.toPrecision(2)).toLocaleString("en");
-  return ` is ${way === "high" ? `${few(ratio)} times` : ratio < 10 ? `${few(100 / ratio)} % of` : `1/${few(ratio)} of`} the answer`;
+  return `${way === "high" ? `${few(ratio)} times` : ratio < 10 ? `${few(100 / ratio)} % of` : `1/${few(ratio)} of`} the answer`;
 }
 
 // What compare() says in the notebook: how far off a guess is and, of a tempting one, why one would think so; whether
 // it is right; and the class that colours it.
-function verdict(said, {known, reasons = "{}"}, asked) {
-  if (known === undefined) return {};
+function verdict(words, said, {known, reasons = "{}"}, asked) {
+  if (known === undefined) return {judged: `Your guess: ${words}.`};
+  const judge = (is) => `Your guess of ${words} is ${is}.`;
   if (/^[A-Z]+$/.test(known)) {
-    return letters(said) === known ? {judged: ", right", right: true, kind: "right"}
-      : {judged: ", not all of them are right", kind: "far"};
+    return letters(said) === known ? {judged: judge("right"), right: true, kind: "right"}
+      : {judged: judge("not right in every place"), kind: "far"};
   }
-  const {value, alone} = readGuess(said, asked), answer = Number(known), judged = distance(value, answer);
-  if (judged === EXACT) return {judged, right: true, kind: "right"};
-  const off = ([one]) => Math.abs(value - one);
+  const {value, alone} = readGuess(said, asked), answer = Number(known), off = ([one]) => Math.abs(value - one);
   const [why] = Object.entries(JSON.parse(reasons)).filter((one) => off(one) <= .02 * value)
     .sort((one, other) => off(one) - off(other));
+  const away = distance(value, answer), ratio = farther(value, answer);
+  if (away === EXACT) return {judged: judge(away), right: true, kind: "right"};
   const meant = alone && !why && inAnother(value, answer, asked);
   if (meant) {
     const there = distance(meant.other, answer);
-    return {judged: `. In ${meant.unit}? That is ${meant.said}${there}`, right: there === EXACT, kind: "right"};
+    return {judged: `Your guess is ${words}. In ${meant.unit}? That is ${meant.said}, ${there}.`, right: there === EXACT, kind: "right"};
   }
-  const ratio = farther(value, answer), none = value === 0 && answer > 0 && !why;
-  return {judged: none ? NOTHING[wanted(asked).kind] || NOTHING.count : judged, why: why?.[1], kind: ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"};
+  const nothing = value === 0 && answer > 0 && !why && NOTHING[wanted(asked).kind];
+  return {judged: nothing ? `Your guess is 0. ${nothing}.` : judge(away), why: why?.[1],
+    kind: ratio <= CLOSE ? "right" : ratio <= NEAR ? "near" : "far"};
 }
 
 // What is said of a choice: that it is right, or why one would think so, and the answer last.
-const sentence = (why) => why.replace(/^(?!I\b|(?:Llama|Adam|Python|Linux|Megatron|Mixtral)\b)[A-Z][a-z]*(?![\w.])/,
-  (word) => word.toLowerCase());
 function chosen(words, value, {known, reasons = "{}"}) {
-  if (known === undefined) return {};
-  if (value === known) return {judged: ", right", right: true, kind: "right"};
-  const why = JSON.parse(reasons)[value], named = /^[a-z]+$/.test(words) ? `the ${words}` : words;
-  return {instead: `Not ${named}${why ? `: ${sentence(why)}` : "."}`, kind: "far"};
+  if (known === undefined) return {judged: `Your guess: ${words}.`};
+  if (value === known) return {judged: `Your guess is right: ${words}.`, right: true, kind: "right"};
+  const why = JSON.parse(reasons)[value];
+  return {judged: `Not ${/^[a-z]+$/.test(words) ? `the ${words}` : words}.`, reason: why && ` ${why}`, kind: "far"};
 }
 
 // A field for a guess, or buttons for its choices: what is in it, and why that cannot be taken.
@@ -83,7 +85,7 @@ class Guess {
     Object.assign(button, {type: "button", textContent: "Compare"});
     if (this.chosen) {
       const letters = Math.max(...this.fields.map((one) => one.parentElement.textContent.trim().length));
-      box.style.setProperty("--choice", `${Math.max(4, .6 * letters + 1.5)}em`);  // the columns of a phone
+      box.style.setProperty("--choices", `${this.fields.length * Math.max(4, .6 * letters + 2.5)}em`);  // side by side
       box.appendChild(document.createElement("div")).append(button);  // a line of its own
     } else box.querySelector("label").after(button);
     button.addEventListener("click", () => this.compared());
@@ -163,6 +165,19 @@ function hidden(fold) {
   return words.length ? `: ${[words.slice(0, -1).join(", "), words.at(-1)].filter(Boolean).join(" and ")}` : "";
 }
 
+// The first sentence of a text, with its code and without its links.
+function sentence(text) {
+  const all = new Range(), {length} = text.textContent.match(/^.*?[.?!](?=\s|$)/s)?.[0] || "";
+  const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);
+  all.setStart(text, 0);
+  for (let left = length, node; (node = walker.nextNode()); left -= node.length) {
+    if (left <= node.length) { all.setEnd(node, left); break; }
+  }
+  const said = all.cloneContents();
+  for (const box of said.querySelectorAll("a, p")) box.replaceWith(...box.childNodes);
+  return said;
+}
+
 // What goes further is folded, a line for each of its sections: its title, and its first sentence. A link to it opens it.
 function further() {
   const title = [...document.querySelectorAll("article h2")].find(({firstChild}) => firstChild.textContent === "Going further");
@@ -171,7 +186,7 @@ function further() {
     const text = [...part.querySelectorAll(":scope > p, :scope > .exercise > p, :scope > .exercise > ul > li")].find((one) => !/· \d+ points?/.test(one.textContent));
     const lead = document.createElement("span");
     fold.className = "further";
-    lead.textContent = text?.textContent.match(/^.*?[.?!](?=\s|$)/s)?.[0] || "";
+    lead.append(text ? sentence(text) : "");
     heading.before(fold);
     while (fold.nextSibling) fold.append(fold.nextSibling);
     line.append(heading, lead);
@@ -207,15 +222,14 @@ function guesses() {
       if (answer) answer.hidden = false;
       for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
-        const {judged = "", instead, why, right, kind} = one.chosen ? chosen(one.words, one.said, fold.dataset)
-          : verdict(one.said, fold.dataset, one.asked);
+        const {judged, reason = "", why, right, kind} = one.chosen ? chosen(one.words, one.said, fold.dataset)
+          : verdict(one.words, one.said, fold.dataset, one.asked);
         line.className = `guessed ${kind || ""}`;
         line.setAttribute("role", "status");
-        first.textContent = instead ? instead.match(/^[^:]*[:.]/)[0] : `Your guess: ${one.words}${judged}.`;
-        const rest = instead ? instead.slice(first.textContent.length) : "";
+        first.textContent = judged;
         const exact = right && / answer, /.test(fold.dataset.told);  // it says where the number comes from
-        const truth = (judged || instead) && (!right || exact) ? one.truth(fold.dataset) : "";
-        line.append(first, rest, truth, why ? ` ${why}` : "");
+        const truth = kind && (!right || exact) ? one.truth(fold.dataset) : "";
+        line.append(first, reason, truth, why ? ` ${why}` : "");
         if (answer && (right || truth)) answer.hidden = true;  // the line has said it
         fold.before(line);
         lines.push(line);
@@ -320,7 +334,7 @@ function hanging(pre, rows) {
   pre.replaceChildren(...lines);
 }
 
-// A picture is whole on a phone; below one whose letters are small there stands that a tap makes it large. Letters of
+// On a phone a picture is whole where its letters can be read, and else moves sideways, as it says below. Letters of
 // pictures are 10 points high at 100 pixels an inch (course_lib.plots.canvas), and shrink with the picture.
 const LETTERS = 10 * 100 / 72, SMALLEST = 9;
 function tapped() {
@@ -576,6 +590,8 @@ function arrived() {
   words.addEventListener("animationend", () => words.replaceWith(...words.childNodes));
 }
 addEventListener("hashchange", arrived);
+
+Documentation.TRANSLATIONS["Hide Search Matches"] = "Take the marks of the search away";
 
 further();
 guesses();
