@@ -160,7 +160,7 @@ def test_an_error_in_the_dark_has_letters_that_stand_out_from_its_ground(guess):
     }""")
     letters, (*ground, share) = colours
     below = [share * part + (1 - share) * 17 for part in ground]  # on paper of #111111
-    shades = [sorted((brightness(colour), brightness(below))) for colour in letters]
+    shades = [sorted((luminance(colour), luminance(below))) for colour in letters]
     assert len(shades) >= 3 and min((high + 0.05) / (low + 0.05) for low, high in shades) > 6
 
 
