@@ -149,17 +149,18 @@ def test_one_click_shows_all_texts_that_wait_for_the_same_guess(guess, page):
     assert text(page, "Because").is_visible()
 
 
-def test_an_error_in_the_dark_has_letters_that_stand_out_from_its_ground(guess):
-    guess.theme("JupyterLab Dark")
+@pytest.mark.parametrize(("theme", "paper"), [("Light", 255), ("Dark", 17)])
+def test_the_letters_of_an_error_stand_out_from_its_ground(guess, theme, paper):
+    guess.theme(f"JupyterLab {theme}")
     guess.type_into("product", "if True\n    2")
     guess.run("product")
     colours = guess.find("product").locator("[data-mime-type$=stderr]").evaluate("""box => {
         const numbers = (colour) => colour.match(/[0-9.]+/g).map(Number);
         const letters = [...box.querySelectorAll("span[class^=ansi]")].map(one => numbers(getComputedStyle(one).color));
-        return [letters, numbers(getComputedStyle(box).backgroundColor)];
+        return [letters, [...numbers(getComputedStyle(box).backgroundColor), 1].slice(0, 4)];
     }""")
     letters, (*ground, share) = colours
-    below = [share * part + (1 - share) * 17 for part in ground]  # on paper of #111111
+    below = [share * part + (1 - share) * paper for part in ground]
     shades = [sorted((luminance(colour), luminance(below))) for colour in letters]
     assert len(shades) >= 3 and min((high + 0.05) / (low + 0.05) for low, high in shades) > 6
 
