@@ -20,7 +20,7 @@ from typing import Any
 
 from course_lib import chapter_names, slips
 from course_lib.cards import Told, in_notebook
-from course_lib.engine import packing
+from course_lib.engine.libraries import is_library, part_of_package
 from course_lib.results import RankFailed, instead, line_of, short
 
 KINDS = (NotImplementedError, TypeError, AttributeError, NameError, LookupError, ImportError, ValueError, RuntimeError,
@@ -100,7 +100,7 @@ def sentence(error: BaseException, names: dict[str, Any], cell: str = "") -> str
     `names` are the learner's; `cell` is the id of the cell that runs.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    own = [place for place, frame in enumerate(frames) if not packing.is_library(frame.f_code.co_filename)]
+    own = [place for place, frame in enumerate(frames) if not is_library(frame.f_code.co_filename)]
     if isinstance(error, NotImplementedError):
         name = raiser(error)
         unwritten = not str(error) and name and not name.startswith("<")
@@ -119,7 +119,7 @@ def raiser(error: BaseException) -> str:
     names = [
         c.co_qualname.rpartition("<locals>.")[2].partition(".")[0]
         for c in code
-        if not packing.is_library(c.co_filename)
+        if not is_library(c.co_filename)
     ]
     return names[-1] if names else ""
 
@@ -137,7 +137,7 @@ def _misspelt(error: BaseException, names: dict[str, Any], cell: str) -> str | N
         name = getattr(error, "name", None) or ""
         if f"check_{name}" not in names and (above := _above(name, cell)):
             return above
-        if name in packing.part_of_package("course_lib.__all__"):  # an import would make a circle
+        if name in part_of_package("course_lib.__all__"):  # an import would make a circle
             return f"{error}: from course_lib import {name}"
         if f"check_{name}" in names:
             return UNWRITTEN.format(name)

@@ -42,12 +42,12 @@ def refused(guess: object, measured: float, unit: str = "", choice: bool = False
         return f"{guess!r} is {meant(guess, unit) or _digits(guess) or _letters(guess, choice) or 'not a number'}"
     if isinstance(guess, Unread):
         wanted = meant(guess.text, unit)
-        said = "the cell of your guess stopped with an error, so there is no guess yet"
+        said = "The cell of your guess stopped with an error, so there is no guess yet"
         return f"{said}: {guess.text} is {wanted}" if wanted else said
     if isinstance(guess, int) and abs(guess) >= 10**LONGEST:
-        return f"a number of more than {LONGEST} digits is too long to compare"
+        return f"A number of more than {LONGEST} digits is too long to compare"
     if isinstance(guess, float) and math.isinf(guess):
-        return "the number is too large to compare"
+        return "The number is too large to compare"
     if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
         return f"{guess!r} is not a number"
     return f"{guess:,} is negative, and the answer cannot be" if guess < 0 <= measured else ""

@@ -18,8 +18,8 @@ from exercises_tests.tools.chapters import ROOT, ChapterError
 FILES = (
     "LICENSE*", "Makefile", "pyproject.toml", "constraints.txt", "environment.yml", "postBuild", ".gitignore",
     ".dockerignore", "notebooks/*.ipynb", "exercises_tests/**/*.py", "exercises_tests/tools/jupyter/**/*.[cj]s*",
-    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/star_and_ring*.png", "docs/notebook*.png",
-    "docs/hub/*", "docs/machines.md", "docs/first_look.md", "docs/first_look/*.png",
+    "course_lib/**/*.py", "course_lib/**/*.md", "course_lib/data/*", "docs/star_and_ring*.png", "docs/refused*.png",
+    "docs/notebook*.png", "docs/hub/*", "docs/machines.md", "docs/first_look.md", "docs/first_look/*.png",
 )
 FIRST = """\
 *This is a learner's copy: it has no answers in it. So the last hint of an exercise, `borrow`, and `make catch-up` say

@@ -26,6 +26,7 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 
 SIZE = {"width": 1000, "height": 900}
 NARROW = {"width": 560, "height": 900}  # so that a phone shows the card nearly as large
+PHONE = {"width": 480, "height": 900}
 GUESS = "guess_million = 1000  # your number: how many times as long 4,000,000 bytes take as 4 bytes"
 ANSWER = '''\
 def sum_on_every_rank(dist, value):
@@ -110,7 +111,8 @@ def main() -> None:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
                 taken = {}
-                for name, take, size in (("notebook", pictures, SIZE), ("refused", refused, NARROW)):
+                for name, take, size in (("notebook", pictures, SIZE), ("notebook_narrow", pictures, PHONE),
+                                         ("refused", refused, NARROW)):
                     page = browser.new_context(viewport=size, device_scale_factor=2).new_page()
                     taken |= {f"{name}{ENDS[theme]}": found for theme, found in take(page, address, "picture").items()}
                 browser.close()

@@ -205,6 +205,7 @@ def _summed(
             Mistake("aliased", 2 * given[-1], twice),
             Mistake("mean", total / ranks, f"{told}. This is the mean: do not divide by {ranks}"),
             Mistake("not-on-every-rank", got is None and trace[0] is not None, alone),
+            Mistake("none", got is None, f"{told}{silent}. Add a return: every rank has to return the total"),
             Mistake("value", True, told + silent),
         ]
         case.same(got, total, f"rank {rank}", *mistakes)

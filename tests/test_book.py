@@ -354,6 +354,15 @@ def test_code_that_prints_beside_its_picture_is_no_code_that_only_draws(docs):
     assert docs("chapter_page").only_draw(new_notebook(cells=[cell]), {"ring"}) == set()
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+def test_code_that_is_folded_in_jupyterlab_only_draws(docs, chapter):
+    notebook, pages = copy.deepcopy(chapter.notebook), docs("chapter_page")
+    folded = [cell for cell in notebook.cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    for cell in folded:
+        cell["outputs"] = [new_output("display_data", data={"image/png": ""})]
+    assert {cell["id"] for cell in folded} <= pages.only_draw(notebook, pages.plot_names(notebook))
+
+
 def test_the_first_page_has_the_map_before_the_chapters_and_says_once_that_minutes_are_estimated(docs):
     landing = docs("landing")
     text = landing.landing(docs("chapter_page").Book(CHAPTERS, Path("nowhere")), "T", slides=True)

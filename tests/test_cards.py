@@ -74,6 +74,11 @@ def test_a_bar_is_green_only_when_it_is_full_and_red_when_it_is_empty(passed, co
     assert f'class="course-bar course-{colour}"' in outcome.card()
 
 
+def test_an_empty_bar_has_a_red_edge_and_no_red_ground_which_would_look_full():
+    (rule,) = re.findall(r"\.course-bar\.course-wrong \{([^}]*)\}", cards.STYLE.read_text())
+    assert "box-shadow" in rule and "background" not in rule
+
+
 def test_a_right_answer_is_shown_in_both_forms(notebook):
     check_double(double)
     (shown,) = notebook

@@ -163,7 +163,7 @@ def test_the_quiz_of_the_traces_judges_each_letter(capsys):
 @pytest.mark.parametrize(("guess", "said"), [
     (None, "no guess"), ("ptd", "'ptd' is 3 letters: write five, one for each sketch"),
     ("A, C", "'A, C' has A, C, which is none of the letters D, F, M, P, T"), (5, "5 is not five of the letters"),
-    (Unread("TPDMF"), "the cell of your guess stopped with an error, so there is no guess yet: write the letters in"),
+    (Unread("TPDMF"), "The cell of your guess stopped with an error, so there is no guess yet: write the letters in"),
 ])  # fmt: skip
 def test_letters_that_cannot_be_read_are_told_what_is_wrong_with_them(guess, said, capsys):
     judge_letters(guess, NAMES)

@@ -25,6 +25,7 @@ from course_lib.costs import (
 from course_lib.folder import Folder
 from course_lib.lessons import bit_flips, careless, killed, recorder, resumed
 from course_lib.lessons.failing_run import KINDS, best_shares, expected_shares, failing_run, mean_goodput
+from course_lib.plots.float_bits import bits_of
 from exercises_tests import ch07_fsdp as chapter_7
 from exercises_tests import ch13_when_things_break as checks
 from solutions import ch13_when_things_break as solutions
@@ -344,7 +345,7 @@ def test_one_bit_of_32_is_felt():
     weight = -flips[31][0]
     assert max(abs(one / weight) for bit, (one, _) in enumerate(flips) if bit != 30) == pytest.approx(16)
     assert abs(flips[30][0]) > 1e36
-    assert bit_flips.bits_of(weight)[:9] == "101111001" and bit_flips.bits_of(1.0) == "001111111" + 23 * "0"
+    assert bits_of(weight)[:9] == "101111001" and bits_of(1.0) == "001111111" + 23 * "0"
     assert sum(one.numel() for one in bit_flips.trained().parameters()) == pytest.approx(250_000, rel=0.1)
     with pytest.raises(ValueError, match="32 bits"):
         bit_flips.flip(torch.zeros(2), 0, 32)

@@ -378,13 +378,13 @@ def test_compare_prints_guess_measured_and_how_far_off(guess, shown, capsys):
     ("3", "'3' is a text: write 3 without quotes"),
     ("1,000", "'1,000' is a text: write a number without quotes, and no comma: 1.5 for one and a half, and 1500 for "
               "1,500"),
-    (10**400, "a number of more than 100 digits is too long to compare"),
+    (10**400, "A number of more than 100 digits is too long to compare"),
     ("many", "'many' is not a number"),
     ("two", "'two' is a word: write 2"),
     (math.nan, "nan is not a number"),
-    (1e400, "the number is too large to compare"),
+    (1e400, "The number is too large to compare"),
     (True, "True is not a number"),
-    (notebook.Unread(), "the cell of your guess stopped with an error, so there is no guess yet"),
+    (notebook.Unread(), "The cell of your guess stopped with an error, so there is no guess yet"),
 ])  # fmt: skip
 def test_a_guess_that_cannot_be_read_is_refused_and_ends_a_notebooks_cell(guess, refused, capsys, monkeypatch):
     monkeypatch.setattr(notebook, "_HELD_BACK", {})
@@ -436,7 +436,7 @@ def test_the_same_slip_run_twice_shows_the_answer(monkeypatch):
     ("12 apples", "", "'12 apples' is a number with words: write the number alone"),
     ("1,5 s", "s", "'1,5 s' is a number with words: write the number alone, and no comma: 1.5 for one and a half, and "
                    "1500 for 1,500"),
-    (notebook.Unread("630 µs"), "µs", "the cell of your guess stopped with an error, so there is no guess yet: 630 µs "
+    (notebook.Unread("630 µs"), "µs", "The cell of your guess stopped with an error, so there is no guess yet: 630 µs "
                                       "is a number with its unit: write 630"),
 ])  # fmt: skip
 def test_a_guess_in_words_or_with_a_unit_is_told_what_to_write(guess, unit, refused, capsys):

@@ -59,7 +59,7 @@ def test_a_learner_can_submit_from_a_handout(handout, tmp_path):
 def test_a_handout_has_a_readme_of_its_own_whose_links_lead_somewhere(handout, tmp_path):
     handout.write_handout(tmp_path / "out")
     text = (tmp_path / "out" / "README.md").read_text()
-    names = re.findall(r"\]\(([^)]+)\)", text)
+    names = [one or two for one, two in re.findall(r'\]\(([^)]+)\)|src(?:set)?="([^"]+)"', text)]
     assert names and [name for name in names if not (tmp_path / "out" / name).exists()] == []
     assert "This is a learner's copy" in text and "make lab" in text
     for word in ("make test", "make grade", "make book", "instructor.md", "CONTRIBUTING.md", "<!--", "The answers are"):

@@ -101,6 +101,12 @@ def test_importing_the_packages_costs_nothing():
     assert done.stdout == "set()\n"
 
 
+def test_the_first_picture_of_a_chapter_does_not_wait_for_torch():
+    code = "import sys; from course_lib.plots import many_copies; many_copies(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert done.stdout == "False\n", done.stderr
+
+
 def test_solutions_are_not_installed(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", "import solutions"],

@@ -16,7 +16,7 @@ from course_lib.lessons.ring import (
     with_chunk_numbers,
     with_partners,
 )
-from course_lib.plots.ring import ring_messages
+from course_lib.plots.ring import ring_messages, star_and_ring_times
 from solutions.ch03_ring_all_reduce import all_gather_ring, reduce_scatter_ring, ring_all_reduce
 
 matplotlib.use("Agg")
@@ -41,6 +41,7 @@ DRAWN = {
     "rates": lambda: plots.rates_over_size(RATES, title="rates"),
     "rates, marked": lambda: plots.rates_over_size(RATES, title="rates", marks={"first wins": 1e5}),
     "star_and_ring": plots.star_and_ring,
+    "star_and_ring_times": star_and_ring_times,
     "chunk_journey": plots.chunk_journey,
     "tree_rounds": plots.tree_rounds,
     "orders": plots.orders_of_adding,

@@ -35,11 +35,27 @@ def test_every_picture_has_a_twin_for_dark_pages_and_words():
         assert '(prefers-color-scheme: dark)" srcset="' in picture and 'alt="' in picture
 
 
+def test_a_wide_picture_has_a_narrow_one_for_phones():
+    for picture in re.findall(r"<picture>.*?</picture>", README, re.DOTALL):
+        wide, name = re.search(r'<img width="(\d+)" src="docs/(\w+)\.png"', picture).groups()
+        phone = [f'<source media="(max-width: 600px){also}" srcset="docs/{name}_narrow{theme}.png">'
+                 for also, theme in ((" and (prefers-color-scheme: dark)", "_dark"), ("", ""))]
+        assert int(wide) < 600 or picture.split("\n")[1:3] == phone  # the first source that fits is taken
+
+
+def test_every_command_can_be_typed_as_it_is_printed_and_fits_a_phone():
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    commands = [line for language, block in blocks if not language for line in block.splitlines()]
+    assert {"make lab", "make test"} <= set(commands)
+    assert [line for line in commands if not line.startswith("make ") or "<" in line or len(line) > 38] == []
+
+
 def test_what_one_can_do_at_the_end_comes_first_then_a_picture_a_refused_answer_and_the_commands():
     before, _, after = README.partition("<picture>")
     assert len(before.split()) < 180  # so that the picture begins on the first screen
     assert before.index("At the end you can") < before.index("What is different here")
-    assert after.index("docs/refused.png") < after.index("git clone") < after.index("## Start")
+    assert after.index("docs/refused.png") < after.index("\nmake lab\n") < after.index("## Start")
+    assert "*Download ZIP*" in after.partition("## Start")[0]
 
 
 def test_no_line_of_code_is_cut_where_the_readme_is_read_in_a_window_of_600_pixels():

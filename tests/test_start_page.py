@@ -57,7 +57,7 @@ def test_every_chapter_has_a_card_with_a_link_its_question_and_what_it_builds(co
     assert text.count('<a href="ch99_later.ipynb"') == 1
     assert "99 · Later &amp; &lt;later&gt;" in text and "Why <code>x</code> &amp; <em>not</em> &lt;y&gt;?" in text
     assert "You build: <code>total</code>" in text and "a mean of" in text
-    assert "5 min of reading, 15 of exercises<br>needs chapter&nbsp;98" in text
+    assert "5 min of reading, 15&nbsp;of&nbsp;exercises<br>needs chapter&nbsp;98" in text
 
 
 def test_what_has_passed_and_what_is_next(course):

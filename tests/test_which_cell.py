@@ -149,5 +149,5 @@ def test_a_guess_is_forgotten_when_its_cell_fails(run, failing):
     run(failing, "guess_x")
     told, again = (run(f"compare(guess_x, 6, {failing!r})").strip() for _ in range(2))
     above = told == notebook.ABOVE and "MB" in failing  # which is told below the guess
-    assert above or told.startswith("the cell of your guess stopped with an error") and "measured" not in told
+    assert above or told.startswith("The cell of your guess stopped with an error") and "measured" not in told
     assert "measured 6" in again

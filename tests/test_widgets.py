@@ -227,8 +227,9 @@ def test_a_still_picture_with_what_it_printed_is_an_output_before_the_widget(sho
     assert sliders.explore(lambda step: print(f"this is {step} <") or picture(step), step=(0, 6)) is None
     still, live = shown
     assert still["text/plain"] == "step = 3\nthis is 3 <"
-    assert still["text/html"].startswith('<img alt="3 small') and "<pre>this is 3 &lt;</pre>" in still["text/html"]
-    assert slider_widget.ASLEEP in still["text/html"] and list(live) == [WIDGET]
+    told, said = still["text/html"], f'<p class="course-still">{slider_widget.ASLEEP}</p>'
+    assert told.startswith(f'{said}<img alt="3 small') and "<pre>this is 3 &lt;</pre>" in told  # the sentence above it
+    assert list(live) == [WIDGET]
 
 
 def test_a_picture_that_fails_at_the_start_raises_as_any_function_does(shown):

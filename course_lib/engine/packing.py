@@ -8,36 +8,17 @@ unpickled, not even with names restricted: see plain.py.
 
 from __future__ import annotations
 
-import functools
-import importlib
 import io
 import pickle
-import site
 import sys
-import sysconfig
 from collections.abc import Iterable
-from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 import cloudpickle
 import torch
 
-_LIBRARIES = tuple(
-    str(Path(folder).resolve())
-    for folder in {
-        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        *site.getsitepackages(),
-        site.getusersitepackages(),
-        Path(__file__).parent.parent,
-        Path(__file__).parent.parent.parent / "exercises_tests",
-    }
-)
-
-
-def is_library(filename: str) -> bool:
-    """Return whether a source file belongs to Python, an installed package or this course, not to the learner."""
-    return filename.startswith("<frozen") or str(Path(filename).resolve()).startswith(_LIBRARIES)
+from course_lib.engine.libraries import is_library, part_of_package
 
 
 def tensor_from_bytes(dtype: str, shape: tuple[int, ...], data: bytes, requires_grad: bool) -> torch.Tensor:
@@ -64,12 +45,6 @@ class _Packer(cloudpickle.Pickler):
         if isinstance(thing, ModuleType) and _is_part(thing):
             return part_of_package, (thing.__name__,)
         return super().reducer_override(thing)
-
-
-def part_of_package(name: str) -> Any:
-    """Return what a dotted name means: a package that is imported, and from it on attributes."""
-    package, *names = name.split(".")
-    return functools.reduce(getattr, names, importlib.import_module(package))
 
 
 def _is_part(module: ModuleType) -> bool:

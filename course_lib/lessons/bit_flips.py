@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import torch
 
 from course_lib import text
@@ -20,11 +18,6 @@ def flip(tensor: torch.Tensor, element: int, bit: int) -> None:
     if not (0 <= element < tensor.numel() and 0 <= bit < 8 * size):
         raise ValueError(f"element {element}, bit {bit}: the tensor has {tensor.numel()} elements of {8 * size} bits")
     flat[element * size + bit // 8] ^= 1 << bit % 8
-
-
-def bits_of(value: float) -> str:
-    """Return the 32 bits of a float32, the sign first."""
-    return f"{struct.unpack('>I', struct.pack('>f', value))[0]:032b}"
 
 
 def trained() -> GPT:

@@ -7,12 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from torch.autograd.profiler import profile
-
-from course_lib import text
-from course_lib.gpt import next_token_loss
-from course_lib.training import new_model
-
 # What the profiler calls it; `fully_shard` writes the names of the modules in brackets behind its own.
 LANES = {"FSDP::all_gather": "gather", "FSDP::post_backward_reduce": "reduce-scatter"}
 COMPUTES = ("aten::mm", "aten::addmm", "aten::bmm", "aten::embedding", "aten::embedding_dense_backward")
@@ -24,8 +18,13 @@ def traced_step(dist: Any) -> list[tuple[str, str, str]]:
     Units are the embedding, each block, and the last norm with the head, so that nothing is left for the root. As in
     torchtitan, the last one is not freed after forward, because backward would gather it at once.
     """
+    from torch.autograd.profiler import profile
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
+
+    from course_lib import text
+    from course_lib.gpt import next_token_loss
+    from course_lib.training import new_model
 
     model, mesh = new_model(), init_device_mesh("cpu", (dist.get_world_size(),))
     for unit in (*model.blocks, model.embed):

@@ -25,7 +25,7 @@ def slip_of(guess: object, letters: str) -> str:
     if guess is None:
         return "no guess"
     if isinstance(guess, Unread):
-        return "the cell of your guess stopped with an error, so there is no guess yet: write the letters in quotes"
+        return "The cell of your guess stopped with an error, so there is no guess yet: write the letters in quotes"
     if strange := sorted(set(letters) - set(LETTERS)):
         return f"{guess!r} has {', '.join(strange)}, which is none of the letters {', '.join(LETTERS)}"
     if letters and len(letters) != 5:

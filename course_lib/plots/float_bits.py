@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from course_lib.lessons.bit_flips import bits_of
 from course_lib.plots.canvas import INK, LIMIT, SMALLEST, TITLE, box, say, sheet
 from course_lib.plots.number_formats import DIGITS, EXPONENT, SIGN
 
 LARGE = 13  # so that what is raised above the line is as large as other letters
+
+
+def bits_of(value: float) -> str:
+    """Return the 32 bits of a float32, the sign first."""
+    return f"{struct.unpack('>I', struct.pack('>f', value))[0]:032b}"
 
 
 def float_bits(weight: float, losses: Sequence[float] = (), ax: Axes | None = None) -> Axes:

@@ -46,26 +46,45 @@ def star_and_ring() -> Axes:
     figure.get_layout_engine().set(hspace=0.07)
     _draw_star(star)
     _draw_ring(ring)
+    _draw_both_times(star_time, ring_time)
+    star_time.set_title("Six whole tensors, one message at a time", fontsize=TITLE, loc="left")
+    ring_time.set_title("Six steps of a quarter each, four messages at a time", fontsize=TITLE, loc="left")
+    return star
+
+
+def star_and_ring_times() -> Axes:
+    """Draw only when each rank sends in both, half as wide: for a phone."""
+    _, (star_time, ring_time) = plt.subplots(
+        2, 1, figsize=(WIDTH / 2, 6.4), layout="constrained", FigureClass=Picture)  # fmt: skip
+    _draw_both_times(star_time, ring_time, "\n")
+    star_time.set_title("Star: six whole tensors,\none message at a time", fontsize=TITLE, loc="left")
+    ring_time.set_title("Ring: six steps of a quarter each,\nfour messages at a time", fontsize=TITLE, loc="left")
+    return star_time
+
+
+def _draw_both_times(star_time: Axes, ring_time: Axes, between: str = " ") -> None:
+    """Draw when each rank sends in the star and in the ring; `between` stands where a narrow page needs a new line."""
     through_one = _star_messages()
     around = ring_messages(RANKS)
-    _draw_times(star_time, through_one, "Six whole tensors, one message at a time")
-    _draw_times(ring_time, around, "Six steps of a quarter each, four messages at a time")
+    _draw_times(star_time, through_one)
+    _draw_times(ring_time, around)
     star_time.tick_params(labelbottom=False)
-    star_time.set_xlabel("upper half of a row: what a rank sends; lower half: what it receives", fontsize=SMALLEST)
+    halves = f"upper half of a row: what a rank sends;{between}lower half: what it receives"
+    star_time.set_xlabel(halves, fontsize=SMALLEST)
     ring_time.set_xlabel("time (1 = one whole tensor through one port)", fontsize=SMALLEST)
     idle = ((1.5, -0.2), (4.5, 0.2), (2, 1), (5, 1), (0.5, 2), (3, 2), (5.5, 2), (1, 3), (4, 3))  # of these rows all
     for x, y in idle:
         star_time.text(x, y + 0.01, "idle", ha="center", va="center", fontsize=SMALLEST)
     taken, instead = around[-1][2], through_one[-1][2]
     ring_time.axvline(taken, color=INK, linewidth=1.6)
-    said = f"done after {taken:g} instead of {instead:g}:\n{instead / taken:g} times as fast"
+    said = f"done after {taken:g}{between}instead of {instead:g}:\n{instead / taken:g} times as fast"
     ring_time.text(taken + 0.15, 1.2, said, ha="left", va="center", fontsize=TITLE, weight="bold")
-    ring_time.text(taken + 0.15, 2.8, "a digit is the number of a chunk", ha="left", va="center", fontsize=SMALLEST)
+    ring_time.text(taken + 0.15, 2.8, f"a digit is the{between}number of a chunk", ha="left", va="center",
+                   fontsize=SMALLEST)  # fmt: skip
     say(star_time, f"rank 0 receives from ranks 1, 2 and 3 and then sends to each of them, one message at a time, "
                    f"until time {instead:g}; the others send once, wait, and receive once")
     say(ring_time, f"every rank sends and receives without a pause until time {taken:g}, {instead / taken:g} times as "
                    "early. Chunks sent: " + "; ".join(_sent_by(around, rank) for rank in range(RANKS)))
-    return star
 
 
 def ring_messages(ranks: int) -> list[tuple[int, float, float, int]]:
@@ -91,7 +110,7 @@ def _star_messages() -> list[tuple[int, float, float, int]]:
     return into + [(0, RANKS - 2.0 + other, RANKS - 1.0 + other, other) for other in others]
 
 
-def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]], title: str) -> None:
+def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]]) -> None:
     """Draw who sends and receives when: sends in the upper half of a row, receives in the lower half."""
     around = messages[-1][2] < RANKS
     end = max(message[2] for message in messages)
@@ -108,7 +127,6 @@ def _draw_times(ax: Axes, messages: list[tuple[int, float, float, int]], title: 
     ax.set_yticks(range(RANKS), [f"rank {rank}" for rank in range(RANKS)])
     ax.tick_params(labelsize=SMALLEST, length=0)
     ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.set_title(title, fontsize=TITLE, loc="left")
 
 
 def _draw_star(ax: Axes) -> None:

@@ -43,7 +43,7 @@ STILL = """<style>
 .jp-OutputArea-output:has(> .course-still) > :is(img, pre, p) {
   margin-left: 6px; max-width: calc(100% - 12px) !important; }
 </style>"""
-ASLEEP = "These controls belong to an earlier session: run this cell to move them."
+ASLEEP = "This picture is from an earlier session: run this cell, and its controls come back."
 
 
 def script() -> str:
@@ -116,9 +116,9 @@ def _beside_no_cell(act: Callable) -> Callable:
 
 
 def still(picture: str, said: str) -> str:
-    """Return what stands in the place of a widget that is gone: a picture in HTML, and what was printed with it."""
+    """Return what stands in the place of a widget that is gone: how to wake it, its picture in HTML, and its print."""
     printed = f"<pre>{html.escape(said)}</pre>" if said else ""
-    return f'{picture}{printed}<p class="course-still">{ASLEEP}</p>{STILL}'
+    return f'<p class="course-still">{ASLEEP}</p>{picture}{printed}{STILL}'
 
 
 def page(panel: Panel) -> tuple[str, dict[str, Any]]:

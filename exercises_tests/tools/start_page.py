@@ -52,7 +52,7 @@ SENT, IDLE = "rgb(204, 121, 167)", "rgba(128, 128, 128, 0.3)"
 STAR = [[1] * 24] + [[int(step // 4 in (rank, rank + 3)) for step in range(24)] for rank in range(3)]
 # In a narrow window start.js takes it away, so that the chapters are near.
 PICTURE = f"""<div class="course-start-picture" style="flex: 1 1 380px; max-width: 560px; font-size: 90%">
-<div>Four ranks sum their tensors through rank 0: three of them mostly wait (grey).</div>
+<div>Four ranks sum through rank 0: three of them mostly wait (grey).</div>
 {lanes(24, *STAR)}
 <div>The same sum round a ring: nobody waits, and it takes a quarter of the time.</div>
 {lanes(24, *[[1] * 6] * 4)}
@@ -179,7 +179,7 @@ def page(known: list[Chapter], where: dict[str, str], found: dict[str, dict[str,
 {PICTURE}
 </div>
 
-<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(min(230px, 100%), 1fr)); gap: 12px;
+<div style="display: grid; grid-template-columns: repeat(auto-fill, minmax(min(280px, 100%), 1fr)); gap: 12px;
 max-width: 1180px; margin-bottom: 16px">
 {cards}
 </div>
@@ -261,7 +261,7 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
     if core and done(chapter, found):
         mark, colour = ("✓ ", PASSED) if passed == core else ("◐ ", BORROWED)
     needed = needs(chapter)
-    facts = [f"{reading(chapter)} min of reading, {minutes(chapter)} of exercises",
+    facts = [f"{reading(chapter)} min of reading, {minutes(chapter)}&nbsp;of&nbsp;exercises",
              f"needs chapter{'s' * (len(needed) > 1)}&nbsp;{listed(needed)}" if needed else ""]
     others = f", {more} of {extra} extra" if extra else ""
     score = f"{passed} of {core} core{others} passed" + (f", {borrowed} borrowed" if borrowed else "")
@@ -271,8 +271,8 @@ def card(chapter: Chapter, href: str, found: dict[str, dict], is_next: bool) -> 
         f"{number(chapter)} · {escape(chapter.title)}</a></div>",
         f'<div style="margin: 4px 0 6px 0">{html(question(chapter))}</div>',
         f'<div style="font-size: 90%; overflow-wrap: break-word">You build: {html(builds(chapter))}</div>',
+        '<div style="flex: 1"></div>',  # so that what follows stands at one height in a row
         f'<div style="font-size: 90%; margin-top: 6px">{"<br>".join(filter(None, facts))}</div>',
-        '<div style="flex: 1"></div>',  # so that the bars of a row stand at one height
         bar(passed / core if core else 0.0),
         f'<div style="font-size: 90%">{score}</div>',
         "</div>",

@@ -95,7 +95,11 @@ class Opened:
     def start(self, name: str) -> None:
         """Run a cell with Control and Enter, without waiting."""
         before = self.cells()[name]["execution_count"]
-        self.find(name).locator(".cm-content").click()
+        code = self.find(name).locator(".cm-content")
+        if code.is_visible():
+            code.click()
+        else:  # it is folded, and a click would open it
+            self.page.evaluate(f"{CURRENT}.content.activate()")
         self.page.keyboard.press("Control+Enter")
         self.page.wait_for_function(STARTED, arg=[name, before])
 

@@ -149,6 +149,33 @@ def test_one_click_shows_all_texts_that_wait_for_the_same_guess(guess, page):
     assert text(page, "Because").is_visible()
 
 
+@pytest.mark.parametrize(("theme", "paper"), [("Light", 255), ("Dark", 17)])
+def test_the_letters_of_an_error_stand_out_from_its_ground(guess, theme, paper):
+    guess.theme(f"JupyterLab {theme}")
+    guess.type_into("product", "if True\n    2")
+    guess.run("product")
+    colours = guess.find("product").locator("[data-mime-type$=stderr]").evaluate("""box => {
+        const numbers = (colour) => colour.match(/[0-9.]+/g).map(Number);
+        const letters = [...box.querySelectorAll("span[class^=ansi]")].map(one => numbers(getComputedStyle(one).color));
+        return [letters, [...numbers(getComputedStyle(box).backgroundColor), 1].slice(0, 4)];
+    }""")
+    letters, (*ground, share) = colours
+    below = [share * part + (1 - share) * paper for part in ground]
+    shades = [sorted((luminance(colour), luminance(below))) for colour in letters]
+    assert len(shades) >= 3 and min((high + 0.05) / (low + 0.05) for low, high in shades) > 6
+
+
+def test_folded_code_says_how_to_run_it_and_runs(opened):
+    opened.run("imports")
+    cell = opened.find("false_ring")
+    assert not cell.locator(".cm-content").is_visible()
+    hint = cell.locator(".jp-Placeholder-contentContainer").evaluate("box => getComputedStyle(box, '::after').content")
+    assert "Shift+Enter runs it" in hint
+    opened.start("false_ring")  # what it needs has not run, and it says so
+    opened.wait(["false_ring"])
+    assert not cell.locator(".cm-content").is_visible()
+
+
 def test_a_line_of_an_error_that_is_too_long_goes_on_further_in(guess, page):
     page.set_viewport_size({"width": 600, "height": 900})
     guess.run("six")  # imports the course
@@ -191,10 +218,11 @@ def test_a_narrow_window_begins_without_the_files_and_its_labels_stand_at_the_ed
     context.close()
 
 
-def test_code_is_not_wrapped_and_the_column_stands_in_the_middle(guess, page):
+def test_in_a_wide_window_no_line_of_code_is_cut_and_the_column_stands_in_the_middle(guess, page):
     page.set_viewport_size({"width": 1440, "height": 900})
     guess.type_into("product", "2 * 3  # " + 40 * "long ")
-    assert page.locator(".jp-CodeCell .cm-lineWrapping").count() == 0
+    cut = "box => box.scrollWidth - box.clientWidth"
+    assert guess.find("product").locator(".cm-scroller").evaluate(cut) <= 0
     left, right = guess.find("product").evaluate("""cell => {
         const [one, all] = [cell, cell.closest('.jp-Notebook')].map(node => node.getBoundingClientRect());
         return [one.left - all.left, all.right - one.right];

@@ -253,6 +253,20 @@ def everyone_sends_to_everyone(dist, value):
     return total
 
 
+@wrong("sum_on_every_rank", "none", "on 2 ranks rank 0 returned None", "Add a return", earned=0)
+def sums_without_a_return(dist, value):
+    if dist.get_rank():
+        dist.send(value, 0)
+        dist.recv(value, 0)
+        return value
+    arrived = torch.empty_like(value)
+    for rank in range(1, dist.get_world_size()):
+        dist.recv(arrived, rank)
+        value += arrived
+    for rank in range(1, dist.get_world_size()):
+        dist.send(value, rank)
+
+
 @wrong("sum_on_every_rank", "not-on-every-rank", "on 2 ranks", "rank 1 returned None", "rank 0 has the total")
 def only_rank_0_returns(dist, value):
     if dist.get_rank():

@@ -4,7 +4,8 @@
 (() => {
   const PAGE = "start.md", NARROW = matchMedia("(max-width: 900px)");
   const LOOKS = "@media (max-width: 1100px) { .course-start-picture { display: none; } }"
-    + ".jp-MarkdownViewer :is(h1, .course-start-title) { line-height: 1.2; }";
+    + ".jp-MarkdownViewer :is(h1, .course-start-title) { line-height: 1.2; }"
+    + ".jp-MarkdownViewer :is(h1, p, div) { text-wrap: pretty; }";
   const activate = (app) => {
     document.head.append(Object.assign(document.createElement("style"), {textContent: LOOKS}));
     const reread = async (widget) => {
