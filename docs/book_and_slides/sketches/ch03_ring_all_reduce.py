@@ -722,7 +722,7 @@ def _tree(done: int) -> Figure:
     for name, first, last, there in (("3 rounds up: add", 0, 3, shown >= 3), ("3 rounds down: copy", 3, 6, shown > 3)):
         words(ax, 2.0 + wide / 2 + pitch * (first + last) / 2, 9.4, name, ha="center", weight="bold",
               colour=canvas.COLLECTIVE if there else PALE)
-    words(ax, 16.7, 0.5, "a number: how many parts are added up", ha="right", colour=SOFT)
+    words(ax, 21.3, 0.5, "a number: how many parts are added up", ha="right", colour=SOFT)
     if done == 4:
         many = tree_rounds(1024)
         words(ax, 17.0, 7.2, "1,024 ranks:", size=12, weight="bold")
