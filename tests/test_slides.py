@@ -339,6 +339,15 @@ def test_the_notes_of_an_exercise_say_when_to_stop_and_its_first_hint(docs, root
     assert core[0].startswith("**10 minutes, then stop**") and "make catch-up CHAPTER=ch00" in core[0]
 
 
+def test_a_slide_shows_the_first_paragraph_of_a_hint_and_the_speaker_has_all(docs, root):
+    stub = new_code_cell("def total(dist):\n    return 1", id="total", metadata={"tags": ["exercise"]})
+    hint = "<details><summary>Hint</summary>\n\nAn idea.\n\nTo see it, draw.\n\n</details>"
+    text = new_markdown_cell(EXERCISE, id="text")
+    (slide,) = [one for one in cut(docs, root, text, stub, new_markdown_cell(hint, id="hints"))
+                if one.kind == "exercise"]
+    assert slide.idea.strip() == "<p>An idea.</p>" and "To see it, draw." in slide.spoken
+
+
 def test_no_slide_shows_an_answer_before_the_one_after_the_exercise(docs, root):
     *before, shown, after = exercise(docs, root)
     assert shown.kind == "debrief" and "return &#x27;the answer&#x27;" in shown.body and "secret" in shown.spoken
@@ -670,6 +679,13 @@ def test_a_high_picture_has_no_line_and_one_that_nobody_can_read_is_named(docs, 
         picture = docs("deck").Slide("picture", "One", f'<img alt="" width="1640" height="{high}"><p>All wait.</p>')
         (slide,) = talk.under_pictures([picture])
         assert (len(slide.lines), len(slides.too_high([slide]))) == (lines, named)
+
+
+def test_a_line_that_has_no_room_under_a_picture_is_named(docs, root, tmp_path, capsys):
+    chapter, long = find("ch98", root), f"All {'wait and ' * 10}wait for one."
+    cells = [QUESTION, new_markdown_cell("## Words", id="words"), drawn(), own("Long.", f"... {long}")]
+    docs("slides").write_slides(chapter, new_notebook(cells=cells), tmp_path, tmp_path)
+    assert f"No room under a picture of {chapter.name}: {long}\n" in capsys.readouterr().err
 
 
 def test_an_answer_stands_under_the_title_of_its_question(docs, root):
@@ -1111,10 +1127,9 @@ def test_an_author_says_what_is_spoken_and_what_the_short_path_leaves_out(docs, 
 def test_beside_a_picture_an_answer_has_no_printed_lines(docs, root, monkeypatch):
     monkeypatch.setattr(docs("deck"), "drawings", lambda chapter, name: [[("drawn", png(), png())]])
     said = own("So.", "... For this.\n\n[drawn port]")
-    slide = cut(docs, root, ASK, FIELD, printed(f"{MEASURED}\none  1 s\ntwo  3 s"), said)[-1]
-    assert slide.beside and "3 s" not in slide.body and "For this." in slide.body
-    folded = '<details class="output"><table class="printed"></table><p>4 s</p></details>'
-    assert docs("deck").PRINTED.sub("", folded) == ""
+    for more in ("one  1 s\ntwo  3 s", "one: a 1, b 3 s; two: a 1, b 3 s"):
+        slide = cut(docs, root, ASK, FIELD, printed(f"{MEASURED}\n{more}"), said)[-1]
+        assert slide.beside and "3 s" not in slide.body and "For this." in slide.body
 
 
 def test_a_picture_that_nobody_has_drawn_is_named_and_each_that_is_drawn_is_shown(docs, tmp_path, monkeypatch):

@@ -70,7 +70,6 @@ ASKED = re.compile(r"\*\*([^*]+\?)\*\*\s*")  # a question in bold
 OWN = re.compile(r"^> ?(.*)$", re.MULTILINE)  # what the speaker says
 LONG = "[long]"
 TITLES = re.compile(r"#{1,6} (.*)(?:\n+#{1,6} (.*))?")
-PRINTED = re.compile(r'<(table|pre|details) class="(?:printed|lines|output)".*?</\1>', re.DOTALL)
 DRAWN = re.compile(r"^\[drawn (\w+)\]$", re.MULTILINE)  # a picture that only slides have
 JOINED = ("said", "formula", "text", "printed", "section", "part")  # the kinds below which a few words can stand
 ROUGH = re.compile(r"\d+\.\d+(?![\d.]|,\d)|\b1(?= times)")  # a number of more digits than anybody says
@@ -362,7 +361,7 @@ class Deck:
             return
         shown = self.bare if part.startswith("...") and self.bare else None
         if shown:  # what was printed beside the number, which the picture shows
-            shown.body = PRINTED.sub("", shown.body)
+            shown.body = ""
         self.part(part, source)
         slide = shown or self.slides[-1]
         slide.beside, slide.body = steps, stepwise(slide.body, len(steps))
@@ -494,7 +493,7 @@ class Deck:
     def hint(self, source: str) -> None:
         """Keep the first hint of the exercise before, for whoever speaks."""
         if self.slides and (slide := self.slides[-1]).exercise and not slide.hint and (hint := HINT.search(source)):
-            slide.hint, slide.idea = " ".join(hint[1].split()), as_html(hint[1].strip())
+            slide.hint, slide.idea = " ".join(hint[1].split()), as_html(hint[1].strip().partition("\n\n")[0])
 
     def outputs(self, cell: NotebookNode) -> None:
         """Make slides of what a cell put out."""

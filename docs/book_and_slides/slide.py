@@ -27,6 +27,7 @@ class Slide:
     built: list[str] = field(default_factory=list)  # what the speaker says of each, where the steps build up a picture
     lines: list[str] = field(default_factory=list)  # under a picture, one after the other
     says: list[str] = field(default_factory=list)  # what the speaker says of them
+    unshown: str = ""  # words that had no room there
     notes: list[str] = field(default_factory=list)
     first: list[str] = field(default_factory=list)  # what stands above the notes
     exercise: str = ""  # the name of what is to be written

@@ -70,6 +70,9 @@ def write_slides(chapter: Chapter, notebook: NotebookNode, folder: Path, picture
     slides = as_slides(chapter, notebook, pictures or KEPT.parent / "source" / PICTURES)
     for title in too_high(slides):
         print(f"Too high for a slide of {chapter.name}: {title}", file=sys.stderr)
+    for slide in slides:
+        if slide.unshown:
+            print(f"No room under a picture of {chapter.name}: {slide.unshown}", file=sys.stderr)
     for told in spoilers(slides):
         print(f"Shown before it is guessed, on a slide of {chapter.name}: {told}", file=sys.stderr)
     write(target, as_page(chapter, slides))

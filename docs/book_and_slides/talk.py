@@ -537,12 +537,12 @@ def alone(picture: Slide) -> list[Slide]:
     if re.search(r"<(?:table|ul|ol|pre|math display)", words):
         return [type(picture)("text", picture.title, words)]
     said = re.sub(r"</?p>", " ", words).strip()
-    if height(picture) > LOW:
-        picture.says += [words] * bool(said)
-        return []
+    picture.says += [words] * bool(said)
     line = said if letters(said) <= LINE else sentences(said)[0]
-    picture.lines += [line] * (0 < letters(line) <= LINE)
-    picture.says += [words] if words.strip() else []
+    if letters(line) > LINE or height(picture) > LOW:
+        picture.unshown = line
+    elif line:
+        picture.lines.append(line)
     return []
 
 

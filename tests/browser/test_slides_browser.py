@@ -276,6 +276,33 @@ def test_a_guess_with_less_than_a_minute_counts_down_what_it_has(opened):
     assert opened(("guess", "How?", "", {"minutes": 0.5})).locator(".countdown").inner_text() == "▶ 0:30"
 
 
+ABOVE = """(all, other) => all.at(-1).getBoundingClientRect().bottom
+    <= document.querySelector(other).getBoundingClientRect().top"""
+
+
+def test_the_choices_of_a_guess_end_above_what_says_hands_up(opened):
+    many = {str(one): f"rank {one} waits for rank {one + 1}" for one in range(6)}
+    page = opened(("guess", "Which rank makes it slow?", "Who waits?", {"choices": many, "beside": [PICTURE]}))
+    assert page.locator("section").count() == 1 and page.locator(".choices li").evaluate_all(ABOVE, ".hands")
+
+
+def test_a_hint_leaves_the_task_above_it_in_sight(opened):
+    page = opened(("exercise", "Task", "\n\n".join(["It returns a sum. " * 5] * 3),
+                   {"exercise": "total", "idea": f"<p>{'Walk the journey backwards. ' * 10}</p>"}))
+    assert page.locator("section").count() == 1 and page.locator(".body > p").evaluate_all(ABOVE, ".hint")
+
+
+def test_a_countdown_that_is_over_stays_left_of_the_picture(page, opened):
+    page.clock.install()
+    opened(("guess", "How?", "", {"beside": [PICTURE]}))
+    page.keyboard.press("t")
+    page.clock.run_for(72_000)
+    button, card = page.locator(".countdown"), page.locator(".beside")
+    assert button.inner_text().startswith("+0:1") and "over-time" in button.get_attribute("class")
+    page.keyboard.press("t")
+    assert button.bounding_box()["x"] + button.bounding_box()["width"] <= card.bounding_box()["x"]
+
+
 def test_a_print_shows_the_whole_of_a_picture_that_is_built_up(opened):
     page = opened(("picture", "One", '<img alt="">', {"built": ["One.", "Two.", "All."]}), steps=2)
     page.emulate_media(media="print")

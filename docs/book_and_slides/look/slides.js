@@ -2,7 +2,7 @@
 // Fits text on slides of 1280 x 720: all letters have one size, a smaller one where that does not fit, and where not even
 // that does, what is too long goes on on the next slide. It is measured here, because letters are as wide as this
 // browser's. Printed lines get smaller than that before they break, because a column that breaks cannot be read at all.
-const SIZES = [40, 34, 28], CODE = [32, 28, 26], BROKEN = [28, 26, 24, 22, 20],
+const SIZES = [40, 34, 28], CODE = [46, 40, 36, 32, 28, 26], BROKEN = [28, 26, 24, 22, 20],
     WHOLE = 50, FOUND = [128, 112, 96, 84, 72, 60];
 const SMALL = SIZES.at(-1), PRINTED = 20, PHONE = [36, 32, 28];
 const phone = innerWidth < 600 && innerHeight > innerWidth && !location.search.includes("print");
@@ -18,6 +18,8 @@ const leads = (piece) => piece.matches("p") && /[:a-z]$/.test(piece.textContent.
 
 function fit(slide) {
   const body = slide.querySelector(".body"), found = slide.querySelector(".answer .found");
+  const hint = slide.querySelector(".hint");
+  if (hint) body.style.setProperty("--below", `${Math.max(98, hint.offsetHeight + 12)}px`);
   if (found) FOUND.find((size) => {
     found.style.fontSize = `${size}px`;
     return found.scrollHeight < 1.5 * size && !wide(found);
@@ -242,7 +244,7 @@ function count_down(button) {
   const show = () => {
     const seconds = Math.round((ends ? ends - Date.now() : left) / 1000), over = seconds <= 0 && full > 0;
     const told = `${Math.floor(Math.abs(seconds) / 60)}:${two(Math.abs(seconds) % 60)}`;
-    button.textContent = `${ends ? "" : "\u25b6 "}${over ? `time is up, +${told}` : told}`;
+    button.textContent = `${ends ? "" : "\u25b6 "}${over ? "+" : ""}${told}`;
     button.classList.toggle("over-time", over);
   };
   button.addEventListener("click", () => {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import cos, exp, log10, pi, sin, sqrt
 
 import torch
-from kit import ACROSS, box, sheet
+from kit import ACROSS, bar, box, sheet
 from kit import words as plain_words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -70,12 +70,12 @@ def _cell(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, t
         words(ax, x + wide / 2, y + high / 2, text, ha="center")
 
 
-def _parts(ax: Axes, x: float, y: float, wide: float, high: float, parts: Iterable[int], ranks: int = 4) -> None:
+def _parts(ax: Axes, x: float, y: float, wide: float, high: float, parts: Iterable[int]) -> None:
     """Draw a chunk: of each rank whose part is in it a stripe, and a thick frame where the sum is complete."""
     parts = list(parts)
     for rank in parts:
-        ax.add_patch(Rectangle((x + wide * rank / ranks, y), wide / ranks, high, facecolor=canvas.FACES[rank]))
-    whole = len(parts) == ranks
+        bar(ax, x + wide * rank / 4, y, wide / 4, high, canvas.FACES[rank])
+    whole = len(parts) == 4
     ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=canvas.INK if parts else canvas.GREY,
                            linewidth=2.2 if whole else 0.8))
 
@@ -255,8 +255,7 @@ def growth_bars() -> Figure:
         words(ax, 0.1, y + 2.0, f"{ranks} ranks", weight="bold")
         words(ax, 3.0, y + 2.0, f"{ranks - 1} messages in, {ranks - 1} out")
         for place in range(count):
-            ax.add_patch(Rectangle((0.1 + each * place, y), each * 0.72, 1.3, linewidth=0,
-                                   facecolor=canvas.COLLECTIVE if place >= count / 2 else canvas.PURPLE))
+            bar(ax, 0.1 + each * place, y, each * 0.72, 1.3, canvas.COLLECTIVE if place >= count / 2 else canvas.PURPLE)
     words(ax, 0.1, 1.4, "63 / 3 = 21 times as many", size=LARGE, weight="bold")
     return ax.figure
 
@@ -268,7 +267,7 @@ def star_formula() -> list[Figure]:
 
 def _star_formula(step: int) -> Figure:
     ax = _across()
-    late, wide, high = 0.5, 2.4, 1.5
+    late, wide, high = 0.5, 2.9, 1.5
     _message(ax, 0.1, 6.6, late, wide, high)
     words(ax, 4.3, 7.75, r"$\alpha$", size=LARGE)
     words(ax, 6.0, 7.75, "latency: the wait before its first byte arrives")
@@ -276,17 +275,18 @@ def _star_formula(step: int) -> Figure:
     words(ax, 6.0, 6.85, "its bytes $S$ over the bandwidth $B$ of the port")
     words(ax, 0.1, 8.7, "One message", weight="bold")
     words(ax, 0.1, 5.5, "Rank 0's port", weight="bold", colour=canvas.INK if step else PALE)
+    words(ax, 20.5, 5.5, "a sketch, not to scale", ha="right", colour=SOFT if step else PALE)
     if not step:
         for place in range(6):
             _cell(ax, 0.1 + (late + wide) * place, 3.4, late + wide, high, "white", edgecolor=PALE)
-        words(ax, 8.9, 1.1, r"$T_\mathrm{star} \;=\; ?$", size=18, ha="center", colour=PALE)
+        words(ax, 10.3, 1.1, r"$T_\mathrm{star} \;=\; ?$", size=18, ha="center", colour=PALE)
     if step:
         for place in range(6):
             _message(ax, 0.1 + (late + wide) * place, 3.4, late, wide, high, "in" if place < 3 else "out",
                      canvas.PURPLE if place < 3 else canvas.COLLECTIVE)
         _span(ax, 0.15, 0.05 + 3 * (late + wide), 3.1, r"$P-1$ come in", up=False)
         _span(ax, 0.15 + 3 * (late + wide), 0.05 + 6 * (late + wide), 3.1, r"$P-1$ go out", up=False)
-        words(ax, 8.9, 1.1, r"$T_\mathrm{star} \;=\; 2\,(P-1)\,\left(\alpha + \dfrac{S}{B}\right)$", size=18,
+        words(ax, 10.3, 1.1, r"$T_\mathrm{star} \;=\; 2\,(P-1)\,\left(\alpha + \dfrac{S}{B}\right)$", size=18,
               ha="center")
     return ax.figure
 
@@ -321,7 +321,7 @@ def _journey(hops: int) -> Figure:
     wide, step = 2.0, 3.2
     for place in range(hops + 1, 7):
         x = step * place
-        ax.add_patch(Rectangle((x, 3.7), wide, 1.3, fill=False, edgecolor=PALE, linewidth=1))
+        _cell(ax, x, 3.7, wide, 1.3, "white", edgecolor=PALE)
         words(ax, x + wide / 2, 5.6, f"rank {(place + 1) % 4}", ha="center", colour=PALE)
         canvas.arrow(ax, (x - 1.05, 4.35), (x - 0.12, 4.35), colour=PALE, line=1.4)
     for place in range(hops + 1):
@@ -362,15 +362,13 @@ def _two_phases(step: int) -> Figure:
             words(ax, left + pitch * chunk + wide / 2, 8.5, str(chunk), ha="center", colour=SOFT)
             for rank in range(4):
                 x, y = left + pitch * chunk, 6.4 - 1.5 * rank
-                if not there:
-                    ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=PALE, linewidth=0.8))
-                    continue
-                _parts(ax, x, y, wide, high, held[rank][chunk])
-                for part in held[rank][chunk]:
-                    words(ax, x + wide * (part + 0.5) / 4, y + high / 2 - 0.03, str(part), ha="center")
+                if there:
+                    _parts(ax, x, y, wide, high, held[rank][chunk])
+                else:
+                    _cell(ax, x, y, wide, high, "white", edgecolor=PALE)
     words(ax, -0.3, 8.5, "chunk", colour=SOFT)
     for rank in range(4):
-        words(ax, -0.3, 7.05 - 1.5 * rank, f"rank {rank}", colour=SOFT)
+        _cell(ax, -0.6, 6.4 - 1.5 * rank, 1.9, high, canvas.FACES[rank], f"rank {rank}")
     for place, (name, rule) in enumerate((("reduce-scatter", "add"), ("all-gather", "copy"))):
         x = (lefts[place] + 4 * pitch + lefts[place + 1] - 0.06) / 2
         colour = canvas.COLLECTIVE if place < step else PALE
@@ -415,9 +413,9 @@ def _ring_moves(seen: list, step: int, part: float) -> Figure:
     for rank, (x, y) in enumerate(SPOTS):
         for chunk in range(4):
             _tile(ax, x + PITCH * chunk, y, held[rank][chunk])
-            words(ax, x + PITCH * chunk + TILE / 2, y + TILE_HIGH + 0.45 if y > 5 else y - 0.5, f"chunk {chunk}",
+            words(ax, x + PITCH * chunk + TILE / 2, y + TILE_HIGH + 0.45 if y > 5 else y - 0.65, f"chunk {chunk}",
                   ha="center", weight="bold" if chunk == 2 else "normal", colour=canvas.INK if chunk == 2 else SOFT)
-        words(ax, x + 2 * PITCH, y - 0.55 if y > 5 else y + TILE_HIGH + 0.5, f"rank {rank}", ha="center", weight="bold")
+        words(ax, x + 2 * PITCH, y - 0.7 if y > 5 else y + TILE_HIGH + 0.5, f"rank {rank}", ha="center", weight="bold")
     middle = SPOTS[0][1] + TILE_HIGH / 2, SPOTS[3][1] + TILE_HIGH / 2
     for start, end in (((8.7, middle[0]), (12.5, middle[0])), ((21.2, 6.4), (21.2, 3.6)),
                        ((12.5, middle[1]), (8.7, middle[1])), ((0.0, 3.6), (0.0, 6.4))):
@@ -549,8 +547,7 @@ def _ring_formula(step: int) -> Figure:
     ends = [0.2 + (late + part) * place * 1.2 for place in (0, 3, 6)]
     _span(ax, ends[0], ends[1] - 0.3, 4.0, r"$P-1$ to add", up=False)
     _span(ax, ends[1], ends[2] - 0.25, 4.0, r"$P-1$ to copy", up=False)
-    words(ax, 8.4, 5.3, r"hatched: $\alpha$", colour=SOFT)
-    words(ax, 8.4, 4.6, r"filled: $S/(P\,B)$", colour=SOFT)
+    words(ax, 8.4, 4.95, "hatched: $\\alpha$\nfilled: $S/(P\\,B)$\nnot to scale", colour=SOFT)
     words(ax, 0.2, 1.2, r"$T_\mathrm{ring} = 2\,(P-1)\,\left(\alpha + \dfrac{S}{P\,B}\right)$", size=BIG)
     words(ax, 13.0, 9.3, "Bytes that a rank sends", weight="bold", colour=canvas.INK if step else PALE)
     if not step:
@@ -583,7 +580,7 @@ def _one_number(step: int) -> Figure:
                           (1.0, "3 more: all have it", [range(4)] * 4)):
         if y < 7.5 - 3.3 * step:  # comes later
             for x in xs:
-                ax.add_patch(Rectangle((x - 1.05, y), 2.1, 1.1, fill=False, edgecolor=PALE, linewidth=0.8))
+                _cell(ax, x - 1.05, y, 2.1, 1.1, "white", edgecolor=PALE)
             continue
         words(ax, 0.1, y + 1.75, name, weight="bold")
         for x, parts in zip(xs, held, strict=True):
@@ -675,12 +672,12 @@ def norms_bars() -> Figure:
     scale = 11.6 / (NORMS * late)
     for (name, waits, sends), y in zip(rows, (6.6, 3.0), strict=True):
         words(ax, 0.1, y + 2.0, name, weight="bold")
-        ax.add_patch(Rectangle((0.1, y), waits * scale, 1.4, **HATCHED))
-        ax.add_patch(Rectangle((0.1 + waits * scale, y), sends * scale, 1.4, facecolor=canvas.COLLECTIVE))
+        bar(ax, 0.1, y, waits * scale, 1.4, canvas.RECEIVED)
+        bar(ax, 0.1 + waits * scale, y, sends * scale, 1.4, canvas.COLLECTIVE)
         words(ax, 11.7, y + 2.0, f"{waits + sends:.3g} s", ha="right", weight="bold")
-    ax.add_patch(Rectangle((0.1, 0.9), 0.9, 0.8, **HATCHED))
+    bar(ax, 0.1, 0.9, 0.9, 0.8, canvas.RECEIVED)
     words(ax, 1.3, 1.3, "latency: 2,046 steps · 5 µs")
-    ax.add_patch(Rectangle((8.6, 0.9), 0.9, 0.8, facecolor=canvas.COLLECTIVE))
+    bar(ax, 8.6, 0.9, 0.9, 0.8, canvas.COLLECTIVE)
     words(ax, 9.8, 1.3, "bytes")
     return ax.figure
 
@@ -713,10 +710,11 @@ def _tree(done: int) -> Figure:
         for rank in range(8):
             y = top - row * rank
             if column > shown:
-                ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=PALE, linewidth=0.7))
-            elif rank in busy[column] or column and rank in busy[column - 1] and rank in {
-                    to for _, to in moves[column - 1]}:
-                _parts(ax, x, y, wide, high, sorted(held[column][rank]), 8)
+                _cell(ax, x, y, wide, high, "white", edgecolor=PALE)
+            elif rank in busy[column] or column and rank in {to for _, to in moves[column - 1]}:
+                parts = len(held[column][rank])
+                bar(ax, x, y, wide * parts / 8, high, canvas.FACES[0], zorder=0.5)
+                _cell(ax, x, y, wide, high, "none", str(parts), linewidth=2.2 if parts == 8 else 0.9)
         if 0 < column <= shown:
             for sender, to in moves[column - 1]:
                 start, end = (top - row * one + high / 2 for one in (sender, to))
@@ -724,6 +722,7 @@ def _tree(done: int) -> Figure:
     for name, first, last, there in (("3 rounds up: add", 0, 3, shown >= 3), ("3 rounds down: copy", 3, 6, shown > 3)):
         words(ax, 2.0 + wide / 2 + pitch * (first + last) / 2, 9.4, name, ha="center", weight="bold",
               colour=canvas.COLLECTIVE if there else PALE)
+    words(ax, 21.3, 0.5, "a number: how many parts are added up", ha="right", colour=SOFT)
     if done == 4:
         many = tree_rounds(1024)
         words(ax, 17.0, 7.2, "1,024 ranks:", size=12, weight="bold")
@@ -788,7 +787,7 @@ def _suspects(count: int) -> Figure:
         if place >= count:
             words(ax, 4.1, y + 0.85, f"{name}: ?", weight="bold", size=12, colour=PALE)
             for x, to in ((2.0, y + 1.15), (3.15, y), (2.0, y - 1.15), (0.85, y)):
-                ax.add_patch(Rectangle((x - 0.3, to - 0.3), 0.6, 0.6, fill=False, edgecolor=PALE, linewidth=0.8))
+                _cell(ax, x - 0.3, to - 0.3, 0.6, 0.6, "white", edgecolor=PALE)
             _cell(ax, 10.35, y, 1.4, 0.75, "white", edgecolor=PALE, linewidth=0.8)
             continue
         if name == "B":
@@ -943,7 +942,7 @@ def _false_orders(step: int) -> Figure:
             _cell(ax, 12.0 + 0.48 * place, y + 0.1, 0.41, 0.8, canvas.RED if differs else canvas.FACES[2], linewidth=0)
     if step:
         words(ax, 12.0, 9.4, "the first 20 places of the sum", colour=SOFT)
-        words(ax, 12.0, 6.9, "red: another last bit than on rank 0", colour=canvas.RED)
+        words(ax, 12.0, 6.9, "orange: another last bit than on rank 0", colour=canvas.RED)
     return ax.figure
 
 

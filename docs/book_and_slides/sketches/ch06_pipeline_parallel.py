@@ -446,7 +446,7 @@ def what_fits() -> Figure:
         for piece in range(micro):
             bar(ax, 0.4 + unit * MICRO * piece, y, unit * MICRO, 4.4, canvas.ACTIVATIONS, edgecolor=WHITE, linewidth=1)
         line(ax, (limit, y - 0.7), (limit, y + 4.9), colour=FAULT, wide=3, zorder=5)
-    words(ax, 0.4, 28, f"red: {FREE:.0f} GB are free", colour=FAULT, weight="bold")
+    words(ax, 0.4, 28, f"the line: {FREE:.0f} GB are free", colour=FAULT, weight="bold")
     return ax.figure
 
 
@@ -473,11 +473,10 @@ def _runs_ahead(step: int) -> Figure:
         span(ax, 12.4, 12.1 + 2 * wide, 18.8, "")
         words(ax, 22.4, 18.8, "only so long", weight="bold")
     if step > 1:
-        for rank in (2, 1, 0):
-            ahead = 3 - rank
+        for ahead, rank in enumerate((2, 1, 0), 1):
             order = [str(action) for action in one_f_one_b(4, 8)[rank]][:8]
             row(14.6 - 4.2 * ahead, order, f"rank {rank}", ahead)
-        words(ax, 50, 8.4, "red: the warm-up,\nso that rank 3\nnever lacks work", colour=FAULT, weight="bold")
+        words(ax, 50, 8.4, "framed: the warm-up,\nso that rank 3\nnever lacks work", colour=FAULT, weight="bold")
     return ax.figure
 
 

@@ -734,8 +734,8 @@ def sixteen_times() -> Figure:
         bar(ax, 0.5, y, 0.41 * shards, 5, canvas.OPTIMIZER)
         bar(ax, 0.5 + 0.41 * shards, y, 0.41 * (measured - shards), 5, canvas.ACTIVATIONS)
         words(ax, 3 if row else 9, y + 2.5, "its own tokens, working memory", weight="bold")
-        words(ax, 0.9 if not row else 0.5, y + (2.5 if not row else -1.8), f"shards:\n{shards:.0f}" if not row else
-              f"shards: {shards:.1f}")
+        told = f"shards: {shards:.1f}" if row else f"shards:\n{shards:.0f}"
+        words(ax, *((0.5, y - 1.8) if row else (0.9, y + 2.5)), told)
     return ax.figure
 
 
@@ -747,8 +747,7 @@ def vocabulary_half() -> list[Figure]:
 def _vocabulary_half(step: int) -> Figure:
     ax, held = sheet(36, 28, (3.6, 2.8)), _moments()
     words_of_it = held["logits"] + held["working"]
-    rest = sum(held.values()) - words_of_it
-    scale = 34 / sum(held.values())
+    rest, scale = sum(held.values()) - words_of_it, 34 / sum(held.values())
     words(ax, 0.5, 25.6, "at the loss", weight="bold", size=BIG)
     bar(ax, 0.5, 17, scale * rest, 6, canvas.ACTIVATIONS, f"the rest: {rest:.1f}", ink=INK)
     bar(ax, 0.5 + scale * rest, 17, scale * words_of_it, 6, canvas.GREY, f"vocabulary: {words_of_it:.1f}", ink=INK)

@@ -113,22 +113,18 @@ def four_ideas() -> list[Figure]:
 
 def _four_ideas(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
-    titles = ("smaller\nstages", "a backward\nin two parts", "down the ranks\nand up: a V",
+    titles = ("smaller\nstages", "a backward\nin two parts", "down and up\nagain: a V",
               "work while\nbytes travel")
     for place, title in enumerate(titles[:step]):
         x = 0.4 + 16.6 * place
         frame(ax, x, 0.4, 14.6, 26.2, WHITE)
         words(ax, x + 1.2, 23.4, str(place + 1), weight="bold", size=LARGE, colour=FAULT)
         words(ax, x + 4, 23.2, title, weight="bold")
-        if place == 0:
-            box(ax, x + 2.3, 13, 10, 5, FORWARD, "a stage")
-            for half in range(2):
-                box(ax, x + 2.3 + 5.2 * half, 4.6, 4.8, 5, FORWARD, ("0", "4")[half])
-            canvas.arrow(ax, (x + 7.3, 12.6), (x + 7.3, 10), line=2)
-        elif place == 1:
-            box(ax, x + 2.3, 13, 10, 5, BACKWARD, "B")
-            for half, kind in enumerate("IW"):
-                box(ax, x + 2.3 + 5.2 * half, 4.6, 4.8, 5, PIPELINE[kind], kind)
+        if place < 2:
+            whole, colour, halves = (("a stage", FORWARD, "04"), ("B", BACKWARD, "IW"))[place]
+            box(ax, x + 2.3, 13, 10, 5, colour, whole)
+            for half, name in enumerate(halves):
+                box(ax, x + 2.3 + 5.2 * half, 4.6, 4.8, 5, PIPELINE[name] if place else FORWARD, name)
             canvas.arrow(ax, (x + 7.3, 12.6), (x + 7.3, 10), line=2)
         elif place == 2:
             for rank in range(4):
