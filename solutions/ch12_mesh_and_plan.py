@@ -57,7 +57,8 @@ def ring_attention(dist, q, k, v):
                 scores += future.repeat(len(q) // len(k), 1)
             highest = torch.maximum(most, scores.amax(2))
             weights, shrink = (scores - highest[..., None]).exp(), (most - highest).exp()
-            total, out = total * shrink + weights.sum(2), out * shrink[..., None] + weights @ values
+            total = total * shrink + weights.sum(2)
+            out = out * shrink[..., None] + weights @ values
             most = highest
         if step < ranks - 1:
             dist.recv(arriving, (rank - 1) % ranks)
