@@ -69,12 +69,11 @@ def columns(ax: Axes, x: float, y: float, heights: Sequence[float], colours: Seq
         words(ax, x + pitch * (place + 0.4), y - 1.5, str(name), ha="center")
 
 
-def stack(ax: Axes, x: float, y: float, high: float, parts: Iterable[tuple[float, str, str]]) -> float:
-    """Draw bars one behind the other, each with its width, colour and words; return where they end."""
+def stack(ax: Axes, x: float, y: float, high: float, parts: Iterable[tuple[float, str, str]]) -> None:
+    """Draw bars one behind the other, each with its width, colour and words."""
     for wide, colour, text in parts:
         bar(ax, x, y, wide, high, colour, text, edgecolor=WHITE)
         x += wide
-    return x
 
 
 def routed(names: Sequence[str], title: str) -> Axes:
@@ -132,8 +131,8 @@ def do_not_fit(step: int) -> Figure:
     stack(ax, 0.4, 20.6, 4.4, [(MEMORY * one, FACES[1], f"{MEMORY:.0f}")] * 8)
     if step > 1:
         head(ax, 0.4, 17.6, f"DeepSeek-V3, one byte for each parameter: {ALL:.0f} GB")
-        end = stack(ax, 0.4, 11.6, 4.4, [(8 * MEMORY * one, WEIGHTS, ""), ((ALL - 8 * MEMORY) * one, FAULT, "")])
-        words(ax, end, 9.8, "too much", ha="right", weight="bold", colour=FAULT)
+        stack(ax, 0.4, 11.6, 4.4, [(8 * MEMORY * one, WEIGHTS, ""), ((ALL - 8 * MEMORY) * one, FAULT, "")])
+        words(ax, 62.4, 9.8, "too much", ha="right", weight="bold", colour=FAULT)
     if step > 2:
         head(ax, 0.4, 8.4, "at work for one token")
         for y, size, colour, told in ((3.8, USED, COMPUTE, f"DeepSeek-V3: {USED:.0f} billion parameters"),
@@ -239,8 +238,7 @@ def by_one_port() -> Figure:
 def trip_and_work() -> Figure:
     """The times that the trips of a token take, and its computing."""
     took = 2e3 * SENDS / PORT, 2e12 * round(USED) / (0.4 * H100.peak("bf16"))
-    return bars(("all its trips, between machines", "computing it"), took, [f"{ms:.2f} ms" for ms in took],
-                (SENT, COMPUTE))
+    return bars(("all its trips", "computing it"), took, [f"{ms:.2f} ms" for ms in took], (SENT, COMPUTE))
 
 
 def whole_layer() -> Figure:
@@ -261,18 +259,16 @@ def whole_layer() -> Figure:
 @steps(2)
 def whose_gradient(step: int) -> Figure:
     """Whose tokens the gradients of a router and of experts come from, on four ranks."""
-    ax = sheet(65, 29, (6.5, 2.9))
-    words(ax, 0, 20.4, "the router,\nalike on all", weight="bold")
-    bar(ax, 16, 15.4, 47.9, 3.8, SENT, "all-reduce")
+    ax = sheet(36, 30)
+    head(ax, 0.4, 28.4, "gradients of the router")
+    bar(ax, 0.4, 16.4, 35.2, 3.6, SENT, "all-reduce")
     for rank in range(RANKS):
-        x = 16 + 12.3 * rank
-        words(ax, x + 5.5, 27.8, f"rank {rank}", ha="center", weight="bold")
-        bar(ax, x, 20, 11, 5, FACES[rank], "own tokens")
+        bar(ax, 0.4 + 9 * rank, 21, 8.2, 5, FACES[rank], f"rank {rank}")
         if step > 1:
-            stack(ax, x, 4.4, 5, [(2.75, colour, "") for colour in FACES[:4]])
+            stack(ax, 0.4 + 9 * rank, 4.4, 5, [(2.05, colour, "") for colour in FACES[:RANKS]])
     if step > 1:
-        words(ax, 0, 6.8, "experts, each\non one rank", weight="bold")
-        head(ax, 40, 1.8, "tokens of all ranks: complete", ha="center", colour=GOOD)
+        head(ax, 0.4, 11.8, "gradients of four experts")
+        head(ax, 0.4, 1.8, "each from all ranks: complete", colour=GOOD)
     return ax.figure
 
 
@@ -298,8 +294,8 @@ def a_quarter() -> Figure:
 # Sections 5 and 6: a hot expert, and an even load
 
 
-def two_loads(rows: Sequence[tuple[str, Sequence[float], Sequence[str], Iterable]], pitch: float) -> Axes:
-    """Return a sheet with two rows of columns, each with its title."""
+def two_loads(rows: Iterable[tuple], pitch: float) -> Axes:
+    """Return a sheet with two rows of columns; a row is its title, heights, colours and names."""
     ax = sheet(36, 30)
     for y, (told, heights, colours, names) in zip((18.6, 2.8), rows, strict=True):
         head(ax, 36, y + 10, told, ha="right")
@@ -315,13 +311,25 @@ def two_days() -> Figure:
                       ("today: half of them go to expert 0", hot, colours, range(EXPERTS))), 2.2).figure
 
 
+def computed(today: Sequence[int]) -> Axes:
+    """Return a sheet with the rows of one rank's tokens that each rank computes, yesterday and today."""
+    days = ("yesterday: rows for ranks 0 to 3", [2 * TOKENS // RANKS] * RANKS), ("today", today)
+    names = [[f"{rank}: {row:,}" if row else rank for rank, row in enumerate(day)] for _, day in days]
+    return two_loads([(told, [row / 256 for row in day], FACES[:RANKS], name)
+                      for (told, day), name in zip(days, names, strict=True)], 9)
+
+
 def hot_layer() -> Figure:
     """What each rank computes with a fair router, and the question of the hot expert."""
-    names = [f"rank {rank}" for rank in range(RANKS)]
-    ax = two_loads((("yesterday: each rank computes", [5] * RANKS, [COMPUTE] * RANKS, names),
-                    ("today, with a hot expert", [0] * RANKS, [COMPUTE] * RANKS, names)), 9)
-    unknown(ax, 18, 7)
+    ax = computed([0] * RANKS)
+    unknown(ax, 18, 8)
     return ax.figure
+
+
+def rank_0s_rows() -> Figure:
+    """What each rank computes with a fair router, and with a hot expert on rank 0."""
+    second = [round(TOKENS * (4 - (rank == 0)) / (EXPERTS - 1)) for rank in range(RANKS)]
+    return computed([second[0] + TOKENS, *second[1:]]).figure
 
 
 def fair_by_itself() -> Figure:
@@ -336,7 +344,7 @@ def three_ways(step: int) -> Figure:
     """The scores of four experts, and what acts on them: nothing, an auxiliary loss, a bias."""
     ax, scores = sheet(65, 29, (6.5, 2.9)), (5, 12, 6, 4)
     told = "expert 1 is crowded", "training lowers its score", "it moves the choice only"
-    for place, name in enumerate(("no balancing", "auxiliary loss", "bias")[:step]):
+    for place, name in enumerate(("scores, no balancing", "auxiliary loss", "bias")[:step]):
         x = 0.6 + 22.4 * place
         head(ax, x, 27.8, name)
         columns(ax, x, 6, scores, [FACES[expert == 1] for expert in range(4)], 4.6, range(4))
@@ -344,9 +352,8 @@ def three_ways(step: int) -> Figure:
         if place == 1:
             canvas.arrow(ax, (x + 6.4, 25), (x + 6.4, 15), line=4, colour=canvas.BACKWARD)
         for expert, score in enumerate(scores * (place == 2)):
-            low = 15 if expert == 1 else 6 + score
-            bar(ax, x + 4.6 * expert, low, 3.7, 3, WHITE, "−" if expert == 1 else "+", size=18,
-                edgecolor=canvas.INK)
+            low, sign = (15, "−") if expert == 1 else (6 + score, "+")
+            bar(ax, x + 4.6 * expert, low, 3.7, 3, WHITE, sign, size=18, edgecolor=canvas.INK)
     return ax.figure
 
 
@@ -392,19 +399,14 @@ def another_step() -> Figure:
     return ax.figure
 
 
-def too_small() -> Figure:
-    """What DeepSeek-V3 needs on each of eight GPUs, and what one has."""
-    needs = ALL - 7 / 8 * expert_bytes(V3, width=1) / 1e9
-    return bars(("each of eight GPUs must hold", "an H100 has"), (needs, MEMORY),
-                (f"{needs:.0f} GB", f"{MEMORY:.0f} GB"), (FAULT, FACES[1]))
-
-
-def a_quarter_of_32() -> Figure:
-    """Four machines of eight GPUs, of which one is yours."""
-    ax = sheet(36, 30)
-    grid(ax, 0.4, 26, 8, [COMPUTE] * 8 + [FACES[1]] * 24, 4.4)
-    head(ax, 0.4, 28, "your eight GPUs", colour=GOOD)
-    head(ax, 0.4, 4.6, f"{GROUPS[32][0]} requests on each of 32")
+@steps(2)
+def a_quarter_of_32(step: int) -> Figure:
+    """Eight GPUs on which the model doesn't fit, and the same as a quarter of 32."""
+    ax, needs = sheet(36, 30), ALL - 7 / 8 * expert_bytes(V3, width=1) / 1e9
+    grid(ax, 0.4, 26, 8, [GOOD if step > 1 else FAULT] * 8 + [FACES[1]] * 24 * (step > 1), 4.4)
+    head(ax, 0.4, 28, "your eight GPUs")
+    told = f"× each needs {needs:.0f} GB and has {MEMORY:.0f}", f"{GROUPS[32][0]} requests fit on each of 32"
+    head(ax, 0.4, (18.6, 4.6)[step - 1], told[step - 1], colour=(FAULT, GOOD)[step - 1])
     return ax.figure
 
 
@@ -413,6 +415,7 @@ def in_a_trace() -> Figure:
     ax = sheet(36, 30)
     head(ax, 0.4, 25.6, "a layer in a profiler's trace")
     words(ax, 0.4, 19.6, "counts, then rows")
-    stack(ax, 0.4, 11, 6, ((1.2, SENT, ""), (8, SENT, "all_to_all"), (17, COMPUTE, "experts"), (9, SENT, "all_to_all")))
-    words(ax, 35.6, 8.6, "and the results", ha="right")
+    trip = 8.6, SENT, "all_to_all"
+    stack(ax, 0.4, 9.6, 8, ((1.2, SENT, ""), trip, (16.8, COMPUTE, "experts"), trip))
+    words(ax, 35.6, 7, "and the results", ha="right")
     return ax.figure
