@@ -16,9 +16,8 @@ from course_lib.lessons.wide_groups import DEEPEP, room_and_step
 from course_lib.models import MODELS, active_parameters, parameter_count, parameters_by_part
 from course_lib.plots import canvas, uneven_pieces
 
-WHITE, GREY, FACES, FAULT = "#FFFFFF", canvas.GREY, canvas.FACES, canvas.LIMIT
-COMPUTE, SENT, WAITING, GOOD = canvas.COMPUTE, canvas.COLLECTIVE, canvas.WAITING, "#00704F"
-WEIGHTS, CACHES = canvas.WEIGHTS, canvas.ACTIVATIONS
+WHITE, GREY, FACES, FAULT, CACHES = "#FFFFFF", canvas.GREY, canvas.FACES, canvas.LIMIT, canvas.ACTIVATIONS
+COMPUTE, SENT, WAITING, WEIGHTS, GOOD = canvas.COMPUTE, canvas.COLLECTIVE, canvas.WAITING, canvas.WEIGHTS, "#00704F"
 V3, LLAMA = MODELS["DeepSeek-V3"], MODELS["Llama-3-70B"]
 ALL, MEMORY, PORT = parameter_count(V3) / 1e9, H100.memory / 1e9, DGX_H100.nic.bandwidth
 USED = (active_parameters(V3) - parameters_by_part(V3)["token embedding"]) / 1e9  # as DeepSeek's paper counts
