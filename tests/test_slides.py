@@ -1112,7 +1112,7 @@ def test_a_picture_that_nobody_has_drawn_is_named_and_each_that_is_drawn_is_show
     drawn = docs("drawn")
     for path in drawn.SKETCHES.glob("*.py"):
         asked = set(re.findall(r"\[drawn (\w+)\]", (ROOT / "notebooks" / f"{path.stem}.ipynb").read_text()))
-        assert asked == set(re.findall(r"^def ([a-z]\w*)\(\)", path.read_text(), re.MULTILINE)), path.stem
+        assert asked == set(re.findall(r"^def ([a-z]\w*)\((?:step: int)?\)", path.read_text(), re.MULTILINE)), path.stem
     monkeypatch.setattr(drawn, "KEPT", tmp_path)
     with pytest.raises(ChapterError, match=r"ch98 asks for \[drawn port\], and sketches/ch98.py has no such function"):
         drawn.drawings("ch98", "port")
