@@ -6,6 +6,7 @@ An inch of a sheet has 180 pixels of a slide of 1280 x 720, so letters of 11 poi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -40,6 +41,11 @@ def axes(size: tuple[float, float] = BESIDE) -> Axes:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=LETTERS)
     return ax
+
+
+def steps(places: Iterable[int]) -> Callable[[Callable], Callable]:
+    """Make of a function that draws a picture as it is at a step one that returns it at each of these steps."""
+    return lambda draw: wraps(draw)(lambda: [draw(step) for step in places])
 
 
 def box(ax: Axes, x: float, y: float, wide: float, high: float, colour: str, text: str = "", *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from kit import ACROSS, BIG, GREY_WORDS, MONO, PALE, bar, box, line, sheet, words
+from kit import ACROSS, BIG, GREY_WORDS, MONO, PALE, bar, box, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -68,12 +68,9 @@ def file_and_gpu() -> Figure:
     return ax.figure
 
 
-def crash() -> list[Figure]:
+@steps(range(3))
+def crash(step: int) -> Figure:
     """What the model takes as a file and when it serves, and how its training ends."""
-    return [_crash(step) for step in range(3)]
-
-
-def _crash(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     scale, left = 40 / GPU, 15
     cache = memory.kv_cache_bytes(LLAMA, 8 * 8192) / 1e9
@@ -108,12 +105,9 @@ def bytes_of_a_weight() -> Figure:
     return ax.figure
 
 
-def three_phases() -> list[Figure]:
+@steps(range(1, 4))
+def three_phases(step: int) -> Figure:
     """The three phases of a step: tokens to the right, gradients to the left, and each weight moves."""
-    return [_three_phases(step) for step in range(1, 4)]
-
-
-def _three_phases(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     xs = [16 + 9.3 * layer for layer in range(4)]
     names = (("1  forward", "predict the next token", canvas.FORWARD), ("2  backward", "a gradient for each weight",
@@ -162,12 +156,9 @@ def fullest_moment() -> Figure:
 NUMBERS = (("weight", WEIGHTS), ("gradient", GRADIENTS), ("moment m", OPTIMIZER), ("moment v", OPTIMIZER))
 
 
-def four_numbers() -> list[Figure]:
+@steps(range(1, 6))
+def four_numbers(step: int) -> Figure:
     """The four numbers that stand in memory because of one weight, and what all of them take."""
-    return [_four_numbers(step) for step in range(1, 6)]
-
-
-def _four_numbers(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.5, 28.4, "for one weight", weight="bold", size=BIG)
     for place, (name, colour) in enumerate(NUMBERS[:step]):
@@ -241,12 +232,9 @@ def thousand_moves() -> Figure:
     return ax.figure
 
 
-def rungs() -> list[Figure]:
+@steps(range(3))
+def rungs(step: int) -> Figure:
     """The numbers that bf16 has after 1, and a move of 0.001 among them, to scale."""
-    return [_rungs(step) for step in range(3)]
-
-
-def _rungs(step: int) -> Figure:
     ax = sheet(36, 30)
     high, low = 23 / (2 * RUNG), 3  # units for each 1
     for place in range(3):
@@ -284,12 +272,9 @@ def stuck_weights() -> Figure:
     return ax.figure
 
 
-def mixed() -> list[Figure]:
+@steps(range(3))
+def mixed(step: int) -> Figure:
     """A weight that moves by 0.001 again and again: in bf16 alone, in fp32, and the fp32 weight rounded to bf16."""
-    return [_mixed(step) for step in range(3)]
-
-
-def _mixed(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     moves, left, wide, low, high = 40, 9, 38, 3.4, 21
     at = [(left + wide * move / moves, low + high * 0.001 * move / 0.04) for move in range(moves + 1)]
@@ -315,12 +300,9 @@ def _mixed(step: int) -> Figure:
     return ax.figure
 
 
-def round_trip() -> list[Figure]:
+@steps(range(5))
+def round_trip(step: int) -> Figure:
     """One weight in a step with a master copy, from arrow 1 to arrow 4, and the bytes that have come together."""
-    return [_round_trip(step) for step in range(5)]
-
-
-def _round_trip(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     places = ((3, 19, 15, WEIGHTS, "weight\nbf16: 2 bytes", 0), (43, 19, 19, GRADIENTS, "gradient\nbf16: 2 bytes", 1),
               (33, 7, 15, OPTIMIZER, "moment m\nfp32: 4 bytes", 2),
@@ -425,12 +407,9 @@ def second_step() -> Figure:
     return ax.figure
 
 
-def pile() -> list[Figure]:
+@steps(range(3))
+def pile(step: int) -> Figure:
     """The fullest moments of both steps in multiples of the weights: the second has moments and activations."""
-    return [_pile(step) for step in range(3)]
-
-
-def _pile(step: int) -> Figure:
     ax = sheet(36, 30)
     weights, now = TINY["inside backward"]["weights"], TINY["inside backward"]
     scale = 34.5 / (sum(now.values()) / weights)
@@ -471,12 +450,9 @@ def ends_and_layers() -> Figure:
     return ax.figure
 
 
-def two_halves() -> list[Figure]:
+@steps(range(2))
+def two_halves(step: int) -> Figure:
     """Attention, where a token looks back at others, and the MLP, which widens and narrows each token's vector."""
-    return [_two_halves(step) for step in range(2)]
-
-
-def _two_halves(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     words(ax, 1, 28.4, "Attention: a token looks back", weight="bold", size=BIG)
     for place, token in enumerate(("the", "cat", "sat", "on")):
@@ -508,12 +484,9 @@ def _two_halves(step: int) -> Figure:
     return ax.figure
 
 
-def layer_by_area() -> list[Figure]:
+@steps(range(2))
+def layer_by_area(step: int) -> Figure:
     """The matrices of a layer, each as wide as what goes in and as high as what comes out."""
-    return [_layer_by_area(step) for step in range(2)]
-
-
-def _layer_by_area(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     ax.set_aspect("equal")
     wide, narrow, high = 7, 7 / 4, 7 * LLAMA.ffn / LLAMA.hidden
@@ -570,12 +543,9 @@ def moments_of_suspects() -> Figure:
     return ax.figure
 
 
-def error_message() -> list[Figure]:
+@steps(range(4))
+def error_message(step: int) -> Figure:
     """The error's two lines, and what each tells of the tensor that did not fit."""
-    return [_error_message(step) for step in range(4)]
-
-
-def _error_message(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     bar(ax, 0.6, 16, 63.8, 12, "#F0F0F0")
     for y, text, colour in ((25.6, "optimizer.step()", FAULT if step else INK), (22.4, "...", INK),
@@ -646,12 +616,9 @@ def _activations(tokens: int, recompute: str) -> float:
     return memory.activation_bytes(LLAMA, 1, tokens, recompute) / 1e9
 
 
-def scores_and_rest() -> list[Figure]:
+@steps(range(3))
+def scores_and_rest(step: int) -> Figure:
     """What 1,024 tokens keep and what 4,096 keep, without the scores and of the scores."""
-    return [_scores_and_rest(step) for step in range(3)]
-
-
-def _scores_and_rest(step: int) -> Figure:
     ax = sheet(36, 30)
     short, long = _activations(1024, "selective"), _activations(4096, "selective")
     scores = [_activations(tokens, "none") - rest for tokens, rest in ((1024, short), (4096, long))]
@@ -672,12 +639,9 @@ def _scores_and_rest(step: int) -> Figure:
     return ax.figure
 
 
-def recomputation() -> list[Figure]:
+@steps(range(1, 4))
+def recomputation(step: int) -> Figure:
     """What three ways keep of a text of 8,192 tokens, and what each costs."""
-    return [_recomputation(step) for step in range(1, 4)]
-
-
-def _recomputation(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     left, scale = 13, 36 / _activations(8192, "none")
     ways = (("none", "keeps everything", "costs nothing"),
@@ -732,12 +696,9 @@ def _legend(ax: Axes, x: float, y: float, count: int = 5, gap: float = 10.6) -> 
         words(ax, x + 2.1 + gap * place, y, name)
 
 
-def two_moments() -> list[Figure]:
+@steps(range(1, 4))
+def two_moments(step: int) -> Figure:
     """The sheet's two lines as stacks of memory, for Llama-3-8B and 8,192 tokens on each GPU."""
-    return [_two_moments(step) for step in range(1, 4)]
-
-
-def _two_moments(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     early, state = _parts(0), memory.model_state_bytes(COUNT, "bf16 mixed", "adamw")
     scale, left = 44 / sum(size for _, size in early), 13
@@ -827,12 +788,9 @@ def _plans(step: int) -> Figure:
     return ax.figure
 
 
-def micro_batches() -> list[Figure]:
+@steps(range(1, 6))
+def micro_batches(step: int) -> Figure:
     """Four small groups of texts, whose gradients add up before the optimizer moves the weights."""
-    return [_micro_batches(step) for step in range(1, 6)]
-
-
-def _micro_batches(step: int) -> Figure:
     ax = sheet(36, 30)
     for place in range(4):
         y = 23.4 - 7 * place
@@ -871,12 +829,9 @@ def two_flops() -> Figure:
     return ax.figure
 
 
-def six_flops() -> list[Figure]:
+@steps(range(1, 4))
+def six_flops(step: int) -> Figure:
     """The three products of a weight for one token, two FLOPs each."""
-    return [_six_flops(step) for step in range(1, 4)]
-
-
-def _six_flops(step: int) -> Figure:
     ax = sheet(36, 30)
     rows = (("forward", "the output", canvas.FORWARD), ("backward", "the input's gradient", canvas.BACKWARD),
             ("backward", "the weight's gradient", canvas.BACKWARD))
@@ -891,12 +846,9 @@ def _six_flops(step: int) -> Figure:
     return ax.figure
 
 
-def two_traps() -> list[Figure]:
+@steps(range(1, 4))
+def two_traps(step: int) -> Figure:
     """The data sheet's rate of an H100, that of full matrices, and what a run reaches."""
-    return [_two_traps(step) for step in range(1, 4)]
-
-
-def _two_traps(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     dense = H100.peak() / 1e12
     rows = (("data sheet", 1979, canvas.GREY, "with sparsity: half of the numbers are zero"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, cos, log2, log10, pi, sin
 
-from kit import ACROSS, BIG, GREY_WORDS, MONO, bar, box, frame, line, sheet, words
+from kit import ACROSS, BIG, GREY_WORDS, MONO, bar, box, frame, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
@@ -57,12 +57,9 @@ def four_names() -> Figure:
 SQUARE = ((4, 20), (20, 20), (4, 7), (20, 7))  # where ranks 0 to 3 stand
 
 
-def gathers() -> list[Figure]:
+@steps(range(4))
+def gathers(step: int) -> Figure:
     """A gather and an all-gather, round by round: one rank receives, and all ranks send and receive."""
-    return [_gathers(step) for step in range(4)]
-
-
-def _gathers(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     for left, name, told in ((4, "gather", "one message"), (37, "all-gather", "four messages")):
         words(ax, left + 12, 26.4, name, ha="center", weight="bold", size=BIG)
@@ -277,12 +274,9 @@ def four_megabytes() -> Figure:
     return _quarters(asked=True)
 
 
-def three_leave() -> list[Figure]:
+@steps(range(1, 5))
+def three_leave(step: int) -> Figure:
     """Of each rank's four chunks one stays and three leave, rank by rank."""
-    return [_three_leave(step) for step in range(1, 5)]
-
-
-def _three_leave(step: int) -> Figure:
     ax = sheet(36, 30)
     for rank in range(4):
         y, told = 22.6 - 5.8 * rank, rank < step
@@ -594,12 +588,9 @@ def to_the_right() -> Figure:
                  "dist.recv(arrived, left)", "return arrived")
 
 
-def who_meets() -> list[Figure]:
+@steps(range(1, 3))
+def who_meets(step: int) -> Figure:
     """Which tensors meet in the first call of all ranks, and in the second."""
-    return [_who_meets(step) for step in range(1, 3)]
-
-
-def _who_meets(step: int) -> Figure:
     ax = sheet(36, 30)
     for call in range(2):
         x = 5.4 + 15.6 * call
@@ -616,12 +607,9 @@ def _who_meets(step: int) -> Figure:
     return ax.figure
 
 
-def watchdog() -> list[Figure]:
+@steps(range(3))
+def watchdog(step: int) -> Figure:
     """Two lines of PyTorch's watchdog: the same call's number, and two different calls."""
-    return [_watchdog(step) for step in range(3)]
-
-
-def _watchdog(step: int) -> Figure:
     ax = sheet(65, 26, (6.5, 2.6))
     for y, rank, call, count in ((19, 7, "BROADCAST", "5056"), (13, 3, "ALLREDUCE", "2106881")):
         bar(ax, 0.6, y - 2.2, 63.8, 4.8, "#F0F0F0")
@@ -656,12 +644,9 @@ def waits_alone() -> Figure:
     return ax.figure
 
 
-def lost_handle() -> list[Figure]:
+@steps(range(2))
+def lost_handle(step: int) -> Figure:
     """A message under way with its handle, and what happens to it when nobody keeps the handle."""
-    return [_lost_handle(step) for step in range(2)]
-
-
-def _lost_handle(step: int) -> Figure:
     ax = sheet(36, 30)
     for y, kept in ((20, True), (5, False))[:step + 1]:
         words(ax, 0.5, y + 7.4, "handle kept, then wait()" if kept else "handle dropped", weight="bold", size=BIG,
@@ -717,12 +702,9 @@ def five_traces() -> Figure:
     return ax.figure
 
 
-def inside_or_around() -> list[Figure]:
+@steps(range(1, 3))
+def inside_or_around(step: int) -> Figure:
     """Sends and receives inside each layer, and before and after all layers."""
-    return [_inside_or_around(step) for step in range(1, 3)]
-
-
-def _inside_or_around(step: int) -> Figure:
     ax = sheet(36, 30)
     for y, number, told in ((16, 4, "trace 4: inside each layer"), (2, 5, "trace 5: around all layers"))[:step]:
         words(ax, 0.5, y + 9, told, weight="bold", size=BIG)
@@ -741,12 +723,9 @@ PATTERNS = ((1, "data parallelism", [("AllReduce", "few and long, in backward")]
             (5, "pipeline", [("SendRecv", "before and after all layers")]))  # fmt: skip
 
 
-def patterns() -> list[Figure]:
+@steps(range(1, 6))
+def patterns(step: int) -> Figure:
     """The five traces one after the other, each with its name and how to know it."""
-    return [_patterns(step) for step in range(1, 6)]
-
-
-def _patterns(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     for row, (number, name, told) in enumerate(PATTERNS[:step]):
         y = 23.8 - 5.8 * row
@@ -761,12 +740,9 @@ def _patterns(step: int) -> Figure:
     return ax.figure
 
 
-def three_ways() -> list[Figure]:
+@steps(range(1, 4))
+def three_ways(step: int) -> Figure:
     """What each name in the colleague's trace says of how the model was split."""
-    return [_three_ways(step) for step in range(1, 4)]
-
-
-def _three_ways(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     rows = (("two AllReduce in every layer", "tensor parallelism", canvas.COLLECTIVE),
             ("AllGather and ReduceScatter", "FSDP", canvas.SENT),
@@ -804,12 +780,9 @@ def _late(ax: Axes, cause: bool, top: float, calls: int) -> None:
                 bar(ax, x + scale * busy, y, scale * (slowest - busy), 3.8, WAITING)
 
 
-def who_waits() -> list[Figure]:
+@steps(range(2))
+def who_waits(step: int) -> Figure:
     """The same four ranks, and then with what they compute and how long they wait."""
-    return [_who_waits(step) for step in range(2)]
-
-
-def _who_waits(step: int) -> Figure:
     ax = sheet(36, 30)
     _late(ax, cause=bool(step), top=20.4, calls=2)
     legend = (0.5, "computes", canvas.COMPUTE), (13, "waits", WAITING), (22, "adds up", canvas.COLLECTIVE)
@@ -820,12 +793,9 @@ def _who_waits(step: int) -> Figure:
     return ax.figure
 
 
-def three_steps() -> list[Figure]:
+@steps(range(1, 4))
+def three_steps(step: int) -> Figure:
     """How long the ranks take for a call as it is, with a network twice as fast, and with rank 2 in good health."""
-    return [_three_steps(step) for step in range(1, 4)]
-
-
-def _three_steps(step: int) -> Figure:
     ax = sheet(65, 26, (6.5, 2.6))
     slowest, next_one = max(SLOW.values()), sorted(SLOW.values())[-2]
     now = slowest + SUM
@@ -842,12 +812,9 @@ def _three_steps(step: int) -> Figure:
     return ax.figure
 
 
-def what_is_wrong() -> list[Figure]:
+@steps(range(1, 4))
+def what_is_wrong(step: int) -> Figure:
     """Three shapes of one call's bars on four ranks, and what each of them means."""
-    return [_what_is_wrong(step) for step in range(1, 4)]
-
-
-def _what_is_wrong(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     kinds = (("the same rank is short", "this rank is late", ((9, 8, 3, 8), (9, 8, 3, 9))),
              ("another one each time", "the work is uneven", ((3, 8, 9, 8), (9, 8, 8, 3))),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import cos, exp, log10, pi, sin, sqrt
 
 import torch
-from kit import ACROSS, bar, box, sheet
+from kit import ACROSS, bar, box, sheet, steps
 from kit import words as plain_words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -150,12 +150,9 @@ def many_gradients() -> Figure:
     return ax.figure
 
 
-def one_sum() -> list[Figure]:
+@steps(range(3))
+def one_sum(step: int) -> Figure:
     """Each GPU has its gradient; they are added up; everybody needs the sum."""
-    return [_one_sum(step) for step in range(3)]
-
-
-def _one_sum(step: int) -> Figure:
     ax = _sheet()
     size = f"{LLAMA / 1e9:.1f} GB"
     rows = {8.4: ("GPU 0", 0), 6.7: ("GPU 1", 1), 5.0: ("GPU 2", 2), 1.6: ("GPU 1,023", 3)}
@@ -177,12 +174,9 @@ def _one_sum(step: int) -> Figure:
     return ax.figure
 
 
-def nine_minutes() -> list[Figure]:
+@steps(range(4))
+def nine_minutes(step: int) -> Figure:
     """Everybody's gradient goes into rank 0, then the total goes out of it, and the clock goes round nine times."""
-    return [_nine_minutes(step) for step in range(4)]
-
-
-def _nine_minutes(step: int) -> Figure:
     ax = _across()
     _star(ax, (4.6, 5.6), 3.7, 10, 0.9, inwards=step != 1, ways="<|-|>" if step > 1 else "-|>")
     said = ("1,023 gradients come in", "1,023 totals go out", "1,023 in, 1,023 out")[min(step, 2)]
@@ -260,12 +254,9 @@ def growth_bars() -> Figure:
     return ax.figure
 
 
-def star_formula() -> list[Figure]:
+@steps(range(2))
+def star_formula(step: int) -> Figure:
     """A message is a latency and its bytes; and 2(P - 1) of them go through one port, one after the other."""
-    return [_star_formula(step) for step in range(2)]
-
-
-def _star_formula(step: int) -> Figure:
     ax = _across()
     late, wide, high = 0.5, 2.9, 1.5
     _message(ax, 0.1, 6.6, late, wide, high)
@@ -567,12 +558,9 @@ def _ring_formula(step: int) -> Figure:
     return ax.figure
 
 
-def one_number() -> list[Figure]:
+@steps(range(3))
+def one_number(step: int) -> Figure:
     """The four parts of one number: three messages join them, and three more tell the others."""
-    return [_one_number(step) for step in range(3)]
-
-
-def _one_number(step: int) -> Figure:
     ax = _sheet()
     xs = (1.2, 4.4, 7.6, 10.8)
     for y, name, held in ((7.6, "its four parts", [[rank] for rank in range(4)]),
@@ -922,12 +910,9 @@ def what_comes_past() -> Figure:
     return ax.figure
 
 
-def false_orders() -> list[Figure]:
+@steps(range(2))
+def false_orders(step: int) -> Figure:
     """In which order each rank of the false ring adds, and which of the first twenty places differ from rank 0's."""
-    return [_false_orders(step) for step in range(2)]
-
-
-def _false_orders(step: int) -> Figure:
     ax = _across()
     count = 20
     falsely = [[(rank - hop) % 4 for hop in range(4)] for rank in range(4)]

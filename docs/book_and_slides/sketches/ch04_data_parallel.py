@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from kit import BIG, PALE, box, line, sheet, words
+from kit import BIG, PALE, box, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -69,12 +69,9 @@ def _years(step: int) -> Figure:
     return ax.figure
 
 
-def one_step() -> list[Figure]:
+@steps(range(1, 5))
+def one_step(step: int) -> Figure:
     """A step of four ranks: rows, replicas, gradients, the all-reduce, and the same step everywhere."""
-    return [_one_step(step) for step in range(1, 5)]
-
-
-def _one_step(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     rows = (24.6, "global batch", 1), (18.9, "replicas", 1), (13.2, "gradients", 2), (7.5, "all-reduce", 3), \
         (1.2, "same step", 4)
@@ -116,12 +113,9 @@ def cut_by_rows() -> Figure:
     return ax.figure
 
 
-def equal_rows() -> list[Figure]:
+@steps((1, 2))
+def equal_rows(step: int) -> Figure:
     """32 rows: in their ranks' means each counts an eighth, and in the mean of these a 32nd."""
-    return [_equal_rows(step) for step in (1, 2)]
-
-
-def _equal_rows(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0, 27.6, "in its rank's mean", weight="bold", size=BIG)
     for rank in range(4):
@@ -136,12 +130,9 @@ def _equal_rows(step: int) -> Figure:
     return ax.figure
 
 
-def unequal_rows() -> list[Figure]:
+@steps((1, 2))
+def unequal_rows(step: int) -> Figure:
     """Four rows on two ranks: what each counts in the mean of means, and in the mean."""
-    return [_unequal_rows(step) for step in (1, 2)]
-
-
-def _unequal_rows(step: int) -> Figure:
     ax = sheet(36, 30)
     named = (("a", 0), ("b", 0), ("c", 0), ("d", 1))
     shares = (20.4, "mean of the two means", (1 / 6, 1 / 6, 1 / 6, 1 / 2)), (7, "mean of all rows", (1 / 4,) * 4)
@@ -186,12 +177,9 @@ def rank_0_and_3() -> Figure:
     return ax.figure
 
 
-def summed_once() -> list[Figure]:
+@steps((1, 2))
+def summed_once(step: int) -> Figure:
     """One chunk of the gradient on its way round the ring: it is summed once, and then copied."""
-    return [_summed_once(step) for step in (1, 2)]
-
-
-def _summed_once(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0, 28, "one chunk: summed once", weight="bold", size=BIG)
     sums = "$g_0$", "$+ g_1$", "$+ g_2$", "$+ g_3$"
@@ -321,12 +309,9 @@ def waits_at_the_end() -> Figure:
     return ax.figure
 
 
-def leave() -> list[Figure]:
+@steps(range(1, 5))
+def leave(step: int) -> Figure:
     """Four all-reduces after backward, and each as soon as its gradient is there."""
-    return [_leave(step) for step in range(1, 5)]
-
-
-def _leave(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     tops = (27.4, "after backward"), (12.4, "as soon as each gradient is there")
     unit = 2.7
@@ -413,12 +398,9 @@ def _six(step: int) -> Figure:
     return ax.figure
 
 
-def buckets() -> list[Figure]:
+@steps(range(1, 5))
+def buckets(step: int) -> Figure:
     """Four gradients that come in the order of backward, and the buckets that they fill."""
-    return [_buckets(step) for step in range(1, 5)]
-
-
-def _buckets(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     sizes, owner, scale = {3: 40, 2: 20, 1: 80, 0: 100}, {3: 0, 2: 0, 1: 1, 0: 2}, 0.21
     words(ax, 0, 26.4, "gradients, in the order of backward", weight="bold", size=BIG)
@@ -465,12 +447,9 @@ def unused() -> Figure:
     return ax.figure
 
 
-def meets() -> list[Figure]:
+@steps((1, 2, 3))
+def meets(step: int) -> Figure:
     """The first calls of two ranks meet, and the second ones: in different orders, and in one."""
-    return [_meets(step) for step in (1, 2, 3)]
-
-
-def _meets(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     orders = (("whichever is complete first", ((0, 1), (1, 0)), FAULT),
               ("in the order of the plan", ((0, 1), (0, 1)), GREEN))
@@ -618,12 +597,9 @@ def _needed(step: int) -> Figure:
     return ax.figure
 
 
-def accumulation() -> list[Figure]:
+@steps((1, 2, 3))
+def accumulation(step: int) -> Figure:
     """Four micro-batches whose gradients add up, and the all-reduce that hides behind the last backward."""
-    return [_accumulation(step) for step in (1, 2, 3)]
-
-
-def _accumulation(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     for y, name in ((19, "computes"), (10.6, ".grad"), (2.6, "sends")):
         words(ax, 0, y + 2, name, weight="bold", size=BIG)

@@ -6,7 +6,7 @@ from functools import partial
 from math import cos, erf, pi, sin, sqrt
 
 import kit
-from kit import ACROSS, BIG, LETTERS, PALE, axes, bar, box, frame, sheet, words
+from kit import ACROSS, BIG, LETTERS, PALE, axes, bar, box, frame, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Wedge
@@ -81,12 +81,9 @@ def too_slow_or_too_large() -> Figure:
     return ax.figure
 
 
-def row_or_share() -> list[Figure]:
+@steps(range(2))
+def row_or_share(step: int) -> Figure:
     """Who reads its weights when: in a row of GPUs one after another, and then all in every layer together."""
-    return [_row_or_share(step) for step in range(2)]
-
-
-def _row_or_share(step: int) -> Figure:
     ax, gpus, wide = sheet(65, 30, ACROSS), 16, 48
     for base, name, told in ((16.4, "a row of 16 GPUs", "one after another"),
                              (0.6, "16 GPUs in each layer", "all at the same moment"))[:step + 1]:
@@ -136,12 +133,9 @@ def two_cuts() -> Figure:
     return ax.figure
 
 
-def columns_and_rows() -> list[Figure]:
+@steps(range(1, 3))
+def columns_and_rows(step: int) -> Figure:
     """A product cut by columns, and then by rows: what of x each rank needs, and what of y it gets."""
-    return [_columns_and_rows(step) for step in range(1, 3)]
-
-
-def _columns_and_rows(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     for x, name, by_rows in ((0.5, "by columns: finished pieces of y", False),
                              (33.2, "by rows: summands of y", True))[:step]:
@@ -170,12 +164,9 @@ def _columns_and_rows(step: int) -> Figure:
     return ax.figure
 
 
-def plans() -> list[Figure]:
+@steps(range(1, 3))
+def plans(step: int) -> Figure:
     """The way of x through an MLP by two plans: what is computed on four ranks, and where they send."""
-    return [_plans(step) for step in range(1, 3)]
-
-
-def _plans(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     for y, name, second in ((21.4, "columns, then columns", True), (6.4, "columns, then rows", False))[:step]:
         words(ax, 0.5, y + 7.2, name, weight="bold", size=BIG)
@@ -383,12 +374,9 @@ def softmax_between() -> Figure:
     return ax.figure
 
 
-def heads() -> list[Figure]:
+@steps(range(3))
+def heads(step: int) -> Figure:
     """Columns, softmax and rows of four heads, and then where two ranks may cut and where not."""
-    return [_heads(step) for step in range(3)]
-
-
-def _heads(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.3, 28.8, "wq, wk, wv: columns", weight="bold")
     for head in range(4):
@@ -409,12 +397,9 @@ def _heads(step: int) -> Figure:
     return ax.figure
 
 
-def shared_heads() -> list[Figure]:
+@steps(range(1, 3))
+def shared_heads(step: int) -> Figure:
     """The query heads and key/value heads of Llama-3-70B on eight GPUs, and then on sixteen."""
-    return [_shared_heads(step) for step in range(1, 3)]
-
-
-def _shared_heads(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     for y, gpus in ((16.6, 8), (1.4, 16))[:step]:
         wide = 64 / gpus
@@ -509,12 +494,9 @@ def expected() -> Figure:
     return ax.figure
 
 
-def held() -> list[Figure]:
+@steps(range(2))
+def held(step: int) -> Figure:
     """What a rank holds of Llama-3-70B with 1, 2, 4 and 8 ranks, and then activations beside an eighth of them."""
-    return [_held(step) for step in range(2)]
-
-
-def _held(step: int) -> Figure:
     ax, scale = sheet(65, 30, ACROSS), 50 / 1347
     for place, ranks in enumerate((1, 2, 4, 8)):
         parts = training_memory(LLAMA, 1, 8192, recompute="selective", tp=ranks).parts
@@ -548,12 +530,9 @@ def _held(step: int) -> Figure:
     return ax.figure
 
 
-def sequence() -> list[Figure]:
+@steps(range(1, 3))
+def sequence(step: int) -> Figure:
     """What each rank keeps between two cut parts: all tokens, and with sequence parallelism a quarter of them."""
-    return [_sequence(step) for step in range(1, 3)]
-
-
-def _sequence(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     for y, name, apart in ((16.8, "alone: each rank keeps all tokens", False),
                            (1, "with sequence parallelism: its quarter", True))[:step]:
@@ -639,12 +618,9 @@ def share_of_two() -> Figure:
     return ax.figure
 
 
-def layer_times() -> list[Figure]:
+@steps(range(1, 3))
+def layer_times(step: int) -> Figure:
     """Computing and all-reduces of a layer on 2, 4 and 8 GPUs: over NVLink, and then over the network."""
-    return [_layer_times(step) for step in range(1, 3)]
-
-
-def _layer_times(step: int) -> Figure:
     ax = sheet(36, 30)
     for block, (name, link) in list(enumerate(LINKS.items()))[:step]:
         top = 28.4 - 15.2 * block
@@ -721,12 +697,9 @@ def cliff() -> Figure:
     return ax.figure
 
 
-def trace() -> list[Figure]:
+@steps(range(1, 3))
+def trace(step: int) -> Figure:
     """What a profiler shows of a layer's forward: two all-reduces, or with sequence parallelism their halves."""
-    return [_trace(step) for step in range(1, 3)]
-
-
-def _trace(step: int) -> Figure:
     ax = sheet(65, 24, (6.5, 2.4))
     rows = ((13.2, "tensor parallelism", (("attention", 9), ("AllReduce", 11), ("MLP", 18), ("AllReduce", 11))),
             (1.2, "with sequence parallelism", (("All-\nGather", 6), ("attention", 9), ("Reduce-\nScatter", 6),
@@ -801,12 +774,9 @@ def with_eight() -> Figure:
     return ax.figure
 
 
-def staircase() -> list[Figure]:
+@steps(range(2, 6))
+def staircase(step: int) -> Figure:
     """Tokens a second after each of three steps, and at last what a real server would give."""
-    return [_staircase(step) for step in range(2, 6)]
-
-
-def _staircase(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     one_step = 1 / (_reading(8) + _waiting(8, one_step=True))
     rates = (("16 bits,\nlayer after layer", 1 / _reading(1, 16), FACES[0]), ("weights\nin 8 bits", 1 / _reading(1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate
 
-from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, axes, bar, box, frame, line, sheet, span, timeline, words
+from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, axes, bar, box, frame, line, sheet, span, steps, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -77,12 +77,9 @@ def eleven_machines() -> Figure:
 GPUS = tuple(canvas.FACES[:4])
 
 
-def cut_between() -> list[Figure]:
+@steps(range(4))
+def cut_between(step: int) -> Figure:
     """The layers of a model in a row, then cut into four stages, then what crosses the cuts forward and back."""
-    return [_cut_between(step) for step in range(4)]
-
-
-def _cut_between(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     if not step:
         frame(ax, 0.5, 6.2, 64, 15.2)
@@ -107,12 +104,9 @@ def _cut_between(step: int) -> Figure:
     return ax.figure
 
 
-def one_batch() -> list[Figure]:
+@steps(range(3))
+def one_batch(step: int) -> Figure:
     """A batch that goes through four stages forward, then back, and all that is grey beside it."""
-    return [_one_batch(step) for step in range(3)]
-
-
-def _one_batch(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     words(ax, 36, 1, "F: a stage's forward, B: its backward", ha="center")
     place = timeline(ax, WHOLE.events, (8, 5.4, 56, 22), ranks=4, until=12, now=(4, None, None)[step], label=_kind,
@@ -194,12 +188,9 @@ def twenty_eight() -> Figure:
     return ax.figure
 
 
-def prices() -> list[Figure]:
+@steps((2, 3, 5))
+def prices(step: int) -> Figure:
     """What eight layers compute and send in forward: inside a node, between nodes, and by a pipeline's cut."""
-    return [_prices(step) for step in (2, 3, 5)]
-
-
-def _prices(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     parts = parameters_by_part(LLAMA)
     layer = (parts["attention"] + parts["mlp"]) / LLAMA.layers
@@ -220,12 +211,9 @@ def _prices(step: int) -> Figure:
     return ax.figure
 
 
-def sixteen_nodes() -> list[Figure]:
+@steps(range(3))
+def sixteen_nodes(step: int) -> Figure:
     """One copy of the model on 16 nodes: tensor parallel inside each, a pipeline between them, then all its copies."""
-    return [_sixteen_nodes(step) for step in range(3)]
-
-
-def _sixteen_nodes(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     if step == 2:
         for shift in (1.2, 0.6):
@@ -268,12 +256,9 @@ def as_in_a_factory() -> Figure:
     return ax.figure
 
 
-def an_order() -> list[Figure]:
+@steps(range(2))
+def an_order(step: int) -> Figure:
     """The replay of an order for two ranks, with what each action waits for."""
-    return [_an_order(step) for step in range(2)]
-
-
-def _an_order(step: int) -> Figure:
     ax = sheet(36, 26, (3.6, 2.6))
     played = play([[("F", 0), ("B", 0), ("F", 1), ("B", 1)]] * 2)
     place = timeline(ax, played.events, (3.2, 3.4, 32.4, 18), ranks=2, until=12, now=6 if not step else None,
@@ -307,12 +292,9 @@ def cut_in_four() -> Figure:
     return ax.figure
 
 
-def four_at_once() -> list[Figure]:
+@steps(range(2))
+def four_at_once(step: int) -> Figure:
     """The whole batch and its four micro-batches, to one scale: first the forwards, then all of them."""
-    return [_four_at_once(step) for step in range(2)]
-
-
-def _four_at_once(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.4, 28.6, "one batch: 12 s", weight="bold")
     timeline(ax, WHOLE.events, (0.4, 16.4, 35, 11), ranks=4, until=12, label=_kind)
@@ -355,12 +337,9 @@ def waiting_unknown() -> Figure:
     return ax.figure
 
 
-def waits_counted() -> list[Figure]:
+@steps(range(5))
+def waits_counted(step: int) -> Figure:
     """GPipe's replay, and rank by rank what its waiting adds up to."""
-    return [_waits_counted(step) for step in range(5)]
-
-
-def _waits_counted(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     place = timeline(ax, COUNTED.events, (7.4, 0.4, 45.6, 26.2), ranks=4, until=21, label=_micro)
     _ranks(ax, place, 4, 6.6)
@@ -373,12 +352,9 @@ def _waits_counted(step: int) -> Figure:
     return ax.figure
 
 
-def more_micro_batches() -> list[Figure]:
+@steps(range(1, 5))
+def more_micro_batches(step: int) -> Figure:
     """The work and the waiting of a rank with four stages, for more and more micro-batches."""
-    return [_more_micro_batches(step) for step in range(1, 5)]
-
-
-def _more_micro_batches(step: int) -> Figure:
     ax, unit = sheet(36, 30), 25 / 35
     bar(ax, 0.4, 27.4, 2, 2, COMPUTE)
     words(ax, 3, 28.4, "works")
@@ -450,12 +426,9 @@ def what_fits() -> Figure:
     return ax.figure
 
 
-def runs_ahead() -> list[Figure]:
+@steps(range(3))
+def runs_ahead(step: int) -> Figure:
     """The last rank's order in GPipe and in 1F1B, and then the warm-ups of the ranks before it."""
-    return [_runs_ahead(step) for step in range(3)]
-
-
-def _runs_ahead(step: int) -> Figure:
     ax, wide = sheet(65, 29, (6.5, 2.9)), 4.6
 
     def row(y: float, order: list[str], name: str, framed: int = 0) -> None:
@@ -516,12 +489,9 @@ def _row(ax: Axes, events: list, area: tuple[float, float, float, float], until:
     return lambda second: x + wide * second / until
 
 
-def both_orders() -> list[Figure]:
+@steps(range(3))
+def both_orders(step: int) -> Figure:
     """GPipe's step and 1F1B's, then from when to when each has micro-batch 0 in flight on rank 0."""
-    return [_both_orders(step) for step in range(3)]
-
-
-def _both_orders(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     for y, name, played in ((15.6, "GPipe", OLD), (0.2, "1F1B", NEW))[:min(step, 1) + 1]:
         place = timeline(ax, played.events, (7.4, y, 49, 11.6), ranks=4, until=33, label=_micro)
@@ -569,12 +539,9 @@ def _held(played) -> tuple[list[float], list[float]]:
     return times, list(accumulate(changes[time] for time in times))
 
 
-def mountain() -> list[Figure]:
+@steps(range(3))
+def mountain(step: int) -> Figure:
     """The activations on rank 0 with GPipe, what is free for them, and those with 1F1B."""
-    return [_mountain(step) for step in range(3)]
-
-
-def _mountain(step: int) -> Figure:
     ax = axes((6.5, 2.8))
     for number, (name, order, alpha) in enumerate((("GPipe", gpipe, 0.3), ("1F1B", one_f_one_b, 1))):
         if step < 2 * number:
@@ -595,12 +562,9 @@ def _mountain(step: int) -> Figure:
     return ax.figure
 
 
-def room() -> list[Figure]:
+@steps(range(1, 4))
+def room(step: int) -> Figure:
     """The steps that fit into the memory, each as a bar of its work and its waiting."""
-    return [_room(step) for step in range(1, 4)]
-
-
-def _room(step: int) -> Figure:
     ax = sheet(65, 26, (6.5, 2.6))
     words(ax, 0.4, 24.4, "memory of activations", colour=GREY_WORDS, weight="bold")
     words(ax, 27, 24.4, "a step: works", colour=COMPUTE, weight="bold")
@@ -640,12 +604,9 @@ def graph_ends() -> Figure:
     return ax.figure
 
 
-def across_the_cut() -> list[Figure]:
+@steps(range(1, 5))
+def across_the_cut(step: int) -> Figure:
     """What two ranks do, one step after the other, so that a gradient crosses the cut between them."""
-    return [_across_the_cut(step) for step in range(1, 5)]
-
-
-def _across_the_cut(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     for rank, x in enumerate((0.5, 43.5)):
         frame(ax, x, 0.6, 21, 26.8)
@@ -816,12 +777,9 @@ def in_a_trace() -> Figure:
     return ax.figure
 
 
-def goes_wrong() -> list[Figure]:
+@steps(range(1, 5))
+def goes_wrong(step: int) -> Figure:
     """Four mistakes with pipelines, one after the other."""
-    return [_goes_wrong(step) for step in range(1, 5)]
-
-
-def _goes_wrong(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     titles = ("more GPUs, the same batch:\nthe bubble grows", "more stages: rank 0's\nactivations stay as large",
               "NCCL has no tags: sends and\nreceives in one order, or a hang",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import kit
-from kit import ACROSS, BIG, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, words
+from kit import ACROSS, BIG, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -62,12 +62,9 @@ def one_copy() -> Figure:
     return ax.figure
 
 
-def copies() -> list[Figure]:
+@steps(range(1, 4))
+def copies(step: int) -> Figure:
     """How many copies 256 GPUs have room for, how many data parallelism wants, and one that all share."""
-    return [_copies(step) for step in range(1, 4)]
-
-
-def _copies(step: int) -> Figure:
     ax, copy = sheet(65, 30, ACROSS), sum(_state(0).values())
     room = 256 * CAPACITY / copy
     unit = 60 / room
@@ -192,12 +189,9 @@ def _kept(shown: tuple[int, ...]) -> Figure:
     return ax.figure
 
 
-def padded() -> list[Figure]:
+@steps(range(1, 4))
+def padded(step: int) -> Figure:
     """A weight of two rows, laid in a line and padded with zeros, and cut for four ranks."""
-    return [_padded(step) for step in range(1, 4)]
-
-
-def _padded(step: int) -> Figure:
     ax, letters = sheet(36, 26, (3.6, 2.6)), "abcdefghij"
     for place, letter in enumerate(letters):
         _cell(ax, 10.5 + 3 * (place % 5), 21.4 - 3.6 * (place // 5), 3, 3.6, FACES[7], letter)
@@ -648,12 +642,9 @@ def _first_and_last(step: int) -> Figure:
     return ax.figure
 
 
-def comb() -> list[Figure]:
+@steps(range(1, 3))
+def comb(step: int) -> Figure:
     """What a profiler shows of FSDP: a gather before each layer, and in backward a reduce-scatter after it."""
-    return [_comb(step) for step in range(1, 3)]
-
-
-def _comb(step: int) -> Figure:
     ax = sheet(65, 25, (6.5, 2.5))
     words(ax, 0.5, 23.4, "forward", weight="bold", size=BIG)
     for place in range(4):
@@ -739,12 +730,9 @@ def sixteen_times() -> Figure:
     return ax.figure
 
 
-def vocabulary_half() -> list[Figure]:
+@steps(range(1, 3))
+def vocabulary_half(step: int) -> Figure:
     """The part of a GPU's memory at the loss that belongs to the vocabulary, and then what a chunked loss leaves."""
-    return [_vocabulary_half(step) for step in range(1, 3)]
-
-
-def _vocabulary_half(step: int) -> Figure:
     ax, held = sheet(36, 28, (3.6, 2.8)), _moments()
     words_of_it = held["logits"] + held["working"]
     rest, scale = sum(held.values()) - words_of_it, 34 / sum(held.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit import BIG, bar, box, line, sheet, words
+from kit import BIG, bar, box, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -57,12 +57,9 @@ def waiting() -> Figure:
     return ax.figure
 
 
-def two_speeds() -> list[Figure]:
+@steps(range(1, 4))
+def two_speeds(step: int) -> Figure:
     """A prompt that is read in one pass, and then a step for each token."""
-    return [_two_speeds(step) for step in range(1, 4)]
-
-
-def _two_speeds(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     prefill, scale = WORKER.prompt_seconds(2000), 61 / (WORKER.prompt_seconds(2000) + 7 * ALONE)
     wide, one = scale * prefill, scale * ALONE
@@ -127,12 +124,9 @@ def query_and_keys() -> Figure:
     return ax.figure
 
 
-def kept() -> list[Figure]:
+@steps(range(1, 5))
+def kept(step: int) -> Figure:
     """Keys and values that are kept, step by step, and the one token that is computed."""
-    return [_kept(step) for step in range(1, 5)]
-
-
-def _kept(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0, 28.4, "K and V in the cache", weight="bold", colour=WEIGHTS)
     words(ax, 36, 28.4, "computed", weight="bold", ha="right", colour=GREEN)
@@ -151,12 +145,9 @@ def _kept(step: int) -> Figure:
     return ax.figure
 
 
-def heads() -> list[Figure]:
+@steps((1, 2))
+def heads(step: int) -> Figure:
     """The heads of a layer: each query with a key and a value of its own, and four queries that share them."""
-    return [_heads(step) for step in (1, 2)]
-
-
-def _heads(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     models = MODELS["Llama-2-7B"], LLAMA
     for place, shape in enumerate(models[:step]):
@@ -240,12 +231,9 @@ def _waits(step: int) -> Figure:
     return ax.figure
 
 
-def roof() -> list[Figure]:
+@steps(range(1, 4))
+def roof(step: int) -> Figure:
     """The two limits of an H100, its ridge, and a lone user's token."""
-    return [_roof(step) for step in range(1, 4)]
-
-
-def _roof(step: int) -> Figure:
     ax = sheet(36, 30)
     ridge = H100.peak() / H100.memory_bandwidth
     left, low, right, top = 4, 4.4, 35.4, 24  # of the axes; both are logarithmic, 1 to 3,000 FLOPs a byte
@@ -298,12 +286,9 @@ def batch_of_64() -> Figure:
     return ax.figure
 
 
-def step_of_64() -> list[Figure]:
+@steps(range(1, 4))
+def step_of_64(step: int) -> Figure:
     """What a step reads for one request and for 64, as long as it is."""
-    return [_step_of_64(step) for step in range(1, 4)]
-
-
-def _step_of_64(step: int) -> Figure:
     ax = sheet(36, 30)
     weights, one = WORKER.read_bytes / 1e9, 1000 * WORKER.token_bytes / 1e9
     scale = 35.4 / (weights + 64 * one)
@@ -463,12 +448,9 @@ def a_place_is_free() -> Figure:
     return ax.figure
 
 
-def padded() -> list[Figure]:
+@steps(range(1, 4))
+def padded(step: int) -> Figure:
     """Step 3 as a rectangle: E's three tokens, one of B and one of C, and what fills it up."""
-    return [_padded(step) for step in range(1, 4)]
-
-
-def _padded(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0, 28, "step 3", weight="bold", size=BIG)
     for row, (name, tokens) in enumerate((("E", 3), ("B", 1), ("C", 1), ("D", 0))):
@@ -486,12 +468,9 @@ def _padded(step: int) -> Figure:
     return ax.figure
 
 
-def in_a_row() -> list[Figure]:
+@steps(range(1, 4))
+def in_a_row(step: int) -> Figure:
     """The same five tokens in a row: through the matrix products, and in attention."""
-    return [_in_a_row(step) for step in range(1, 4)]
-
-
-def _in_a_row(step: int) -> Figure:
     ax = sheet(65, 29, (6.5, 2.9))
     names = "BCEEE"
     words(ax, 0, 25.2, "a row", weight="bold", size=BIG)
@@ -513,12 +492,9 @@ def _in_a_row(step: int) -> Figure:
     return ax.figure
 
 
-def one_row() -> list[Figure]:
+@steps(range(1, 5))
+def one_row(step: int) -> Figure:
     """A row of eight places: first the answers, then prompts, and what does not fit comes with the next row."""
-    return [_one_row(step) for step in range(1, 5)]
-
-
-def _one_row(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     row = [("A", MADE), ("B", MADE), *[("C", READ)] * 4, *[("D", READ)] * 2]
     filled = (0, 2, 6, 8)[step - 1]
@@ -642,12 +618,9 @@ def two_waits() -> Figure:
     return ax.figure
 
 
-def promise() -> list[Figure]:
+@steps(range(1, 5))
+def promise(step: int) -> Figure:
     """Three users' tokens in time: one for whom the promise is kept, and two who waited too long."""
-    return [_promise(step) for step in range(1, 5)]
-
-
-def _promise(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     words(ax, 3, 26.4, "the first token within 1 s", weight="bold", size=BIG, colour=WEIGHTS)
     words(ax, 31, 26.4, "then no gap above 50 ms (drawn wider)", weight="bold", size=BIG, colour=GREEN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kit import BESIDE, BIG, GREY_WORDS, LETTERS, axes, bar, box, frame, line, sheet, span, timeline, words
+from kit import BESIDE, BIG, GREY_WORDS, LETTERS, axes, bar, box, frame, line, sheet, span, steps, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -86,12 +86,9 @@ def half_idle() -> Figure:
     return ax.figure
 
 
-def more_or_fewer() -> list[Figure]:
+@steps((1, 4))
+def more_or_fewer(step: int) -> Figure:
     """The idle share of a pipeline of 16 ranks, with 16 micro-batches and with more."""
-    return [_more_or_fewer(step) for step in (1, 4)]
-
-
-def _more_or_fewer(step: int) -> Figure:
     ax = sheet(36, 30)
     bar(ax, 0.4, 27.4, 2, 2, COMPUTE)
     words(ax, 3, 28.4, "works")
@@ -106,12 +103,9 @@ def _more_or_fewer(step: int) -> Figure:
     return ax.figure
 
 
-def four_ideas() -> list[Figure]:
+@steps(range(1, 5))
+def four_ideas(step: int) -> Figure:
     """The four ideas of the chapter, one after the other."""
-    return [_four_ideas(step) for step in range(1, 5)]
-
-
-def _four_ideas(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     titles = ("smaller\nstages", "a backward\nin two parts", "down and up\nagain: a V",
               "work while\nbytes travel")
@@ -313,12 +307,9 @@ def two_ranks() -> Figure:
     return ax.figure
 
 
-def two_products() -> list[Figure]:
+@steps(range(1, 4))
+def two_products(step: int) -> Figure:
     """What a layer computes forward, then for the gradient of its input, then for that of its weights."""
-    return [_two_products(step) for step in range(1, 4)]
-
-
-def _two_products(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     rows = ((20, "F", "y = x Wᵀ", PIPELINE["F"]), (10.6, "I", "∇x = ∇y W", PIPELINE["I"]),
             (1.2, "W", "∇W = ∇yᵀ x", PIPELINE["W"]))
@@ -377,12 +368,9 @@ def walks_again() -> Figure:
     return ax.figure
 
 
-def h1_on_two() -> list[Figure]:
+@steps(range(2))
+def h1_on_two(step: int) -> Figure:
     """Two ranks with 1F1B, and with ZB-H1."""
-    return [_h1_on_two(step) for step in range(2)]
-
-
-def _h1_on_two(step: int) -> Figure:
     ax = sheet(36, 30)
     for y, name, played in ((16.6, "1F1B: 12 s", TINY), (1, "ZB-H1: 10 s", TINY_H1))[:step + 1]:
         words(ax, 0.4, y + 12, name, weight="bold", size=BIG)
@@ -391,12 +379,9 @@ def _h1_on_two(step: int) -> Figure:
     return ax.figure
 
 
-def six_seconds() -> list[Figure]:
+@steps(range(3))
+def six_seconds(step: int) -> Figure:
     """1F1B and ZB-H1 on four ranks, then the way back of the last micro-batch and the Ws that are left."""
-    return [_six_seconds(step) for step in range(3)]
-
-
-def _six_seconds(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     for y, name, played in ((14.2, "1F1B", BASE), (0.2, "ZB-H1", H1))[:min(step, 1) + 1]:
         place = timeline(ax, played.events, (7, y, 53, 12.6), ranks=4, until=33, end=played.seconds, label=_micro)
@@ -460,12 +445,9 @@ def seven_held() -> Figure:
     return ax.figure
 
 
-def moved() -> list[Figure]:
+@steps(range(2))
+def moved(step: int) -> Figure:
     """Two ranks with ZB-H1 and with ZB-H2: rank 0's pause has moved to the end."""
-    return [_moved(step) for step in range(2)]
-
-
-def _moved(step: int) -> Figure:
     ax = sheet(36, 30)
     for y, name, played, wait in ((16.6, "two ranks, ZB-H1", TINY_H1, 2), (1, "ZB-H2", TINY_H2, 9))[:step + 1]:
         words(ax, 0.4, y + 12, f"{name}: {played.seconds:g} s", weight="bold", size=BIG)
@@ -476,12 +458,9 @@ def _moved(step: int) -> Figure:
     return ax.figure
 
 
-def own_spans() -> list[Figure]:
+@steps(range(3))
+def own_spans(step: int) -> Figure:
     """ZB-H2 with the waits at both ends, and the next step that fits into them."""
-    return [_own_spans(step) for step in range(3)]
-
-
-def _own_spans(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     area = (6.6, 4.4, 57.4, 18.4)
     place = timeline(ax, H2.events, area, ranks=4, until=51, end=27)
@@ -543,12 +522,9 @@ def seven_or_four() -> Figure:
     return ax.figure
 
 
-def v_step() -> list[Figure]:
+@steps(range(3))
+def v_step(step: int) -> Figure:
     """ZB-V's step with the way of micro-batch 0 forward, then back, and the waits that are left."""
-    return [_v_step(step) for step in range(3)]
-
-
-def _v_step(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     place = timeline(ax, V.events, (6.8, 4.2, 57.4, 22.4), ranks=4, until=V.seconds, share=0.8)
     _ranks(ax, place, 4, 6)
@@ -567,12 +543,9 @@ def _v_step(step: int) -> Figure:
     return ax.figure
 
 
-def kept() -> list[Figure]:
+@steps(range(2))
+def kept(step: int) -> Figure:
     """How long each rank keeps micro-batch 0 in 1F1B, and with each of its two chunks in ZB-V."""
-    return [_kept(step) for step in range(2)]
-
-
-def _kept(step: int) -> Figure:
     ax = sheet(65, 26, (6.5, 2.6))
     for x, name, played, wide in ((7, "1F1B: one stage on each rank", BASE, 24),
                                   (37.4, "ZB-V: two halves, on average", V, 20))[:step + 1]:
@@ -619,12 +592,9 @@ def tokens_travel() -> Figure:
 STEPS = ("attention", "dispatch", "experts", "combine")
 
 
-def paired() -> list[Figure]:
+@steps(range(2))
+def paired(step: int) -> Figure:
     """A forward and a backward of a layer one after the other, and paired in one block."""
-    return [_paired(step) for step in range(2)]
-
-
-def _paired(step: int) -> Figure:
     ax, wide = sheet(65, 28, (6.5, 2.8)), 6.9
     forward = [(name, FORWARD, "F9", place % 2) for place, name in enumerate(STEPS)]
     backward = [(name, BACKWARD, "B5", place % 2) for place, name in reversed(list(enumerate(STEPS)))]
@@ -694,12 +664,9 @@ LISTED = (("GPipe", of.gpipe), ("1F1B", one_f_one_b), ("interleaved", lambda p, 
           ("ZB-H1", of.zb_h1), ("ZB-H2", of.zb_h2), ("ZB-V", of.zb_v), ("DualPipe-V", of.dual_pipe_v))
 
 
-def price_list() -> list[Figure]:
+@steps((2, 3, 4, 5, 6, 7))
+def price_list(step: int) -> Figure:
     """The bubble of seven schedules over the micro-batches that they hold, one after the other."""
-    return [_price_list(step) for step in (2, 3, 4, 5, 6, 7)]
-
-
-def _price_list(step: int) -> Figure:
     ax = axes((6.5, 2.9))
     told = []
     for place, (name, order) in enumerate(LISTED[:step]):
@@ -785,12 +752,9 @@ def seconds_of_waiting() -> Figure:
     return ax.figure
 
 
-def what_is_left() -> list[Figure]:
+@steps(range(1, 4))
+def what_is_left(step: int) -> Figure:
     """Llama 3's step with 1F1B, with eight chunks, and with their backwards split as well."""
-    return [_what_is_left(step) for step in range(1, 4)]
-
-
-def _what_is_left(step: int) -> Figure:
     ax, played = sheet(65, 29, (6.5, 2.9)), _llama()
     rows = (("1F1B", "1F1B:\n45 s wait"), ("8 chunks", "eight\nchunks"), ("8, split", "and split\nbackwards"))
     for row, (name, told) in enumerate(rows[:step]):

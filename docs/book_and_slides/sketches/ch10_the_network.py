@@ -7,7 +7,7 @@ from functools import partial
 from math import cos, pi, sin
 
 import kit
-from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, span, words
+from kit import ACROSS, BIG, GREY_WORDS, LETTERS, MONO, PALE, axes, bar, bars, box, frame, sheet, span, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
@@ -75,12 +75,9 @@ def near_and_far() -> Figure:
     return ax.figure
 
 
-def way_out() -> list[Figure]:
+@steps(range(3))
+def way_out(step: int) -> Figure:
     """The way of a byte inside a node, out by a port, and through the network, as thick as each piece is wide."""
-    return [_way_out(step) for step in range(3)]
-
-
-def _way_out(step: int) -> Figure:
     ax, point = sheet(65, 27, (6.5, 2.7)), 40 / LINK  # points of line for each GB/s
     for x, number, colour in ((1, 0, 0), (38, 1, 1)):
         side = 1 - number
@@ -537,12 +534,9 @@ def log_and_benchmark() -> Figure:
     return ax.figure
 
 
-def ways_in_the_log() -> list[Figure]:
+@steps(range(1, 6))
+def ways_in_the_log(step: int) -> Figure:
     """The ways that bytes can take out of a GPU, each with its line of the log."""
-    return [_ways_in_the_log(step) for step in range(1, 6)]
-
-
-def _ways_in_the_log(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     frame(ax, 0.5, 6.4, 45.6, 21.2)
     box(ax, 2.4, 20.6, 7, 4.4, canvas.FACES[0], "GPU 0")
@@ -595,12 +589,9 @@ def convicted() -> Figure:
     return ax.figure
 
 
-def each_then_all() -> list[Figure]:
+@steps(range(2))
+def each_then_all(step: int) -> Figure:
     """The rates of eight pairs alone, of which one has a bad cable, and then that of all sixteen GPUs."""
-    return [_each_then_all(step) for step in range(2)]
-
-
-def _each_then_all(step: int) -> Figure:
     ax, share = sheet(36, 30), pair_rate(8, ["cable"])[0] / pair_rate(8)[0]  # as bad a cable as in section 3
     words(ax, 1, 28.4, "first each pair alone", weight="bold", size=BIG)
     for place in range(8):
@@ -620,12 +611,9 @@ REPAIRS = (("as found", 31, 31, "detour"), ("detour cured", 47, 47, "card (missi
            ("all cards found", 47, 190, "uplink (shared links)"), ("uplink cured", 47, 368, "healthy"))  # GB/s
 
 
-def one_after_the_other() -> list[Figure]:
+@steps(range(1, 5))
+def one_after_the_other(step: int) -> Figure:
     """The slowest pair and all sixteen GPUs of a cluster before and after each of three repairs."""
-    return [_one_after_the_other(step) for step in range(1, 5)]
-
-
-def _one_after_the_other(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     healthy = 14 + 26 * 320 / 400
     words(ax, 14, 25.6, "slowest pair", colour=GREY_WORDS, weight="bold")
@@ -698,12 +686,9 @@ def beside_computing() -> Figure:
     return ax.figure
 
 
-def walk() -> list[Figure]:
+@steps(range(4))
+def walk(step: int) -> Figure:
     """A piece's way round all nodes: its hops inside them, those between them, and its bytes, on one bar."""
-    return [_walk(step) for step in range(4)]
-
-
-def _walk(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     short, long = 256 * 7, 255
     inside, between = 1e3 * short * FAST.latency, 1e3 * long * 4.0e-6  # ms
@@ -791,12 +776,9 @@ def three_ideas() -> Figure:
     return ax.figure
 
 
-def remedies() -> list[Figure]:
+@steps(range(1, 4))
+def remedies(step: int) -> Figure:
     """Three remedies in one form: what each does, computing and messages of a step, and its price."""
-    return [_remedies(step) for step in range(1, 4)]
-
-
-def _remedies(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     rings = _messages(1)
     levels = max(3 * _gather(1, 8, LAYER), _gather(1, 8, LAYER) + min(

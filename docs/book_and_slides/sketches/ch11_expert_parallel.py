@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Iterable, Sequence
 
 import torch
-from kit import BIG, LETTERS, PALE, bar, bars, box, frame, line, sheet, words
+from kit import BIG, LETTERS, PALE, bar, bars, box, frame, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -26,11 +25,6 @@ CHOSEN = torch.rand(128, 256, generator=torch.Generator().manual_seed(9)).topk(8
 SCORES, LOADS, SEATS = (0.14, 0.45, 0.07, 0.03, 0.25, 0.06), (3, 6, 4, 3), 4
 TOKENS, RANKS, EXPERTS = 2048, 4, 16  # of the layer with a hot expert: tokens of a rank
 GROUPS = {row.ranks: room_and_step(V3, H100, row, context=5000) for row in DEEPEP}  # requests, seconds of a step
-
-
-def steps(count: int) -> Callable:
-    """Make of a function that draws a picture up to a step one that returns all its steps."""
-    return lambda draw: wraps(draw)(lambda: [draw(step) for step in range(1, count + 1)])
 
 
 def head(ax: Axes, x: float, y: float, text: str, **look) -> None:
@@ -122,7 +116,7 @@ def nearly_all() -> Figure:
     return layer_of(128, working, WAITING, f"{len(working)} work, and {256 - len(working)} are idle").figure
 
 
-@steps(3)
+@steps(range(1, 4))
 def do_not_fit(step: int) -> Figure:
     """The memory of eight GPUs, the model that does not fit, and how little of it works for a token."""
     ax, one = sheet(65, 28, (6.5, 2.8)), 62 / ALL
@@ -176,7 +170,7 @@ def yes_or_no() -> Figure:
     return ax.figure
 
 
-@steps(3)
+@steps(range(1, 4))
 def seats(step: int) -> Figure:
     """Four experts with four seats each, the pairs that come, and those that find no seat."""
     ax, lost = sheet(36, 30), sum(max(load - SEATS, 0) for load in LOADS)
@@ -215,7 +209,7 @@ def unknown_pieces() -> Figure:
     return ax.figure
 
 
-@steps(4)
+@steps(range(1, 5))
 def sort_send_regroup(step: int) -> Figure:
     """The chapter's picture of a dispatch, column by column and with larger letters."""
     ax = uneven_pieces(sheet(40, 19.6, (6.5, 3.0)))
@@ -255,7 +249,7 @@ def whole_layer() -> Figure:
     return ax.figure
 
 
-@steps(2)
+@steps(range(1, 3))
 def whose_gradient(step: int) -> Figure:
     """Whose tokens the gradients of a router and of experts come from, on four ranks."""
     ax = sheet(36, 30)
@@ -338,7 +332,7 @@ def fair_by_itself() -> Figure:
                       ("or like this?", few, [canvas.BLUE] * EXPERTS, ())), 2.2).figure
 
 
-@steps(3)
+@steps(range(1, 4))
 def three_ways(step: int) -> Figure:
     """The scores of four experts, and what acts on them: nothing, an auxiliary loss, a bias."""
     ax, scores = sheet(65, 29, (6.5, 2.9)), (5, 12, 6, 4)
@@ -370,7 +364,7 @@ def groups() -> Figure:
     return ax.figure
 
 
-@steps(3)
+@steps(range(1, 4))
 def room(step: int) -> Figure:
     """What a GPU of 80 GB holds in three groups."""
     ax, one, other = sheet(65, 29, (6.5, 2.9)), 64 / MEMORY, ALL - expert_bytes(V3, width=1) / 1e9
@@ -398,7 +392,7 @@ def another_step() -> Figure:
     return ax.figure
 
 
-@steps(2)
+@steps(range(1, 3))
 def a_quarter_of_32(step: int) -> Figure:
     """Eight GPUs on which the model doesn't fit, and the same as a quarter of 32."""
     ax, needs = sheet(36, 30), ALL - 7 / 8 * expert_bytes(V3, width=1) / 1e9

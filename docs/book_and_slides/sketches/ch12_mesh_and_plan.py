@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import exp
 
 import torch
-from kit import BIG, GREY_WORDS, MONO, PALE, axes, bar, bars, box, frame, line, sheet, timeline, words
+from kit import BIG, GREY_WORDS, MONO, PALE, axes, bar, bars, box, frame, line, sheet, steps, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
@@ -99,12 +99,9 @@ def with_whom() -> Figure:
     return ax.figure
 
 
-def cube() -> list[Figure]:
+@steps(range(4))
+def cube(step: int) -> Figure:
     """Eight ranks with a digit for each axis, and then the partners along tp, pp and dp."""
-    return [_cube(step) for step in range(4)]
-
-
-def _cube(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.6, 28.8, "rank: its digits for dp, pp, tp", weight="bold")
     spots = [(0.6 + 17 * (rank % 2) + 9.4 * (rank // 4), 14 - 13 * (rank // 2 % 2) + 6.4 * (rank // 4))
@@ -200,12 +197,9 @@ def sixteen_times() -> Figure:
     return bars(("8,192 tokens", "131,072 tokens"), (1, 16), ("", "16 times the activations"), ACTIVATIONS)
 
 
-def cut_sequence() -> list[Figure]:
+@steps((1, 2))
+def cut_sequence(step: int) -> Figure:
     """A sequence on 16 ranks, first with all that one query needs, then with keys that go from rank to rank."""
-    return [_cut_sequence(step) for step in (1, 2)]
-
-
-def _cut_sequence(step: int) -> Figure:
     ax = sheet(36, 30)
     words(ax, 0.4, 28.4, "131,072 tokens on 16 ranks", weight="bold", size=BIG)
     for rank in range(16):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit import BIG, MONO, PALE, bar, box, frame, line, sheet, span, words
+from kit import BIG, MONO, PALE, bar, box, frame, line, sheet, span, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -112,12 +112,9 @@ def _legend(ax: Axes, *kinds: tuple[str, str]) -> None:
         words(ax, 2.6 + 34.4 / len(kinds) * place, 1.9, told)
 
 
-def two_costs() -> list[Figure]:
+@steps((1, 2))
+def two_costs(step: int) -> Figure:
     """Training with its saves, then a failure and what it costs."""
-    return [_two_costs(step) for step in (1, 2)]
-
-
-def _two_costs(step: int) -> Figure:
     ax, x = sheet(65, 26, (6.5, 2.6)), 0.5
     for _ in range(2):
         span(ax, x + 0.2, x + 15.8, 20, r"$\tau$", up=2)
@@ -188,12 +185,9 @@ def _killed_write(told: Sequence[str], colours: Sequence[str], written: float) -
     return ax.figure
 
 
-def beside_then_switch() -> list[Figure]:
+@steps((1, 2, 3))
+def beside_then_switch(step: int) -> Figure:
     """Old files and a manifest that names them, new files beside them, and the manifest that names the new."""
-    return [_beside_then_switch(step) for step in (1, 2, 3)]
-
-
-def _beside_then_switch(step: int) -> Figure:
     ax = sheet(65, 27, (6.5, 2.7))
     for y, name, colours in ((17, "a1", [PALE] * 4), (3.4, "b2", RANKS))[:step]:
         words(ax, 23, y + 8.4, f"save {name}", **READ)
@@ -206,12 +200,9 @@ def _beside_then_switch(step: int) -> Figure:
     return ax.figure
 
 
-def forgetful() -> list[Figure]:
+@steps((1, 2, 3))
+def forgetful(step: int) -> Figure:
     """Three saves of four parts, each with one part that it forgets."""
-    return [_forgetful(step) for step in (1, 2, 3)]
-
-
-def _forgetful(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     parts = "write the\nshards", "sync: on the\ndisk for sure", "wait for all\nranks", "rename the\nmanifest"
     rows = (20.4, "manifest\nin place", 3), (11, "without\nsync", 1), (1.6, "without\nwaiting", 2)
@@ -237,12 +228,9 @@ def kills() -> Figure:
     return ax.figure
 
 
-def holds_the_bytes() -> list[Figure]:
+@steps((1, 2))
+def holds_the_bytes(step: int) -> Figure:
     """What a kill takes away, and what a power cut takes away."""
-    return [_holds_the_bytes(step) for step in (1, 2)]
-
-
-def _holds_the_bytes(step: int) -> Figure:
     ax = sheet(36, 30)
     rows = (17, "kill -9", 1, "the system writes on", "bytes"), (2.4, "power cut", 2, "renamed, but empty", "nothing")
     for y, name, dead, told, disk in rows[:step]:
