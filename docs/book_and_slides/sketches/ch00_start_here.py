@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from kit import BIG, MONO, PALE, bar, bars, box, frame, line, sheet, span, words
+import torch
+from kit import ACROSS, BIG, MONO, PALE, axes, bar, bars, box, frame, line, sheet, span, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -22,6 +23,7 @@ ALPHA, RATE = Cluster().link(0, 1)
 EIGHT_B = parameter_count(MODELS["Llama-3-8B"])
 STAR, RING = (collective_seconds("all_reduce", 1024, 2 * EIGHT_B, ALPHA, RATE, how) for how in ("naive", "ring"))
 STEP = 6 * EIGHT_B * 2**24 / (1024 * 400e12)  # seconds: paper problem 3, for Llama-3-8B on 1,024 GPUs
+PROCESSES = 23901, 23952, 23953, 23954, 23955  # as a run of section 1 printed them, the notebook's first
 SLICES = [sum(2 * x * (0 - 3 * x) for x in (rank + 1, rank + 5)) for rank in range(4)]  # gradients at weight 0
 ASKED = {"ha": "center", "size": LARGE, "colour": FAULT}
 
@@ -53,9 +55,9 @@ def _through(ax: Axes, above: Sequence[str], middle: str, below: Sequence[str], 
                 canvas.arrow(ax, (x, 21.6 if y == 22 else 11.6), (x, 17.2 if y == 22 else 9), colour=colour, line=2.5)
 
 
-def _copies(ax: Axes, name: str, inside: Sequence[str], told: str) -> None:
-    """Draw one function and the four processes that run it, with what is in each."""
-    box(ax, 8, 24, 20, 5, WHITE, "one function", size=BIG, weight="bold")
+def _copies(ax: Axes, name: str, inside: Sequence[str], told: str, above: str = "one function") -> None:
+    """Draw one function, or what else is above, and the four processes that run it, with what is in each."""
+    box(ax, 6, 24, 24, 5, WHITE, above, size=BIG, weight="bold")
     for rank, text in enumerate(inside):
         x = 0.4 + 9.1 * rank
         canvas.arrow(ax, (12 + 4 * rank, 23.6), (x + 3.95, 18.4), line=1.8)
@@ -124,61 +126,78 @@ def who_am_i(ax: Axes) -> None:
 
 @_picture()
 def five_processes(ax: Axes) -> None:
-    """Four ranks, each a process, and the notebook that is one more."""
-    _copies(ax, "rank", ["process"] * 4, "The notebook is the fifth process.")
+    """The notebook and four ranks, each a process with a number of its own."""
+    notebook, *ranks = PROCESSES
+    _copies(ax, "rank", [f"{number}" for number in ranks], "five processes, five numbers", f"notebook: {notebook}")
+
+
+def _two_runs(ax: Axes, texts: Sequence[str], first: str, second: str, found: str) -> None:
+    """Draw the notebook's empty list and the four ranks of two runs, with what is said of each run."""
+    box(ax, 7.4, 24, 28, 5, WHITE, "notebook: notes = [ ]", size=BIG)
+    for run, y, told in ((1, 14.6, first), (2, 4.4, second)):
+        _head(ax, 0.2, y + 2.2, f"run {run}")
+        words(ax, 21.4, y + 6.2, told, ha="center")
+        for rank in range(4):
+            edge, wide = (FAULT, 3) if (run, rank) == (2, 2) else (INK, 1)
+            ended = run == 1 and texts[0] != texts[1]
+            text = texts[run - 1] or f"rank {rank}"
+            box(ax, 7.4 + 7.2 * rank, y, 6.4, 4.4, WAITING if ended else FACES[rank], text, line=wide, edge=edge)
+    _head(ax, 25, 1.6, f"rank 2's list: {found}", ha="center", colour=FAULT if "?" in found else INK)
 
 
 @_picture()
 def two_runs(ax: Axes) -> None:
     """The notebook's empty list, the four ranks of two runs, and the list that is asked for."""
-    box(ax, 9, 24, 20, 5, WHITE, "notebook: notes = [ ]", size=BIG)
-    for run, y in ((1, 15), (2, 4.4)):
-        _head(ax, 0.2, y + 2.2, f"run {run}")
-        words(ax, 21.4, y + 6.6, "each appends a line", ha="center")
-        for rank in range(4):
-            edge, wide = (FAULT, 3) if (run, rank) == (2, 2) else (INK, 1)
-            box(ax, 7.4 + 7.2 * rank, y, 6.4, 4.4, FACES[rank], f"rank {rank}", line=wide, edge=edge)
-    _head(ax, 25, 1.8, "its list: ? lines", ha="center", colour=FAULT)
+    _two_runs(ax, ("", ""), "each appends a line", "each appends a line", "? lines")
+
+
+@_picture()
+def lists_end(ax: Axes) -> None:
+    """The first run, whose lists have ended, and the second, in which each rank begins with an empty list again."""
+    _two_runs(ax, ("ended", "1 line"), "one line each, then they end", "new copies of the empty list", "1 line")
 
 
 @_picture(2)
 def against_gradient(ax: Axes, step: int) -> None:
     """The loss over one weight, its slope where a step begins, and the step against it."""
     def place(weight: float) -> tuple[float, float]:
-        return 4 + 5 * weight, 5 + 20 * (weight - 3) ** 2 / 9
+        return 5 + 4.6 * weight, 5.6 + 19 * (weight - 3) ** 2 / 9
 
-    line(ax, *(place(0.1 * tenth) for tenth in range(-3, 64)), colour=canvas.BLUE, wide=3)
-    for tip in ((35.6, 2.6), (1, 29.6)):
-        canvas.arrow(ax, (1, 2.6), tip, line=1)
-    words(ax, 35.4, 1, "weight", ha="right", weight="bold")
-    words(ax, 7, 28.4, "loss", weight="bold")
-    (x, y), end, slope = place(0.4), place(1.8), 40 * (0.4 - 3) / 9 / 5
+    line(ax, *(place(0.1 * tenth) for tenth in range(1, 60)), colour=canvas.BLUE, wide=3)
+    for tip in ((34, 3.4), (2.6, 28)):
+        canvas.arrow(ax, (2.6, 3.4), tip, line=1)
+    words(ax, 34, 1.6, "weight", ha="right", weight="bold")
+    words(ax, 3.8, 27.4, "loss", weight="bold")
+    (x, y), end, slope = place(0.4), place(1.8), 38 * (0.4 - 3) / 9 / 4.6
     ax.plot(x, y, "o", color=INK, markersize=11)
     line(ax, (x - 1.8, y - 1.8 * slope), (x + 4, y + 4 * slope), colour=canvas.GRADIENTS, wide=4)
-    words(ax, x + 3.2, y + 1.2, "the gradient: the slope here", weight="bold")
+    words(ax, x + 2.6, y + 1.2, "the gradient: the slope here", weight="bold")
     if step > 1:
-        canvas.arrow(ax, (x, 4.2), (end[0], 4.2), colour=COMPUTE, line=3)
+        canvas.arrow(ax, (x, 4.8), (end[0], 4.8), colour=COMPUTE, line=3)
         ax.plot(*end, "o", color=COMPUTE, markersize=11)
         words(ax, end[0] + 1.2, end[1] + 2.6, "a step against it", weight="bold")
 
 
 @_picture()
 def slices(ax: Axes) -> None:
-    """Eight points in four slices, and the question whether their gradients make that of the batch."""
-    _through(ax, [f"$x$ = {r + 1}, {r + 5}" for r in range(4)], "gradients, added up", (), "= the batch's gradient?")
+    """Eight points in four slices, what each point adds to a gradient, and the gradient that is asked for."""
+    told = r"a point adds  $2x \cdot ($weight$\,\cdot\, x - y)$"
+    _through(ax, [f"$x$ = {rank + 1}, {rank + 5}" for rank in range(4)], told, (), "rank 0's gradient = ?")
 
 
-@_picture(2, 65, 26)
+@_picture(2)
 def slices_add_up(ax: Axes, step: int) -> None:
-    """The gradients of four slices, end to end, and below them that of the whole batch."""
-    whole, x = sum(SLICES), 0.2
-    _head(ax, 0.2, 24, "the gradients of four slices, end to end")
+    """The gradients of four slices, each where the one before ends, and below them that of the whole batch."""
+    whole, x = sum(SLICES), 7.2
     for rank, part in enumerate(SLICES):
-        bar(ax, x, 15, 64.6 * part / whole, 6, FACES[rank], f"−{-part}", size=LARGE, edgecolor=INK)
-        x += 64.6 * part / whole
+        y, wide = 24.8 - 5.4 * rank, 28.4 * part / whole
+        words(ax, 0.2, y + 2.2, f"rank {rank}", weight="bold")
+        bar(ax, x, y, wide, 4.4, FACES[rank], edgecolor=INK)
+        _head(ax, x + (wide / 2 if wide > 5 else wide + 0.6), y + 2.2, f"−{-part}", ha="center" if wide > 5 else "left")
+        x += wide
     if step > 1:
-        _head(ax, 0.2, 11, "the gradient of the whole batch")
-        bar(ax, 0.2, 2, 64.6, 6, canvas.GRADIENTS, f"−{-whole:,}", size=LARGE, edgecolor=INK)
+        words(ax, 0.2, 3.4, "batch", weight="bold")
+        bar(ax, 7.2, 1, 28.4, 4.8, canvas.GRADIENTS, f"−{-whole:,}", size=LARGE, edgecolor=INK)
 
 
 @_picture(2)
@@ -190,27 +209,41 @@ def one_call(ax: Axes, step: int) -> None:
 @_picture(3)
 def send_and_recv(ax: Axes, step: int) -> None:
     """A receiver that has made room and waits, then the bytes on their way, then both done."""
-    for rank, x in enumerate((0.4, 22.2)):
-        frame(ax, x, 6, 13.4, 22, FACES[rank], linewidth=2)
-        _head(ax, x + 6.7, 25.4, f"rank {rank}", ha="center")
-        _head(ax, x + 6.7, 18.4, "recv" if rank else "send" if step > 1 else "", ha="center", **MONO)
+    for rank, x in enumerate((2, 21.4)):
+        frame(ax, x, 4, 12.6, 23, FACES[rank], linewidth=2)
+        _head(ax, x + 6.3, 24.2, f"rank {rank}", ha="center")
+        _head(ax, x + 6.3, 18.4, "recv" if rank else "send" if step > 1 else "", ha="center", **MONO)
         for place in range(4):
             told = f"{place}" if not rank or step > 2 else ""
-            bar(ax, x + 1 + 2.9 * place, 10, 2.6, 4.6, WHITE, told, size=BIG, edgecolor=INK)
-    words(ax, 28.9, 8, ("room, and it waits", "it still waits", "it goes on")[step - 1], ha="center")
+            bar(ax, x + 0.7 + 2.85 * place, 10, 2.6, 4.6, WHITE, told, size=BIG, edgecolor=INK)
+    words(ax, 27.7, 7, ("room, and it waits", "it still waits", "it goes on")[step - 1], ha="center")
     if step > 1:
-        canvas.arrow(ax, (14.2, 12.2), (21.8, 12.2), colour=SENT, line=5)
+        canvas.arrow(ax, (15, 12.2), (21, 12.2), colour=SENT, line=5)
         _head(ax, 18, 15, "bytes", ha="center", colour=PINK_WORDS)
+
+
+def _message(ax: Axes, told: str, asks: bool) -> None:
+    """Draw a message of a thousand numbers, and what else might be in it: asked for, or crossed out."""
+    frame(ax, 1, 4, 34, 22, WHITE, edgecolor=SENT, linewidth=3)
+    _head(ax, 2.4, 23, "in the message")
+    box(ax, 2.4, 13.6, 31.2, 6.4, SENT, told, size=BIG, weight="bold")
+    for place, name in enumerate(("shape", "dtype", "name")):
+        x = 2.4 + 10.6 * place
+        box(ax, x, 6, 10, 5, WHITE, f"{name}{'?' * asks}", size=BIG, edge=FAULT if asks else canvas.GREY, line=2)
+        if not asks:
+            line(ax, (x, 6), (x + 10, 11), colour=FAULT, wide=3)
 
 
 @_picture()
 def what_travels(ax: Axes) -> None:
     """A message of a thousand numbers, and what else might be in it."""
-    frame(ax, 1, 4, 34, 22, WHITE, edgecolor=SENT, linewidth=3)
-    _head(ax, 2.4, 23, "in the message")
-    box(ax, 2.4, 13.6, 31.2, 6.4, SENT, "1,000 numbers in float32", size=BIG, weight="bold")
-    for place, name in enumerate(("shape?", "dtype?", "name?")):
-        box(ax, 2.4 + 10.6 * place, 6, 10, 5, WHITE, name, size=BIG, edge=FAULT, line=2)
+    _message(ax, "1,000 numbers in float32", True)
+
+
+@_picture()
+def bytes_alone(ax: Axes) -> None:
+    """The message as it is: its bytes, and no shape, no dtype and no name."""
+    _message(ax, "1,000 · 4 bytes", False)
 
 
 @_picture()
@@ -249,6 +282,27 @@ def starts_then_flows(ax: Axes, step: int) -> None:
     _head(ax, 0.4, 4, r"hatched: latency $\alpha$; pink: bytes, $S/B$")
 
 
+def sizes() -> Figure:
+    """What a message takes, over its size, with three messages of real models."""
+    ax = axes(ACROSS)
+    real = (("a sum for a token", 2 * 8192), ("gradients that PyTorch sums in one go", 25e6),
+            ("gradient of Llama-3-8B", 2 * EIGHT_B))  # fmt: skip
+    every = [10 ** (tenth / 10) for tenth in range(105)]
+    ax.loglog(every, [1e6 * (ALPHA + size / RATE) for size in every], color=canvas.BLUE, linewidth=4)
+    for name, size in real:
+        time = 1e6 * (ALPHA + size / RATE)
+        told = f"{time:.1f} µs" if time < 10 else f"{time:.0f} µs" if time < 1e4 else f"{time / 1e3:.0f} ms"
+        ax.plot(size, time, "o", color=INK, markersize=11)
+        _head(ax, 0.6 * size if time > 10 else 3 * size, 2.2 * time, f"{name}: {told}", ha="right")
+    line(ax, (ALPHA * RATE, 1), (ALPHA * RATE, 2e6 * ALPHA), colour=canvas.GREY, linestyle="--", zorder=0)
+    words(ax, ALPHA * RATE * 1.4, 2, rf"$\alpha B$ = {ALPHA * RATE / 1e3:.0f} kB", size=BIG)
+    ax.set(xlim=(1, 10 ** 10.6), ylim=(1, 2e6))
+    ax.set_xticks([1, 1e3, 1e6, 1e9], ["1 byte", "1 kB", "1 MB", "1 GB"])
+    ax.set_yticks([1, 1e3, 1e6], ["1 µs", "1 ms", "1 s"])
+    ax.minorticks_off()
+    return ax.figure
+
+
 @_picture(3)
 def three_sizes(ax: Axes, step: int) -> None:
     """What a message takes that is a tenth of alpha B long, as long, and ten times as long."""
@@ -269,6 +323,53 @@ def one_step(ax: Axes) -> None:
     _through(ax, ("$g_0$", "$g_1$", "$g_2$", "$g_3$"), "their sum, divided by 4", ["step"] * 4, "the same step on all")
 
 
+def _learned(add_up: bool) -> list[list[float]]:
+    """Return each rank's weight over the steps of section 5, alone or with the mean of all gradients."""
+    chances = [torch.Generator().manual_seed(913 + rank) for rank in range(4)]
+    points = [(x := torch.randn(8, generator=chance), 3 * x + torch.randn(8, generator=chance)) for chance in chances]
+    weights = [[0.0] for _ in points]
+    for _ in range(20):
+        slopes = [(2 * x * (own[-1] * x - y)).mean().item() for (x, y), own in zip(points, weights, strict=True)]
+        for own, slope in zip(weights, slopes, strict=True):
+            own.append(own[-1] - 0.2 * (sum(slopes) / 4 if add_up else slope))
+    return weights
+
+
+@steps((1, 2))
+def one_weight(step: int) -> Figure:
+    """The weight of four ranks over twenty steps: alone, and then also with the sum."""
+    ax, alone, (together, *_) = axes(ACROSS), _learned(False), _learned(True)
+    line(ax, (0, 3), (20, 3), wide=1, linestyle="--")
+    lines = [(f"rank {rank} alone: {own[-1]:.2f}", own, FACES[rank], 3) for rank, own in enumerate(alone)]
+    lines += [(f"all four, with your sum: {together[-1]:.2f}", together, SENT, 6)] * (step > 1)
+    places = dict(zip(sorted(own[-1] for own in alone), (2.1, 2.55, 3.4, 3.85), strict=True))
+    for name, own, colour, wide in lines:
+        line(ax, *enumerate(own), colour=colour, wide=wide)
+        words(ax, 20.4, places.get(own[-1], own[-1]), name, size=BIG, weight="bold" if wide > 3 else "normal")
+    ax.set(xlim=(0, 31), ylim=(0, 4.2), xticks=range(0, 21, 5))
+    ax.spines["bottom"].set_bounds(0, 20)
+    ax.set_xlabel("step", fontsize=BIG, x=10 / 31)
+    ax.set_ylabel("weight", fontsize=BIG)
+    return ax.figure
+
+
+def _parts(ax: Axes, y: float, second: float, parts: Sequence[tuple[float, str, str]], name: str, x: float) -> None:
+    """Draw a name, and behind it from x on its parts (seconds, colour, what it is) one after the other."""
+    _head(ax, 0.2, y + 2.5, name)
+    for long, colour, told in parts:
+        bar(ax, x, y, second * long, 5, colour, told, size=BIG, edgecolor=WHITE)
+        x += second * long
+
+
+@_picture()
+def every_step(ax: Axes) -> None:
+    """A step's computing, and the sum of its gradients behind it, of which nobody knows how long it takes."""
+    _head(ax, 0.4, 23, "a step of Llama-3-8B on 1,024 GPUs")
+    _parts(ax, 14, 16 / STEP, [(STEP, COMPUTE, f"computes: {STEP:.0f} s")], "", 0.4)
+    box(ax, 16.8, 14, 18.8, 5, WHITE, f"the sum of {2 * EIGHT_B / 1e9:.0f} GB", size=BIG, edge=SENT, line=2.5)
+    _head(ax, 26.2, 8, "through rank 0: ? s", **ASKED | {"size": BIG})
+
+
 def _hub(ax: Axes, ranks: int, told: str, busy: int = 0) -> None:
     """Draw rank 0 in the middle and the others around it, all in grey but one if that is `busy`."""
     for rank in range(1, ranks):
@@ -284,8 +385,8 @@ def _hub(ax: Axes, ranks: int, told: str, busy: int = 0) -> None:
 
 @_picture()
 def all_through_one(ax: Axes) -> None:
-    """Sixty-four ranks, of which 63 have a link to rank 0 and to nobody else."""
-    _hub(ax, 64, "64 ranks: all messages pass rank 0")
+    """Sixty-four ranks, of which 63 have a link to rank 0 and to nobody else, and the time that is asked for."""
+    _hub(ax, 64, f"64 ranks, {1e6 * ALPHA:.0f} µs a message: ? µs")
 
 
 @_picture()
@@ -294,25 +395,14 @@ def all_but_two_wait(ax: Axes) -> None:
     _hub(ax, 24, "grey: they wait", busy=3)
 
 
-def _in_and_out(ax: Axes, count: str, told: str, colour: str) -> None:
-    """Draw the messages into rank 0 and out of it, and below them what they take."""
-    for y, way in ((17.6, "in"), (8, "out")):
-        _head(ax, 0.4, y + 6.4, f"{count}{way}, one after the other")
-        for place in range(63):
-            bar(ax, 0.4 + 0.56 * place, y, 0.48, 4.4, SENT)
-    _head(ax, 18, 3, told, **ASKED | {"colour": colour})
-
-
-@_picture()
-def in_and_out(ax: Axes) -> None:
-    """What rank 0 does, message after message, and the question how long it takes."""
-    _in_and_out(ax, "", f"{1e6 * ALPHA:.0f} µs each: ? µs", FAULT)
-
-
 @_picture()
 def one_after_the_other(ax: Axes) -> None:
     """All messages of rank 0, one after the other, and what they take."""
-    _in_and_out(ax, "63 ", f"126 · {1e6 * ALPHA:.0f} µs = {126e6 * ALPHA:.0f} µs", INK)
+    for y, way in ((17.6, "in"), (8, "out")):
+        _head(ax, 0.4, y + 6.4, f"63 {way}, one after the other")
+        for place in range(63):
+            bar(ax, 0.4 + 0.56 * place, y, 0.48, 4.4, SENT)
+    _head(ax, 18, 3, f"126 · {1e6 * ALPHA:.0f} µs = {126e6 * ALPHA:.0f} µs", **ASKED | {"colour": INK})
 
 
 def minutes_for_seconds() -> Figure:
@@ -336,12 +426,36 @@ def twice_round(ax: Axes, step: int) -> None:
                 canvas.arrow(ax, (x + 7, y + 2.5), (x + 9.1, y + 2.5), colour=SENT, line=4)
 
 
-def _parts(ax: Axes, y: float, second: float, parts: Sequence[tuple[float, str, str]], name: str, x: float) -> None:
-    """Draw a name, and behind it from x on its parts (seconds, colour, what it is) one after the other."""
-    _head(ax, 0.2, y + 2.5, name)
-    for long, colour, told in parts:
-        bar(ax, x, y, second * long, 5, colour, told, size=BIG, edgecolor=WHITE)
-        x += second * long
+@_picture(1, 65, 28)
+def star_beside_ring(ax: Axes) -> None:
+    """Four ranks that sum 4 MB with a star and around a ring: when each sends, receives and waits."""
+    star, ring = (collective_seconds("all_reduce", 4, 4e6, ALPHA, RATE, how) for how in ("naive", "ring"))
+    turns = [[*((rank,) if rank else range(1, 4)), *((rank + 3,) if rank else range(4, 7))] for rank in range(4)]
+    rows = ("through rank 0", 26.6, star, turns), ("around a ring", 12.3, ring, [range(1, 7)] * 4)
+    for name, top, time, busy in rows:
+        wide = 56 * time / star / 6
+        for rank, some in enumerate(busy):
+            y = top - 4 - 2.5 * rank
+            words(ax, 0.2, y + 1, f"rank {rank}", weight="bold")
+            for turn in range(1, 7):
+                bar(ax, 7 + wide * (turn - 1), y, wide - 0.2, 2, SENT if turn in some else WAITING)
+        _head(ax, 0.2, top, f"{name}: {1e6 * time:.0f} µs")
+    _head(ax, 36, 7, "pink: sends or receives")
+    _head(ax, 36, 3.4, "grey: waits", colour=INK)
+
+
+@_picture()
+def hardly_grows(ax: Axes) -> None:
+    """The time of the star on 16 and on 1,024 GPUs, and below it that of the ring, each pair to a scale of its own."""
+    for top, name, how in ((28.4, "star", "naive"), (13, "ring", "ring")):
+        few, many = (collective_seconds("all_reduce", ranks, 2 * EIGHT_B, ALPHA, RATE, how) for ranks in (16, 1024))
+        _head(ax, 0.4, top, f"{name}: {many / few:.{0 if many > 2 * few else 2}f} times as long")
+        for y, ranks, time in (top - 6, 16, few), (top - 11.4, 1024, many):
+            wide = 24 * time / many
+            words(ax, 0.4, y + 2.2, f"{ranks:,} GPUs")
+            bar(ax, 11.4, y, wide, 4.4, SENT)
+            told, (off, side) = f"{time:.{2 * (time < 1)}f} s", (11, "right") if wide > 10 else (12, "left")
+            words(ax, off + wide, y + 2.2, told, ha=side, weight="bold")
 
 
 @_picture()
@@ -383,6 +497,21 @@ def how_many_seconds(ax: Axes) -> None:
                           (8.6, "message", (1, SENT, "1 s"))):
         _parts(ax, y, 12, [part], name, 10.6)
     _head(ax, 18, 3.4, "isend, work, wait: ? s", **ASKED)
+
+
+@_picture()
+def overlap(ax: Axes) -> None:
+    """Rank 0 with send, one part after the other, and with isend, which works while its message waits and moves."""
+    for mark in range(5):
+        for low, high in ((3.6, 5), (19.6, 21)):
+            line(ax, (0.6 + 8.6 * mark, low), (0.6 + 8.6 * mark, high), colour=canvas.GREY, wide=1, zorder=0)
+        words(ax, min(0.6 + 8.6 * mark, 34), 2, f"{mark} s", ha="center" if mark else "left")
+    _head(ax, 0.4, 28.4, "rank 0 with send: 4 s")
+    _head(ax, 0.4, 17, "with isend: 2 s")
+    waits, message, works = (1, WAITING, "waits"), (1, SENT, "message"), (2, COMPUTE, "works")
+    for y, parts in ((21, (waits, message, works)), (10.2, (works,)), (5, (waits, message))):
+        _parts(ax, y, 8.6, parts, "", 0.6)
+    span(ax, 17.8, 35, 9, "two seconds less")
 
 
 def _swap(ax: Axes, waits: int) -> None:
