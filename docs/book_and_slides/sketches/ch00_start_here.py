@@ -63,7 +63,7 @@ def _copies(ax: Axes, name: str, inside: Sequence[str], told: str, above: str = 
         canvas.arrow(ax, (12 + 4 * rank, 23.6), (x + 3.95, 18.4), line=1.8)
         frame(ax, x, 5, 7.9, 13, FACES[rank], linewidth=2)
         _head(ax, x + 3.95, 14.8, name if name == "copy" else f"rank {rank}", ha="center")
-        box(ax, x + 0.8, 6.6, 6.3, 5, WHITE, text)
+        box(ax, x + 0.8, 6.6, 6.3, 5, WHITE, text, size=BIG)
     _head(ax, 18, 2, told, ha="center", colour=FAULT if "?" in told else INK)
 
 
@@ -293,7 +293,8 @@ def sizes() -> Figure:
         time = 1e6 * (ALPHA + size / RATE)
         told = f"{time:.1f} µs" if time < 10 else f"{time:.0f} µs" if time < 1e4 else f"{time / 1e3:.0f} ms"
         ax.plot(size, time, "o", color=INK, markersize=11)
-        _head(ax, 0.6 * size if time > 10 else 3 * size, 2.2 * time, f"{name}: {told}", ha="right")
+        right, up = (0.6, 2.2) if size > ALPHA * RATE else (3, 3)  # beside the slope, above the flat part
+        _head(ax, right * size, up * time, f"{name}: {told}", ha="right")
     line(ax, (ALPHA * RATE, 1), (ALPHA * RATE, 2e6 * ALPHA), colour=canvas.GREY, linestyle="--", zorder=0)
     words(ax, ALPHA * RATE * 1.4, 2, rf"$\alpha B$ = {ALPHA * RATE / 1e3:.0f} kB", size=BIG)
     ax.set(xlim=(1, 10 ** 10.6), ylim=(1, 2e6))
@@ -338,15 +339,15 @@ def _learned(add_up: bool) -> list[list[float]]:
 @steps((1, 2))
 def one_weight(step: int) -> Figure:
     """The weight of four ranks over twenty steps: alone, and then also with the sum."""
-    ax, alone, (together, *_) = axes(ACROSS), _learned(False), _learned(True)
+    ax, alone, (together, *_) = axes((6.5, 2.5)), _learned(False), _learned(True)
     line(ax, (0, 3), (20, 3), wide=1, linestyle="--")
     lines = [(f"rank {rank} alone: {own[-1]:.2f}", own, FACES[rank], 3) for rank, own in enumerate(alone)]
     lines += [(f"all four, with your sum: {together[-1]:.2f}", together, SENT, 6)] * (step > 1)
-    places = dict(zip(sorted(own[-1] for own in alone), (2.1, 2.55, 3.4, 3.85), strict=True))
+    places = dict(zip(sorted(own[-1] for own in alone), (1.95, 2.47, 3.49, 4.01), strict=True))
     for name, own, colour, wide in lines:
         line(ax, *enumerate(own), colour=colour, wide=wide)
         words(ax, 20.4, places.get(own[-1], own[-1]), name, size=BIG, weight="bold" if wide > 3 else "normal")
-    ax.set(xlim=(0, 31), ylim=(0, 4.2), xticks=range(0, 21, 5))
+    ax.set(xlim=(0, 31), ylim=(0, 4.3), xticks=range(0, 21, 5))
     ax.spines["bottom"].set_bounds(0, 20)
     ax.set_xlabel("step", fontsize=BIG, x=10 / 31)
     ax.set_ylabel("weight", fontsize=BIG)
