@@ -794,6 +794,18 @@ def test_a_slide_of_what_was_learned_has_five_points_at_most_each_a_sentence(doc
     assert "more of it" not in first.body + second.body and "more of it" in first.spoken
 
 
+def test_no_picture_is_drawn_for_slides_that_do_not_show_it(docs, monkeypatch):
+    said = {"held": "", "gone": "## A\n\n[printed]", "shown": "[picture]", "later": "[picture of held]"}
+    cells = [new_code_cell("x", id=name, metadata={"course": {"slide": text}}) for name, text in said.items()]
+    found = docs("executed").off_slides(new_notebook(cells=[*cells, new_code_cell("x", id="cut")]))
+    assert found == {"gone", "later"}
+    pictures = docs("slide_pictures")
+    shell = type("Shell", (), {"user_ns": {"In": ["plots.gone();"]}})()
+    monkeypatch.setattr(pictures, "get_ipython", lambda: shell)
+    monkeypatch.setattr(pictures, "UNSEEN", {"plots.gone();"})
+    assert pictures.for_slides(sheet_of(2)) == {}
+
+
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
 def test_slides_take_the_minutes_of_the_timetable(docs, chapter, tmp_path):
     slides = docs("deck").as_slides(chapter, chapter.notebook, tmp_path)
