@@ -44,6 +44,7 @@ WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
 BODY, SHORT = 9, 15  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+TAIL = 2  # lines at its end that are shown, too, rather than "the rest"
 PROMISED = 200  # letters of a docstring that an exercise's slide shows
 CODE_WIDE = 76  # letters of a line of code, which the last row can read
 REST = "# the rest stands in the notebook"
@@ -410,6 +411,7 @@ def around(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     end = begin + room
     while end < len(lines) and (end not in starts or lines[end - 1][0].endswith(":")):  # whole statements
         end += 1
+    end = len(lines) if len(lines) - end <= TAIL else end
     shown = lines[begin:end]
     above, deep = [], indent(shown[0])
     for place in range(begin - 1, 0, -1):  # what stands in a loop stands under it
@@ -419,7 +421,7 @@ def around(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     for place, line in [*above, *enumerate(shown, begin)]:
         found += [(" " * indent(line) + "...", False)] * (place > last + 1) + [line]
         last = place
-    return found + [(f"    {REST}", False)] * (end < len(lines))
+    return found + ([(" " * indent(lines[end]) + REST, False)] if end < len(lines) else [])
 
 
 def indent(line: tuple[str, bool]) -> int:
