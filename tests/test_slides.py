@@ -589,14 +589,16 @@ def test_a_guess_that_needs_the_table_before_it_shows_it_once_more(docs, root):
     assert "<table>" in cut(docs, root, table, FIELD)[-1].body
 
 
-def test_notes_of_a_guess_begin_with_how_to_ask_and_what_to_reply(docs, root, monkeypatch):
-    talk = docs("talk")
-    slide = docs("deck").Slide("guess", "", over=talk.YOURS, replies={"45": "Bytes alone."}, minutes=2.2)
+def test_a_guess_says_how_to_ask_and_its_answer_what_to_reply(docs, root):
+    talk, one = docs("talk"), docs("deck").Slide
+    slide = one("guess", "", over=talk.YOURS, replies={"45": "Bytes alone."}, minutes=2.2)
     assert talk.first(slide, chapters()[0]) == [
-        "**Write it down, then hands up.** About 2 minutes. T starts a countdown of one.",
-        "- Who says **45**: Bytes alone."]
-    slide.choices = {"45": "both"}
-    assert talk.first(slide, chapters()[0])[1] == "- Who says **both**: Bytes alone."
+        "**Write it down, then hands up.** About 2 minutes; T counts a minute for writing."]
+    asked = one("guess", "How many?", over=talk.YOURS, replies={"45": "Bytes alone."}, choices={"45": "both"})
+    slides = talk.ready([one("title", "T"), one("section", "1"), asked, one("answer", "9 s", over="How many?"),
+                         one("summary", "End")], chapters()[0])
+    assert [slide.last for slide in slides if slide.last] == [["- Who says **both**: Bytes alone."]]
+    assert slides[3].last and "Bytes alone" in slides[3].spoken
     found = talk.replies(next(chapter.notebook for chapter in chapters() if chapter.name.startswith("ch03")))
     assert set(found) == {f"guess_{name}" for name in ("growth", "bytes", "norms", "different", "crossover")}
     assert all(all(words.values()) and words for words in found.values())
@@ -791,7 +793,20 @@ def test_a_slide_of_what_was_learned_has_five_points_at_most_each_a_sentence(doc
     end = new_markdown_cell(f"## What we learned\n\nYou know:\n\n{points}", id="end")
     first, second = cut(docs, root, end)[-2:]
     assert [slide.body.count("<li>") for slide in (first, second)] == [4, 4] and first.kind == second.kind == "summary"
+    assert [slide.shown.count('<li class="fragment">') for slide in (first, second)] == [4, 4]
     assert "more of it" not in first.body + second.body and "more of it" in first.spoken
+
+
+def test_no_picture_is_drawn_for_slides_that_do_not_show_it(docs, monkeypatch):
+    said = {"held": "", "gone": "## A\n\n[printed]", "shown": "[picture]", "later": "[picture of held]"}
+    cells = [new_code_cell("x", id=name, metadata={"course": {"slide": text}}) for name, text in said.items()]
+    found = docs("executed").off_slides(new_notebook(cells=[*cells, new_code_cell("x", id="cut")]))
+    assert found == {"gone", "later"}
+    pictures = docs("slide_pictures")
+    shell = type("Shell", (), {"user_ns": {"In": ["plots.gone();"]}})()
+    monkeypatch.setattr(pictures, "get_ipython", lambda: shell)
+    monkeypatch.setattr(pictures, "UNSEEN", {"plots.gone();"})
+    assert pictures.for_slides(sheet_of(2)) == {}
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)

@@ -88,8 +88,9 @@ def executed(chapter: Chapter, root: Path = ROOT) -> NotebookNode:
         if any(tag == "check" or tag.startswith("needs-") for tag in tags(cell)):
             cell.metadata["tags"] = [tag for tag in tags(cell) if tag != "raises-exception"]
     builds = {cell.source.strip(): build(cell)["at"] for cell in notebook.cells if build(cell)}
+    unseen = {cell.source.strip() for cell in notebook.cells if cell["id"] in off_slides(notebook)}
     hook = (f"__import__('sys').path.append({str(HERE)!r}); __import__('captions').install(); "
-            f"__import__('slide_pictures').install({builds!r})")
+            f"__import__('slide_pictures').install({builds!r}, {unseen!r})")
     notebook.cells.insert(0, new_code_cell(hook, id="captions"))
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     alone, running, held = timed(notebook, root), None, ExitStack()
@@ -130,6 +131,14 @@ def build(cell: NotebookNode) -> dict:
     return cell.metadata.get("course", {}).get("build", {})
 
 
+def off_slides(notebook: NotebookNode) -> set[str]:
+    """Return the ids of the cells whose pictures are on no slide, because its author has written other slides."""
+    said = {cell["id"]: cell.metadata.get("course", {}).get("slide") for cell in notebook.cells}
+    asked = " ".join(text for text in said.values() if text)
+    return {name for name, text in said.items()
+            if text is not None and "[picture]" not in text and f"[picture of {name}]" not in asked}
+
+
 def kept(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookNode | None:
     """Return the chapter as it is now with the outputs of its last run, or None where its code has changed since."""
     path = _place(chapter, root, folder)
@@ -158,8 +167,10 @@ def fresh(chapter: Chapter, root: Path = ROOT, folder: Path = KEPT) -> NotebookN
 
 def _place(chapter: Chapter, root: Path, folder: Path) -> Path:
     """Return the file of a run: its name holds everything that a run depends on. Text may change without a new run."""
-    code = [(cell["id"], cell.source, tags(cell), *([build(cell)["at"]] if build(cell) else []))
-            for cell in solved(chapter, root).cells if cell.cell_type == "code"]
+    notebook = solved(chapter, root)
+    unseen = off_slides(notebook)
+    code = [(cell["id"], cell.source, tags(cell), cell["id"] in unseen, *([build(cell)["at"]] if build(cell) else []))
+            for cell in notebook.cells if cell.cell_type == "code"]
     told = hashlib.sha256(json.dumps(code).encode())
     others = {path.stem for path in (root / "notebooks").glob("*.ipynb")} - {chapter.name}
     borrows = any(re.search(r"\b(borrow|solution)\(", source) for _, source, *_ in code)

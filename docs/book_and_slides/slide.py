@@ -30,6 +30,7 @@ class Slide:
     unshown: str = ""  # words that had no room there
     notes: list[str] = field(default_factory=list)
     first: list[str] = field(default_factory=list)  # what stands above the notes
+    last: list[str] = field(default_factory=list)  # what stands below what is said
     exercise: str = ""  # the name of what is to be written
     hint: str = ""
     behind: str = ""  # what the chapter says first behind a picture
@@ -67,6 +68,11 @@ class Slide:
         return bool(size) and int(size[1]) < NARROW * int(size[2])
 
     @property
+    def shown(self) -> str:
+        """Return the body; of a summary one point comes after the other."""
+        return self.body.replace("<li>", '<li class="fragment">') if self.kind == "summary" else self.body
+
+    @property
     def measured(self) -> str:
         """Return how an answer was found: what stands before its number."""
         return self.title.partition(": ")[0] if self.kind == "answer" and ": " in self.title else ""
@@ -81,7 +87,7 @@ class Slide:
     def spoken(self) -> str:
         """Return the notes: what to do, a few sentences to say, and then of the chapter's text what has room."""
         if self.own:
-            return as_html("\n\n".join([*self.first, self.own]))
+            return as_html("\n\n".join([*self.first, self.own, *self.last]))
         notes = list(filter(None, map(without_hands, self.notes)))
         built = [f"{place}. {words}" for place, words in enumerate(self.built, 1)]
         notes = notes if self.kind == "exercise" else first_words(notes, NOTES - count(" ".join(self.says + built)))
@@ -94,7 +100,7 @@ class Slide:
         if self.kind == "picture" and not self.says and not short and not built:
             short = [self.title]
         rest = as_html("\n\n".join(filter(None, notes)))
-        told = as_html("\n\n".join([*self.first, "\n".join(built), *self.says, *short]))
+        told = as_html("\n\n".join([*self.first, "\n".join(built), *self.says, *short, *self.last]))
         return told + (rest and f'<div class="rest">{rest}</div>')
 
 

@@ -26,10 +26,12 @@ SMALLER = (0.8, 0.84, 0.88, 0.92, 1.0)  # parts of its size in which a picture i
 
 
 BUILDS: dict[str, dict[str, list[float]]] = {}  # by the source of a cell: its axis, and where each step ends
+UNSEEN: set[str] = set()  # the sources of cells whose pictures are on no slide
 
 
-def install(builds: dict[str, dict[str, list[float]]] | None = None) -> None:
+def install(builds: dict[str, dict[str, list[float]]] | None = None, unseen: set[str] | None = None) -> None:
     BUILDS.update(builds or {})
+    UNSEEN.update(unseen or ())
     Figure._repr_mimebundle_ = for_slides
 
 
@@ -37,7 +39,10 @@ def for_slides(figure: Figure, include=None, exclude=None) -> dict[str, object]:
     """Return what slides show of a figure beside its own images: lower ones, if it is high, and those of its steps."""
     own, found = tuple(map(float, figure.get_size_inches())), {}
     shell = get_ipython()
-    steps = BUILDS.get(shell.user_ns["In"][-1].strip(), {}) if shell else {}
+    source = shell.user_ns["In"][-1].strip() if shell else ""
+    if source in UNSEEN:
+        return {}
+    steps = BUILDS.get(source, {})
     read = places(figure)
     with in_letters(figure):
         try:

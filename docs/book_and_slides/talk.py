@@ -43,7 +43,8 @@ FLAT, OVER = 0.34, 330  # height of a picture to its width that leaves room abov
 WORDS = 20  # that open a part and have no slide of their own
 TOGETHER = 80  # words of a slide and of the sentence in bold that ends it
 REPLIES, ALIKE = 3, 0.6  # to wrong guesses; from which share of equal letters on two of them are one
-BODY, SHORT = 6, 15  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+BODY, SHORT = 9, 15  # lines of an answer's body that a slide shows; of all of it, where those that count need more
+TAIL = 2  # lines at its end that are shown, too, rather than "the rest"
 PROMISED = 200  # letters of a docstring that an exercise's slide shows
 CODE_WIDE = 76  # letters of a line of code, which the last row can read
 REST = "# the rest stands in the notebook"
@@ -52,8 +53,9 @@ MOST = 60  # slides before those for which there may be no time
 SPARED = ("said", "text", "formula", "printed")  # the kinds of the latter
 LATER = "If there is time"
 BRIEFLY, ENOUGH = 2 / 3, 30  # of the slides, on the short path at most; slides that are few enough
-LEAST = {"guess": 1.0, "answer": 0.5}  # minutes of these kinds, whatever is said: a guess has its countdown
-ROOM = 0.8  # of a talk, at most, that they take
+LEAST = {"title": 1.0, "guess": 1.5, "answer": 1.0}  # minutes of these kinds, whatever is said: replies take time
+ANY = 0.3  # minutes of every other slide
+ROOM = 0.9  # of a talk, at most, that these take
 ORDINAL = re.compile(r"(?:First|Second|Third|Fourth)\b")
 EXAMPLE = re.compile(r"\b[Ff]or example\b|\bmight be\b|\b[Ee]xample:|\be\.g\.")
 
@@ -84,10 +86,12 @@ def ready(slides: list[Slide], chapter: Chapter) -> list[Slide]:
     slides += extras
     tempting = {slide.title: {slide.choices.get(guess, guess): why for guess, why in slide.replies.items()}
                 for slide in slides if slide.over == YOURS}
-    known: set[str] = set()
+    known, answers = set(), {slide.asked for slide in slides}
     for slide in slides:
         slide.replies = slide.replies or tempting.get(slide.over, {})
         slide.first = said_once(first(slide, chapter), known)
+        if slide.over != YOURS or slide.title not in answers:  # before the answer a reply would tell it
+            slide.last = rebuttals({slide.choices.get(guess, guess): words for guess, words in slide.replies.items()})
     return slides
 
 
@@ -237,7 +241,7 @@ def shared_out(talk: float, slides: list[Slide]) -> list[float]:
     Those on the short path take as long as the talk; whoever shows all needs as much more as the others weigh.
     """
     weights = [weight(slide) for slide in slides]
-    least = [0 if slide.exercise else LEAST.get("answer" if slide.asked else slide.kind, 0) for slide in slides]
+    least = [0 if slide.exercise else LEAST.get("answer" if slide.asked else slide.kind, ANY) for slide in slides]
     path = {place for place, slide in enumerate(slides) if slide.brief or slide.exercise} or set(range(len(slides)))
     if (needed := sum(least[place] for place in path)) > talk * ROOM:
         least = [part * talk * ROOM / needed for part in least]
@@ -271,20 +275,19 @@ DO = {
     "printed": "**Point at the number that counts**, and say what you had expected.",
     "rule": "**Say it twice**: this sentence is worth writing down.",
     "debrief": "**Ask who wrote it another way**, and what the line is that counts.",
-    "summary": "**Ask somebody to explain a point** before you read it.",
+    "summary": "**In pairs, explain a point each**, before the next key shows it; take two of them aloud.",
 }
 """What to do at the first slide of each kind, where nothing more is known of it."""
 
 
 def first(slide: Slide, chapter: Chapter) -> list[str]:
-    """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop, what to reply."""
-    wrong = rebuttals({slide.choices.get(guess, guess): words for guess, words in slide.replies.items()})
+    """Return what stands above a slide's notes, in Markdown: what to do, how to ask, when to stop."""
     if slide.kind == "guess":
-        counted = "a countdown of one" if slide.minutes >= 1 else "its countdown"
-        return [f"**Write it down, then hands up.** {about(slide.minutes)}. T starts {counted}.", *wrong]
+        counted = "a minute" if slide.minutes >= 1 else "its time"
+        return [f"**Write it down, then hands up.** {about(slide.minutes)}; T counts {counted} for writing."]
     if slide.kind != "exercise":
         kind = "table" if slide.kind == "text" and "<table" in slide.body else slide.kind
-        return [*filter(None, [DO.get(kind)]), *wrong]
+        return [*filter(None, [DO.get(kind)])]
     known = {exercise.id: exercise for exercise in chapter.exercises}.get(slide.exercise)
     if known and known.level == "core":
         told = [f"**{known.minutes} minutes, then stop**, whoever is done: `make catch-up CHAPTER={chapter.name[:4]}` "
@@ -408,6 +411,7 @@ def around(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     end = begin + room
     while end < len(lines) and (end not in starts or lines[end - 1][0].endswith(":")):  # whole statements
         end += 1
+    end = len(lines) if len(lines) - end <= TAIL else end
     shown = lines[begin:end]
     above, deep = [], indent(shown[0])
     for place in range(begin - 1, 0, -1):  # what stands in a loop stands under it
@@ -417,7 +421,7 @@ def around(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     for place, line in [*above, *enumerate(shown, begin)]:
         found += [(" " * indent(line) + "...", False)] * (place > last + 1) + [line]
         last = place
-    return found + [(f"    {REST}", False)] * (end < len(lines))
+    return found + ([(" " * indent(lines[end]) + REST, False)] if end < len(lines) else [])
 
 
 def indent(line: tuple[str, bool]) -> int:
