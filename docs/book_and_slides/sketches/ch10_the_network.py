@@ -31,6 +31,8 @@ MODEL, LAYERS, NODES = MODELS["Llama-3-8B"], 32, (8, 16, 32, 64, 128, 256)
 LAYER = 2 * parameter_count(MODEL) / LAYERS  # bytes
 COMPUTING = costs.step_flops(MODEL, 1, 2048) / (0.4 * H100.peak("bf16"))  # seconds of a step
 FAST = H100.link.protocol("LL128")
+SHORT, LONG = 256 * 7, 255  # hops of a ring through 256 nodes, inside them and between
+HOP = (SHORT * FAST.latency + LONG * 4.0e-6) / (SHORT + LONG)  # seconds of one on average
 
 
 def _measured(gpus: int, per_node: int, size: int = 2**26) -> float:
@@ -96,10 +98,10 @@ def way_out(step: int) -> Figure:
             words(ax, port + (-1 if side else 1), 10, "PCIe\n32 GB/s", ha="right" if side else "left")
             box(ax, port - 3.6, 3.4, 7.2, 4, WHITE, "port", edge=NETWORK, line=2)
     if step == 2:
-        way = (24.6, 5.4), (29.6, 5.4), (32.5, 14.4), (35.4, 5.4), (40.4, 5.4)
+        way = (24.6, 5.4), (30, 5.4), (32.5, 14.4), (35, 5.4), (40.4, 5.4)
         line(ax, *way, colour=NETWORK, wide=PORT * point)
-        for x, y, name in ((29.7, 5.4, "leaf"), (35.3, 5.4, "leaf"), (32.5, 14.4, "spine")):
-            box(ax, x - 2.4, y - 1.8, 4.8, 3.6, SWITCH, name)
+        for x, y, wide, name in ((30, 5.4, 4.2, "leaf"), (35, 5.4, 4.2, "leaf"), (32.5, 14.4, 5, "spine")):
+            box(ax, x - wide / 2, y - 1.8, wide, 3.6, SWITCH, name)
         words(ax, 32.5, 18, "switches", ha="center")
         words(ax, 32.5, 1.8, f"{PORT:.0f} GB/s", ha="center", colour=NETWORK, weight="bold")
     return ax.figure
@@ -152,9 +154,9 @@ def nearly_all_latency() -> Figure:
 def two_parts() -> Figure:
     """Latency and bytes of four sums as one bar each."""
     alpha, beta = _measured(2, 1, 2048), _measured(2, 1) / 2**26
-    sizes = {"2 KiB": 2048, "64 KiB": 2**16, "250 kB": 2.5e5, "1 MiB": 2**20}
+    sizes = {"2 kB": 2e3, "64 kB": 6.4e4, "250 kB": 2.5e5, "1 MB": 1e6}
     ax = sheet(36, 30)
-    longest = alpha + beta * 2**20
+    longest = alpha + beta * 1e6
     for row, (name, size) in enumerate(sizes.items()):
         y, wide = 19.6 - 6.1 * row, 27.5 * alpha / longest
         words(ax, 7.4, y + 1.7, name, ha="right")
@@ -162,10 +164,10 @@ def two_parts() -> Figure:
         bar(ax, 8 + wide, y, 27.5 * beta * size / longest, 3.4, NETWORK)
     words(ax, 8, 25.6, "α", size=20, **GREEK)
     words(ax, 10.4, 25.4, "latency", weight="bold", size=BIG)
-    words(ax, 20, 25.6, "βS", size=20, colour=NETWORK, **GREEK)
-    words(ax, 24.6, 25.4, "bytes", weight="bold", colour=NETWORK, size=BIG)
-    canvas.say(ax, f"a latency of {1e6 * alpha:.0f} µs stands before the bytes of each sum: with 2 KiB the bytes can't "
-                   "be seen, with 250 kB they take as long as the latency, with 1 MiB four times as long")
+    words(ax, 19.4, 25.6, "S/B", size=20, colour=NETWORK, **GREEK)
+    words(ax, 25.4, 25.4, "bytes", weight="bold", colour=NETWORK, size=BIG)
+    canvas.say(ax, f"a latency of {1e6 * alpha:.0f} µs stands before the bytes of each sum: with 2 kB the bytes can't "
+                   "be seen, with 250 kB they take as long as the latency, with 1 MB four times as long")
     return ax.figure
 
 
@@ -203,15 +205,12 @@ def four_pairs() -> Figure:
     return ax.figure
 
 
-def rings_by_ports() -> list[Figure]:
-    """What one pair and four pairs took, and below two rings that leave a node by different ports."""
-    return [_rings_by_ports(step) for step in range(3)]
-
-
 ORDERS = (0, 1, 2, 3), (2, 3, 0, 1)  # in which order two rings pass the GPUs of a node
 
 
-def _rings_by_ports(step: int) -> Figure:
+@steps(range(3))
+def rings_by_ports(step: int) -> Figure:
+    """What one pair and four pairs took, and below two rings that leave a node by different ports."""
     ax = sheet(36, 30)
     one, four = _measured(2, 1), _measured(8, 4)
     for y, name, taken in ((27.2, "1 + 1", one), (23.8, "4 + 4", four)):
@@ -219,7 +218,7 @@ def _rings_by_ports(step: int) -> Figure:
         bar(ax, 5.4, y, 30 * taken / one, 2.6, NETWORK)
         words(ax, 4.8 + 30 * taken / one, y + 1.3, f"{1e3 * taken:.3g} ms", ha="right", colour="white", weight="bold")
     for ring, order in enumerate(ORDERS):
-        left = 19 * ring
+        left = 0.3 + 18.4 * ring
         words(ax, left + 8.5, 21.2, ("first quarter", "second quarter")[ring], ha="center", weight="bold")
         _ring(ax, left, order, sends=step > ring)
     return ax.figure
@@ -230,7 +229,7 @@ def _ring(ax: Axes, left: float, order: Sequence[int], sends: bool = True) -> No
     xs = [left + 2.4 + 4.1 * place for place in range(4)]
     rows = 14.2, 2.2
     for node, y in enumerate(rows):
-        frame(ax, left, y - 1.6 + 0.6 * node, 17, 6.4)
+        frame(ax, left, y - 1.6 - 0.4 * node, 17, 6.4)
         for place, x in enumerate(xs):
             box(ax, x - 1.5, y, 3, 2.8, canvas.FACES[node] if sends else WHITE, str(4 * node + place))
     if not sends:  # its nodes alone
@@ -252,7 +251,7 @@ def _ring(ax: Axes, left: float, order: Sequence[int], sends: bool = True) -> No
 def out_of_a_node() -> Figure:
     """A ring with the one arrow that leaves its node, and the rates of one pair and of four."""
     ax = sheet(36, 30)
-    _ring(ax, 0, ORDERS[0])
+    _ring(ax, 0.3, ORDERS[0])
     words(ax, 18, 10.9, "each arrow of a ring\ncarries so many bytes,", size=BIG)
     words(ax, 18, 4.6, "and only one\nleaves node 0", colour=NETWORK, weight="bold", size=BIG)
     rates = ((25.6, "1 pair", 2**26 / _measured(2, 1) / 1e9, PORT),
@@ -265,12 +264,9 @@ def out_of_a_node() -> Figure:
     return ax.figure
 
 
-def factors() -> list[Figure]:
+@steps(range(4))
+def factors(step: int) -> Figure:
     """What the links promise, and what port and NVLink gave of it, to one scale: three factors make 27."""
-    return [_factors(step) for step in range(4)]
-
-
-def _factors(step: int) -> Figure:
     ax = sheet(65, 28, (6.5, 2.8))
     size = 2**26 / 1e9
     inside, outside = size / _measured(2, 2), size / _measured(2, 1)
@@ -286,7 +282,7 @@ def _factors(step: int) -> Figure:
         if step < first:
             continue
         bar(ax, 12.4, y, scale * rate, 4, colour)
-        words(ax, 13.2 + scale * rate, y + 2, told, weight="bold")
+        words(ax, 13.2 + scale * max(rate, PORT), y + 2, told, weight="bold")
     notes = ((28, 20.6, "12 times as narrow", NETWORK), (28, 13.6, "4.3 times less than a port should give", FAULT),
              (46, 8.4, "1.9 times less", NVLINK))
     for x, y, told, colour in notes[:step + 1]:
@@ -324,15 +320,16 @@ def link_or_ports() -> Figure:
 def times_as_long() -> Figure:
     """How many times as long a sum takes between nodes: measured on the first cluster, and by the links' rates."""
     by_rates = LINK / (8 * PORT) * 1.875 / 1.75
-    rows = (("1 + 1 GPUs", _measured(2, 1) / _measured(2, 2), LINK / PORT),
-            ("8 + 8 GPUs", _measured(16, 8) / _measured(8, 8), by_rates))
+    rows = (("1 + 1 GPUs", _measured(2, 1), _measured(2, 2), LINK / PORT),
+            ("8 + 8 GPUs", _measured(16, 8), _measured(8, 8), by_rates))
     ax = sheet(65, 26, (6.5, 2.6))
-    for row, (name, measured, allowed) in enumerate(rows):
-        top = 25 - 13 * row
+    for row, (name, far, near, allowed) in enumerate(rows):
+        top, measured = 25 - 13 * row, far / near
         words(ax, 10.4, top - 5, name, ha="right", weight="bold", size=BIG)
-        for y, times, colour, told in ((top - 4.6, measured, FAULT, "measured here"),
+        took = f"measured here: {1e3 * far:.3g} / {1e3 * near:.2g} ms"
+        for y, times, colour, told in ((top - 4.6, measured, FAULT, took),
                                        (top - 9.6, allowed, NETWORK, "by the links' rates")):
-            wide = 52 * times / rows[0][1]
+            wide = 52 * times * rows[0][2] / rows[0][1]
             bar(ax, 11.4, y, wide, 4.2, colour)
             inside = wide > 40
             words(ax, 11.4 + wide + (-0.8 if inside else 0.8), y + 2.1, f"{times:.2g} times, {told}", weight="bold",
@@ -361,26 +358,25 @@ def found_rates() -> Figure:
     return ax.figure
 
 
-def _node(ax: Axes, area: tuple[float, float, float, float], *faults: str, found: int = 8, pairs: int = 8,
-          named: bool = True) -> None:  # fmt: skip
+def _node(ax: Axes, area: tuple[float, float, float, float], *faults: str, found: int = 8, named: bool = True) -> None:
     """Draw the ways of a node's bytes from left to right in the area (x, y, wide, high), and mark its faults: GPUs, the
     CPU's memory below their ways, the cards that were found and those that weren't, the switch and its uplink."""
     x, y, wide, high = area
-    row, side = high / (pairs + 1.6), 0.09 * wide
+    row, side = high / 9.6, 0.09 * wide
     gpus, cards, switch, end = x + 0.02 * wide, x + 0.46 * wide, x + 0.76 * wide, x + wide
     out, into, memory = x + 0.16 * wide, x + 0.4 * wide, (y + 0.1 * row, 1.4 * row)
-    levels = [y + high - row * (place + 0.5) for place in range(pairs)]
+    levels = [y + high - row * (place + 0.5) for place in range(8)]
     detour, narrow = "detour" in faults, "uplink" in faults
     frame(ax, x, y - 0.5, 0.58 * wide, high + 1)
     box(ax, out + 0.05 * wide, memory[0], 0.14 * wide, memory[1], canvas.FACES[3] if detour else WHITE,
-        "CPU" if high > 20 else "", edge=FAULT if detour else canvas.GREY)
+        "CPU" if high > 10 else "", edge=FAULT if detour else canvas.GREY)
     if detour:
         low = memory[0] + memory[1] / 2
         line(ax, (out, levels[0]), (out, low), colour=FAULT, wide=3)
         canvas.arrow(ax, (out, low), (out + 0.05 * wide, low), colour=FAULT, line=3)
         line(ax, (out + 0.19 * wide, low), (into, low), (into, levels[0]), colour=FAULT, wide=3)
     for place, level in enumerate(levels):
-        there, bad = place < found, "cable" in faults and place == pairs - 2
+        there, bad = place < found, "cable" in faults and place == 6
         box(ax, gpus, level - 0.36 * row, side, 0.72 * row, canvas.FACES[0])
         box(ax, cards, level - 0.36 * row, side, 0.72 * row, SWITCH if there else WHITE, edge=INK if there else FAULT)
         if detour:
@@ -392,11 +388,12 @@ def _node(ax: Axes, area: tuple[float, float, float, float], *faults: str, found
         if detour and there:
             line(ax, (into, level), (cards, level), colour=FAULT, wide=2)
         if not there:
-            words(ax, cards + side / 2, level - 0.06 * row, "×", colour=FAULT, ha="center", weight="bold", size=BIG)
+            ax.plot(cards + side / 2, level, "x", color=FAULT, markersize=min(7, 4 * row), markeredgewidth=1.6)
         line(ax, (cards + side, level), (switch, level), wide=3, linestyle=(0, (1.2, 0.8)) if bad else "-",
              colour=FAULT if bad else NETWORK if there else canvas.WAITING)
         if bad:
-            words(ax, (cards + side + switch) / 2, level, "×", size=24, colour=FAULT, ha="center", weight="bold")
+            ax.plot((cards + side + switch) / 2, level, "x", color=FAULT, markersize=min(14, 8 * row),
+                    markeredgewidth=3)
     box(ax, switch, y, side, high, SWITCH)
     middle = y + high / 2
     line(ax, (switch + side, middle), (end, middle), colour=FAULT if narrow else NETWORK, wide=2 if narrow else 14)
@@ -410,12 +407,9 @@ SUSPECTS = (("detour", "Bytes go through the CPU's\nmemory, in each pair."),
             ("uplink", "It is too narrow,\nand all pairs share it."))
 
 
-def suspects() -> list[Figure]:
+@steps(range(5))
+def suspects(step: int) -> Figure:
     """The node in good health, and then with each of the four suspects marked."""
-    return [_suspect(step) for step in range(5)]
-
-
-def _suspect(step: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     name = SUSPECTS[step - 1][0] if step else ""
     _node(ax, (0.4, 1, 36, 25), name, found=1 if name == "card" else 8)
@@ -433,7 +427,7 @@ def four_suspects() -> Figure:
     for place, (name, _) in enumerate(SUSPECTS):
         x, y = 0.5 + 18.4 * (place % 2), 17 - 15.5 * (place // 2)
         words(ax, x, y + 11.4, f"{place + 1}  {name}", weight="bold", size=BIG)
-        _node(ax, (x, y, 16.6, 9), name, found=1 if name == "card" else 4, pairs=4, named=False)
+        _node(ax, (x, y, 16.6, 9.4), name, found=1 if name == "card" else 8, named=False)
     return ax.figure
 
 
@@ -447,16 +441,12 @@ def cable_or_uplink() -> Figure:
 
 
 FITS = ((("card",), "card", (8.4, 24), FAULT), (("detour",), "detour", (8.4, 88), FAULT),
-        (("detour", "cable"), "detour\nand cable", (8.4, 69), INK),
-        (("detour", "uplink"), "detour\nand uplink", (8.4, 50), INK))
+        (("detour", "cable"), "detour\nand cable,\nor detour\nand uplink", (8.4, 58), INK))
 
 
-def fits() -> list[Figure]:
+@steps(range(1, 4))
+def fits(shown: int) -> Figure:
     """What was found, and the rates that one group of suspects after the other would give."""
-    return [_fits(shown) for shown in range(1, 5)]
-
-
-def _fits(shown: int) -> Figure:
     ax = axes()
     pairs, told = list(FOUND), []
     ax.plot(pairs, list(FOUND.values()), "o", color=NETWORK, markersize=13)
@@ -485,18 +475,15 @@ def four_pairs_tell() -> Figure:
     ax.set(xticks=range(3), xticklabels=["1 pair", "4 pairs", "8 pairs"], ylim=(0, 134), yticks=())
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="x", length=0, labelsize=BIG)
-    ax.text(-0.4, 127, "GB/s with the cable", fontsize=BIG, color=GREY_WORDS, weight="bold", va="center")
-    ax.text(-0.4, 116, "GB/s with the uplink", fontsize=BIG, color=NETWORK, weight="bold", va="center")
+    ax.text(-0.4, 127, "GB/s if a cable is bad", fontsize=BIG, color=GREY_WORDS, weight="bold", va="center")
+    ax.text(-0.4, 116, "GB/s if the uplink is narrow", fontsize=BIG, color=NETWORK, weight="bold", va="center")
     canvas.say(ax, "with the cable 1, 4 and 8 pairs get 24, 96 and 60 GB/s, with the uplink 24, 60 and 60")
     return ax.figure
 
 
-def first_cluster() -> list[Figure]:
+@steps(range(2))
+def first_cluster(step: int) -> Figure:
     """What the real cluster sent, over its pairs, beside one card, and then beside a limit for each pair."""
-    return [_first_cluster(step) for step in range(2)]
-
-
-def _first_cluster(step: int) -> Figure:
     ax = axes((6.5, 2.8))
     pairs = {1: _measured(2, 1), 2: _measured(4, 2), 4: _measured(8, 4), 8: _measured(16, 8)}
     rates = [costs.bus_bandwidth("all_reduce", 2 * one, 2**26, taken) / 1e9 for one, taken in pairs.items()]
@@ -571,21 +558,33 @@ def ways_in_the_log(step: int) -> Figure:
     return ax.figure
 
 
+LOG = ((28.2, "NET/IB : Using", ""), (25.8, " ", "[0]mlx5_0:1/IB [1]mlx5_1:1/IB"),
+       (22.4, "0[0] -> 7[7] via P2P/CUMEM", ""), (19, "7[7] -> 15[7] via ", "NET/IB/1"))  # last what convicts
+
+
+def _log(ax: Axes, colour: str) -> None:
+    """Write three lines of a log in large letters, and in this colour what convicts."""
+    for y, told, convicts in LOG:
+        words(ax, 0.3, y, told, size=BIG, **MONO)
+        words(ax, 0.3, y, " " * len(told) + convicts, size=BIG, colour=colour, **MONO)
+
+
 def lines_of_a_log() -> Figure:
     """Three lines of a log in large letters, and for comparison the ways of a node in good health."""
     ax = sheet(36, 30)
-    for y, line in ((26.6, "NET/IB : Using\n [0]mlx5_0:1/IB [1]mlx5_1:1/IB"), (21.8, "0[0] -> 7[7] via P2P/CUMEM"),
-                    (18.4, "7[7] -> 15[7] via NET/IB/1")):
-        words(ax, 0.3, y, line, size=BIG, **MONO)
+    _log(ax, INK)
     words(ax, 0.5, 14.8, "for comparison, a healthy node:", weight="bold")
     _node(ax, (0.5, 0.8, 35, 9.4))
     return ax.figure
 
 
 def convicted() -> Figure:
-    """The node with the detour and the two cards that the log names."""
-    ax = sheet(36, 26, (3.6, 2.6))
-    _node(ax, (0.5, 1, 35, 21), "detour", found=2)
+    """The lines of the log, and below the node with the detour and the two cards that they name."""
+    ax = sheet(36, 30)
+    _log(ax, FAULT)
+    words(ax, 35.8, 28.2, "only two cards", weight="bold", colour=FAULT, ha="right")
+    words(ax, 35.8, 16.7, "no GDRDMA", weight="bold", colour=FAULT, ha="right")
+    _node(ax, (0.5, 0.8, 35, 11.6), "detour", found=2)
     return ax.figure
 
 
@@ -615,22 +614,21 @@ REPAIRS = (("as found", 31, 31, "detour"), ("detour cured", 47, 47, "card (missi
 def one_after_the_other(step: int) -> Figure:
     """The slowest pair and all sixteen GPUs of a cluster before and after each of three repairs."""
     ax = sheet(65, 27, (6.5, 2.7))
-    healthy = 14 + 26 * 320 / 400
-    words(ax, 14, 25.6, "slowest pair", colour=GREY_WORDS, weight="bold")
-    words(ax, 23.6, 25.6, "all sixteen", colour=NETWORK, weight="bold")
-    words(ax, healthy, 25.6, "healthy: 320 GB/s", ha="left")
-    line(ax, (healthy, 0.2), (healthy, 24), colour=INK, wide=1.4, linestyle=":", zorder=3)
+    healthy = 14 + 26 * 0.8
+    words(ax, 14, 26, "slowest pair, of 50 GB/s", colour=GREY_WORDS, weight="bold")
+    words(ax, 14, 24, "all sixteen, of 400 GB/s", colour=NETWORK, weight="bold")
+    words(ax, healthy, 25, "healthy: 40 and 320")
+    line(ax, (healthy, 0.2), (healthy, 23.6), colour=INK, wide=1.4, linestyle=":", zorder=3)
     for row, (name, pair, sixteen, told) in enumerate(REPAIRS):
-        y = 18.6 - 6 * row
-        words(ax, 12.8, y + 2, name, ha="right")
-        for level in (y + 2.2, y):
-            bar(ax, 14, level, 26, 1.9, PALE)
-        if row >= step:
-            continue
-        bar(ax, 14, y + 2.2, 26 * pair / 400, 1.9, canvas.GREY)
-        bar(ax, 14, y, 26 * sixteen / 400, 1.9, NETWORK)
-        words(ax, 64.5, y + 2, told, size=BIG, weight="bold", ha="right",
-              colour=canvas.GREEN if told == "healthy" else FAULT)
+        y = 18 - 5.9 * row
+        words(ax, 12.8, y + 2.2, name, ha="right")
+        for level, rate, carries, colour in ((y + 2.3, pair, 50, canvas.GREY), (y, sixteen, 400, NETWORK)):
+            bar(ax, 14, level, 26, 2.1, PALE)
+            if row < step:
+                bar(ax, 14, level, 26 * rate / carries, 2.1, colour)
+                words(ax, 40.6, level + 1, f"{rate}", colour=GREY_WORDS if carries == 50 else NETWORK, weight="bold")
+        if row < step:
+            words(ax, 45, y + 2.2, told, size=BIG, weight="bold", colour=canvas.GREEN if told == "healthy" else FAULT)
     return ax.figure
 
 
@@ -665,8 +663,9 @@ def work_of_a_step() -> Figure:
     words(ax, 1 + wide / 2, 10.9, "messages", ha="center", colour=NETWORK, weight="bold")
     words(ax, 2 + wide, 10.9, "? ms", weight="bold", size=BIG)
     frame(ax, 0.6, 0.4, 34.8, 7.4)
-    words(ax, 1.6, 5.6, f"a collective: {8 * NODES[-1] - 1:,} hops in a row", size=BIG)
-    words(ax, 1.6, 2.4, "by the table: a hop 2 µs, a link 341 GB/s", size=BIG)
+    words(ax, 1.6, 6, "NCCL's table estimates", weight="bold")
+    words(ax, 1.6, 3.8, f"a hop, from a GPU to the next: {1e6 * HOP:.2f} µs")
+    words(ax, 1.6, 1.6, f"the rate of a ring: {FAST.bandwidth / 1e9:.0f} GB/s")
     return ax.figure
 
 
@@ -674,15 +673,15 @@ def beside_computing() -> Figure:
     """The computing of a step beside its messages, and what of them are bytes."""
     messages = _messages(1)
     sends = 3 * LAYERS * LAYER * 2047 / 2048 / FAST.bandwidth
-    ax = sheet(36, 22, (3.6, 2.2))
-    for y, name, taken, colour in ((13, "computing", COMPUTING, canvas.COMPUTE),
-                                   (2.6, "messages", messages, canvas.WAITING)):
-        words(ax, 0.6, y + 7, name, weight="bold")
+    ax, hops = sheet(36, 26, (3.6, 2.6)), 3 * LAYERS * (SHORT + LONG) * HOP
+    for y, name, taken, colour in ((16, "computing", COMPUTING, canvas.COMPUTE),
+                                   (5.6, "messages", messages, canvas.WAITING)):
+        words(ax, 0.6, y + 7, name, weight="bold", size=BIG)
         bar(ax, 0.6, y, 34.8 * taken / messages, 5, colour)
-    bar(ax, 0.6, 2.6, 34.8 * sends / messages, 5, NETWORK)
-    words(ax, 1.4, 15.5, f"{1e3 * COMPUTING:.0f} ms", colour="white", weight="bold", size=BIG)
-    words(ax, 1.2, 5.1, "bytes", colour="white", weight="bold", size=BIG)
-    words(ax, 34.6, 5.1, "hops", weight="bold", ha="right", size=BIG)
+    bar(ax, 0.6, 5.6, 34.8 * sends / messages, 5, NETWORK)
+    words(ax, 1.4, 18.5, f"{1e3 * COMPUTING:.0f} ms", colour="white", weight="bold", size=BIG)
+    words(ax, 0.6, 3, f"bytes {1e3 * sends:.0f} ms", colour=NETWORK, weight="bold", size=BIG)
+    words(ax, 35.4, 3, f"+ hops {1e3 * hops:.0f} ms", weight="bold", ha="right", size=BIG)
     return ax.figure
 
 
@@ -690,8 +689,7 @@ def beside_computing() -> Figure:
 def walk(step: int) -> Figure:
     """A piece's way round all nodes: its hops inside them, those between them, and its bytes, on one bar."""
     ax = sheet(65, 28, (6.5, 2.8))
-    short, long = 256 * 7, 255
-    inside, between = 1e3 * short * FAST.latency, 1e3 * long * 4.0e-6  # ms
+    inside, between = 1e3 * SHORT * FAST.latency, 1e3 * LONG * 4.0e-6  # ms
     total = 1e3 * _gather(256, 8, LAYER)
     line(ax, (0.5, 8.8), (64.5, 8.8), colour=canvas.WAITING, wide=1)
     for left, name in ((0.5, "node 0"), (20.6, "node 1"), (46.5, "node 255")):
@@ -710,7 +708,7 @@ def walk(step: int) -> Figure:
             canvas.arrow(ax, (start, 17.7), (end, 17.7), colour=NETWORK, line=4)
         words(ax, 19.6, 12.6, "1 long hop", colour=NETWORK, weight="bold", ha="center")
     x = 0.5
-    parts = ((inside, NVLINK, f"{short:,} short hops"), (between, NETWORK, f"{long} long hops"),
+    parts = ((inside, NVLINK, f"{SHORT:,} short hops"), (between, NETWORK, f"{LONG} long hops"),
              (total - inside - between, canvas.YELLOW, "bytes"))
     for taken, colour, told in parts[:step]:
         bar(ax, x, 4.4, 63.6 * taken / total, 4.2, colour, told)
@@ -725,7 +723,7 @@ def walk(step: int) -> Figure:
 def one_link() -> Figure:
     """When one link of the ring carries a piece and when it waits, with the letters of the formula."""
     ax = sheet(36, 30)
-    sends, hop = 1e6 * LAYER / 2048 / FAST.bandwidth, 1e6 * (1792 * FAST.latency + 255 * 4.0e-6) / 2047
+    sends, hop = 1e6 * LAYER / 2048 / FAST.bandwidth, 1e6 * HOP
     box(ax, 1, 23.4, 7.4, 4.6, canvas.FACES[0], "GPU")
     box(ax, 27.6, 23.4, 7.4, 4.6, canvas.FACES[0], "GPU")
     line(ax, (8.4, 25.7), (27.6, 25.7), colour=NVLINK, wide=6)
@@ -739,7 +737,7 @@ def one_link() -> Figure:
         bar(ax, x + unit * sends, 10.6, unit * hop, 5, canvas.WAITING)
     words(ax, 1, 17.4, "this link, over time", weight="bold")
     words(ax, 1, 8.4, f"it carries the piece: S / (P · B) = {sends:.1f} µs", weight="bold", size=BIG)
-    words(ax, 1, 5, f"it waits for the next: a = {hop:.1f} µs", size=BIG)
+    words(ax, 1, 5, f"it waits for the next: $\\alpha_\\mathrm{{hop}}$ = {hop:.2f} µs", size=BIG)
     words(ax, 1, 1.6, f"busy {100 * sends / (sends + hop):.0f} % of the time", colour=FAULT, weight="bold", size=BIG)
     return ax.figure
 
@@ -836,12 +834,9 @@ PHASES = (("1  inside: reduce-scatter", NVLINK, "Each GPU keeps a piece\nof its 
           ("3  inside: all-gather", NVLINK, "All have all pieces."))
 
 
-def phases() -> list[Figure]:
+@steps(range(4))
+def phases(phase: int) -> Figure:
     """What each GPU of two nodes holds before a sum on two levels and after each of its three phases."""
-    return [_phases(phase) for phase in range(4)]
-
-
-def _phases(phase: int) -> Figure:
     ax = sheet(65, 30, ACROSS)
     xs = [2.6 + 8.4 * place for place in range(4)]
     for node, y in enumerate((17.2, 2.2)):
@@ -864,7 +859,7 @@ def _phases(phase: int) -> Figure:
         y = 28.4 - 7.2 * place
         now = place == phase - 1
         words(ax, 37, y, name, size=BIG, weight="bold", colour=colour if now else INK)
-        words(ax, 39.2, y - 3.2, told)
+        words(ax, 39.2, y - 1.5, told, va="top")
     if phase == 3:
         words(ax, 37, 5.4, "these two nodes: 3 + 2 + 3 = 8 hops", weight="bold", size=BIG)
         words(ax, 37, 2.2, "a ring through all eight GPUs: 14", size=BIG)
@@ -890,11 +885,12 @@ def ring_or_levels() -> Figure:
     across = FAST.start + costs.rails_seconds(8, 1, size / 8, FAST, rail)
     ax, unit = sheet(65, 24, (6.5, 2.4)), 63 / ring
     for y, name, parts in (
-            (15, "a ring through all 64 GPUs: 126 hops", [(ring, 126, canvas.GREY, "")]),
+            (15, "a ring through all 64 GPUs: 126 hops", [(ring, 126, GREY_WORDS, "126 inside and between nodes")]),
             (3.2, "two levels: 28 hops", [(inside, 7, NVLINK, "7 inside"), (across, 14, NETWORK, "14 on a rail"),
                                           (inside, 7, NVLINK, "7 inside")])):
         x, start = 1, unit * FAST.start
         words(ax, 1, y + 7.2, f"{name}, {1e6 * sum(taken for taken, *_ in parts):.0f} µs", weight="bold", size=BIG)
+        words(ax, x, y - 1.8, "start" if len(parts) == 1 else "")
         for taken, hops, colour, told in parts:
             bar(ax, x, y, start, 5, canvas.WAITING)
             wide = (unit * taken - start) / hops
@@ -974,12 +970,9 @@ def _rates() -> Mapping[str, list[float]]:
 LOOKS = {"1 layer in a unit": (INK, "o"), "4 layers": (NVLINK, "^"), "two levels": (ORANGE_WORDS, "s")}
 
 
-def tokens() -> list[Figure]:
+@steps(range(1, 4))
+def tokens(shown: int) -> Figure:
     """A GPU's tokens per second over the nodes: with one layer in a unit, then with four, and then on two levels."""
-    return [_tokens_over_nodes(shown) for shown in (1, 2, 3)]
-
-
-def _tokens_over_nodes(shown: int) -> Figure:
     figure = canvas.Picture(figsize=(6.5, 2.8), layout="constrained")
     alone, places = 2048 / COMPUTING, range(len(NODES))
     for place, (ax, name) in enumerate(zip(figure.subplots(1, 3, sharey=True), LOOKS, strict=True)):
@@ -1009,15 +1002,16 @@ def memory_and_tokens() -> Figure:
     """The tokens per second that each way gives on 256 nodes, and the memory that it takes for good or for a moment."""
     ax, rates = sheet(36, 30), _rates()
     state, gather = 16 * parameter_count(MODEL) / 1e9, 3 * LAYER / 1e9  # two units of weights and one of gradients
-    words(ax, 0.5, 28.6, "tokens/s of a GPU on 256 nodes, and its memory")
-    for row, (name, kept, unit) in enumerate((("two levels", state / 8, 1), ("4 layers", state / 2048, 4),
-                                              ("1 layer in a unit", state / 2048, 1))):
-        y, scale = 19 - 9 * row, 34 / (state / 8 + gather)
-        words(ax, 0.5, y + 5.8, f"{name}: {round(rates[name][-1], -2):,.0f}", weight="bold", size=BIG,
-              colour=LOOKS[name][0])
-        bar(ax, 0.5, y, scale * kept, 4, canvas.WEIGHTS, f"{kept:.0f} GB all the time" if kept > 1 else "")
-        moment = unit * gather
-        bar(ax, 0.5 + scale * kept, y, scale * moment, 4, canvas.FACES[0])
-        if kept < 1:
-            words(ax, 1.2 + scale * (kept + moment), y + 2, f"{moment:.2g} GB for a moment", weight="bold")
+    words(ax, 0.5, 28.6, "tokens/s", weight="bold")
+    words(ax, 10, 28.6, "GB all the time", weight="bold", colour=canvas.WEIGHTS)
+    words(ax, 22.4, 28.6, "+ for a moment", weight="bold")
+    ways = (state / 8, 1), (state / 2048, 4), (state / 2048, 1)
+    for row, (name, (kept, unit)) in enumerate(zip(reversed(LOOKS), ways, strict=True)):
+        y, scale, moment = 18 - 8.8 * row, 25.5 / (state / 8 + gather), unit * gather
+        words(ax, 0.5, y + 6, name, weight="bold", size=BIG, colour=LOOKS[name][0])
+        held = f"{kept:.{2 if kept > 1 else 1}g} + {moment:.2g} GB"
+        words(ax, 35.5, y + 6, held, weight="bold", size=BIG, ha="right")
+        words(ax, 0.5, y + 2, f"{round(rates[name][-1], -2):,.0f}", weight="bold", size=BIG)
+        bar(ax, 10, y, scale * kept, 4, canvas.WEIGHTS)
+        bar(ax, 10 + scale * kept, y, scale * moment, 4, canvas.FACES[0])
     return ax.figure
