@@ -388,7 +388,7 @@ def test_a_track_is_one_line_with_all_that_its_last_chapter_needs(docs):
 def test_the_page_of_slides_says_how_many_there_are_and_how_long_they_take(docs):
     landing = docs("landing")
     page = landing.counted(landing.slides_page(CHAPTERS[:1]), {CHAPTERS[0].name: 60})
-    assert f'id="{CHAPTERS[0].name[:4]}-many">60 slides,</span> 70 minutes' in page  # as in the agenda
+    assert f'id="{CHAPTERS[0].name[:4]}-many">60 slides,</span> 72 minutes' in page  # as in the agenda
 
 
 def test_the_list_of_exercises_has_the_first_sentence_of_each_docstring(docs):
