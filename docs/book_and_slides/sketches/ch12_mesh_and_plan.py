@@ -316,7 +316,7 @@ def dealt(step: int) -> Figure:
     for piece, rank in enumerate(owners):
         y, before = 24.6 - 1.55 * piece, 5 + 1.5 * piece
         corners = [(5, y), (5, y + 1.55), (before, y + 1.55), (before + 1.5, y)]
-        ax.add_patch(Polygon(corners, facecolor=canvas.FACES[rank]))
+        ax.add_patch(Polygon(corners, color=canvas.FACES[rank], linewidth=0.5))
         if step == 2 or piece % 2:
             words(ax, 2, y + (1.55 if step == 1 else 0.78), str(rank), ha="center")
         if step == 1 and piece % 2:
