@@ -5,23 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
+from statistics import median
 
 import torch
-from kit import BIG, GREY_WORDS, MONO, PALE, axes, bar, bars, box, frame, line, sheet, steps, timeline, words
+from kit import (
+    ACROSS,
+    BIG,
+    GREY_WORDS,
+    LETTERS,
+    MONO,
+    PALE,
+    axes,
+    bar,
+    bars,
+    box,
+    frame,
+    line,
+    sheet,
+    span,
+    steps,
+    timeline,
+    words,
+)
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from course_lib.hardware import DGX_H100
-from course_lib.planning import Layout, layout_memory, layout_time, plan
+from course_lib.planning import Layout, layout_memory, layout_time, plan, published_runs
 from course_lib.planning.search import KEPT_FREE
 from course_lib.plots import canvas
-from course_lib.plots.layouts import SHOWN
+from course_lib.plots.layouts import KINDS, SHOWN, kind_of, ratio_axis, took
 from course_lib.plots.mesh import CONTEXT, DATA, LLAMA, META, PIPELINE, TENSOR
 from course_lib.schedules import interleaved, play
 
 WHITE, INK, FAULT, PALE_BLUE = "#FFFFFF", canvas.INK, canvas.LIMIT, canvas.FACES[0]
 COMPUTE, WAITING, ACTIVATIONS, WEIGHTS = canvas.COMPUTE, canvas.WAITING, canvas.ACTIVATIONS, canvas.WEIGHTS
+OTHER = canvas.GREY  # what is too little for a colour of its own
 NVLINK, PORT = 370, 50  # GB/s, as the chapter reckons
 BATCH = 2048, 8192  # sequences in a step, and tokens in each
 LAYOUTS = {"tp8": META, "tp8-cp2": Layout(8, 2, 16, 64, chunks=8), "tp4-cp4": Layout(4, 4, 16, 64, chunks=8)}
@@ -161,6 +181,18 @@ def two_orders() -> Figure:
     return ax.figure
 
 
+def wrong_order() -> Figure:
+    """What a step is made of with the tensor ranks inside a node, and across eight."""
+    rows = []
+    for name, step, digits in (("tp innermost", STEPS["tp8"], 1), ("tp outermost", TURNED, 2)):
+        parts = ((COMPUTING, COMPUTE), (step.tensor, TENSOR), (step.bubble, WAITING),
+                 (step.seconds - COMPUTING - step.tensor - step.bubble, DATA))
+        rows.append((name, [(long, colour, f"{long:.1f} s" if long > 4 else "") for long, colour in parts],
+                     f"{step.seconds:.{digits}f} s"))
+    ax = _stacks(rows, TURNED.seconds, 8).axes[0]
+    _legend(ax, 5.6, ((COMPUTE, "computing"), (TENSOR, "tensor messages")))
+    _legend(ax, 2.2, ((WAITING, "bubble"), (DATA, "gradients and the rest")))
+    return ax.figure
 
 
 def which_group() -> Figure:
@@ -183,8 +215,8 @@ def _four(step: int) -> Figure:
             box(ax, x, 16.6 - 14.6 * row, 10.4, 5.6, canvas.FACES[2 * row + half], f"rank {2 * row + half}", size=BIG)
         if step != 1:
             canvas.arrow(ax, (17.9, y + 2.8), (24.9, y + 2.8), "<|-|>", colour=TENSOR, line=3)
-            words(ax, 21.4, y + 5.4, "sum acti-\nvations" if step else "?", ha="center", weight="bold", colour=TENSOR,
-                  size=size)
+            words(ax, 21.4, y + (6.8 if step else 5.4), "sum activations" if step else "?", ha="center",
+                  weight="bold", colour=TENSOR, size=size)
         if step in (0, 3):
             canvas.arrow(ax, (x + 5.2, 16.4), (x + 5.2, 7.8), "<|-|>", colour=DATA, line=3)
             words(ax, x + 6 - 1.6 * half, 12.1, "average\ngradients" if step else "?", weight="bold",
@@ -229,6 +261,24 @@ def old_terms() -> Figure:
     return ax.figure
 
 
+def shrunk() -> Figure:
+    """The terms of a softmax's sum for scores 1 and 0, and how they shrink when 3 and 2 arrive."""
+    ax = sheet(65, 28, ACROSS)
+    for x, told, scores, most in ((1, "before: largest 1", (1, 0), 1), (27, "after: largest 3", (1, 0, 3, 2), 3)):
+        total = sum(exp(score - most) for score in scores)
+        words(ax, x, 26.4, f"{told}, sum {total:.2f}", weight="bold", size=BIG)
+        for place, score in enumerate(scores):
+            left, high, old = x + 9.6 * place, 17 * exp(score - most), most == 3 and score < 2
+            if old:
+                bar(ax, left, 4, 8, 17 * exp(score - 1), WHITE, edgecolor=INK, linewidth=1, linestyle=":")
+                canvas.arrow(ax, (left + 4, 4 + 17 * exp(score - 1)), (left + 4, high + 6.4), colour=FAULT, line=2.4)
+            bar(ax, left, 4, 8, high, canvas.FACES[score > 1], edgecolor=INK, linewidth=1)
+            words(ax, left + 4, high + 5.2, f"{exp(score - most):.2f}", ha="center", weight="bold")
+            words(ax, left + 4, 2, f"score {score}", ha="center")
+    words(ax, 37.2, 17.4, f"both × {exp(1 - 3):.3f}", weight="bold", colour=FAULT)
+    return ax.figure
+
+
 def rounds() -> Figure:
     """Who computes in each of the four rounds of the ring, and who waits."""
     ax = sheet(36, 30)
@@ -253,6 +303,24 @@ def stripes() -> Figure:
         ax.add_patch(Polygon([(6.4, y), (6.4, y + 3.1), (before, y + 3.1), (before + 3, y)], edgecolor=INK,
                              linewidth=0.8, facecolor=canvas.FACES[rank]))
     words(ax, 33, 3.2, "?", weight="bold", size=20, colour=FAULT)
+    return ax.figure
+
+
+@steps((1, 2))
+def dealt(step: int) -> Figure:
+    """The keys that 16 pieces of queries see: two neighbours for each rank, then an early and a late one for each."""
+    ax = sheet(36, 30)
+    owners = [piece // 2 if step == 1 else min(piece, 15 - piece) for piece in range(16)]
+    words(ax, 0.2, 28.6, "rank", weight="bold")
+    words(ax, 5, 28.6, ("contiguous: times the mean", "zigzag: the same for all")[step - 1], weight="bold", size=BIG)
+    for piece, rank in enumerate(owners):
+        y, before = 24.6 - 1.55 * piece, 5 + 1.5 * piece
+        corners = [(5, y), (5, y + 1.55), (before, y + 1.55), (before + 1.5, y)]
+        ax.add_patch(Polygon(corners, color=canvas.FACES[rank], linewidth=0.5))
+        if step == 2 or piece % 2:
+            words(ax, 2, y + (1.55 if step == 1 else 0.78), str(rank), ha="center")
+        if step == 1 and piece % 2:
+            words(ax, before + 2.2, y + 1.4, f"{(2 * rank + 1) / 8:.3f}", weight="bold" if rank == 7 else "normal")
     return ax.figure
 
 
@@ -314,26 +382,54 @@ def second_rank() -> Figure:
     return ax.figure
 
 
+def as_much() -> Figure:
+    """What a rank of 1, 4 and 16 pipeline ranks holds, with as many micro-batches as there are ranks."""
+    rows = []
+    for pp in (1, 4, 16):
+        held = layout_memory(LLAMA, Layout(8, 1, pp, 2048 // pp, chunks=8 if pp > 1 else 1, zero=2), *BATCH)
+        some, rest = held.activations / 1e9, (held.total - held.activations) / 1e9
+        rows.append((f"{pp} pipeline rank" + "s" * (pp > 1), [(some, ACTIVATIONS, f"{some:.0f}"),
+                     (rest, WEIGHTS, f"{rest:.0f}" if some + rest > 150 else "")], f"{some + rest:.0f} GB"))
+    ax = _stacks(rows, 172, 8, 8, USABLE).axes[0]
+    _legend(ax, 0.8, ((ACTIVATIONS, "activations"), (WEIGHTS, "weights, the rest")))
+    return ax.figure
+
+
 def on_its_way() -> Figure:
     """Four ranks with two chunks each, up to where micro-batch 0 turns back."""
     ax = sheet(36, 30)
     words(ax, 0.4, 28.4, "micro-batches; other shade: second chunk", weight="bold")
-    place = timeline(ax, play(interleaved(4, 8, 2)).events, (5.6, 9, 30, 18), ranks=4, until=12, now=8,
+    place = timeline(ax, play(interleaved(4, 8, 2)).events, (5.6, 7, 30, 19), ranks=4, until=12, now=8,
                      label=lambda event: str(event.action.microbatch))
     for rank in range(4):
         words(ax, 0.2, place(0, rank)[1], f"rank {rank}")
-    words(ax, 0.4, 4, "how many chunks does rank 0 hold\nwhen micro-batch 0 is back?", weight="bold",
-          colour=FAULT)
+    words(ax, 5.6, 4, "rank 0 holds: ? chunks", weight="bold", colour=FAULT)
+    return ax.figure
+
+
+def back() -> Figure:
+    """The same ranks when micro-batch 0 is back on rank 0, and the chunks that it has started by then."""
+    ax, wide = sheet(36, 30), 30 / 16
+    place = timeline(ax, play(interleaved(4, 8, 2), 1, 1, 1).events, (5.6, 4, 30, 20), ranks=4, until=16, now=14.1,
+                     label=lambda event: str(event.action.microbatch))
+    for rank in range(4):
+        words(ax, 0.2, place(0, rank)[1], f"rank {rank}")
+    for left, right, told in ((0, 8, "8 chunks"), (8, 11, "3 more")):
+        span(ax, 5.8 + wide * left, 5.4 + wide * right, 25.4, told)
+    words(ax, 5.6, 1.6, "orange: backward", weight="bold")
     return ax.figure
 
 
 def sizes() -> Figure:
     """What a rank of each of the three layouts holds, beside what it has room for."""
     rows = [(name, [(size / 1e9, colour, f"{size / 1e9:.0f}" if size > 5e9 else "") for size, colour in (
-        (held.activations, ACTIVATIONS), (held.weights, WEIGHTS), (held.gradients, DATA))], f"{held.total / 1e9:.1f}")
+        (held.activations, ACTIVATIONS), (held.weights, WEIGHTS), (held.gradients, DATA),
+        (held.optimizer + held.logits + held.working, OTHER))], f"{held.total / 1e9:.1f}")
         for name, held in ROOMS.items()]
     ax = _stacks(rows, 80, 9, 8, USABLE).axes[0]
-    _legend(ax, 0.8, ((ACTIVATIONS, "activations"), (WEIGHTS, "weights"), (DATA, "gradients")))
+    for x, colour, name in ((0, ACTIVATIONS, "activations"), (10.6, WEIGHTS, "weights"), (18.6, DATA, "gradients"),
+                            (28, OTHER, "other")):
+        _legend(ax, 0.8, ((colour, name),), x)
     return ax.figure
 
 
@@ -353,11 +449,21 @@ def three_costs() -> list[Figure]:
     return [_stacks(rows[:step], meta.bubble) for step in (1, 2, 3)]
 
 
-def small_step() -> Figure:
-    """The parts of a small step in seconds, and its 16 s."""
-    return _stacks((("each of 4 micro-batches", [(2, COMPUTE, "2 s"), (1, TENSOR, "1 s")], "computes, sends"),
-                    ("gradients, at the end", [(3, DATA, "3 s")], "travel"),
-                    ("the step of the last of 3 ranks", [(16, PALE_BLUE, "16 s = ?")], "")), 16, 0.4)
+def what_is_added() -> Figure:
+    """What comes on top of the computing in three layouts, part by part."""
+    ax, unit = sheet(65, 27, ACROSS), 38
+    for place, (name, step) in enumerate(STEPS.items()):
+        x, y = 10, 20.4 - 7.4 * place
+        words(ax, 0.2, y + 2.6, name, weight="bold", size=BIG)
+        for long, colour in ((step.tensor, TENSOR), (step.bubble, WAITING), (step.gradients, DATA),
+                             (step.seconds - COMPUTING - step.tensor - step.bubble - step.gradients, OTHER)):
+            bar(ax, x, y, unit * long, 5.2, colour, f"{long:.2f}" if long > 0.08 else "", edgecolor="white")
+            x += unit * long
+        words(ax, x + 0.6, y + 2.6, f"{step.seconds - COMPUTING:.2f} s", weight="bold", size=BIG)
+    for x, colour, name in ((10, TENSOR, "tensor messages"), (25, WAITING, "bubble"), (34, DATA, "gradients"),
+                            (45, OTHER, "new weights, pipeline")):
+        _legend(ax, 2, ((colour, name),), x)
+    return ax.figure
 
 
 def days() -> Figure:
@@ -378,13 +484,39 @@ def lead() -> Figure:
     return ax.figure
 
 
+@steps((1, 2))
+def runs(step: int) -> Figure:
+    """How many times as long as predicted published runs took: first all, then those with context ranks in colour."""
+    rows, ax = [row for row in published_runs() if not row.calibrates], axes((6.5, 2.7))
+    middle, worst = median(abs(row.error) for row in rows), max(rows, key=took)  # its dot is outside
+    ax.axvspan(1 / (1 + middle), 1 / (1 - middle), color=canvas.SKY, alpha=0.3, linewidth=0)
+    ax.axvline(1, color=INK, linewidth=1.2)
+    for kind in KINDS:
+        mine = sorted((row for row in rows if kind_of(row) == kind), key=took)
+        for place, row in enumerate(mine):
+            late = step == 2 and row.layout.cp > 1
+            faint = step == 2 and not late
+            ax.plot(took(row), KINDS.index(kind) + 0.2 * (place % 3 - 1), "o", markersize=9 if late else 7,
+                    color=CONTEXT if late else canvas.BLUE, alpha=0.3 if faint else 1, markeredgecolor=WHITE,
+                    markeredgewidth=0.6)
+    ax.set_yticks(range(len(KINDS)), KINDS)
+    ratio_axis(ax)
+    ax.set(ylim=(len(KINDS) - 0.4, -0.6))
+    ax.tick_params(labelsize=LETTERS)
+    ax.set_xlabel("measured / predicted", fontsize=LETTERS)
+    words(ax, 1.62, KINDS.index(kind_of(worst)), f"another at {took(worst):.1f} →")
+    words(ax, 1.62, 0.2, ("band: half of the runs", "brown: context ranks")[step - 1], weight="bold",
+          colour=CONTEXT if step == 2 else INK)
+    return ax.figure
+
+
 def estimates() -> Figure:
     """The true days of the layouts that fit, the fastest first, each with an error of 5 % that nobody sees."""
     return _estimates(False)
 
 
 def luckiest() -> Figure:
-    """The same layouts with estimates that err by 5 %, and the smallest of these."""
+    """The same layouts with estimates that are off by 5 %, and the smallest of these."""
     return _estimates(True)
 
 
@@ -397,18 +529,23 @@ def _estimates(shown: bool) -> Figure:
     if shown:
         ax.plot(guessed[:300], places, "o", color=canvas.SKY, markersize=4)
         ax.plot(guessed[first], first, "o", color=FAULT, markersize=11)
-        words(ax, 37, first + 15, f"promises\n{guessed[first]:.0f} days,\ntakes {true[first]:.0f}", weight="bold",
-              colour=FAULT)
+        words(ax, 37, first + 72, "the luckiest\nof this list", weight="bold", colour=FAULT)
     else:
         ax.fill_betweenx(places, 0.95 * true[:300], 1.05 * true[:300], color=canvas.SKY)
         words(ax, 37, 70, "estimates:\n± 5 %", weight="bold", colour=canvas.BLUE)
     ax.set(xlim=(36, 84), ylim=(310, -20), yticks=[0, 299], yticklabels=["1st", "300th"])
-    ax.set_xlabel("days; line: the truth", fontsize=11)
+    ax.set_xlabel("days; line: the truth", fontsize=LETTERS)
+    ax.set_ylabel("layouts, the truly fastest first", fontsize=LETTERS, labelpad=-22)
     return ax.figure
 
 
 def eighth() -> Figure:
-    """What a rank of each layout needs on an eighth of the cluster, which gives each an eighth of the copies."""
-    rows = sorted((layout_memory(LLAMA, replace(one, dp=one.dp // 8), 256, 8192).total / 1e9, name)
-                  for name, one in LAYOUTS.items())
-    return _stacks([(name, [(total, PALE_BLUE, "")], f"{total:.1f}") for total, name in rows], 80, 9, 8, USABLE)
+    """What a rank of each layout needs on the cluster, and how much more on an eighth, with an eighth of the copies."""
+    small = {name: layout_memory(LLAMA, replace(one, dp=one.dp // 8), 256, 8192) for name, one in LAYOUTS.items()}
+    rows = [(name, [(ROOMS[name].total / 1e9, PALE_BLUE, f"{ROOMS[name].total / 1e9:.1f}"),
+                    ((held.total - ROOMS[name].total) / 1e9, canvas.BLUE, "")], f"{held.total / 1e9:.1f}")
+            for name, held in sorted(small.items(), key=lambda one: one[1].total)]
+    ax = _stacks(rows, 80, 9, 8, USABLE).axes[0]
+    words(ax, 35.6, 26, "GB on a rank", ha="right")
+    _legend(ax, 0.8, ((PALE_BLUE, "whole cluster"), (canvas.BLUE, "more on an eighth")))
+    return ax.figure
