@@ -571,6 +571,26 @@ def _both(step: int) -> Figure:
     return ax.figure
 
 
+def one_weight() -> list[Figure]:
+    """What one weight costs in a step: bytes to send, and backward's FLOPs for each token."""
+    return [_one_weight(step) for step in (1, 2)]
+
+
+def _one_weight(step: int) -> Figure:
+    ax = sheet(36, 30)
+    words(ax, 0, 27.4, "to send: 2 bytes, about twice", weight="bold", size=BIG)
+    for place in range(4):
+        _bar(ax, 6 * place + (place > 1), 20.4, 5.6, 4.4, SUM, "byte", colour="white")
+    if step == 2:
+        words(ax, 0, 14.4, "to compute: 4 FLOPs for each token", weight="bold", size=BIG)
+        for token in range(5):
+            for place in range(4):
+                _bar(ax, 5.6 * token + 1.2 * place, 7.4, 1.2, 4.4, BACKWARD)
+        words(ax, 28.4, 9.4, "…", size=BIG, weight="bold")
+        words(ax, 0, 4.6, "$t$ tokens: as many as hide the bytes")
+    return ax.figure
+
+
 def tokens_needed() -> list[Figure]:
     """The tokens that hide the all-reduce on one machine and on several, beside those of each GPU."""
     return [_needed(step) for step in range(1, 4)]
