@@ -94,8 +94,8 @@ def whole_text_again() -> list[Figure]:
 def _whole_text(step: int) -> Figure:
     ax = sheet(36, 30)
     known = "The", "capital", "of", "France"
-    words(ax, 0, 28.4, "into the model", weight="bold")
-    words(ax, 36, 28.4, "out", weight="bold", ha="right")
+    words(ax, 0.4, 27.6, "into the model", weight="bold")
+    words(ax, 35.6, 27.6, "out", weight="bold", ha="right")
     for row, token in list(enumerate(known))[:step]:
         y = 21 - 6.6 * row
         bar(ax, 0, y, 14, 4.6, READ)
