@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit import BIG, bar, box, line, sheet, steps, words
+from kit import BIG, GREY_WORDS, bar, box, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -93,8 +93,9 @@ def whole_text_again() -> list[Figure]:
 
 def _whole_text(step: int) -> Figure:
     ax = sheet(36, 30)
+    ax.set_xlim(-1, 37)  # nothing touches the edge of the card
     known = "The", "capital", "of", "France"
-    words(ax, 0.4, 27.6, "into the model", weight="bold")
+    words(ax, 0, 27.6, "into the model", weight="bold")
     words(ax, 35.6, 27.6, "out", weight="bold", ha="right")
     for row, token in list(enumerate(known))[:step]:
         y = 21 - 6.6 * row
