@@ -746,7 +746,7 @@ def three_ways(step: int) -> Figure:
             line(ax, *((left + wide * place / 4, y) for place, y in enumerate(heights)), colour=colour, wide=2.4,
                  linestyle=dashed)
             digits = 0 if taken[-1] > 99 else 1 if taken[-1] > 1 else 2
-            last = f"{taken[-1] * 1e3:.3g} ms" if panel else f"{taken[-1]:.{digits}f} s"
+            last = f"{taken[-1] * 1e3:.1f} ms" if panel else f"{taken[-1]:.{digits}f} s"
             nudge = {"naive": 0.32, "ring": -0.32}.get(algorithm, 0) * panel
             words(ax, left + wide + 0.2, heights[-1] + nudge, last, weight="bold", colour=colour)
             above = {"naive": 0.75, "ring": -0.5, "tree": -0.5 if panel else 0.5}[algorithm]
