@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import cos, exp, log10, pi, sin, sqrt
 
 import torch
-from kit import ACROSS, bar, box, sheet, steps
+from kit import ACROSS, bar, box, line, sheet, steps
 from kit import words as plain_words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,6 +24,7 @@ HATCHED = {"facecolor": canvas.RECEIVED, "edgecolor": canvas.COLLECTIVE, "hatch"
 BIG, LARGE = 20, 14  # points of formulas and of what is read first
 SOFT = "#666666"
 PALE = "#BBBBBB"  # the frame of what comes with a later step
+CLEAR = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # what keeps a line from running through letters
 STAR, RING, TREE = canvas.GREEN, canvas.BLUE, canvas.ORANGE  # as in the chapter's pictures
 
 Place = tuple[float, float]
@@ -626,11 +627,11 @@ def _to_half(step: int) -> Figure:
         ring, star = (_seconds(ranks, LLAMA, algorithm) for algorithm in ("ring", "naive"))
         ax.plot([place_of(ring), place_of(star)], [y, y], color=canvas.GREY, linewidth=2, zorder=1)
         words(ax, (place_of(ring) + place_of(star)) / 2, y + 0.55, f"{star / ring:,.0f} times", ha="center",
-              weight="bold" if ranks == 1024 else "normal")
+              weight="bold" if ranks == 1024 else "normal", bbox=CLEAR)
         for seconds, colour, digits in ((ring, RING, 2), (star, STAR, 1 if star < 10 else 0)):
             ax.plot([place_of(seconds)], [y], "o", color=colour, markersize=13)
             words(ax, place_of(seconds), y - 0.85, f"{seconds:.{digits}f} s", ha="center", weight="bold", size=13,
-                  colour=colour)
+                  colour=colour, bbox=CLEAR)
     return ax.figure
 
 
@@ -647,7 +648,8 @@ def two_sizes() -> Figure:
     canvas.arrow(ax, (9.65, 3.5), (9.65, 2.1), colour=SOFT, line=1.5)
     words(ax, 9.65, 5.2, f"{NORMS} small\ntensors\n{NORMS * NORM / 1e6:.1f} MB", ha="center", weight="bold")
     words(ax, 9.65, 7.3, "? s", ha="center", size=BIG, weight="bold")
-    words(ax, 0.3, 0.7, "areas to scale", colour=SOFT)
+    link = f"{FAST.latency * 1e6:.0f} µs of latency, {FAST.bandwidth / 1e9:.0f} GB/s"
+    words(ax, 0.3, 0.7, f"areas to scale · {link}", colour=SOFT)
     return ax.figure
 
 
@@ -717,6 +719,58 @@ def _tree(done: int) -> Figure:
         words(ax, 17.0, 6.0, f"{many} rounds up,\n{many} down", size=12)
         words(ax, 17.0, 3.8, "every message:\nthe whole\ntensor", size=12)
         words(ax, 2.0, 0.5, r"$T_\mathrm{tree} = 2\,\lceil\log_2 P\rceil\,\left(\alpha + S/B\right)$", size=17)
+    return ax.figure
+
+
+@steps(range(2))
+def three_ways(step: int) -> Figure:
+    """Seconds of the star, the ring and the tree over the ranks: for 13.5 GB, and then for 8 kB, too."""
+    ax = _across()
+    wide, decade, low = 7.0, 0.92, 1.7  # of a panel, a factor of ten, and of its floor, which is 10 µs
+    said = {"naive": ("through rank 0", STAR), "ring": ("ring", RING), "tree": ("tree", TREE)}
+    for panel, (name, size) in enumerate((("13.5 GB: the whole gradient", LLAMA), ("8 kB: one normalization", NORM))):
+        left, there = 1.6 + 10.4 * panel, panel <= step
+        words(ax, left, 9.6, name, weight="bold", colour=canvas.INK if there else PALE)
+        for power, label in ((-5, "10 µs"), (-3, "1 ms"), (-1, "0.1 s"), (0, "1 s"), (1, "10 s"), (2, "100 s")):
+            y = low + decade * (power + 5)
+            line(ax, (left, y), (left + wide, y), colour=canvas.WAITING, wide=1)
+            if not panel:
+                words(ax, left - 0.2, y, label, ha="right", colour=SOFT)
+        for place, ranks in enumerate((4, 16, 64, 256, 1024)):
+            words(ax, left + wide * place / 4, 1.0, f"{ranks:,}", ha="center", colour=SOFT)
+        words(ax, left + wide / 2, 0.25, "ranks", ha="center", colour=SOFT)
+        for algorithm, (way, colour) in said.items() if there else ():
+            taken = [_seconds(ranks, size, algorithm) for ranks in (4, 16, 64, 256, 1024)]
+            heights = [low + decade * (log10(seconds) + 5) for seconds in taken]
+            dashed = "--" if panel and algorithm == "ring" else "-"  # lies on the star's line
+            line(ax, *((left + wide * place / 4, y) for place, y in enumerate(heights)), colour=colour, wide=2.4,
+                 linestyle=dashed)
+            digits = 0 if taken[-1] > 99 else 1 if taken[-1] > 1 else 2
+            last = f"{taken[-1] * 1e3:.1f} ms" if panel else f"{taken[-1]:.{digits}f} s"
+            nudge = {"naive": 0.32, "ring": -0.32}.get(algorithm, 0) * panel
+            words(ax, left + wide + 0.2, heights[-1] + nudge, last, weight="bold", colour=colour)
+            above = {"naive": 0.75, "ring": -0.5, "tree": -0.5 if panel else 0.5}[algorithm]
+            x, y = (0.3, heights[2]) if algorithm == "naive" else (0.78, heights[3])
+            words(ax, left + wide * x, y + above, way, ha="center", weight="bold", colour=colour)
+    return ax.figure
+
+
+def two_answers() -> Figure:
+    """What a sum on 1,024 ranks takes: of many bytes through rank 0 and in a ring, of few in a ring and in a tree."""
+    ax = _sheet()
+    words(ax, 0.2, 9.4, "1,024 ranks", weight="bold", size=13)
+    small = [NORMS * _seconds(1024, NORM, way) for way in ("ring", "tree")]
+    for top, name, rows in (
+        (7.9, "13.5 GB", (("rank 0", STAR, f"{_seconds(1024, LLAMA, 'naive'):.0f} s"),
+                          ("ring", RING, f"{_seconds(1024, LLAMA, 'ring'):.2f} s"))),
+        (3.4, "65 tensors of 8 kB", (("ring", RING, f"{small[0]:.3f} s"), ("tree", TREE, f"{small[1]:.3f} s"))),
+    ):
+        words(ax, 0.2, top, name, weight="bold")
+        for x, (way, colour, taken) in zip((0.2, 6.7), rows, strict=True):
+            box(ax, x, top - 2.9, 4.9, 2.2, "white", edge=colour, line=2.2)
+            words(ax, x + 2.45, top - 1.3, way, ha="center", colour=colour, weight="bold")
+            words(ax, x + 2.45, top - 2.2, taken, ha="center", size=LARGE, weight="bold")
+        canvas.arrow(ax, (5.25, top - 1.8), (6.55, top - 1.8), colour=canvas.COLLECTIVE, line=2.2)
     return ax.figure
 
 
@@ -832,8 +886,8 @@ def _addition(step: int) -> Figure:
     )[:step]):
         left = 0.1 + 11.2 * place
         words(ax, left, 7.8, title, size=BIG)
-        for line, (whole, rest, said) in enumerate(rows):
-            y, last = 5.9 - 1.5 * line, line == 3
+        for row, (whole, rest, said) in enumerate(rows):
+            y, last = 5.9 - 1.5 * row, row == 3
             for at, digit in enumerate(whole.rjust(4)):
                 digit = digit.strip()
                 colour = canvas.FACES[2] if last else canvas.FACES[0] if digit else "white"
@@ -970,16 +1024,17 @@ def nccl_ways() -> list[Figure]:
 
 def _nccl_ways(count: int) -> Figure:
     ax = _across()
-    told = (("Ring", "$2(P-1)$ steps", "almost $2S$ a rank", "large tensors"),
+    told = (("Ring", "$2(P-1)$ steps", "almost $2S$ a rank", "in $P$ chunks", "large tensors"),
             ("Tree of machines", r"about $2\,\log_2 M$ steps, $M$ machines", "about $2S$ a rank",
-             "small tensors, many machines"),
-            ("NVLS: the switch adds", "a few steps", "about $S$ a rank", "large, in one machine"))
+             "in small pieces, pipelined", "small tensors, many machines"),
+            ("NVLS: the switch adds", "a few steps", "about $S$ a rank", "sent once, received once",
+             "large, in one machine"))
     for place, (name, *lines) in enumerate(told[:count]):
         x = 3.5 + 7.3 * place
         words(ax, x, 9.4, name, ha="center", weight="bold", size=13)
-        for line, said in enumerate(lines):
-            words(ax, x, 2.7 - 1.0 * line, said, ha="center", weight="bold" if line == 2 else "normal",
-                  colour=canvas.COLLECTIVE if line == 2 else canvas.INK)
+        for row, said in enumerate(lines):
+            words(ax, x, 2.85 - 0.75 * row, said, ha="center", weight="bold" if row == 1 else "normal",
+                  colour=canvas.COLLECTIVE if row == 1 else canvas.INK)
         if place == 0:
             _ring(ax, (x, 6.1), 2.3, 8, 0.7, names=False)
         elif place == 1:

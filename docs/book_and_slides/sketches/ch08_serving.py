@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit import BIG, bar, box, line, sheet, steps, words
+from kit import BIG, GREY_WORDS, bar, box, line, sheet, steps, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -93,9 +93,10 @@ def whole_text_again() -> list[Figure]:
 
 def _whole_text(step: int) -> Figure:
     ax = sheet(36, 30)
+    ax.set_xlim(-1, 37)  # nothing touches the edge of the card
     known = "The", "capital", "of", "France"
-    words(ax, 0, 28.4, "into the model", weight="bold")
-    words(ax, 36, 28.4, "out", weight="bold", ha="right")
+    words(ax, 0, 27.6, "into the model", weight="bold")
+    words(ax, 35.6, 27.6, "out", weight="bold", ha="right")
     for row, token in list(enumerate(known))[:step]:
         y = 21 - 6.6 * row
         bar(ax, 0, y, 14, 4.6, READ)
@@ -700,7 +701,8 @@ def full_rows() -> Figure:
         inside = wide > 7
         words(ax, wide - 0.8 if inside else wide + 0.8, y + 1.9, f"{1e3 * taken:.0f} ms", weight="bold", size=BIG,
               ha="right" if inside else "left")
-    line(ax, (0.05 * scale, 3.4), (0.05 * scale, 28), colour=FAULT, wide=2.5, linestyle="--")
+    words(ax, 0, 29, "a full row: its matrix products alone", colour=GREY_WORDS)
+    line(ax, (0.05 * scale, 3.4), (0.05 * scale, 27.4), colour=FAULT, wide=2.5, linestyle="--")
     words(ax, 0.05 * scale, 1.4, "promised: 50 ms", ha="center", colour=FAULT, weight="bold", size=BIG)
     return ax.figure
 
