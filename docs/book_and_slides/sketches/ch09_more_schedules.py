@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kit import BESIDE, BIG, GREY_WORDS, LETTERS, axes, bar, box, frame, line, sheet, span, steps, timeline, words
+from kit import BESIDE, BIG, LETTERS, axes, bar, box, frame, line, sheet, span, steps, timeline, words
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -435,13 +435,13 @@ def full_memory() -> Figure:
 
 
 def seven_held() -> Figure:
-    """ZB-H1's step and how many micro-batches rank 0 holds, and an empty step for ZB-H2."""
+    """ZB-H1's step and how many micro-batches rank 0 holds, and how ZB-H2's begins."""
     ax = sheet(36, 30)
     words(ax, 0.6, 28.2, "ZB-H1: 27 s, holds 4", weight="bold", size=BIG)
     timeline(ax, H1.events, (0.6, 15.8, 34.8, 11), ranks=4, until=27)
     words(ax, 0.6, 12, "ZB-H2: ? s, holds 7", weight="bold", size=BIG)
-    bar(ax, 0.6, 1, 34.8, 9.4, WHITE, edgecolor=GREY_WORDS, linestyle="--", linewidth=1.4)
     timeline(ax, [event for event in H2.events if event.end <= 7], (0.6, 1, 34.8, 9.4), ranks=4, until=27, end=7)
+    words(ax, 11, 5.7, "… ?", weight="bold", size=24, colour=FAULT)
     return ax.figure
 
 

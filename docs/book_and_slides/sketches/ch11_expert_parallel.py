@@ -22,6 +22,7 @@ ALL, MEMORY, PORT = parameter_count(V3) / 1e9, H100.memory / 1e9, DGX_H100.nic.b
 USED = (active_parameters(V3) - parameters_by_part(V3)["token embedding"]) / 1e9  # as DeepSeek's paper counts
 SENDS = V3.moe_layers * combine_bytes(V3)  # bytes of a token's rows
 CHOSEN = torch.rand(128, 256, generator=torch.Generator().manual_seed(9)).topk(8).indices  # the chapter's draw
+FAIR = torch.rand(2048, 256, generator=torch.Generator().manual_seed(6)).topk(8).indices  # and that of the seats
 SCORES, LOADS, SEATS = (0.14, 0.45, 0.07, 0.03, 0.25, 0.06), (3, 6, 4, 3), 4
 TOKENS, RANKS, EXPERTS = 2048, 4, 16  # of the layer with a hot expert: tokens of a rank
 GROUPS = {row.ranks: room_and_step(V3, H100, row, context=5000) for row in DEEPEP}  # requests, seconds of a step
@@ -191,6 +192,22 @@ def as_many_seats() -> Figure:
     """As many pairs as seats, and the question how many are dropped."""
     return asked(("pairs: 2,048 tokens · 8 experts", "seats: 256 experts · 64"), f"{256 * 64:,}", (FACES[0], WAITING),
                  "dropped", "? %")
+
+
+def over_64() -> Figure:
+    """The loads of the first 16 experts in the chapter's draw: what is above 64 seats is dropped."""
+    ax, scale = sheet(36, 30), 18 / 64
+    loads = torch.bincount(FAIR.flatten(), minlength=256)[:16].tolist()
+    for place, load in enumerate(loads):
+        x = 0.4 + 2.2 * place
+        bar(ax, x, 3.4, 1.8, scale * min(load, 64), FACES[0])
+        if load > 64:
+            bar(ax, x, 3.4 + scale * 64, 1.8, scale * (load - 64), FAULT)
+    line(ax, (0, 3.4 + scale * 64), (35.6, 3.4 + scale * 64), wide=2)
+    lost = sum(max(load - 64, 0) for load in loads)
+    head(ax, 0.4, 28.2, f"{lost} of {sum(loads):,} pairs find no seat", colour=FAULT)
+    words(ax, 0.4, 1.4, "loads of 16 of the experts; line: 64 seats")
+    return ax.figure
 
 
 # Sections 3 and 4: there and back
@@ -379,16 +396,29 @@ def room(step: int) -> Figure:
 
 def another_step() -> Figure:
     """What a step of EP16 consists of, and the question of EP64's."""
-    ax = sheet(36, 30)
-    for y, ranks in ((27, 16), (11.4, 64)):
-        head(ax, 0.4, y, f"a step of EP{ranks}: {GROUPS[ranks][0]} requests")
-    x = 0.4
-    for name, colour in (("weights", WEIGHTS), ("caches", CACHES), ("trips", SENT)):
-        wide = 960 * GROUPS[16][1][name]
-        bar(ax, x, 19.6, wide, 5.4, colour, edgecolor=WHITE)
-        words(ax, x, 17.8, name)
-        x += wide
-    unknown(ax, 6, 6, "? ms")
+    return _steps(told=False)
+
+
+def both_steps() -> Figure:
+    """What a step of EP16 and one of EP64 consist of."""
+    return _steps(told=True)
+
+
+def _steps(*, told: bool) -> Figure:
+    ax, scale, colours = sheet(36, 30), 34.8 / sum(GROUPS[64][1].values()), (WEIGHTS, CACHES, SENT)
+    for y, ranks in ((27.6, 16), (15.2, 64)):
+        requests, parts = GROUPS[ranks]
+        shown = told or ranks == 16
+        head(ax, 0.4, y, f"EP{ranks}, {requests} requests: " + (f"{1e3 * sum(parts.values()):.1f} ms" if shown else ""))
+        x = 0.4
+        for seconds, colour in zip(parts.values(), colours, strict=True) if shown else ():
+            bar(ax, x, y - 8, scale * seconds, 5.6, colour, f"{1e3 * seconds:.1f}", size=BIG, edgecolor=WHITE)
+            x += scale * seconds
+    if not told:
+        unknown(ax, 7, 9.6, "? ms")
+    for x, name, colour in zip((0.4, 13, 24.6), GROUPS[16][1], colours, strict=True):
+        bar(ax, x, 1.6, 2, 2, colour)
+        words(ax, x + 2.8, 2.6, name)
     return ax.figure
 
 
