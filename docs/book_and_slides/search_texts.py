@@ -43,12 +43,12 @@ def sections(page: str) -> list[list[str]]:
         cell.append(",")
     for row in soup("tr"):
         row.append(";")
+    for caption in soup("figcaption"):
+        caption.append("." if re.search(r"\w\s*$", caption.get_text()) else "")
     for block in soup(BLOCKS):
         block.append(" ")
     for end in soup("br"):
         end.replace_with(" ")
-    for caption in soup("figcaption"):
-        caption.append("" if caption.get_text().rstrip()[-1:] in set(".:!?") else ". ")
     for fraction in soup("mfrac"):
         above, below = fraction.contents
         for part in [above] * bool(above.mo) + [below] * (len(below.contents) > 1):  # a sum, or several factors

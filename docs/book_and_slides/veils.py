@@ -186,7 +186,8 @@ def new_words(what: str, asked: str) -> str:
         return {word.rstrip("s") for word in re.findall(r"\w+", text.lower())}
 
     told, note = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", what).groups(default="")
-    known = words(asked.rpartition("**Predict")[2]) | words(f"{UNIT.search(what)[0] if UNIT.search(what) else ''} {PLAIN}")
+    unit = UNIT.search(what)
+    known = words(asked.rpartition("**Predict")[2]) | words(f"{unit[0] if unit else ''} {PLAIN}")
     return what if words(told) - known else note
 
 

@@ -141,7 +141,7 @@ function elsewhere() {
 if (!searched) {
   const form = document.getElementById("search-results").appendChild(document.createElement("form"));
   form.className = "ask";
-  form.innerHTML = '<label>Look for <input name="q" type="search" autofocus></label> <button>Search</button>';
+  form.innerHTML = '<h1>Search</h1><label>Look for <input name="q" type="search" autofocus></label> <button>Search</button>';
 }
 
 let told = false;
