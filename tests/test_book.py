@@ -602,7 +602,7 @@ def test_the_first_page_says_where_the_course_is_by_its_address_where_github_mak
     source = docs("landing").source
     for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
         monkeypatch.delenv(name, raising=False)
-    assert source() == "get a copy of the course from where this book comes from"
+    assert source() == "get a copy of the course from where you found this book,"
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
     monkeypatch.setenv("GITHUB_REPOSITORY", "a/course")
     assert source() == 'get the course from <a href="https://github.com/a/course">a/course</a>'

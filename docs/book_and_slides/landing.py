@@ -263,7 +263,7 @@ def source() -> str:
     """Return words that tell where the course is: at an address where the book is made on GitHub, else beside it."""
     host, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     there = f'get the course from <a href="{host}/{name}">{name}</a>' if host and name else ""
-    return there or "get a copy of the course from where this book comes from"
+    return there or "get a copy of the course from where you found this book,"
 
 
 def advertised(page: NotebookNode, chapter: Chapter) -> str:
