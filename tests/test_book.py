@@ -189,6 +189,16 @@ def test_a_field_for_a_guess_knows_the_unit_that_is_asked_for(docs, asked, unit)
     assert field.get("data-unit") == unit
 
 
+@pytest.mark.parametrize("comment, question, beside", [
+    ("in MB that each of two ranks sends", "How many MB does each of the two ranks send?", ""),
+    ("MB that all send (section 3 answers)", "How many MB do all send?", "section 3 answers"),
+    ("in MB: the most at once", "How many MB are alive?", "in MB: the most at once"),
+])
+def test_beside_the_field_of_a_guess_stands_only_what_its_question_has_not_said(docs, comment, question, beside):
+    field = docs("veils").guess(f"guess_x = None  # your number, {comment}", "", f"**Predict.** {question}")
+    assert BeautifulSoup(field, "html.parser").select_one(".guess > span").text == beside
+
+
 def test_a_guess_that_may_name_two_of_a_list_has_boxes_with_the_words_of_the_list(docs):
     said = "Three suspects:\n\n1. **A detour.** Bytes go round.\n2. **A cable** is bad.\n3. **A card:** it is shared."
     line = "guess_a = None  # your suspects: 2, or 13 for 1 and 3"
@@ -455,6 +465,7 @@ def test_a_page_has_no_words_about_working_in_a_notebook(docs):
         for cell in made.cells:
             assert not re.search(r"Shift\+Enter|%pip|guess_\.\.\. = None|^progress\(\)$", cell.source), cell.source
             if cell.cell_type == "markdown":
+                assert not re.search(r"\bthis notebook|Then run the check|picture after it", cell.source), cell.source
                 told = re.search(r"\b(?:next|last|the|this|new|both) cells?\b(?! in full)|\brun (?:it|the code)[:.]",
                                  cell.source)
                 assert not told, cell.source
@@ -501,21 +512,32 @@ def test_the_words_of_the_glossary_are_sections_of_the_search_and_do_not_run_tog
     page = ('<article><section id=g><h1>Glossary</h1><p>All.</p><dl class="glossary"><dt id=t>KV cache</dt>'
             "<dd><p>The keys.</p><p>And values.</p></dd></dl></section></article>")
     assert docs("search_texts").sections(page) == [
-        ["g", "Glossary", "All.", ""], ["t", "KV cache", "The keys. And values.", ""]]
+        ["g", "Glossary", "All.", "", ""], ["t", "KV cache", "The keys. And values.", "", ""]]
 
 
 def test_the_cells_of_a_table_are_parted_by_commas_in_the_text_of_the_search(docs):
     rows = "<tr><td><p>a</p>\n</td><td>b</td></tr>\n<tr><td>c</td><td>d</td></tr>"
     page = f"<article><section id=a><h2>T</h2><table>{rows}</table></section></article>"
-    assert docs("search_texts").sections(page) == [["a", "T", "a, b; c, d;", ""]]
+    assert docs("search_texts").sections(page) == [["a", "T", "a, b; c, d;", "", ""]]
+
+
+def test_what_waits_behind_a_guess_is_a_part_of_its_own_in_the_text_of_the_search(docs):
+    veil = '<details class="veil"><p>It is 12.</p><details class="veil">So 3.</details></details>'
+    page = f"<article><section id=a><h2>T</h2><p>How many?</p>{veil}<p>Now on.</p></section></article>"
+    assert docs("search_texts").sections(page) == [["a", "T", "How many? Now on.", "", "It is 12. So 3."]]
+
+
+def test_a_break_and_the_end_of_a_caption_part_words_in_the_text_of_the_search(docs):
+    page = "<article><section id=a><h2>T</h2><figcaption>A ring</figcaption><p>f<br/>Add up.</p></section></article>"
+    assert docs("search_texts").sections(page) == [["a", "T", "A ring. f Add up.", "", ""]]
 
 
 def test_a_fraction_in_the_text_of_the_search_has_its_line(docs):
     page = "<section id=a><h2>T</h2><p>Is <math><mfrac><mi>S</mi><mi>B</mi></mfrac></math>.</p></section>"
-    assert docs("search_texts").sections(f"<article>{page}</article>") == [["a", "T", "Is S/B.", ""]]
+    assert docs("search_texts").sections(f"<article>{page}</article>") == [["a", "T", "Is S/B.", "", ""]]
     flat = docs("formulas").mathml(r"2\,\frac{P-1}{P}\,S + \frac{S}{PB}")  # whose parts do not run together
     page = f"<article><section id=a><h2>T</h2><p>{flat}</p></section></article>"
-    assert docs("search_texts").sections(page) == [["a", "T", "2 (P−1)/P S+S/(PB)", ""]]
+    assert docs("search_texts").sections(page) == [["a", "T", "2 (P−1)/P S+S/(PB)", "", ""]]
 
 
 def test_six_columns_of_the_map_fit_beside_the_list_of_chapters_on_a_small_screen(docs):
@@ -576,10 +598,20 @@ def test_the_first_page_shows_the_first_slider_of_a_chapter_and_a_page_without_o
     assert advertised(new_notebook(cells=[new_code_cell("x")]), chapter) == ""
 
 
-def test_a_page_leads_to_its_notebook_exercises_slides_and_words(made):
+def test_the_first_page_says_where_the_course_is_by_its_address_where_github_makes_the_book(docs, monkeypatch):
+    source = docs("landing").source
+    for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    assert source() == "get a copy of the course from where you found this book,"
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "a/course")
+    assert source() == 'get the course from <a href="https://github.com/a/course">a/course</a>'
+
+
+def test_a_page_leads_to_its_exercises_slides_and_words(made):
     text = (made / f"{NAME}.html").read_text()
     near = BeautifulSoup(text, "html.parser").select_one(".nearby")
-    assert near.code.text == f"work/{NAME}.ipynb"
+    assert near.text == "Exercises · Slides"
     assert [link["href"] for link in near("a")] == [f"{NAME}_exercises.html", f"{NAME}.slides.html"]
     assert 'href="glossary.html#term-total"' in text
 

@@ -47,9 +47,18 @@ IN_A_NOTEBOOK = re.compile(r" +# (?:not found\? .*%pip install .*|Shift\+Enter .
 NEEDED = re.compile(r" \((?:The|This) cell (?:below )?needs [^()]*\)")
 REWORDED = {  # what tells how to work in a notebook, and how it is on a page
     "Run the cells from top to bottom with Shift+Enter. Three kinds of cells want something from you:":
-        "Three things here want something from you:",
+        "Three things stand in each chapter:",
     "- **A guess**, written `guess_... = None`. Put your number in the place of `None`. The next cell tells you":
         "- **A guess**: a box for your number. Press Enter in it, or Compare beside it, and you are told",
+    "- **A check** below each exercise. It says whether your function is right and, if not, which mistake it makes.":
+        "- **An answer** to each exercise, which is folded here. In the notebook a check stands below each exercise, "
+        "and says which mistake your function makes.",
+    "Then run the check. If you are stuck": "In the notebook a check stands below each exercise. If you are stuck",
+    "The last one, `borrow`, fetches the course's answer for no points. After you have passed, "
+    '`solution("even_to_odd")` shows that answer.': "Below them the course's answer is folded.",
+    "and this notebook is one.": "and the notebook that runs this chapter is one.",
+    "know nothing of this notebook": "know nothing of the notebook",
+    "The picture after it shows all six steps.": "Unfold the line below it to see all six steps at once.",
     "Where a cell says `guess_... = None`, put in your own number before you run the next cell.":
         "Where there is a box for a guess, put in your own number before you open what was measured.",
     "Write your bet into the next cell. The one below it prices all three by":

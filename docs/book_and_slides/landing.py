@@ -7,6 +7,7 @@ need it.
 from __future__ import annotations
 
 import html
+import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -27,16 +28,16 @@ LARGER = 1.15  # the most by which the map grows with its place: with few chapte
 SHOWN = 3  # the chapter whose first picture with a slider stands on the first page
 SAYS = ("Move the slider: four ranks pass quarters of their tensors round a ring. After three steps each sum is "
         "complete on one rank, after six steps on all of them.")
-OFFERS = ("A wrong answer is told why.",
+OFFERS = ("Wrong answers get a reason.",
           "The function that you write is run and measured, and where it is wrong you read what it did.")
 REFUSED = ("ring_all_reduce", "On 4 ranks with 1,024 elements rank 0 sent 12,288 bytes; a ring sends 6,144. "
            "You are passing the whole tensor on: pass one chunk")
 """An exercise of that chapter, and what its check says of a wrong answer."""
 SHORTER = "Each of these is a way through a part of the course, with all that its last chapter needs."
-WORK = ("These pages hold the whole course, its answers folded: guess before you unfold one. The numbers and pictures "
-        "after an exercise come from the course's own answer. To write yours and have them checked, take the "
-        'notebooks: in your copy of the course <code class="literal">make lab</code> sets up Python and opens them in '
-        "JupyterLab.")
+READ = ("These pages hold the whole course, its answers folded: guess before you unfold one. The numbers and pictures "
+        "after an exercise come from the course's own answer.")
+WRITE = ('To write your own answers and have them checked, {} and type <code class="literal">make lab</code> in its '
+         "folder: it sets up Python, and opens the notebooks in JupyterLab.")
 LETTERS = 12  # of a line in a box
 LANE, PORT, HEAD = 4, 13, 7  # of the map, in pixels: between lines, between their ends at a box, and of an arrowhead
 COLOURS = 6  # of lines and cards
@@ -205,7 +206,8 @@ In each chapter you guess a number, run real processes that talk to each other, 
 faster. A laptop with two cores and no GPU is enough.
 
 {begin}<span><a href="exercises.html">All {len(exercises)} exercises</a>
-<a href="glossary.html">Glossary</a></span></p>
+<a href="glossary.html">Glossary</a></span>
+<span class="work"><b>Read here, write there.</b> {WRITE.format(source())}</span></p>
 
 {picture}
 
@@ -227,8 +229,8 @@ faster. A laptop with two cores and no GPU is enough.
 <div>
 {chapter_map(book)}
 {chapter_list(book)}
-<p class="arrows">An arrow leads from each chapter to those that build on it; the minutes are of reading and
-exercises.</p>
+<p class="arrows">An arrow leads from each chapter to those that build on it; minutes include reading
+and core exercises.</p>
 </div>
 </div>
 
@@ -237,11 +239,9 @@ exercises.</p>
 ## The chapters
 
 The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and the core exercises about
-{duration(sum(map(minutes, book.chapters)))} (all minutes are estimated).
+{duration(sum(map(minutes, book.chapters)))} (all minutes are estimated). {READ}
 
 {cards(book)}
-
-<div class="pair"><p><b>Read here, write there.</b></p><p>{WORK}</p></div>
 
 ```{{toctree}}
 :caption: Chapters
@@ -259,6 +259,13 @@ The reading takes about {duration(sum(map(reading, book.chapters)))} in all, and
 """
 
 
+def source() -> str:
+    """Return words that tell where the course is: at an address where the book is made on GitHub, else beside it."""
+    host, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    there = f'get the course from <a href="{host}/{name}">{name}</a>' if host and name else ""
+    return there or "get a copy of the course from where you found this book,"
+
+
 def advertised(page: NotebookNode, chapter: Chapter) -> str:
     """Return the first picture with a slider of a chapter's page, with a link to the chapter."""
     told = (output.get("data", {}).get("text/html", "") for cell in page.cells for output in cell.get("outputs", []))
@@ -269,12 +276,11 @@ def advertised(page: NotebookNode, chapter: Chapter) -> str:
 
 
 def nearby(chapter: Chapter, slides: bool) -> str:
-    """Return the line below a chapter's title: where it is worked on, and what else there is of it."""
-    links = [f'<a href="{chapter.name}_exercises.html">Its exercises</a>'] * bool(chapter.exercises)
-    links += [f'<a href="{chapter.name}.slides.html">Its slides</a>'] * slides
+    """Return the line below a chapter's title: what else there is of it."""
+    links = [f'<a href="{chapter.name}_exercises.html">Exercises</a>'] * bool(chapter.exercises)
+    links += [f'<a href="{chapter.name}.slides.html">Slides</a>'] * slides
     part = f"from-{number(chapter) % COLOURS}"  # its colour on the map
-    return (f'<p class="nearby {part}">To work on it: <code>work/{chapter.name}.ipynb</code> · '
-            f'{" · ".join(links)}</p>')
+    return f'<p class="nearby {part}">{" · ".join(links)}</p>'
 
 
 def duration(minutes: int) -> str:
@@ -287,6 +293,7 @@ def slides_page(chapters: list[Chapter]) -> str:
     """Return the page that leads to the slides of each chapter; `counted` adds how many there are."""
     made = [f'<a class="card from-{number(chapter) % COLOURS}" href="{chapter.name}.slides.html">'
             f"<b>{number(chapter)} · {html.escape(chapter.title)}</b>"
+            f"<span>{html.escape(re.sub(r'[*`]', '', question(chapter)))}</span>"
             f'<small><span id="{chapter.name[:4]}-many"></span> {whole(chapter)} minutes</small></a>'
             for chapter in chapters]
     return "\n".join(["# Slides", "", "One chapter is one set of slides. Arrow keys move, S opens the speaker's notes, "

@@ -24,6 +24,7 @@ TOGETHER = re.compile(r"\b(\d)(\d) for \1 and \2\b")
 LISTED = re.compile(r"^(\d)\. \*\*(.+?)[.:]?\*\*", re.MULTILINE)
 FRAME = '<div class="exercise">'
 HOW = re.compile(r"by |in |added up|counted|measured|replayed|simulated")  # the number was found; else it is told
+PLAIN = "a an and as at for in of on that the to what which with"  # words that add nothing to a question
 UNIT = re.compile(r"(?:^|\bin )(?:virtual )?"
                   r"(ns|µs|microseconds|ms|milliseconds|s|seconds|days|bytes|kB|MB|GB|%|percent)"
                   r"(?![\w/])(?! of \S+ over | .* / )")
@@ -42,7 +43,8 @@ class Veils:
     def ask(self, cell: NotebookNode, lines: list[str], later: str = "", said: str = "") -> None:
         """Add fields for guesses, asked for in the text `said`; what follows is veiled, and begins with `later`."""
         for place, line in enumerate(lines):
-            self.cells.append(new_markdown_cell(guess(line, said), id=f"{cell['id']}-guess-{place}"))
+            field = guess(line, said, said if len(lines) == 1 else "")
+            self.cells.append(new_markdown_cell(field, id=f"{cell['id']}-guess-{place}"))
             name, _, told = line.partition("=")
             self._asked.append(name.strip())
             self._words[name.strip()] = dict(several(told, said) or choices(asked_for(told)))
@@ -156,8 +158,11 @@ def rounded(told: str) -> str:
     return re.sub(r"(?<![\d.,])1 times as\b", "just as", re.sub(r"(?<![\d.,])\d[\d,]*\.\d+(?![\de,])", short, told))
 
 
-def guess(line: str, said: str = "") -> str:
-    """Return a field for a guess, or a button for each choice, in place of the line of code that holds it."""
+def guess(line: str, said: str = "", asked: str = "") -> str:
+    """Return a field for a guess, or a button for each choice, in place of the line of code that holds it.
+
+    Beside the field stands what the line says and the question in the text `asked` does not.
+    """
     name, _, told = line.partition("=")
     name, what = name.strip(), asked_for(told)
     together = several(told, said)
@@ -169,9 +174,21 @@ def guess(line: str, said: str = "") -> str:
     found = UNIT.search(what)
     unit = found[1] if found else "share" if re.search(r"\bshare of\b", what) else ""
     held = f' data-unit="{unit}"' if unit else ""
+    held += f' data-asked="{html.escape(what)}"'
     keys = "" if what.startswith("letters") else ' inputmode="decimal"'  # of a phone
     return (f'<div class="guess"{held}><label><span>Your guess</span> <input autocomplete="off" placeholder=" "{keys} '
-            f'name="{name}"></label> <span>{html.escape(what)}</span></div>')
+            f'name="{name}"></label> <span>{html.escape(new_words(what, asked))}</span></div>')
+
+
+def new_words(what: str, asked: str) -> str:
+    """Return what a guess's comment adds to its question: nothing, or the note at its end, where that has all words."""
+    def words(text: str) -> set[str]:
+        return {word.rstrip("s") for word in re.findall(r"\w+", text.lower())}
+
+    told, note = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", what).groups(default="")
+    unit = UNIT.search(what)
+    known = words(asked.rpartition("**Predict")[2]) | words(f"{unit[0] if unit else ''} {PLAIN}")
+    return what if words(told) - known else note
 
 
 def asked_for(told: str) -> str:

@@ -151,20 +151,19 @@ def test_no_page_is_wider_than_its_window_enlarged_by_half(opened):
 
 
 @pytest.mark.parametrize("name", ["index", "exercises", "glossary", "slides", *NAMES])
-def test_on_a_phone_letters_have_12_pixels_and_pictures_are_whole_or_large_enough_to_be_read(opened, name):
+def test_on_a_phone_letters_have_12_pixels_and_pictures_are_whole_and_say_that_a_tap_enlarges_them(opened, name):
     page = opened(f"{name}.html", "phone")
     page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
     page.locator("img").evaluate_all("all => Promise.all(all.map(one => (one.loading = 'eager', one.decode())))")
     assert page.locator("body").evaluate(SMALL) == []
     pictures = page.locator(":is(figure.picture, .course-picture) img:visible").evaluate_all(
         """all => all.map((one) => {
-            const told = one.closest(".told"), box = one.closest("figure.told, .told .course-picture");
-            const {left, right} = (box || one).getBoundingClientRect(), moves = box?.scrollWidth > box?.clientWidth;
-            return [10 * 100 / 72 * one.clientWidth / one.naturalWidth * 2, left, right, Boolean(told), moves,
+            const told = one.closest(".told"), {left, right} = one.getBoundingClientRect();
+            return [10 * 100 / 72 * one.clientWidth / one.naturalWidth * 2, left, right,
                     told && getComputedStyle(told, "::after").content];
         })""")
-    for letters, left, right, told, moves, said in pictures:
-        assert letters > 8.9 and left >= 0 and right <= 390 and told == moves and ("sideways" in said if told else True)
+    for letters, left, right, said in pictures:
+        assert letters > 5.5 and left >= 0 and right <= 390 and (letters > 8.9 or "Tap to enlarge" in said)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,7 +210,7 @@ def test_enter_opens_the_first_result_of_the_search_and_the_arrows_go_through_th
     page = opened("search.html")
     page.goto(page.url + "?q=bandwidth")
     links = page.locator("#search-results ul.search a")
-    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    page.wait_for_function("() => /^\\d+ results?\\./.test(document.querySelector('.search-summary')?.textContent)")
     page.focus(".sidebar-search")
     for key, place in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
         page.keyboard.press(key)
@@ -232,10 +231,8 @@ def test_a_term_is_found_in_the_glossary_once_and_with_its_sentence(opened):
 
 
 @pytest.mark.parametrize("asked, said", [("bubbles", "In the glossary: bubble."), ("zero", "In the glossary: ZeRO."),
-                                         ("bubles", "The nearest word of the glossary: bubble. Try fewer words, or "
-                                                    "look in the glossary or the contents."),
-                                         ("nvlnk", "The nearest word of the glossary: NVLink. Try fewer words, or "
-                                                   "look in the glossary or the contents."),
+                                         ("bubles", "No page has “bubles”: these are for “bubble”."),
+                                         ("all reduse", "No page has “all reduse”: these are for “all-reduce”."),
                                          ("xqzzy", "Try fewer words, or look in the glossary or the contents.")])
 def test_the_search_knows_several_of_a_term_and_a_slip_of_the_finger(opened, asked, said):
     page = opened("search.html")
@@ -249,7 +246,7 @@ def test_the_search_knows_several_of_a_term_and_a_slip_of_the_finger(opened, ask
 def test_what_a_learner_would_type_is_among_the_first_three_results(opened, asked, page_of):
     page = opened("search.html")
     page.goto(f"{page.url}?q={asked}")
-    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    page.wait_for_function("() => /^\\d+ results?\\./.test(document.querySelector('.search-summary')?.textContent)")
     first = page.locator("#search-results li > a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")[:3]
     assert any(to.startswith(page_of) for to in first)
 
@@ -285,7 +282,7 @@ def test_a_finger_sees_what_a_term_means_first_and_then_follows_its_link(browser
 
 
 LINKS = {  # a page, and a link in it that leads far down into a chapter
-    "glossary": ("glossary.html", 'dl.glossary a[href$="#ch00-in-about-race"]'),
+    "glossary": ("glossary.html", 'dl.glossary a[href$="#ch08-in-goodput-text"]'),
     "search": ("search.html?q=deadlock", 'p.context a[href*="ch00"]'),
     "in the page": ("ch08_serving.html", '.toc-tree a[href="#ch08-at-stall-text-0"]'),
 }
@@ -356,7 +353,7 @@ def test_what_goes_further_is_a_line_for_each_section_that_a_link_or_paper_opens
     assert folds.count() > 8 and page.locator("details.further[open]").count() == 0
     assert page.locator(".further > summary > span code", has_text="nodes").count() == 1  # takes: `nodes` nodes
     title, lead = folds.first.inner_text().split("\n")
-    assert title == "What is in a hop?" and lead.startswith("When eight H100s serve") and lead.endswith("16 KiB.")
+    assert title == "What is in a hop?" and lead.startswith("When eight H100s serve") and lead.endswith("16\xa0KiB.")
     assert page.locator(".toc-tree a", has_text="Going further").locator("xpath=following-sibling::ul").count() == 0
     page.evaluate("() => { location.hash = 'ch10-choose-protocol'; }")
     page.wait_for_function("() => document.querySelector('details.further[open]')")
@@ -377,9 +374,9 @@ def test_the_contents_give_an_exercise_its_name_alone_and_break_none(opened):
 def test_the_search_gives_what_a_title_names_before_what_only_speaks_of_it(opened):
     page = opened("search.html")
     page.goto(page.url + "?q=ring")
-    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    page.wait_for_function("() => /^\\d+ results?\\./.test(document.querySelector('.search-summary')?.textContent)")
     found = page.locator("#search-results li", has=page.locator("> a[href^='ch03']")).locator("p.context a")
-    assert found.all_inner_texts()[0] == "3 · Ring all-reduce" and all("ing" in one for one in found.all_inner_texts())
+    assert found.all_inner_texts()[0] == "At its beginning" and all("ing" in one for one in found.all_inner_texts())
 
 
 def test_a_guess_of_nothing_is_told_what_it_would_mean(opened):
@@ -415,14 +412,18 @@ def test_nothing_is_cut_what_is_too_wide_moves_in_a_box_that_says_so(opened, nam
         assert page.evaluate(CUT) == [], size
 
 
-def test_a_link_to_the_text_behind_a_veil_opens_it(opened):
+def test_a_link_to_the_text_behind_a_veil_stops_at_the_guess_and_says_so(opened):
     page = opened(f"{NAMES[0]}.html")
+    address, said = page.url, page.locator(".guessed", has_text="The place you look for is behind this guess")
     inside = page.locator("details.veil:not([open]) [id^=ch00-in]").first.get_attribute("id")
     page.evaluate("to => location.hash = to", inside)
-    page.wait_for_function("to => document.getElementById(to).closest('details').open", arg=inside)
+    said.wait_for()
     page.goto("about:blank")
-    page.goto(opened(f"{NAMES[0]}.html").url + f"#{inside}")
-    assert page.locator(f"details.veil[open] [id='{inside}']").count() == 1
+    page.goto(f"{address}#{inside}")
+    page.wait_for_timeout(500)  # a browser would open the fold after the page has loaded
+    assert said.evaluate("({nextElementSibling, offsetTop}) => [nextElementSibling.open, scrollY > 0]") == [False, True]
+    page.locator(f"details.veil:has([id='{inside}']) > summary").first.click()
+    assert said.count() == 0 and page.locator(f"details.veil[open] [id='{inside}']").count() == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -470,19 +471,20 @@ def test_the_words_that_take_the_marks_of_a_search_away_say_so(opened):
     page = opened("search.html")
     page.evaluate("localStorage.setItem('sphinx_highlight_terms', 'bandwidth')")
     page.goto(page.url.replace("search", "ch03_ring_all_reduce"))
-    page.locator(".highlight-link a", has_text="Take the marks of the search away").click()
+    page.locator(".highlight-link a", has_text="Clear highlights").click()
     assert page.locator(".highlighted").count() == 0
 
 
-def test_a_hit_of_the_search_behind_a_veil_is_seen(opened):
+def test_a_hit_of_the_search_behind_a_veil_tells_nothing_and_leads_to_the_guess(opened):
     page = opened("search.html")
     page.goto(page.url + "?q=spreads")
     link = page.locator('p.context a[href="ch03_ring_all_reduce.html#ch03-at-ring-timeline-text-0"]')
     link.wait_for()
+    assert link.locator("xpath=..").inner_text().endswith(": behind a guess, which you make first.")
     with page.expect_navigation():
         link.click()
-    page.locator("details.veil[open] .highlighted").first.wait_for()
-    assert page.locator("details.veil:not([open])").count() > 3
+    page.locator(".guessed", has_text="The place you look for is behind this guess").wait_for()
+    assert page.locator("details.veil[open]").count() == 0
 
 
 def test_no_punctuation_after_a_formula_begins_a_line(opened):
@@ -817,7 +819,7 @@ def test_the_first_page_has_one_left_and_one_right_edge_and_two_sizes_of_text(op
         .map(({left, right}) => [Math.round(left), Math.round(right)])"""
     rows = page.locator("section > h1, .pair, .cards").evaluate_all(edges)
     beside = page.locator(".first-picture, .pair > :last-child, .card:nth-child(3n + 2)").evaluate_all(edges)
-    assert len(rows) > 5 and len(set(map(tuple, rows))) == 1
+    assert len(rows) > 4 and len(set(map(tuple, rows))) == 1
     assert size != "laptop" or len({left for left, _ in beside}) == 1  # the second of three columns
     sizes = page.evaluate("""() => new Set([...document.querySelectorAll("article :is(p:not(.begin), li, .card > *)")]
         .filter((one) => one.checkVisibility()).map((one) => getComputedStyle(one).fontSize)).size""")
@@ -833,6 +835,7 @@ def test_all_begins_at_one_edge_and_boxes_end_at_one_beyond_which_no_text_goes(o
         + ".cell_output pre, figure.picture, .course-page, .table-wrapper, .guess, .course-card")]
         .filter((one) => one.checkVisibility() && one.clientWidth)
         .filter((one) => !one.closest("li, details:not(.veil, .hide, .further)"))
+        .filter((one) => innerWidth > 736 || !one.matches("figure.picture, .course-page"))  // a phone's are wider
         .map((one) => [one, one.getBoundingClientRect()])
         .map(([one, {left, right}]) => [one.matches("p"), Math.round(left), Math.round(right)])""")
     texts, boxes = ({tuple(edge) for is_text, *edge in edges if is_text is kind} for kind in (True, False))
@@ -885,14 +888,14 @@ def test_many_rows_of_columns_are_not_broken_and_lines_of_code_only_where_they_h
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_on_a_laptop_code_has_letters_of_15_pixels_and_no_line_of_110_letters_is_cut(opened, name):
+def test_on_a_laptop_code_has_letters_of_17_pixels_and_no_line_of_110_letters_is_cut(opened, name):
     page = opened(f"{name}.html", "laptop")
     cut = page.locator("div.highlight > pre").evaluate_all(
         "all => all.filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)"
         ".map((one) => one.textContent)")
     assert [text for text in cut if max(map(len, text.split("\n"))) <= 110] == []
     sizes = page.locator(".cell_input pre").evaluate_all("all => all.map((one) => getComputedStyle(one).fontSize)")
-    assert set(sizes) == {"15px"}
+    assert set(sizes) == {"17px"}
 
 
 def test_on_paper_nothing_is_cut_and_nothing_stands_over_the_text(opened):
@@ -1073,17 +1076,18 @@ def test_the_search_counts_what_it_lists_in_the_column_of_all_pages(opened):
     page = opened("ch03_ring_all_reduce.html", "laptop")
     left = page.locator("article").bounding_box()["x"]
     page.goto(page.url.replace("ch03_ring_all_reduce.html", "search.html?q=bandwidth"))
-    page.wait_for_function("() => /^Search finished/.test(document.querySelector('.search-summary')?.textContent)")
+    page.wait_for_function("() => /^\\d+ results?\\./.test(document.querySelector('.search-summary')?.textContent)")
     many = page.locator("#search-results li").count()
-    assert page.locator(".search-summary").inner_text().startswith(f"Search finished: {many} results.")
+    assert page.locator(".search-summary").inner_text().startswith(f"{many} results.")
     assert page.locator("article").bounding_box()["x"] == left
 
 
-def test_numbers_and_the_sign_between_them_and_an_option_are_not_broken(opened):
+def test_numbers_their_units_and_the_sign_between_them_and_an_option_are_not_broken(opened):
     page = opened("ch08_serving.html")
     texts = page.locator("article p, article li, article td").evaluate_all(
         "all => all.filter((one) => !one.closest('.cell_output, .guess')).map((one) => one.innerHTML)")
-    assert not [text for text in texts if re.search(r"\d (?:[·×→] \d|%)", re.sub("<code.*?</code>", "", text))]
+    parted = re.compile(r"\d (?:[·×→] \d|%|[kMGT]B|[µmn]?s\b)")
+    assert not [text for text in texts if parted.search(re.sub("<code.*?</code>", "", text))]
     options = page.locator("code.option .pre").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
     assert options and set(options) == {"nowrap"}
 

@@ -11,6 +11,10 @@ const stored = {  // in this browser, until a reader takes it away; some allow n
 };
 const PAGE = location.pathname.split("/").pop(), EVERYWHERE = "course answers are shown", CODE = "course code is shown", PLACE = "course last chapter";
 
+// The place that the address names, and where a link has led instead of to a place that waits behind a guess.
+const addressed = () => location.hash ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+let stop = null;
+
 // Why a guess cannot be taken, or nothing where it can.
 function refusal(said, known, asked) {
   if (/^[A-Z]+$/.test(known)) return "";
@@ -78,7 +82,7 @@ class Guess {
   constructor(box) {
     this.box = box;
     this.fields = [...box.querySelectorAll("input")];
-    this.asked = {unit: box.dataset.unit, asked: box.textContent};
+    this.asked = {unit: box.dataset.unit, asked: box.dataset.asked || box.textContent};
     this.name = this.fields[0].name;
     this.said = stored.get(`${PAGE} ${this.name}`);
     const button = document.createElement("button");
@@ -104,7 +108,7 @@ class Guess {
     const unit = document.createElement("span"), {label} = wanted(this.asked), asked = this.box.querySelector(":scope > span");
     Object.assign(unit, {className: "unit", textContent: label});
     const only = asked.textContent.replace(/^in /, "");
-    asked.hidden = Boolean(label) && (SHORT[only] || only) === label;
+    asked.hidden = !only || Boolean(label) && (SHORT[only] || only) === label;
     this.box.querySelector("button").before(unit);
   }
   set said(said) {
@@ -194,7 +198,7 @@ function further() {
     return fold;
   });
   const reveal = () => {
-    const part = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("section");
+    const part = addressed()?.closest("section");
     for (const fold of folds) if (part && fold.parentElement.contains(part)) fold.open = true;
   };
   reveal();
@@ -217,8 +221,14 @@ function guesses() {
     const away = asked.find(({box}) => !here.contains(box));
     summary.querySelector("u").after(hidden(fold));
     if (away) summary.querySelector("span").append(". The guess stands in ", section(away.box));
+    let sought = null;  // a place in the fold to which a link has led
     const tell = () => {
       lines.splice(0).forEach((line) => line.remove());
+      if (sought && !fold.open) {
+        lines.push(Object.assign(document.createElement("p"), {className: "guessed",
+          textContent: "The place you look for is behind this guess: guess, or show it."}));
+        fold.before(lines[0]);
+      }
       if (answer) answer.hidden = false;
       for (const one of fold.open ? asked.filter((guess) => guess.said && !guess.refused(fold.dataset.known)) : []) {
         const line = document.createElement("p"), first = document.createElement("b");
@@ -247,29 +257,42 @@ function guesses() {
       });
     }
     summary.addEventListener("click", ({target}) => target.matches("a") || stored.set(opened, fold.open ? "" : "yes"));
-    fold.addEventListener("toggle", tell);
+    fold.addEventListener("toggle", () => {
+      tell();
+      if (!fold.open) return;
+      if (sought && !asked.some((one) => one.said)) sought.scrollIntoView({block: "center"});  // or the guess is answered
+      sought = null;
+    });
     const hide = () => {
       fold.open = Boolean(stored.get(EVERYWHERE) || stored.get(opened));
       tell();
     };
-    return {fold, hide};
+    const halt = (place) => {
+      sought = place;
+      tell();
+      return away ? lines[0] : asked[0].box;
+    };
+    return {fold, hide, halt};
   });
   const hide = () => {
     document.body.classList.toggle("answers-shown", Boolean(stored.get(EVERYWHERE)));
     veils.forEach((veil) => veil.hide());
   };
-  const reveal = () => {  // a link leads to what is folded
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    for (const {fold} of veils) if (target && fold.contains(target)) fold.open = true;
-    return target || null;
+  // A link to a place behind a guess stops at the guess, and so does one to a section whose marked words are all there.
+  const halt = () => {
+    const target = addressed(), part = target?.closest("section");
+    const marks = [...part?.querySelectorAll(".highlighted") || []].filter((one) => one.closest("section") === part);
+    const veil = target && veils.find(({fold}) => fold.contains(target)
+      || marks.length && marks.every((mark) => fold.contains(mark)));
+    veil?.hide();  // a browser opens the fold itself
+    const far = marks[0] && !veil && marks[0].getBoundingClientRect().top - part.getBoundingClientRect().top > .8 * innerHeight;
+    stop = veil && !veil.fold.open ? veil.halt(marks[0] || target) : far ? marks[0] : null;
+    stop?.scrollIntoView({block: "center"});
   };
   hide();
-  reveal();
-  addEventListener("hashchange", reveal);
-  addEventListener("DOMContentLoaded", () => setTimeout(() => {  // the search has marked its words
-    const found = location.hash && reveal()?.closest("section");
-    for (const {fold} of veils) if (found && fold.closest("section") === found && fold.querySelector(".highlighted")) fold.open = true;
-  }, 100));
+  halt();
+  addEventListener("hashchange", halt);
+  addEventListener("load", () => setTimeout(halt, 100));  // the search has marked its words
   addEventListener("beforeprint", () => veils.forEach(({fold}) => { fold.open = true; }));
   addEventListener("afterprint", hide);
   if (veils.length) setting("Hide answers until I guess", EVERYWHERE, false, hide);
@@ -334,13 +357,12 @@ function hanging(pre, rows) {
   pre.replaceChildren(...lines);
 }
 
-// On a phone a picture is whole where its letters can be read, and else moves sideways, as it says below. Letters of
-// pictures are 10 points high at 100 pixels an inch (course_lib.plots.canvas), and shrink with the picture.
+// On a phone a picture is whole, as wide as the window, and where its letters are small it says that a tap makes it
+// larger. Letters of pictures are 10 points high at 100 pixels an inch (course_lib.plots.canvas), and shrink with them.
 const LETTERS = 10 * 100 / 72, SMALLEST = 9;
 function tapped() {
-  const room = document.querySelector("article").clientWidth;
   for (const picture of document.querySelectorAll(".cell_output img")) {
-    const small = LETTERS * room / Number(picture.getAttribute("width")) < SMALLEST;
+    const small = LETTERS * innerWidth / Number(picture.getAttribute("width")) < SMALLEST;
     picture.closest("figure.picture, .course-player")?.classList.toggle("told", small);
   }
 }
@@ -568,7 +590,7 @@ function reading() {
 // The place that the address names stays in its place while fonts, marks and folds move what is above it, until the
 // reader moves. Not every browser holds it by itself, and none does so in every case.
 function arrive() {
-  const hold = () => location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  const hold = () => stop ? stop.scrollIntoView({block: "center"}) : addressed()?.scrollIntoView();
   const watch = new ResizeObserver(hold);
   watch.observe(document.querySelector("article"));
   for (const move of ["pointerdown", "wheel", "touchstart", "keydown", "hashchange"]) {
@@ -579,7 +601,7 @@ function arrive() {
 
 // The words that a link has led to are marked while a tint fades: of a heading, or of a term of the glossary.
 function arrived() {
-  const at = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const at = addressed();
   if (!at || !at.matches("dt, section, section > span")) return;
   const place = at.matches("dt") ? at : at.closest("section").querySelector("h1, h2, h3, h4, h5, h6");
   if (!place || place.querySelector(".arrived")) return;
@@ -591,7 +613,7 @@ function arrived() {
 }
 addEventListener("hashchange", arrived);
 
-Documentation.TRANSLATIONS["Hide Search Matches"] = "Take the marks of the search away";
+Documentation.TRANSLATIONS["Hide Search Matches"] = "Clear highlights";
 
 further();
 guesses();

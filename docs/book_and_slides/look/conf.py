@@ -36,7 +36,9 @@ highlight_language = "none"  # of a fence that names none; cells of code are Pyt
 suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure", "myst.xref_ambiguous"]
 
 
-SIGN = re.compile(r"(?<=\d) ([·×→]) (?=\d)|(?<=\d) (?=%)")  # between numbers, and of percent
+UNIT = (r"%|[kKMGTP]?i?B|[kMGT]?bit|[µmn]?s|[kM]?W|[MGTP]?FLOPs?|FLOP|seconds|minutes|hours|days|bytes|"
+        r"[mb]illion|trillion")
+SIGN = re.compile(rf"(?<=\d) ([·×→]) (?=\d)|(?<=\d) (?=(?:{UNIT})(?!\w))")  # between numbers, or before a unit
 OPTION = re.compile(r"(?:^|\s)--?\w")
 
 
@@ -44,7 +46,7 @@ def keep_together(app, doctree):
     """Keep on one line what belongs together.
 
     A formula and the punctuation that follows it, which would else begin the next line alone; numbers and the sign
-    between them, as in 2 · 7/8; and an option after its dash.
+    between them, as in 2 · 7/8; a number and its unit; and an option after its dash.
     """
     from docutils import nodes
 

@@ -2,6 +2,7 @@
 "use strict";
 
 const ROOM = 220;  // letters of an excerpt
+const BEHIND = 4;  // the part of a section that waits behind a guess, and is found but not shown
 
 const MEANT = {oom: "out of memory"};  // what is typed, and how the chapters say it
 const instead = MEANT[new URLSearchParams(location.search).get("q")?.trim().toLowerCase()];
@@ -13,7 +14,8 @@ const words = asked.filter((word) => !stopwords.has(word)).map((word) => {
   return new RegExp(`(?<![\\p{L}\\p{N}_])(?:${word}|${stem})[\\p{L}\\p{N}_]*`, "giu");
 });
 
-// A word that the book does not have: the term of the glossary that is nearest to it. Above all pages: the term itself.
+// Where the book does not have what was typed, it searches for the term of the glossary that is nearest to it. Above all
+// pages stands the term itself.
 Documentation.TRANSLATIONS["Your search did not match any documents. Please make sure that all words are spelled "
   + "correctly and that you've selected enough categories."] = "No page has all of these words.";
 
@@ -26,15 +28,19 @@ function apart(one, other) {  // letters to add, leave out or change
   return row.at(-1);
 }
 
-function suggest(most, words) {
+function nearest(most) {
   const said = asked.join(" "), near = ([, title]) => Math.min(apart(said, title.toLowerCase()),
                                                                apart(said, `${title.toLowerCase()}s`));
   const [best] = (courseTexts.glossary || []).filter(([to]) => to.startsWith("term-"))
     .sort((one, other) => near(one) - near(other));
-  if (!best || near(best) > most) return;
-  const link = document.createElement("a");
+  return best && near(best) <= most ? best : null;
+}
+
+function suggest() {
+  const best = nearest(0), link = document.createElement("a");
+  if (!best) return;
   Object.assign(link, {href: `glossary.html#${best[0]}`, textContent: best[1]});
-  Search.status.append(words, link, ".");
+  Search.status.append(" In the glossary: ", link, ".");
 }
 
 // A section that has all words in its title comes first, and of these one that has them in its text, too; but before all
@@ -67,18 +73,18 @@ function explain(item) {
   const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
   if (!anchor && item.parentElement.querySelector(`a[href^="${page}#term-"]`)) return item.remove();  // it is there
   const known = courseTexts[page.replace(/\.html$/, "")] || [];
-  // In prose rather than in code, and all words rather than some.
-  const ways = [["every", 2], ["every", 3], ["some", 2], ["some", 3]].map(([how, part]) => known
+  // In prose rather than in code or behind a guess, and all words rather than some.
+  const ways = [["every", 2], ["every", 3], ["every", BEHIND], ["some", 2], ["some", 3], ["some", BEHIND]].map(([how, part]) => known
     .filter((one) => words[how]((word) => `${one[1]} ${one[part]}`.search(word) >= 0))
     .sort((one, other) => about(other, other === known[0]) - about(one, one === known[0]))
-    .map(([to, title, ...texts]) => [to, title, texts[part - 2]]));
+    .map((one) => [one[0], one[1], part === BEHIND ? null : one[part]]));
   const some = ways.find((way) => way.length) || [];
   for (const [to, title, text] of anchor ? known.filter((one) => one[0] === anchor) : some.slice(0, 3)) {
     const found = item.appendChild(document.createElement("p"));
     found.className = "context";
     const link = found.appendChild(document.createElement("a"));
-    Object.assign(link, {href: `${page}#${to}`, textContent: title});
-    found.append(": ", excerpt(text));
+    Object.assign(link, {href: `${page}#${to}`, textContent: to === known[0][0] ? "At its beginning" : title});
+    found.append(": ", text === null ? "behind a guess, which you make first." : excerpt(text));
   }
 }
 
@@ -104,7 +110,9 @@ function sorted() {
   const items = [...document.querySelectorAll("#search-results ul.search > li")].map((item) => [weight(item), item]);
   items.sort(([one], [other]) => other > one ? 1 : other < one ? -1 : 0);  // two are Infinity: no difference
   for (const [, item] of items) item.parentElement.append(item);
-  if (items.length) Search.status.firstChild.data = `Search finished: ${items.length} result${items.length > 1 ? "s" : ""}.`;
+  const typed = new URLSearchParams(location.search).get("for");
+  if (typed) Search.status.append(` No page has “${typed}”: these are for “${searched}”.`);
+  if (items.length) Search.status.firstChild.data = `${items.length} result${items.length > 1 ? "s" : ""}.`;
 }
 
 // Enter opens the first result, and the arrows go from one to the next, and back into the field.
@@ -129,14 +137,21 @@ function elsewhere() {
   Search.status.append(" Try fewer words, or look in the ", links[0], " or the ", links[1], ".");
 }
 
+// Without words to look for, the page has a field for them.
+if (!searched) {
+  const form = document.getElementById("search-results").appendChild(document.createElement("form"));
+  form.className = "ask";
+  form.innerHTML = '<h1>Search</h1><label>Look for <input name="q" type="search" autofocus></label> <button>Search</button>';
+}
+
 let told = false;
 new MutationObserver((changes) => {
   const end = told ? "" : Search.status?.textContent || "";
   if (end.startsWith("No page has")) {
-    suggest(2, " The nearest word of the glossary: ");
-    elsewhere();
-  }
-  else if (end.startsWith("Search finished")) suggest(0, " In the glossary: ");
+    const best = nearest(2);
+    if (best) location.replace(`?q=${encodeURIComponent(best[1])}&for=${encodeURIComponent(searched)}`);
+    else elsewhere();
+  } else if (end.startsWith("Search finished")) suggest();
   const ended = /^(No page has|Search finished)/.test(end);
   told ||= ended;
   for (const item of changes.flatMap((change) => [...change.addedNodes])) {
