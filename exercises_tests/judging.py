@@ -197,9 +197,13 @@ class Mistake(NamedTuple):
 class Hint(NamedTuple):
     """What a failed run means that says certain words. With a code it is a known mistake, and said first; else last."""
 
-    words: str
+    words: str | re.Pattern
     says: str
     code: str = ""
+
+    def fits(self, said: str) -> bool:
+        """Return whether a failed run that is told so means this."""
+        return bool(self.words.search(said)) if isinstance(self.words, re.Pattern) else self.words in said
 
 
 @dataclass(frozen=True)
@@ -250,7 +254,7 @@ class Case:
         self.trail[:] = launcher.LAUNCHER.trail
         if failure.error == "NotImplementedError":
             raise failure
-        meant = [hint for hint in hints if hint.words in str(failure)]
+        meant = [hint for hint in hints if hint.fits(str(failure))]
         for hint in meant:
             if hint.code:
                 said = str(failure)

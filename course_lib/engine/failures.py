@@ -156,6 +156,10 @@ def deadlock(found: Deadlocked, most: int = 8) -> str:
         lines += [f"  rank {rank} waits {reason}{where}" for rank, reason, _ in shown]
         if len(waiting) > most:
             lines.append(f"  ... {len(waiting) - most} more ranks wait")
+    if found.unreceived:
+        arrows = [f"{sender} -> {receiver}" for sender, receiver in found.unreceived]
+        more = f", and {len(arrows) - most} more" if len(arrows) > most else ""
+        lines.append(f"Started by isend, but no rank receives: {', '.join(arrows[:most])}{more}.")
     if found.cycle:
         lines.append(f"They wait in a circle: {' -> '.join(map(str, found.cycle))}.")
     elif found.returned:

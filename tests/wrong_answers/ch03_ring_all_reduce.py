@@ -50,6 +50,26 @@ def scatter_past_the_ends(dist, tensor):
         coming.add_(arrived)
 
 
+def scatter_from_the_right(dist, tensor):
+    """Sends to the right, and waits for the right-hand neighbour, too."""
+    rank, ranks, right, _ = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), arrived, right, right)
+        chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
+def scatter_only_receives(dist, tensor):
+    """Has forgotten the send."""
+    rank, ranks, _, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        dist.recv(arrived, left)
+        chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
 def scatter_one_step_more(dist, tensor):
     """Takes P steps, in the last of which each chunk goes where it has been."""
     rank, ranks, right, left = neighbours(dist)
@@ -720,6 +740,11 @@ WRONG = [
           ("raised TypeError: 'tuple' object", "chunks[i].add_(buf), or mine = chunks[i]; mine += buf"), 0),
     Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("Rank 0 ends with the sum of chunk 1",), 0),
     Wrong("reduce_scatter_ring", scatter_past_the_ends, "raised", ("no such rank", "on its left rank (r - 1) % P"), 0),
+    Wrong("reduce_scatter_ring", scatter_from_the_right, "deadlock",
+          ("a deadlock. All ranks send to the right and also wait for the right-hand neighbour: receive from the left",
+           "no rank receives: 0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0."), 0),
+    Wrong("reduce_scatter_ring", scatter_only_receives, "deadlock",
+          ("a deadlock. Every rank receives and none has sent: start the send with isend",), 0),
     Wrong("reduce_scatter_ring", scatter_one_step_more, "raised", ("on 1 rank", "P-1 steps, so none on one rank"), 2),
     Wrong("reduce_scatter_ring", scatter_rows, "not-flattened", ("of shape (2, 5) here, and without view(-1)",), 2),
     Wrong("reduce_scatter_ring", scatter_into_the_whole, "wrong-length",
