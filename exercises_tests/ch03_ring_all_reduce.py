@@ -25,7 +25,8 @@ CIRCLE = [
     Hint("waits to send", "Start the send with isend, receive, then wait."),
     Hint(
         re.compile(r"(?s)rank 0 waits to receive from rank 1\b.*no rank receives: 0 -> 1\b"),
-        "All ranks send to the right and also wait for the right-hand neighbour: receive from the left, (rank - 1) % P.",
+        "All ranks send to the right and also wait for the right-hand neighbour: "
+        "receive from the left, (rank - 1) % P.",
     ),
     Hint(
         re.compile(r"(?s)\A(?!.*(to send|no rank receives)).*to receive from rank.*wait in a circle"),
@@ -185,6 +186,11 @@ class Ring:
             yield Mistake("phases-swapped", alone and elements >= ranks,
                 f"{differs}. Each chunk holds one rank's part several times: it was handed out before it was added up, "
                 "so let the reduce-scatter come first, then the all-gather", picture)
+            sent = sum(event.kind == "send" for event in results.events)
+            for shift in range(ranks) if sent == ranks * (ranks - 1) else ():
+                chunk = f"(r + {shift}) % {ranks}" if shift else "r"
+                yield Mistake("no-all-gather", equal(own_chunks(trace, shift), own_chunks(want, shift)),
+                    f"{differs}. Rank r holds only chunk {chunk} complete: the all-gather is missing", picture)
         if self.name == "reduce_scatter_ring":
             for shift in range(1, ranks):
                 yield Mistake("other-chunk", equal(own_chunks(trace, shift), own_chunks(want, shift)),

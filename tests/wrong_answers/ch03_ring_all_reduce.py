@@ -526,6 +526,16 @@ def once_round_and_again(dist, tensor):
             dist.send(tensor, right)
 
 
+def only_the_first_phase(dist, tensor):
+    """Adds up the chunks and hands none of them out."""
+    chunks = tensor.view(-1).tensor_split(dist.get_world_size())
+    scatter_cuts(chunks, dist, lambda going, coming: torch.empty_like(coming))
+
+
+def misspells_the_first_phase(dist, tensor):
+    scatter_cut(tensor, dist)  # noqa: F821
+
+
 def forgets_to_wait(dist, tensor):
     rank, ranks, right, left = neighbours(dist)
     chunks = tensor.view(-1).tensor_split(ranks)
@@ -807,6 +817,10 @@ WRONG = [
     Wrong("ring_all_reduce", only_rank_0_gets_it, "value",
           ("the tensor on rank 1 is", "Rank 0 has the sum, so let it reach rank 1, too"), 0),
     Wrong("ring_all_reduce", once_round_and_again, "whole-tensor", ("You are passing the whole tensor on",), 3),
+    Wrong("ring_all_reduce", only_the_first_phase, "no-all-gather",
+          ("Rank r holds only chunk r complete: the all-gather is missing",), 0),
+    Wrong("ring_all_reduce", misspells_the_first_phase, "raised",
+          ("name 'scatter_cut' is not defined; did you mean scatter_cuts?",), 0),
     Wrong("ring_all_reduce", forgets_to_wait, "raised", ("without wait() on 3 isends to rank",), 0),
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),
     Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank", "torch.empty_like(that chunk)"), 2),
